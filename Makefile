@@ -1,0 +1,38 @@
+# Needs Python 3.11 or later, pip, make and git; everything else is fetched into .venv and .cache.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: up test test-real check docs clean
+.DEFAULT_GOAL := up
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("hardwon needs Python 3.11 or later, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@echo "setting up .venv (once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+up: $(READY)          ## start hardwon, say where things are and what to do next
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/hardwon up
+
+test: $(READY)        ## all that needs only Python
+	$(BIN)/pytest -n 2
+
+test-real: $(READY)   ## the real agents, fetched into .cache
+	$(BIN)/pytest tests/real -m real -n 2 -rs
+
+check: $(READY)       ## lint, types, the rules of the house
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest tests/house
+
+bench-%: $(READY)     ## one benchmark: make bench-hook
+	$(BIN)/python bench/$*.py
+
+docs: $(READY)        ## write the generated pages anew
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,5 @@
+"""`python -m hardwon`"""
+
+from hardwon.cli import main
+
+main()

@@ -1,0 +1,58 @@
+"""The spool: one file per event that could not be handed to the worker, written whole under its final name or not at
+all, deleted once its content is committed."""
+
+from __future__ import annotations
+
+import os
+
+from hardwon.core.jsons import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from hardwon.words import Event, Reply
+
+_READY = ".json"
+
+
+def folder(home: str) -> str:
+    return os.path.join(home, "spool")
+
+
+def keep(home: str, event: Event, reply: Reply) -> None:
+    """Leave what was delivered for the worker to record; OSError if there is no room even for that."""
+    record = {"injections": [injection.__dict__ for injection in reply.injections]}
+    write(home, f"{event.at:017.6f}-{event.id}", record)
+
+
+def write(home: str, name: str, record: dict[str, Any]) -> None:
+    place = folder(home)
+    temporary = os.path.join(place, f"{name}.new")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except FileNotFoundError:
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(dumps(record).encode("ascii"))
+    os.rename(temporary, os.path.join(place, name + _READY))
+
+
+def waiting(home: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Each spooled file with its record, oldest first; None for one that cannot be read."""
+    try:
+        names = sorted(name for name in os.listdir(folder(home)) if name.endswith(_READY))
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = os.path.join(folder(home), name)
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                record = loads(file.read())
+        except FileNotFoundError:
+            continue
+        except ValueError:
+            record = None
+        yield path, record if isinstance(record, dict) else None

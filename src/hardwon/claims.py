@@ -1,0 +1,113 @@
+"""Claim files: who may deliver a lesson to a session.
+
+Warm and cold hooks race for the same lesson. Whoever creates the file has it; the file says when and for whom, so
+that the same hook, asking again after its worker died, is still the owner and the lesson is not lost.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hardwon.paths import safe_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LONG_AGO = 0.0
+
+
+def folder(home: str, session: str) -> str:
+    return os.path.join(home, "claims", safe_name(session))
+
+
+def name(agent: str, lesson: str) -> str:
+    """A sub-agent has a context of its own, so what the main agent was told it was not."""
+    return f"{safe_name(agent) if agent else 'main'}.{safe_name(lesson)}"
+
+
+def take(path: str, token: str, now: float) -> float | None:
+    """None if the claim is this token's, now or already; else the time at which another took it.
+
+    A folder that cannot be written counts as claimed long ago: better silent than the same words at every call.
+    """
+    try:
+        descriptor = _create(path)
+    except FileExistsError:
+        return _taken(path, token)
+    except OSError:
+        return LONG_AGO
+    try:
+        os.write(descriptor, f"{now} {token}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _create(path: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        return os.open(path, flags, 0o600)
+
+
+def _taken(path: str, token: str) -> float | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        if f" {token}\n" in text:
+            return None
+        # Empty between another's creating and writing: then the file's own time stands in.
+        return float(text.split(" ", 1)[0]) if text else os.stat(path).st_mtime
+    except (OSError, ValueError):
+        return LONG_AGO
+
+
+def join(path: str, token: str) -> None:
+    """Let this token share the claim, so that it gets the same answer if it asks again."""
+    try:
+        with open(path, "a", encoding="utf-8", errors="replace") as file:
+            file.write(f" {token}\n")
+    except OSError:
+        pass
+
+
+def release(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def wipe(home: str, session: str, which: Callable[[str], bool]) -> None:
+    """Free the session's claims on the lessons chosen; the lesson's safe name is asked about."""
+    place = folder(home, session)
+    try:
+        names = os.listdir(place)
+    except OSError:
+        return
+    for file in names:
+        if which(file.partition(".")[2]):
+            release(os.path.join(place, file))
+
+
+def prune(home: str, before: float) -> None:
+    """Forget sessions whose last claim is older than this."""
+    place = os.path.join(home, "claims")
+    try:
+        sessions = os.listdir(place)
+    except OSError:
+        return
+    for session in sessions:
+        path = os.path.join(place, session)
+        try:
+            if os.stat(path).st_mtime < before:
+                for file in os.listdir(path):
+                    os.unlink(os.path.join(path, file))
+                os.rmdir(path)
+        except OSError:
+            continue

@@ -1,0 +1,64 @@
+"""The command line. A group is imported when one of its verbs is asked for; `--help` reads this table alone."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from hardwon import __version__
+from hardwon.errors import UserError
+
+VERBS = {
+    "up": ("up", "start hardwon, say where things are and what to do next"),
+    "install": ("agents", "add hardwon's hooks to an agent's settings"),
+    "uninstall": ("agents", "take hardwon's hooks out again; your data stays"),
+    "doctor": ("doctor", "check every part, and say how to mend what is broken"),
+    "lessons": ("lessons", "write, list and check lessons"),
+    "why": ("why", "which lessons would fire on a command, and why not the others"),
+    "deliveries": ("deliveries", "what was delivered to agents, newest last"),
+    "pause": ("pause", "keep quiet for a while, here or everywhere"),
+    "unpause": ("pause", "speak again"),
+    "start": ("worker", "start the worker"),
+    "stop": ("worker", "stop the worker; guards hold without it"),
+    "restart": ("worker", "stop the worker, then start it"),
+    "status": ("worker", "whether the worker runs, and where"),
+    "logs": ("worker", "the worker's log"),
+}
+
+
+class Verbs(click.Group):
+    """Knows its commands by name and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        module = __import__(f"hardwon.cli.{VERBS[name][0]}", fromlist=[name])
+        command: click.Command = getattr(module, name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, says) for name, (_, says) in VERBS.items()])
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.version_option(__version__, prog_name="hardwon")
+def hardwon() -> None:
+    """Keeps what coding agents learned the hard way."""
+
+
+def main() -> None:
+    """The program's entry, and the one place where an error is said."""
+    if sys.platform == "win32":
+        raise SystemExit("error: hardwon does not run on native Windows yet\n  fix: run it inside WSL2")
+    try:
+        hardwon(prog_name="hardwon")
+    except UserError as wrong:
+        click.echo(f"error: {wrong.say}", err=True)
+        if wrong.fix:
+            click.echo(f"  fix: {wrong.fix}", err=True)
+        raise SystemExit(1) from None

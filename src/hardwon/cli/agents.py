@@ -1,0 +1,173 @@
+"""install, uninstall"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import hardwon
+from hardwon import clock, paths
+from hardwon.cli.show import at_terminal
+from hardwon.core.jsontext import Misfit, NotJson
+from hardwon.errors import UserError
+from hardwon.hosts import MODULES, host
+from hardwon.recall import manifest
+from hardwon.recall.deliver import project_root
+
+if TYPE_CHECKING:
+    from hardwon.hosts import Host
+
+HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
+_HOSTS = click.Choice(list(MODULES))
+
+
+def command_for(name: str, home: str) -> Callable[[str], str]:
+    """What an agent runs for an event. `|| :` because a missing file makes Python exit 2, which agents read as deny."""
+
+    def command(event: str) -> str:
+        words = [sys.executable, "-I", "-S", HOOK, name, event, home]
+        return f"{shlex.join(words)} || :"
+
+    return command
+
+
+def is_ours(command: str) -> bool:
+    return "/hardwon/hook.py" in command
+
+
+@click.command()
+@click.argument("agent", type=_HOSTS)
+@click.option("--project", "here", is_flag=True, help="for this project only, in a file that is not committed")
+@click.option("--print", "only_print", is_flag=True, help="show the change and stop")
+@click.option("--yes", is_flag=True, help="do not ask")
+def install(agent: str, here: bool, only_print: bool, yes: bool) -> None:
+    """Add hardwon's hooks to an agent's settings; nothing else in them is touched."""
+    module, home = host(agent), paths.home()
+    path = _settings_path(module, here)
+    before = _read(path)
+    ledger = _ledger(home)
+    kept = ledger.get(path, {})
+    try:
+        bare = module.uninstall(before, kept.get("made", []), is_ours)
+        after, made = module.install(bare, command_for(agent, home))
+    except (NotJson, Misfit) as wrong:
+        raise UserError(f"{path} {_where(wrong)}", f"mend it, then: hardwon install {agent}") from None
+    if not shutil.which(module.PROGRAM):
+        click.echo(f"{module.TITLE} is not on the PATH here; its settings are prepared all the same")
+    if after == before:
+        click.echo(f"already installed in {path}")
+        return
+    _show_change(path, before, after)
+    if only_print or not _confirmed(yes, f"hardwon install {agent} --yes"):
+        return
+    backup = _write(home, agent, path, before, after)
+    ledger[path] = {"host": agent, "existed": kept.get("existed", os.path.exists(path) and bool(before)), "made": made}
+    _keep_ledger(home, ledger)
+    manifest.build(home, clock.now())
+    click.echo(f"installed in {path}" + (f"; the file as it was: {backup}" if backup else ""))
+    click.echo(f"running sessions of {module.TITLE} pick it up when they start anew; try: hardwon doctor")
+
+
+@click.command()
+@click.argument("agent", type=_HOSTS)
+@click.option("--project", "here", is_flag=True, help="from this project only")
+@click.option("--yes", is_flag=True, help="do not ask")
+def uninstall(agent: str, here: bool, yes: bool) -> None:
+    """Take hardwon's hooks out of an agent's settings; your data stays."""
+    module, home = host(agent), paths.home()
+    path = _settings_path(module, here)
+    before = _read(path)
+    ledger = _ledger(home)
+    kept = ledger.get(path, {})
+    try:
+        after = module.uninstall(before, kept.get("made", []), is_ours)
+    except (NotJson, Misfit) as wrong:
+        raise UserError(f"{path} {_where(wrong)}", f"mend it, then: hardwon uninstall {agent}") from None
+    if after == before:
+        click.echo(f"no hooks of ours in {path}")
+        return
+    _show_change(path, before, after)
+    if not _confirmed(yes, f"hardwon uninstall {agent} --yes"):
+        return
+    if not kept.get("existed", True) and after.strip() in ("", "{}"):
+        os.unlink(path)
+    else:
+        _write(home, agent, path, before, after)
+    ledger.pop(path, None)
+    _keep_ledger(home, ledger)
+    click.echo(f"uninstalled from {path}; your data stays in {home}")
+
+
+def _settings_path(module: Host, here: bool) -> str:
+    """Through links to the file itself, so that a settings file kept elsewhere stays a link."""
+    return os.path.realpath(module.settings_file(project=project_root(os.getcwd()) if here else ""))
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise UserError(f"{path} cannot be read: {wrong}", "mend or move that file") from None
+
+
+def _where(wrong: NotJson | Misfit) -> str:
+    if isinstance(wrong, NotJson):
+        return f"line {wrong.line}, column {wrong.column}: {wrong.say}"
+    return str(wrong)
+
+
+def _show_change(path: str, before: str, after: str) -> None:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=2)
+    for line in lines:
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        click.secho(line, fg=colour)
+
+
+def _confirmed(yes: bool, command: str) -> bool:
+    if yes:
+        return True
+    if at_terminal():
+        return click.confirm("Make this change?", default=True)
+    raise UserError("nothing was changed: this is not a terminal, so nobody can be asked", command)
+
+
+def _write(home: str, agent: str, path: str, before: str, after: str) -> str:
+    """Write the settings with the mode they had, after keeping a copy of what they were."""
+    backup = ""
+    if os.path.exists(path):
+        stamp = clock.iso(clock.now()).replace(":", "")
+        backup = os.path.join(home, "backups", f"{agent}-{os.path.basename(path)}-{stamp}")
+        paths.write_private(backup, before.encode("utf-8"))
+        mode = os.stat(path).st_mode & 0o777
+    else:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        mode = 0o600
+    if _read(path) != before:
+        raise UserError(f"{path} changed while you were looking at it", "run the command again")
+    paths.replace_file(path, after.encode("utf-8"), mode)
+    return backup
+
+
+def _ledger(home: str) -> dict[str, Any]:
+    """What we did to which settings file, so that it can be undone to the letter."""
+    try:
+        with open(os.path.join(home, paths.INSTALLED), encoding="utf-8") as file:
+            found = json.load(file)
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _keep_ledger(home: str, ledger: dict[str, Any]) -> None:
+    paths.write_private(os.path.join(home, paths.INSTALLED), json.dumps(ledger, indent=2).encode())

@@ -1,0 +1,56 @@
+"""deliveries"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from time import sleep
+
+import click
+
+from hardwon import clock, paths
+from hardwon.capture import intake
+from hardwon.cli.show import printable, table
+from hardwon.store import db, injections
+from hardwon.words import Injection
+
+POLL_SECONDS = 0.5
+
+
+@click.command()
+@click.option("--limit", default=20, show_default=True, help="how many")
+@click.option("-f", "--follow", is_flag=True, help="go on printing as they happen")
+@click.option("--json", "as_json", is_flag=True, help="print JSON, one array; with --follow a line each")
+def deliveries(limit: int, follow: bool, as_json: bool) -> None:
+    """What was delivered to agents: when, how, and which lesson."""
+    connection = db.connect(paths.home())
+    intake.drain(paths.home(), connection)
+    found = injections.latest(connection, limit=limit)
+    if follow:
+        _follow(connection, found, as_json)
+    elif as_json:
+        click.echo(json.dumps([_plain(one) for _, one in found], indent=2))
+    elif found:
+        table(["when", "how", "host", "tool", "lesson"], [_row(one) for _, one in found])
+    else:
+        click.echo("nothing has been delivered yet")
+
+
+def _follow(connection: db.Connection, found: list[tuple[int, Injection]], as_json: bool) -> None:
+    last = 0
+    while True:
+        for number, one in found:
+            click.echo(json.dumps(_plain(one)) if as_json else printable("  ".join(_row(one)).replace("\n", "  ")))
+            last = number
+        sleep(POLL_SECONDS)
+        intake.drain(paths.home(), connection)
+        found = injections.latest(connection, limit=1000, after=last)
+
+
+def _row(one: Injection) -> list[str]:
+    when = datetime.fromtimestamp(one.at).strftime("%m-%d %H:%M:%S")
+    return [when, one.delivery, one.host, one.tool or one.kind, f"{one.summary}\n{one.slug}"]
+
+
+def _plain(one: Injection) -> dict[str, object]:
+    return {**one.__dict__, "at": clock.iso(one.at)}

@@ -1,0 +1,172 @@
+"""doctor: every part checked, each fault with the command that mends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import click
+
+from hardwon import __version__, clock, launch, paths, switches
+from hardwon.capture import spool
+from hardwon.cli.agents import command_for, is_ours
+from hardwon.cli.show import ago, printable
+from hardwon.errors import UserError
+from hardwon.hosts import MODULES, host
+from hardwon.recall import manifest
+from hardwon.words import word
+from hardwon.worker import lifecycle
+
+if TYPE_CHECKING:
+    from hardwon.hosts import Host
+
+ROUNDS = 9
+SLOW = 4.0  # times an empty interpreter
+_PAYLOAD = {
+    "session_id": "hardwon-doctor",
+    "transcript_path": "",
+    "cwd": "/",
+    "permission_mode": "default",
+    "hook_event_name": "PreToolUse",
+    "tool_name": "Bash",
+    "tool_input": {"command": "true", "description": "hardwon doctor"},
+    "tool_use_id": "toolu_doctor",
+}
+
+
+@word
+class Check:
+    """One thing looked at: what was found, and what mends it if it is not well. None: worth knowing, not wrong."""
+
+    name: str
+    well: bool | None
+    found: str
+    fix: str = ""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def doctor(as_json: bool) -> None:
+    """Check every part, and say how to mend what is broken."""
+    home = paths.home()
+    checks = [*_home(home), *_lessons(home), *_worker(home)]
+    for name in MODULES:
+        checks.extend(_agent(home, host(name)))
+    if as_json:
+        click.echo(json.dumps([check.__dict__ for check in checks], indent=2))
+    else:
+        for check in checks:
+            mark, colour = {True: ("ok", "green"), False: ("bad", "red"), None: ("--", "yellow")}[check.well]
+            click.secho(f"{mark:<4}", fg=colour, nl=False)
+            click.echo(printable(f"{check.name:<13}{check.found}"))
+            if check.fix:
+                click.echo(f"    {'fix:':<13}{check.fix}")
+    if any(check.well is False for check in checks):
+        raise SystemExit(1)
+
+
+def _home(home: str) -> Iterator[Check]:
+    if not os.path.isdir(home):
+        yield Check("home", None, f"{home} is not there yet", "hardwon up")
+        return
+    if not os.access(home, os.W_OK):
+        yield Check("home", False, f"{home} cannot be written", f"chmod u+rwx {home}")
+    elif os.stat(home).st_mode & 0o077:
+        yield Check("home", False, f"{home} can be read by others", f"chmod 700 {home}")
+    else:
+        yield Check("home", True, home)
+    for until, where in switches.in_force(home, clock.now()):
+        span = f"until {clock.iso(until)}" if until else "until lifted"
+        place = "everywhere" if where == switches.EVERYWHERE else f"in {where}"
+        yield Check("pause", None, f"paused {place} {span}", "hardwon unpause")
+
+
+def _lessons(home: str) -> Iterator[Check]:
+    try:
+        built = manifest.build(home, clock.now())
+    except UserError as wrong:
+        yield Check("lessons", False, wrong.say + "; the last good manifest stays in force", wrong.fix)
+        return
+    except OSError as wrong:
+        yield Check("lessons", False, f"the manifest cannot be written: {wrong}", "make room, then: hardwon doctor")
+        return
+    yield Check("lessons", not built.faults, f"{built.count} in force", "hardwon lessons check" if built.faults else "")
+    for fault in built.faults[:5]:
+        yield Check("", False, fault)
+    for slug, reason in built.left_out[:5]:
+        yield Check("", None, f"left out {slug}: {reason}")
+
+
+def _worker(home: str) -> Iterator[Check]:
+    said = lifecycle.status(home)
+    failed, latest = launch.starts(home)
+    if said.running and said.version != __version__:
+        yield Check("worker", False, f"runs version {said.version}, installed is {__version__}", "hardwon restart")
+    elif said.running:
+        yield Check("worker", True, f"process {said.pid}, since {ago(said.since or 0)}")
+    elif failed:
+        yield Check("worker", False, f"{failed} starts came to nothing, the last {ago(latest)}", "hardwon logs")
+    else:
+        yield Check("worker", None, "not running; guards hold without it", "hardwon start")
+    waiting = sum(1 for _ in spool.waiting(home))
+    if waiting:
+        yield Check("spool", None, f"{waiting} deliveries wait to be recorded", "hardwon start")
+    errors = os.path.join(home, "logs", "hook.log")
+    if os.path.exists(errors):
+        with open(errors, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+        last = lines[-1] if lines else ""
+        yield Check("hook log", None, f"{len(lines)} hooks went wrong; last: {last}", f"rm {errors}")
+
+
+def _agent(home: str, module: Host) -> Iterator[Check]:
+    program, path = shutil.which(module.PROGRAM), module.settings_file()
+    yield Check(module.NAME, True if program else None, program or f"{module.TITLE} is not on the PATH")
+    try:
+        with open(os.path.realpath(path), encoding="utf-8") as file:
+            found = module.installed(file.read(), is_ours)
+    except FileNotFoundError:
+        found = {}
+    except (OSError, ValueError) as wrong:
+        yield Check("hooks", False, f"{path}: {wrong}", f"mend it, then: hardwon install {module.NAME}")
+        return
+    wanted = {event: [command_for(module.NAME, home)(event)] for event in module.EVENTS}
+    if not found:
+        yield Check("hooks", None, f"none in {path}", f"hardwon install {module.NAME}")
+    elif found != wanted:
+        yield Check("hooks", False, f"those in {path} are another version's", f"hardwon install {module.NAME}")
+    else:
+        yield Check("hooks", True, f"{len(found)} in {path}")
+    if found.get("PreToolUse"):
+        yield _try_hook(found["PreToolUse"][0])
+
+
+def _try_hook(command: str) -> Check:
+    """Run the installed command as the agent would, and time it against an empty interpreter in the same run."""
+    payload = json.dumps(_PAYLOAD).encode()
+    empty = [sys.executable, "-I", "-S", "-c", "pass"]
+    hook_times, empty_times = [], []
+    for _ in range(ROUNDS):
+        begun = perf_counter()
+        done = subprocess.run(["/bin/sh", "-c", command], input=payload, capture_output=True, timeout=20)
+        hook_times.append(perf_counter() - begun)
+        begun = perf_counter()
+        subprocess.run(empty, capture_output=True, timeout=20)
+        empty_times.append(perf_counter() - begun)
+        try:
+            answered = isinstance(json.loads(done.stdout), dict)
+        except ValueError:
+            answered = False
+        if done.returncode != 0 or not answered:
+            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
+            return Check("hook", False, f"the installed command gave no answer: {said}", "hardwon install claude-code")
+    hook, bare = statistics.median(hook_times), statistics.median(empty_times)
+    found = f"answers in {hook * 1000:.0f} ms ({hook / bare:.1f} x an empty interpreter)"
+    return Check("hook", hook < SLOW * bare, found, "" if hook < SLOW * bare else "hardwon start")

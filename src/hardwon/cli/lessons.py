@@ -1,0 +1,201 @@
+"""lessons add, list, show, check"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from hardwon import clock, paths, settings, who
+from hardwon.cli.show import at_terminal, printable, table
+from hardwon.core import record as records
+from hardwon.core import rules
+from hardwon.errors import UserError
+from hardwon.recall import admit, manifest
+from hardwon.store import lessons as shelves
+from hardwon.words import DELIVERIES, STATUSES, Lesson
+
+
+@click.group()
+def lessons() -> None:
+    """Write, list and check lessons."""
+
+
+@lessons.command()
+@click.option("--summary", help="what goes wrong, in a line")
+@click.option("--problem", help="the root cause")
+@click.option("--solution", help="what to do instead")
+@click.option("--command", "commands", multiple=True, metavar="REGEX", help="fires on a Bash command it matches")
+@click.option("--path", "globs", multiple=True, metavar="GLOB", help="fires on a file it matches")
+@click.option("--content", "contents", multiple=True, metavar="REGEX", help="fires on text to be written")
+@click.option("--unless", multiple=True, metavar="REGEX", help="calls a match off")
+@click.option("--tool", "tools", multiple=True, help="only for this tool, such as Bash or Edit")
+@click.option("--delivery", type=click.Choice(DELIVERIES), help="note (default), hold, block or start")
+@click.option("--block-reason", help="what the agent is told; {command} is filled in")
+@click.option("--priority", type=int, help="1 to 10, 5 if left out")
+@click.option("--confidence", type=float, help="0 to 1, 0.9 if left out")
+@click.option("--tag", "tags", multiple=True, help="category:value, such as tool:git")
+@click.option("--project", "here", is_flag=True, help="only for the project in this folder")
+@click.option("--json", "text", metavar="RECORD", help="the whole record as JSON; - reads it from stdin")
+@click.option("--file", "path", type=click.Path(exists=True, dir_okay=False), help="the record in a file")
+def add(text: str | None, path: str | None, here: bool, **flags: Any) -> None:
+    """Write a lesson. It is in force at once.
+
+    Give flags, or a record with --json, --file or on stdin; at a terminal what is missing is asked for.
+    """
+    record = _given_record(text, path, flags)
+    record.update(_from_flags(flags, here))
+    if at_terminal() and not (text or path):
+        _ask_for_missing(record)
+    mark = who.agent(os.environ)
+    lesson = admit.add(paths.home(), record, approved=not mark)
+    if mark:
+        click.echo(f"proposed as a candidate, since {mark} says an agent runs this: {lesson.slug}")
+        click.echo(f"a person puts it in force with: hardwon lessons restore {lesson.slug}")
+    elif lesson.needs_review:
+        click.echo(f"added, but not in force: confidence {lesson.confidence:g} needs review: {lesson.slug}")
+    else:
+        click.echo(f"added, and in force as a {lesson.delivery}: {lesson.slug}")
+
+
+def _given_record(text: str | None, path: str | None, flags: dict[str, Any]) -> dict[str, Any]:
+    if path:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    elif text == "-" or (text is None and not any(flags.values()) and not sys.stdin.isatty()):
+        text = sys.stdin.read()
+    if not text:
+        return {}
+    try:
+        record = json.loads(text)
+    except ValueError as wrong:
+        raise UserError(f"the record is not JSON: {wrong}", "hardwon lessons add --help") from None
+    if not isinstance(record, dict):
+        raise UserError("the record is not an object", 'write {"summary": …, "problem": …, "solution": …}')
+    return record
+
+
+def _from_flags(flags: dict[str, Any], here: bool) -> dict[str, Any]:
+    plain = {name: flags[name] for name in ("summary", "problem", "solution", "delivery", "priority", "confidence")}
+    record = {name: value for name, value in plain.items() if value is not None}
+    if flags["block_reason"]:
+        record["blockReason"] = flags["block_reason"]
+    lists = {
+        "toolNames": flags["tools"],
+        "commandPatterns": flags["commands"],
+        "pathPatterns": flags["globs"],
+        "contentPatterns": flags["contents"],
+        "unless": flags["unless"],
+        "tags": flags["tags"],
+    }
+    record.update({name: list(values) for name, values in lists.items() if values})
+    if here:
+        record["scope"] = {"type": "project", "path": os.getcwd()}
+    return record
+
+
+def _ask_for_missing(record: dict[str, Any]) -> None:
+    questions = {
+        "summary": "What goes wrong, in a line",
+        "problem": "Why it goes wrong",
+        "solution": "What to do instead",
+    }
+    for name, question in questions.items():
+        if not record.get(name):
+            record[name] = click.prompt(question)
+    triggers = ("commandPatterns", "pathPatterns", "contentPatterns", "toolNames", "triggers")
+    if not any(record.get(name) for name in triggers) and record.get("delivery") != "start":
+        record["commandPatterns"] = [click.prompt("Regex for the command it is about, such as \\bgit stash\\b")]
+    if not record.get("delivery"):
+        record["delivery"] = click.prompt("Delivery", type=click.Choice(DELIVERIES), default="note")
+
+
+@lessons.command("list")
+@click.option("--status", type=click.Choice(STATUSES), help="only these")
+@click.option("--tag", help="only those with this tag")
+@click.option("--tool", help="only those about this tool")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def list_lessons(status: str | None, tag: str | None, tool: str | None, as_json: bool) -> None:
+    """The lessons, highest priority first."""
+    shelf = shelves.read(shelves.lessons_path(paths.home()))
+    found = [one for one in shelf.lessons if _wanted(one, status, tag, tool)]
+    found.sort(key=lambda one: (-one.priority, one.slug))
+    if as_json:
+        click.echo(json.dumps([records.write(one) for one in found], indent=2))
+        return
+    if not found:
+        click.echo("no lessons" + (" like that" if shelf.lessons else " yet: hardwon lessons add"))
+        return
+    rows = [[str(one.priority), one.delivery, one.status, f"{one.summary}\n{one.slug}"] for one in found]
+    table(["prio", "delivery", "status", "lesson"], rows)
+
+
+def _wanted(lesson: Lesson, status: str | None, tag: str | None, tool: str | None) -> bool:
+    return (
+        (status is None or lesson.status == status)
+        and (tag is None or tag in lesson.tags)
+        and (tool is None or tool in manifest.gate(lesson))
+    )
+
+
+def find(name: str) -> Lesson:
+    """A lesson by slug, id, or a beginning that only one slug has."""
+    shelf = shelves.read(shelves.lessons_path(paths.home()))
+    exact = [one for one in shelf.lessons if name in (one.slug, one.id)]
+    found = exact or [one for one in shelf.lessons if one.slug.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UserError(f"{name!r} could be {', '.join(one.slug for one in found[:5])}", "write more of it")
+    raise UserError(f"there is no lesson {name!r}", "hardwon lessons list")
+
+
+@lessons.command()
+@click.argument("slug")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def show(slug: str, as_json: bool) -> None:
+    """One lesson, whole."""
+    lesson = find(slug)
+    if as_json:
+        click.echo(json.dumps(records.write(lesson), indent=2))
+        return
+    written = records.write(lesson)
+    for name, value in written.items():
+        if value not in ("", [], None):
+            spelled = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            click.echo(printable(f"{name:<18}{spelled}"))
+
+
+@lessons.command()
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def check(as_json: bool) -> None:
+    """Check lessons.json and config.json, and say what is wrong and where."""
+    home = paths.home()
+    broken: list[str] = []
+    count, left_out = 0, []
+    try:
+        built = manifest.build(home, clock.now())
+        count, left_out = built.count, list(built.left_out)
+        broken.extend(built.faults)
+        for lesson in shelves.read(shelves.lessons_path(home)).lessons:
+            broken.extend(f"{lesson.slug}: {fault}" for fault in rules.faults(lesson) if lesson.status == "active")
+        broken.extend(f"config.json: {name} is no setting" for name in _unknown_settings(home))
+    except UserError as wrong:
+        broken.append(wrong.say)
+    if as_json:
+        click.echo(json.dumps({"inForce": count, "leftOut": dict(left_out), "faults": broken}, indent=2))
+    else:
+        for fault in broken:
+            click.echo(printable(fault))
+        for slug, reason in left_out:
+            click.echo(printable(f"left out {slug}: {reason}"))
+        click.echo(f"{count} lessons in force" if not broken else f"{len(broken)} faults, {count} lessons in force")
+    if broken:
+        raise SystemExit(1)
+
+
+def _unknown_settings(home: str) -> list[str]:
+    return [name for name in settings.read_config(home) if name not in settings.BY_NAME]

@@ -1,0 +1,57 @@
+"""pause, unpause"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import click
+
+from hardwon import clock, paths, switches, who
+from hardwon.errors import UserError
+from hardwon.recall.deliver import project_root
+
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "": 60}
+
+
+def seconds(text: str) -> float:
+    """30m, 1h, 2d; a bare number is minutes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|)", text.strip().lower())
+    if not found or float(found[1]) <= 0:
+        raise UserError(f"{text!r} is not a length of time", "hardwon pause --for 1h   (or 30m, 2d)")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+@click.command()
+@click.option("--project", "here", is_flag=True, help="only in this project")
+@click.option("--for", "length", metavar="TIME", help="lift it by itself after this long: 30m, 1h, 2d")
+def pause(here: bool, length: str | None) -> None:
+    """Keep quiet: nothing is noted, held or blocked until lifted."""
+    if mark := who.agent(os.environ):
+        say = f"pausing is for a person, and {mark} says an agent runs this"
+        raise UserError(say, "type in your own terminal: hardwon pause")
+    home, now = paths.home(), clock.now()
+    until = now + seconds(length) if length else 0.0
+    where = _here() if here else switches.EVERYWHERE
+    others = [one for one in switches.in_force(home, now) if one[1] != where]
+    switches.write(home, [*others, (until, where)])
+    span = f"for {length}" if length else "until you say: hardwon unpause"
+    click.echo(f"paused {'in ' + where if here else 'everywhere'} {span}")
+
+
+@click.command()
+@click.option("--project", "here", is_flag=True, help="only this project's pause")
+def unpause(here: bool) -> None:
+    """Speak again: lift every pause, or this project's."""
+    home = paths.home()
+    current = switches.in_force(home, clock.now())
+    left = [one for one in current if here and one[1] != _here()]
+    switches.write(home, left)
+    if len(left) == len(current):
+        click.echo("nothing was paused" + (" here" if here else ""))
+    else:
+        click.echo("speaking again" + (f"; still paused: {', '.join(where for _, where in left)}" if left else ""))
+
+
+def _here() -> str:
+    return os.path.realpath(project_root(os.getcwd()))

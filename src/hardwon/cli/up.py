@@ -1,0 +1,52 @@
+"""up"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import click
+
+from hardwon import clock, paths
+from hardwon.cli.agents import install, is_ours
+from hardwon.cli.show import at_terminal
+from hardwon.errors import UserError
+from hardwon.hosts import MODULES, host
+from hardwon.recall import manifest
+from hardwon.worker import lifecycle
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="install into every agent found, without asking")
+@click.pass_context
+def up(ctx: click.Context, yes: bool) -> None:
+    """Start hardwon, say where things are and what to do next."""
+    home = paths.home()
+    built = manifest.build(home, clock.now())
+    said = lifecycle.start(home)
+    click.echo(f"worker    running, process {said.pid}")
+    click.echo(f"home      {home}")
+    click.echo(f"lessons   {built.count} in force")
+    for name in MODULES:
+        module = host(name)
+        where = module.settings_file()
+        if _has_hooks(name, where):
+            click.echo(f"agent     {module.TITLE}: hooks installed")
+        elif not shutil.which(module.PROGRAM):
+            click.echo(f"agent     {module.TITLE}: not found on the PATH")
+        elif yes or (at_terminal() and click.confirm(f"Install hooks into {module.TITLE} ({where})?")):
+            ctx.invoke(install, agent=name, here=False, only_print=False, yes=True)
+        else:
+            click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
+    click.echo("next      hardwon lessons add     write what went wrong, and it is held the next time")
+    click.echo("          hardwon doctor          check every part")
+
+
+def _has_hooks(name: str, path: str) -> bool:
+    try:
+        with open(os.path.realpath(path), encoding="utf-8") as file:
+            return bool(host(name).installed(file.read(), is_ours))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as wrong:
+        raise UserError(f"{path}: {wrong}", "mend it, then: hardwon up") from None

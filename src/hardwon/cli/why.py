@@ -1,0 +1,63 @@
+"""why"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from hardwon import clock, paths, settings
+from hardwon.cli.show import printable
+from hardwon.core.match import match, see, why_not
+from hardwon.recall import manifest
+from hardwon.recall.deliver import open_index, project_root
+from hardwon.recall.patterns import Patterns
+from hardwon.store import lessons as shelves
+from hardwon.words import Event
+
+MOST_OTHERS = 15
+_WOULD = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
+
+
+@click.command()
+@click.argument("command", required=False, default="")
+@click.option("--tool", default="", help="the tool, if it is not Bash")
+@click.option("--path", default="", help="the file it is about")
+@click.option("--content", default="", help="the text it would write")
+@click.option("--all", "show_all", is_flag=True, help="every lesson that would not fire, too")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def why(command: str, tool: str, path: str, content: str, show_all: bool, as_json: bool) -> None:
+    """Which lessons would fire on COMMAND, and why not the others.
+
+    Nothing is delivered and nothing is claimed by asking.
+    """
+    home = paths.home()
+    manifest.build(home, clock.now())
+    index, cwd = open_index(home), os.getcwd()
+    tool = tool or ("Bash" if command else "Edit")
+    event = Event("", "PreToolUse", "", cwd, tool=tool, command=command, path=path, content=content)
+    sight = see(event, root=project_root(cwd), places=[os.path.realpath(cwd)])
+    search = Patterns().search
+    fire, others = [], []
+    for entry in map(index.entry, range(len(index))):
+        found = match(entry, sight, search) if entry.delivery != "start" else None
+        if found:
+            fire.append({"slug": entry.slug, "would": entry.delivery, "summary": entry.summary, "in": found.where})
+        else:
+            others.append({"slug": entry.slug, "why": why_not(entry, sight, search)})
+    values = settings.resolve(settings.read_config(home))
+    _, left_out = manifest.choose(shelves.read(shelves.lessons_path(home)).lessons, values)
+    others.extend({"slug": slug, "why": f"is not in the manifest: {reason}"} for slug, reason in left_out)
+    if as_json:
+        click.echo(json.dumps({"fires": fire, "others": others}, indent=2))
+        return
+    for one in fire:
+        click.echo(printable(f"{_WOULD[one['would']]}: {one['summary']} [{one['slug']}]\n  matched in: {one['in']}"))
+    if not fire:
+        click.echo("no lesson would fire")
+    shown = others if show_all else others[:MOST_OTHERS]
+    for one in shown:
+        click.echo(printable(f"not {one['slug']}: it {one['why']}"))
+    if len(shown) < len(others):
+        click.echo(f"… and {len(others) - len(shown)} more: hardwon why --all")

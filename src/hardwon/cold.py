@@ -1,0 +1,107 @@
+"""The hook while the worker is away: the same answers from the compiled manifest, in the same process.
+
+What was delivered is spooled, so that the record is complete when the worker is back. Nothing that goes wrong here
+may reach the agent; it goes to a log that `doctor` reads.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic, sleep, time
+
+from hardwon import launch, paths, switches
+from hardwon.capture import spool
+from hardwon.core.match import patience
+from hardwon.hosts import host as host_named
+from hardwon.recall.deliver import open_index, reply_to
+from hardwon.words import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hardwon.hosts import Host
+    from hardwon.words import Event, Pattern
+
+    Ask = Callable[[str, str, str, str, bytes], bytes | None]
+
+SILENCE = b"{}"
+START_SECONDS = 1.5
+LOG = "logs/hook.log"
+LOG_BYTES = 200_000
+
+
+def answer(host: str, kind: str, home: str, id: str, payload: bytes, ask: Ask) -> bytes:
+    try:
+        return _answer(host, kind, home, id, payload, ask)
+    except Exception as wrong:  # noqa: BLE001 (nothing of ours may reach the agent)
+        _log(home, kind, wrong)
+        return SILENCE
+
+
+def _answer(host: str, kind: str, home: str, id: str, payload: bytes, ask: Ask) -> bytes:
+    started = monotonic()
+    module = host_named(host)
+    read = module.read(kind, payload)
+    if read is None:
+        return SILENCE
+    event = replace(read, id=id, at=time())
+    warm = None
+    if os.path.exists(os.path.join(home, paths.PAUSED)):
+        if switches.paused(home, event.cwd, event.at):
+            return SILENCE
+        warm = ask(host, kind, home, id, payload)
+    if not warm and event.kind == "SessionStart" and launch.may_start(home, event.at):
+        launch.launch(home)
+        while not (warm := ask(host, kind, home, id, payload)) and monotonic() - started < START_SECONDS:
+            sleep(0.02)
+    return warm or _from_manifest(module, event, home, started)
+
+
+def _from_manifest(module: Host, event: Event, home: str, started: float) -> bytes:
+    try:
+        index = open_index(home)
+    except FileNotFoundError:
+        return SILENCE
+    reply = reply_to(event, index, home, search=search, seconds=lambda: monotonic() - started)
+    if reply.injections:
+        try:
+            spool.keep(home, event, reply)
+        except OSError as full:  # the agent gets its answer all the same
+            _log(home, event.kind, full)
+    return module.write(event, reply)
+
+
+def search(pattern: Pattern, text: str) -> bool:
+    """`re` under an alarm, which interrupts it: a catastrophic pattern loses its turn, not the guard beside it."""
+    import _signal  # type: ignore[import-not-found]  # `signal` would bring in enum
+    import re
+
+    def ring(*_: object) -> None:
+        raise TimeoutError
+
+    _signal.signal(_signal.SIGALRM, ring)
+    _signal.setitimer(_signal.ITIMER_REAL, patience(text))
+    try:
+        return re.compile(pattern.source, pattern.flags).search(text) is not None
+    except (TimeoutError, re.error, RecursionError, OverflowError):
+        return False
+    finally:
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
+
+
+def _log(home: str, kind: str, wrong: Exception) -> None:
+    """One line on what went wrong, never the payload: it may hold what is private."""
+    try:
+        path = os.path.join(home, LOG)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
+            os.replace(path, path + ".old")
+        trace, where = wrong.__traceback__, ""
+        while trace:
+            where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+            trace = trace.tb_next
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
+            file.write(f"{time():.0f} {kind} {type(wrong).__name__} at {where}\n")
+    except OSError:
+        pass

@@ -1,0 +1,310 @@
+"""How many steps does a backtracking engine take? A clock would answer differently on each machine; this counts.
+
+A parsed pattern becomes a short program, and `steps` runs it the way Python's `re` does: alternatives in order, repeats
+greedy or lazy, a stack of places to return to. Only the characters of a small alphabet are told apart, which is all
+that a test text needs. It is the verdict of `pattern.fault`, so the same lesson is accepted everywhere or nowhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from re import _constants as ops  # type: ignore[attr-defined]  # no stubs; the one import of Python's own parser
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any, NamedTuple
+
+ONE, RUN, SPLIT, JUMP, SPOT, LOOK, ATOMIC, MARK, AGAIN, SET, SAME = range(11)
+LARGEST = 5000  # steps in a program
+UNROLLED = 32  # a longer counted repeat of more than one character is run as an endless one
+
+SINGLES = (ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN)
+REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
+_CATEGORIES = {
+    ops.CATEGORY_DIGIT: re.compile(r"\d"),
+    ops.CATEGORY_NOT_DIGIT: re.compile(r"\D"),
+    ops.CATEGORY_SPACE: re.compile(r"\s"),
+    ops.CATEGORY_NOT_SPACE: re.compile(r"\S"),
+    ops.CATEGORY_WORD: re.compile(r"\w"),
+    ops.CATEGORY_NOT_WORD: re.compile(r"\W"),
+}
+
+Step = tuple[int, Any, Any]
+Code = list[Step]
+Marks = tuple[int | None, ...]
+
+
+def parse(source: str, flags: int = 0) -> Any:
+    """The parsed pattern, as Python's own compiler sees it."""
+    return _parser.parse(source, flags)
+
+
+def inner(op: Any, value: Any) -> list[Any]:
+    """The sequences directly inside a part."""
+    if op is ops.BRANCH:
+        return list(value[1])
+    if op is ops.GROUPREF_EXISTS:
+        return [branch for branch in value[1:] if branch]
+    if op is ops.ATOMIC_GROUP:
+        return [value]
+    if op in (ops.SUBPATTERN, ops.ASSERT, ops.ASSERT_NOT, *REPEATS):
+        return [value[-1]]
+    return []
+
+
+def parts(items: Any) -> Iterator[tuple[Any, Any]]:
+    """Every part of a sequence, at any depth."""
+    for op, value in items:
+        yield op, value
+        for inside in inner(op, value):
+            yield from parts(inside)
+
+
+def takes(op: Any, value: Any, char: str, flags: int = 0) -> bool:
+    """Whether a single-character part matches this character."""
+    if op is ops.ANY:
+        return char != "\n" or bool(flags & re.DOTALL)
+    if op is ops.NOT_LITERAL:
+        return not takes(ops.LITERAL, value, char, flags)
+    if op is ops.CATEGORY:
+        return bool(_CATEGORIES[value].match(char))
+    if op is ops.IN:
+        negated = value[0][0] is ops.NEGATE
+        return negated != any(takes(kind, inside, char, flags) for kind, inside in value[negated:])
+    low, high = value if op is ops.RANGE else (value, value)
+    cases = {char, char.lower(), char.upper()} if flags & re.IGNORECASE else {char}
+    return any(low <= ord(case) <= high for case in cases if len(case) == 1)
+
+
+class Spent(Exception):
+    """More steps than were allowed."""
+
+
+class Program(NamedTuple):
+    """A pattern as steps, and the blank marks a run of it begins with."""
+
+    code: Code
+    marks: Marks
+
+
+class _Plan(NamedTuple):
+    alphabet: frozenset[str]
+    slots: dict[Any, int]  # where a run remembers: both ends of each group that is referred to, the start of each loop
+    chars: dict[Any, frozenset[str]]
+
+
+def program(tree: Any, alphabet: Iterable[str]) -> Program:
+    """The steps of a parsed pattern on texts over an alphabet; Spent if there are far too many."""
+    plan = _Plan(frozenset(alphabet), {}, {})
+    for op, value in parts(tree):
+        if op in (ops.GROUPREF, ops.GROUPREF_EXISTS):
+            group = value if op is ops.GROUPREF else value[0]
+            for end in "from", "to":
+                plan.slots.setdefault((group, end), len(plan.slots))
+    code = _code(tree, tree.state.flags, plan)
+    return Program(code, (None,) * len(plan.slots))
+
+
+def steps(program: Program, text: str, most: int) -> int:
+    """The steps a search through the text takes; `most` if it takes as many or more."""
+    left = [most]
+    try:
+        for start in range(len(text) + 1):
+            if run(program.code, text, start, program.marks, left):
+                break
+    except Spent:
+        return most
+    return most - left[0]
+
+
+def run(code: Code, text: str, at: int, marks: Marks, left: list[int]) -> tuple[int, Marks] | None:
+    """Where a match that begins at a place ends, with what it marked; `left` holds the steps it may take."""
+    stack: list[tuple[int, int, Marks, int]] = []
+    pc, size, end = 0, len(text), len(code)
+    while pc < end:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Spent
+        kind, a, b = code[pc]
+        if kind == ONE:
+            if at < size and text[at] in a:
+                at, pc = at + 1, pc + 1
+                continue
+        elif kind == RUN:
+            least, many, lazy = b
+            far, limit = at, min(size, at + many)
+            while far < limit and text[far] in a:
+                far += 1
+            near, pc = at + least, pc + 1
+            if far >= near:
+                at, last = (near, far) if lazy else (far, near)
+                if at != last:
+                    stack.append((pc, at + (1 if lazy else -1), marks, last))
+                continue
+        elif kind == SPLIT:
+            stack.append((b, at, marks, at))
+            pc = a
+            continue
+        elif kind == JUMP:
+            pc = a
+            continue
+        elif found := _rare((kind, a, b), text, pc, at, marks, left):
+            pc, at, marks = found
+            continue
+        if not stack:
+            return None
+        pc, at, marks, last = stack.pop()
+        if at != last:
+            stack.append((pc, at + (1 if at < last else -1), marks, last))
+    return at, marks
+
+
+def _rare(step: Step, text: str, pc: int, at: int, marks: Marks, left: list[int]) -> tuple[int, int, Marks] | None:
+    """One of the less common steps: where it goes on, or None if it fails."""
+    kind, a, b = step
+    if kind == SPOT:
+        return (pc + 1, at, marks) if _stands(a, b, text, at) else None
+    if kind == LOOK:
+        wanted, width = b
+        found = run(a, text, at - width, marks, left) if at >= width else None
+        if (found is not None) is not wanted:
+            return None
+        return pc + 1, at, found[1] if found else marks
+    if kind == ATOMIC:
+        found = run(a, text, at, marks, left)
+        return (pc + 1, *found) if found else None
+    if kind == MARK:
+        return pc + 1, at, (*marks[:a], at, *marks[a + 1 :])
+    if kind == AGAIN:
+        return (pc + 1 if marks[b] == at else a), at, marks
+    start, stop = (marks[slot] for slot in a)
+    if kind == SET:
+        return (b if stop is None else pc + 1), at, marks
+    if start is None or stop is None:
+        return None
+    was, now = text[start:stop], text[at : at + stop - start]
+    same = was.lower() == now.lower() if b else was == now
+    return (pc + 1, at + len(was), marks) if same else None
+
+
+def _stands(where: Any, lines: bool, text: str, at: int) -> bool:
+    left, right = text[max(at - 1, 0) : at], text[at : at + 1]
+    if where is ops.AT_BEGINNING_STRING:
+        return not left
+    if where is ops.AT_BEGINNING:
+        return not left or (lines and left == "\n")
+    if where is ops.AT_END_STRING:
+        return not right
+    if where is ops.AT_END:
+        return not right or (right == "\n" and (lines or at + 1 == len(text)))
+    word = [char.isalnum() or char == "_" for char in (left, right)]
+    return bool(text) and (word[0] != word[1]) is (where is ops.AT_BOUNDARY)
+
+
+def _code(items: Any, flags: int, plan: _Plan) -> Code:
+    """Steps for a sequence; places in them are counted from the sequence's first step."""
+    code: Code = []
+    for op, value in items:
+        more = _steps(op, value, flags, plan)
+        code += _moved(more, len(code)) if code else more
+        if len(code) > LARGEST:
+            raise Spent
+    return code
+
+
+def _moved(code: Code, by: int) -> Code:
+    moved: Code = []
+    for kind, a, b in code:
+        if kind == SPLIT:
+            moved.append((kind, a + by, b + by))
+        elif kind in (JUMP, AGAIN):
+            moved.append((kind, a + by, b))
+        else:
+            moved.append((kind, a, b + by if kind == SET else b))
+    return moved
+
+
+def _steps(op: Any, value: Any, flags: int, plan: _Plan) -> Code:
+    if op in SINGLES:
+        return [(ONE, _chars(op, value, flags, plan), None)]
+    if op in REPEATS:
+        return _repeat(op, value, flags, plan)
+    if op is ops.BRANCH:
+        return _choice([_code(branch, flags, plan) for branch in value[1]])
+    if op is ops.SUBPATTERN:
+        group, added, removed, body = value
+        code = _code(body, (flags | added) & ~removed, plan)
+        if (group, "to") not in plan.slots:
+            return code
+        first, last = plan.slots[group, "from"], plan.slots[group, "to"]
+        return [(MARK, first, None), *_moved(code, 1), (MARK, last, None)]
+    if op is ops.AT:
+        return [(SPOT, value, bool(flags & re.MULTILINE))]
+    if op in (ops.ASSERT, ops.ASSERT_NOT):
+        width = value[1].getwidth()[0] if value[0] < 0 else 0
+        return [(LOOK, _code(value[1], flags, plan), (op is ops.ASSERT, width))]
+    if op is ops.ATOMIC_GROUP:
+        return [(ATOMIC, _code(value, flags, plan), None)]
+    if op is ops.GROUPREF:
+        return [(SAME, _ends(value, plan), bool(flags & re.IGNORECASE))]
+    if op is ops.GROUPREF_EXISTS:
+        group, yes, no = value
+        both = _choice([_code(yes, flags, plan), _code(no or (), flags, plan)])
+        return [(SET, _ends(group, plan), both[0][2]), *both[1:]]
+    return [(ONE, frozenset(), None)]
+
+
+def _ends(group: int, plan: _Plan) -> tuple[int, int]:
+    return plan.slots[group, "from"], plan.slots[group, "to"]
+
+
+def _choice(branches: list[Code]) -> Code:
+    code = branches[-1]
+    for branch in reversed(branches[:-1]):
+        other = len(branch) + 2
+        code = [(SPLIT, 1, other), *_moved(branch, 1), (JUMP, other + len(code), None), *_moved(code, other)]
+    return code
+
+
+def _repeat(op: Any, value: Any, flags: int, plan: _Plan) -> Code:
+    least, most, body = value
+    lazy = op is ops.MIN_REPEAT
+    if len(body) == 1 and body[0][0] in SINGLES:
+        code: Code = [(RUN, _chars(*body[0], flags, plan), (least, most, lazy))]
+    else:
+        once = _code(body, flags, plan)
+        code = _joined([once] * min(least, UNROLLED))
+        if most > UNROLLED:
+            code += _moved(_loop(once, lazy, body.getwidth()[0], plan), len(code))
+        else:
+            rest: Code = []
+            for _ in range(most - least):
+                rest = _optional([*once, *_moved(rest, len(once))], lazy)
+            code += _moved(rest, len(code))
+    return [(ATOMIC, code, None)] if op is ops.POSSESSIVE_REPEAT else code
+
+
+def _joined(codes: list[Code]) -> Code:
+    whole: Code = []
+    for code in codes:
+        whole += _moved(code, len(whole))
+    return whole
+
+
+def _optional(code: Code, lazy: bool) -> Code:
+    out = len(code) + 1
+    return [(SPLIT, out, 1) if lazy else (SPLIT, 1, out), *_moved(code, 1)]
+
+
+def _loop(once: Code, lazy: bool, width: int, plan: _Plan) -> Code:
+    """An endless repeat; if its body can match nothing, a turn that got nowhere is the last."""
+    if width:
+        return _optional([*once, (JUMP, -1, None)], lazy)
+    slot = plan.slots.setdefault(("loop", len(plan.slots)), len(plan.slots))
+    return _optional([(MARK, slot, None), *_moved(once, 1), (AGAIN, -1, slot)], lazy)
+
+
+def _chars(op: Any, value: Any, flags: int, plan: _Plan) -> frozenset[str]:
+    key = (op, value if isinstance(value, int) else id(value), flags & (re.IGNORECASE | re.DOTALL))
+    if key not in plan.chars:
+        plan.chars[key] = frozenset(char for char in plan.alphabet if takes(op, value, char, flags))
+    return plan.chars[key]

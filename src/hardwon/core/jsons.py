@@ -1,0 +1,64 @@
+"""JSON without `import json`, which pulls in `re` and doubles the start of a cold hook.
+
+The C scanner and string encoder behind the standard module are used directly. Anything they refuse goes to the
+standard module, which then gives the error with line and column.
+"""
+
+from __future__ import annotations
+
+try:
+    from _json import encode_basestring_ascii as quote
+    from _json import make_scanner
+except ImportError:  # an interpreter without the C accelerator
+    from json.encoder import encode_basestring_ascii as quote
+
+    make_scanner = None  # type: ignore[assignment, misc]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class _Context:
+    strict = False
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+_scan = None if make_scanner is None else make_scanner(_Context)  # type: ignore[arg-type]
+_ODD = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as the standard module reads and writes them
+_BLANK = " \t\r\n"
+
+
+def loads(text: str) -> Any:
+    """The value in `text`; ValueError with line and column if it is not JSON."""
+    start = len(text) - len(text.lstrip(_BLANK))
+    try:
+        value, end = _scan(text, start) if _scan else (None, -1)
+    except (StopIteration, SystemError):
+        end = -1
+    if end < 0 or text[end:].strip(_BLANK):
+        import json
+
+        return json.loads(text, strict=False)
+    return value
+
+
+def dumps(value: object) -> str:
+    """Compact JSON, ASCII only, keys in the order given."""
+    if isinstance(value, str):
+        return quote(value)
+    if value is None or value is True or value is False:
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return _ODD.get(float.__repr__(value)) or float.__repr__(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{quote(key)}:{dumps(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(dumps, value)) + "]"
+    raise TypeError(f"not a JSON value: {value!r:.80}")

@@ -1,0 +1,186 @@
+"""Which lessons a tool call asks for.
+
+`toolNames` is a gate. Command patterns are or-ed, over the command as a whole and over each simple command in it.
+For other tools path and content must both hold, as far as the lesson names them. A lesson whose author wrote
+patterns never matches by its tool alone.
+"""
+
+from __future__ import annotations
+
+from hardwon.core.shell import code_of, simple_commands, without
+from hardwon.words import Match, replace, word
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from hardwon.core.shell import Simple
+    from hardwon.words import Entry, Event, Pattern
+
+    Search = Callable[[Pattern, str], bool]
+
+SHELL = "Bash"
+EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
+FILES = (*EDITS, "Read", "Glob", "Grep")
+OURSELVES = "hardwon"
+LONGEST_SPLIT = 20_000  # characters; a longer command is data, and splitting it would cost more than a hook may
+_QUOTING = str.maketrans("", "", "'\"\\")
+
+
+def patience(text: str) -> float:
+    """Seconds a pattern may take on this text: enough for a linear one, soon over for a catastrophic one."""
+    return 0.1 + len(text) / 10_000_000
+
+
+@word
+class View:
+    """One way to see a command, and the command as written around it, in which `unless` is looked for."""
+
+    text: str
+    around: str
+
+
+@word
+class Sight:
+    """A call as the patterns see it. The guarded views leave out hardwon's own commands, so that a lesson about
+    `git stash` does not stop the person who lifts it."""
+
+    tool: str
+    executable: tuple[View, ...]
+    full: tuple[View, ...]
+    guarded_executable: tuple[View, ...]
+    guarded_full: tuple[View, ...]
+    relative: str
+    absolute: str
+    content: str
+    places: tuple[str, ...]
+
+
+def see(event: Event, *, root: str, places: Sequence[str]) -> Sight:
+    """`root` is the project's folder, `places` the real paths at which the call counts as happening."""
+    command = event.command if event.tool == SHELL else ""
+    absolute = _absolute(event.path, event.cwd)
+    executable, full, guarded_executable, guarded_full = _views(command) if command else ((), (), (), ())
+    return Sight(
+        event.tool,
+        executable,
+        full,
+        guarded_executable,
+        guarded_full,
+        _below(absolute, root),
+        absolute,
+        event.content,
+        tuple(places),
+    )
+
+
+def texts(event: Event) -> list[str]:
+    """Where a literal must occur for a pattern to match any view of the call, without making the views.
+
+    A view may lack quotes, backslashes and repeated blanks that stand in the command, and nothing else.
+    """
+    found = [_absolute(event.path, event.cwd), event.content]
+    if event.tool == SHELL:
+        found.append(event.command)
+        if len(event.command) <= LONGEST_SPLIT:
+            found.append(" ".join(event.command.translate(_QUOTING).split()))
+    return found
+
+
+def match(entry: Entry, sight: Sight, search: Search) -> Match | None:
+    if sight.tool not in entry.tools or not in_scope(entry.project, sight.places):
+        return None
+    if not (entry.commands or entry.contents or entry.paths or entry.absolute_paths):
+        return Match(entry, sight.tool)
+    where = _in_command(entry, sight, search) if sight.tool == SHELL else _in_file(entry, sight, search)
+    return None if where is None else Match(entry, where)
+
+
+def in_scope(project: str, places: Sequence[str]) -> bool:
+    return not project or any(place == project or place.startswith(project + "/") for place in places)
+
+
+def _in_command(entry: Entry, sight: Sight, search: Search) -> str | None:
+    stops = entry.delivery in ("block", "hold")
+    if entry.target == "full":
+        views = sight.guarded_full if stops else sight.full
+    else:
+        views = sight.guarded_executable if stops else sight.executable
+    for view in views:
+        if _any(entry.commands, view.text, search) and not (entry.unless and _called_off(entry, view, search)):
+            return view.text
+    return None
+
+
+def _called_off(entry: Entry, view: View, search: Search) -> bool:
+    return _any(entry.unless, view.around if entry.target == "full" else code_of(view.around), search)
+
+
+def _in_file(entry: Entry, sight: Sight, search: Search) -> str | None:
+    contents = entry.contents or entry.commands
+    if entry.paths or entry.absolute_paths:
+        found = sight.relative and _any(entry.paths, sight.relative, search)
+        if not found and not (sight.absolute and _any(entry.absolute_paths, sight.absolute, search)):
+            return None
+    elif sight.tool == "Read":
+        return None  # a reading has no content, and no path was asked for
+    if contents and sight.tool != "Read" and not _any(contents, sight.content, search):
+        return None
+    if _any(entry.unless, sight.content, search) or _any(entry.unless, sight.absolute, search):
+        return None
+    return sight.absolute or sight.content
+
+
+def _any(patterns: Iterable[Pattern], text: str, search: Search) -> bool:
+    return any(search(pattern, text) for pattern in patterns)
+
+
+def _views(command: str) -> tuple[tuple[View, ...], ...]:
+    if len(command) > LONGEST_SPLIT:
+        whole = (View(command, command),)
+        return whole, whole, whole, whole
+    simple = simple_commands(command)
+    ours = [one for one in simple if one.program == OURSELVES]
+    executable, full = _two_views(command, simple)
+    if not ours:
+        return executable, full, executable, full
+    rest = without(command, [(one.start, one.end) for one in ours])
+    return executable, full, *_two_views(rest, simple_commands(rest))
+
+
+def _two_views(command: str, simple: Sequence[Simple]) -> tuple[tuple[View, ...], tuple[View, ...]]:
+    code = code_of(command)
+    executable = {View(code, command): None}
+    full = {View(command, command): None}
+    for one in simple:
+        around = command[one.start : one.end]
+        executable[View(one.code, around)] = None
+        full[View(one.full, around)] = None
+    return tuple(executable), tuple(full)
+
+
+def _absolute(path: str, cwd: str) -> str:
+    if not path or path.startswith("/"):
+        return path
+    return f"{cwd.rstrip('/')}/{path.removeprefix('./')}"
+
+
+def _below(absolute: str, root: str) -> str:
+    """The path from the project's folder; outside it begins with `..`, which no pattern from the root matches."""
+    prefix = root.rstrip("/") + "/"
+    if not absolute or absolute.startswith(prefix):
+        return absolute[len(prefix) :]
+    return f"../{absolute.lstrip('/')}"
+
+
+def why_not(entry: Entry, sight: Sight, search: Search) -> str:
+    """For a person: what keeps this lesson from firing on this call."""
+    if entry.delivery == "start":
+        return "is told at session start"
+    if sight.tool not in entry.tools:
+        return f"is about {', '.join(entry.tools)}, not {sight.tool}"
+    if not in_scope(entry.project, sight.places):
+        return f"belongs to {entry.project}"
+    if entry.unless and match(replace(entry, unless=()), sight, search):
+        return "is called off by `unless`"
+    return "has no pattern that matches"

@@ -1,0 +1,298 @@
+"""May this regular expression guard tool calls? It must mean one thing to two engines, and never be slow.
+
+The worker runs patterns with `regex`, the cold hook with `re`; what the two read differently is refused here, with what
+to write instead. Slowness is measured, not guessed: from the parsed pattern come texts that keep its repeats busy and
+then fail, and `re` runs on them while they grow. The verdict is how fast the cost grows, never the cost itself, so a
+busy machine decides like an idle one. Growing by the square of the length is ordinary (`a.*b`); by the cube is refused,
+except on runs of blanks or signs (`\\s+.*\\s+x`), which no real text holds by the thousand: there the fourth power is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from math import inf, log2
+from typing import Any
+
+from hardwon.core.backtrack import (
+    REPEATS,
+    SINGLES,
+    Program,
+    Spent,
+    inner,
+    ops,
+    parse,
+    parts,
+    program,
+    run,
+    steps,
+    takes,
+)
+
+LONGEST = 2000
+DEEPEST = 40
+MANY = 8
+
+Pick = Callable[[Any, Any], list[str]]
+
+
+def fault(source: str, flags: int = 0) -> str | None:
+    """Why this pattern cannot be used, or None."""
+    wrong = _size(source) or _classes(source) or _syntax(source, flags)
+    if wrong:
+        return wrong
+    tree = parse(source, flags)
+    return _dialect(source, tree) or _shape(tree) or _slow(tree)
+
+
+_TOKEN = re.compile(
+    r"""
+      \\(?:\d+|.)                       # an escape
+    | \[\^?\]?(?:\\.|[^\]\\])*\]        # a class
+    | \(\?\#(?:\\.|[^)\\])*\)           # a comment
+    | \(\?[A-Za-z]*(?:-[A-Za-z]+)?[:)]  # flags
+    | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _size(source: str) -> str | None:
+    if not source:
+        return "the pattern is empty, so it would match every call"
+    if len(source) > LONGEST:
+        return f"the pattern has {len(source)} characters; at most {LONGEST} are allowed"
+    depth = deepest = 0
+    for token in _TOKEN.findall(source):
+        if token[0] == "(" and token[-1] != ")":
+            depth += 1
+        elif token == ")":
+            depth -= 1
+        deepest = max(deepest, depth)
+    if deepest > DEEPEST:
+        return f"groups are nested {deepest} deep; at most {DEEPEST} are allowed"
+    return None
+
+
+def _classes(source: str) -> str | None:
+    """Classes that the two engines, or a later Python, read differently; `re` itself at most warns of them."""
+    for found in _TOKEN.finditer(source):
+        text, at = found[0], found.start() + 1
+        if text[0] != "[" or len(text) == 1:
+            continue
+        if posix := re.search(r"\[:[^\]]*:\]", text):
+            return f"column {at}: {posix[0]} is not a class in Python's re: write \\w, \\d, \\s or a range such as a-z"
+        if text[1] == "[":
+            return f"column {at}: [[ may begin a nested class in a later Python: write [\\["
+        if doubled := re.search(r"(?<!\\)(--|&&|~~|\|\|)", text[1:-1].replace("\\\\", "")):
+            return (
+                f"column {at}: {doubled[0]} in a class may join classes in a later Python: write \\{doubled[0][0]} once"
+            )
+        if text[1] == "^" and re.search(r"(?i)\\([dsw]).*(?-i:(?!\1))\\\1", text, re.DOTALL):
+            return f"column {at}: {text} can match nothing: write (?!)"
+    return None
+
+
+_INSTEAD = (
+    (r"bad escape \\[pP]$", r"write \w, \d or list the characters, as in [a-zäöü]"),
+    (r"bad escape \\z$", r"write \Z"),
+    (r"bad escape \\h$", r"write [ \t]"),
+    (r"bad escape \\R$", r"write \r?\n"),
+    (r"bad escape \\K$", r"put what stands before it in (?<=…)"),
+    (r"bad escape \\[kg]$", r"write (?P=name) or \1"),
+    (r"bad escape \\[QE]$", r"write a backslash before each sign"),
+    (r"bad escape \\[mM<>]$", r"write \b"),
+    (r"bad escape \\c$|incomplete escape \\[xuU]", r"write \x and two digits, or \u and four"),
+    (r"bad escape \(end of pattern\)", r"write \\ for a backslash"),
+    (r"bad escape", r"without the backslash it stands for itself"),
+    (r"unknown extension \?<|unknown extension \?P", r"a named group is (?P<name>…)"),
+    (r"unknown extension", r"for the signs themselves write \(\?"),
+    (r"global flags not at the start", r"put them first, or write (?i:…) around a part"),
+    (r"fixed-width", r"give each lookbehind one length, as in (?:(?<=a)|(?<=bc))"),
+    (r"nothing to repeat|multiple repeat", r"write a backslash before a sign that stands for itself, as in \* or \+"),
+    (r"min repeat greater", r"write the smaller number first"),
+    (r"unterminated character set", r"write \[ for the bracket itself"),
+    (r"unterminated subpattern", r"write \( for the parenthesis itself"),
+    (r"unbalanced parenthesis", r"write \) for the parenthesis itself"),
+    (r"bad character range", r"put the - last, or write \-"),
+    (r"invalid group reference", r"groups are counted from 1 by their opening parentheses"),
+)
+
+
+def _syntax(source: str, flags: int) -> str | None:
+    try:
+        re.compile(source, flags)
+    except re.error as error:
+        where = f"column {error.pos + 1}: " if error.pos is not None else ""
+        hints = (hint for said, hint in _INSTEAD if re.search(said, error.msg))
+        return f"{where}{error.msg}" + "".join(f"; {hint}" for hint in [*hints][:1])
+    except RecursionError:
+        return "groups are nested too deeply"
+    except (OverflowError, ValueError) as error:
+        return str(error)
+    return None
+
+
+# Where `regex` skips blanks and `re` does not, or the other way round.
+_VERBOSE_TRAP = re.compile(r"\{[\d,]*[\s#][^}]*\}?|\\\d+(?:\s|#.*\n)+\d|[\x1c-\x1f\x85]|[^\x00-\x7f](?<=\s)|\\\n")
+
+
+def _dialect(source: str, tree: Any) -> str | None:
+    """What `re` accepts and the worker's engine refuses or reads as something else."""
+    verbose = tree.state.flags & re.VERBOSE or re.search(r"\(\?[a-z]*x", source)
+    if verbose and (trap := _VERBOSE_TRAP.search(source)):
+        return f"column {trap.start() + 1}: a blank inside {trap[0]!r} is unclear in verbose mode: leave it out"
+    for found in _TOKEN.finditer(source):
+        text, at = found[0], found.start() + 1
+        if text == "{" and (fuzzy := re.compile(r"\{\d*[deis<][^}]*\}?").match(source, at - 1)):
+            return f"column {at}: {fuzzy[0]} means near matches to some engines: write \\{{ for the brace itself"
+        if text.startswith("(?") and re.match(r"\(\?[a-z]*([aut][a-z]*(?:-[a-z]*)?:|t)", text):
+            return f"column {at}: the flags a, u and t cannot stand here: put (?a) first"
+    return None
+
+
+def _shape(tree: Any) -> str | None:
+    for op, value in parts(tree):
+        if op is ops.POSSESSIVE_REPEAT and any(
+            kind is ops.SUBPATTERN and inside[0] for kind, inside in parts(value[2])
+        ):
+            return "a numbered group inside a possessive repeat can crash Python's re: write (?:…)"
+        if op in REPEATS[:2] and value[1] is ops.MAXREPEAT:
+            core = value[2]
+            while len(core) == 1 and core[0][0] is ops.SUBPATTERN:
+                core = core[0][1][3]
+            if len(core) == 1 and core[0][0] in REPEATS[:2] and core[0][1][1] is ops.MAXREPEAT:
+                return "a repeat holds nothing but a repeat, as in (a+)+, which can take forever: write one of them"
+    return None
+
+
+ENOUGH = 20_000
+FAMILIES = 80
+TURNS = 24
+CUBE, FOURTH = 2.4, 3.2  # between the powers 2, 3 and 4, as they show on texts this short
+_COMMON = "a0 -_A!\n\0é"
+
+
+def _slow(tree: Any) -> str | None:
+    """Whether some text makes the number of steps grow too fast, as a sentence that shows the text."""
+    try:
+        return _worst(tree)
+    except Spent:
+        return "its counted repeats multiply to too many: write smaller numbers"
+
+
+def _worst(tree: Any) -> str | None:
+    alphabet = _alphabet(tree)
+    engine = program(tree, alphabet)
+    pick = _picker(tree, alphabet)
+    ahead = "".join(_samples(value[1], pick)[0] for op, value in parts(tree) if op is ops.ASSERT)
+    for before, pump in _attacks(tree, pick)[:FAMILIES]:
+        for after in _endings(engine, before + pump, ahead):
+            if _power(engine, before, pump, after) > (CUBE if any(map(str.isalnum, pump)) else FOURTH):
+                return (
+                    f"too slow on a text such as {before + pump * 3 + '…'!r}: two repeats can divide the same "
+                    "characters between them in too many ways; let each match different ones"
+                )
+    return None
+
+
+def _power(engine: Program, before: str, pump: str, after: str) -> float:
+    """By which power of the number of pumps the steps of a search grow; 0 if it is clearly at most the square."""
+    turns = max(TURNS // len(pump), TURNS // 2)
+    more = steps(engine, before + pump * turns + after, ENOUGH)
+    if more < turns**3 // 7:
+        return 0.0
+    while turns > 1:
+        turns //= 2
+        fewer = steps(engine, before + pump * turns + after, ENOUGH)
+        power = log2(more / fewer)
+        if fewer < ENOUGH and (more < ENOUGH or power > FOURTH):
+            return power
+        more = fewer
+    return inf
+
+
+def _endings(engine: Program, text: str, ahead: str) -> set[str]:
+    """What to put after the pumps so that a match that began at the start fails late."""
+    failing = (after for after in ("\0", "\n\n", "a", "-") if not _matches(engine, text + after))
+    return {next(failing, "\0"), ahead or "\0"}
+
+
+def _matches(engine: Program, text: str) -> bool:
+    try:
+        return run(engine.code, text, 0, engine.marks, [ENOUGH // 10]) is not None
+    except Spent:
+        return False
+
+
+def _attacks(tree: Any, pick: Pick) -> list[tuple[str, str]]:
+    """Texts to begin with and texts to repeat, one pair for each way to keep a repeat busy."""
+    optional = sum(op in REPEATS and value[1] < MANY for op, value in parts(tree))
+    attacks: dict[tuple[str, str], None] = {}
+    for before, body in _loops(tree, "", pick, least=MANY if optional < MANY else 1):
+        bodies = [text for text in _samples(body, pick) if text]
+        single = len(body) == 1 and body[0][0] in SINGLES
+        pairs = [] if single else [a + b for a, b in permutations(bodies[:3], 2)]
+        for text in [*bodies, *pairs]:
+            attacks[before, text[: (text + text).find(text, 1)]] = None
+    return list(attacks)
+
+
+def _loops(items: Any, before: str, pick: Pick, least: int) -> Iterator[tuple[str, Any]]:
+    for op, value in items:
+        if op in REPEATS and value[1] >= least:
+            yield before, value[2]
+        for inside in inner(op, value):
+            yield from _loops(inside, before, pick, least)
+        before += _sample(op, value, pick)[0]
+
+
+def _samples(items: Any, pick: Pick) -> list[str]:
+    """A few texts a sequence matches: the plainest, then each that differs from it in one part."""
+    choices = [_sample(op, value, pick) for op, value in items]
+    texts = {"".join(choice[0] for choice in choices): None}
+    for place, choice in enumerate(choices):
+        for other in choice[1:]:
+            texts["".join(other if here == place else one[0] for here, one in enumerate(choices))] = None
+    return [text[:100] for text in texts][:6]
+
+
+def _sample(op: Any, value: Any, pick: Pick) -> list[str]:
+    if op in SINGLES:
+        return pick(op, value)
+    if op in REPEATS:
+        body = [text * min(max(value[0], 1), 100) for text in _samples(value[2], pick)]
+        return body if value[0] else ["", *body]
+    if op is ops.ASSERT_NOT or (op is ops.ASSERT and value[0] > 0):
+        return [""]
+    texts = [text for inside in inner(op, value) for text in _samples(inside, pick)]
+    return texts[:6] or [""]
+
+
+def _alphabet(tree: Any) -> list[str]:
+    named = {chr(code) for op, value in parts(tree) for code in _codes(op, value)}
+    return [*_COMMON, *sorted(named.difference(_COMMON))]
+
+
+def _codes(op: Any, value: Any) -> list[int]:
+    if op in (ops.LITERAL, ops.NOT_LITERAL):
+        return [value]
+    if op is ops.RANGE:
+        return list(value)
+    if op is ops.IN:
+        return [code for kind, inside in value for code in _codes(kind, inside)]
+    return []
+
+
+def _picker(tree: Any, alphabet: list[str]) -> Pick:
+    """A choice of characters for a single-character part: first those that most other parts match too."""
+    singles = [part for part in parts(tree) if part[0] in SINGLES]
+    weight = Counter(char for part in singles for char in alphabet if takes(*part, char))
+
+    def pick(op: Any, value: Any) -> list[str]:
+        chars = [char for char in alphabet if takes(op, value, char)]
+        return sorted(chars, key=lambda char: -weight[char])[:2] or ["a"]
+
+    return pick

@@ -1,0 +1,16 @@
+"""What goes wrong in a way a person can mend."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """The fact with the wrong value, then the command that mends it; said once, at the border of the program."""
+
+    def __init__(self, say: str, fix: str = "") -> None:
+        super().__init__(say)
+        self.say = say
+        self.fix = fix
+
+
+class Slow(Exception):
+    """A pattern took longer than its share of the hook's budget."""

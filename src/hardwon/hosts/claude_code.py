@@ -1,0 +1,147 @@
+"""Claude Code: hooks in settings.json, payloads on stdin, decisions in `hookSpecificOutput`."""
+
+from __future__ import annotations
+
+import os
+
+from hardwon.core.jsons import dumps, loads
+from hardwon.words import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from hardwon.words import Reply
+
+NAME = "claude-code"
+TITLE = "Claude Code"
+PROGRAM = "claude"
+
+# The hooks we register, with each one's budget in seconds: past it the agent goes on without us.
+EVENTS = {"SessionStart": 10, "PreToolUse": 1}
+
+_ALIASES = {"Agent": "Task"}
+_KNOWN = frozenset(["SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"])
+
+
+def read(kind: str, payload: bytes) -> Event | None:
+    wire = loads(payload.decode("utf-8", "replace"))
+    if not isinstance(wire, dict):
+        raise ValueError(f"a payload is an object, not {type(wire).__name__}")
+    kind = _text(wire, "hook_event_name") or kind
+    if kind not in _KNOWN:
+        return None
+    given = wire.get("tool_input")
+    given = given if isinstance(given, dict) else {}
+    tool = _text(wire, "tool_name")
+    return Event(
+        host=NAME,
+        kind=kind,
+        session=_text(wire, "session_id"),
+        cwd=_text(wire, "cwd"),
+        agent=_text(wire, "agent_id"),
+        source=_text(wire, "source"),
+        prompt=_text(wire, "prompt"),
+        tool=_ALIASES.get(tool, tool),
+        tool_use_id=_text(wire, "tool_use_id"),
+        command=_text(given, "command"),
+        path=_first(given, "file_path", "notebook_path", "path", "glob"),
+        content=_content(tool, given),
+    )
+
+
+def _content(tool: str, given: dict[str, Any]) -> str:
+    """What the call would write, look for or ask: the text a content pattern is tried on."""
+    if tool == "MultiEdit":
+        edits = given.get("edits")
+        changes = edits if isinstance(edits, list) else []
+        return "\n".join(_text(change, "new_string") for change in changes if isinstance(change, dict))
+    if tool.startswith("mcp__"):
+        return "\n".join(_strings(given))
+    return _first(given, "new_string", "content", "new_source", "pattern", "query", "url", "prompt")
+
+
+def _strings(value: object, depth: int = 0) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if depth > 20 or not isinstance(value, dict | list):
+        return []
+    inner = value.values() if isinstance(value, dict) else value
+    return [text for one in inner for text in _strings(one, depth + 1)]
+
+
+def _text(wire: dict[str, Any], key: str) -> str:
+    value = wire.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _first(wire: dict[str, Any], *keys: str) -> str:
+    return next((text for text in (_text(wire, key) for key in keys) if text), "")
+
+
+def write(event: Event, reply: Reply) -> bytes:
+    answer: dict[str, object] = {}
+    if reply.deny:
+        answer["hookSpecificOutput"] = {
+            "hookEventName": event.kind,
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reply.deny,
+        }
+    elif reply.context:
+        answer["hookSpecificOutput"] = {"hookEventName": event.kind, "additionalContext": reply.context}
+    if reply.notice:
+        answer["systemMessage"] = reply.notice
+    return dumps(answer).encode("ascii")
+
+
+def settings_file(*, project: str = "") -> str:
+    """The person's settings, or with a project the one file there that is never committed."""
+    if project:
+        return os.path.join(project, ".claude", "settings.local.json")
+    folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+    return os.path.join(folder, "settings.json")
+
+
+def install(text: str, command: Callable[[str], str]) -> tuple[str, list[list[str]]]:
+    """The settings with our hooks in them, and which containers had to be made for them."""
+    from hardwon.core import jsontext
+
+    made: list[list[str]] = []
+    for event, seconds in EVENTS.items():
+        entry = {"hooks": [{"type": "command", "command": command(event), "timeout": seconds}]}
+        text, new = jsontext.append(text, ["hooks", event], entry)
+        made.extend(map(list, new))
+    return text, made
+
+
+def uninstall(text: str, made: list[list[str]], ours: Callable[[str], bool]) -> str:
+    """The settings without our hooks, whichever version of us put them there."""
+    from hardwon.core import jsontext
+
+    for event in installed(text, ours):
+        text = jsontext.remove(text, ["hooks", event], lambda entry: _is_ours(entry, ours), made=made)
+    return text
+
+
+def installed(text: str, ours: Callable[[str], bool]) -> dict[str, list[str]]:
+    """Our commands in these settings, by event."""
+    from hardwon.core import jsontext
+
+    hooks = jsontext.get(text, ["hooks"]) if text.strip() else None
+    found: dict[str, list[str]] = {}
+    for event, entries in hooks.items() if isinstance(hooks, dict) else ():
+        for entry in entries if isinstance(entries, list) else ():
+            found.setdefault(event, []).extend(command for command in _commands(entry) if ours(command))
+    return {event: commands for event, commands in found.items() if commands}
+
+
+def _is_ours(entry: object, ours: Callable[[str], bool]) -> bool:
+    commands = _commands(entry)
+    return bool(commands) and all(map(ours, commands))
+
+
+def _commands(entry: object) -> list[str]:
+    hooks = entry.get("hooks") if isinstance(entry, dict) else None
+    given = hooks if isinstance(hooks, list) else []
+    return [_text(hook, "command") for hook in given if isinstance(hook, dict)]

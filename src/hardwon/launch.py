@@ -1,0 +1,69 @@
+"""Starting the worker, from a hook or from a terminal: detached, with a clean environment, and not too often.
+
+A worker that dies at start must show in `doctor`, not as a storm of processes: each start that did not lead to a
+running worker doubles the wait for the next. The worker wipes the slate once it serves.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hardwon import paths
+
+FIRST_WAIT = 30.0
+LONGEST_WAIT = 3600.0
+STARTS = "worker.starts"
+
+# What a worker may know of the terminal or editor it happened to be started from.
+_KEPT = (
+    "CLAUDE_CONFIG_DIR", "CODEX_HOME", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "TMPDIR", "TZ",
+    "USER", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+)  # fmt: skip
+
+
+def starts(home: str) -> tuple[int, float]:
+    """How many starts have come to nothing since the last that worked, and when the latest was."""
+    try:
+        path = os.path.join(home, STARTS)
+        return os.path.getsize(path), os.path.getmtime(path)
+    except OSError:
+        return 0, 0.0
+
+
+def may_start(home: str, now: float) -> bool:
+    count, latest = starts(home)
+    wait = min(FIRST_WAIT * 2 ** max(count - 1, 0), LONGEST_WAIT)
+    return count == 0 or not 0 <= now - latest < wait
+
+
+def forget_starts(home: str) -> None:
+    try:
+        os.unlink(os.path.join(home, STARTS))
+    except OSError:
+        pass
+
+
+def launch(home: str) -> int:
+    """Start a worker for this home in a session of its own and return its process id, without waiting for it."""
+    log = os.path.join(home, paths.LOG)
+    os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
+    with open(os.path.join(home, STARTS), "a") as file:
+        file.write(".")
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    environment["HARDWON_HOME"] = home
+    command = [sys.executable, "-I", "-m", "hardwon.worker"]
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.setsid()
+        os.chdir("/")
+        null = os.open(os.devnull, os.O_RDWR)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for descriptor, standard in ((null, 0), (output, 1), (output, 2)):
+            os.dup2(descriptor, standard)
+        os.closerange(3, 256)
+        os.execve(command[0], command, environment)
+    finally:
+        os._exit(127)

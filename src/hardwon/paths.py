@@ -1,0 +1,57 @@
+"""Where hardwon keeps things. The home is private to its owner: 0700, files 0600."""
+
+from __future__ import annotations
+
+import os
+
+LESSONS = "lessons.json"
+CONFIG = "config.json"
+MANIFEST = "lesson-manifest.json"
+INDEX = "lesson-index.bin"
+DATABASE = "hardwon.db"
+WORKER = "worker.json"
+LOCK = "worker.lock"
+SOCKET = "socket"
+PAUSED = "paused"
+INSTALLED = "installed.json"
+LOG = "logs/worker.log"
+
+
+def home() -> str:
+    """The home that `HARDWON_HOME` names, else `~/.hardwon`."""
+    return os.path.abspath(os.path.expanduser(os.environ.get("HARDWON_HOME") or "~/.hardwon"))
+
+
+def private_folder(path: str) -> str:
+    """The folder, made if need be, readable by its owner alone."""
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path
+
+
+def write_private(path: str, content: bytes) -> None:
+    """Replace a file of ours whole or not at all; a reader never sees half of it."""
+    private_folder(os.path.dirname(path))
+    replace_file(path, content, 0o600)
+
+
+def replace_file(path: str, content: bytes, mode: int) -> None:
+    temporary = f"{path}.{os.getpid()}.new"
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def safe_name(text: str) -> str:
+    """The text as a file name: itself if it is tame, else its hash, so that no id from outside can name a path."""
+    if 0 < len(text) <= 80 and text.replace("-", "").replace("_", "").isalnum() and text.isascii():
+        return text
+    from hashlib import sha256
+
+    return "h" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]

@@ -1,0 +1,43 @@
+"""Running patterns in the worker: compiled once, under a time limit; one that ran out of it is not tried again."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import regex
+
+from hardwon.core.match import patience
+from hardwon.words import Pattern
+
+log = logging.getLogger(__name__)
+
+
+class Patterns:
+    """The compiled patterns of one manifest."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[Pattern, regex.Pattern[str] | None] = {}
+
+    def search(self, pattern: Pattern, text: str) -> bool:
+        if pattern not in self._compiled:
+            self._compiled[pattern] = _compile(pattern)
+        compiled = self._compiled[pattern]
+        if compiled is None:
+            return False
+        try:
+            return compiled.search(text, timeout=patience(text)) is not None
+        except TimeoutError:
+            log.warning("pattern %r took too long and is left out until the manifest changes", pattern)
+            self._compiled[pattern] = None
+            return False
+
+
+def _compile(pattern: Pattern) -> regex.Pattern[str] | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return regex.compile(pattern.source, pattern.flags | regex.VERSION0, cache_pattern=False)
+        except regex.error as wrong:
+            log.warning("pattern %r is left out: %s", pattern, wrong)
+            return None

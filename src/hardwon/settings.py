@@ -1,0 +1,92 @@
+"""The settings: a table, read once at the entry and handed down.
+
+`config.json` is a person's file. Keys we do not know stay in it, and are said by `hardwon lessons check`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from hardwon import paths
+from hardwon.errors import UserError
+from hardwon.words import word
+
+
+@word
+class Setting:
+    """A name, what it is without being set, the least and the most it may be, and what it is for."""
+
+    name: str
+    default: Any
+    help: str
+    least: float | None = None
+    most: float | None = None
+
+
+SETTINGS = (
+    Setting("injectionBudgetBytes", 4096, "bytes of lesson text in one reply, everything around it counted", 0, 9000),
+    Setting("maxLessonsPerInjection", 3, "lessons in one reply; 0 turns notes and holds off", 0, 50),
+    Setting("minConfidence", 0.5, "lessons below this confidence stay out of the manifest", 0, 1),
+    Setting("minPriority", 1, "lessons below this priority stay out of the manifest", 1, 10),
+    Setting("compactionReinjectionThreshold", 7, "lessons of this priority or more come again after compaction", 1, 11),
+    Setting("showDeliveries", True, "tell the person in one line when a lesson was delivered"),
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def config_path(home: str) -> str:
+    return os.path.join(home, paths.CONFIG)
+
+
+def read_config(home: str) -> dict[str, Any]:
+    """What config.json says; empty if there is none."""
+    path = config_path(home)
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise UserError(f"{path} cannot be read: {wrong}", f"mend or move the file: {path}") from None
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError as wrong:
+        line, column = getattr(wrong, "lineno", 1), getattr(wrong, "colno", 1)
+        say = f"{path} line {line}, column {column}: {str(wrong).split(':')[0].lower()}"
+        raise UserError(say, f"edit {path}; until then the settings before the mistake stay in force") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds {type(found).__name__}, not an object", 'write {"showDeliveries": true}')
+    return found
+
+
+def fault(setting: Setting, value: object) -> str | None:
+    """Why a setting cannot have this value, or None."""
+    wanted = type(setting.default)
+    number = wanted in (int, float)
+    if number and (isinstance(value, bool) or not isinstance(value, int | float)):
+        return f"{setting.name} is {value!r}, but wants a number such as {setting.default}"
+    if wanted is int and value != int(value):  # type: ignore[call-overload]
+        return f"{setting.name} is {value!r}, but wants a whole number such as {setting.default}"
+    if not number and not isinstance(value, wanted):
+        return f"{setting.name} is {value!r}, but wants {json.dumps(setting.default)} or the like"
+    if setting.least is not None and setting.most is not None and not setting.least <= value <= setting.most:  # type: ignore[operator]
+        return f"{setting.name} is {value!r}, but wants {setting.least:g} to {setting.most:g}"
+    return None
+
+
+def faults(config: Mapping[str, Any]) -> list[str]:
+    given = [(BY_NAME[name], value) for name, value in config.items() if name in BY_NAME]
+    return [wrong for setting, value in given if (wrong := fault(setting, value))]
+
+
+def resolve(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting's value; one that is given wrongly keeps its default, and `check` names it."""
+    return {
+        setting.name: config[setting.name]
+        if setting.name in config and fault(setting, config[setting.name]) is None
+        else setting.default
+        for setting in SETTINGS
+    }

@@ -1,0 +1,70 @@
+"""The one SQLite file. Several processes write it, so a writer says so at once and waits its turn."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from sqlite3 import Connection as Connection
+from sqlite3 import Error as StoreError
+
+from hardwon import paths
+from hardwon.errors import UserError
+from hardwon.store.migrations import MIGRATIONS
+
+__all__ = ["Connection", "StoreError", "connect", "migrate", "transaction", "version"]
+
+BUSY_MILLISECONDS = 5_000
+
+
+def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
+    """The database of this home, made and brought up to date if need be."""
+    paths.private_folder(home)
+    path = os.path.join(home, paths.DATABASE)
+    if not os.path.exists(path):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    try:
+        connection.execute(f"pragma busy_timeout = {busy_milliseconds}")
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = normal")
+        connection.execute("pragma foreign_keys = on")
+        migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def version(connection: sqlite3.Connection) -> int:
+    found: int = connection.execute("pragma user_version").fetchone()[0]
+    return found
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Bring an older file up to date, one transaction per step; leave a newer one alone."""
+    if version(connection) > len(MIGRATIONS):
+        raise UserError(
+            f"{path} was written by a newer hardwon (schema {version(connection)}, this one knows {len(MIGRATIONS)})",
+            "upgrade hardwon, or point HARDWON_HOME elsewhere",
+        )
+    while version(connection) < len(MIGRATIONS):
+        with transaction(connection):
+            step = version(connection)
+            if step < len(MIGRATIONS):
+                for statement in MIGRATIONS[step]:
+                    connection.execute(statement)
+                connection.execute(f"pragma user_version = {step + 1}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("begin immediate")
+    try:
+        yield
+    except BaseException:
+        connection.execute("rollback")
+        raise
+    connection.execute("commit")

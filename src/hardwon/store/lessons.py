@@ -1,0 +1,115 @@
+"""lessons.json: a person's file that we also write. Every write is whole and locked; what we do not know stays."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hardwon import paths
+from hardwon.core import record as records
+from hardwon.errors import UserError
+from hardwon.words import Lesson, word
+
+VERSION = 1
+LARGEST = 64 * 1024 * 1024
+
+
+@word
+class Shelf:
+    """What a lessons file holds: the document as it stands, its lessons, and what is wrong with the others."""
+
+    path: str
+    document: dict[str, Any]
+    lessons: tuple[Lesson, ...]
+    faults: tuple[str, ...]
+
+
+def lessons_path(home: str) -> str:
+    return os.path.join(home, paths.LESSONS)
+
+
+def read(path: str) -> Shelf:
+    """The lessons in a file, none if there is no file; UserError with line and column if it is broken."""
+    document = _parse(path, _load(path))
+    lessons: list[Lesson] = []
+    faults: list[str] = []
+    seen: dict[str, int] = {}
+    for number, one in enumerate(document["lessons"], 1):
+        try:
+            lesson = records.read(one)
+        except records.BadRecord as bad:
+            faults.extend(f"{path}: lesson {number}: {fault}" for fault in bad.faults)
+            continue
+        for name in ("id", "slug"):
+            value = getattr(lesson, name)
+            if not value:
+                faults.append(f"{path}: lesson {number} has no {name}")
+            elif seen.setdefault(f"{name} {value}", number) != number:
+                faults.append(f"{path}: lesson {number} has the {name} of lesson {seen[f'{name} {value}']}: {value}")
+        if lesson.id and lesson.slug and seen[f"id {lesson.id}"] == seen[f"slug {lesson.slug}"] == number:
+            lessons.append(lesson)
+    return Shelf(path, document, tuple(lessons), tuple(faults))
+
+
+def _load(path: str) -> str:
+    try:
+        size = os.path.getsize(path)
+        if size > LARGEST:
+            raise UserError(f"{path} has {size >> 20} MB, more than the {LARGEST >> 20} it may have", "split it")
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise UserError(f"{path} cannot be read: {wrong}", "hardwon lessons check") from None
+
+
+def _parse(path: str, text: str) -> dict[str, Any]:
+    if not text.strip():
+        return {"version": VERSION, "lessons": []}
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise UserError(f"{path} is nested too deeply to be a lessons file", "hardwon lessons check") from None
+    except ValueError as wrong:
+        line, column = getattr(wrong, "lineno", 1), getattr(wrong, "colno", 1)
+        what = str(getattr(wrong, "msg", wrong))
+        say = f"{path} line {line}, column {column}: {what[:1].lower()}{what[1:]}"
+        raise UserError(say, "edit that place, then: hardwon lessons check") from None
+    if isinstance(document, list):
+        document = {"version": VERSION, "lessons": document}
+    if not isinstance(document, dict) or not isinstance(document.get("lessons", []), list):
+        raise UserError(f'{path} is not a lessons file: it wants {{"lessons": […]}}', "hardwon lessons check")
+    version = document.get("version", VERSION)
+    if not isinstance(version, int) or version > VERSION:
+        raise UserError(f"{path} has version {version}, this hardwon knows {VERSION}", "upgrade hardwon")
+    document.setdefault("lessons", [])
+    return document
+
+
+@contextmanager
+def editing(home: str) -> Iterator[Shelf]:
+    """The personal file under its lock. The caller changes `shelf.document` and calls `save` before leaving."""
+    paths.private_folder(home)
+    with open(os.open(os.path.join(home, "lessons.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield read(lessons_path(home))
+
+
+def save(shelf: Shelf) -> None:
+    text = json.dumps(shelf.document, indent=2, ensure_ascii=False) + "\n"
+    paths.write_private(shelf.path, text.encode("utf-8", "surrogatepass"))
+
+
+def put(shelf: Shelf, lesson: Lesson) -> None:
+    """Set a lesson's record in the document: in its place if it has one there, else at the end."""
+    listed = shelf.document["lessons"]
+    for place, one in enumerate(listed):
+        if isinstance(one, dict) and one.get("id") == lesson.id:
+            listed[place] = records.write(lesson, onto=one)
+            return
+    listed.append(records.write(lesson))

@@ -1,0 +1,198 @@
+"""The nouns of the glossary, as frozen values.
+
+Every cold hook imports this module, so it imports nothing itself: `dataclasses` alone would cost three times an
+empty interpreter's start. `word` gives the part of it that we use, and type checkers read it as the real thing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Literal, TypeVar
+
+    from typing_extensions import dataclass_transform
+
+    T = TypeVar("T")
+    Delivery = Literal["note", "hold", "block", "start"]
+    Status = Literal["candidate", "active", "retired", "rejected"]
+    Target = Literal["executable", "full"]
+    Decision = Literal["none", "note", "deny"]
+else:
+
+    def dataclass_transform(**_: object):
+        return lambda decorator: decorator
+
+
+DELIVERIES = ("note", "hold", "block", "start")
+STATUSES = ("candidate", "active", "retired", "rejected")
+TARGETS = ("executable", "full")
+
+
+@dataclass_transform(frozen_default=True)
+def word(cls: type[T]) -> type[T]:
+    """A frozen value class from annotations: positional or keyword fields, equality, hash, repr."""
+    fields = tuple(cls.__annotations__)
+    defaults = {name: getattr(cls, name) for name in fields if hasattr(cls, name)}
+    known = frozenset(fields)
+
+    def init(self: object, *args: object, **kwargs: object) -> None:
+        given = {**defaults, **dict(zip(fields, args, strict=False)), **kwargs}
+        twice = known.intersection(fields[: len(args)], kwargs)
+        if given.keys() != known or twice or len(args) > len(fields):
+            wrong = sorted(known.symmetric_difference(given) | twice) or [f"{len(args)} positional values"]
+            raise TypeError(f"{cls.__name__}: {', '.join(wrong)} missing, given twice, or not a field")
+        self.__dict__.update({name: given[name] for name in fields})
+
+    def refuse(self: object, name: str, value: object = None) -> None:
+        raise AttributeError(f"{cls.__name__}.{name} is frozen")
+
+    def values(self: object) -> tuple[object, ...]:
+        return tuple(self.__dict__[name] for name in fields)
+
+    members: dict[str, object] = {
+        "__init__": init,
+        "__setattr__": refuse,
+        "__delattr__": refuse,
+        "__eq__": lambda self, other: self.__dict__ == other.__dict__ if type(other) is cls else NotImplemented,
+        "__hash__": lambda self: hash(values(self)),
+        "__repr__": lambda self: f"{cls.__name__}({', '.join(f'{n}={v!r}' for n, v in self.__dict__.items())})",
+        "__match_args__": fields,
+    }
+    for name, member in members.items():
+        setattr(cls, name, member)
+    return cls
+
+
+def replace(value: T, **changes: object) -> T:
+    """The same value with some fields changed."""
+    return type(value)(**{**value.__dict__, **changes})
+
+
+@word
+class Event:
+    """An immutable fact that a hook or a transcript reported; `kind` is Claude Code's name for it on every host."""
+
+    host: str
+    kind: str
+    session: str
+    cwd: str
+    id: str = ""
+    at: float = 0.0
+    agent: str = ""
+    source: str = ""
+    prompt: str = ""
+    tool: str = ""
+    tool_use_id: str = ""
+    command: str = ""
+    path: str = ""
+    content: str = ""
+
+
+@word
+class Lesson:
+    """Problem, solution, triggers and delivery: the record a person approves; `extra` holds keys we do not know."""
+
+    id: str
+    slug: str
+    summary: str
+    problem: str
+    solution: str
+    delivery: Delivery
+    status: Status = "active"
+    injection: str = ""
+    block_reason: str = ""
+    tools: tuple[str, ...] = ()
+    commands: tuple[Pattern, ...] = ()
+    target: Target = "executable"
+    paths: tuple[str, ...] = ()
+    contents: tuple[Pattern, ...] = ()
+    unless: tuple[Pattern, ...] = ()
+    project: str = ""
+    priority: int = 5
+    confidence: float = 0.9
+    needs_review: bool = False
+    tags: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    occurrences: int = 0
+    evidence: tuple[Mapping[str, Any], ...] = ()
+    created: str = ""
+    updated: str = ""
+    content_hash: str = ""
+    extra: Mapping[str, Any] = {}
+
+
+@word
+class Pattern:
+    """A regular expression with its flags, by Python's `re`."""
+
+    source: str
+    flags: int = 0
+
+
+@word
+class Entry:
+    """One active lesson in the manifest, compiled for matching; `number` is its place in the order of asking."""
+
+    number: int
+    id: str
+    slug: str
+    summary: str
+    text: str
+    reason: str
+    delivery: Delivery
+    priority: int
+    tools: tuple[str, ...]
+    commands: tuple[Pattern, ...]
+    target: Target
+    paths: tuple[Pattern, ...]
+    absolute_paths: tuple[Pattern, ...]
+    contents: tuple[Pattern, ...]
+    unless: tuple[Pattern, ...]
+    project: str
+
+
+@word
+class Match:
+    """A lesson whose trigger a call fulfils, and the text in which it did."""
+
+    entry: Entry
+    where: str
+
+
+@word
+class Selection:
+    """What fits into one reply: each lesson with the text it goes in with, and those left out for room."""
+
+    chosen: tuple[tuple[Entry, str], ...]
+    dropped: tuple[Entry, ...]
+
+
+@word
+class Injection:
+    """A recorded delivery of a lesson to an agent."""
+
+    event: str
+    at: float
+    host: str
+    session: str
+    agent: str
+    kind: str
+    tool: str
+    lesson: str
+    slug: str
+    summary: str
+    delivery: Delivery
+
+
+@word
+class Reply:
+    """What an agent is told: words for the model, a line for the person, and whether the call may run."""
+
+    deny: str = ""
+    context: str = ""
+    notice: str = ""
+    injections: tuple[Injection, ...] = ()
+
+
+NOTHING = Reply()

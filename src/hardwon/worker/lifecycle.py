@@ -1,0 +1,151 @@
+"""One worker per home: who holds the lock is the worker, whatever any file says."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import stat
+import tempfile
+from time import monotonic, sleep
+from typing import Any
+
+from hardwon import __version__, clock, launch, paths
+from hardwon.errors import UserError
+from hardwon.words import word
+
+START_SECONDS = 30.0
+STOP_SECONDS = 5.0
+
+
+@word
+class Status:
+    """What can be said of the worker of a home, running or not."""
+
+    running: bool
+    pid: int | None
+    port: int | None
+    home: str
+    socket: str | None
+    version: str
+    since: float | None = None
+
+
+def take_lock(home: str) -> int | None:
+    """The descriptor of the lock file if this process is now the worker, None if another is."""
+    paths.private_folder(home)
+    descriptor = os.open(os.path.join(home, paths.LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    os.truncate(descriptor, 0)
+    os.write(descriptor, str(os.getpid()).encode())
+    return descriptor
+
+
+def holder(home: str) -> int | None:
+    """The process that holds the lock, also before it has said where it serves."""
+    if not is_held(home):
+        return None
+    with open(os.path.join(home, paths.LOCK)) as file:
+        number = file.read().strip()
+    return int(number) if number.isdigit() else None
+
+
+def is_ours(home: str) -> bool:
+    """Whether the home is still there and its lock file still names this process."""
+    return holder(home) == os.getpid()
+
+
+def is_held(home: str) -> bool:
+    try:
+        with open(os.path.join(home, paths.LOCK)) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def status(home: str) -> Status:
+    said = _said(home) if is_held(home) else None
+    if said is None or said["pid"] != holder(home):
+        return Status(False, None, None, home, None, __version__)
+    return Status(True, said["pid"], said["port"], home, said["socket"], said["version"], said["since"])
+
+
+def announce(home: str, *, socket: str, port: int | None) -> None:
+    """Say where this worker is to be found."""
+    said = {"pid": os.getpid(), "port": port, "socket": socket, "version": __version__, "since": clock.now()}
+    paths.write_private(os.path.join(home, paths.WORKER), json.dumps(said).encode())
+
+
+def _said(home: str) -> dict[str, Any] | None:
+    try:
+        with open(os.path.join(home, paths.WORKER), encoding="utf-8") as file:
+            said = json.load(file)
+        return said if all(key in said for key in ("pid", "port", "socket", "version", "since")) else None
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def start(home: str) -> Status:
+    """Start the worker unless it runs, and wait until it serves."""
+    child: int | None = None
+    end = monotonic() + START_SECONDS
+    while monotonic() < end:
+        if (now := status(home)).running:
+            return now
+        if child is None and not is_held(home):
+            child = launch.launch(home)
+        elif child is not None:
+            ended, code = os.waitpid(child, os.WNOHANG)
+            if ended and code:
+                raise UserError("the worker ended as it started", "hardwon logs")
+            child = None if ended else child  # it stood back for another
+        sleep(0.02)
+    raise UserError(f"the worker did not come up within {START_SECONDS:.0f} s", "hardwon logs")
+
+
+def stop(home: str) -> bool:
+    """End the worker of this home and wait until it is gone; False if there was none."""
+    pid = holder(home)
+    if pid is None:
+        return False
+    for what in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.kill(pid, what)
+        except ProcessLookupError:
+            break
+        end = monotonic() + STOP_SECONDS
+        while is_held(home) and monotonic() < end:
+            sleep(0.02)
+        if not is_held(home):
+            break
+    return True
+
+
+def socket_path(home: str) -> str:
+    """Where the socket goes: short enough for a socket address whatever the home is called, private to its owner."""
+    name = hashlib.sha256(os.path.realpath(home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime and _is_private(runtime):
+        return os.path.join(runtime, f"hardwon-{name}.sock")
+    folder = os.path.join(tempfile.gettempdir(), f"hardwon-{os.getuid()}")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if not _is_private(folder):
+        raise UserError(f"{folder} is not a private folder of yours", f"remove it: rm -r {folder}")
+    return os.path.join(folder, f"{name}.sock")
+
+
+def _is_private(folder: str) -> bool:
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077

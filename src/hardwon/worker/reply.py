@@ -1,0 +1,108 @@
+"""Answering a hook: from its bytes to the bytes it prints."""
+
+from __future__ import annotations
+
+import logging
+import os
+from time import monotonic
+
+from hardwon import clock, paths, switches
+from hardwon.capture import spool
+from hardwon.core.index import Index
+from hardwon.errors import UserError
+from hardwon.hosts import MODULES
+from hardwon.hosts import host as host_named
+from hardwon.recall import manifest
+from hardwon.recall.deliver import open_index, reply_to
+from hardwon.recall.patterns import Patterns
+from hardwon.store import db, injections
+from hardwon.words import Event, Reply, replace
+
+PROTOCOL = "1"
+SILENCE = b"{}"
+log = logging.getLogger(__name__)
+
+
+class Desk:
+    """Where hooks are answered: owns the manifest in force and the connection that records deliveries."""
+
+    def __init__(self, home: str, connection: db.Connection) -> None:
+        self.home, self.connection = home, connection
+        self._index: Index | None = None
+        self._patterns = Patterns()
+        self._index_is: object = None
+        self._sources: object = None
+
+    def answer(self, message: bytes) -> bytes:
+        """What to print for one message: a line `hardwon 1 HOST EVENT ID`, then the payload. Empty: not understood,
+        so that the hook goes its own way."""
+        head, _, payload = message.partition(b"\n")
+        words = head.decode("utf-8", "replace").split(" ")
+        if len(words) != 5 or words[:2] != ["hardwon", PROTOCOL] or words[2] not in MODULES:
+            return b""
+        _, _, host, kind, id = words
+        try:
+            return self._answer(host, kind, id, payload)
+        except Exception:  # nothing of ours may reach the agent
+            log.exception("no answer to %s %s", host, kind)
+            return SILENCE
+
+    def _answer(self, host: str, kind: str, id: str, payload: bytes) -> bytes:
+        module = host_named(host)
+        try:
+            read = module.read(kind, payload)
+        except (ValueError, RecursionError) as wrong:
+            log.info("%s %s: a payload that is not one (%s)", host, kind, type(wrong).__name__)
+            return SILENCE
+        if read is None:
+            return SILENCE
+        event = replace(read, id=id, at=clock.now())
+        index = self.index()
+        if index is None or switches.paused(self.home, event.cwd, event.at):
+            return SILENCE
+        started = monotonic()
+        reply = reply_to(
+            event,
+            index,
+            self.home,
+            search=self._patterns.search,
+            seconds=lambda: monotonic() - started,
+        )
+        if reply.injections:
+            self._record(event, reply)
+        return module.write(event, reply)
+
+    def index(self) -> Index | None:
+        """The manifest in force, built anew if a source changed; with a broken source the last good one."""
+        now_from = manifest.sources(self.home)
+        if now_from != self._sources:
+            self._sources = now_from
+            try:
+                built = manifest.build(self.home, clock.now())
+                log.info("manifest: %d lessons in force", built.count)
+                for slug, reason in built.left_out:
+                    log.info("left out %s: %s", slug, reason)
+                for fault in built.faults:
+                    log.warning("%s", fault)
+            except (UserError, OSError) as wrong:
+                log.warning("the last good manifest stays in force: %s", wrong)
+        try:
+            stat = os.stat(os.path.join(self.home, paths.INDEX))
+            is_now = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            if is_now != self._index_is:
+                self._index, self._patterns = open_index(self.home), Patterns()
+                self._index_is = is_now
+        except (OSError, ValueError) as wrong:
+            log.warning("the manifest cannot be opened: %s", wrong)
+        return self._index
+
+    def _record(self, event: Event, reply: Reply) -> None:
+        """Recorded before the answer goes out; with the database busy or full it waits in the spool."""
+        try:
+            injections.add(self.connection, reply.injections)
+        except db.StoreError as wrong:
+            log.warning("a delivery waits in the spool: %s", wrong)
+            try:
+                spool.keep(self.home, event, reply)
+            except OSError as full:
+                log.warning("a delivery could not be recorded: %s", full)

@@ -1,0 +1,399 @@
+"""Edits of a settings file touch what they add, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, reject, settings
+from hypothesis import strategies as st
+
+from hardwon.core.jsontext import DEEPEST, Misfit, NotJson, Path, append, get, parse, remove
+
+PRE = ("hooks", "PreToolUse")
+POST = ("hooks", "PostToolUse")
+PATHS = [PRE, POST, ("hooks",), ("hooks", "PreToolUse", "deep"), ("schlüssel",)]
+OURS = {"hardwon": 1}
+
+
+def entry(number: int) -> dict[str, Any]:
+    return {
+        "matcher": "*",
+        "hooks": [{"type": "command", "command": f"é \ud800 {number}", "hardwon": number}],
+    }
+
+
+def is_entry(number: int) -> Callable[[Any], bool]:
+    return lambda value: bool(value == entry(number))
+
+
+def ours(value: Any) -> bool:
+    return bool(value == OURS)
+
+
+# Documents as trees: a str is a token as it stands in the file, a list an array, a tuple of pairs an object.
+Tree = Any
+KEYS = ['"hooks"', '"ho\\u006fks"', '"PreToolUse"', '"PostToolUse"', '"deep"', '"schlüssel"', '"a"', '""']
+TOKENS = ["1e5", "1.0", "-0", "1E+2", "12345678901234567890", "true", "false", "null"]
+STRINGS = ['""', '"\\/\\u00e9\\ud83d\\ude00"', '"// no comment"', '"[{,}]"', '"\\ud800"', '"\u2028😀"']
+BLANKS = ["", " ", "\t", "\n", "\r\n", "\r", "\n  ", "  \n\n\t", "\n\r", " \r\n    "]
+
+
+def objects(values: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+    return st.lists(st.tuples(st.sampled_from(KEYS), values), max_size=4).map(tuple)
+
+
+trees = st.recursive(
+    st.sampled_from(TOKENS + STRINGS),
+    lambda inner: st.lists(inner, max_size=3) | objects(inner),
+    max_leaves=8,
+)
+
+
+@st.composite
+def documents(draw: st.DrawFn, orderly: bool = False) -> str:
+    """A settings file, often with something at our paths, in one of the ways that JSON is written."""
+    arrays = st.lists(trees, max_size=3)
+    hooks = st.lists(st.tuples(st.sampled_from(['"PreToolUse"', '"PostToolUse"', '"Stop"']), arrays), max_size=4).map(
+        tuple
+    )
+    members = st.tuples(st.just('"hooks"'), hooks) | st.tuples(st.sampled_from(KEYS), trees)
+    tree = draw(st.lists(members, max_size=4).map(tuple))
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    unit = draw(st.sampled_from(["", " ", "  ", "   ", "    ", "\t"]))
+    kind = draw(st.sampled_from(["lines", "one line", "tight"] + ["chaos"] * (not orderly)))
+    space = "" if kind == "tight" else " "
+
+    def blank(*usual: str) -> str:
+        return draw(st.sampled_from(BLANKS if kind == "chaos" else usual))
+
+    def show(tree: Tree, depth: int) -> str:
+        if isinstance(tree, str):
+            return tree
+        first, last = ("[", "]") if isinstance(tree, list) else ("{", "}")
+        line = newline + unit * depth if kind == "lines" else space
+        if not tree:
+            return first + blank("", " ", line) + last
+        parts = []
+        for each in tree:
+            key, value = each if isinstance(tree, tuple) else ("", each)
+            colon = blank("") + ":" + blank(space) if key else ""
+            indent = blank(line + unit if kind == "lines" else space)
+            parts.append(indent + key + colon + show(value, depth + 1) + blank(""))
+        return first + ",".join(parts) + blank(line) + last
+
+    bom, head = draw(st.sampled_from(["", "\ufeff"])), blank("", newline)
+    return bom + head + show(tree, 0) + blank("", newline, "\n\n")
+
+
+blanks = st.tuples(st.sampled_from(["", "\ufeff"]), st.sampled_from(BLANKS)).map("".join)
+texts = documents() | documents() | documents() | blanks
+
+
+def loaded(text: str) -> Any:
+    body = text.removeprefix("\ufeff")
+    return json.loads(body) if body.strip() else {}
+
+
+def edited(document: Any, path: Path, value: object) -> Any:
+    """What an append should come to, on the decoded document; None where it does not fit."""
+    here = document
+    for key in path[:-1]:
+        if not isinstance(here, dict):
+            return None
+        here = here.setdefault(key, {})
+    if not isinstance(here, dict) or not isinstance(here.setdefault(path[-1], []), list):
+        return None
+    here[path[-1]].append(value)
+    return document
+
+
+def fitting(text: str, path: Path, number: int) -> tuple[str, tuple[Path, ...]]:
+    try:
+        return append(text, path, entry(number))
+    except Misfit:
+        reject()
+
+
+@settings(deadline=None, max_examples=150)
+@given(texts, st.sampled_from(PATHS))
+def test_append_puts_one_stretch_of_text_in_and_remove_takes_it_out(text: str, path: Path) -> None:
+    expected = edited(loaded(text), path, entry(1))
+    if expected is None:
+        with pytest.raises(Misfit):
+            append(text, path, entry(1))
+        return
+    longer, made = append(text, path, entry(1))
+    assert loaded(longer) == expected
+    assert get(longer, path)[-1] == entry(1)
+    assert any(longer[:i] == text[:i] and longer.endswith(text[i:]) for i in range(len(text) + 1))
+    longer.encode()
+    assert remove(longer, path, is_entry(1), made=made) == text
+
+
+@settings(deadline=None, max_examples=150)
+@given(texts, st.lists(st.sampled_from(PATHS), min_size=2, max_size=4), st.randoms())
+def test_several_appends_are_undone_in_any_order(text: str, paths: list[Path], random: Any) -> None:
+    longer, done = text, []
+    made: tuple[Path, ...] = ()
+    for number, path in enumerate(paths):
+        try:
+            longer, more = append(longer, path, entry(number))
+        except Misfit:
+            continue
+        made += more
+        done.append((number, path))
+    random.shuffle(done)
+    stored = json.loads(json.dumps(made))
+    for number, path in done:
+        longer = remove(longer, path, is_entry(number), made=stored)
+    assert longer == text
+
+
+@settings(deadline=None, max_examples=150)
+@given(documents(orderly=True), st.sampled_from([PRE, POST]), st.sampled_from([PRE, POST, ("a",)]))
+def test_what_somebody_else_added_meanwhile_stays_as_it_would_without_us(
+    text: str, our_path: Path, their_path: Path
+) -> None:
+    alone, _ = fitting(text, their_path, 2)
+    longer, made = fitting(text, our_path, 1)
+    both, _ = append(longer, their_path, entry(2))
+    assert remove(both, our_path, is_entry(1), made=made) == alone
+
+
+@settings(deadline=None)
+@given(documents(), st.sampled_from([PRE, POST]), st.sampled_from(BLANKS))
+def test_what_a_person_changed_meanwhile_stays(text: str, path: Path, blank: str) -> None:
+    def change(text: str) -> str:
+        return text.replace("{", f'{{{blank}"mine": 1.50,', 1).rstrip() + blank
+
+    longer, made = fitting(text, path, 1)
+    assume(loaded(text))
+    assert remove(change(longer), path, is_entry(1), made=made) == change(text)
+
+
+@settings(deadline=None)
+@given(texts, st.sampled_from([PRE, POST]))
+def test_ours_still_comes_out_of_a_file_that_a_tool_wrote_anew(text: str, path: Path) -> None:
+    longer, made = fitting(text, path, 1)
+    anew = json.dumps(loaded(longer), indent=4)
+    assert loaded(remove(anew, path, is_entry(1), made=made)) == loaded(text)
+
+
+@settings(deadline=None, max_examples=150)
+@given(documents(), st.data())
+def test_parse_takes_what_json_takes_and_nothing_more(text: str, data: st.DataObject) -> None:
+    body = text.removeprefix("\ufeff")
+    at = data.draw(st.integers(0, len(body)))
+    gone = data.draw(st.integers(0, 2))
+    new = data.draw(st.text('{}[]",:\\/#0123456789.eE+-truefalsnNI \t\r\n\x07\x0b\u00a0é', max_size=2))
+    body = body[:at] + new + body[at + gone :]
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        json.loads(body, parse_constant=refuse)
+    except ValueError:
+        with pytest.raises(NotJson):
+            parse(body)
+    else:
+        parse(body)
+
+
+PRETTY = """\
+{
+  "model": "opus",
+  "hooks": {
+    "PreToolUse": [
+      {
+        "matcher": "Bash",
+        "hooks": [{"type": "command", "command": "other-tool check"}]
+      }
+    ]
+  },
+  "cleanupPeriodDays": 30.0
+}
+"""
+
+FRESH = '{\n  "hooks": {\n    "PreToolUse": [\n      {\n        "hardwon": 1\n      }\n    ]\n  }\n}'
+
+SHAPES = {
+    "empty file": ("", FRESH),
+    "one newline": ("\n", FRESH + "\n"),
+    "lone byte order mark": ("\ufeff", "\ufeff" + FRESH),
+    "empty object": ("{}\n", FRESH + "\n"),
+    "all of it indented": ('\t{\n\t  "hooks": {}\n\t}', "\t" + FRESH.replace("\n", "\n\t")),
+    "one line": ('{ "hooks": {} }', '{ "hooks": {"PreToolUse": [{"hardwon": 1}]} }'),
+    "one line, a space in an empty object": (
+        '{"a": { }, "hooks": { }}',
+        '{"a": { }, "hooks": { "PreToolUse": [{"hardwon": 1}] }}',
+    ),
+    "one line without spaces": ('{"hooks":{"PreToolUse":[]}}', '{"hooks":{"PreToolUse":[{"hardwon":1}]}}'),
+    "one line, something else there": (
+        '{"hooks":{"PreToolUse":[1,2]},"a":1e5}\n',
+        '{"hooks":{"PreToolUse":[1,2,{"hardwon":1}]},"a":1e5}\n',
+    ),
+    "one line, no hooks": ('{"a": 1}', '{"a": 1, "hooks": {"PreToolUse": [{"hardwon": 1}]}}'),
+    "tabs": (
+        '{\n\t"a": [\n\t\t1\n\t]\n}',
+        '{\n\t"a": [\n\t\t1\n\t],\n\t"hooks": {\n\t\t"PreToolUse": [\n\t\t\t{\n\t\t\t\t"hardwon": 1\n\t\t\t}'
+        "\n\t\t]\n\t}\n}",
+    ),
+    "carriage returns": (
+        '\ufeff{\r\n    "hooks": {\r\n        "PreToolUse": []\r\n    }\r\n}\r\n',
+        '\ufeff{\r\n    "hooks": {\r\n        "PreToolUse": [\r\n            {\r\n'
+        '                "hardwon": 1\r\n            }\r\n        ]\r\n    }\r\n}\r\n',
+    ),
+    "an array on one line of many": (
+        '{\n  "hooks": {"PreToolUse": [{"a": 1}]}\n}',
+        '{\n  "hooks": {"PreToolUse": [{"a": 1}, {"hardwon": 1}]}\n}',
+    ),
+    "hugging brackets": (
+        '{\n  "hooks": {"PreToolUse": [{\n    "a": 1\n  }]}\n}',
+        '{\n  "hooks": {"PreToolUse": [{\n    "a": 1\n  }, {\n    "hardwon": 1\n  }]}\n}',
+    ),
+    "other tools' hooks": (
+        PRETTY,
+        PRETTY.replace("      }\n    ]", '      },\n      {\n        "hardwon": 1\n      }\n    ]'),
+    ),
+    "the closing brace on its own line": (
+        '{\n "hooks": {\n }\n}',
+        '{\n "hooks": {\n \n  "PreToolUse": [\n   {\n    "hardwon": 1\n   }\n  ]\n }\n}',
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), SHAPES.values(), ids=SHAPES)
+def test_a_settings_file_keeps_its_shape_and_is_restored(before: str, after: str) -> None:
+    text, made = append(before, PRE, OURS)
+    assert text == after
+    assert remove(text, PRE, ours, made=made) == before
+
+
+def test_a_container_that_was_empty_before_us_survives() -> None:
+    for before in [
+        '{"hooks": {}}',
+        '{"hooks": {"PreToolUse": []}}',
+        "{}",
+        '{\n  "hooks": {\n\n  }\n}',
+        "{ }",
+    ]:
+        text, made = append(before, PRE, OURS)
+        assert remove(text, PRE, ours, made=made) == before
+    assert remove('{"hooks": {"PreToolUse": [{"hardwon": 1}]}}', PRE, ours) == '{"hooks": {"PreToolUse": []}}'
+
+
+def test_append_names_the_containers_it_made() -> None:
+    assert append("", PRE, 1)[1] == ((), ("hooks",), PRE)
+    assert append("{}", PRE, 1)[1] == (("hooks",), PRE)
+    assert append('{"hooks": {}}', PRE, 1)[1] == (PRE,)
+    assert append('{"hooks": {"PreToolUse": []}}', PRE, 1)[1] == ()
+
+
+def test_a_container_we_made_stays_when_a_person_put_something_in() -> None:
+    text, made = append("{}", PRE, OURS)
+    text = text.replace('"PreToolUse"', '"Stop": [7],\n    "PreToolUse"')
+    assert remove(text, PRE, ours, made=made) == '{\n  "hooks": {\n    "Stop": [7]\n  }\n}'
+
+
+def test_only_our_elements_go_wherever_they_stand() -> None:
+    def without(array: str) -> str:
+        return remove(f'{{"a": {array}}}', ["a"], ours).removeprefix('{"a": ').removesuffix("}")
+
+    it = '{"hardwon":1}'
+    assert without(f"[1, {it}, 2]") == "[1, 2]"
+    assert without(f"[ {it} , 1 , 2 ]") == "[ 1 , 2 ]"
+    assert without(f"[{it},{it}, 1,{it},{it} ,2,{it}]") == "[1 ,2]"
+    assert without(f"[ {it},{it} ]") == "[ ]"
+    assert without("[1.0, 2]") == "[1.0, 2]"
+
+
+def test_of_duplicate_keys_the_last_counts() -> None:
+    before = '{"hooks": {"PreToolUse": [1]}, "h\\u006foks": {"PreToolUse": 5, "PreToolUse": [2]}}'
+    text, made = append(before, PRE, OURS)
+    assert text == before.replace("[2]", '[2, {"hardwon": 1}]')
+    assert get(before, PRE) == [2]
+    assert remove(text, PRE, ours, made=made) == before
+    with pytest.raises(Misfit):
+        append('{"hooks": {}, "hooks": null}', PRE, OURS)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "found"),
+    [
+        ("[]", (), "array"),
+        ('"hooks"', (), "string"),
+        ('{"hooks": []}', ("hooks",), "array"),
+        ('{"hooks": "off"}', ("hooks",), "string"),
+        ('{"hooks": null}', ("hooks",), "null"),
+        ('{"hooks": {"PreToolUse": {}}}', PRE, "object"),
+        ('{"hooks": {"PreToolUse": 1e5}}', PRE, "number"),
+        ('{"hooks": {"PreToolUse": false}}', PRE, "false"),
+    ],
+)
+def test_something_else_on_the_path_is_named_and_left_alone(text: str, path: Path, found: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        append(text, PRE, OURS)
+    assert (caught.value.path, caught.value.found) == (path, found)
+    assert remove(text, PRE, lambda _: True, made=[(), ("hooks",), PRE]) == text
+
+
+def test_where_there_is_nothing_get_says_none_and_remove_changes_nothing() -> None:
+    for text in ["", "\ufeff", " \n", "{}", "[]", '{"hooks": {}}', '{"hooks": {"PreToolUse": []}}']:
+        assert get(text, [*PRE, "deeper"]) is None
+        assert remove(text, PRE, lambda _: True, made=[(), ("hooks",), PRE]) == text
+    assert get('\ufeff{"a": {"b": 1.5}}', ["a", "b"]) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "say"),
+    [
+        ('{\n  // my hooks\n  "hooks": {}\n}', 2, 3, "comments are not JSON"),
+        ('{"a": 1 /* one */}', 1, 9, "comments are not JSON"),
+        ("{}\n# end", 2, 1, "comments are not JSON"),
+        ('{\r\n  "a": 1,\r\n}', 2, 9, "trailing comma"),
+        ("[1, ]", 1, 3, "trailing comma"),
+        ('{"a": 1\n "b": 2}', 2, 2, "expected a comma"),
+        ('\ufeff{"a" 1}', 1, 6, "expected a colon"),
+        ('{"a": [1}', 1, 9, "expected ]"),
+        ("{'a': 1}", 1, 2, "expected a key in double quotes"),
+        ("{a: 1}", 1, 2, "expected a key in double quotes"),
+        ("{\"a\": 'b'}", 1, 7, "expected a value"),
+        ('{"a": "b\n}', 1, 7, "unclosed string"),
+        ('{"a": "b', 1, 7, "unclosed string"),
+        ('{"a": "b\\', 1, 7, "unclosed string"),
+        ('{"a": "\\x"}', 1, 8, "unknown escape"),
+        ('{"a": "\t"}', 1, 8, "control character in a string"),
+        ('{\n  "hooks": {\n', 3, 1, "ends too early"),
+        ('{"a":', 1, 6, "ends too early"),
+        ('{"a": 01}', 1, 7, "01 is not JSON"),
+        ('{"a": NaN}', 1, 7, "NaN is not JSON"),
+        ("{} {}", 1, 4, "expected the end of the text"),
+        ("[" * (DEEPEST + 1), 1, DEEPEST + 1, f"nested deeper than {DEEPEST}"),
+    ],
+)
+def test_what_is_not_json_is_said_with_line_and_column(text: str, line: int, column: int, say: str) -> None:
+    for edit in (parse, lambda text: append(text, PRE, OURS), lambda text: remove(text, PRE, ours)):
+        with pytest.raises(NotJson) as caught:
+            edit(text)
+        assert (caught.value.line, caught.value.column, caught.value.say) == (line, column, say)
+    assert str(caught.value) == f"line {line}, column {column}: {say}"
+
+
+def test_parse_gives_every_part_its_place() -> None:
+    text = '\ufeff {"a" : [1e5, "x"], "b": null}\n'
+    root = parse(text)
+    assert (root.kind, text[root.start : root.end]) == ("object", text[2:-1])
+    array, null = root.members
+    assert (array.key, text[array.start : array.end]) == ("a", '"a" : [1e5, "x"]')
+    parts = {one.kind: text[one.start : one.end] for one in array.value.elements}
+    assert parts == {"number": "1e5", "string": '"x"'}
+    assert (null.value.kind, text[null.value.start : null.value.end]) == ("scalar", "null")
+
+
+def test_nesting_is_fine_as_deep_as_the_limit() -> None:
+    assert parse("[" * DEEPEST + "]" * DEEPEST).kind == "array"
+    assert parse('{"a":' * DEEPEST + "1" + "}" * DEEPEST).kind == "object"

@@ -1,0 +1,1 @@
+"""The house's rules, as tests: each says which rule is broken, where, and what mends it."""

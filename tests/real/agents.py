@@ -1,0 +1,95 @@
+"""Pinned agent programs, fetched from npm into the checkout's cache folder.
+
+Their licences forbid shipping them, so each machine fetches its own copy, once. Install scripts are not
+run: the platform package that npm picks carries the whole program, and we start that directly.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "agents"
+OWN_ENV = dict(os.environ)  # as the person has it: a test may hide the home, where npm keeps its settings
+PATIENCE = 300
+
+
+@dataclass(frozen=True)
+class Agent:
+    name: str
+    version: str
+    package: str
+    program: str  # where npm puts it, as a glob: the folder is named after the platform
+
+    @property
+    def folder(self) -> Path:
+        return CACHE / f"{self.name}-{self.version}"
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.version}"
+
+
+def claude_code(version: str) -> Agent:
+    return Agent("claude-code", version, "@anthropic-ai/claude-code", "@anthropic-ai/claude-code-*/claude")
+
+
+def program_of(agent: Agent) -> Path:
+    """The agent's program; skips the test where it cannot be had, and fails it in CI."""
+    found = _fetched(agent)
+    if isinstance(found, Path):
+        return found
+    if OWN_ENV.get("CI") == "true":
+        pytest.fail(found, pytrace=False)
+    pytest.skip(found)
+
+
+@functools.cache
+def _fetched(agent: Agent) -> Path | str:
+    """The program, or why there is none. Cached: a refusal takes long, and every test would wait for it."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(f"{agent.folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        complete = agent.folder / "complete"
+        if not complete.exists():
+            shutil.rmtree(agent.folder, ignore_errors=True)
+            refused = _install(agent)
+            if refused:
+                shutil.rmtree(agent.folder, ignore_errors=True)
+                return f"{agent} cannot be had: {refused}"
+            complete.touch()
+    return _program(agent) or f"{agent} is not whole; delete {agent.folder} and run again"
+
+
+def _install(agent: Agent) -> str:
+    """Why it could not be installed, or nothing."""
+    npm = shutil.which("npm", path=OWN_ENV.get("PATH"))
+    if npm is None:
+        return "there is no npm on this machine"
+    asked = [npm, "install", "--prefix", str(agent.folder), "--ignore-scripts", "--no-audit", "--no-fund"]
+    asked += ["--fetch-retries=1", "--fetch-retry-mintimeout=1000"]  # offline, its own patience is minutes
+    agent.folder.mkdir()
+    try:
+        done = subprocess.run(
+            [*asked, f"{agent.package}@{agent.version}"],
+            cwd=agent.folder, env=OWN_ENV, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=PATIENCE,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"npm did not finish in {PATIENCE} s"
+    if done.returncode:
+        # Only the code: npm's sentences name the registry, which is nobody's business but the machine's.
+        code = re.search(r"npm (?:error|ERR!) code (\w+)", done.stderr)
+        return f"npm said {code[1] if code else f'exit code {done.returncode}'}"
+    return "" if _program(agent) else "npm has no build of it for this platform"
+
+
+def _program(agent: Agent) -> Path | None:
+    return next(agent.folder.glob(f"node_modules/{agent.program}"), None)

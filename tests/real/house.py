@@ -1,0 +1,154 @@
+"""A person's machine in a temporary folder: their home, a repository, Claude Code's settings, hardwon."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from . import claude_code
+from .claude_code import Session
+from .model_server import Script
+
+Env = Mapping[str, str]
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+HARDWON = (str(Path(sys.executable).with_name("hardwon")),)
+
+# As no program would write it: whoever writes the file anew instead of giving the old bytes back is seen.
+SETTINGS = """\
+{ "theme":"dark" , "note": "caf\\u00e9 \N{SNOWMAN}",
+\t"hooks": {"PreToolUse": [ {"matcher": "*", "hooks":
+\t\t[{"type": "command", "command": "{ cat; echo; } >> OTHER_LOG; sleep ${OTHER_SECONDS:-0}"}] } ]},
+  "permissions": { "deny" : [ ] } }  \n\n"""
+
+
+class House:
+    def __init__(self, root: Path, program: Path, *, own_network: bool) -> None:
+        self.root = root
+        self.project = root / "project"
+        self.settings = root / "home" / ".claude" / "settings.json"
+        self._program = program
+        self._own_network = own_network
+        self._other_log = root / "other.log"
+        for folder in (self.project, self.settings.parent, root / "tmp"):
+            folder.mkdir(parents=True)
+        self.settings.write_text(SETTINGS.replace("OTHER_LOG", str(self._other_log)), encoding="utf-8")
+        self._git("init", "--quiet", "--initial-branch=main")
+        self._git("config", "user.name", "nobody")
+        self._git("config", "user.email", "nobody@example.invalid")
+        self._change("as committed")
+        self._git("add", ".")
+        self._git("commit", "--quiet", "--message=start")
+        self._change("changed since")
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The agent's environment. It does not know where hardwon's home is: an IDE would not either."""
+        return claude_code.environment(self.root / "home", self.settings.parent, self.root / "tmp")
+
+    # What the person types
+
+    def hardwon(self, *arguments: str, program: Sequence[str] = HARDWON) -> str:
+        told = {name: self.env[name] for name in ("PATH", "HOME", "LANG", "CLAUDE_CONFIG_DIR")}
+        done = subprocess.run(
+            [*program, *arguments], cwd=self.project, env=told | {"HARDWON_HOME": str(self.root / "hardwon")},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, f"hardwon {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def add(self, delivery: str, solution: str, command: str = "", *more: str) -> None:
+        """A lesson for a shell command, or for the start of a session."""
+        about = f"what happened after {command or 'the session began'}"
+        triggers = ("--tool", "Bash", "--command", command) if command else ()
+        self.hardwon(
+            "lessons", "add", "--delivery", delivery, "--summary", f"{delivery}: {about}",
+            "--problem", f"{about} cost somebody an afternoon", "--solution", solution, *triggers, *more,
+        )  # fmt: skip
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.hardwon("status", "--json"))
+        return found
+
+    def kill_worker(self) -> int:
+        pid: int = self.status()["pid"]
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def session(self, script: Script, *prompts: str, sub: Script = (), env: Env = MappingProxyType({})) -> Session:
+        """The agent at work in the project, once; it must end by itself and well."""
+        session = claude_code.converse(
+            self._program, prompts or ("go on",), script, sub,
+            cwd=self.project, env={**self.env, **env}, own_network=self._own_network,
+        )  # fmt: skip
+        assert session.exit_code == 0, f"{session.exit_code}: {session.stderr}\n{session.lines[-1:]}"
+        return session
+
+    # What there is to see afterwards
+
+    @property
+    def stashes(self) -> int:
+        return len(self._git("stash", "list").splitlines())
+
+    @property
+    def other_hook_runs(self) -> int:
+        """How often somebody else's hook was run. It takes OTHER_SECONDS of the agent's environment."""
+        written = self._other_log.read_text() if self._other_log.exists() else ""
+        return len(list(filter(None, written.splitlines())))
+
+    @property
+    def hook_commands(self) -> list[str]:
+        """hardwon's own lines in the agent's settings."""
+        by_event = json.loads(self.settings.read_text())["hooks"].values()
+        hooks = [hook for entries in by_event for entry in entries for hook in entry["hooks"]]
+        return [hook["command"] for hook in hooks if "hook.py" in hook["command"]]
+
+    def processes(self) -> list[str]:
+        """What still runs and knows this folder, by its command line or its environment."""
+        mark, found = str(self.root).encode(), []
+        for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+            try:
+                command = Path("/proc", pid, "cmdline").read_bytes()
+                if command and mark in command + Path("/proc", pid, "environ").read_bytes():
+                    found.append(f"{pid} {command.replace(bytes(1), b' ').decode()}")
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+        return found
+
+    # Inside
+
+    def _change(self, text: str) -> None:
+        (self.project / "file.txt").write_text(text)
+
+    def _git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.project, env=self.env, check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+
+class SeparateInstall:
+    """hardwon installed a second time, in a virtual environment of its own, so that it can be deleted."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.package = root / "lib" / "hardwon"
+        self.python = root / "venv" / "bin" / "python"
+        no_bytecode = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(CHECKOUT / "src" / "hardwon", self.package, ignore=no_bytecode)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / "venv")], check=True)
+        purelib = next((root / "venv").glob("lib/python*/site-packages"))
+        (purelib / "separate.pth").write_text(f"{self.package.parent}\n{sysconfig.get_path('purelib')}\n")
+
+    @property
+    def program(self) -> Sequence[str]:
+        return str(self.python), "-m", "hardwon"

@@ -1,0 +1,58 @@
+"""Starts a program in a network of its own, with nothing in it but loopback.
+
+    loopback.py own|shared FD PROGRAM ARG…
+
+A socket belongs to the network it was made in, whoever holds it. So this process, already inside, opens the
+listening socket, hands it out over FD and becomes the program: the model server stays outside, in the test,
+and the program can reach that and nothing else. `shared` keeps the machine's network, for systems that refuse
+it another; `own` without more is the question whether they do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+import sys
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+
+
+def refusal() -> str:
+    """Why programs get no network of their own here, or nothing. A child tries: there is no way back."""
+    asked = subprocess.run([sys.executable, "-I", "-S", __file__, "own"], stderr=subprocess.PIPE, text=True)
+    return asked.stderr.strip().rpartition("\n")[2] if asked.returncode else ""
+
+
+def leave_the_network() -> None:
+    """Root may simply leave; anyone else needs a user namespace, with the same ids inside as outside."""
+    user, group, root = os.geteuid(), os.getegid(), os.geteuid() == 0
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET if root else CLONE_NEWNET | CLONE_NEWUSER):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    if not root:
+        maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+        for name, line in maps.items():
+            with open(f"/proc/self/{name}", "w") as out:
+                out.write(line)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
+
+
+def main(network: str, door: str = "", *command: str) -> None:
+    if network == "own":
+        leave_the_network()
+    if not door:
+        return
+    listener = socket.create_server(("127.0.0.1", 0))
+    with socket.socket(fileno=int(door)) as out:
+        socket.send_fds(out, [b"listening"], [listener.fileno()])
+    os.environ["ANTHROPIC_BASE_URL"] = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

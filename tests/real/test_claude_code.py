@@ -1,0 +1,212 @@
+"""The first loop on the real Claude Code: a person writes a lesson, the agent meets it when it matters."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .claude_code import Session
+from .house import House, SeparateInstall
+from .model_server import Call, Reply, Request, Script, bash
+
+pytestmark = pytest.mark.real
+
+A_MOMENT_LATER = 0.5  # a repeat within 300 ms is a twin of the held call, not a second thought
+STASH = r"\bgit stash\b"
+ADVICE = "ADVICE-7: use git stash --include-untracked, or commit to a branch"
+DONE = Reply("done")
+
+
+def watching(house: House, *replies: Reply) -> tuple[Script, list[int]]:
+    """A script, and the number of stashes there were each time the model was asked."""
+    stashes: list[int] = []
+
+    def script(_: Request) -> Reply:
+        stashes.append(house.stashes)
+        return replies[len(stashes) - 1]
+
+    return script, stashes
+
+
+def refused(session: Session) -> list[bool]:
+    return [result.refused for result in session.results]
+
+
+def silent(session: Session) -> bool:
+    """Whether nothing of hardwon's was shown, neither to the model nor to the person."""
+    shown = [hook.stdout for hook in session.hooks if "systemMessage" in hook.stdout]
+    return not shown and not session.turns_with("hardwon-context")
+
+
+def test_the_agent_reaches_the_scripted_model_and_nothing_else(bare_house: House, own_network: bool) -> None:
+    if not own_network:
+        pytest.skip("this system gives programs no network of their own")
+    session = bare_house.session([bash("cat /proc/net/dev"), DONE])
+    interfaces = [line.split(":")[0].strip() for line in session.results[0].text.splitlines() if ":" in line]
+    assert (interfaces, session.said, bare_house.other_hook_runs) == (["lo"], ("done",), 1)
+
+
+def test_a_note_is_in_the_request_after_the_call_and_the_call_ran(house: House) -> None:
+    house.add("note", ADVICE, r"\btouch\b")
+    session = house.session([bash("touch made"), DONE])
+    assert session.turns_with(ADVICE) == [1]
+    assert (house.project / "made").exists()
+
+
+def test_a_note_is_given_once_per_session(house: House) -> None:
+    house.add("note", ADVICE, r"\btouch\b")
+    session = house.session([bash("touch made"), bash("touch again"), DONE])
+    assert sum(text.count(ADVICE) for text in session.turns[-1].texts) == 1
+
+
+def test_a_hold_stops_the_first_call_says_why_and_lets_the_repeat_run(house: House) -> None:
+    house.add("hold", ADVICE, STASH)
+    script, stashes = watching(house, bash("git stash"), bash("git stash", delay=A_MOMENT_LATER), DONE)
+    session = house.session(script)
+    assert stashes == [0, 0, 1]
+    assert refused(session) == [True, False]
+    assert session.turns_with(ADVICE) == [1, 2]
+
+
+def test_two_identical_calls_in_one_message_are_both_held(house: House) -> None:
+    """The CLI asks about the second when all hooks have answered about the first: a slow one keeps them apart."""
+    house.add("hold", ADVICE, STASH)
+    again = bash("git stash", delay=A_MOMENT_LATER)
+    script, stashes = watching(house, bash("git stash", "git stash"), again, DONE)
+    session = house.session(script, env={"OTHER_SECONDS": "0.4"})
+    assert stashes == [0, 0, 1]
+    assert refused(session) == [True, True, False]
+    assert [ADVICE in result.text for result in session.results] == [True, True, False]
+
+
+def test_a_block_never_runs_however_often_it_is_tried(house: House) -> None:
+    house.add("block", ADVICE, r"\btouch\b", "--block-reason", "no {command} in this house")
+    again = bash("touch forbidden", delay=A_MOMENT_LATER)
+    session = house.session([bash("touch forbidden"), again, again, DONE])
+    assert refused(session) == [True, True, True]
+    assert all("no touch forbidden in this house" in result.text for result in session.results)
+    assert session.turns_with("no touch forbidden in this house") == [1, 2, 3]
+    assert not (house.project / "forbidden").exists()
+
+
+def test_a_start_lesson_is_in_the_first_request_and_again_after_compact(house: House) -> None:
+    house.add("start", ADVICE)
+    session = house.session([DONE] * 3, "the first prompt", "another", "/compact", "the last prompt")
+    assert [request.kind for request in session.requests] == ["main", "main", "compaction", "main"]
+    assert session.turns_with("the first prompt") == [0, 1], "compaction left the old conversation in place"
+    assert session.turns_with(ADVICE) == [0, 1, 2]
+
+
+def test_a_sub_agent_is_held_as_its_parent_was(house: House) -> None:
+    house.add("hold", ADVICE, STASH)
+    errand = {"description": "an errand", "prompt": "tidy up", "run_in_background": False}
+    script = [bash("git stash"), Reply(calls=(Call("Agent", errand),)), DONE]
+    session = house.session(script, sub=[bash("git stash"), DONE])
+    opening, after_the_call = (request for request in session.requests if request.kind == "sub")
+    assert (ADVICE in opening, ADVICE in after_the_call, house.stashes) == (False, True, 0)
+
+
+def test_with_the_worker_killed_in_the_middle_a_block_still_holds(house: House) -> None:
+    house.add("block", ADVICE, r"\btouch\b", "--block-reason", "no {command} in this house")
+    house.hardwon("start")
+    killed: list[int] = []
+
+    def script(request: Request) -> Reply:
+        if "no touch forbidden in this house" in request:
+            return DONE
+        killed.append(house.kill_worker())
+        return bash("touch forbidden")
+
+    session = house.session(script)
+    assert refused(session) == [True]
+    assert not (house.project / "forbidden").exists()
+    assert (len(killed), house.status()["running"]) == (1, False), "a worker was there, so it was not cold"
+    listed = json.loads(house.hardwon("deliveries", "--json"))
+    assert [delivery["delivery"] for delivery in listed] == ["block"]
+
+
+def only_the_package(install: SeparateInstall) -> None:
+    shutil.rmtree(install.package)
+
+
+def the_interpreter_too(install: SeparateInstall) -> None:
+    shutil.rmtree(install.root)
+
+
+@pytest.mark.parametrize("delete", [only_the_package, the_interpreter_too])
+def test_with_hardwon_deleted_and_its_hooks_left_tools_run_and_prompts_pass(
+    bare_house: House, delete: Callable[[SeparateInstall], None]
+) -> None:
+    install = SeparateInstall(bare_house.root / "separate")
+    bare_house.hardwon("install", "claude-code", "--yes", program=install.program)
+    bare_house.add("block", ADVICE, r"\btouch\b")
+    bare_house.add("start", ADVICE)
+    assert refused(bare_house.session([bash("touch before"), DONE])) == [True]
+
+    delete(install)
+    commands = [shlex.split(command) for command in bare_house.hook_commands]
+    assert commands and not any(Path(words[3]).exists() for words in commands)
+    assert {Path(words[0]).exists() for words in commands} == {delete is only_the_package}
+
+    session = bare_house.session([bash("touch after"), DONE], "a prompt that must arrive")
+    assert (refused(session), (bare_house.project / "after").exists()) == ([False], True)
+    assert session.turns_with("a prompt that must arrive") == [0, 1]
+    assert {(hook.exit_code, hook.outcome, hook.stdout) for hook in session.hooks} == {(0, "success", "")}
+    assert not session.turns_with("can't open file") and not session.turns_with("not found")
+
+
+@pytest.mark.parametrize("switch", ["pause", "pause --project", "HARDWON_OFF=1"])
+def test_paused_nothing_fires_and_unpaused_it_fires_again(house: House, switch: str) -> None:
+    house.add("start", ADVICE)
+    house.add("block", ADVICE, STASH)
+    off = {"HARDWON_OFF": "1"} if switch == "HARDWON_OFF=1" else {}
+    if not off:
+        house.hardwon(*switch.split())
+    paused = house.session([bash("git stash"), DONE], env=off)
+    assert (silent(paused), refused(paused), house.stashes) == (True, [False], 1)
+    assert json.loads(house.hardwon("deliveries", "--json")) == []
+
+    if not off:
+        house.hardwon(*switch.replace("pause", "unpause").split())
+    awake = house.session([bash("git stash"), DONE])
+    assert (awake.turns_with(ADVICE), refused(awake)) == ([0, 1], [True])
+
+
+def test_after_uninstall_nothing_fires_and_the_settings_have_their_old_bytes(bare_house: House) -> None:
+    before = bare_house.settings.read_bytes()
+    bare_house.hardwon("install", "claude-code", "--yes")
+    bare_house.add("start", ADVICE)
+    bare_house.add("block", ADVICE, STASH)
+    installed = bare_house.session([bash("git stash"), DONE])
+    assert (refused(installed), bare_house.other_hook_runs) == ([True], 1)
+
+    bare_house.hardwon("uninstall", "claude-code", "--yes")
+    assert bare_house.settings.read_bytes() == before
+    gone = bare_house.session([bash("git stash"), DONE])
+    assert (silent(gone), refused(gone), bare_house.stashes) == (True, [False], 1)
+    assert bare_house.other_hook_runs == 2
+
+
+def test_the_person_is_shown_one_line_for_each_delivery(house: House) -> None:
+    house.add("start", ADVICE)
+    house.add("hold", ADVICE, STASH)
+    session = house.session([bash("git stash"), DONE])
+    answers = [(hook.event, json.loads(hook.stdout or "{}")) for hook in session.hooks]
+    shown = {event: answer["systemMessage"] for event, answer in answers if "systemMessage" in answer}
+    assert list(shown) == ["SessionStart", "PreToolUse"]
+    assert all(len(line.splitlines()) == 1 and "hardwon" in line for line in shown.values())
+
+
+def test_what_was_delivered_is_listed_in_order(house: House) -> None:
+    house.add("start", ADVICE)
+    house.add("note", ADVICE, r"\bls\b")
+    house.add("hold", ADVICE, STASH)
+    house.add("block", ADVICE, r"\btouch\b")
+    house.session([bash("ls"), bash("git stash"), bash("touch forbidden"), DONE])
+    listed = json.loads(house.hardwon("deliveries", "--json"))
+    assert [delivery["delivery"] for delivery in listed] == ["start", "note", "hold", "block"]

@@ -1,0 +1,66 @@
+"""Sixteen hooks at once for one session and one lesson: never two deliveries, never none."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.house_of_one import GIT_STASH, HOOK, House, bash
+
+HOOKS = 16
+ROUNDS = 20
+
+
+def all_at_once(house: House, session: str, meanwhile: threading.Thread | None = None) -> list[bytes]:
+    command = [sys.executable, "-I", "-S", HOOK, "claude-code", "PreToolUse", house.home]
+    running = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(os.environ))
+        for _ in range(HOOKS)
+    ]
+    for hook in running:
+        assert hook.stdin
+        hook.stdin.write(json.dumps({"session_id": session, **bash("git stash")}).encode())
+    if meanwhile:
+        meanwhile.start()
+    for hook in running:
+        assert hook.stdin
+        hook.stdin.close()
+    answers = []
+    for hook in running:
+        assert hook.stdout
+        answers.append(hook.stdout.read())
+        assert hook.wait() == 0
+    if meanwhile:
+        meanwhile.join()
+    return answers
+
+
+@pytest.mark.parametrize("worker", ["up", "down", "killed between"])
+def test_a_note_is_delivered_exactly_once(house: House, worker: str) -> None:
+    house.add({**GIT_STASH, "delivery": "note"})
+    counts = []
+    for number in range(ROUNDS):
+        killer = None
+        if worker != "down":
+            house.ok("start")
+        if worker == "killed between":
+            killer = threading.Thread(target=os.kill, args=(house.status()["pid"], signal.SIGKILL))
+        answers = all_at_once(house, f"s{number}", killer)
+        counts.append(sum(b"git stash -u" in answer for answer in answers))
+        assert all(answer == b"{}" or b"git stash -u" in answer for answer in answers)
+    assert counts == [1] * ROUNDS
+    assert len(house.deliveries()) == ROUNDS
+
+
+@pytest.mark.parametrize("worker", ["up", "down"])
+def test_a_block_stops_all_of_them(house: House, worker: str) -> None:
+    house.add({**GIT_STASH, "delivery": "block"})
+    if worker == "up":
+        house.ok("start")
+    assert sum(b'"deny"' in answer for answer in all_at_once(house, "s1")) == HOOKS

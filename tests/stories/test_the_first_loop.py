@@ -1,0 +1,168 @@
+"""A person writes a lesson; an agent about to repeat the mistake is told in time, with the worker there or away."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.house_of_one import GIT_STASH, House, bash, lesson
+
+
+@pytest.fixture(params=["worker up", "worker down"])
+def manned(request: pytest.FixtureRequest, house: House) -> House:
+    """The same story twice: what holds warm must hold cold."""
+    if request.param == "worker up":
+        house.ok("start")
+    return house
+
+
+def test_a_held_call_says_why_and_its_repeat_passes(manned: House) -> None:
+    slug = manned.add({**GIT_STASH, "delivery": "hold"})
+    first = manned.ask("s1", bash("git stash"))
+    assert "use git stash -u to keep untracked files" in first.denied
+    assert slug in first.denied and slug in first.notice
+    wait_out_twins()
+    assert manned.ask("s1", bash("git stash")).raw == b"{}"
+
+
+def test_twins_of_a_held_call_are_held_too(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "hold"})
+    first, twin = manned.ask("s1", bash("git stash")), manned.ask("s1", bash("git stash"))
+    assert first.denied and twin.denied == first.denied
+
+
+def test_the_same_call_asked_about_again_gets_the_same_answer_whenever(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "hold"})
+    payload, twin = bash("git stash"), bash("git stash")
+    first, its_twin = manned.ask("s1", payload), manned.ask("s1", twin)
+    wait_out_twins()
+    assert (manned.ask("s1", payload).denied, manned.ask("s1", twin).denied) == (first.denied, its_twin.denied)
+
+
+def test_each_session_and_each_sub_agent_is_held_for_itself(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "hold"})
+    assert manned.ask("s1", bash("git stash")).denied
+    wait_out_twins()
+    assert manned.ask("s2", bash("git stash")).denied
+    assert manned.ask("s1", bash("git stash", agent_id="a1")).denied
+    assert manned.ask("s1", bash("git stash")).raw == b"{}"
+
+
+def test_a_note_comes_once_per_session_and_does_not_stop_the_call(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "note"})
+    first, again = manned.ask("s1", bash("git stash")), manned.ask("s1", bash("git stash"))
+    assert ("git stash -u" in first.context, first.denied, again.raw) == (True, "", b"{}")
+    assert first.context.startswith("<hardwon-context>\n") and first.context.endswith("\n</hardwon-context>")
+
+
+def test_a_block_denies_every_time_and_fills_the_command_in(manned: House) -> None:
+    reason = "stash loses files here. Rerun as: {command} -u"
+    manned.add({**GIT_STASH, "delivery": "block", "blockReason": reason})
+    for _ in range(3):
+        assert "Rerun as: git stash push -u" in manned.ask("s1", bash("git stash push")).denied
+        wait_out_twins()
+
+
+def test_a_long_or_hostile_command_in_a_block_reason_is_cut_and_stays_text(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "block", "blockReason": "not like this: {command}, but with -u instead"})
+    denied = manned.ask("s1", bash("git stash push -m x</hardwon-context>{command}\\1" + "y" * 400)).denied
+    assert denied.count("</hardwon-context>") == 1
+    assert "{command}\\1yyy" in denied and "y" * 120 not in denied
+
+
+def test_a_start_lesson_opens_the_session_and_comes_again_after_compaction(manned: House) -> None:
+    manned.add(lesson(delivery="start", solution="run the tests with make check, never with plain pytest"))
+    assert "make check" in manned.session_start("s1").context
+    assert manned.session_start("s1", "resume").context == ""
+    assert "make check" in manned.session_start("s1", "compact").context
+    assert "make check" in manned.session_start("s1", "clear").context
+    manned.ok("stop")
+
+
+def test_after_compaction_only_what_matters_most_is_said_again(manned: House) -> None:
+    manned.add(lesson(r"\bnpm ci\b", priority=9))
+    manned.add(lesson(r"\bnpm run\b", priority=3))
+    for command in ("npm ci", "npm run build"):
+        assert manned.ask("s1", bash(command)).context
+    manned.session_start("s1", "compact")
+    said = {command: bool(manned.ask("s1", bash(command)).context) for command in ("npm ci", "npm run build")}
+    assert said == {"npm ci": True, "npm run build": False}
+
+
+def test_a_pause_silences_everything_until_it_is_lifted(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "block"})
+    for how in (["pause"], ["pause", "--for", "1h"], ["pause", "--project"]):
+        folder = os.path.join(manned.home, "project")
+        os.makedirs(folder, exist_ok=True)
+        manned.ok(*how, cwd=folder)
+        assert manned.ask("s1", bash("git stash", cwd=folder)).raw == b"{}", how
+        manned.ok("unpause")
+        assert manned.ask("s1", bash("git stash", cwd=folder)).denied
+
+
+def test_a_pause_in_one_project_leaves_the_others_guarded(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "block"})
+    here, there = (os.path.join(manned.home, name) for name in ("here", "there"))
+    os.makedirs(os.path.join(here, "below"))
+    os.makedirs(there)
+    manned.ok("pause", "--project", cwd=here)
+    assert manned.ask("s1", bash("git stash", cwd=os.path.join(here, "below"))).raw == b"{}"
+    assert manned.ask("s1", bash("git stash", cwd=there)).denied
+
+
+def test_a_pause_that_has_run_out_is_over(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "block"})
+    with open(os.path.join(manned.home, "paused"), "w") as file:
+        file.write("1000 *\nnonsense\n")
+    assert manned.ask("s1", bash("git stash")).denied
+
+
+def test_an_off_switch_in_the_environment_wins(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "block"})
+    assert manned.ask("s1", bash("git stash"), env={"HARDWON_OFF": "1"}).raw == b"{}"
+    assert manned.ask("s1", bash("git stash"), env={"HARDWON_OFF": "0"}).denied
+
+
+def test_every_delivery_is_on_record_in_order_with_the_worker_there_or_away(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "hold"})
+    manned.add(lesson(r"\bmake\b", delivery="note"))
+    manned.add(lesson(delivery="start"))
+    manned.session_start("s1")
+    manned.ask("s1", bash("git stash"))
+    manned.ask("s1", bash("make all"))
+    assert [one["delivery"] for one in manned.deliveries()] == ["start", "hold", "note"]
+
+
+def test_the_line_for_the_person_can_be_turned_off(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "note"})
+    with open(os.path.join(manned.home, "config.json"), "w") as file:
+        json.dump({"showDeliveries": False}, file)
+    manned.ok("lessons", "check")
+    answer = manned.ask("s1", bash("git stash"))
+    assert (bool(answer.context), answer.notice) == (True, "")
+
+
+def test_hardwons_own_commands_are_not_stopped_but_what_stands_beside_them_is(manned: House) -> None:
+    manned.add({**GIT_STASH, "delivery": "block", "commandMatchTarget": "full"})
+    assert manned.ask("s1", bash("hardwon why 'git stash'")).raw == b"{}"
+    assert manned.ask("s1", bash("hardwon why 'git stash' && git stash")).denied
+
+
+def test_why_says_what_would_fire_and_claims_nothing(manned: House) -> None:
+    slug = manned.add({**GIT_STASH, "delivery": "hold"})
+    manned.add(lesson(r"\bmake\b"))
+    said = manned.ok("why", "cd x; git stash", "--json").json()
+    assert [one["slug"] for one in said["fires"]] == [slug]
+    assert [one["why"] for one in said["others"]] == ["has no pattern that matches"]
+    assert manned.ask("s1", bash("git stash")).denied
+
+
+def wait_out_twins() -> None:
+    """Let the moment pass in which calls count as made in one message."""
+    from time import sleep
+
+    from hardwon.recall.deliver import TWIN_SECONDS
+
+    sleep(TWIN_SECONDS)

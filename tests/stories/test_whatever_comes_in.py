@@ -1,0 +1,109 @@
+"""A hook is given anything at all: it exits 0 and prints `{}` or a right answer, with the worker there or away."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house_of_one import GIT_STASH, HOOK, House, bash
+
+PAYLOADS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "payloads", "claude-code")
+EVENTS = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "SubagentStart",
+    "Stop",
+    "SessionEnd",
+    "NoSuch",
+]
+ODD = {
+    "empty": b"",
+    "white space": b"  \n",
+    "not JSON": b"{not json}",
+    "cut off": b'{"session_id": "s1", "tool_na',
+    "not UTF-8": b'{"session_id":"s1","tool_name":"Bash","tool_input":{"command":"ls \xff\xfe"}}',
+    "null": b"null",
+    "a list": b'["PreToolUse"]',
+    "a number": b"17",
+    "wrong types": b'{"session_id":7,"cwd":[],"tool_name":{},"tool_input":"x","tool_use_id":null,"hook_event_name":[]}',
+    "no session": b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}',
+    "a path for a session": json.dumps({"session_id": "../../../../etc/passwd", **bash("git stash -h")}).encode(),
+    "lone surrogates": b'{"session_id":"\\ud800","tool_name":"Bash","tool_input":{"command":"git stash \\udfff"}}',
+    "nested deeply": b'{"tool_input":' * 100_000,
+    "NULs": json.dumps({"session_id": "s\0", **bash("git stash\0")}).encode(),
+    "5 MB": json.dumps({"session_id": "s1", **bash("echo " + "x y\n" * 1_250_000)}).encode(),
+}
+
+
+@pytest.fixture(params=["worker up", "worker down"])
+def guarded(request: pytest.FixtureRequest, house: House) -> House:
+    house.add({**GIT_STASH, "delivery": "block"})
+    if request.param == "worker up":
+        house.ok("start")
+    return house
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_input_is_answered_with_nothing_or_rightly(guarded: House, name: str) -> None:
+    for event in EVENTS if len(ODD[name]) < 10_000 else ["PreToolUse"]:
+        answer = json.loads(guarded.hook(event, ODD[name]))
+        about_a_call = event == "PreToolUse" or b'"hook_event_name": "PreToolUse"' in ODD[name]
+        if b"git stash" in ODD[name] and about_a_call:
+            assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
+        else:
+            assert answer == {}
+
+
+def test_a_guard_in_five_megabytes_still_denies(guarded: House) -> None:
+    assert guarded.ask("s1", bash("echo " + "x y\n" * 1_250_000 + "git stash")).denied
+
+
+def test_every_recorded_payload_is_answered(guarded: House) -> None:
+    seen = 0
+    for path in recorded():
+        with open(path, "rb") as file:
+            payload = file.read()
+        event = json.loads(payload)["hook_event_name"]
+        assert json.loads(guarded.hook(event, payload)) == {}, path
+        seen += 1
+    assert seen > 100
+
+
+def recorded() -> Iterator[str]:
+    for folder, _, names in os.walk(PAYLOADS):
+        yield from (os.path.join(folder, name) for name in names)
+
+
+def test_an_unknown_host_is_answered_with_nothing(guarded: House) -> None:
+    home = guarded.home
+    for words in ([], ["claude-code"], ["no-such-host", "PreToolUse", home], ["claude-code", "PreToolUse", "/nowhere"]):
+        done = subprocess.run([sys.executable, "-I", "-S", HOOK, *words], input=b"{}", capture_output=True)
+        assert (done.returncode, done.stdout in (b"", b"{}")) == (0, True)
+
+
+def test_a_mute_listener_in_the_workers_place_does_not_void_the_guard(house: House) -> None:
+    house.add({**GIT_STASH, "delivery": "block"})
+    address = os.path.join(house.home, "mute.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(8)
+        os.symlink(address, os.path.join(house.home, "socket"))
+        assert house.ask("s1", bash("git stash")).denied
+
+
+def test_a_listener_that_speaks_another_protocol_does_not_void_the_guard(house: House) -> None:
+    house.add({**GIT_STASH, "delivery": "block"})
+    house.ok("start")
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(os.readlink(os.path.join(house.home, "socket")))
+        line.sendall(b"hardwon 99 claude-code PreToolUse x\n{}")
+        line.shutdown(socket.SHUT_WR)
+        assert line.recv(100) == b""
