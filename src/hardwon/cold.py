@@ -7,7 +7,7 @@ may reach the agent; it goes to a log that `doctor` reads.
 from __future__ import annotations
 
 import os
-from time import monotonic, sleep, time
+from time import monotonic, process_time, sleep, time
 
 from hardwon import launch, paths, switches
 from hardwon.capture import spool
@@ -55,15 +55,15 @@ def _answer(host: str, kind: str, home: str, id: str, payload: bytes, ask: Ask) 
         launch.launch(home)
         while not (warm := ask(host, kind, home, id, payload)) and monotonic() - started < START_SECONDS:
             sleep(0.02)
-    return warm or _from_manifest(module, event, home, started)
+    return warm or _from_manifest(module, event, home)
 
 
-def _from_manifest(module: Host, event: Event, home: str, started: float) -> bytes:
+def _from_manifest(module: Host, event: Event, home: str) -> bytes:
     try:
         index = open_index(home)
     except FileNotFoundError:
         return SILENCE
-    reply = reply_to(event, index, home, search=search, seconds=lambda: monotonic() - started)
+    reply = reply_to(event, index, home, search=search, seconds=process_time)
     if reply.injections:
         try:
             spool.keep(home, event, reply)
@@ -80,14 +80,14 @@ def search(pattern: Pattern, text: str) -> bool:
     def ring(*_: object) -> None:
         raise TimeoutError
 
-    _signal.signal(_signal.SIGALRM, ring)
-    _signal.setitimer(_signal.ITIMER_REAL, patience(text))
+    _signal.signal(_signal.SIGVTALRM, ring)
+    _signal.setitimer(_signal.ITIMER_VIRTUAL, patience(text))
     try:
         return re.compile(pattern.source, pattern.flags).search(text) is not None
     except (TimeoutError, re.error, RecursionError, OverflowError):
         return False
     finally:
-        _signal.setitimer(_signal.ITIMER_REAL, 0)
+        _signal.setitimer(_signal.ITIMER_VIRTUAL, 0)
 
 
 def _log(home: str, kind: str, wrong: Exception) -> None:

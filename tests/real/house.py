@@ -27,7 +27,7 @@ HARDWON = (str(Path(sys.executable).with_name("hardwon")),)
 SETTINGS = """\
 { "theme":"dark" , "note": "caf\\u00e9 \N{SNOWMAN}",
 \t"hooks": {"PreToolUse": [ {"matcher": "*", "hooks":
-\t\t[{"type": "command", "command": "{ cat; echo; } >> OTHER_LOG; sleep ${OTHER_SECONDS:-0}"}] } ]},
+\t\t[{"type": "command", "command": "{ cat; echo; } >> OTHER_LOG"}] } ]},
   "permissions": { "deny" : [ ] } }  \n\n"""
 
 
@@ -101,7 +101,7 @@ class House:
 
     @property
     def other_hook_runs(self) -> int:
-        """How often somebody else's hook was run. It takes OTHER_SECONDS of the agent's environment."""
+        """How often somebody else's hook was run."""
         written = self._other_log.read_text() if self._other_log.exists() else ""
         return len(list(filter(None, written.splitlines())))
 

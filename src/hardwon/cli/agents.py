@@ -68,8 +68,9 @@ def install(agent: str, here: bool, only_print: bool, yes: bool) -> None:
     _show_change(path, before, after)
     if only_print or not _confirmed(yes, f"hardwon install {agent} --yes"):
         return
+    existed = kept.get("existed", os.path.exists(path))
     backup = _write(home, agent, path, before, after)
-    ledger[path] = {"host": agent, "existed": kept.get("existed", os.path.exists(path) and bool(before)), "made": made}
+    ledger[path] = {"host": agent, "existed": existed, "made": made}
     _keep_ledger(home, ledger)
     manifest.build(home, clock.now())
     click.echo(f"installed in {path}" + (f"; the file as it was: {backup}" if backup else ""))

@@ -11,7 +11,7 @@ from hardwon import clock, paths, settings
 from hardwon.cli.show import printable
 from hardwon.core.match import match, see, why_not
 from hardwon.recall import manifest
-from hardwon.recall.deliver import open_index, project_root
+from hardwon.recall.deliver import project_root
 from hardwon.recall.patterns import Patterns
 from hardwon.store import lessons as shelves
 from hardwon.words import Event
@@ -33,8 +33,7 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
     Nothing is delivered and nothing is claimed by asking.
     """
     home = paths.home()
-    manifest.build(home, clock.now())
-    index, cwd = open_index(home), os.getcwd()
+    index, cwd = manifest.ensure(home, clock.now()), os.getcwd()
     tool = tool or ("Bash" if command else "Edit")
     event = Event("", "PreToolUse", "", cwd, tool=tool, command=command, path=path, content=content)
     sight = see(event, root=project_root(cwd), places=[os.path.realpath(cwd)])

@@ -40,7 +40,8 @@ def on_call(
 ) -> Reply:
     """What to say before a tool call: a block, else what is to be held, else what is to be noted.
 
-    `seconds` tells how long this call has been looked at; when it runs out, blocks are the last to be given up.
+    `seconds` tells how much computing this call has had (not how long it waited for a busy machine); when there is
+    too much of it, blocks are the last to be given up.
     """
     candidates = index.candidates(event.tool, texts(event))
     if not candidates:

@@ -189,7 +189,7 @@ def _worst(tree: Any) -> str | None:
     pick = _picker(tree, alphabet)
     ahead = "".join(_samples(value[1], pick)[0] for op, value in parts(tree) if op is ops.ASSERT)
     for before, pump in _attacks(tree, pick)[:FAMILIES]:
-        for after in _endings(engine, before + pump, ahead):
+        for after in _endings(engine, before + pump * 8, ahead):
             if _power(engine, before, pump, after) > (CUBE if any(map(str.isalnum, pump)) else FOURTH):
                 return (
                     f"too slow on a text such as {before + pump * 3 + '…'!r}: two repeats can divide the same "
@@ -200,18 +200,21 @@ def _worst(tree: Any) -> str | None:
 
 def _power(engine: Program, before: str, pump: str, after: str) -> float:
     """By which power of the number of pumps the steps of a search grow; 0 if it is clearly at most the square."""
+
+    def cost(turns: int, most: int = ENOUGH) -> int:
+        return steps(engine, before + pump * turns + after, most)
+
     turns = max(TURNS // len(pump), TURNS // 2)
-    more = steps(engine, before + pump * turns + after, ENOUGH)
+    more = cost(turns)
     if more < turns**3 // 7:
         return 0.0
-    while turns > 1:
-        turns //= 2
-        fewer = steps(engine, before + pump * turns + after, ENOUGH)
-        power = log2(more / fewer)
-        if fewer < ENOUGH and (more < ENOUGH or power > FOURTH):
-            return power
-        more = fewer
-    return inf
+    fewer = cost(turns // 2)
+    if more == ENOUGH and log2(more / fewer) < FOURTH:
+        # cut short before it showed: a closer look at half the size
+        more, fewer = cost(turns // 2, 10 * ENOUGH), cost(turns // 4, 10 * ENOUGH)
+        if fewer == 10 * ENOUGH:
+            return inf
+    return log2(more / fewer)
 
 
 def _endings(engine: Program, text: str, ahead: str) -> set[str]:
@@ -256,7 +259,7 @@ def _samples(items: Any, pick: Pick) -> list[str]:
     for place, choice in enumerate(choices):
         for other in choice[1:]:
             texts["".join(other if here == place else one[0] for here, one in enumerate(choices))] = None
-    return [text[:100] for text in texts][:6]
+    return [text[:100] for text in texts][:8]
 
 
 def _sample(op: Any, value: Any, pick: Pick) -> list[str]:
@@ -293,6 +296,6 @@ def _picker(tree: Any, alphabet: list[str]) -> Pick:
 
     def pick(op: Any, value: Any) -> list[str]:
         chars = [char for char in alphabet if takes(op, value, char)]
-        return sorted(chars, key=lambda char: -weight[char])[:2] or ["a"]
+        return sorted(chars, key=lambda char: -weight[char])[:3] or ["a"]
 
     return pick

@@ -4,9 +4,8 @@
 lesson's regex can tell them apart only on the simple commands, without the text of quotes and heredocs. One pass finds
 both: the simple commands, and the cuts, which are the stretches that are not code.
 
-What no shell would accept is read as well as can be, never refused; nesting deeper than 10 is text. In a word's value
-`$()` stands for an expansion: what it runs was listed where it stands, and to list it again from the string given to
-`bash -c` would double the work at every level.
+What no shell would accept is read as well as can be, never refused; what is nested deeper than 10 is text. In a word's
+value `$()` stands for an expansion: what that runs is listed where it stands, and not again from the string it is in.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _DEEPEST = 10
-_BLANK = frozenset(" \t\r")
-_SPECIAL = frozenset(" \t\r\n;&|()<>\\'\"$`")
+_BLANK = frozenset(" \t")
+_SPECIAL = frozenset(" \t\n;&|()<>\\'\"$`")
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
 _REDIRECTIONS = ("<<<", "<<-", "<<", "<>", "<&", "<", "&>>", "&>", ">>", ">&", ">|", ">")
 
-# For each way to open a quote: the characters with a meaning in it, the one that ends it first; backslash escapes.
+# For each opening: the characters with a meaning inside, first the one that ends it; what a backslash makes of some.
 _QUOTES: dict[str, tuple[str, dict[str, str]]] = {
     "'": ("'", {}),
     "$'": ("'\\", {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}),
@@ -107,7 +106,8 @@ class _Word:
 
     def __init__(self, start: int, end: int, cut: int, value: str, op: str = "") -> None:
         self.start, self.end, self.value, self.op = start, end, value, op
-        self.cut, self.runs = cut, False  # the first cut that can lie in it; a heredoc that a shell reads as commands
+        self.cut = cut  # index of the first cut that can lie in it
+        self.runs = False  # a heredoc that a shell reads as commands
 
 
 def _scan(text: str, depth: int) -> _Scan:
@@ -320,8 +320,7 @@ def _record(s: _Scan, words: list[_Word], depth: int) -> None:
 
 def _executed(words: list[_Word]) -> list[list[_Word]]:
     """The commands that find is to start."""
-    commands: list[list[_Word]] = [[]]
-    inside = False
+    commands, inside = [list[_Word]()], False
     for each in words:
         if each.value in ((";", "+") if inside else ("-exec", "-execdir", "-ok", "-okdir")):
             inside = not inside

@@ -17,7 +17,9 @@ from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 from hardwon import paths, settings
 from hardwon.clock import iso
 from hardwon.core import index, literals, record, rules
+from hardwon.core.index import Index
 from hardwon.core.match import EDITS, FILES, SHELL
+from hardwon.recall.deliver import open_index
 from hardwon.store import lessons as shelves
 from hardwon.words import Entry, Lesson, Pattern, word
 
@@ -45,6 +47,18 @@ def sources(home: str) -> list[tuple[str, int, int, int]]:
         except OSError:
             found.append((path, 0, 0, 0))
     return found
+
+
+def ensure(home: str, now: float) -> Index:
+    """The manifest in force, built first if a source changed since."""
+    try:
+        found = open_index(home)
+        if found.sources == sources(home):
+            return found
+    except (FileNotFoundError, ValueError):
+        pass
+    build(home, now)
+    return open_index(home)
 
 
 def build(home: str, now: float) -> Built:

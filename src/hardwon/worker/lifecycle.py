@@ -18,6 +18,7 @@ from hardwon.words import word
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
+LOCK_TRIES = 5
 
 
 @word
@@ -34,17 +35,23 @@ class Status:
 
 
 def take_lock(home: str) -> int | None:
-    """The descriptor of the lock file if this process is now the worker, None if another is."""
+    """The descriptor of the lock file if this process is now the worker, None if another is.
+
+    Whoever looks whether the lock is held has it for an instant, so one refusal says nothing.
+    """
     paths.private_folder(home)
     descriptor = os.open(os.path.join(home, paths.LOCK), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    os.truncate(descriptor, 0)
-    os.write(descriptor, str(os.getpid()).encode())
-    return descriptor
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sleep(0.02)
+            continue
+        os.truncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 def holder(home: str) -> int | None:
@@ -53,7 +60,8 @@ def holder(home: str) -> int | None:
         return None
     with open(os.path.join(home, paths.LOCK)) as file:
         number = file.read().strip()
-    return int(number) if number.isdigit() else None
+    said = _said(home)
+    return int(number) if number.isdigit() else said["pid"] if said else None
 
 
 def is_ours(home: str) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from time import monotonic
+import threading
+from time import process_time
 
 from hardwon import clock, paths, switches
 from hardwon.capture import spool
@@ -20,6 +21,7 @@ from hardwon.words import Event, Reply, replace
 
 PROTOCOL = "1"
 SILENCE = b"{}"
+BUILD_SECONDS = 0.2
 log = logging.getLogger(__name__)
 
 
@@ -30,8 +32,8 @@ class Desk:
         self.home, self.connection = home, connection
         self._index: Index | None = None
         self._patterns = Patterns()
-        self._index_is: object = None
-        self._sources: object = None
+        self._opened: object = None
+        self._built_from: object = None
 
     def answer(self, message: bytes) -> bytes:
         """What to print for one message: a line `hardwon 1 HOST EVENT ID`, then the payload. Empty: not understood,
@@ -60,41 +62,56 @@ class Desk:
         index = self.index()
         if index is None or switches.paused(self.home, event.cwd, event.at):
             return SILENCE
-        started = monotonic()
+        started = process_time()
         reply = reply_to(
             event,
             index,
             self.home,
             search=self._patterns.search,
-            seconds=lambda: monotonic() - started,
+            seconds=lambda: process_time() - started,
         )
         if reply.injections:
             self._record(event, reply)
         return module.write(event, reply)
 
     def index(self) -> Index | None:
-        """The manifest in force, built anew if a source changed; with a broken source the last good one."""
-        now_from = manifest.sources(self.home)
-        if now_from != self._sources:
-            self._sources = now_from
-            try:
-                built = manifest.build(self.home, clock.now())
-                log.info("manifest: %d lessons in force", built.count)
-                for slug, reason in built.left_out:
-                    log.info("left out %s: %s", slug, reason)
-                for fault in built.faults:
-                    log.warning("%s", fault)
-            except (UserError, OSError) as wrong:
-                log.warning("the last good manifest stays in force: %s", wrong)
+        """The manifest in force, built anew if a source changed; with a broken source the last good one.
+
+        A large build goes on in its thread while calls are answered from the manifest before it.
+        """
+        self._open()
+        wanted = manifest.sources(self.home)
+        if wanted != self._built_from and (self._index is None or wanted != self._index.sources):
+            self._built_from = wanted
+            building = threading.Thread(target=self._build, daemon=True)
+            building.start()
+            building.join(BUILD_SECONDS)
+            self._open()
+        return self._index
+
+    def _open(self) -> None:
         try:
             stat = os.stat(os.path.join(self.home, paths.INDEX))
             is_now = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-            if is_now != self._index_is:
+            if is_now != self._opened:
+                self._opened = is_now
                 self._index, self._patterns = open_index(self.home), Patterns()
-                self._index_is = is_now
+        except FileNotFoundError:
+            pass
         except (OSError, ValueError) as wrong:
             log.warning("the manifest cannot be opened: %s", wrong)
-        return self._index
+
+    def _build(self) -> None:
+        try:
+            built = manifest.build(self.home, clock.now())
+        except (UserError, OSError) as wrong:
+            log.warning("the last good manifest stays in force: %s", wrong)
+            return
+        log.info("manifest: %d lessons in force", built.count)
+        for slug, reason in built.left_out:
+            log.info("left out %s: %s", slug, reason)
+        for fault in built.faults:
+            log.warning("%s", fault)
 
     def _record(self, event: Event, reply: Reply) -> None:
         """Recorded before the answer goes out; with the database busy or full it waits in the spool."""

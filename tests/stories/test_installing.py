@@ -1,0 +1,203 @@
+"""Installing shows what it changes, changes nothing else, and can be undone to the letter."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.house_of_one import GIT_STASH, House, bash
+
+SOMEBODY_ELSES = """{
+\t"model": "opus",   "cleanupPeriodDays": 1e2,
+\t"hooks": {
+\t\t"PreToolUse": [ {"matcher": "Bash", "hooks": [{"type": "command", "command": "/usr/local/bin/other"}]} ]
+\t},
+\t"note": "caf\\u00e9"
+}"""
+
+
+@pytest.fixture
+def settings(own_home: str) -> str:
+    path = os.path.join(own_home, ".claude", "settings.json")
+    os.makedirs(os.path.dirname(path))
+    return path
+
+
+def content(path: str) -> str:
+    with open(path, newline="") as file:
+        return file.read()
+
+
+def put(path: str, text: str) -> None:
+    with open(path, "w", newline="") as file:
+        file.write(text)
+
+
+def commands(path: str, event: str) -> list[str]:
+    hooks: list[dict[str, Any]] = json.loads(content(path))["hooks"][event]
+    return [hook["command"] for entry in hooks for hook in entry["hooks"]]
+
+
+@pytest.mark.parametrize("before", [SOMEBODY_ELSES, "{}", "{\n}\n", '{"hooks": {}}', '{"a":1}', ""])
+def test_uninstalling_leaves_every_byte_as_it_was(house: House, settings: str, before: str) -> None:
+    put(settings, before)
+    house.ok("install", "claude-code", "--yes")
+    assert commands(settings, "SessionStart")[-1].endswith(f"claude-code SessionStart {house.home} || :")
+    house.ok("uninstall", "claude-code", "--yes")
+    assert content(settings) == before
+
+
+def test_without_a_settings_file_one_is_made_and_taken_away_again(house: House, settings: str) -> None:
+    house.ok("install", "claude-code", "--yes")
+    assert set(json.loads(content(settings))) == {"hooks"}
+    house.ok("uninstall", "claude-code", "--yes")
+    assert not os.path.exists(settings)
+
+
+def test_what_the_person_edits_meanwhile_stays(house: House, settings: str) -> None:
+    put(settings, SOMEBODY_ELSES)
+    house.ok("install", "claude-code", "--yes")
+    put(settings, content(settings).replace('"opus"', '"sonnet"'))
+    house.ok("uninstall", "claude-code", "--yes")
+    assert content(settings) == SOMEBODY_ELSES.replace('"opus"', '"sonnet"')
+
+
+def test_installing_twice_changes_nothing_the_second_time(house: House, settings: str) -> None:
+    put(settings, SOMEBODY_ELSES)
+    house.ok("install", "claude-code", "--yes")
+    once = content(settings)
+    assert "already installed" in house.ok("install", "claude-code", "--yes").out
+    assert content(settings) == once
+
+
+def test_another_versions_hooks_are_replaced_not_doubled(house: House, settings: str) -> None:
+    put(settings, SOMEBODY_ELSES)
+    house.ok("install", "claude-code", "--yes")
+    put(settings, content(settings).replace(" -I -S ", " -I -S -u "))
+    house.ok("install", "claude-code", "--yes")
+    assert len(commands(settings, "PreToolUse")) == 2 and " -u " not in content(settings)
+    house.ok("uninstall", "claude-code", "--yes")
+    assert content(settings) == SOMEBODY_ELSES
+
+
+def test_the_change_is_shown_and_a_copy_is_kept(house: House, settings: str) -> None:
+    put(settings, SOMEBODY_ELSES)
+    said = house.ok("install", "claude-code", "--yes").out
+    assert "+" in said and "hook.py claude-code PreToolUse" in said
+    [copy] = os.listdir(os.path.join(house.home, "backups"))
+    assert content(os.path.join(house.home, "backups", copy)) == SOMEBODY_ELSES
+
+
+def test_print_changes_nothing(house: House, settings: str) -> None:
+    put(settings, SOMEBODY_ELSES)
+    assert "hook.py claude-code PreToolUse" in house.ok("install", "claude-code", "--print").out
+    assert content(settings) == SOMEBODY_ELSES
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_changed(house: House, settings: str) -> None:
+    put(settings, SOMEBODY_ELSES)
+    refused = house.cli("install", "claude-code")
+    assert (refused.code, "--yes" in refused.err, content(settings)) == (1, True, SOMEBODY_ELSES)
+
+
+@pytest.mark.parametrize(
+    ("broken", "where"),
+    [
+        ('{\n  "a": 1,\n}', "line 2"),
+        ('{"a": 1', "line 1"),
+        ("[]", ""),
+        ('{"hooks": []}', "hooks"),
+        ("// no\n{}", "line 1"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_refused_and_left_alone(
+    house: House, settings: str, broken: str, where: str
+) -> None:
+    put(settings, broken)
+    refused = house.cli("install", "claude-code", "--yes")
+    assert (refused.code, content(settings)) == (1, broken)
+    assert settings in refused.err and where in refused.err and "fix:" in refused.err
+
+
+def test_for_a_project_only_the_uncommitted_file_is_written(house: House, settings: str, own_home: str) -> None:
+    project = os.path.join(own_home, "project")
+    os.makedirs(os.path.join(project, "src"))
+    subprocess.run(["git", "init", "-q", project], check=True)
+    house.ok("install", "claude-code", "--project", "--yes", cwd=os.path.join(project, "src"))
+    assert os.listdir(os.path.join(project, ".claude")) == ["settings.local.json"]
+    assert not os.path.exists(settings)
+    house.ok("uninstall", "claude-code", "--project", "--yes", cwd=project)
+    assert os.listdir(os.path.join(project, ".claude")) == []
+
+
+def test_the_agents_own_folder_setting_is_honoured(house: House, own_home: str) -> None:
+    elsewhere = os.path.join(own_home, "elsewhere")
+    house.ok("install", "claude-code", "--yes", env={"CLAUDE_CONFIG_DIR": elsewhere})
+    assert os.listdir(elsewhere) == ["settings.json"]
+
+
+def test_a_linked_settings_file_stays_a_link(house: House, settings: str, own_home: str) -> None:
+    kept = os.path.join(own_home, "dotfiles.json")
+    put(kept, "{}")
+    os.symlink(kept, settings)
+    house.ok("install", "claude-code", "--yes")
+    assert os.path.islink(settings) and "hook.py" in content(kept)
+
+
+def test_with_the_program_absent_it_says_so_and_works(house: House, settings: str) -> None:
+    assert "not on the PATH" in house.ok("install", "claude-code", "--yes", env={"PATH": "/usr/bin:/bin"}).out
+
+
+def test_the_installed_command_runs_in_a_plain_shell_from_anywhere(house: House, settings: str) -> None:
+    house.add({**GIT_STASH, "delivery": "block"})
+    house.ok("install", "claude-code", "--yes")
+    payload = json.dumps({"session_id": "s1", **bash("git stash")})
+    done = subprocess.run(
+        ["/bin/sh", "-c", commands(settings, "PreToolUse")[0]],
+        input=payload,
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={},
+    )
+    assert (done.returncode, "git stash -u" in done.stdout, done.stderr) == (0, True, "")
+
+
+def test_with_the_package_gone_the_installed_command_still_exits_0(house: House, settings: str, own_home: str) -> None:
+    house.ok("install", "claude-code", "--yes")
+    command = commands(settings, "PreToolUse")[0].replace("/hardwon/hook.py", "/hardwon/gone.py")
+    done = subprocess.run(["/bin/sh", "-c", command], input="{}", capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_doctor_runs_the_installed_hook_and_times_it(house: House, settings: str) -> None:
+    house.ok("install", "claude-code", "--yes")
+    house.ok("start")
+    checks = {check["name"]: check for check in house.ok("doctor", "--json").json()}
+    assert checks["hooks"]["well"] is True
+    assert "an empty interpreter" in checks["hook"]["found"]
+
+
+def test_doctor_names_a_hook_that_cannot_run(house: House, settings: str) -> None:
+    house.ok("install", "claude-code", "--yes")
+    put(settings, content(settings).replace("/hardwon/hook.py claude-code PreToolUse", "/hardwon/hook.pyx PreToolUse"))
+    put(settings, content(settings).replace("hook.pyx", "hook.py"))
+    told = house.cli("doctor", "--json")
+    bad = [check["name"] for check in json.loads(told.out) if check["well"] is False]
+    assert (told.code, bad) == (1, ["hooks", "hook"])
+
+
+def test_up_starts_the_worker_and_without_a_terminal_changes_no_agent(
+    house: House, settings: str, own_home: str
+) -> None:
+    fake = os.path.join(own_home, "bin")
+    os.makedirs(fake)
+    shutil.copy("/bin/true", os.path.join(fake, "claude"))
+    said = house.ok("up", env={"PATH": f"{fake}:{os.environ['PATH']}"}).out
+    assert "hardwon install claude-code" in said and house.home in said
+    assert house.status()["running"] and not os.path.exists(settings)
