@@ -28,8 +28,8 @@ def lesson(command: str = "", **changes: Any) -> dict[str, Any]:
     number = next(_numbers)
     record = {
         "summary": f"made-up lesson {number} about {command or 'something'}"[:110],
-        "problem": f"what went wrong the {number}th time it was tried like this",
-        "solution": f"what works the {number}th time, said in a whole sentence",
+        "problem": f"cause{number} makes thing{number} fail{number} whenever it{number} is tried{number}",
+        "solution": f"way{number} avoids{number} that{number} and works{number} instead{number}",
         "triggers": {"toolNames": ["Bash"], "commandPatterns": [command]} if command else {},
     }
     return {**record, **changes}
@@ -98,9 +98,9 @@ class House:
         listed: Sequence[dict[str, Any]] = self.ok("lessons", "list", "--json").json()
         return next(str(one["slug"]) for one in listed if one["summary"] == record["summary"])
 
-    def hook(self, event: str, payload: bytes, env: dict[str, str] | None = None) -> bytes:
+    def hook(self, event: str, payload: bytes, env: dict[str, str] | None = None, host: str = "claude-code") -> bytes:
         """What the installed command prints; its exit code must be 0 whatever it was given."""
-        command = [sys.executable, "-I", "-S", HOOK, "claude-code", event, self.home]
+        command = [sys.executable, "-I", "-S", HOOK, host, event, self.home]
         done = subprocess.run(command, input=payload, capture_output=True, env={**os.environ, **(env or {})})
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout

@@ -84,14 +84,14 @@ def release(path: str) -> None:
 
 
 def wipe(home: str, session: str, which: Callable[[str], bool]) -> None:
-    """Free the session's claims on the lessons chosen; the lesson's safe name is asked about."""
+    """Free those of the session's claims whose names are chosen."""
     place = folder(home, session)
     try:
         names = os.listdir(place)
     except OSError:
         return
     for file in names:
-        if which(file.partition(".")[2]):
+        if which(file):
             release(os.path.join(place, file))
 
 

@@ -7,6 +7,7 @@ may reach the agent; it goes to a log that `doctor` reads.
 from __future__ import annotations
 
 import os
+import sys
 from time import monotonic, process_time, sleep, time
 
 from hardwon import launch, paths, switches
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 SILENCE = b"{}"
 START_SECONDS = 1.5
+BUILD_SECONDS = 0.8
 LOG = "logs/hook.log"
 LOG_BYTES = 200_000
 
@@ -63,13 +65,33 @@ def _from_manifest(module: Host, event: Event, home: str) -> bytes:
         index = open_index(home)
     except FileNotFoundError:
         return SILENCE
-    reply = reply_to(event, index, home, search=search, seconds=process_time)
+    except ValueError:
+        _build_manifest(home)
+        index = open_index(home)
+    reply = reply_to(
+        event, index, home, search=search, seconds=process_time, learn=lambda event: _keep_lesson(home, event)
+    )
     if reply.injections:
         try:
-            spool.keep(home, event, reply)
+            spool.keep(home, event, injections=reply.injections)
         except OSError as full:  # the agent gets its answer all the same
             _log(home, event.kind, full)
     return module.write(event, reply)
+
+
+def _build_manifest(home: str) -> None:
+    """A spoilt index is made anew from the sources; it takes a whole interpreter, which is rare enough."""
+    import subprocess
+
+    words = [sys.executable, "-I", "-m", "hardwon", "lessons", "build"]
+    environment = {**os.environ, "HARDWON_HOME": home}
+    subprocess.run(words, env=environment, capture_output=True, timeout=BUILD_SECONDS)
+
+
+def _keep_lesson(home: str, event: Event) -> str:
+    """Checking a lesson takes more than a hook has; it waits for the worker."""
+    spool.keep(home, event, lessons=[event])
+    return "hardwon: the worker is away; the lesson is kept and checked when it is back (hardwon start)"
 
 
 def search(pattern: Pattern, text: str) -> bool:

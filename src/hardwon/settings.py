@@ -33,6 +33,7 @@ SETTINGS = (
     Setting("minPriority", 1, "lessons below this priority stay out of the manifest", 1, 10),
     Setting("compactionReinjectionThreshold", 7, "lessons of this priority or more come again after compaction", 1, 11),
     Setting("showDeliveries", True, "tell the person in one line when a lesson was delivered"),
+    Setting("lessonProtocol", True, "tell agents at session start how to report a lesson"),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 
@@ -78,15 +79,33 @@ def fault(setting: Setting, value: object) -> str | None:
 
 
 def faults(config: Mapping[str, Any]) -> list[str]:
-    given = [(BY_NAME[name], value) for name, value in config.items() if name in BY_NAME]
-    return [wrong for setting, value in given if (wrong := fault(setting, value))]
+    """What is wrong in config.json: a sentence each."""
+    given = ((setting, lookup(config, setting.name)) for setting in SETTINGS)
+    return [wrong for setting, value in given if value is not None and (wrong := fault(setting, value))]
+
+
+def unknown(config: Mapping[str, Any]) -> list[str]:
+    """Keys that are no setting; they stay in the file."""
+    groups = {name.partition(".")[0] for name in BY_NAME if "." in name}
+    found = [name for name in config if name not in BY_NAME and name not in groups]
+    for group in groups.intersection(config):
+        inner = config[group]
+        names = inner if isinstance(inner, dict) else [""]
+        found += [f"{group}.{name}" for name in names if f"{group}.{name}" not in BY_NAME]
+    return found
+
+
+def lookup(config: Mapping[str, Any], name: str) -> Any:
+    """The value given for a setting, `scoring.x` being x within scoring; None if there is none."""
+    group, _, inner = name.rpartition(".")
+    holder = config.get(group) if group else config
+    return holder.get(inner) if isinstance(holder, dict) else None
 
 
 def resolve(config: Mapping[str, Any]) -> dict[str, Any]:
     """Every setting's value; one that is given wrongly keeps its default, and `check` names it."""
-    return {
-        setting.name: config[setting.name]
-        if setting.name in config and fault(setting, config[setting.name]) is None
-        else setting.default
-        for setting in SETTINGS
-    }
+    values = {}
+    for setting in SETTINGS:
+        value = lookup(config, setting.name)
+        values[setting.name] = setting.default if value is None or fault(setting, value) else value
+    return values

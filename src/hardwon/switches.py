@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 
 from hardwon import paths
+from hardwon.core.match import in_scope
+from hardwon.projects import places
 
 EVERYWHERE = "*"
 
@@ -38,8 +40,8 @@ def paused(home: str, cwd: str, now: float) -> bool:
     current = in_force(home, now)
     if not current:
         return False
-    here = os.path.realpath(cwd) if cwd else ""
-    return any(where == EVERYWHERE or here == where or here.startswith(where + "/") for _, where in current)
+    everywhere = any(where == EVERYWHERE for _, where in current)
+    return everywhere or any(in_scope(where, places(cwd)) for _, where in current)
 
 
 def write(home: str, wanted: list[tuple[float, str]]) -> None:

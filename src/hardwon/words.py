@@ -106,6 +106,7 @@ class Lesson:
     commands: tuple[Pattern, ...] = ()
     target: Target = "executable"
     paths: tuple[str, ...] = ()
+    path_regexes: tuple[Pattern, ...] = ()
     contents: tuple[Pattern, ...] = ()
     unless: tuple[Pattern, ...] = ()
     project: str = ""
@@ -131,6 +132,17 @@ class Pattern:
 
 
 @word
+class Glob:
+    """A compiled glob; `source` matches a path from the root named by `absolute`, without a slash at its end."""
+
+    source: str
+    flags: int
+    include: bool
+    folder: bool
+    absolute: bool
+
+
+@word
 class Entry:
     """One active lesson in the manifest, compiled for matching; `number` is its place in the order of asking."""
 
@@ -145,8 +157,8 @@ class Entry:
     tools: tuple[str, ...]
     commands: tuple[Pattern, ...]
     target: Target
-    paths: tuple[Pattern, ...]
-    absolute_paths: tuple[Pattern, ...]
+    globs: tuple[Glob, ...]
+    path_regexes: tuple[Pattern, ...]
     contents: tuple[Pattern, ...]
     unless: tuple[Pattern, ...]
     project: str

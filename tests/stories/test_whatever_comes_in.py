@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_odd_input_is_answered_with_nothing_or_rightly(guarded: House, name: str
         if b"git stash" in ODD[name] and about_a_call:
             assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
         else:
-            assert answer == {}
+            assert is_nothing_or_an_opening(event, answer)
 
 
 def test_a_guard_in_five_megabytes_still_denies(guarded: House) -> None:
@@ -72,9 +73,18 @@ def test_every_recorded_payload_is_answered(guarded: House) -> None:
         with open(path, "rb") as file:
             payload = file.read()
         event = json.loads(payload)["hook_event_name"]
-        assert json.loads(guarded.hook(event, payload)) == {}, path
+        assert is_nothing_or_an_opening(event, json.loads(guarded.hook(event, payload))), path
         seen += 1
     assert seen > 100
+
+
+def is_nothing_or_an_opening(event: str, answer: dict[str, Any]) -> bool:
+    """A session and a sub-agent open with how to report a lesson; nothing else has anything to be told here."""
+    if not answer:
+        return True
+    own = answer["hookSpecificOutput"]
+    opens = event in ("SessionStart", "SubagentStart") and own["hookEventName"] == event
+    return opens and own["additionalContext"].startswith("<hardwon-context>\n")
 
 
 def recorded() -> Iterator[str]:

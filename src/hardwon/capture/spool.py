@@ -9,10 +9,10 @@ from hardwon.core.jsons import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from hardwon.words import Event, Reply
+    from hardwon.words import Event, Injection
 
 _READY = ".json"
 
@@ -21,13 +21,16 @@ def folder(home: str) -> str:
     return os.path.join(home, "spool")
 
 
-def keep(home: str, event: Event, reply: Reply) -> None:
-    """Leave what was delivered for the worker to record; OSError if there is no room even for that."""
-    record = {"injections": [injection.__dict__ for injection in reply.injections]}
-    write(home, f"{event.at:017.6f}-{event.id}", record)
+def keep(home: str, event: Event, *, injections: Sequence[Injection] = (), lessons: Sequence[Event] = ()) -> None:
+    """Leave for the worker what was delivered, and the lessons that were typed; OSError if there is no room."""
+    record = {
+        "injections": [injection.__dict__ for injection in injections],
+        "lessons": [{"prompt": typed.prompt, "cwd": typed.cwd} for typed in lessons],
+    }
+    _write(home, f"{event.at:017.6f}-{event.id}", record)
 
 
-def write(home: str, name: str, record: dict[str, Any]) -> None:
+def _write(home: str, name: str, record: dict[str, Any]) -> None:
     place = folder(home)
     temporary = os.path.join(place, f"{name}.new")
     try:
@@ -40,8 +43,8 @@ def write(home: str, name: str, record: dict[str, Any]) -> None:
     os.rename(temporary, os.path.join(place, name + _READY))
 
 
-def waiting(home: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Each spooled file with its record, oldest first; None for one that cannot be read."""
+def waiting(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each spooled file with its record, oldest first; an empty record for one that cannot be read."""
     try:
         names = sorted(name for name in os.listdir(folder(home)) if name.endswith(_READY))
     except FileNotFoundError:
@@ -54,5 +57,5 @@ def waiting(home: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
         except FileNotFoundError:
             continue
         except ValueError:
-            record = None
-        yield path, record if isinstance(record, dict) else None
+            record = {}
+        yield path, record if isinstance(record, dict) else {}

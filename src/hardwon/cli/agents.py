@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hardwon
-from hardwon import clock, paths
+from hardwon import clock, paths, projects
 from hardwon.cli.show import at_terminal
 from hardwon.core.jsontext import Misfit, NotJson
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES, host
 from hardwon.recall import manifest
-from hardwon.recall.deliver import project_root
 
 if TYPE_CHECKING:
     from hardwon.hosts import Host
@@ -56,7 +55,8 @@ def install(agent: str, here: bool, only_print: bool, yes: bool) -> None:
     ledger = _ledger(home)
     kept = ledger.get(path, {})
     try:
-        bare = module.uninstall(before, kept.get("made", []), is_ours)
+        given = before if os.path.exists(path) else "{}\n"
+        bare = module.uninstall(given, kept.get("made", []), is_ours)
         after, made = module.install(bare, command_for(agent, home))
     except (NotJson, Misfit) as wrong:
         raise UserError(f"{path} {_where(wrong)}", f"mend it, then: hardwon install {agent}") from None
@@ -109,7 +109,7 @@ def uninstall(agent: str, here: bool, yes: bool) -> None:
 
 def _settings_path(module: Host, here: bool) -> str:
     """Through links to the file itself, so that a settings file kept elsewhere stays a link."""
-    return os.path.realpath(module.settings_file(project=project_root(os.getcwd()) if here else ""))
+    return os.path.realpath(module.settings_file(project=projects.root(os.getcwd()) if here else ""))
 
 
 def _read(path: str) -> str:

@@ -24,7 +24,7 @@ POLL_SECONDS = 0.5
 def deliveries(limit: int, follow: bool, as_json: bool) -> None:
     """What was delivered to agents: when, how, and which lesson."""
     connection = db.connect(paths.home())
-    intake.drain(paths.home(), connection)
+    intake.drain(paths.home(), connection, _learn)
     found = injections.latest(connection, limit=limit)
     if follow:
         _follow(connection, found, as_json)
@@ -36,6 +36,12 @@ def deliveries(limit: int, follow: bool, as_json: bool) -> None:
         click.echo("nothing has been delivered yet")
 
 
+def _learn(prompt: str, cwd: str) -> str:
+    from hardwon.recall import prompts
+
+    return prompts.learn(paths.home(), prompt, cwd)
+
+
 def _follow(connection: db.Connection, found: list[tuple[int, Injection]], as_json: bool) -> None:
     last = 0
     while True:
@@ -43,7 +49,7 @@ def _follow(connection: db.Connection, found: list[tuple[int, Injection]], as_js
             click.echo(json.dumps(_plain(one)) if as_json else printable("  ".join(_row(one)).replace("\n", "  ")))
             last = number
         sleep(POLL_SECONDS)
-        intake.drain(paths.home(), connection)
+        intake.drain(paths.home(), connection, _learn)
         found = injections.latest(connection, limit=1000, after=last)
 
 

@@ -1,53 +1,66 @@
-"""lessons add, list, show, check"""
+"""lessons add, edit, retire, restore, build, import, list, show, check"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from hardwon import clock, paths, settings, who
+from hardwon import clock, paths, projects, settings, who
 from hardwon.cli.show import at_terminal, printable, table
 from hardwon.core import record as records
 from hardwon.core import rules
 from hardwon.errors import UserError
 from hardwon.recall import admit, manifest
 from hardwon.store import lessons as shelves
-from hardwon.words import DELIVERIES, STATUSES, Lesson
+from hardwon.words import DELIVERIES, STATUSES, TARGETS, Lesson
 
 
 @click.group()
 def lessons() -> None:
-    """Write, list and check lessons."""
+    """Write, edit, list, import and check lessons."""
+
+
+def fields(command: Callable[..., None]) -> Callable[..., None]:
+    """The flags that stand for a record's fields."""
+    for option in reversed(
+        [
+            click.option("--summary", help="what goes wrong, in a line"),
+            click.option("--problem", help="the root cause"),
+            click.option("--solution", help="what to do instead"),
+            click.option("--command", "commands", multiple=True, metavar="REGEX", help="fires on a Bash command"),
+            click.option("--path", "globs", multiple=True, metavar="GLOB", help="fires on a file"),
+            click.option("--content", "contents", multiple=True, metavar="REGEX", help="fires on text to be written"),
+            click.option("--unless", multiple=True, metavar="REGEX", help="calls a match off"),
+            click.option("--tool", "tools", multiple=True, help="only for this tool, such as Bash or Edit"),
+            click.option("--delivery", type=click.Choice(DELIVERIES), help="note (default), hold, block or start"),
+            click.option("--block-reason", help="what the agent is told; {command} is filled in"),
+            click.option("--match-in", type=click.Choice(TARGETS), help="full: the text of quotes counts too"),
+            click.option("--priority", type=int, help="1 to 10, 5 if left out"),
+            click.option("--confidence", type=float, help="0 to 1, 0.9 if left out"),
+            click.option("--tag", "tags", multiple=True, help="category:value, such as tool:git"),
+            click.option("--project", "here", is_flag=True, help="only for the project in this folder"),
+        ]
+    ):
+        command = option(command)
+    return command
 
 
 @lessons.command()
-@click.option("--summary", help="what goes wrong, in a line")
-@click.option("--problem", help="the root cause")
-@click.option("--solution", help="what to do instead")
-@click.option("--command", "commands", multiple=True, metavar="REGEX", help="fires on a Bash command it matches")
-@click.option("--path", "globs", multiple=True, metavar="GLOB", help="fires on a file it matches")
-@click.option("--content", "contents", multiple=True, metavar="REGEX", help="fires on text to be written")
-@click.option("--unless", multiple=True, metavar="REGEX", help="calls a match off")
-@click.option("--tool", "tools", multiple=True, help="only for this tool, such as Bash or Edit")
-@click.option("--delivery", type=click.Choice(DELIVERIES), help="note (default), hold, block or start")
-@click.option("--block-reason", help="what the agent is told; {command} is filled in")
-@click.option("--priority", type=int, help="1 to 10, 5 if left out")
-@click.option("--confidence", type=float, help="0 to 1, 0.9 if left out")
-@click.option("--tag", "tags", multiple=True, help="category:value, such as tool:git")
-@click.option("--project", "here", is_flag=True, help="only for the project in this folder")
+@fields
 @click.option("--json", "text", metavar="RECORD", help="the whole record as JSON; - reads it from stdin")
 @click.option("--file", "path", type=click.Path(exists=True, dir_okay=False), help="the record in a file")
-def add(text: str | None, path: str | None, here: bool, **flags: Any) -> None:
+def add(text: str | None, path: str | None, **flags: Any) -> None:
     """Write a lesson. It is in force at once.
 
     Give flags, or a record with --json, --file or on stdin; at a terminal what is missing is asked for.
     """
     record = _given_record(text, path, flags)
-    record.update(_from_flags(flags, here))
+    record.update(_from_flags(flags))
     if at_terminal() and not (text or path):
         _ask_for_missing(record)
     mark = who.agent(os.environ)
@@ -59,6 +72,79 @@ def add(text: str | None, path: str | None, here: bool, **flags: Any) -> None:
         click.echo(f"added, but not in force: confidence {lesson.confidence:g} needs review: {lesson.slug}")
     else:
         click.echo(f"added, and in force as a {lesson.delivery}: {lesson.slug}")
+
+
+@lessons.command()
+@click.argument("slug")
+@fields
+def edit(slug: str, **flags: Any) -> None:
+    """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
+    lesson = find(slug)
+    changes = _from_flags(flags)
+    if not changes and at_terminal():
+        edited = click.edit(json.dumps(records.write(lesson), indent=2, ensure_ascii=False), extension=".json")
+        changes = _given_record(edited, None, {}) if edited else {}
+    if not changes:
+        raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
+    _for_a_person("editing", f"hardwon lessons edit {lesson.slug} …")
+    admit.edit(paths.home(), lesson.id, changes)
+    click.echo(f"changed: {lesson.slug}")
+
+
+@lessons.command()
+@click.argument("slug")
+def retire(slug: str) -> None:
+    """Take a lesson out of force; it stays in the file."""
+    lesson = find(slug)
+    _for_a_person("retiring", f"hardwon lessons retire {lesson.slug}")
+    admit.set_status(paths.home(), lesson.id, "retired")
+    click.echo(f"retired: {lesson.slug}; to undo: hardwon lessons restore {lesson.slug}")
+
+
+@lessons.command()
+@click.argument("slug")
+def restore(slug: str) -> None:
+    """Put a retired, proposed or unreviewed lesson in force."""
+    lesson = find(slug)
+    _for_a_person("approving", f"hardwon lessons restore {lesson.slug}")
+    if wrong := rules.faults(lesson):
+        raise admit.refusal(wrong)
+    admit.set_status(paths.home(), lesson.id, "active")
+    click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
+
+
+@lessons.command()
+def build() -> None:
+    """Compile the manifest now. Nobody needs to: it is built when a source changes."""
+    built = manifest.build(paths.home(), clock.now())
+    click.echo(f"{built.count} lessons in force, {len(built.left_out)} left out")
+
+
+@lessons.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def import_lessons(file: str, as_json: bool) -> None:
+    """Take over lessons-learned's lessons.json or manifest; JavaScript patterns are translated."""
+    from hardwon.core import adopt
+
+    _for_a_person("importing", f"hardwon lessons import {file}")
+    with open(file, encoding="utf-8-sig") as opened:
+        try:
+            found = adopt.records(json.load(opened))
+        except ValueError as wrong:
+            raise UserError(f"{file}: {wrong}", "give it a lessons.json or lesson-manifest.json") from None
+    taken, refused = admit.take_over(paths.home(), found)
+    if as_json:
+        click.echo(json.dumps({"imported": [one.slug for one in taken], "refused": refused}, indent=2))
+        return
+    for name, reason in refused.items():
+        click.echo(printable(f"not {name}: {reason}"))
+    click.echo(f"{len(taken)} imported, {len(refused)} refused")
+
+
+def _for_a_person(what: str, command: str) -> None:
+    if mark := who.agent(os.environ):
+        raise UserError(f"{what} a lesson is for a person, and {mark} says an agent runs this", f"they type: {command}")
 
 
 def _given_record(text: str | None, path: str | None, flags: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +164,7 @@ def _given_record(text: str | None, path: str | None, flags: dict[str, Any]) -> 
     return record
 
 
-def _from_flags(flags: dict[str, Any], here: bool) -> dict[str, Any]:
+def _from_flags(flags: dict[str, Any]) -> dict[str, Any]:
     plain = {name: flags[name] for name in ("summary", "problem", "solution", "delivery", "priority", "confidence")}
     record = {name: value for name, value in plain.items() if value is not None}
     if flags["block_reason"]:
@@ -92,8 +178,10 @@ def _from_flags(flags: dict[str, Any], here: bool) -> dict[str, Any]:
         "tags": flags["tags"],
     }
     record.update({name: list(values) for name, values in lists.items() if values})
-    if here:
-        record["scope"] = {"type": "project", "path": os.getcwd()}
+    if flags["match_in"]:
+        record["commandMatchTarget"] = flags["match_in"]
+    if flags["here"]:
+        record["scope"] = {"type": "project", "path": projects.home_of(os.getcwd())}
     return record
 
 
@@ -182,7 +270,8 @@ def check(as_json: bool) -> None:
         broken.extend(built.faults)
         for lesson in shelves.read(shelves.lessons_path(home)).lessons:
             broken.extend(f"{lesson.slug}: {fault}" for fault in rules.faults(lesson) if lesson.status == "active")
-        broken.extend(f"config.json: {name} is no setting" for name in _unknown_settings(home))
+        unknown = settings.unknown(settings.read_config(home))
+        broken.extend(f"config.json: {name} is no setting" for name in unknown)
     except UserError as wrong:
         broken.append(wrong.say)
     if as_json:
@@ -195,7 +284,3 @@ def check(as_json: bool) -> None:
         click.echo(f"{count} lessons in force" if not broken else f"{len(broken)} faults, {count} lessons in force")
     if broken:
         raise SystemExit(1)
-
-
-def _unknown_settings(home: str) -> list[str]:
-    return [name for name in settings.read_config(home) if name not in settings.BY_NAME]

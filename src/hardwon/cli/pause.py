@@ -7,9 +7,8 @@ import re
 
 import click
 
-from hardwon import clock, paths, switches, who
+from hardwon import clock, paths, projects, switches, who
 from hardwon.errors import UserError
-from hardwon.recall.deliver import project_root
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "": 60}
 
@@ -54,4 +53,4 @@ def unpause(here: bool) -> None:
 
 
 def _here() -> str:
-    return os.path.realpath(project_root(os.getcwd()))
+    return projects.home_of(os.getcwd())

@@ -5,10 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from hardwon import clock
 
 
@@ -19,6 +15,10 @@ def at_terminal() -> bool:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: int = -1) -> None:
     """Print rows under their headings; the `wide` column takes what room is left, the others stay whole."""
+    from rich.console import Console  # 80 ms that only a table pays
+    from rich.table import Table
+    from rich.text import Text
+
     console = Console(soft_wrap=False, highlight=False)
     shown = Table(box=None, pad_edge=False, header_style="dim")
     for number, name in enumerate(columns):

@@ -7,13 +7,11 @@ import os
 
 import click
 
-from hardwon import clock, paths, settings
+from hardwon import clock, paths, projects, settings
 from hardwon.cli.show import printable
 from hardwon.core.match import match, see, why_not
 from hardwon.recall import manifest
-from hardwon.recall.deliver import project_root
 from hardwon.recall.patterns import Patterns
-from hardwon.store import lessons as shelves
 from hardwon.words import Event
 
 MOST_OTHERS = 15
@@ -36,7 +34,7 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
     index, cwd = manifest.ensure(home, clock.now()), os.getcwd()
     tool = tool or ("Bash" if command else "Edit")
     event = Event("", "PreToolUse", "", cwd, tool=tool, command=command, path=path, content=content)
-    sight = see(event, root=project_root(cwd), places=[os.path.realpath(cwd)])
+    sight = see(event, root=projects.root(cwd), places=projects.places(cwd))
     search = Patterns().search
     fire, others = [], []
     for entry in map(index.entry, range(len(index))):
@@ -46,7 +44,7 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
         else:
             others.append({"slug": entry.slug, "why": why_not(entry, sight, search)})
     values = settings.resolve(settings.read_config(home))
-    _, left_out = manifest.choose(shelves.read(shelves.lessons_path(home)).lessons, values)
+    _, left_out = manifest.choose(manifest.gather(home)[0], values)
     others.extend({"slug": slug, "why": f"is not in the manifest: {reason}"} for slug, reason in left_out)
     if as_json:
         click.echo(json.dumps({"fires": fire, "others": others}, indent=2))

@@ -21,6 +21,22 @@ if TYPE_CHECKING:
 JOINT = "\n\n"
 COMMAND_SHOWN = 120
 START_LIMIT = 8_800  # agents replace more than 10,000 characters by a preview; the fence and a margin are left
+SUBAGENT_LIMIT = 2_000
+PROTOCOL = """\
+hardwon keeps what agents learned the hard way. When you were corrected, or something failed here and you found out \
+what works instead, write this block into your answer, once, with real content. A person reviews it before it is used. \
+No block for slips such as a wrong path or a typo.
+
+#lesson
+tool: Bash
+trigger: <the exact command>
+problem: <what went wrong and why>
+solution: <what to do instead>
+tags: tool:git, severity:error
+#/lesson"""
+SHORT_PROTOCOL = (
+    "Found out the hard way what works here? Say so in your last message: what failed, why, and what works."
+)
 HELD = "Held once by hardwon: this has gone wrong before. Read why, then decide."
 BLOCK_SECONDS, OTHER_SECONDS = 0.4, 0.25
 GO_ON = "If the call is right as it stands, make it again: it will run."
@@ -36,6 +52,7 @@ def on_call(
     search: Search,
     claim: Callable[[Entry], bool],
     hold: Callable[[Entry], bool],
+    allowed: Callable[[Entry], bool],
     seconds: Callable[[], float],
 ) -> Reply:
     """What to say before a tool call: a block, else what is to be held, else what is to be noted.
@@ -53,10 +70,10 @@ def on_call(
         if seconds() > (BLOCK_SECONDS if entry.delivery == "block" else OTHER_SECONDS):
             break
         found = match(entry, sight, search)
-        if found and found.entry.delivery == "block":
-            return _blocked(event, found, index)
-        if found:
+        if found and entry.delivery != "block":
             matches.append(found)
+        elif found and not allowed(entry):
+            return _blocked(event, found, index)
     held = _select(matches, "hold", index, claim=hold, around=size(HELD) + size(GO_ON))
     if held:
         body = JOINT.join([HELD, *(text for _, text in held), GO_ON])
@@ -65,14 +82,41 @@ def on_call(
     return _reply(event, index, noted, context=fenced(JOINT.join(text for _, text in noted))) if noted else NOTHING
 
 
-def on_start(event: Event, index: Index, *, places: Sequence[str], claim: Callable[[Entry], bool]) -> Reply:
-    """What a session opens with."""
-    entries = [index.entry(number) for number in index.starts]
-    wanted = [entry for entry in entries if in_scope(entry.project, places)]
-    chosen = select(
-        wanted, budget=START_LIMIT, most=len(wanted), full=whole, short=brief, joint=JOINT, claim=claim
+def on_start(
+    event: Event,
+    index: Index,
+    *,
+    places: Sequence[str],
+    claim: Callable[[Entry], bool],
+    tell_protocol: Callable[[], bool],
+) -> Reply:
+    """What a session opens with: how to report a lesson, and the lessons that are told at the start."""
+    protocol = [PROTOCOL] if index.settings["lessonProtocol"] and tell_protocol() else []
+    chosen = _told_at_start(index, places, claim, budget=START_LIMIT - size(JOINT.join(protocol)), full=whole)
+    body = JOINT.join([*protocol, *(text for _, text in chosen)])
+    return _reply(event, index, chosen, context=fenced(body)) if body else NOTHING
+
+
+def on_subagent(event: Event, index: Index, *, places: Sequence[str], claim: Callable[[Entry], bool]) -> Reply:
+    """The same in short: a sub-agent has little room, and reports to the agent that called it."""
+    chosen = _told_at_start(index, places, claim, budget=SUBAGENT_LIMIT, full=brief)
+    protocol = [SHORT_PROTOCOL] if index.settings["lessonProtocol"] else []
+    body = JOINT.join([*protocol, *(text for _, text in chosen)])
+    return _reply(event, index, chosen, context=fenced(body)) if body else NOTHING
+
+
+def _told_at_start(
+    index: Index,
+    places: Sequence[str],
+    claim: Callable[[Entry], bool],
+    *,
+    budget: int,
+    full: Callable[[Entry], str],
+) -> Sequence[tuple[Entry, str]]:
+    entries = [entry for entry in map(index.entry, index.starts) if in_scope(entry.project, places)]
+    return select(
+        entries, budget=budget, most=len(entries), full=full, short=brief, joint=JOINT, claim=claim, first_whole=False
     ).chosen
-    return _reply(event, index, chosen, context=fenced(JOINT.join(text for _, text in chosen))) if chosen else NOTHING
 
 
 def whole(entry: Entry) -> str:
@@ -125,7 +169,8 @@ def _reply(
         )
         for entry, _ in chosen
     )
-    return Reply(deny, context, _notice(chosen) if index.settings["showDeliveries"] else "", injections)
+    notice = _notice(chosen) if chosen and index.settings["showDeliveries"] else ""
+    return Reply(deny, context, notice, injections)
 
 
 def _notice(chosen: Sequence[tuple[Entry, str]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 OPEN = "<hardwon-context>"
 CLOSE = "</hardwon-context>"
+_ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _INNER = ("<hardwon-context", "</hardwon-context")
 
 
@@ -14,9 +15,7 @@ def fenced(text: str) -> str:
 
 
 def _harmless(text: str) -> str:
-    lowered = text.lower()
-    if len(lowered) != len(text):  # a letter whose lower case is longer: positions would not agree
-        lowered = text
+    lowered = text.translate(_ASCII_LOWER)  # `lower` may change the length, and positions must agree
     for mark in _INNER:
         at = lowered.find(mark)
         while at >= 0:

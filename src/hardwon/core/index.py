@@ -1,49 +1,60 @@
 """The compiled manifest that both the worker and the cold hook read.
 
-A call must not pay for lessons it has nothing to do with. So the file has a small head, read whole, that leads from
-four-byte pieces of the literals in the patterns to lesson numbers, and a body from which only the lessons asked
-about are decoded. Numbers are in the order of asking: blocks first, then by priority, so that a guard is tried even
-when time runs out behind it.
+A call must not pay for lessons it has nothing to do with. So the file has a small head that leads from four-byte
+pieces of the literals in the patterns to lesson numbers, by tables that are searched where they lie, and a body from
+which only the lessons asked about are read. Numbers are in the order of asking: blocks first, then by priority, so that
+a guard is tried even when time runs out behind it.
 """
 
 from __future__ import annotations
 
 import marshal
+import os
 import sys
+from bisect import bisect_left
 from itertools import accumulate
 
 from hardwon.core.fold import fold
-from hardwon.words import Entry, Pattern
+from hardwon.words import Entry, Glob, Pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-FORMAT = b"hardwon-index-1\n"
+FORMAT = b"hardwon-index-2\n"
+_START = len(FORMAT) + 8
 _LONG, _SHORT = 4, 2
 _WIDEST_SHORT = 0xFFFF
 _FEW = 300
 
 
 class Index:
-    """An opened index file: owns its bytes, and what was decoded from them."""
+    """An opened index file; ValueError if it is not one."""
 
-    def __init__(self, content: bytes) -> None:
-        if not content.startswith(FORMAT):
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDONLY)
+        opening = os.pread(self._file, _START, 0)
+        if not opening.startswith(FORMAT):
             raise ValueError("not an index of this version")
-        start = len(FORMAT) + 8
-        size = int.from_bytes(content[len(FORMAT) : start], "big")
-        head = marshal.loads(content[start : start + size])
-        self.settings: Mapping[str, Any] = head["settings"]
-        self.sources: Sequence[Any] = head["sources"]
-        self.starts: Sequence[int] = head["starts"]
-        self._pieces: Mapping[int, Sequence[int]] = head["pieces"]
-        self._has_short: bool = head["has_short"]
-        self._always: Mapping[str, Sequence[int]] = head["always"]
-        self._offsets = memoryview(head["offsets"]).cast("Q")
-        self._body = memoryview(content)[start + size :]
+        size = int.from_bytes(opening[len(FORMAT) :], "big")
+        try:
+            head = marshal.loads(os.pread(self._file, size, _START))
+            self.settings: Mapping[str, Any] = head["settings"]
+            self.sources: Sequence[Any] = head["sources"]
+            self.starts: Sequence[int] = head["starts"]
+            self._always: Mapping[str, Sequence[int]] = head["always"]
+            self._pieces, self._ends, self._numbers = (_table(head[name]) for name in ("pieces", "ends", "numbers"))
+            self._offsets = _table(head["offsets"])
+        except (EOFError, KeyError, TypeError, OSError, OverflowError, MemoryError) as broken:
+            raise ValueError(f"a broken index: {broken}") from None
+        self._body = _START + size
+        self._has_short = len(self._pieces) > 0 and self._pieces[0] <= _WIDEST_SHORT
         self._entries: dict[int, Entry] = {}
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            os.close(self._file)
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -51,24 +62,29 @@ class Index:
     def entry(self, number: int) -> Entry:
         found = self._entries.get(number)
         if found is None:
-            packed = self._body[self._offsets[number] : self._offsets[number + 1]]
-            found = self._entries[number] = _unpack(number, marshal.loads(packed))
+            start, end = self._offsets[number], self._offsets[number + 1]
+            packed = marshal.loads(os.pread(self._file, end - start, self._body + start))
+            found = self._entries[number] = _unpack(number, packed)
         return found
 
     def candidates(self, tool: str, texts: Iterable[str]) -> list[int]:
         """The numbers of all lessons that could match, in the order of asking."""
         found = set(self._always.get(tool, ()))
         for text in texts:
-            for piece in self._pieces_in(fold(text).encode("utf-8", "surrogatepass")):
-                found.update(self._pieces[piece])
+            for place in self._places_in(fold(text).encode("utf-8", "surrogatepass")):
+                found.update(self._numbers[self._ends[place] : self._ends[place + 1]])
         return sorted(found)
 
-    def _pieces_in(self, data: bytes) -> Iterable[int]:
-        """Which of our pieces occur: few are looked for one by one, many by taking the text to pieces."""
+    def _places_in(self, text: bytes) -> list[int]:
+        """Where in our table the pieces stand that occur in the text: a few are looked for one by one in the text,
+        many are found by taking the text to pieces."""
         if len(self._pieces) < _FEW:
-            return [piece for piece in self._pieces if _spelled(piece) in data]
-        widths = (_LONG, _SHORT) if self._has_short else (_LONG,)
-        return _pieces_of(data, widths) & self._pieces.keys()
+            return [place for place, piece in enumerate(self._pieces) if _spelled(piece) in text]
+        pieces = _pieces_of(text, (_LONG, _SHORT) if self._has_short else (_LONG,))
+        if len(pieces) > len(self._pieces):
+            return [place for place, piece in enumerate(self._pieces) if piece in pieces]
+        places = ((bisect_left(self._pieces, piece), piece) for piece in pieces)
+        return [place for place, piece in places if place < len(self._pieces) and self._pieces[place] == piece]
 
 
 def build(
@@ -80,20 +96,29 @@ def build(
 ) -> bytes:
     """The bytes of an index; `literals` are those of which one must occur for the entry to match, None: unknown."""
     body = [marshal.dumps(_pack(entry)) for entry in entries]
-    ends = accumulate((len(packed) for packed in body), initial=0)
     pieces, always = _lead(entries, literals)
+    ordered = sorted(pieces)
     head = marshal.dumps(
         {
             "settings": dict(settings),
             "sources": list(sources),
             "starts": [entry.number for entry in entries if entry.delivery == "start"],
-            "pieces": pieces,
-            "has_short": any(piece <= _WIDEST_SHORT for piece in pieces),
             "always": always,
-            "offsets": b"".join(end.to_bytes(8, sys.byteorder) for end in ends),
+            "pieces": _bytes(ordered),
+            "ends": _bytes(accumulate((len(pieces[piece]) for piece in ordered), initial=0)),
+            "numbers": _bytes(number for piece in ordered for number in pieces[piece]),
+            "offsets": _bytes(accumulate(map(len, body), initial=0)),
         }
     )
     return b"".join([FORMAT, len(head).to_bytes(8, "big"), head, *body])
+
+
+def _bytes(numbers: Iterable[int]) -> bytes:
+    return b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
+
+
+def _table(content: bytes) -> memoryview[int]:
+    return memoryview(content).cast("Q")
 
 
 def _lead(
@@ -137,7 +162,7 @@ def _pieces_of(text: bytes, widths: Sequence[int] = (_LONG, _SHORT)) -> set[int]
     return found
 
 
-_PATTERNS = ("commands", "paths", "absolute_paths", "contents", "unless")
+_PATTERNS = ("commands", "path_regexes", "contents", "unless")
 
 
 def _pack(entry: Entry) -> dict[str, Any]:
@@ -145,10 +170,12 @@ def _pack(entry: Entry) -> dict[str, Any]:
     del packed["number"]
     for name in _PATTERNS:
         packed[name] = tuple((pattern.source, pattern.flags) for pattern in packed[name])
+    packed["globs"] = tuple(tuple(glob.__dict__.values()) for glob in entry.globs)
     return packed
 
 
 def _unpack(number: int, packed: dict[str, Any]) -> Entry:
     for name in _PATTERNS:
         packed[name] = tuple(Pattern(*pair) for pair in packed[name])
+    packed["globs"] = tuple(Glob(*values) for values in packed["globs"])
     return Entry(number=number, **packed)

@@ -7,6 +7,9 @@ patterns never matches by its tool alone.
 
 from __future__ import annotations
 
+from posixpath import join, normpath
+
+from hardwon.core.globs import matches
 from hardwon.core.shell import code_of, simple_commands, without
 from hardwon.words import Match, replace, word
 
@@ -77,7 +80,7 @@ def see(event: Event, *, root: str, places: Sequence[str]) -> Sight:
 def texts(event: Event) -> list[str]:
     """Where a literal must occur for a pattern to match any view of the call, without making the views.
 
-    A view may lack quotes, backslashes and repeated blanks that stand in the command, and nothing else.
+    What a view has and the command has not is made by leaving out quotes, backslashes and repeated blanks.
     """
     found = [_absolute(event.path, event.cwd), event.content]
     if event.tool == SHELL:
@@ -90,7 +93,7 @@ def texts(event: Event) -> list[str]:
 def match(entry: Entry, sight: Sight, search: Search) -> Match | None:
     if sight.tool not in entry.tools or not in_scope(entry.project, sight.places):
         return None
-    if not (entry.commands or entry.contents or entry.paths or entry.absolute_paths):
+    if not (entry.commands or entry.contents or entry.globs or entry.path_regexes):
         return Match(entry, sight.tool)
     where = _in_command(entry, sight, search) if sight.tool == SHELL else _in_file(entry, sight, search)
     return None if where is None else Match(entry, where)
@@ -118,9 +121,9 @@ def _called_off(entry: Entry, view: View, search: Search) -> bool:
 
 def _in_file(entry: Entry, sight: Sight, search: Search) -> str | None:
     contents = entry.contents or entry.commands
-    if entry.paths or entry.absolute_paths:
-        found = sight.relative and _any(entry.paths, sight.relative, search)
-        if not found and not (sight.absolute and _any(entry.absolute_paths, sight.absolute, search)):
+    if entry.globs or entry.path_regexes:
+        found = matches(entry.globs, sight.relative, sight.absolute, search)
+        if not found and not (sight.absolute and _any(entry.path_regexes, sight.absolute, search)):
             return None
     elif sight.tool == "Read":
         return None  # a reading has no content, and no path was asked for
@@ -144,8 +147,10 @@ def _views(command: str) -> tuple[tuple[View, ...], ...]:
     executable, full = _two_views(command, simple)
     if not ours:
         return executable, full, executable, full
-    rest = without(command, [(one.start, one.end) for one in ours])
-    return executable, full, *_two_views(rest, simple_commands(rest))
+    others = {(one.start, one.end) for one in simple if one.program != OURSELVES}
+    # `bash -c 'hardwon …; git stash'` is one span: it stays, and the commands in it are told apart below.
+    rest = without(command, {(one.start, one.end) for one in ours} - others)
+    return executable, full, *_two_views(rest, [one for one in simple_commands(rest) if one.program != OURSELVES])
 
 
 def _two_views(command: str, simple: Sequence[Simple]) -> tuple[tuple[View, ...], tuple[View, ...]]:
@@ -160,9 +165,7 @@ def _two_views(command: str, simple: Sequence[Simple]) -> tuple[tuple[View, ...]
 
 
 def _absolute(path: str, cwd: str) -> str:
-    if not path or path.startswith("/"):
-        return path
-    return f"{cwd.rstrip('/')}/{path.removeprefix('./')}"
+    return normpath(join(cwd, path)) if path else ""
 
 
 def _below(absolute: str, root: str) -> str:

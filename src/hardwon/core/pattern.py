@@ -10,9 +10,8 @@ except on runs of blanks or signs (`\\s+.*\\s+x`), which no real text holds by t
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import permutations
+from itertools import permutations, zip_longest
 from math import inf, log2
 from typing import Any
 
@@ -40,11 +39,16 @@ Pick = Callable[[Any, Any], list[str]]
 
 def fault(source: str, flags: int = 0) -> str | None:
     """Why this pattern cannot be used, or None."""
+    return misspelling(source, flags) or _slow(parse(source, flags))
+
+
+def misspelling(source: str, flags: int = 0) -> str | None:
+    """Why this pattern cannot be used, short of trying how slow it can be: quick enough for a whole manifest."""
     wrong = _size(source) or _classes(source) or _syntax(source, flags)
     if wrong:
         return wrong
     tree = parse(source, flags)
-    return _dialect(source, tree) or _shape(tree) or _slow(tree)
+    return _dialect(source, tree) or _shape(tree)
 
 
 _TOKEN = re.compile(
@@ -168,10 +172,10 @@ def _shape(tree: Any) -> str | None:
     return None
 
 
-ENOUGH = 20_000
-FAMILIES = 80
+ENOUGH = 5_000
+MOST = 400_000
 TURNS = 24
-CUBE, FOURTH = 2.4, 3.2  # between the powers 2, 3 and 4, as they show on texts this short
+CUBE, FOURTH = 2.35, 3.1  # between the powers 2, 3 and 4, as they show on texts this short
 _COMMON = "a0 -_A!\n\0é"
 
 
@@ -188,33 +192,38 @@ def _worst(tree: Any) -> str | None:
     engine = program(tree, alphabet)
     pick = _picker(tree, alphabet)
     ahead = "".join(_samples(value[1], pick)[0] for op, value in parts(tree) if op is ops.ASSERT)
-    for before, pump in _attacks(tree, pick)[:FAMILIES]:
+    spent = 0
+    for before, pump in _attacks(tree, pick):
         for after in _endings(engine, before + pump * 8, ahead):
-            if _power(engine, before, pump, after) > (CUBE if any(map(str.isalnum, pump)) else FOURTH):
+            power, taken = _power(engine, before, pump, after)
+            if power > (CUBE if any(map(str.isalnum, pump)) else FOURTH):
                 return (
                     f"too slow on a text such as {before + pump * 3 + '…'!r}: two repeats can divide the same "
                     "characters between them in too many ways; let each match different ones"
                 )
+            spent += taken
+            if spent > MOST:
+                return None
     return None
 
 
-def _power(engine: Program, before: str, pump: str, after: str) -> float:
-    """By which power of the number of pumps the steps of a search grow; 0 if it is clearly at most the square."""
+def _power(engine: Program, before: str, pump: str, after: str) -> tuple[float, int]:
+    """By which power of the number of pumps the steps of a search grow, and the steps taken to know it."""
 
     def cost(turns: int, most: int = ENOUGH) -> int:
         return steps(engine, before + pump * turns + after, most)
 
     turns = max(TURNS // len(pump), TURNS // 2)
-    more = cost(turns)
-    if more < turns**3 // 7:
-        return 0.0
-    fewer = cost(turns // 2)
-    if more == ENOUGH and log2(more / fewer) < FOURTH:
-        # cut short before it showed: a closer look at half the size
-        more, fewer = cost(turns // 2, 10 * ENOUGH), cost(turns // 4, 10 * ENOUGH)
-        if fewer == 10 * ENOUGH:
-            return inf
-    return log2(more / fewer)
+    fewer = cost(turns)
+    if fewer < turns**3 // 7:
+        return 0.0, fewer
+    while fewer == ENOUGH:
+        turns //= 2
+        if not turns:
+            return inf, ENOUGH
+        fewer = cost(turns)
+    more = cost(2 * turns, 16 * fewer)
+    return log2(more / fewer), more + fewer
 
 
 def _endings(engine: Program, text: str, ahead: str) -> set[str]:
@@ -235,11 +244,13 @@ def _attacks(tree: Any, pick: Pick) -> list[tuple[str, str]]:
     optional = sum(op in REPEATS and value[1] < MANY for op, value in parts(tree))
     attacks: dict[tuple[str, str], None] = {}
     for before, body in _loops(tree, "", pick, least=MANY if optional < MANY else 1):
-        bodies = [text for text in _samples(body, pick) if text]
-        single = len(body) == 1 and body[0][0] in SINGLES
-        pairs = [] if single else [a + b for a, b in permutations(bodies[:3], 2)]
-        for text in [*bodies, *pairs]:
-            attacks[before, text[: (text + text).find(text, 1)]] = None
+        pumps = [text for text in _samples(body, pick) if text]
+        if len(body) > 1 or body[0][0] not in SINGLES:
+            chars = dict.fromkeys(char for part in parts(body) if part[0] in SINGLES for char in pick(*part)[:2])
+            pumps += chars
+            pumps += [a + b for words in (pumps[:4], list(chars)[:4]) for a, b in permutations(words, 2)]
+        for pump in pumps:
+            attacks[before, pump[: (pump + pump).find(pump, 1)]] = None
     return list(attacks)
 
 
@@ -255,11 +266,11 @@ def _loops(items: Any, before: str, pick: Pick, least: int) -> Iterator[tuple[st
 def _samples(items: Any, pick: Pick) -> list[str]:
     """A few texts a sequence matches: the plainest, then each that differs from it in one part."""
     choices = [_sample(op, value, pick) for op, value in items]
-    texts = {"".join(choice[0] for choice in choices): None}
-    for place, choice in enumerate(choices):
-        for other in choice[1:]:
-            texts["".join(other if here == place else one[0] for here, one in enumerate(choices))] = None
-    return [text[:100] for text in texts][:8]
+    plain = [choice[0] for choice in choices]
+    texts = ["".join(plain)]
+    for others in zip_longest(*(choice[1:] for choice in choices)):
+        texts += ["".join([*plain[:i], other, *plain[i + 1 :]]) for i, other in enumerate(others) if other]
+    return [text[:100] for text in dict.fromkeys(texts)][:8]
 
 
 def _sample(op: Any, value: Any, pick: Pick) -> list[str]:
@@ -270,8 +281,8 @@ def _sample(op: Any, value: Any, pick: Pick) -> list[str]:
         return body if value[0] else ["", *body]
     if op is ops.ASSERT_NOT or (op is ops.ASSERT and value[0] > 0):
         return [""]
-    texts = [text for inside in inner(op, value) for text in _samples(inside, pick)]
-    return texts[:6] or [""]
+    rounds = zip_longest(*(_samples(inside, pick) for inside in inner(op, value)))
+    return [text for texts in rounds for text in texts if text is not None][:8] or [""]
 
 
 def _alphabet(tree: Any) -> list[str]:
@@ -290,12 +301,13 @@ def _codes(op: Any, value: Any) -> list[int]:
 
 
 def _picker(tree: Any, alphabet: list[str]) -> Pick:
-    """A choice of characters for a single-character part: first those that most other parts match too."""
+    """A choice of unlike characters for a single-character part, first those that most other parts match too."""
     singles = [part for part in parts(tree) if part[0] in SINGLES]
-    weight = Counter(char for part in singles for char in alphabet if takes(*part, char))
+    taken_by = {char: tuple(takes(*part, char) for part in singles) for char in alphabet}
+    ranked = sorted(alphabet, key=lambda char: -sum(taken_by[char]))
 
     def pick(op: Any, value: Any) -> list[str]:
-        chars = [char for char in alphabet if takes(op, value, char)]
-        return sorted(chars, key=lambda char: -weight[char])[:3] or ["a"]
+        unlike = {taken_by[char]: char for char in reversed(ranked) if takes(op, value, char)}
+        return list(unlike.values())[:-4:-1] or ["a"]
 
     return pick

@@ -11,7 +11,7 @@ from typing import Any
 from hardwon.words import DELIVERIES, STATUSES, TARGETS, Lesson, Pattern
 
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
-_TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "contentPatterns", "sessionStart")
+_TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns", "sessionStart")
 _OLD_NAMES = {"mistake": "problem", "fix": "solution", "remediation": "solution"}
 KEYS = (
     "id", "slug", "summary", "problem", "solution", "injection", "delivery", "block", "blockReason", "triggers",
@@ -56,6 +56,7 @@ def read(record: object) -> Lesson:
         commands=_patterns(given, "commandPatterns", faults),
         target=_choice(given, "commandMatchTarget", TARGETS, "executable", faults),
         paths=_texts(given, "pathPatterns", faults),
+        path_regexes=_patterns(given, "pathRegexes", faults),
         contents=_patterns(given, "contentPatterns", faults),
         unless=_patterns(given, "unless", faults),
         project=_project(given, faults),
@@ -82,13 +83,15 @@ def write(lesson: Lesson, onto: Mapping[str, Any] | None = None) -> dict[str, An
     before = onto or {}
     old_triggers = before.get("triggers")
     old_scope = before.get("scope")
-    triggers = {
+    triggers: dict[str, Any] = {
         "toolNames": list(lesson.tools),
         "commandPatterns": [_spelled(pattern) for pattern in lesson.commands],
         "pathPatterns": list(lesson.paths),
         "contentPatterns": [_spelled(pattern) for pattern in lesson.contents],
         "sessionStart": lesson.delivery == "start",
     }
+    if lesson.path_regexes:
+        triggers["pathRegexes"] = [_spelled(pattern) for pattern in lesson.path_regexes]
     scope = {"type": "project", "path": lesson.project} if lesson.project else {"type": "global"}
     full = {
         "id": lesson.id,

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from hardwon.core import pattern
+from hardwon.core.globs import compile_glob
 from hardwon.words import Lesson
 
 SHORTEST = 20
 LONGEST_SUMMARY = 120
 MOST_SESSIONS = 5
 REVIEW_BELOW = 0.7
+LONGEST_TEXT = 6000  # characters in all: agents cut what is longer than 10,000 down to a preview
 
 _PLACEHOLDER = re.compile(
-    r"<[a-z]+(?:[_ ][a-z]+)+>|<(?:problem|solution|summary|mistake|fix|trigger|tool|tags)>|\{\{[^}]*\}\}", re.I
+    r"<(?:what|how|why|the|your)[_ ][\w ]+>|<(?:problem|solution|summary|mistake|fix|trigger|tool|tags)>|\{\{[^}]*\}\}",
+    re.I,
 )
-_GERUND = re.compile(r"(?!(?:f|ar|h|t|nc)?ping\b)[a-z]{2,}ing(?: [a-z']+){1,}", re.I)
+PROSE = re.compile(r"(?!(?:f|ar|h|t|nc)?ping\b)[a-z]{2,}ing(?: [a-z']+)+", re.I)
 _TAG = re.compile(r"[a-z][a-z0-9-]*:[^\s:,]+")
 
 
@@ -37,25 +41,32 @@ def _in_texts(lesson: Lesson) -> list[str]:
         found.append(f"summary has {len(lesson.summary)} characters, but wants {LONGEST_SUMMARY} at most")
     if lesson.summary.rstrip().endswith(("...", "…")):
         found.append("summary ends in '...': write it to the end")
+    length = len(lesson.injection or lesson.problem + lesson.solution) + len(lesson.block_reason)
+    if length > LONGEST_TEXT:
+        found.append(f"the texts have {length} characters, but want {LONGEST_TEXT} at most in all")
     if "\n" in lesson.summary.strip():
         found.append("summary has several lines: write one, and the rest into problem")
     return found
 
 
-def _in_triggers(lesson: Lesson) -> list[str]:
+def _in_triggers(lesson: Lesson, fault: Callable[[str, int], str | None] = pattern.fault) -> list[str]:
     found = []
-    named = {"commandPatterns": lesson.commands, "contentPatterns": lesson.contents, "unless": lesson.unless}
+    named = {
+        "commandPatterns": lesson.commands,
+        "pathRegexes": lesson.path_regexes,
+        "contentPatterns": lesson.contents,
+        "unless": lesson.unless,
+    }
     for name, patterns in named.items():
-        for one in patterns:
-            if not one.source.strip():
-                found.append(f"{name} holds an empty pattern: leave it out")
-            elif wrong := pattern.fault(one.source, one.flags):
-                found.append(f"{name} {one.source!r}: {wrong}")
+        found += [f"{name} {one.source!r}: {wrong}" for one in patterns if (wrong := fault(one.source, one.flags))]
     for one in lesson.commands:
-        if _GERUND.fullmatch(one.source):
+        if PROSE.fullmatch(one.source):
             found.append(f"commandPatterns {one.source!r} is prose: write the command, such as \\bgit stash\\b")
-    found.extend("pathPatterns holds an empty glob: leave it out" for glob in lesson.paths if not glob.strip())
-    if lesson.delivery != "start" and not (lesson.tools or lesson.commands or lesson.paths or lesson.contents):
+    for glob in lesson.paths:
+        if compile_glob(glob, home="/") is None:
+            found.append(f"pathPatterns {glob!r} can match nothing: write a glob as in .gitignore, such as src/**/*.py")
+    triggers = (lesson.tools, lesson.commands, lesson.paths, lesson.path_regexes, lesson.contents)
+    if lesson.delivery != "start" and not any(triggers):
         found.append("no trigger: give a command, a path, a content or a tool, or delivery 'start'")
     return found
 
@@ -85,7 +96,9 @@ def _in_delivery(lesson: Lesson) -> list[str]:
 
 
 def unusable(lesson: Lesson) -> list[str]:
-    """The faults of a hand-edited lesson that keep it out of the manifest: those that would make it misfire."""
-    if lesson.delivery == "block" and not lesson.block_reason.strip():
-        return _in_delivery(lesson)
-    return _in_triggers(lesson)
+    """The faults that keep a hand-edited lesson out of the manifest: those that would make it misfire.
+
+    How slow a pattern can be is not tried here, but when a person adds it: a slow one loses its turn at run time.
+    """
+    missing = _in_delivery(lesson) if lesson.delivery == "block" else []
+    return missing or _in_triggers(lesson, pattern.misspelling)

@@ -20,6 +20,7 @@ def select(
     short: Callable[[Entry], str],
     joint: str,
     claim: Callable[[Entry], bool],
+    first_whole: bool = True,
 ) -> Selection:
     """The lessons that fit, best first. The first always goes in whole, so one long lesson cannot starve.
 
@@ -32,7 +33,7 @@ def select(
         if len(chosen) >= most:
             dropped.append(entry)
             continue
-        text = _fitting(entry, left, first=not chosen, full=full, short=short)
+        text = _fitting(entry, left, first=first_whole and not chosen, full=full, short=short)
         if text is None:
             dropped.append(entry)
         elif claim(entry):

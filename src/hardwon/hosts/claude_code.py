@@ -19,7 +19,7 @@ TITLE = "Claude Code"
 PROGRAM = "claude"
 
 # The hooks we register, with each one's budget in seconds: past it the agent goes on without us.
-EVENTS = {"SessionStart": 10, "PreToolUse": 1}
+EVENTS = {"SessionStart": 10, "UserPromptSubmit": 1, "PreToolUse": 1, "SubagentStart": 1}
 
 _ALIASES = {"Agent": "Task"}
 _KNOWN = frozenset(["SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"])

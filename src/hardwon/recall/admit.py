@@ -4,40 +4,126 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hardwon import clock
 from hardwon.core import record as records
-from hardwon.core import rules
+from hardwon.core import rules, similarity
 from hardwon.errors import UserError
 from hardwon.recall import manifest
 from hardwon.store import lessons as shelves
 from hardwon.words import Lesson, replace
 
+if TYPE_CHECKING:
+    from hardwon.words import Status
+
+
+_TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "contentPatterns")
 _SLUG_LENGTH = 36
 
 
 def add(home: str, record: dict[str, Any], *, approved: bool) -> Lesson:
     """Write a new lesson; UserError with a line per fault if it is not fit. What a machine proposes is a candidate."""
     now = clock.now()
-    try:
-        lesson = records.read(_with_reason(record))
-    except records.BadRecord as bad:
-        raise refusal(bad.faults) from None
-    if wrong := rules.faults(lesson):
-        raise refusal(wrong)
+    lesson = _sound(_with_reason(record))
     with shelves.editing(home) as shelf:
         lesson = _filled_in(lesson, now, taken=[one.slug for one in shelf.lessons], approved=approved)
-        for other in shelf.lessons:
-            if other.id == lesson.id:
-                raise UserError(f"there is a lesson with the id {lesson.id}: {other.slug}", "leave the id out")
-            if records.content_hash(other) == lesson.content_hash:
-                raise UserError(f"this lesson is there already: {other.slug}", f"hardwon lessons show {other.slug}")
+        _unlike(lesson, shelf.lessons)
         shelves.put(shelf, lesson)
         shelves.save(shelf)
     manifest.build(home, now)
     return lesson
+
+
+def edit(home: str, id: str, changes: dict[str, Any]) -> Lesson:
+    """Change some fields of a lesson; the same rules as for a new one."""
+    now = clock.now()
+    with shelves.editing(home) as shelf:
+        before = _listed(shelf, id)
+        record = {**records.write(before), **changes}
+        if "delivery" in changes:
+            record.pop("block", None)
+            if changes["delivery"] != "block":
+                record.pop("blockReason", None)
+        triggers = {key: changes[key] for key in _TRIGGERS if key in changes}
+        record["triggers"] = {**record["triggers"], **triggers, "sessionStart": record["delivery"] == "start"}
+        lesson = replace(_sound(_with_reason(record)), updated=clock.iso(now))
+        lesson = replace(lesson, content_hash=records.content_hash(lesson))
+        _unlike(lesson, [one for one in shelf.lessons if one.id != id])
+        shelves.put(shelf, lesson)
+        shelves.save(shelf)
+    manifest.build(home, now)
+    return lesson
+
+
+def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson], dict[str, str]]:
+    """Add imported records, each for itself: those taken, and the names of those refused with the reason."""
+    now = clock.now()
+    taken: list[Lesson] = []
+    refused: dict[str, str] = {}
+    with shelves.editing(home) as shelf:
+        known = list(shelf.lessons)
+        for number, record in enumerate(found, 1):
+            try:
+                lesson = _sound(record)
+                slugs = [one.slug for one in known]
+                lesson = replace(lesson, slug="" if lesson.slug in slugs else lesson.slug)
+                lesson = _filled_in(lesson, now, taken=slugs, approved=True)
+                _unlike(lesson, known)
+            except UserError as wrong:
+                refused[str(record.get("slug") or record.get("id") or f"lesson {number}")] = wrong.say
+                continue
+            shelves.put(shelf, lesson)
+            known.append(lesson)
+            taken.append(lesson)
+        if taken:
+            shelves.save(shelf)
+    manifest.build(home, now)
+    return taken, refused
+
+
+def set_status(home: str, id: str, status: Status) -> Lesson:
+    """Retire a lesson, or put it in force: approving it is the review it needed."""
+    now = clock.now()
+    with shelves.editing(home) as shelf:
+        before = _listed(shelf, id)
+        review = before.needs_review and status != "active"
+        lesson = replace(before, status=status, needs_review=review, updated=clock.iso(now))
+        shelves.put(shelf, lesson)
+        shelves.save(shelf)
+    manifest.build(home, now)
+    return lesson
+
+
+def _listed(shelf: shelves.Shelf, id: str) -> Lesson:
+    found = [one for one in shelf.lessons if one.id == id]
+    if not found:
+        raise UserError(f"the lesson {id} is gone from {shelf.path}", "hardwon lessons list")
+    return found[0]
+
+
+def _sound(record: dict[str, Any]) -> Lesson:
+    try:
+        lesson = records.read(record)
+    except records.BadRecord as bad:
+        raise refusal(bad.faults) from None
+    if wrong := rules.faults(lesson):
+        raise refusal(wrong)
+    return lesson
+
+
+def _unlike(lesson: Lesson, others: Sequence[Lesson]) -> None:
+    """Refuse what is there already, in the same words or in others."""
+    for other in others:
+        if other.id == lesson.id:
+            raise UserError(f"there is a lesson with the id {lesson.id}: {other.slug}", "leave the id out")
+        if records.content_hash(other) == lesson.content_hash:
+            raise UserError(f"this lesson is there already: {other.slug}", f"hardwon lessons show {other.slug}")
+    near = similarity.nearest(lesson, [other for other in others if other.status != "rejected"])
+    if near and near[1] >= similarity.SAME:
+        say = f"this lesson is much like {near[0].slug} ({near[1]:.0%} of the words are the same)"
+        raise UserError(say, f"hardwon lessons edit {near[0].slug}")
 
 
 def refusal(faults: Iterable[str]) -> UserError:

@@ -5,85 +5,120 @@ from __future__ import annotations
 import os
 
 from hardwon import claims, paths
-from hardwon.core.decide import on_call, on_start
+from hardwon.core.decide import on_call, on_start, on_subagent
+from hardwon.core.fence import fenced
 from hardwon.core.index import Index
-from hardwon.words import NOTHING
+from hardwon.projects import places, root
+from hardwon.words import NOTHING, Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hardwon.core.match import Search
-    from hardwon.words import Entry, Event, Reply
+    from hardwon.words import Entry, Event
 
+PROTOCOL_CLAIM = "protocol"
 TWIN_SECONDS = 0.3  # calls of one message come within it; a model that has read the reason comes later
 
 
 def open_index(home: str) -> Index:
-    """The compiled manifest; OSError if there is none, ValueError if it is not one."""
-    with open(os.path.join(home, paths.INDEX), "rb") as file:
-        content = file.read()
-    try:
-        return Index(content)
-    except (EOFError, KeyError, TypeError) as broken:
-        raise ValueError(f"a broken index: {broken}") from None
+    """The compiled manifest; FileNotFoundError if there is none, ValueError if it is not one."""
+    return Index(os.path.join(home, paths.INDEX))
 
 
-def reply_to(event: Event, index: Index, home: str, *, search: Search, seconds: Callable[[], float]) -> Reply:
-    """What to say to this event, with the claims taken that saying it needs."""
-    place = os.path.realpath(event.cwd) if event.cwd else ""
+def reply_to(
+    event: Event,
+    index: Index,
+    home: str,
+    *,
+    search: Search,
+    seconds: Callable[[], float],
+    learn: Callable[[Event], str],
+) -> Reply:
+    """What to say to this event, with the claims taken that saying it needs. `learn` takes a lesson that the person
+    typed as a prompt and gives the answer to them."""
     if event.kind == "SessionStart":
         free_claims(event, index, home)
-        return on_start(event, index, places=[place], claim=_once(event, home))
+        protocol = _claim_path(event, home, PROTOCOL_CLAIM)
+        return on_start(
+            event,
+            index,
+            places=places(event.cwd),
+            claim=_once(event, home),
+            tell_protocol=lambda: claims.take(protocol, event.id, event.at) is None,
+        )
+    if event.kind == "SubagentStart":
+        return on_subagent(event, index, places=places(event.cwd), claim=_once(event, home))
+    if event.kind == "UserPromptSubmit":
+        return _on_prompt(event, index, home, learn)
     if event.kind == "PreToolUse":
         return on_call(
             event,
             index,
-            root=project_root(event.cwd),
-            places=[place],
+            root=root(event.cwd),
+            places=places(event.cwd),
             search=search,
             claim=_once(event, home),
             hold=_held(event, home),
+            allowed=lambda entry: os.path.exists(_allow_path(event, home, entry.id)),
             seconds=seconds,
         )
     return NOTHING
 
 
+def _on_prompt(event: Event, index: Index, home: str, learn: Callable[[Event], str]) -> Reply:
+    """The one channel on which a person speaks to us inside an agent: `hardwon allow SLUG`, or a typed lesson."""
+    words = event.prompt.split()
+    if words[:2] == ["hardwon", "allow"] and len(words) == 3:
+        return _allow(event, index, home, words[2])
+    lowered = event.prompt.lower()
+    if "#lesson" in lowered and "#/lesson" in lowered:
+        return Reply(notice=learn(event))
+    return NOTHING
+
+
+def _allow(event: Event, index: Index, home: str, slug: str) -> Reply:
+    entry = next((entry for entry in map(index.entry, range(len(index))) if entry.slug == slug), None)
+    if entry is None:
+        return Reply(notice=f"hardwon: there is no lesson {slug} in force; hardwon lessons list has their names")
+    if entry.delivery != "block":
+        return Reply(notice=f"hardwon: {slug} does not block, so there is nothing to allow")
+    claims.take(_allow_path(event, home, entry.id), event.id, event.at)
+    told = f"The person allowed what the lesson {slug} blocks, for this session. The call may be made now."
+    return Reply(context=fenced(told), notice=f"hardwon: {slug} blocks nothing more in this session")
+
+
 def free_claims(event: Event, index: Index, home: str) -> None:
     """A new context has been told nothing; a compacted one has forgotten, so what matters most comes again."""
     if event.source in ("startup", "clear"):
-        claims.wipe(home, event.session, lambda lesson: True)
+        claims.wipe(home, event.session, lambda claim: True)
     elif event.source == "compact":
         threshold = index.settings["compactionReinjectionThreshold"]
         entries = map(index.entry, range(len(index)))
         again = {paths.safe_name(e.id) for e in entries if e.delivery == "start" or e.priority >= threshold}
-        claims.wipe(home, event.session, again.__contains__)
+        again.add(PROTOCOL_CLAIM)
+        claims.wipe(home, event.session, lambda claim: claim.partition(".")[2] in again and claim[0] != "+")
 
 
-def project_root(cwd: str) -> str:
-    """The nearest folder above that git knows, else the folder itself."""
-    folder = cwd
-    while folder not in ("", "/"):
-        if os.path.exists(os.path.join(folder, ".git")):
-            return folder
-        folder = os.path.dirname(folder)
-    return cwd
+def _allow_path(event: Event, home: str, lesson: str) -> str:
+    return os.path.join(claims.folder(home, event.session), f"+allowed.{paths.safe_name(lesson)}")
 
 
-def _path(event: Event, home: str, entry: Entry) -> str:
-    return os.path.join(claims.folder(home, event.session), claims.name(event.agent, entry.id))
+def _claim_path(event: Event, home: str, lesson: str) -> str:
+    return os.path.join(claims.folder(home, event.session), claims.name(event.agent, lesson))
 
 
 def _once(event: Event, home: str) -> Callable[[Entry], bool]:
     """Once per session. The token is the hook's own, so that it may ask again when its worker died on it."""
-    return lambda entry: claims.take(_path(event, home, entry), event.id, event.at) is None
+    return lambda entry: claims.take(_claim_path(event, home, entry.id), event.id, event.at) is None
 
 
 def _held(event: Event, home: str) -> Callable[[Entry], bool]:
     """Held until the model can have read why: the call itself whenever it is asked about again, and its twins."""
 
     def hold(entry: Entry) -> bool:
-        path, token = _path(event, home, entry), event.tool_use_id or event.id
+        path, token = _claim_path(event, home, entry.id), event.tool_use_id or event.id
         taken = claims.take(path, token, event.at)
         if taken is None:
             return True

@@ -10,18 +10,20 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
-
-from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from hardwon import paths, settings
 from hardwon.clock import iso
 from hardwon.core import index, literals, record, rules
+from hardwon.core.globs import compile_glob
 from hardwon.core.index import Index
 from hardwon.core.match import EDITS, FILES, SHELL
+from hardwon.errors import UserError
 from hardwon.recall.deliver import open_index
 from hardwon.store import lessons as shelves
-from hardwon.words import Entry, Lesson, Pattern, word
+from hardwon.store import trust
+from hardwon.words import Entry, Lesson, Pattern, replace, word
 
 KIND = "hardwon-manifest"
 VERSION = 1
@@ -40,7 +42,8 @@ class Built:
 def sources(home: str) -> list[tuple[str, int, int, int]]:
     """The files a manifest is made from, with what tells whether they changed."""
     found = []
-    for path in (shelves.lessons_path(home), settings.config_path(home)):
+    repositories = [trust.lessons_of(project) for project in _trusted(home)[0]]
+    for path in (shelves.lessons_path(home), settings.config_path(home), trust.path(home), *repositories):
         try:
             stat = os.stat(path)
             found.append((path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
@@ -69,15 +72,53 @@ def build(home: str, now: float) -> Built:
         made_from = sources(home)
         config = settings.read_config(home)
         values = settings.resolve(config)
-        shelf = shelves.read(shelves.lessons_path(home))
-        faults = [*settings.faults(config), *shelf.faults]
-        active, left_out = choose(shelf.lessons, values)
+        lessons, faults = gather(home)
+        faults = [*settings.faults(config), *faults]
+        active, left_out = choose(lessons, values)
         entries = compile_entries(active)
         content = index.build(entries, [literals_of(entry) for entry in entries], settings=values, sources=made_from)
         document = manifest_document(entries, active, values, now)
         paths.write_private(os.path.join(home, paths.MANIFEST), document.encode())
         paths.write_private(os.path.join(home, paths.INDEX), content)
     return Built(len(entries), tuple(left_out), tuple(faults))
+
+
+def gather(home: str) -> tuple[list[Lesson], list[str]]:
+    """The personal lessons and those of trusted repositories, and what is wrong with any.
+
+    A broken personal file is the person's to mend first, so it stops the build; a repository's is only named, and
+    whatever its lessons say, they count in that repository alone.
+    """
+    shelf = shelves.read(shelves.lessons_path(home))
+    lessons, faults = list(shelf.lessons), list(shelf.faults)
+    taken = {lesson.id for lesson in lessons} | {lesson.slug for lesson in lessons}
+    projects, wrong = _trusted(home)
+    faults += wrong
+    for project, hash in projects.items():
+        path = trust.lessons_of(project)
+        if trust.fingerprint(path) != hash:
+            faults.append(f"{path} changed since it was trusted and is not used: hardwon trust {project}")
+            continue
+        try:
+            carried = shelves.read(path)
+        except UserError as broken:
+            faults.append(broken.say)
+            continue
+        faults += carried.faults
+        for lesson in carried.lessons:
+            if lesson.id in taken or lesson.slug in taken:
+                faults.append(f"{path}: {lesson.slug} has the id or slug of another lesson and is not used")
+                continue
+            taken |= {lesson.id, lesson.slug}
+            lessons.append(replace(lesson, project=project))
+    return lessons, faults
+
+
+def _trusted(home: str) -> tuple[dict[str, str], list[str]]:
+    try:
+        return trust.trusted(home), []
+    except UserError as broken:
+        return {}, [broken.say]
 
 
 def choose(lessons: Iterable[Lesson], values: dict[str, Any]) -> tuple[list[Lesson], list[tuple[str, str]]]:
@@ -112,7 +153,8 @@ def compile_entries(lessons: Sequence[Lesson]) -> list[Entry]:
 
 
 def _entry(number: int, lesson: Lesson) -> Entry:
-    relative, absolute = path_patterns(lesson.paths)
+    home, ignore_case = os.path.expanduser("~"), case_is_ignored()
+    globs = (compile_glob(glob, ignore_case=ignore_case, home=home) for glob in lesson.paths)
     return Entry(
         number=number,
         id=lesson.id,
@@ -125,12 +167,19 @@ def _entry(number: int, lesson: Lesson) -> Entry:
         tools=gate(lesson),
         commands=lesson.commands,
         target=lesson.target,
-        paths=relative,
-        absolute_paths=absolute,
+        globs=tuple(glob for glob in globs if glob),
+        path_regexes=lesson.path_regexes,
         contents=lesson.contents,
         unless=lesson.unless,
         project=os.path.realpath(os.path.expanduser(lesson.project)) if lesson.project else "",
     )
+
+
+@cache
+def case_is_ignored() -> bool:
+    """Whether this file system takes `A` and `a` for the same name."""
+    here = os.path.abspath(__file__)
+    return os.path.exists(here.swapcase()) and os.path.samefile(here, here.swapcase())
 
 
 def gate(lesson: Lesson) -> tuple[str, ...]:
@@ -138,38 +187,33 @@ def gate(lesson: Lesson) -> tuple[str, ...]:
     if lesson.tools:
         named = ("Task" if tool == "Agent" else tool for tool in lesson.tools)
         return tuple(dict.fromkeys(named))
-    files = FILES if lesson.paths and not lesson.contents else EDITS if lesson.paths or lesson.contents else ()
+    about_paths = bool(lesson.paths or lesson.path_regexes)
+    files = EDITS if lesson.contents else FILES if about_paths else ()
     return ((SHELL,) if lesson.commands else ()) + files
 
 
-def path_patterns(globs: Iterable[str]) -> tuple[tuple[Pattern, ...], tuple[Pattern, ...]]:
-    """Globs by gitignore's rules as patterns: on the path from the project's folder, and on the absolute path."""
-    relative, absolute = [], []
-    for glob in globs:
-        rooted = os.path.expanduser(glob) if glob.startswith("~") else glob
-        source = GitIgnoreSpecPattern.pattern_to_regex(rooted)[0]
-        if not source:
-            continue
-        if rooted.startswith("/"):
-            absolute.append(Pattern(source.replace("^", "^/", 1)))
-        else:
-            relative.append(Pattern(source))
-    return tuple(relative), tuple(absolute)
-
-
 def literals_of(entry: Entry) -> frozenset[str] | None:
-    """Literals of which one occurs in any call this entry matches; None if there is a way to match without one."""
-    patterns = [*entry.commands, *entry.contents] or [*entry.paths, *entry.absolute_paths]
-    if entry.paths and entry.contents and not entry.commands:
-        patterns = [*entry.contents]
-    if "Read" in entry.tools and (entry.paths or entry.absolute_paths):
-        patterns = [*entry.commands, *entry.paths, *entry.absolute_paths]
+    """Literals of which one occurs in any call this entry matches; None if there is a way to match without one.
+
+    Whatever the tool, an entry matches only where its command patterns do (Bash), or its content patterns (command
+    patterns in their stead), or, for a reading or an entry without content patterns, its paths.
+    """
+    paths_alone = [Pattern(glob.source, glob.flags) for glob in entry.globs if glob.include]
+    paths_alone += entry.path_regexes
+    needed: list[Pattern] = []
+    if SHELL in entry.tools:
+        needed += entry.commands
+    if set(entry.tools) - {SHELL}:
+        contents = entry.contents or entry.commands
+        needed += contents or paths_alone
+        if "Read" in entry.tools:
+            needed += paths_alone
     found: set[str] = set()
-    for pattern in patterns:
-        needed = literals.required(pattern.source, pattern.flags)
-        if not needed:
+    for pattern in needed:
+        literal = literals.required(pattern.source, pattern.flags)
+        if not literal:
             return None
-        found |= needed
+        found |= literal
     return frozenset(found) or None
 
 
@@ -188,7 +232,8 @@ def manifest_document(entries: Sequence[Entry], lessons: Sequence[Lesson], value
             "toolNames": list(entry.tools),
             "commandRegexSources": sources_of(entry.commands),
             "commandMatchTarget": entry.target,
-            "pathRegexSources": sources_of([*entry.paths, *entry.absolute_paths]),
+            "pathRegexSources": sources_of(entry.path_regexes),
+            "pathPatterns": list(by_id[entry.id].paths),
             "contentRegexSources": sources_of(entry.contents),
             "unlessRegexSources": sources_of(entry.unless),
             "tags": list(by_id[entry.id].tags),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 
 import regex
@@ -33,11 +34,17 @@ class Patterns:
             return False
 
 
+def _flags(flags: int) -> int:
+    """The two engines number all flags alike but one: what is ASCII to `re` is VERSION1 to `regex`."""
+    ascii_only = regex.ASCII if flags & re.ASCII else 0
+    return flags & ~re.ASCII | ascii_only | regex.VERSION0
+
+
 def _compile(pattern: Pattern) -> regex.Pattern[str] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return regex.compile(pattern.source, pattern.flags | regex.VERSION0, cache_pattern=False)
-        except regex.error as wrong:
+            return regex.compile(pattern.source, _flags(pattern.flags), cache_pattern=False)
+        except (regex.error, ValueError) as wrong:
             log.warning("pattern %r is left out: %s", pattern, wrong)
             return None

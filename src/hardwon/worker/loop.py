@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from hardwon import claims, clock, launch, paths
 from hardwon.capture import intake
+from hardwon.recall import prompts
 from hardwon.store import db
 from hardwon.worker import lifecycle
 from hardwon.worker.reply import Desk
@@ -118,7 +119,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes | None:
 def _housekeeping(home: str, connection: db.Connection) -> None:
     """What is due now and then: the spool, and claims of sessions long over."""
     try:
-        intake.drain(home, connection)
+        intake.drain(home, connection, lambda prompt, cwd: prompts.learn(home, prompt, cwd))
         claims.prune(home, clock.now() - CLAIM_DAYS * 86_400)
     except (OSError, db.StoreError) as wrong:
         log.warning("housekeeping: %s", wrong)

@@ -13,7 +13,7 @@ from hardwon.core.index import Index
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES
 from hardwon.hosts import host as host_named
-from hardwon.recall import manifest
+from hardwon.recall import manifest, prompts
 from hardwon.recall.deliver import open_index, reply_to
 from hardwon.recall.patterns import Patterns
 from hardwon.store import db, injections
@@ -69,6 +69,7 @@ class Desk:
             self.home,
             search=self._patterns.search,
             seconds=lambda: process_time() - started,
+            learn=lambda event: prompts.learn(self.home, event.prompt, event.cwd),
         )
         if reply.injections:
             self._record(event, reply)
@@ -79,9 +80,10 @@ class Desk:
 
         A large build goes on in its thread while calls are answered from the manifest before it.
         """
-        self._open()
+        spoilt = self._open()
         wanted = manifest.sources(self.home)
-        if wanted != self._built_from and (self._index is None or wanted != self._index.sources):
+        changed = self._index is None or wanted != self._index.sources
+        if spoilt or (changed and wanted != self._built_from):
             self._built_from = wanted
             building = threading.Thread(target=self._build, daemon=True)
             building.start()
@@ -89,17 +91,20 @@ class Desk:
             self._open()
         return self._index
 
-    def _open(self) -> None:
+    def _open(self) -> bool:
+        """Open the index file if it is another than before; True if it is not one."""
         try:
             stat = os.stat(os.path.join(self.home, paths.INDEX))
             is_now = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if is_now != self._opened:
                 self._opened = is_now
                 self._index, self._patterns = open_index(self.home), Patterns()
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError) as wrong:
-            log.warning("the manifest cannot be opened: %s", wrong)
+        except OSError as wrong:
+            log.info("no manifest to open: %s", wrong)
+        except ValueError as wrong:
+            log.warning("the manifest is built anew: %s", wrong)
+            return True
+        return False
 
     def _build(self) -> None:
         try:
@@ -120,6 +125,6 @@ class Desk:
         except db.StoreError as wrong:
             log.warning("a delivery waits in the spool: %s", wrong)
             try:
-                spool.keep(self.home, event, reply)
+                spool.keep(self.home, event, injections=reply.injections)
             except OSError as full:
                 log.warning("a delivery could not be recorded: %s", full)

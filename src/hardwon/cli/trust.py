@@ -1,0 +1,70 @@
+"""trust"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from hardwon import clock, paths, projects, who
+from hardwon.cli.show import printable
+from hardwon.errors import UserError
+from hardwon.recall import manifest
+from hardwon.store import lessons as shelves
+from hardwon.store import trust as trusting
+
+
+@click.command()
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False))
+@click.option("--revoke", is_flag=True, help="no longer")
+@click.option("--list", "only_list", is_flag=True, help="what is trusted, and whether it changed since")
+@click.option("--json", "as_json", is_flag=True, help="with --list: print JSON")
+def trust(folder: str, revoke: bool, only_list: bool, as_json: bool) -> None:
+    """Use the lessons that a repository carries in .hardwon/lessons.json.
+
+    The file is trusted as it stands: once it changes it is not used until trusted again.
+    """
+    home = paths.home()
+    known = trusting.trusted(home)
+    if only_list:
+        _list(known, as_json)
+        return
+    if mark := who.agent(os.environ):
+        say = f"trusting is for a person, and {mark} says an agent runs this"
+        raise UserError(say, "type in your own terminal: hardwon trust")
+    project = projects.home_of(os.path.abspath(folder))
+    path = trusting.lessons_of(project)
+    if revoke:
+        if known.pop(project, None) is None:
+            raise UserError(f"{project} is not trusted", "hardwon trust --list")
+        trusting.keep(home, known)
+        manifest.build(home, clock.now())
+        click.echo(f"no longer trusted: {path}")
+        return
+    if not os.path.exists(path):
+        raise UserError(f"there is no {path}", "put lessons there, in the shape of your own lessons.json")
+    shelf = shelves.read(path)
+    for lesson in shelf.lessons:
+        click.echo(printable(f"{lesson.delivery:<6} {lesson.summary} [{lesson.slug}]"))
+    for fault in shelf.faults:
+        click.echo(printable(fault), err=True)
+    known[project] = trusting.fingerprint(path)
+    trusting.keep(home, known)
+    manifest.build(home, clock.now())
+    click.echo(f"trusted as it stands now: {path} ({len(shelf.lessons)} lessons, in this project only)")
+
+
+def _list(known: dict[str, str], as_json: bool) -> None:
+    rows = [
+        {"project": project, "unchanged": trusting.fingerprint(trusting.lessons_of(project)) == hash}
+        for project, hash in sorted(known.items())
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        state = "in use" if row["unchanged"] else "changed since, not used: hardwon trust " + str(row["project"])
+        click.echo(printable(f"{row['project']}: {state}"))
+    if not rows:
+        click.echo("no repository is trusted yet")

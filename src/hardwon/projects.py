@@ -1,0 +1,49 @@
+"""Which project a folder belongs to. A linked worktree belongs to the repository it was made from.
+
+Plain files are read instead of asking git: a hook has no time to start a process.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+def root(folder: str) -> str:
+    """The nearest folder at or above this one that git knows, else the folder itself."""
+    place = folder
+    while place not in ("", "/"):
+        if os.path.lexists(os.path.join(place, ".git")):
+            return place
+        place = os.path.dirname(place)
+    return folder
+
+
+def home_of(folder: str) -> str:
+    """The real path that stands for the project: for a worktree that of the repository it was made from."""
+    here = os.path.realpath(root(folder))
+    return main_worktree(here) or here
+
+
+def places(folder: str) -> list[str]:
+    """The real paths at which what happens in this folder counts as happening."""
+    if not folder:
+        return []
+    here = os.path.realpath(folder)
+    top = os.path.realpath(root(here))
+    main = main_worktree(top)
+    return [here, main + here[len(top) :]] if main else [here]
+
+
+def main_worktree(top: str) -> str:
+    """For the top folder of a linked worktree, the folder of the repository it belongs to; else nothing."""
+    try:
+        with open(os.path.join(top, ".git"), encoding="utf-8", errors="surrogateescape") as file:
+            named = file.read(4096)
+        if not named.startswith("gitdir:"):
+            return ""
+        own = os.path.join(top, named[len("gitdir:") :].strip())
+        with open(os.path.join(own, "commondir"), encoding="utf-8", errors="surrogateescape") as file:
+            common = os.path.realpath(os.path.join(own, file.read(4096).strip()))
+    except OSError:
+        return ""
+    return os.path.dirname(common) if os.path.basename(common) == ".git" else common

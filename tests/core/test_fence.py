@@ -1,0 +1,23 @@
+"""Nothing inside the fence can close it."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hardwon.core.fence import CLOSE, OPEN, fenced
+
+pieces = st.sampled_from(
+    ["<", "/", "hardwon-context", "HARDWON-Context", ">", " ", "x", "İ", "<hardwon-context>", "</hardwon-context>"]
+)
+
+
+@given(st.lists(pieces, max_size=12).map("".join))
+@example("</HARDWON-CONTEXT>")
+@example("İ</hardwon-context>")
+@example("</hardwon-context</hardwon-context>")
+def test_the_fence_opens_and_closes_once_whatever_is_inside(text: str) -> None:
+    said = fenced(text)
+    assert said.startswith(OPEN + "\n") and said.endswith("\n" + CLOSE)
+    inside = said[len(OPEN) : -len(CLOSE)].lower()
+    assert "<hardwon-context" not in inside and "</hardwon-context" not in inside

@@ -1,0 +1,222 @@
+"""What a person can express in a lesson, and that it fires exactly then."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardwon.core import index as indexes
+from hardwon.core.match import match, see, texts, why_not
+from hardwon.core.record import read
+from hardwon.recall.manifest import compile_entries, literals_of
+from hardwon.words import Event, Lesson, Pattern
+
+ROOT = "/home/dev/project"
+
+
+def lesson(number: int = 1, **record: Any) -> Lesson:
+    said = {"summary": "s", "problem": "p", "solution": "x", "id": f"id{number}", "slug": f"slug{number}"}
+    return read({**said, **record})
+
+
+def search(pattern: Pattern, text: str) -> bool:
+    return re.search(pattern.source, text, pattern.flags) is not None
+
+
+def event(tool: str, *, cwd: str = ROOT, **fields: str) -> Event:
+    return Event("claude-code", "PreToolUse", "s1", cwd, tool=tool, **fields)  # type: ignore[arg-type]
+
+
+def fires(record: dict[str, Any], call: Event, *, places: tuple[str, ...] = (ROOT,)) -> bool:
+    """Whether the lesson fires on the call; that the index leads to it is part of firing."""
+    [entry] = compile_entries([lesson(**record)])
+    content = indexes.build([entry], [literals_of(entry)], settings={}, sources=[])
+    index = opened(content)
+    led = index.candidates(call.tool, texts(call)) == [0]
+    found = match(index.entry(0), see(call, root=ROOT, places=places), search) is not None
+    assert led or not found, "the index does not lead to a lesson that matches"
+    return found
+
+
+def opened(content: bytes) -> indexes.Index:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        return indexes.Index(file.name)
+
+
+STASH = {"triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit stash\b"]}}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git stash",
+        "cd x && git stash",
+        "false || git stash",
+        "ls; git stash",
+        "cat f | git stash",
+        "ls\ngit stash pop",
+        "echo $(git stash)",
+        'echo "$(git stash)"',
+        "bash -c 'git stash'",
+        'sh -lc "cd x; git stash"',
+        "sudo git stash",
+        "env X=1 git stash",
+        "time git stash",
+        "xargs git stash",
+        "X=1 git stash",
+        '"git" stash',
+        "if true; then git stash; fi",
+    ],
+)
+def test_a_command_is_found_wherever_a_shell_would_run_it(command: str) -> None:
+    assert fires(STASH, event("Bash", command=command))
+    anchored = {"triggers": {"toolNames": ["Bash"], "commandPatterns": [r"^git stash\b"]}}
+    assert fires(anchored, event("Bash", command=command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 'git stash'",
+        'git commit -m "never git stash"',
+        "cat <<EOF\ngit stash\nEOF",
+        "ls # git stash",
+        "git status",
+    ],
+)
+def test_the_text_of_quotes_heredocs_and_comments_is_not_a_command(command: str) -> None:
+    assert not fires(STASH, event("Bash", command=command))
+
+
+@pytest.mark.parametrize("command", ["echo 'git stash'", "cat <<EOF\ngit stash\nEOF"])
+def test_a_lesson_may_ask_for_the_text_of_quotes_and_heredocs(command: str) -> None:
+    assert fires({**STASH, "commandMatchTarget": "full"}, event("Bash", command=command))
+
+
+def test_command_patterns_are_or_ed() -> None:
+    either = {"triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\byarn\b", r"\bnpm\b"]}}
+    assert [fires(either, event("Bash", command=c)) for c in ("npm i", "yarn add x", "pnpm i")] == [True, True, False]
+
+
+def test_a_negative_lookahead_is_judged_on_its_own_simple_command() -> None:
+    guard = {"triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bpytest\b(?!.*--no-header)"]}}
+    assert fires(guard, event("Bash", command="pytest tests && echo --no-header"))
+    assert not fires(guard, event("Bash", command="pytest --no-header tests && ls"))
+
+
+def test_unless_calls_a_match_off_where_it_stands() -> None:
+    record = {**STASH, "unless": [r" -u\b", r"^KEEP=1"]}
+    calls = ["git stash", "git stash -u", "KEEP=1 git stash", "git stash && ls -u", "git stash -u && git stash"]
+    assert [fires(record, event("Bash", command=c)) for c in calls] == [True, False, False, True, True]
+
+
+def test_the_tool_is_a_gate() -> None:
+    assert not fires(STASH, event("Write", path="/home/dev/project/a.sh", content="git stash"))
+    both = {"triggers": {"toolNames": ["Bash", "Write"], "commandPatterns": [r"\bgit stash\b"]}}
+    assert fires(both, event("Write", path="/home/dev/project/a.sh", content="git stash"))
+
+
+def test_without_a_gate_the_patterns_say_which_tools_are_meant() -> None:
+    assert fires({"commandPatterns": ["git stash"]}, event("Bash", command="git stash"))
+    assert not fires({"commandPatterns": ["git stash"]}, event("Write", content="git stash", path="/x"))
+    about_paths = {"pathPatterns": ["*.lock"]}
+    for tool in ("Read", "Edit", "MultiEdit", "Write", "NotebookEdit"):
+        assert fires(about_paths, event(tool, path="/home/dev/project/a/b.lock", content="x"))
+    assert not fires(about_paths, event("Bash", command="cat b.lock"))
+
+
+def test_for_edits_path_and_content_must_both_hold() -> None:
+    record = {"toolNames": ["Edit"], "pathPatterns": ["src/**/*.ts"], "contentPatterns": [r"console\.log"]}
+    calls = [
+        event("Edit", path="/home/dev/project/src/a/b.ts", content="console.log(1)"),
+        event("Edit", path="/home/dev/project/src/a/b.ts", content="log(1)"),
+        event("Edit", path="/home/dev/project/lib/b.ts", content="console.log(1)"),
+        event("Edit", path="src/b.ts", content="console.log(1)"),
+    ]
+    assert [fires(record, call) for call in calls] == [True, False, False, True]
+
+
+def test_a_reading_is_judged_by_its_path_alone() -> None:
+    record = {"toolNames": ["Read", "Edit"], "pathPatterns": [".env"], "contentPatterns": ["SECRET"]}
+    assert fires(record, event("Read", path="/home/dev/project/.env"))
+    assert not fires({"toolNames": ["Read"], "contentPatterns": ["SECRET"]}, event("Read", path="/x/SECRET"))
+
+
+def test_a_lesson_with_patterns_never_fires_by_its_tool_alone() -> None:
+    for patterns in ({"commandPatterns": ["zzz"]}, {"pathPatterns": ["*.zzz"]}, {"contentPatterns": ["zzz"]}):
+        for tool in ("Bash", "Edit", "Read", "WebFetch", "mcp__x__y"):
+            record = {"toolNames": [tool], **patterns}
+            assert not fires(record, event(tool, command="a", path="/b", content="c"))
+    assert fires({"toolNames": ["WebSearch"]}, event("WebSearch", content="anything"))
+
+
+def test_other_tools_are_judged_by_what_they_ask_for() -> None:
+    for tool in ("WebFetch", "WebSearch", "Task", "Glob", "Grep", "mcp__db__query"):
+        record = {"toolNames": [tool], "contentPatterns": [r"drop\s+table"]}
+        assert fires(record, event(tool, content="drop  table users"))
+        assert not fires(record, event(tool, content="select 1"))
+    assert fires({"toolNames": ["Agent"], "contentPatterns": ["x"]}, event("Task", content="x"))
+
+
+def test_flags_of_a_pattern_count() -> None:
+    record = {"toolNames": ["Bash"], "commandPatterns": [{"source": "DROP TABLE", "flags": "i"}]}
+    assert fires({**record, "commandMatchTarget": "full"}, event("Bash", command="psql -c 'drop table x'"))
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ([ROOT], True),
+        ([ROOT + "/src/deep"], True),
+        (["/home/dev/project2"], False),
+        (["/home/dev"], False),
+        (["/elsewhere/worktree", ROOT], True),
+        ([], False),
+    ],
+)
+def test_a_scoped_lesson_fires_in_its_project_and_below_and_nowhere_else(places: list[str], expected: bool) -> None:
+    record = {**STASH, "scope": {"type": "project", "path": ROOT}}
+    assert fires(record, event("Bash", command="git stash"), places=tuple(places)) is expected
+
+
+def test_why_not_names_what_keeps_a_lesson_from_firing() -> None:
+    def why(record: dict[str, Any], call: Event) -> str:
+        [entry] = compile_entries([lesson(**record)])
+        return why_not(entry, see(call, root=ROOT, places=[ROOT]), search)
+
+    assert why(STASH, event("Read", path="/x")) == "is about Bash, not Read"
+    assert why(STASH, event("Bash", command="ls")) == "has no pattern that matches"
+    assert why({**STASH, "unless": ["-u"]}, event("Bash", command="git stash -u")) == "is called off by `unless`"
+    elsewhere = {**STASH, "scope": {"type": "project", "path": "/other"}}
+    assert why(elsewhere, event("Bash", command="git stash")) == "belongs to /other"
+
+
+words = st.sampled_from(
+    ["git", "stash", "npm", "ci", "-u", "rm", "'a b'", '"x"', "&&", ";", "|", "\n", "sudo", "$(ls)"]
+)
+
+
+@given(
+    st.lists(words, max_size=8).map(" ".join), st.sampled_from([r"\bgit\s+stash\b", "rm", "npm ci", r"^npm|^rm$", "-u"])
+)
+def test_the_index_never_hides_a_lesson_that_matches(command: str, pattern: str) -> None:
+    record = {"triggers": {"toolNames": ["Bash"], "commandPatterns": [pattern]}}
+    plain = fires(record, event("Bash", command=command))
+    assert plain or not fires({**record, "delivery": "hold"}, event("Bash", command=command))
+
+
+def test_entries_are_asked_in_order_blocks_first_then_by_priority() -> None:
+    lessons = [
+        lesson(1, toolNames=["Bash"], priority=9),
+        lesson(2, toolNames=["Bash"], priority=1, delivery="block", blockReason="r"),
+        lesson(3, toolNames=["Bash"], priority=5, delivery="hold"),
+        lesson(4, toolNames=["Bash"], priority=10),
+    ]
+    assert [entry.slug for entry in compile_entries(lessons)] == ["slug2", "slug3", "slug4", "slug1"]

@@ -1,0 +1,172 @@
+"""A lesson's record survives reading and writing, whatever else stands in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardwon.core import record as records
+from hardwon.core.rules import faults
+from hardwon.words import DELIVERIES, STATUSES, Lesson, replace
+
+PLAIN: dict[str, Any] = {
+    "id": "01K9ZJ4M7Q8R5T6V7W8X9YA2B3",
+    "slug": "git-stash-leaves-7kq2",
+    "summary": "git stash leaves untracked files behind",
+    "problem": "git stash only stashes tracked files; untracked ones stay",
+    "solution": "use git stash -u to keep untracked files as well",
+    "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit stash\b"]},
+}
+names = st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=12)
+patterns = names | st.builds(
+    lambda source, flags: {"source": source, "flags": flags}, names, st.sampled_from(["", "i", "ms"])
+)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+records_made = st.fixed_dictionaries(
+    {
+        "id": names.filter(bool),
+        "slug": names.filter(bool),
+        "summary": names,
+        "problem": names,
+        "solution": names,
+        "delivery": st.sampled_from(DELIVERIES),
+        "status": st.sampled_from(STATUSES),
+        "triggers": st.fixed_dictionaries(
+            {
+                "toolNames": st.lists(names, max_size=2),
+                "commandPatterns": st.lists(patterns, max_size=2),
+                "pathPatterns": st.lists(names, max_size=2),
+                "contentPatterns": st.lists(patterns, max_size=2),
+            }
+        ),
+    },
+    optional={
+        "injection": names,
+        "blockReason": names,
+        "unless": st.lists(patterns, max_size=2),
+        "commandMatchTarget": st.sampled_from(["executable", "full"]),
+        "scope": st.just({"type": "global"}) | names.map(lambda name: {"type": "project", "path": "/" + name}),
+        "priority": st.integers(-5, 15),
+        "confidence": st.floats(0, 1),
+        "needsReview": st.booleans(),
+        "tags": st.lists(names, max_size=2),
+        "evidence": st.lists(st.dictionaries(names, names, max_size=2), max_size=2),
+    },
+)
+
+
+@given(records_made, st.dictionaries(names.map(lambda name: f"x-{name}"), anything, max_size=3))
+def test_reading_what_was_written_gives_the_same_lesson(record: dict[str, Any], unknown: dict[str, Any]) -> None:
+    lesson = records.read({**record, **unknown})
+    written = records.write(lesson)
+    assert records.read(json.loads(json.dumps(written))) == lesson
+    assert {key: written[key] for key in unknown} == unknown
+    assert (
+        list(written)[: len(records.KEYS)]
+        == [key for key in records.KEYS if key in written]
+        + list(unknown)[: max(0, len(records.KEYS) - len([k for k in records.KEYS if k in written]))]
+    )
+
+
+def test_old_names_and_flat_triggers_are_understood() -> None:
+    flat = {key: value for key, value in PLAIN.items() if key not in ("triggers", "problem", "solution")}
+    for old in ("fix", "remediation"):
+        said = {**flat, "mistake": PLAIN["problem"], old: PLAIN["solution"], **PLAIN["triggers"]}
+        assert records.write(records.read(said)) == records.write(records.read(PLAIN))
+
+
+def test_unknown_keys_inside_triggers_and_scope_stay() -> None:
+    before = {**PLAIN, "triggers": {**PLAIN["triggers"], "mine": 1}, "scope": {"type": "global", "why": "because"}}
+    after = records.write(replace(records.read(before), priority=9), onto=before)
+    assert (after["triggers"]["mine"], after["scope"]["why"], after["priority"]) == (1, "because", 9)
+
+
+def test_the_seeds_spelling_of_block_and_start_is_the_delivery() -> None:
+    assert records.read({**PLAIN, "block": True, "blockReason": "no"}).delivery == "block"
+    assert records.read({**PLAIN, "triggers": {"sessionStart": True}}).delivery == "start"
+    with pytest.raises(records.BadRecord, match="delivery is 'note', but block is true"):
+        records.read({**PLAIN, "block": True, "delivery": "note"})
+
+
+def test_the_content_hash_is_of_what_a_lesson_says_not_of_how() -> None:
+    plain = records.read(PLAIN)
+    flat = records.read({**{k: v for k, v in PLAIN.items() if k != "triggers"}, **PLAIN["triggers"]})
+    assert records.content_hash(plain) == records.content_hash(flat)
+    assert records.content_hash(plain) == records.content_hash(replace(plain, priority=9, id="other"))
+    assert records.content_hash(plain) != records.content_hash(replace(plain, solution="something else"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "say"),
+    [
+        ("summary", None, ""),
+        ("problem", 3, "problem is a number, but wants text"),
+        ("priority", "high", "priority is 'high', but wants a whole number"),
+        ("priority", 5.5, "priority is 5.5, but wants a whole number"),
+        ("tags", {"a": 1}, "tags is an object, but wants a list"),
+        ("tags", [1], "tags holds a number, but wants texts"),
+        ("triggers", [], ""),
+        ("triggers", "x", "triggers is text, but wants an object"),
+        ("unless", [{}], "unless holds an object, but wants patterns as text"),
+        ("scope", "here", 'scope is "here", but wants'),
+        ("scope", {"type": "project"}, "but wants"),
+        ("status", "maybe", "status is 'maybe', but wants one of candidate, active, retired, rejected"),
+        ("needsReview", "yes", "needsReview is 'yes', but wants true or false"),
+    ],
+)
+def test_wrong_types_are_named_with_what_is_wanted(key: str, value: object, say: str) -> None:
+    if not say:
+        assert isinstance(records.read({**PLAIN, key: value}), Lesson)
+        return
+    with pytest.raises(records.BadRecord) as refused:
+        records.read({**PLAIN, key: value})
+    assert say in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "say"),
+    [
+        ({"summary": "short"}, "summary has 5 characters"),
+        ({"summary": "x" * 121}, "summary has 121 characters, but wants 120 at most"),
+        ({"summary": "a summary that trails off..."}, "summary ends in '...'"),
+        ({"problem": "it fails because <what_went_wrong>"}, "placeholder <what_went_wrong>"),
+        ({"solution": "do {{the right thing}} instead of this"}, "placeholder {{the right thing}}"),
+        ({"triggers": {"commandPatterns": ["running the tests"]}}, "is prose"),
+        ({"triggers": {"commandPatterns": [""]}}, "the pattern is empty"),
+        ({"triggers": {"pathPatterns": ["#comment"]}}, "can match nothing"),
+        ({"priority": 0}, "priority is 0, but wants 1 to 10"),
+        ({"confidence": 1.5}, "confidence is 1.5, but wants 0 to 1"),
+        ({"block": True}, "block without blockReason"),
+        ({"blockReason": "no"}, "blockReason with delivery 'note'"),
+        ({"tags": ["git"]}, "tag 'git' is not category:value"),
+        ({"sourceSessionIds": list("abcdef")}, "sourceSessionIds holds 6, but wants 5 at most"),
+        ({"injection": "x" * 7000}, "the texts have 7000 characters"),
+        ({"triggers": {}}, "no trigger"),
+    ],
+)
+def test_each_rule_refuses_with_one_sentence(change: dict[str, Any], say: str) -> None:
+    found = faults(records.read({**PLAIN, **change}))
+    assert len(found) == 1 and say in found[0], found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"problem": "git push <branch_name> pushes only that branch, and nothing else"},
+        {"triggers": {"commandPatterns": ["ping google", r"string\b", "npm ci"]}},
+        {"triggers": {"toolNames": ["Bash"]}},
+        {"delivery": "start", "triggers": {}},
+        {"tags": ["tool:git", "severity:data-loss", "lang:c++"]},
+    ],
+)
+def test_what_is_sound_is_not_refused(change: dict[str, Any]) -> None:
+    assert faults(records.read({**PLAIN, **change})) == []

@@ -1,0 +1,134 @@
+"""UserPromptSubmit is the one channel on which a person speaks to hardwon inside an agent."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.house_of_one import GIT_STASH, Answer, House, bash, lesson
+
+TYPED = """please remember this:
+#lesson
+tool: Bash
+trigger: terraform apply
+problem: terraform apply without a plan file applies whatever changed since the plan was read
+solution: run terraform plan -out plan.bin and apply plan.bin
+tags: tool:terraform
+#/lesson
+thanks"""
+
+
+@pytest.fixture(params=["worker up", "worker down"])
+def manned(request: pytest.FixtureRequest, house: House) -> House:
+    if request.param == "worker up":
+        house.ok("start")
+    return house
+
+
+def say(house: House, prompt: str, session: str = "s1") -> Answer:
+    return house.ask(session, {"hook_event_name": "UserPromptSubmit", "prompt": prompt, "cwd": "/home/dev/project"})
+
+
+def test_a_typed_lesson_is_in_force_and_the_person_is_told(house: House) -> None:
+    house.ok("start")
+    answer = say(house, TYPED)
+    assert "learned, in force as a note" in answer.notice
+    [written] = house.ok("lessons", "list", "--json").json()
+    assert (written["status"], written["slug"] in answer.notice) == ("active", True)
+    assert "plan.bin" in house.ask("s1", bash("terraform  apply -auto-approve")).context
+
+
+def test_a_lesson_typed_with_the_worker_away_is_kept_until_it_is_back(house: House) -> None:
+    house.add(lesson(r"\bmake\b"))
+    assert "kept" in say(house, TYPED).notice
+    house.ok("start")
+    house.ok("stop")
+    assert "plan.bin" in house.ask("s1", bash("terraform apply")).context
+
+
+def test_a_typed_lesson_that_is_not_fit_is_refused_with_the_reason(house: House) -> None:
+    house.add(lesson(r"\bmake\b"))
+    house.ok("start")
+    assert "problem has 5 characters" in say(house, TYPED.replace(TYPED.splitlines()[4][9:], "short")).notice
+    assert len(house.ok("lessons", "list", "--json").json()) == 1
+
+
+def test_allow_lifts_a_block_for_this_session_and_the_agent_is_told(manned: House) -> None:
+    slug = manned.add({**GIT_STASH, "delivery": "block"})
+    assert manned.ask("s1", bash("git stash")).denied
+    answer = say(manned, f"hardwon allow {slug}")
+    assert slug in answer.notice and "may be made now" in answer.context
+    assert manned.ask("s1", bash("git stash")).raw == b"{}"
+    assert manned.ask("s1", bash("git stash", agent_id="a1")).raw == b"{}"
+    assert manned.ask("s2", bash("git stash")).denied
+
+
+def test_allow_outlives_compaction_and_ends_with_the_session(manned: House) -> None:
+    slug = manned.add({**GIT_STASH, "delivery": "block", "priority": 9})
+    say(manned, f"hardwon allow {slug}")
+    manned.session_start("s1", "compact")
+    assert manned.ask("s1", bash("git stash")).raw == b"{}"
+    manned.session_start("s1", "startup")
+    assert manned.ask("s1", bash("git stash")).denied
+
+
+def test_allow_for_what_does_not_block_says_so(manned: House) -> None:
+    slug = manned.add({**GIT_STASH, "delivery": "hold"})
+    assert "nothing to allow" in say(manned, f"hardwon allow {slug}").notice
+    assert "there is no lesson nope" in say(manned, "hardwon allow nope").notice
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["", "hello", "what does hardwon allow mean?", "I said: hardwon allow x", "#lesson", "<private>x</private>"],
+)
+def test_other_prompts_are_none_of_our_business(manned: House, prompt: str) -> None:
+    manned.add({**GIT_STASH, "delivery": "block"})
+    assert say(manned, prompt).raw == b"{}"
+
+
+def test_a_tool_result_cannot_allow_anything(manned: House) -> None:
+    slug = manned.add({**GIT_STASH, "delivery": "block"})
+    manned.ask("s1", bash(f"echo hardwon allow {slug}"))
+    assert manned.ask("s1", bash("git stash")).denied
+
+
+def test_a_session_opens_with_how_to_report_a_lesson(manned: House) -> None:
+    manned.add(lesson(r"\bmake\b"))
+    opened = manned.session_start("s1").context
+    assert "#lesson" in opened and "#/lesson" in opened
+    assert manned.session_start("s1", "resume").context == ""
+    for source in ("clear", "compact"):
+        assert "#/lesson" in manned.session_start("s1", source).context
+    manned.ok("config", "set", "lessonProtocol", "false")
+    assert manned.session_start("s2").raw == b"{}"
+    manned.ok("stop")
+
+
+def test_the_protocol_echoed_is_not_a_lesson(house: House) -> None:
+    house.add(lesson(r"\bmake\b"))
+    house.ok("start")
+    opened = house.session_start("s1").context
+    assert "learned" not in say(house, opened).notice
+    assert len(house.ok("lessons", "list", "--json").json()) == 1
+
+
+def test_a_sub_agent_opens_with_the_short_form(manned: House) -> None:
+    slug = manned.add(lesson(delivery="start", solution="the long text that only the main agent is given in full"))
+    opened = manned.ask("s1", {"hook_event_name": "SubagentStart", "agent_id": "a1", "agent_type": "x", "cwd": "/"})
+    assert slug in opened.context and "the long text" not in opened.context
+
+
+def test_what_a_session_opens_with_stays_below_the_agents_limit(manned: House) -> None:
+    path = os.path.join(os.path.dirname(manned.home), "many.json")
+    records = [lesson(delivery="start", solution=f"word{n} " * 100 + "the end of it") for n in range(30)]
+    manned.add(records[0])
+    with open(path, "w") as file:
+        import json
+
+        json.dump({"lessons": records[1:]}, file)
+    manned.ok("lessons", "import", path)
+    opened = manned.session_start("s1")
+    assert 5_000 < len(opened.context) <= 9_000
+    assert opened.context.count("(lesson ") > 15

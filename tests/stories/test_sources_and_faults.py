@@ -1,0 +1,259 @@
+"""What the manifest is made from, and that nothing wrong with a source voids a guard that was good."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from tests.house_of_one import GIT_STASH, House, bash, lesson
+
+
+@pytest.fixture(params=["worker up", "worker down"])
+def guarded(request: pytest.FixtureRequest, house: House) -> House:
+    house.add({**GIT_STASH, "delivery": "block"})
+    if request.param == "worker up":
+        house.ok("start")
+    return house
+
+
+def rewrite(house: House, name: str, text: str) -> None:
+    with open(os.path.join(house.home, name), "w") as file:
+        file.write(text)
+
+
+def read(house: House, name: str) -> str:
+    with open(os.path.join(house.home, name)) as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", r"(\w+\s?)*$", "(.*)*x", "(a*)*c"])
+def test_a_catastrophic_pattern_beside_a_guard_does_not_void_it(guarded: House, pattern: str) -> None:
+    document = json.loads(read(guarded, "lessons.json"))
+    evil = {**lesson(pattern, delivery="block", blockReason="never seen"), "id": "evil", "slug": "evil", "priority": 10}
+    document["lessons"].insert(0, evil)
+    rewrite(guarded, "lessons.json", json.dumps(document))
+    guarded.cli("lessons", "build")
+    begun = time.monotonic()
+    for _ in range(2):
+        assert "git stash -u" in guarded.ask("s1", bash("git stash " + "a" * 5000 + "!")).denied
+    assert time.monotonic() - begun < 20, "it hangs"
+    told = guarded.cli("lessons", "check")
+    assert told.code == 1 and "evil" in told.out
+
+
+@pytest.mark.parametrize(
+    ("text", "say"),
+    [
+        ('{"lessons": [}', "line 1, column 14"),
+        ('{"version": 99, "lessons": []}', "version 99"),
+        ("[1, 2", "line 1"),
+        ('"lessons"', "is not a lessons file"),
+        ("\x00\x01", "line 1"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_broken_lessons_file_is_named_and_the_last_good_manifest_stays(guarded: House, text: str, say: str) -> None:
+    rewrite(guarded, "lessons.json", text)
+    assert guarded.ask("s1", bash("git stash")).denied
+    for words in (["lessons", "check"], ["doctor"]):
+        told = guarded.cli(*words)
+        assert told.code == 1 and say in told.out, told.out
+    assert guarded.ask("s2", bash("git stash")).denied
+
+
+def test_a_doubled_id_is_named_and_the_first_stays_in_force(guarded: House) -> None:
+    document = json.loads(read(guarded, "lessons.json"))
+    document["lessons"].append({**document["lessons"][0], "slug": "another", "delivery": "note", "block": None})
+    rewrite(guarded, "lessons.json", json.dumps(document))
+    told = guarded.cli("lessons", "check")
+    assert told.code == 1 and "has the id of lesson 1" in told.out
+    assert guarded.ask("s1", bash("git stash")).denied
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "{", '{"lessons": 7}', '{"type": "hardwon-manifest", "lessons": {"x": 1}}']
+)
+def test_a_spoilt_manifest_file_is_not_what_hooks_read(guarded: House, text: str) -> None:
+    rewrite(guarded, "lesson-manifest.json", text)
+    assert guarded.ask("s1", bash("git stash")).denied
+
+
+@pytest.mark.parametrize("content", [b"", b"null", b"hardwon-index-2\n", b"hardwon-index-2\n" + b"\xff" * 64])
+def test_a_spoilt_index_is_built_anew_by_whoever_needs_it(guarded: House, content: bytes) -> None:
+    with open(os.path.join(guarded.home, "lesson-index.bin"), "wb") as file:
+        file.write(content)
+    assert guarded.ask("s1", bash("git stash")).denied
+    assert guarded.cli("doctor").code == 0
+
+
+def test_a_lessons_file_of_20_megabytes_works(house: House) -> None:
+    house.add({**GIT_STASH, "delivery": "block"})
+    document = json.loads(read(house, "lessons.json"))
+    document["lessons"][0]["mine"] = "x" * 20_000_000
+    rewrite(house, "lessons.json", json.dumps(document))
+    assert house.ok("lessons", "check").out == "1 lessons in force\n"
+    assert house.ask("s1", bash("git stash")).denied
+
+
+def test_with_the_disk_full_a_guard_still_denies_and_add_says_so(house: House, small_disk: str) -> None:
+    full = House(os.path.join(small_disk, "hardwon"))
+    env = {"HARDWON_HOME": full.home}
+    full.ok("lessons", "add", "--json", json.dumps({**GIT_STASH, "delivery": "block"}), env=env)
+    full.ok("lessons", "add", "--json", json.dumps(lesson(r"\bmake\b", delivery="hold")), env=env)
+    before = read(full, "lessons.json")
+    fill(small_disk)
+    assert full.ask("s1", bash("git stash"), env=env).denied
+    full.ask("s1", bash("make"), env=env)
+    refused = full.cli("lessons", "add", "--json", json.dumps(lesson(r"\bnpm\b" + "x" * 1500)), env=env)
+    assert refused.code == 1 and "No space left" in refused.err
+    assert read(full, "lessons.json") == before
+    full.cli("stop", env=env)
+
+
+def fill(folder: str) -> None:
+    """Leave not a byte free."""
+    try:
+        with open(os.path.join(folder, "ballast"), "wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 4096)
+    except OSError:
+        pass
+
+
+@pytest.fixture
+def small_disk(tmp_path: object) -> object:
+    place = str(tmp_path)
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"no small file system can be mounted here: {made.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "-l", place])
+
+
+def test_a_home_that_cannot_be_written_leaves_guards_in_force(house: House) -> None:
+    if os.getuid() == 0 and not shutil.which("setpriv"):
+        pytest.skip("run by root, for whom everything can be written, and there is no setpriv to be somebody else")
+    house.add({**GIT_STASH, "delivery": "block"})
+    house.add(lesson(r"\bmake\b", delivery="hold"))
+    os.chmod(house.home, 0o500)
+    try:
+        assert house.ask("s1", bash("git stash")).denied
+        house.ask("s1", bash("make"))
+    finally:
+        os.chmod(house.home, 0o700)
+
+
+def test_a_repositorys_lessons_count_there_once_trusted_and_not_after_a_change(house: House, own_home: str) -> None:
+    project = os.path.join(own_home, "work", "app")
+    os.makedirs(os.path.join(project, ".hardwon"))
+    subprocess.run(["git", "init", "-q", project], check=True)
+    carried = os.path.join(project, ".hardwon", "lessons.json")
+    record = {**GIT_STASH, "delivery": "block", "blockReason": "not in this repository", "id": "R1", "slug": "r1"}
+    with open(carried, "w") as file:
+        json.dump({"lessons": [record]}, file)
+    house.ok("start")
+
+    def denied(folder: str) -> bool:
+        return bool(house.ask("s1", bash("git stash", cwd=folder)).denied)
+
+    assert not denied(project)
+    assert house.cli("trust", project, env={"CLAUDECODE": "1"}).code == 1
+    assert "1 lessons, in this project only" in house.ok("trust", cwd=project).out
+    assert (denied(project), denied(os.path.join(project, "src")), denied(own_home)) == (True, True, False)
+    with open(carried, "a") as file:
+        file.write("\n")
+    assert not denied(project)
+    assert "changed since" in house.ok("trust", "--list").out
+    house.ok("trust", project)
+    assert denied(project)
+    house.ok("trust", "--revoke", project)
+    assert not denied(project)
+
+
+def test_a_scoped_lesson_counts_in_worktrees_and_through_links(house: House, own_home: str) -> None:
+    project, tree, link = (os.path.join(own_home, name) for name in ("app", "tree", "link"))
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", "-C", project]
+    subprocess.run(["git", "init", "-q", project], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run([*git, "worktree", "add", "-q", tree], check=True)
+    os.symlink(project, link)
+    os.makedirs(os.path.join(project, "below"))
+    flags = ["--command", r"\bgit stash\b", "--delivery", "block", "--project"]
+    texts = [part for name in ("summary", "problem", "solution") for part in (f"--{name}", GIT_STASH[name])]
+    house.ok("lessons", "add", *texts, *flags, cwd=os.path.join(tree))
+    places = [project, project + "/", os.path.join(project, "below"), tree, link, own_home, project + "2"]
+    said = [bool(house.ask("s1", bash("git stash", cwd=place)).denied) for place in places]
+    assert said == [True, True, True, True, True, False, False]
+
+
+def test_config_shows_and_sets_every_setting(house: House) -> None:
+    rows = {row["name"]: row for row in house.ok("config", "--json").json()}
+    assert rows["maxLessonsPerInjection"]["origin"] == "default"
+    house.ok("config", "set", "maxLessonsPerInjection", "1")
+    assert house.ok("config", "get", "maxLessonsPerInjection").out == "1\n"
+    refused = house.cli("config", "set", "maxLessonsPerInjection", "many")
+    assert (refused.code, "wants a number such as 3" in refused.err) == (1, True)
+    assert house.cli("config", "set", "colour", "red").code == 1
+    assert house.cli("config", "set", "minPriority", "2", env={"CLAUDECODE": "1"}).code == 1
+    house.ok("config", "set", "maxLessonsPerInjection", "null")
+    assert json.loads(read(house, "config.json")) == {}
+
+
+def test_every_delivery_setting_has_its_effect(house: House) -> None:
+    for number, confidence in enumerate([0.7, 0.75, 0.8, 0.9]):
+        house.add(lesson(r"\bmake\b", priority=number + 3, confidence=confidence))
+
+    def count(session: str) -> int:
+        return house.ask(session, bash("make")).context.count("(lesson ")
+
+    assert count("s1") == 3
+    house.ok("config", "set", "maxLessonsPerInjection", "2")
+    assert count("s2") == 2
+    house.ok("config", "set", "maxLessonsPerInjection", "10")
+    house.ok("config", "set", "minPriority", "5")
+    assert count("s3") == 2
+    house.ok("config", "set", "minPriority", "1")
+    house.ok("config", "set", "minConfidence", "0.8")
+    assert count("s4") == 2
+    house.ok("config", "set", "minConfidence", "0.5")
+    house.ok("config", "set", "injectionBudgetBytes", "200")
+    first = house.ask("s5", bash("make")).context
+    assert first.count("## Lesson") == 1 and len(first) < 600
+
+
+def test_a_lesson_is_edited_retired_and_restored(house: House) -> None:
+    slug = house.add({**GIT_STASH, "delivery": "hold", "mine": 1})
+    house.ok(
+        "lessons", "edit", slug, "--priority", "9", "--delivery", "block", "--block-reason", "use {command} -u please"
+    )
+    [written] = house.ok("lessons", "list", "--json").json()
+    assert (written["priority"], written["delivery"], written["block"], written["mine"]) == (9, "block", True, 1)
+    assert "use git stash -u please" in house.ask("s1", bash("git stash")).denied
+    assert house.cli("lessons", "edit", slug, "--command", "(a+)+$").code == 1
+    assert house.cli("lessons", "retire", slug, env={"CLAUDECODE": "1"}).code == 1
+    house.ok("lessons", "retire", slug)
+    assert house.ask("s1", bash("git stash")).raw == b"{}"
+    house.ok("lessons", "restore", slug)
+    assert house.ask("s1", bash("git stash")).denied
+
+
+def test_a_lesson_much_like_another_is_refused_by_name(house: House) -> None:
+    slug = house.add(GIT_STASH)
+    near = {**GIT_STASH, "problem": GIT_STASH["problem"] + " really", "summary": "another summary for the same thing"}
+    refused = house.cli("lessons", "add", "--json", json.dumps(near))
+    assert refused.code == 1 and slug in refused.err and "much like" in refused.err
+
+
+def test_only_what_may_be_in_force_is_in_the_manifest(house: House) -> None:
+    house.add(lesson(r"\bmake\b", confidence=0.6))
+    house.add(lesson(r"\bnpm\b", status="retired"))
+    slug = house.add(lesson(r"\bgit\b"))
+    manifest = json.loads(read(house, "lesson-manifest.json"))
+    assert [one["slug"] for one in manifest["lessons"].values()] == [slug]
+    [entry] = manifest["lessons"].values()
+    assert entry["commandRegexSources"] == [{"source": r"\bgit\b", "flags": ""}]

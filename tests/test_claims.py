@@ -1,0 +1,59 @@
+"""Who may deliver: the first to claim, and whoever claimed it already."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from hardwon import claims, paths
+
+
+def test_one_of_many_gets_the_claim_and_keeps_it(own_home: str) -> None:
+    path = os.path.join(claims.folder(own_home, "s1"), "main.x")
+    with ThreadPoolExecutor(16) as pool:
+        won = [
+            n for n, taken in enumerate(pool.map(lambda n: claims.take(path, f"t{n}", 5.0), range(64))) if taken is None
+        ]
+    assert len(won) == 1
+    assert claims.take(path, f"t{won[0]}", 9.0) is None
+    assert claims.take(path, "another", 9.0) == 5.0
+
+
+def test_one_who_joined_shares_the_claim(own_home: str) -> None:
+    path = os.path.join(claims.folder(own_home, "s1"), "main.x")
+    claims.take(path, "first", 1.0)
+    claims.join(path, "second")
+    assert [claims.take(path, token, 2.0) for token in ("first", "second", "third")] == [None, None, 1.0]
+
+
+def test_a_claim_cut_off_before_a_word_was_written_counts_from_its_files_time(own_home: str) -> None:
+    path = os.path.join(claims.folder(own_home, "s1"), "main.x")
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w"):
+        pass
+    os.utime(path, (77, 77))
+    assert claims.take(path, "t", 100.0) == 77
+
+
+def test_where_nothing_can_be_written_it_counts_as_claimed_long_ago(own_home: str) -> None:
+    blocked = os.path.join(own_home, "a file")
+    with open(blocked, "w"):
+        pass
+    assert claims.take(os.path.join(blocked, "s1", "main.x"), "t", 1.0) == claims.LONG_AGO
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "", "a/b", ".", "..", "x" * 300, "ключ", "a\0b", "\ud800", "a b"])
+def test_no_id_from_outside_names_a_path(name: str) -> None:
+    safe = paths.safe_name(name)
+    assert safe.isalnum() and safe.isascii() and len(safe) <= 80 and safe != name
+
+
+def test_sessions_long_over_are_forgotten(own_home: str) -> None:
+    for session, age in (("old", 1.0), ("new", 1e9)):
+        path = os.path.join(claims.folder(own_home, session), "main.x")
+        claims.take(path, "t", age)
+        os.utime(os.path.dirname(path), (age, age))
+    claims.prune(own_home, 1000.0)
+    assert os.listdir(os.path.join(own_home, "claims")) == ["new"]
