@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 
 import click
+from click.testing import CliRunner
 
 from hardwon.cli import hardwon
 from hardwon.settings import SETTINGS
@@ -39,12 +40,9 @@ def commands(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[t
 
 def cli_page() -> str:
     lines = ["# Commands", "", NOTE, ""]
-    for words, command in commands(hardwon, ("hardwon",)):
-        parent: click.Context | None = None
-        for word in words[:-1]:
-            parent = click.Context(hardwon, info_name=word, parent=parent, max_content_width=80, terminal_width=80)
-        context = click.Context(command, info_name=words[-1], parent=parent, max_content_width=80, terminal_width=80)
-        lines += [f"## `{' '.join(words)}`", "", "```", command.get_help(context), "```", ""]
+    for words, _ in commands(hardwon, ("hardwon",)):
+        helped = CliRunner().invoke(hardwon, [*words[1:], "--help"], prog_name="hardwon", terminal_width=80)
+        lines += [f"## `{' '.join(words)}`", "", "```", helped.output.rstrip(), "```", ""]
     return "\n".join(lines)
 
 

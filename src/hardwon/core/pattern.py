@@ -174,7 +174,7 @@ def _shape(tree: Any) -> str | None:
 
 ENOUGH = 5_000
 MOST = 400_000
-TURNS = 24
+TURNS = 16
 CUBE, FOURTH = 2.35, 3.1  # between the powers 2, 3 and 4, as they show on texts this short
 _COMMON = "a0 -_A!\n\0é"
 
@@ -213,7 +213,7 @@ def _power(engine: Program, before: str, pump: str, after: str) -> tuple[float, 
     def cost(turns: int, most: int = ENOUGH) -> int:
         return steps(engine, before + pump * turns + after, most)
 
-    turns = max(TURNS // len(pump), TURNS // 2)
+    turns = max(TURNS // len(pump), 6)
     fewer = cost(turns)
     if fewer < turns**3 // 7:
         return 0.0, fewer

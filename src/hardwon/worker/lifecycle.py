@@ -108,6 +108,8 @@ def start(home: str) -> Status:
     end = monotonic() + START_SECONDS
     while monotonic() < end:
         if (now := status(home)).running:
+            if child not in (None, now.pid):
+                os.waitpid(child, 0)  # it will stand back; left alone it might outlive a `stop` that comes at once
             return now
         if child is None and not is_held(home):
             child = launch.launch(home)
