@@ -34,6 +34,14 @@ SETTINGS = (
     Setting("compactionReinjectionThreshold", 7, "lessons of this priority or more come again after compaction", 1, 11),
     Setting("showDeliveries", True, "tell the person in one line when a lesson was delivered"),
     Setting("lessonProtocol", True, "tell agents at session start how to report a lesson"),
+    Setting("scanPaths", [], "folders with transcripts; empty: those of every agent found"),
+    Setting("autoScanIntervalHours", 24, "hours between background scans; 0: at every session start", 0, 8760),
+    Setting("maxCandidatesPerScan", 50, "candidates that one scan may add", 0, 10_000),
+    Setting("scoring.multiSessionBonus", 2, "priority for a mistake seen in several sessions", -10, 10),
+    Setting("scoring.multiProjectBonus", 1, "priority for a mistake seen in several projects", -10, 10),
+    Setting("scoring.hangTimeoutBonus", 1, "priority for a call that hung or timed out", -10, 10),
+    Setting("scoring.userCorrectionBonus", 1, "priority for what a person corrected", -10, 10),
+    Setting("scoring.singleOccurrencePenalty", -1, "priority for what was seen once only", -10, 10),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 

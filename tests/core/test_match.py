@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hardwon.core import index as indexes
 from hardwon.core.match import match, see, texts, why_not
 from hardwon.core.record import read
-from hardwon.recall.manifest import compile_entries, literals_of
+from hardwon.recall.manifest import compile_entries, demands_of
 from hardwon.words import Event, Lesson, Pattern
 
 ROOT = "/home/dev/project"
@@ -35,7 +35,7 @@ def event(tool: str, *, cwd: str = ROOT, **fields: str) -> Event:
 def fires(record: dict[str, Any], call: Event, *, places: tuple[str, ...] = (ROOT,)) -> bool:
     """Whether the lesson fires on the call; that the index leads to it is part of firing."""
     [entry] = compile_entries([lesson(**record)])
-    content = indexes.build([entry], [literals_of(entry)], settings={}, sources=[])
+    content = indexes.build([entry], [demands_of(entry)], settings={}, sources=[])
     index = opened(content)
     led = index.candidates(call.tool, texts(call)) == [0]
     found = match(index.entry(0), see(call, root=ROOT, places=places), search) is not None

@@ -210,3 +210,25 @@ def test_what_was_delivered_is_listed_in_order(house: House) -> None:
     house.session([bash("ls"), bash("git stash"), bash("touch forbidden"), DONE])
     listed = json.loads(house.hardwon("deliveries", "--json"))
     assert [delivery["delivery"] for delivery in listed] == ["start", "note", "hold", "block"]
+
+
+def test_a_lesson_typed_as_a_prompt_holds_in_the_same_session(house: House) -> None:
+    house.hardwon("start")
+    typed = (
+        "#lesson\ntool: Bash\ntrigger: touch\ndelivery: block\n"
+        "problem: files made by touch have the wrong owner in this house\n"
+        f"solution: {ADVICE}\nblockReason: {ADVICE}\n#/lesson"
+    )
+    session = house.session([DONE, bash("touch forbidden"), DONE], typed, "go on")
+    assert refused(session) == [True]
+    assert not (house.project / "forbidden").exists()
+    assert any("learned, in force as a block" in hook.stdout for hook in session.hooks)
+
+
+def test_a_block_is_lifted_by_the_person_typing_allow(house: House) -> None:
+    house.add("block", ADVICE, r"\btouch\b", "--block-reason", "no {command} in this house")
+    slug = json.loads(house.hardwon("lessons", "list", "--json"))[0]["slug"]
+    replies = [bash("touch allowed"), DONE, bash("touch allowed"), DONE]
+    session = house.session(replies, "make the file", f"hardwon allow {slug}")
+    assert refused(session) == [True, False]
+    assert (house.project / "allowed").exists()

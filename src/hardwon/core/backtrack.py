@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from re import _constants as ops  # type: ignore[attr-defined]  # no stubs; the one import of Python's own parser
-from re import _parser  # type: ignore[attr-defined]
+from re import _constants, _parser  # type: ignore[attr-defined]  # without stubs; Python's own parser, used only here
 from typing import Any, NamedTuple
+
+ops: Any = _constants
 
 ONE, RUN, SPLIT, JUMP, SPOT, LOOK, ATOMIC, MARK, AGAIN, SET, SAME = range(11)
 LARGEST = 5000  # steps in a program
@@ -120,9 +121,10 @@ def run(code: Code, text: str, at: int, marks: Marks, left: list[int]) -> tuple[
     """Where a match that begins at a place ends, with what it marked; `left` holds the steps it may take."""
     stack: list[tuple[int, int, Marks, int]] = []
     pc, size, end = 0, len(text), len(code)
+    budget = left[0]
     while pc < end:
-        left[0] -= 1
-        if left[0] < 0:
+        budget -= 1
+        if budget < 0:
             raise Spent
         kind, a, b = code[pc]
         if kind == ONE:
@@ -131,7 +133,7 @@ def run(code: Code, text: str, at: int, marks: Marks, left: list[int]) -> tuple[
                 continue
         elif kind == RUN:
             least, many, lazy = b
-            far, limit = at, min(size, at + many)
+            far, limit = at, size if many > size else min(size, at + many)
             while far < limit and text[far] in a:
                 far += 1
             near, pc = at + least, pc + 1
@@ -147,14 +149,20 @@ def run(code: Code, text: str, at: int, marks: Marks, left: list[int]) -> tuple[
         elif kind == JUMP:
             pc = a
             continue
-        elif found := _rare((kind, a, b), text, pc, at, marks, left):
-            pc, at, marks = found
-            continue
+        else:
+            left[0] = budget
+            found = _rare((kind, a, b), text, pc, at, marks, left)
+            budget = left[0]
+            if found:
+                pc, at, marks = found
+                continue
         if not stack:
+            left[0] = budget
             return None
         pc, at, marks, last = stack.pop()
         if at != last:
             stack.append((pc, at + (1 if at < last else -1), marks, last))
+    left[0] = budget
     return at, marks
 
 
@@ -235,7 +243,7 @@ def _steps(op: Any, value: Any, flags: int, plan: _Plan) -> Code:
         code = _code(body, (flags | added) & ~removed, plan)
         if (group, "to") not in plan.slots:
             return code
-        first, last = plan.slots[group, "from"], plan.slots[group, "to"]
+        first, last = _ends(group, plan)
         return [(MARK, first, None), *_moved(code, 1), (MARK, last, None)]
     if op is ops.AT:
         return [(SPOT, value, bool(flags & re.MULTILINE))]
@@ -269,17 +277,25 @@ def _repeat(op: Any, value: Any, flags: int, plan: _Plan) -> Code:
     least, most, body = value
     lazy = op is ops.MIN_REPEAT
     if len(body) == 1 and body[0][0] in SINGLES:
-        code: Code = [(RUN, _chars(*body[0], flags, plan), (least, most, lazy))]
+        single, what = body[0]
+        code: Code = [(RUN, _chars(single, what, flags, plan), (least, most, lazy))]
     else:
         once = _code(body, flags, plan)
-        code = _joined([once] * min(least, UNROLLED))
-        if most > UNROLLED:
-            code += _moved(_loop(once, lazy, body.getwidth()[0], plan), len(code))
-        else:
+        if len(once) * (most if most <= UNROLLED else min(least, UNROLLED)) > LARGEST:
+            raise Spent
+        width = body.getwidth()[0]
+        if most <= UNROLLED:
+            code = _joined([once] * least)
             rest: Code = []
             for _ in range(most - least):
                 rest = _optional([*once, *_moved(rest, len(once))], lazy)
-            code += _moved(rest, len(code))
+        elif least and width:
+            code = _joined([once] * (min(least, UNROLLED) - 1))
+            rest = [*once, (SPLIT, len(once) + 1, 0) if lazy else (SPLIT, 0, len(once) + 1)]
+        else:
+            code = _joined([once] * min(least, UNROLLED))
+            rest = _loop(once, lazy, width, plan)
+        code += _moved(rest, len(code))
     return [(ATOMIC, code, None)] if op is ops.POSSESSIVE_REPEAT else code
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    # For each of an entry's patterns, of which one must match, the sets of literals that it demands: of every set one.
+    Demands = Sequence[Sequence[Iterable[str]]]
+
 FORMAT = b"hardwon-index-2\n"
 _START = len(FORMAT) + 8
 _LONG, _SHORT = 4, 2
@@ -89,14 +92,14 @@ class Index:
 
 def build(
     entries: Sequence[Entry],
-    literals: Sequence[Iterable[str] | None],
+    demands: Sequence[Demands | None],
     *,
     settings: Mapping[str, Any],
     sources: Sequence[Any],
 ) -> bytes:
-    """The bytes of an index; `literals` are those of which one must occur for the entry to match, None: unknown."""
+    """The bytes of an index; `demands` say what a call must hold for the entry to match, None: nothing certain."""
     body = [marshal.dumps(_pack(entry)) for entry in entries]
-    pieces, always = _lead(entries, literals)
+    pieces, always = _lead(entries, demands)
     ordered = sorted(pieces)
     head = marshal.dumps(
         {
@@ -122,26 +125,39 @@ def _table(content: bytes) -> memoryview[int]:
 
 
 def _lead(
-    entries: Sequence[Entry], literals: Sequence[Iterable[str] | None]
+    entries: Sequence[Entry], demands: Sequence[Demands | None]
 ) -> tuple[dict[int, list[int]], dict[str, list[int]]]:
     crowd: dict[int, int] = {}
-    for words in literals:
-        for piece in {piece for literal in words or () for piece in _pieces_of(literal.encode())}:
+    for needed in demands:
+        for piece in {piece for ways in needed or () for words in ways for piece in _pieces_of_all(words)}:
             crowd[piece] = crowd.get(piece, 0) + 1
     pieces: dict[int, list[int]] = {}
     always: dict[str, list[int]] = {}
-    for entry, words in zip(entries, literals, strict=True):
+    for entry, needed in zip(entries, demands, strict=True):
         if entry.delivery == "start":
             continue
-        if words is None:
+        if needed is None:
             for tool in entry.tools:
                 always.setdefault(tool, []).append(entry.number)
             continue
-        # The piece that fewest lessons share leads to this one, so that `git` does not lead to all of them.
-        for literal in words:
-            rarest = min(_pieces_of(literal.encode()), key=lambda piece: (crowd[piece], piece <= _WIDEST_SHORT, piece))
-            pieces.setdefault(rarest, []).append(entry.number)
+        for piece in {piece for ways in needed for piece in _leading(ways, crowd)}:
+            pieces.setdefault(piece, []).append(entry.number)
     return pieces, always
+
+
+def _leading(ways: Sequence[Iterable[str]], crowd: Mapping[int, int]) -> list[int]:
+    """The pieces that lead to a pattern: those that fewest lessons share, so that `git` does not lead to all."""
+
+    def rarest(literal: str) -> int:
+        pieces = _pieces_of(literal.encode())
+        return min(pieces, key=lambda piece: (crowd[piece], piece <= _WIDEST_SHORT, piece))
+
+    choices = [[rarest(literal) for literal in words] for words in ways]
+    return min(choices, key=lambda pieces: (max(crowd[piece] for piece in pieces), len(pieces)))
+
+
+def _pieces_of_all(literals: Iterable[str]) -> set[int]:
+    return {piece for literal in literals for piece in _pieces_of(literal.encode())}
 
 
 def _spelled(piece: int) -> bytes:

@@ -25,11 +25,25 @@ Words = frozenset[str]
 
 def required(source: str, flags: int = 0) -> Words | None:
     """Folded literals of which at least one occurs in the folded form of every text the pattern matches, if any."""
+    return _longest(demands(source, flags))
+
+
+def demands(source: str, flags: int = 0) -> list[Words]:
+    """Everything a pattern demands of a text, each as in `required`: whoever knows other patterns can choose the one
+    that few of them share."""
     tree = parse(source, flags)
-    return _best(tree, bool(tree.state.flags & re.IGNORECASE))
+    return _demands(tree, bool(tree.state.flags & re.IGNORECASE))
 
 
 def _best(items: Any, anycase: bool) -> Words | None:
+    return _longest(_demands(items, anycase))
+
+
+def _longest(found: list[Words]) -> Words | None:
+    return max(found, key=lambda words: (min(map(len, words)), -len(words)), default=None)
+
+
+def _demands(items: Any, anycase: bool) -> list[Words]:
     found: list[Words] = []
     run = _NOTHING
     for op, value in items:
@@ -45,8 +59,7 @@ def _best(items: Any, anycase: bool) -> Words | None:
             found.append(_join(found[-1], once) or _NOTHING)
             run = once
         found += [words for words in _inside(op, value, anycase) if words]
-    usable = [words for words in map(_shortest_first, [*found, run]) if words]
-    return max(usable, key=lambda words: (min(map(len, words)), -len(words)), default=None)
+    return [words for words in map(_shortest_first, [*found, run]) if words]
 
 
 def _inside(op: Any, value: Any, anycase: bool) -> list[Words | None]:

@@ -76,7 +76,7 @@ def build(home: str, now: float) -> Built:
         faults = [*settings.faults(config), *faults]
         active, left_out = choose(lessons, values)
         entries = compile_entries(active)
-        content = index.build(entries, [literals_of(entry) for entry in entries], settings=values, sources=made_from)
+        content = index.build(entries, list(map(demands_of, entries)), settings=values, sources=made_from)
         document = manifest_document(entries, active, values, now)
         paths.write_private(os.path.join(home, paths.MANIFEST), document.encode())
         paths.write_private(os.path.join(home, paths.INDEX), content)
@@ -192,8 +192,8 @@ def gate(lesson: Lesson) -> tuple[str, ...]:
     return ((SHELL,) if lesson.commands else ()) + files
 
 
-def literals_of(entry: Entry) -> frozenset[str] | None:
-    """Literals of which one occurs in any call this entry matches; None if there is a way to match without one.
+def demands_of(entry: Entry) -> list[list[frozenset[str]]] | None:
+    """What any call that this entry matches must hold; None if there is a way to match without anything certain.
 
     Whatever the tool, an entry matches only where its command patterns do (Bash), or its content patterns (command
     patterns in their stead), or, for a reading or an entry without content patterns, its paths.
@@ -208,13 +208,8 @@ def literals_of(entry: Entry) -> frozenset[str] | None:
         needed += contents or paths_alone
         if "Read" in entry.tools:
             needed += paths_alone
-    found: set[str] = set()
-    for pattern in needed:
-        literal = literals.required(pattern.source, pattern.flags)
-        if not literal:
-            return None
-        found |= literal
-    return frozenset(found) or None
+    found = [literals.demands(pattern.source, pattern.flags) for pattern in needed]
+    return found if found and all(found) else None
 
 
 def manifest_document(entries: Sequence[Entry], lessons: Sequence[Lesson], values: dict[str, Any], now: float) -> str:

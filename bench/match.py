@@ -1,0 +1,99 @@
+"""What matching alone costs at any number of lessons: `make bench-match`.
+
+A call is matched against the compiled manifest as the worker does it, without the socket and the process around it.
+The baseline, in the same run, is asking every lesson's pattern in turn. It fails when a call that 10,000 lessons with
+literals of their own could concern takes more than a millisecond.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import statistics
+import sys
+import tempfile
+from time import perf_counter
+
+from hardwon.core import index as indexes
+from hardwon.core.match import match, see, texts
+from hardwon.core.record import read
+from hardwon.recall.manifest import compile_entries, demands_of
+from hardwon.recall.patterns import Patterns
+from hardwon.words import Event
+
+SIZES = (100, 1_000, 10_000)
+CALLS = 300
+MOST_SECONDS = 0.001
+
+
+def opened(count: int, folder: str) -> indexes.Index:
+    lessons = [
+        read(
+            {
+                "id": f"id{number}",
+                "slug": f"slug{number}",
+                "summary": "made up",
+                "problem": "made up",
+                "solution": "made up",
+                "triggers": {"toolNames": ["Bash"], "commandPatterns": [rf"\btool{number:05d}\s+frobnicate\b"]},
+            }
+        )
+        for number in range(count)
+    ]
+    entries = compile_entries(lessons)
+    path = os.path.join(folder, f"{count}.bin")
+    with open(path, "wb") as file:
+        file.write(indexes.build(entries, [demands_of(entry) for entry in entries], settings={}, sources=[]))
+    return indexes.Index(path)
+
+
+def calls(count: int) -> list[Event]:
+    chosen = random.Random(7)
+    commands = [f"cd src && tool{chosen.randrange(count):05d} frobnicate --fast | tail -5" for _ in range(CALLS)]
+    return [Event("claude-code", "PreToolUse", "s", "/p", tool="Bash", command=command) for command in commands]
+
+
+def by_index(index: indexes.Index, event: Event, patterns: Patterns) -> int:
+    sight = see(event, root="/p", places=["/p"])
+    candidates = index.candidates(event.tool, texts(event))
+    return sum(match(index.entry(number), sight, patterns.search) is not None for number in candidates)
+
+
+def one_by_one(compiled: list[re.Pattern[str]], event: Event) -> int:
+    return sum(pattern.search(event.command) is not None for pattern in compiled)
+
+
+def main() -> int:
+    slowest = 0.0
+    print(f"{'lessons':>8} {'by index, median':>18} {'p95':>10} {'one by one, median':>20} {'ratio':>7}")
+    with tempfile.TemporaryDirectory() as folder:
+        for count in SIZES:
+            index, patterns = opened(count, folder), Patterns()
+            compiled = [re.compile(p.source) for e in map(index.entry, range(count)) for p in e.commands]
+            ours, plain = [], []
+            for event in calls(count) * 2:  # the first time compiles what is asked about
+                begun = perf_counter()
+                found = by_index(index, event, patterns)
+                ours.append(perf_counter() - begun)
+                begun = perf_counter()
+                expected = one_by_one(compiled, event)
+                plain.append(perf_counter() - begun)
+                assert found == expected == 1, (event.command, found, expected)
+            ours, plain = ours[CALLS:], plain[CALLS:]
+            middle, late, other = statistics.median(ours), sorted(ours)[int(CALLS * 0.95)], statistics.median(plain)
+            slowest = max(slowest, middle)
+            shown = f"{middle * 1e3:>15.3f} ms {late * 1e3:>7.3f} ms {other * 1e3:>17.3f} ms"
+            print(f"{count:>8} {shown} {middle / other:>7.3f}")
+            print(
+                json.dumps(
+                    {"case": f"{count} lessons", "ms": round(middle * 1e3, 4), "x_one_by_one": round(middle / other, 4)}
+                )
+            )
+    print("within a millisecond" if slowest <= MOST_SECONDS else "more than a millisecond")
+    return int(slowest > MOST_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""Reading what agents wrote down themselves: one module per host, all into the same steps.
+
+A transcript grows while it is read, so a reader takes a line at a time and can be stopped after any of them: what it
+must remember is in `state`, which is stored beside the offset. Unknown lines and keys are passed over; a line that is
+not JSON is counted as malformed and nothing else happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, Protocol
+
+Kind = Literal["person", "agent", "call", "result", "compacted"]
+
+
+class Step(NamedTuple):
+    """One thing that happened in a session: somebody's words, a tool call, its result."""
+
+    kind: Kind
+    line: int  # counted from 1
+    id: str = ""  # the host's own, equal in copies of the session, so that nothing is counted twice
+    at: str = ""
+    session: str = ""
+    agent: str = ""  # a sub-agent's id, empty for the main one
+    cwd: str = ""
+    call: str = ""  # joins a call and its result
+    tool: str = ""  # by Claude Code's name for it
+    command: str = ""
+    path: str = ""
+    content: str = ""
+    text: str = ""  # the words, or the result's
+    failed: bool = False
+    refused: str = ""  # for a result: a person said no, and these were their words (a blank if they gave none)
+
+
+class Reader(Protocol):
+    """Owns what one transcript has said so far."""
+
+    malformed: int
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None: ...
+    def read(self, number: int, line: bytes) -> Iterator[Step]: ...
+    def state(self) -> dict[str, Any]: ...
+
+
+class History(Protocol):
+    """What a host's module has."""
+
+    NAME: str
+    WHOLE: bool  # the file is one document and is read again as a whole when it changes
+    Reader: type[Reader]
+
+    def folders(self, environment: Mapping[str, str], home: str) -> list[str]: ...
+    def is_transcript(self, path: str) -> bool: ...
+
+
+MODULES = {
+    "claude-code": "hardwon.hosts.history.claude_code",
+    "codex": "hardwon.hosts.history.codex",
+    "gemini": "hardwon.hosts.history.gemini",
+    "opencode": "hardwon.hosts.history.opencode",
+}
