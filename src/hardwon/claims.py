@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from hardwon.paths import safe_name
+from hardwon.paths import private_folder, safe_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _create(path: str) -> int:
     try:
         return os.open(path, flags, 0o600)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        private_folder(os.path.dirname(path))
         return os.open(path, flags, 0o600)
 
 

@@ -54,18 +54,25 @@ def _answer(host: str, kind: str, home: str, id: str, payload: bytes, ask: Ask) 
             return SILENCE
         warm = ask(host, kind, home, id, payload)
     if not warm and event.kind == "SessionStart" and launch.may_start(home, event.at):
-        launch.launch(home)
+        _launch(home, event.kind)
         while not (warm := ask(host, kind, home, id, payload)) and monotonic() - started < START_SECONDS:
             sleep(0.02)
     return warm or _from_manifest(module, event, home)
 
 
+def _launch(home: str, kind: str) -> None:
+    try:
+        launch.launch(home)
+    except OSError as wrong:  # the session still opens with what the manifest has
+        _log(home, kind, wrong)
+
+
 def _from_manifest(module: Host, event: Event, home: str) -> bytes:
     try:
         index = open_index(home)
-    except FileNotFoundError:
-        return SILENCE
-    except ValueError:
+    except (FileNotFoundError, ValueError):
+        if not os.path.exists(os.path.join(home, paths.LESSONS)):
+            return SILENCE
         _build_manifest(home)
         index = open_index(home)
     reply = reply_to(
@@ -89,8 +96,14 @@ def _build_manifest(home: str) -> None:
 
 
 def _keep_lesson(home: str, event: Event) -> str:
-    """Checking a lesson takes more than a hook has; it waits for the worker."""
-    spool.keep(home, event, lessons=[event])
+    """Checking a lesson takes more than a hook has, so its block waits for the worker; the rest of the prompt is not
+    ours to keep."""
+    from hardwon.core.tags import blocks
+
+    typed = [replace(event, prompt=event.prompt[tag.start : tag.end]) for tag in blocks(event.prompt)]
+    if not typed:
+        return ""
+    spool.keep(home, event, lessons=typed)
     return "hardwon: the worker is away; the lesson is kept and checked when it is back (hardwon start)"
 
 
@@ -116,7 +129,7 @@ def _log(home: str, kind: str, wrong: Exception) -> None:
     """One line on what went wrong, never the payload: it may hold what is private."""
     try:
         path = os.path.join(home, LOG)
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        paths.private_folder(os.path.dirname(path))
         if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
             os.replace(path, path + ".old")
         trace, where = wrong.__traceback__, ""

@@ -10,7 +10,3 @@ class UserError(Exception):
         super().__init__(say)
         self.say = say
         self.fix = fix
-
-
-class Slow(Exception):
-    """A pattern took longer than its share of the hook's budget."""

@@ -27,8 +27,9 @@ def ask(host: str, event: str, home: str, id: str, payload: bytes) -> bytes | No
 try:
     host, event, home = sys.argv[1:4]
     payload, id = sys.stdin.buffer.read(), posix.urandom(16).hex()
-    off, paused = posix.environ.get(b"HARDWON_OFF", b"0") not in (b"", b"0"), posix.access(home + "/paused", 0)
-    answer = b"{}" if off else None if paused else ask(host, event, home, id, payload)
+    off = posix.environ.get(b"HARDWON_OFF", b"0") not in (b"", b"0")
+    off = off or posix.environ.get(b"AI_AGENT", b"").endswith(b"_agent")  # an agent's shell plays its own hook
+    answer = b"{}" if off else None if posix.access(home + "/paused", 0) else ask(host, event, home, id, payload)
     if answer is None:
         sys.path.append(__file__.rsplit("/", 2)[0])
         from hardwon import cold

@@ -47,8 +47,8 @@ def forget_starts(home: str) -> None:
 def launch(home: str) -> int:
     """Start a worker for this home in a session of its own and return its process id, without waiting for it."""
     log = os.path.join(home, paths.LOG)
-    os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
-    with open(os.path.join(home, STARTS), "a") as file:
+    paths.private_folder(os.path.dirname(log))
+    with open(os.open(os.path.join(home, STARTS), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
         file.write(".")
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     environment["HARDWON_HOME"] = home

@@ -23,8 +23,14 @@ def home() -> str:
 
 
 def private_folder(path: str) -> str:
-    """The folder, made if need be, readable by its owner alone."""
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    """The folder, made if need be with those above it, readable by its owner alone."""
+    if not os.path.isdir(path):
+        if above := os.path.dirname(path):
+            private_folder(above)
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            pass
     return path
 
 

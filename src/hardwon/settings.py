@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -62,6 +63,8 @@ def read_config(home: str) -> dict[str, Any]:
         raise UserError(f"{path} cannot be read: {wrong}", f"mend or move the file: {path}") from None
     try:
         found = json.loads(text) if text.strip() else {}
+    except RecursionError:
+        raise UserError(f"{path} is nested too deeply to be settings", f"edit {path}") from None
     except ValueError as wrong:
         line, column = getattr(wrong, "lineno", 1), getattr(wrong, "colno", 1)
         say = f"{path} line {line}, column {column}: {str(wrong).split(':')[0].lower()}"
@@ -76,6 +79,8 @@ def fault(setting: Setting, value: object) -> str | None:
     wanted = type(setting.default)
     number = wanted in (int, float)
     if number and (isinstance(value, bool) or not isinstance(value, int | float)):
+        return f"{setting.name} is {value!r}, but wants a number such as {setting.default}"
+    if number and not math.isfinite(value):  # type: ignore[arg-type]
         return f"{setting.name} is {value!r}, but wants a number such as {setting.default}"
     if wanted is int and value != int(value):  # type: ignore[call-overload]
         return f"{setting.name} is {value!r}, but wants a whole number such as {setting.default}"

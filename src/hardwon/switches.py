@@ -52,3 +52,10 @@ def write(home: str, wanted: list[tuple[float, str]]) -> None:
         paths.write_private(path, lines.encode("utf-8", "surrogateescape"))
     elif os.path.exists(path):
         os.unlink(path)
+
+
+def forget_ended(home: str, now: float) -> None:
+    """Take pauses that are over out of the file: while it is there, hooks look into it first, which costs."""
+    current = in_force(home, now)
+    if current != pauses(home) or (not current and os.path.exists(os.path.join(home, paths.PAUSED))):
+        write(home, current)

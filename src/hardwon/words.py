@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     Delivery = Literal["note", "hold", "block", "start"]
     Status = Literal["candidate", "active", "retired", "rejected"]
     Target = Literal["executable", "full"]
-    Decision = Literal["none", "note", "deny"]
 else:
 
     def dataclass_transform(**_: object):

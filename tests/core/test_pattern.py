@@ -145,7 +145,7 @@ SAID = [
     ("(" * 41 + ")" * 41, "groups are nested 41 deep; at most 40 are allowed"),
     (r"foo\p{L}", r"column 4: bad escape \p: write \w, \d or list the characters, as in [a-zäöü]"),
     (r"(?<name>x)", "column 2: unknown extension ?<n: a named group is (?P<name>…)"),
-    (r"\d{2,1}", "column 3: min repeat greater than max repeat: write the smaller number first"),
+    (r"\d{2,1}", "column 4: min repeat greater than max repeat: write the smaller number first"),
     (r"rm (-rf", r"column 4: missing ), unterminated subpattern: write \( for the parenthesis itself"),
     (r"rm -rf)", r"column 7: unbalanced parenthesis: write \) for the parenthesis itself"),
     (r"a[bc", r"column 2: unterminated character set: write \[ for the bracket itself"),
@@ -167,7 +167,7 @@ SAID = [
     (r"(a+)+$", "a repeat holds nothing but a repeat, as in (a+)+, which can take forever: write one of them"),
     (
         r"foo (\w+\s?)*$",
-        "too slow on a text such as 'foo aaa…': two repeats can divide the same characters between them in too many ways; "
+        "too slow on a text such as 'foo fff…': two repeats can divide the same characters between them in too many ways; "
         "let each match different ones",
     ),
 ]
@@ -185,13 +185,14 @@ def test_patterns_that_can_hang_are_refused(source: str) -> None:
 
 @pytest.mark.parametrize(("source", "text"), TWO_READINGS)
 def test_what_the_two_engines_read_differently_is_refused(source: str, text: str) -> None:
-    try:
-        warm = bool(regex.search(source, text, flags=regex.V0))
-    except regex.error:
-        warm = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        assert bool(re.search(source, text)) is not warm
+        cold = re.search(source, text)
+    try:
+        warm = regex.search(source, text, flags=regex.V0)
+    except regex.error:
+        warm = None
+    assert (cold and cold.span()) != (warm and warm.span())
     assert fault(source)
 
 
@@ -220,17 +221,15 @@ def wrapped(inside: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.builds(lambda opened, body: f"{opened}{body})", group, branches)
 
 
-ATOMS = st.sampled_from(
-    r"""
+ATOMS = r"""
     a b c A 1 - _ ab é \. . \d \w \s \S \W \D \n \b \B \A \Z ^ $ \x41 \101 \0 \1 \2 (?P=n) (?(1)a|b) { } {} {2} {e} {i<=1}
     [ab] [^a] [a-c1] [^\s-] [\w.] [\d\D] [^\w\W] []a] [a-] [[:alpha:]] [[a] [a&&b] [\b] \p \X (?i) (?x: (?#c)
-    """.split()
-)
+    """
 QUANTIFIERS = st.sampled_from(
     ["", "", "", "", "*", "+", "?", "*?", "+?", "??", "*+", "++", "{2}", "{,2}", "{1,}", "{1,2}?", "{0}"]
 )
 SEQUENCES = st.recursive(
-    ATOMS,
+    st.sampled_from(ATOMS.split()),
     lambda inside: st.lists(st.builds(str.__add__, inside | wrapped(inside), QUANTIFIERS), max_size=4).map("".join),
 )
 PATTERNS = st.builds(
@@ -243,7 +242,7 @@ FLAGS = st.sampled_from([0, 0, re.IGNORECASE, re.MULTILINE, re.DOTALL, re.ASCII,
 # fractions are \w only to `re`, combining marks only to `regex`; and only `re` lets İ and ı match either i.
 TEXTS = st.text("abcAB1_ -.{}\n\téÉß", min_size=1, max_size=12)
 MANY = settings(
-    max_examples=600, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
 
 
@@ -288,6 +287,7 @@ def test_the_step_counter_finds_what_re_finds(source: str, texts: list[str]) -> 
 @example("(" * 1000, 0)
 @example("((a{1,4000000000}){1,4000000000})*", 0)
 @example("a{99999999999}", 0)
+@example(r"(?:^|\b)*", 0)
 @example("(?:a|b" * 300 + ")" * 300, 0)
 def test_any_text_gets_an_answer(source: str, flags: int) -> None:
     answer = fault(source, flags)

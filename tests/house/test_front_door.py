@@ -36,7 +36,7 @@ def carried(hook: Source) -> list[str]:
     return wrong
 
 
-def behind(start: str, sources: Iterable[Source]) -> list[Source]:
+def behind(start: str, sources: Iterable[Source], at_load: bool = False) -> list[Source]:
     """The module and all it can come to import of ours, packages on the way included."""
     known = {source.module: source for source in sources}
     reached: dict[str, Source] = {}
@@ -45,7 +45,8 @@ def behind(start: str, sources: Iterable[Source]) -> list[Source]:
         name = waiting.pop()
         if name in known and name not in reached:
             reached[name] = known[name]
-            waiting += [each.target for each in imports(known[name], known) if not each.for_types]
+            found = imports(known[name], known)
+            waiting += [each.target for each in found if not each.for_types and (each.at_load or not at_load)]
         if "." in name:
             waiting.append(name.rpartition(".")[0])
     return sorted(reached.values(), key=lambda source: source.module)
@@ -82,9 +83,14 @@ def top(module: str) -> str:
     return module.split(".")[0]
 
 
-def cold_path() -> list[Source]:
+def cold_path(*, at_load: bool = False) -> list[Source]:
+    """With `at_load` what every cold hook loads; what a function imports when a rare case needs it is not in that."""
     page("src/hardwon/cold.py")
-    return behind("hardwon.cold", python_files("src/hardwon"))
+    hosts = [behind(f"hardwon.hosts.{name}", python_files("src/hardwon"), at_load) for name in ("claude_code",)]
+    cold = behind("hardwon.cold", python_files("src/hardwon"), at_load)
+    return sorted(
+        {source.module: source for found in [cold, *hosts] for source in found}.values(), key=lambda s: s.module
+    )
 
 
 def test_the_hook_carries_nothing() -> None:
@@ -107,13 +113,13 @@ def test_the_cold_path_needs_no_library() -> None:
 def test_the_cold_path_loads_nothing_slow() -> None:
     uphold(
         f"no module behind cold.py imports {', '.join(sorted(SLOW))} when it is loaded",
-        slow(cold_path()),
+        slow(cold_path(at_load=True)),
         "import it in the function that needs it, or use what core/ has instead (words.word, core.jsons)",
     )
 
 
 def test_nothing_slow_comes_in_by_way_of_the_standard_library() -> None:
-    names = [source.module for source in cold_path()]
+    names = [source.module for source in cold_path(at_load=True)]
     code = (
         f"import sys\nsys.path.insert(0, {SRC!r})\nbefore = set(sys.modules)\n"
         f"for name in {names!r}:\n    __import__(name)\n"

@@ -96,7 +96,7 @@ def test_a_lessons_file_of_20_megabytes_works(house: House) -> None:
     document = json.loads(read(house, "lessons.json"))
     document["lessons"][0]["mine"] = "x" * 20_000_000
     rewrite(house, "lessons.json", json.dumps(document))
-    assert house.ok("lessons", "check").out == "1 lessons in force\n"
+    assert house.ok("lessons", "check").out == "1 lesson in force\n"
     assert house.ask("s1", bash("git stash")).denied
 
 

@@ -114,7 +114,7 @@ def test_an_agent_only_proposes_and_may_not_pause(house: House) -> None:
 
 def test_check_says_what_is_wrong_and_where(house: House) -> None:
     house.add(GIT_STASH)
-    assert house.ok("lessons", "check").out == "1 lessons in force\n"
+    assert house.ok("lessons", "check").out == "1 lesson in force\n"
     path = os.path.join(house.home, "config.json")
     with open(path, "w") as file:
         file.write('{"maxLessonsPerInjection": "three", "colour": "red"}')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 from hardwon.capture import spool
 from hardwon.store import db, injections
@@ -26,7 +27,8 @@ def drain(home: str, connection: db.Connection, learn: Callable[[str, str], str]
             continue
         injections.add(connection, found)
         for prompt, cwd in typed:
-            log.info("%s", learn(prompt, cwd))
-        os.unlink(path)
+            learn(prompt, cwd)
+        with suppress(FileNotFoundError):  # a command and the worker may take in the same spool
+            os.unlink(path)
         count += 1
     return count

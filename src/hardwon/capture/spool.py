@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from hardwon.core.jsons import dumps, loads
+from hardwon.paths import private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _write(home: str, name: str, record: dict[str, Any]) -> None:
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except FileNotFoundError:
-        os.makedirs(place, mode=0o700, exist_ok=True)
+        private_folder(place)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "wb") as file:
         file.write(dumps(record).encode("ascii"))

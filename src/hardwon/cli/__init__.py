@@ -64,3 +64,7 @@ def main() -> None:
         if wrong.fix:
             click.echo(f"  fix: {wrong.fix}", err=True)
         raise SystemExit(1) from None
+    except OSError as wrong:
+        where = f"{wrong.filename}: " if wrong.filename else ""
+        click.echo(f"error: {where}{wrong.strerror or wrong}\n  fix: hardwon doctor", err=True)
+        raise SystemExit(1) from None

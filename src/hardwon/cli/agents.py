@@ -15,6 +15,7 @@ import click
 
 import hardwon
 from hardwon import clock, paths, projects
+from hardwon.cli.person import require_person
 from hardwon.cli.show import at_terminal
 from hardwon.core.jsontext import Misfit, NotJson
 from hardwon.errors import UserError
@@ -83,6 +84,7 @@ def install(agent: str, here: bool, only_print: bool, yes: bool) -> None:
 @click.option("--yes", is_flag=True, help="do not ask")
 def uninstall(agent: str, here: bool, yes: bool) -> None:
     """Take hardwon's hooks out of an agent's settings; your data stays."""
+    require_person("uninstalling")
     module, home = host(agent), paths.home()
     path = _settings_path(module, here)
     before = _read(path)
@@ -92,6 +94,9 @@ def uninstall(agent: str, here: bool, yes: bool) -> None:
         after = module.uninstall(before, kept.get("made", []), is_ours)
     except (NotJson, Misfit) as wrong:
         raise UserError(f"{path} {_where(wrong)}", f"mend it, then: hardwon uninstall {agent}") from None
+    if left := module.installed(after, is_ours):
+        say = f"{path}: somebody else's hook stands in one entry with ours, in {', '.join(left)}"
+        raise UserError(say, f"give theirs an entry of its own, then: hardwon uninstall {agent}")
     if after == before:
         click.echo(f"no hooks of ours in {path}")
         return

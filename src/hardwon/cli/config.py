@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import click
 
-from hardwon import clock, paths, settings, who
+from hardwon import clock, paths, settings
+from hardwon.cli.person import require_person
 from hardwon.cli.show import table
 from hardwon.errors import UserError
 from hardwon.recall import manifest
@@ -41,16 +41,14 @@ def get(name: str) -> None:
 @click.argument("value")
 def put(name: str, value: str) -> None:
     """Set NAME to VALUE (JSON; a bare word is text). `null` gives the default back."""
-    if mark := who.agent(os.environ):
-        say = f"settings are a person's, and {mark} says an agent runs this"
-        raise UserError(say, f"type in your own terminal: hardwon config set {name} {value}")
+    require_person("changing a setting")
     setting, home = _setting(name), paths.home()
     try:
         wanted = json.loads(value)
     except ValueError:
         wanted = value
     if wanted is not None and (wrong := settings.fault(setting, wanted)):
-        raise UserError(wrong, f"hardwon config get {name}")
+        raise UserError(wrong, f"hardwon config set {name} {_plain(setting.default)}")
     document = settings.read_config(home)
     _assign(document, name, wanted)
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
@@ -76,6 +74,8 @@ def _row(setting: settings.Setting) -> dict[str, Any]:
 def _assign(document: dict[str, Any], name: str, value: object) -> None:
     group, _, inner = name.rpartition(".")
     holder = document.setdefault(group, {}) if group else document
+    if not isinstance(holder, dict):
+        raise UserError(f"{group} in config.json is {holder!r}, not an object", f"edit it: {group} holds {inner}")
     if value is None:
         holder.pop(inner, None)
     else:

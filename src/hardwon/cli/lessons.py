@@ -11,11 +11,13 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, projects, settings, who
+from hardwon.cli.person import require_person
 from hardwon.cli.show import at_terminal, printable, table
 from hardwon.core import record as records
 from hardwon.core import rules
 from hardwon.errors import UserError
 from hardwon.recall import admit, manifest
+from hardwon.recall.deliver import open_index
 from hardwon.store import lessons as shelves
 from hardwon.words import DELIVERIES, STATUSES, TARGETS, Lesson
 
@@ -81,13 +83,15 @@ def edit(slug: str, **flags: Any) -> None:
     """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
     lesson = find(slug)
     changes = _from_flags(flags)
-    if not changes and at_terminal():
-        edited = click.edit(json.dumps(records.write(lesson), indent=2, ensure_ascii=False), extension=".json")
-        changes = _given_record(edited, None, {}) if edited else {}
-    if not changes:
-        raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
-    _for_a_person("editing", f"hardwon lessons edit {lesson.slug} …")
-    admit.edit(paths.home(), lesson.id, changes)
+    require_person("editing a lesson")
+    if changes:
+        admit.edit(paths.home(), lesson.id, changes)
+    else:
+        record = json.dumps(records.write(lesson), indent=2, ensure_ascii=False)
+        edited = click.edit(record, extension=".json") if at_terminal() else None
+        if not edited or edited.strip() == record:
+            raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
+        admit.rewrite(paths.home(), lesson.id, _given_record(edited, None, {}))
     click.echo(f"changed: {lesson.slug}")
 
 
@@ -96,7 +100,7 @@ def edit(slug: str, **flags: Any) -> None:
 def retire(slug: str) -> None:
     """Take a lesson out of force; it stays in the file."""
     lesson = find(slug)
-    _for_a_person("retiring", f"hardwon lessons retire {lesson.slug}")
+    require_person("retiring a lesson")
     admit.set_status(paths.home(), lesson.id, "retired")
     click.echo(f"retired: {lesson.slug}; to undo: hardwon lessons restore {lesson.slug}")
 
@@ -106,7 +110,7 @@ def retire(slug: str) -> None:
 def restore(slug: str) -> None:
     """Put a retired, proposed or unreviewed lesson in force."""
     lesson = find(slug)
-    _for_a_person("approving", f"hardwon lessons restore {lesson.slug}")
+    require_person("approving a lesson")
     if wrong := rules.faults(lesson):
         raise admit.refusal(wrong)
     admit.set_status(paths.home(), lesson.id, "active")
@@ -117,7 +121,7 @@ def restore(slug: str) -> None:
 def build() -> None:
     """Compile the manifest now. Nobody needs to: it is built when a source changes."""
     built = manifest.build(paths.home(), clock.now())
-    click.echo(f"{built.count} lessons in force, {len(built.left_out)} left out")
+    click.echo(f"{_counted(built.count, 'lesson')} in force, {len(built.left_out)} left out")
 
 
 @lessons.command("import")
@@ -127,7 +131,7 @@ def import_lessons(file: str, as_json: bool) -> None:
     """Take over lessons-learned's lessons.json or manifest; JavaScript patterns are translated."""
     from hardwon.core import adopt
 
-    _for_a_person("importing", f"hardwon lessons import {file}")
+    require_person("importing lessons")
     with open(file, encoding="utf-8-sig") as opened:
         try:
             found = adopt.records(json.load(opened))
@@ -140,11 +144,6 @@ def import_lessons(file: str, as_json: bool) -> None:
     for name, reason in refused.items():
         click.echo(printable(f"not {name}: {reason}"))
     click.echo(f"{len(taken)} imported, {len(refused)} refused")
-
-
-def _for_a_person(what: str, command: str) -> None:
-    if mark := who.agent(os.environ):
-        raise UserError(f"{what} a lesson is for a person, and {mark} says an agent runs this", f"they type: {command}")
 
 
 def _given_record(text: str | None, path: str | None, flags: dict[str, Any]) -> dict[str, Any]:
@@ -273,7 +272,8 @@ def check(as_json: bool) -> None:
         unknown = settings.unknown(settings.read_config(home))
         broken.extend(f"config.json: {name} is no setting" for name in unknown)
     except UserError as wrong:
-        broken.append(wrong.say)
+        broken.append(f"{wrong.say}\n  fix: {wrong.fix}\n  the last good manifest stays in force")
+        count = _in_force(home)
     if as_json:
         click.echo(json.dumps({"inForce": count, "leftOut": dict(left_out), "faults": broken}, indent=2))
     else:
@@ -281,6 +281,17 @@ def check(as_json: bool) -> None:
             click.echo(printable(fault))
         for slug, reason in left_out:
             click.echo(printable(f"left out {slug}: {reason}"))
-        click.echo(f"{count} lessons in force" if not broken else f"{len(broken)} faults, {count} lessons in force")
+        click.echo(f"{_counted(len(broken), 'fault')}, " * bool(broken) + f"{_counted(count, 'lesson')} in force")
     if broken:
         raise SystemExit(1)
+
+
+def _in_force(home: str) -> int:
+    try:
+        return len(open_index(home))
+    except (OSError, ValueError):
+        return 0
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -7,7 +7,8 @@ import re
 
 import click
 
-from hardwon import clock, paths, projects, switches, who
+from hardwon import clock, paths, projects, switches
+from hardwon.cli.person import require_person
 from hardwon.errors import UserError
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "": 60}
@@ -26,9 +27,7 @@ def seconds(text: str) -> float:
 @click.option("--for", "length", metavar="TIME", help="lift it by itself after this long: 30m, 1h, 2d")
 def pause(here: bool, length: str | None) -> None:
     """Keep quiet: nothing is noted, held or blocked until lifted."""
-    if mark := who.agent(os.environ):
-        say = f"pausing is for a person, and {mark} says an agent runs this"
-        raise UserError(say, "type in your own terminal: hardwon pause")
+    require_person("pausing")
     home, now = paths.home(), clock.now()
     until = now + seconds(length) if length else 0.0
     where = _here() if here else switches.EVERYWHERE

@@ -7,7 +7,8 @@ import os
 
 import click
 
-from hardwon import clock, paths, projects, who
+from hardwon import clock, paths, projects
+from hardwon.cli.person import require_person
 from hardwon.cli.show import printable
 from hardwon.errors import UserError
 from hardwon.recall import manifest
@@ -30,9 +31,7 @@ def trust(folder: str, revoke: bool, only_list: bool, as_json: bool) -> None:
     if only_list:
         _list(known, as_json)
         return
-    if mark := who.agent(os.environ):
-        say = f"trusting is for a person, and {mark} says an agent runs this"
-        raise UserError(say, "type in your own terminal: hardwon trust")
+    require_person("trusting")
     project = projects.home_of(os.path.abspath(folder))
     path = trusting.lessons_of(project)
     if revoke:

@@ -18,6 +18,7 @@ ONE, RUN, SPLIT, JUMP, SPOT, LOOK, ATOMIC, MARK, AGAIN, SET, SAME = range(11)
 LARGEST = 5000  # steps in a program
 UNROLLED = 32  # a longer counted repeat of more than one character is run as an endless one
 
+ANYCASE = int(re.IGNORECASE)  # as a plain number: an enum's `&` costs more than all the rest of `takes`
 SINGLES = (ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN)
 REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 _CATEGORIES = {
@@ -72,8 +73,9 @@ def takes(op: Any, value: Any, char: str, flags: int = 0) -> bool:
         negated = value[0][0] is ops.NEGATE
         return negated != any(takes(kind, inside, char, flags) for kind, inside in value[negated:])
     low, high = value if op is ops.RANGE else (value, value)
-    cases = {char, char.lower(), char.upper()} if flags & re.IGNORECASE else {char}
-    return any(low <= ord(case) <= high for case in cases if len(case) == 1)
+    if not flags & ANYCASE:
+        return bool(low <= ord(char) <= high)
+    return any(low <= ord(case) <= high for case in (char, char.lower(), char.upper()) if len(case) == 1)
 
 
 class Spent(Exception):
@@ -253,7 +255,7 @@ def _steps(op: Any, value: Any, flags: int, plan: _Plan) -> Code:
     if op is ops.ATOMIC_GROUP:
         return [(ATOMIC, _code(value, flags, plan), None)]
     if op is ops.GROUPREF:
-        return [(SAME, _ends(value, plan), bool(flags & re.IGNORECASE))]
+        return [(SAME, _ends(value, plan), bool(flags & ANYCASE))]
     if op is ops.GROUPREF_EXISTS:
         group, yes, no = value
         both = _choice([_code(yes, flags, plan), _code(no or (), flags, plan)])
@@ -320,7 +322,7 @@ def _loop(once: Code, lazy: bool, width: int, plan: _Plan) -> Code:
 
 
 def _chars(op: Any, value: Any, flags: int, plan: _Plan) -> frozenset[str]:
-    key = (op, value if isinstance(value, int) else id(value), flags & (re.IGNORECASE | re.DOTALL))
+    key = (op, value if isinstance(value, int) else id(value), flags & (ANYCASE | re.DOTALL))
     if key not in plan.chars:
         plan.chars[key] = frozenset(char for char in plan.alphabet if takes(op, value, char, flags))
     return plan.chars[key]

@@ -49,9 +49,11 @@ class Index:
             self._always: Mapping[str, Sequence[int]] = head["always"]
             self._pieces, self._ends, self._numbers = (_table(head[name]) for name in ("pieces", "ends", "numbers"))
             self._offsets = _table(head["offsets"])
-        except (EOFError, KeyError, TypeError, OSError, OverflowError, MemoryError) as broken:
+        except (EOFError, KeyError, TypeError, OSError, OverflowError, MemoryError, IndexError) as broken:
             raise ValueError(f"a broken index: {broken}") from None
         self._body = _START + size
+        if os.fstat(self._file).st_size != self._body + self._offsets[-1]:
+            raise ValueError("an index that was cut off")
         self._has_short = len(self._pieces) > 0 and self._pieces[0] <= _WIDEST_SHORT
         self._entries: dict[int, Entry] = {}
 

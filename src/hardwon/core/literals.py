@@ -59,7 +59,7 @@ def _demands(items: Any, anycase: bool) -> list[Words]:
             found.append(_join(found[-1], once) or _NOTHING)
             run = once
         found += [words for words in _inside(op, value, anycase) if words]
-    return [words for words in map(_shortest_first, [*found, run]) if words]
+    return [words for words in map(_telling, [*found, run]) if words]
 
 
 def _inside(op: Any, value: Any, anycase: bool) -> list[Words | None]:
@@ -145,7 +145,7 @@ def _join(left: Words, right: Words) -> Words | None:
     return both if len(both) <= MOST and max(map(len, both)) <= LONGEST else None
 
 
-def _shortest_first(words: Words) -> Words | None:
+def _telling(words: Words) -> Words | None:
     """The words without those that hold another of them; None if one is too short to tell anything."""
     if min(map(len, words)) < SHORTEST:
         return None

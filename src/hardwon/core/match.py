@@ -10,7 +10,7 @@ from __future__ import annotations
 from posixpath import join, normpath
 
 from hardwon.core.globs import matches
-from hardwon.core.shell import code_of, simple_commands, without
+from hardwon.core.shell import code_of, look, without
 from hardwon.words import Match, replace, word
 
 TYPE_CHECKING = False
@@ -26,7 +26,9 @@ SHELL = "Bash"
 EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 FILES = (*EDITS, "Read", "Glob", "Grep")
 OURSELVES = "hardwon"
-LONGEST_SPLIT = 20_000  # characters; a longer command is data, and splitting it would cost more than a hook may
+LONGEST_SPLIT = 200_000  # characters; reading a longer command as a shell does would cost more than a hook may
+MOST_PIECES, LONGEST_PIECE = 2_000, 2_000
+_SEPARATORS = dict.fromkeys(map(ord, ";&|()`"), "\n")
 _QUOTING = str.maketrans("", "", "'\"\\")
 
 
@@ -139,29 +141,43 @@ def _any(patterns: Iterable[Pattern], text: str, search: Search) -> bool:
 
 
 def _views(command: str) -> tuple[tuple[View, ...], ...]:
-    if len(command) > LONGEST_SPLIT:
-        whole = (View(command, command),)
+    seen = look(command) if len(command) <= LONGEST_SPLIT else None
+    if seen is None:
+        whole = _roughly(command)
         return whole, whole, whole, whole
-    simple = simple_commands(command)
-    ours = [one for one in simple if one.program == OURSELVES]
-    executable, full = _two_views(command, simple)
+    simple, code = seen
+    executable, full = _two_views(command, code, simple)
+    ours = {(one.start, one.end) for one in simple if one.program == OURSELVES}
     if not ours:
         return executable, full, executable, full
-    others = {(one.start, one.end) for one in simple if one.program != OURSELVES}
-    # `bash -c 'hardwon …; git stash'` is one span: it stays, and the commands in it are told apart below.
-    rest = without(command, {(one.start, one.end) for one in ours} - others)
-    return executable, full, *_two_views(rest, [one for one in simple_commands(rest) if one.program != OURSELVES])
+    others = [one for one in simple if one.program != OURSELVES]
+    # What is substituted into our own command runs before it, and `bash -c 'hardwon …; git stash'` is one span.
+    kept = {(one.start, one.end) for one in others}
+    rest = without(command, ours - kept, kept)
+    return executable, full, *_two_views(rest, code_of(rest), others, spans_in=command)
 
 
-def _two_views(command: str, simple: Sequence[Simple]) -> tuple[tuple[View, ...], tuple[View, ...]]:
-    code = code_of(command)
-    executable = {View(code, command): None}
-    full = {View(command, command): None}
+def _two_views(
+    command: str, code: str, simple: Sequence[Simple], *, spans_in: str = ""
+) -> tuple[tuple[View, ...], tuple[View, ...]]:
+    """The simple commands first: they are short, so a pattern that is slow on the whole has had its chance."""
+    executable: dict[View, None] = {}
+    full: dict[View, None] = {}
     for one in simple:
-        around = command[one.start : one.end]
-        executable[View(one.code, around)] = None
+        around = (spans_in or command)[one.start : one.end]
+        executable[View(" ".join(one.code.split()), around)] = None
         full[View(one.full, around)] = None
+    executable[View(code, command)] = None
+    full[View(command, command)] = None
     return tuple(executable), tuple(full)
+
+
+def _roughly(command: str) -> tuple[View, ...]:
+    """A command too long to be read as a shell does: its pieces between separators, wherever they stand, and all of
+    it. Quotes are not told from code here; better held once too often than not at all."""
+    pieces = command.translate(_SEPARATORS).split("\n", MOST_PIECES)
+    views = dict.fromkeys(View(" ".join(piece.split()), piece) for piece in pieces if len(piece) < LONGEST_PIECE)
+    return (*views, View(command, command))
 
 
 def _absolute(path: str, cwd: str) -> str:

@@ -84,17 +84,17 @@ def _classes(source: str) -> str | None:
     """Classes that the two engines, or a later Python, read differently; `re` itself at most warns of them."""
     for found in _TOKEN.finditer(source):
         text, at = found[0], found.start() + 1
-        if text[0] != "[" or len(text) == 1:
+        if text[0] != "[":
             continue
         if posix := re.search(r"\[:[^\]]*:\]", text):
             return f"column {at}: {posix[0]} is not a class in Python's re: write \\w, \\d, \\s or a range such as a-z"
-        if text[1] == "[":
+        if source.startswith("[", at):
             return f"column {at}: [[ may begin a nested class in a later Python: write [\\["
         if doubled := re.search(r"(?<!\\)(--|&&|~~|\|\|)", text[1:-1].replace("\\\\", "")):
             return (
                 f"column {at}: {doubled[0]} in a class may join classes in a later Python: write \\{doubled[0][0]} once"
             )
-        if text[1] == "^" and re.search(r"(?i)\\([dsw]).*(?-i:(?!\1))\\\1", text, re.DOTALL):
+        if text.startswith("[^") and re.search(r"(?i)\\([dsw]).*(?-i:(?!\1))\\\1", text, re.DOTALL):
             return f"column {at}: {text} can match nothing: write (?!)"
     return None
 
@@ -226,8 +226,8 @@ def _power(engine: Program, before: str, pump: str, after: str) -> tuple[float, 
         fewer = cost(turns)
     if fewer == ENOUGH:
         # a long pattern takes many steps for each character, an explosive one even more
-        fewer = cost(turns, MOST // 2)
-    more = cost(2 * turns, 16 * fewer) if fewer < MOST // 2 else MOST
+        fewer = cost(turns, MOST // 4)
+    more = cost(2 * turns, min(16 * fewer, MOST)) if fewer < MOST // 4 else MOST
     return inf if more == MOST else log2(more / fewer), more + fewer
 
 
@@ -307,12 +307,12 @@ def _codes(op: Any, value: Any) -> list[int]:
 
 def _picker(tree: Any, alphabet: list[str]) -> Pick:
     """A choice of unlike characters for a single-character part, first those that most other parts match too."""
-    singles = {repr(part): part for part in parts(tree) if part[0] in SINGLES}.values()
-    taken_by = {char: tuple(takes(*part, char) for part in singles) for char in alphabet}
-    ranked = sorted(alphabet, key=lambda char: -sum(taken_by[char]))
-
-    def pick(op: Any, value: Any) -> list[str]:
-        unlike = {taken_by[char]: char for char in reversed(ranked) if takes(op, value, char)}
-        return list(unlike.values())[:-4:-1] or ["a"]
-
-    return pick
+    singles = {repr(part): part for part in parts(tree) if part[0] in SINGLES}
+    taken = {key: [takes(op, value, char) for char in alphabet] for key, (op, value) in singles.items()}
+    takers = {char: tuple(row[place] for row in taken.values()) for place, char in enumerate(alphabet)}
+    ranked = sorted(alphabet, key=lambda char: -sum(takers[char]))
+    picks: dict[str, list[str]] = {}
+    for place, key in enumerate(taken):
+        unlike = {takers[char]: char for char in reversed(ranked) if takers[char][place]}
+        picks[key] = list(unlike.values())[:-4:-1] or ["a"]
+    return lambda op, value: picks[repr((op, value))]

@@ -182,9 +182,15 @@ def _project(given: Mapping[str, Any], faults: list[str]) -> str:
 def _text(given: Mapping[str, Any], key: str, faults: list[str]) -> str:
     value = given.get(key, "")
     if isinstance(value, str):
+        _check_text(value, key, faults)
         return value
     faults.append(f"{key} is {_kind(value)}, but wants text")
     return ""
+
+
+def _check_text(text: str, key: str, faults: list[str]) -> None:
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        faults.append(f"{key} holds half of a character (a lone surrogate): write it whole or leave it out")
 
 
 def _flag(given: Mapping[str, Any], key: str, faults: list[str]) -> bool:
@@ -198,6 +204,8 @@ def _flag(given: Mapping[str, Any], key: str, faults: list[str]) -> bool:
 def _number(given: Mapping[str, Any], key: str, default: float, faults: list[str]) -> Any:
     value = given.get(key, default)
     whole = isinstance(default, int)
+    if whole and isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         faults.append(f"{key} is {value!r}, but wants a {'whole ' if whole else ''}number")
         return default
@@ -225,6 +233,7 @@ def _list(given: Mapping[str, Any], key: str, faults: list[str]) -> list[Any]:
 def _texts(given: Mapping[str, Any], key: str, faults: list[str]) -> tuple[str, ...]:
     values = _list(given, key, faults)
     faults.extend(f"{key} holds {_kind(one)}, but wants texts" for one in values if not isinstance(one, str))
+    _check_text("".join(one for one in values if isinstance(one, str)), key, faults)
     return tuple(one for one in values if isinstance(one, str))
 
 
@@ -232,6 +241,7 @@ def _patterns(given: Mapping[str, Any], key: str, faults: list[str]) -> tuple[Pa
     values = [(one, pattern_of(one)) for one in _list(given, key, faults)]
     wrong = [one for one, pattern in values if pattern is None]
     faults.extend(f"{key} holds {_kind(one)}, but wants patterns as text" for one in wrong)
+    _check_text("".join(pattern.source for _, pattern in values if pattern), key, faults)
     return tuple(pattern for _, pattern in values if pattern is not None)
 
 

@@ -10,16 +10,17 @@ value `$()` stands for an expansion: what that runs is listed where it stands, a
 
 from __future__ import annotations
 
+from hardwon.core.program import past_wrappers, program_of, script_of
 from hardwon.words import word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 _DEEPEST = 10
+MOST_SIMPLE = 500
 _BLANK = frozenset(" \t")
 _SPECIAL = frozenset(" \t\n;&|()<>\\'\"$`")
-_SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
 _REDIRECTIONS = ("<<<", "<<-", "<<", "<>", "<&", "<", "&>>", "&>", ">>", ">&", ">|", ">")
 
 # For each opening: the characters with a meaning inside, first the one that ends it; what a backslash makes of some.
@@ -34,26 +35,6 @@ _QUOTES: dict[str, tuple[str, dict[str, str]]] = {
 _RESERVED = {"for": "for", "select": "for", "case": "case", "function": "name", "!": "", "{": "", "}": "", "in": ""}
 _RESERVED |= dict.fromkeys(("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "esac"), "")
 _MODE_ENDS = {"for": ("do", ""), "case": ("in", "pattern"), "pattern": ("esac", "")}
-
-# The options that take a value, for what starts a program named among its arguments.
-_WRAPPERS = {
-    "sudo": "-u -g -h -p -C -D -R -T -U -r -t --user --group --host --prompt --chdir --chroot",
-    "doas": "-u -C",
-    "env": "-u -C --unset --chdir",
-    "time": "-f -o --format --output",
-    "nice": "-n --adjustment",
-    "ionice": "-c -n -p -P -u --class --classdata",
-    "stdbuf": "-i -o -e --input --output --error",
-    "timeout": "-s -k --signal --kill-after",
-    "xargs": "-n -I -P -L -s -d -E -a --max-args --max-procs --max-chars --delimiter --arg-file",
-    "exec": "-a",
-    "watch": "-n -q --interval --equexit",
-    "caffeinate": "-t -w",
-    **dict.fromkeys(("nohup", "setsid", "command", "builtin", "busybox"), ""),
-}
-_NO_PROGRAM = {"command": ("-v", "-V"), "env": ("-S", "--split-string"), "sudo": ("-l", "-e", "-v", "--list")}
-_SSH = "-B -b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w"
-_LAUNCHER = "-p -w --with --from --spec --python --project --directory --extra --group"
 
 
 @word
@@ -72,26 +53,42 @@ def simple_commands(command: str) -> list[Simple]:
     return _scan(command, 0).simples
 
 
+def look(command: str) -> tuple[list[Simple], str] | None:
+    """The simple commands and the code in one pass; None if there are more than anybody writes by hand."""
+    try:
+        s = _scan(command, 0, most=MOST_SIMPLE)
+    except _TooMany:
+        return None
+    return s.simples, _render(s, 0, len(command), 0, full=False)
+
+
 def code_of(command: str) -> str:
     """The command as written, without comments and the text of quotes and heredocs."""
     return _render(_scan(command, 0), 0, len(command), 0, full=False)
 
 
-def without(command: str, spans: Iterable[tuple[int, int]]) -> str:
-    """The command with these spans gone, and with them the heredocs fed to what stood there."""
+def without(command: str, spans: Iterable[tuple[int, int]], kept: Iterable[tuple[int, int]] = ()) -> str:
+    """The command with these spans gone, but for those `kept` inside them; heredocs go with what they were fed to."""
     gone = bytearray(len(command))
     for start, end in {(max(start, 0), max(end, 0)) for start, end in spans}:
         gone[start:end] = b"\1" * len(gone[start:end])
+    for start, end in kept:
+        gone[start:end] = bytes(len(gone[start:end]))
     for operator, start, end in _scan(command, 0).heredocs:
         if gone[operator]:
             gone[start:end] = b"\1" * (end - start)
     return "".join(c for c, out in zip(command, gone, strict=True) if not out)
 
 
+class _TooMany(Exception):
+    """More simple commands than may be listed."""
+
+
 class _Scan:
     """What the pass has found. The functions below take a position in the text and give the next."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most: int) -> None:
+        self.most = most
         self.text, self.size = text + "\n", len(text)  # one more, so that a look ahead always finds something
         self.simples: list[Simple] = []
         self.cuts: list[tuple[int, int, bool]] = []  # start, end, left out of `full` as well
@@ -110,8 +107,8 @@ class _Word:
         self.runs = False  # a heredoc that a shell reads as commands
 
 
-def _scan(text: str, depth: int) -> _Scan:
-    s = _Scan(text)
+def _scan(text: str, depth: int, *, most: int = 1 << 30) -> _Scan:
+    s = _Scan(text, most)
     _commands(s, 0, "", depth)
     s.simples.sort(key=lambda simple: simple.start)
     return s
@@ -300,18 +297,20 @@ def _record(s: _Scan, words: list[_Word], depth: int) -> None:
     plain = [each for each in words if not each.op]
     values = [each.value for each in plain]
     if values and values != ["time"]:
-        at, start, end = _past_wrappers(values), words[0].start, words[-1].end
-        first, program = plain[at] if at < len(plain) else words[0], _program(values[at:])
+        at, start, end = past_wrappers(values), words[0].start, words[-1].end
+        first, program = plain[at] if at < len(plain) else words[0], program_of(values[at:])
         code = _render(s, first.start, end, first.cut, full=False)
         if at < len(plain) and "$()" not in first.value:
             code = first.value + _render(s, first.end, end, first.cut, full=False)
         s.simples.append(Simple(program, code, _render(s, first.start, end, first.cut, full=True), start, end))
-        script, reads = _script(program, values[at + 1 :])
+        if len(s.simples) > s.most:
+            raise _TooMany
+        script, reads = script_of(program, values[at + 1 :])
         for each in words if reads else ():
             each.runs = True
             script = each.value if each.op == "<<<" else script
         if depth < _DEEPEST:
-            inner = _scan(script, depth + 1).simples if script else ()
+            inner = _scan(script, depth + 1, most=s.most).simples if script else ()
             s.simples += [Simple(x.program, x.code, x.full, start, end) for x in inner]
             for command in _executed(plain[at:]) if program == "find" else ():
                 _record(s, command, depth + 1)
@@ -340,60 +339,3 @@ def _render(s: _Scan, start: int, end: int, cut: int, *, full: bool) -> str:
             start = b
         cut += 1
     return "".join(kept) + s.text[start:end]
-
-
-def _past_options(values: Sequence[str], i: int, valued: str, final: tuple[str, ...] = ()) -> int:
-    """Past the options at `i` and the values of those that take one; the end if one is `final`."""
-    takers = valued.split()
-    while i < len(values) and (option := values[i]).startswith("-"):
-        if option.startswith(final):
-            return len(values)
-        # Of letters run together, the first that takes a value has the rest as its value, or the next word.
-        taker = [k for k, letter in enumerate(option) if "-" + letter in takers][:1]
-        i += 2 if option in takers or (option[1:2] != "-" and taker == [len(option) - 1]) else 1
-        if option == "--":
-            break
-    return i
-
-
-def _past_wrappers(values: Sequence[str]) -> int:
-    """The index of the program, past assignments and wrappers; a wrapper of nothing is the program."""
-    i, name, at = 0, "", len(values)
-    while i < len(values) and not (name == "watch" and " " in values[i]):
-        key, equals, _ = values[i].partition("=")
-        if equals and key.rstrip("+").partition("[")[0].isidentifier():
-            i += 1
-            continue
-        at, name = i, values[i].rpartition("/")[2]
-        if name not in _WRAPPERS:
-            break
-        i = _past_options(values, i + 1, _WRAPPERS[name], _NO_PROGRAM.get(name, ())) + (name == "timeout")
-    return at
-
-
-def _program(values: Sequence[str]) -> str:
-    """The program's name; hardwon's own however it was started."""
-    name = rest = values[0].rpartition("/")[2] if values else ""
-    if name == "uvx" or (name in ("uv", "pipx") and values[1:2] == ["run"]):
-        values = values[_past_options(values, 1 if name == "uvx" else 2, _LAUNCHER) :]
-        rest = values[0].rpartition("/")[2].partition("@")[0] if values else ""
-    if rest.startswith("python"):
-        module = _past_options(values, 1, "-W -X")
-        rest = "".join(values[module : module + 1]) if values[module - 1].endswith("m") else ""
-    return "hardwon" if rest == "hardwon" else name
-
-
-def _script(program: str, args: Sequence[str]) -> tuple[str, bool]:
-    """The string that the program gives to a shell, and whether it is a shell that reads its input."""
-    if program in _SHELLS:
-        i = _past_options(args, 0, "-o -O --rcfile --init-file")
-        letters = "".join(arg for arg in args[:i] if arg[:1] == "-" != arg[1:2])
-        return ("".join(args[i : i + 1]), False) if "c" in letters else ("", i >= len(args) or "s" in letters)
-    if program in ("su", "env"):
-        option = "-c" if program == "su" else "-S"
-        return "".join(args[args.index(option) + 1 :][:1]) if option in args else "", False
-    if program == "ssh":
-        return " ".join(args[_past_options(args, 0, _SSH) + 1 :]), False
-    if program == "watch":
-        return " ".join(args[_past_options(args, 0, _WRAPPERS["watch"]) :]), False
-    return " ".join(args) if program == "eval" else "", False

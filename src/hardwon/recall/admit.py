@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hardwon import clock
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "contentPatterns")
 _SLUG_LENGTH = 36
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 
 
 def add(home: str, record: dict[str, Any], *, approved: bool) -> Lesson:
@@ -32,15 +33,26 @@ def add(home: str, record: dict[str, Any], *, approved: bool) -> Lesson:
         _unlike(lesson, shelf.lessons)
         shelves.put(shelf, lesson)
         shelves.save(shelf)
-    manifest.build(home, now)
+    _put_in_force(home, now)
     return lesson
+
+
+def _put_in_force(home: str, now: float) -> None:
+    try:
+        manifest.build(home, now)
+    except UserError as wrong:
+        raise UserError(f"it is written, but not in force yet: {wrong.say}", wrong.fix) from None
+
+
+def rewrite(home: str, id: str, record: dict[str, Any]) -> Lesson:
+    """Put another record in a lesson's place, whole; its id stays."""
+    return _replace(home, id, lambda before: {**record, "id": id, "slug": before.slug})
 
 
 def edit(home: str, id: str, changes: dict[str, Any]) -> Lesson:
     """Change some fields of a lesson; the same rules as for a new one."""
-    now = clock.now()
-    with shelves.editing(home) as shelf:
-        before = _listed(shelf, id)
+
+    def changed(before: Lesson) -> dict[str, Any]:
         record = {**records.write(before), **changes}
         if "delivery" in changes:
             record.pop("block", None)
@@ -48,12 +60,23 @@ def edit(home: str, id: str, changes: dict[str, Any]) -> Lesson:
                 record.pop("blockReason", None)
         triggers = {key: changes[key] for key in _TRIGGERS if key in changes}
         record["triggers"] = {**record["triggers"], **triggers, "sessionStart": record["delivery"] == "start"}
-        lesson = replace(_sound(_with_reason(record)), updated=clock.iso(now))
+        return record
+
+    return _replace(home, id, changed)
+
+
+def _replace(home: str, id: str, change: Callable[[Lesson], dict[str, Any]]) -> Lesson:
+    now = clock.now()
+    with shelves.editing(home) as shelf:
+        before = _listed(shelf, id)
+        lesson = _sound(_with_reason(change(before)))
+        doubtful = lesson.confidence < rules.REVIEW_BELOW and lesson.confidence != before.confidence
+        lesson = replace(lesson, updated=clock.iso(now), needs_review=lesson.needs_review or doubtful)
         lesson = replace(lesson, content_hash=records.content_hash(lesson))
         _unlike(lesson, [one for one in shelf.lessons if one.id != id])
         shelves.put(shelf, lesson)
         shelves.save(shelf)
-    manifest.build(home, now)
+    _put_in_force(home, now)
     return lesson
 
 
@@ -68,7 +91,8 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
             try:
                 lesson = _sound(record)
                 slugs = [one.slug for one in known]
-                lesson = replace(lesson, slug="" if lesson.slug in slugs else lesson.slug)
+                known_as = lesson.slug if _SLUG.fullmatch(lesson.slug) and lesson.slug not in slugs else ""
+                lesson = replace(lesson, slug=known_as)
                 lesson = _filled_in(lesson, now, taken=slugs, approved=True)
                 _unlike(lesson, known)
             except UserError as wrong:
@@ -79,7 +103,7 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
             taken.append(lesson)
         if taken:
             shelves.save(shelf)
-    manifest.build(home, now)
+    _put_in_force(home, now)
     return taken, refused
 
 
@@ -92,7 +116,7 @@ def set_status(home: str, id: str, status: Status) -> Lesson:
         lesson = replace(before, status=status, needs_review=review, updated=clock.iso(now))
         shelves.put(shelf, lesson)
         shelves.save(shelf)
-    manifest.build(home, now)
+    _put_in_force(home, now)
     return lesson
 
 
@@ -138,8 +162,11 @@ def _with_reason(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _filled_in(lesson: Lesson, now: float, *, taken: Iterable[str], approved: bool) -> Lesson:
+def _filled_in(lesson: Lesson, now: float, *, taken: Sequence[str], approved: bool) -> Lesson:
     project = os.path.realpath(os.path.expanduser(lesson.project)) if lesson.project else ""
+    if lesson.slug and (lesson.slug in taken or not _SLUG.fullmatch(lesson.slug)):
+        say = f"the slug {lesson.slug!r} is taken or is not small letters, digits and dashes"
+        raise UserError(say, "leave it out, and one is made")
     lesson = replace(
         lesson,
         id=lesson.id or clock.ulid(now),

@@ -8,6 +8,7 @@ from hardwon import claims, paths
 from hardwon.core.decide import on_call, on_start, on_subagent
 from hardwon.core.fence import fenced
 from hardwon.core.index import Index
+from hardwon.core.ours import forbidden
 from hardwon.projects import places, root
 from hardwon.words import NOTHING, Reply
 
@@ -50,9 +51,12 @@ def reply_to(
         )
     if event.kind == "SubagentStart":
         return on_subagent(event, index, places=places(event.cwd), claim=_once(event, home))
-    if event.kind == "UserPromptSubmit":
+    if event.kind == "UserPromptSubmit" and not event.agent:
         return _on_prompt(event, index, home, learn)
     if event.kind == "PreToolUse":
+        if why := forbidden(event, home):
+            denied = fenced(f"Blocked by hardwon. {why}")
+            return Reply(deny=denied, notice="hardwon kept an agent from deciding for you")
         return on_call(
             event,
             index,
@@ -85,6 +89,8 @@ def _allow(event: Event, index: Index, home: str, slug: str) -> Reply:
     if entry.delivery != "block":
         return Reply(notice=f"hardwon: {slug} does not block, so there is nothing to allow")
     claims.take(_allow_path(event, home, entry.id), event.id, event.at)
+    if not os.path.exists(_allow_path(event, home, entry.id)):
+        return Reply(notice=f"hardwon: {slug} still blocks: {home} cannot be written")
     told = f"The person allowed what the lesson {slug} blocks, for this session. The call may be made now."
     return Reply(context=fenced(told), notice=f"hardwon: {slug} blocks nothing more in this session")
 
@@ -122,7 +128,7 @@ def _held(event: Event, home: str) -> Callable[[Entry], bool]:
         taken = claims.take(path, token, event.at)
         if taken is None:
             return True
-        if not 0 <= event.at - taken < TWIN_SECONDS:
+        if abs(event.at - taken) >= TWIN_SECONDS:  # a twin stamped earlier may have come second
             return False
         claims.join(path, token)
         return True

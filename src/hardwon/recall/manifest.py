@@ -73,12 +73,13 @@ def build(home: str, now: float) -> Built:
         config = settings.read_config(home)
         values = settings.resolve(config)
         lessons, faults = gather(home)
+        unread = shelves.read(shelves.lessons_path(home)).unread
         faults = [*settings.faults(config), *faults]
         active, left_out = choose(lessons, values)
-        entries = compile_entries(active)
+        entries = in_order([*(_entry(0, lesson) for lesson in active), *_carried(home, unread)])
         content = index.build(entries, list(map(demands_of, entries)), settings=values, sources=made_from)
         document = manifest_document(entries, active, values, now)
-        paths.write_private(os.path.join(home, paths.MANIFEST), document.encode())
+        paths.write_private(os.path.join(home, paths.MANIFEST), document.encode("utf-8", "replace"))
         paths.write_private(os.path.join(home, paths.INDEX), content)
     return Built(len(entries), tuple(left_out), tuple(faults))
 
@@ -147,9 +148,24 @@ def _why_not(lesson: Lesson, values: dict[str, Any]) -> str:
 
 
 def compile_entries(lessons: Sequence[Lesson]) -> list[Entry]:
+    return in_order([_entry(0, lesson) for lesson in lessons])
+
+
+def in_order(entries: Sequence[Entry]) -> list[Entry]:
     """Entries in the order of asking: blocks first, then by priority."""
-    ordered = sorted(lessons, key=lambda one: (_ORDER[one.delivery], -one.priority, one.slug))
-    return [_entry(number, lesson) for number, lesson in enumerate(ordered)]
+    ordered = sorted(entries, key=lambda one: (_ORDER[one.delivery], -one.priority, one.slug))
+    return [replace(entry, number=number) for number, entry in enumerate(ordered)]
+
+
+def _carried(home: str, unread: Sequence[str]) -> list[Entry]:
+    """A record that was good and was then mistyped stays in force as it was."""
+    if not unread:
+        return []
+    try:
+        before = open_index(home)
+    except (OSError, ValueError):
+        return []
+    return [entry for entry in map(before.entry, range(len(before))) if entry.id in unread]
 
 
 def _entry(number: int, lesson: Lesson) -> Entry:
@@ -228,10 +244,10 @@ def manifest_document(entries: Sequence[Entry], lessons: Sequence[Lesson], value
             "commandRegexSources": sources_of(entry.commands),
             "commandMatchTarget": entry.target,
             "pathRegexSources": sources_of(entry.path_regexes),
-            "pathPatterns": list(by_id[entry.id].paths),
+            "pathPatterns": list(by_id[entry.id].paths) if entry.id in by_id else [],
             "contentRegexSources": sources_of(entry.contents),
             "unlessRegexSources": sources_of(entry.unless),
-            "tags": list(by_id[entry.id].tags),
+            "tags": list(by_id[entry.id].tags) if entry.id in by_id else [],
             "injection": entry.text,
             "summary": entry.summary,
             "block": entry.delivery == "block",

@@ -1,4 +1,5 @@
-"""Running patterns in the worker: compiled once, under a time limit; one that ran out of it is not tried again."""
+"""Running patterns in the worker: compiled once, under a time limit; texts as long as one that ran out of it are not
+tried again, shorter ones are: a guard that is slow on one text still guards."""
 
 from __future__ import annotations
 
@@ -19,18 +20,19 @@ class Patterns:
 
     def __init__(self) -> None:
         self._compiled: dict[Pattern, regex.Pattern[str] | None] = {}
+        self._too_long: dict[Pattern, int] = {}
 
     def search(self, pattern: Pattern, text: str) -> bool:
         if pattern not in self._compiled:
             self._compiled[pattern] = _compile(pattern)
         compiled = self._compiled[pattern]
-        if compiled is None:
+        if compiled is None or len(text) >= self._too_long.get(pattern, len(text) + 1):
             return False
         try:
             return compiled.search(text, timeout=patience(text)) is not None
         except TimeoutError:
-            log.warning("pattern %r took too long and is left out until the manifest changes", pattern)
-            self._compiled[pattern] = None
+            log.warning("pattern %r took too long on %d characters", pattern, len(text))
+            self._too_long[pattern] = len(text)
             return False
 
 

@@ -32,6 +32,9 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3
         connection.execute("pragma synchronous = normal")
         connection.execute("pragma foreign_keys = on")
         migrate(connection, path)
+    except sqlite3.DatabaseError as wrong:
+        connection.close()
+        raise UserError(f"{path}: {wrong}", "hardwon doctor; moving the file away starts a new one") from None
     except BaseException:
         connection.close()
         raise

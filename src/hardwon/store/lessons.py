@@ -20,12 +20,14 @@ LARGEST = 64 * 1024 * 1024
 
 @word
 class Shelf:
-    """What a lessons file holds: the document as it stands, its lessons, and what is wrong with the others."""
+    """What a lessons file holds: the document as it stands, its lessons, what is wrong with the others, and the ids
+    of those that cannot be read."""
 
     path: str
     document: dict[str, Any]
     lessons: tuple[Lesson, ...]
     faults: tuple[str, ...]
+    unread: tuple[str, ...]
 
 
 def lessons_path(home: str) -> str:
@@ -37,12 +39,14 @@ def read(path: str) -> Shelf:
     document = _parse(path, _load(path))
     lessons: list[Lesson] = []
     faults: list[str] = []
+    unread: list[str] = []
     seen: dict[str, int] = {}
     for number, one in enumerate(document["lessons"], 1):
         try:
             lesson = records.read(one)
         except records.BadRecord as bad:
             faults.extend(f"{path}: lesson {number}: {fault}" for fault in bad.faults)
+            unread.append(str(one.get("id")) if isinstance(one, dict) else "")
             continue
         for name in ("id", "slug"):
             value = getattr(lesson, name)
@@ -52,7 +56,7 @@ def read(path: str) -> Shelf:
                 faults.append(f"{path}: lesson {number} has the {name} of lesson {seen[f'{name} {value}']}: {value}")
         if lesson.id and lesson.slug and seen[f"id {lesson.id}"] == seen[f"slug {lesson.slug}"] == number:
             lessons.append(lesson)
-    return Shelf(path, document, tuple(lessons), tuple(faults))
+    return Shelf(path, document, tuple(lessons), tuple(faults), tuple(unread))
 
 
 def _load(path: str) -> str:
@@ -69,8 +73,11 @@ def _load(path: str) -> str:
 
 
 def _parse(path: str, text: str) -> dict[str, Any]:
-    if not text.strip():
+    if not text and not os.path.exists(path):
         return {"version": VERSION, "lessons": []}
+    if not text.strip():
+        say = f"{path} is empty, and nobody can tell what stood in it"
+        raise UserError(say, f"put back what was there, or begin anew: rm {path}")
     try:
         document = json.loads(text)
     except RecursionError:
@@ -102,7 +109,7 @@ def editing(home: str) -> Iterator[Shelf]:
 
 def save(shelf: Shelf) -> None:
     text = json.dumps(shelf.document, indent=2, ensure_ascii=False) + "\n"
-    paths.write_private(shelf.path, text.encode("utf-8", "surrogatepass"))
+    paths.write_private(shelf.path, text.encode("utf-8", "replace"))
 
 
 def put(shelf: Shelf, lesson: Lesson) -> None:

@@ -47,8 +47,9 @@ def take_lock(home: str) -> int | None:
         except BlockingIOError:
             sleep(0.02)
             continue
-        os.truncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
+        if os.path.exists(os.path.join(home, paths.WORKER)):
+            os.unlink(os.path.join(home, paths.WORKER))  # what the one before said of itself
+        os.pwrite(descriptor, f"{os.getpid():<20}\n".encode(), 0)
         return descriptor
     os.close(descriptor)
     return None
@@ -60,8 +61,7 @@ def holder(home: str) -> int | None:
         return None
     with open(os.path.join(home, paths.LOCK)) as file:
         number = file.read().strip()
-    said = _said(home)
-    return int(number) if number.isdigit() else said["pid"] if said else None
+    return int(number) if number.isdigit() else None
 
 
 def is_ours(home: str) -> bool:
@@ -107,17 +107,16 @@ def start(home: str) -> Status:
     child: int | None = None
     end = monotonic() + START_SECONDS
     while monotonic() < end:
-        if (now := status(home)).running:
-            if child not in (None, now.pid):
-                os.waitpid(child, 0)  # it will stand back; left alone it might outlive a `stop` that comes at once
-            return now
-        if child is None and not is_held(home):
-            child = launch.launch(home)
-        elif child is not None:
+        now = status(home)
+        if now.running and child in (None, now.pid):
+            return now  # a child of ours that is to stand back has ended: it cannot outlive a `stop` that comes at once
+        if child is not None:
             ended, code = os.waitpid(child, os.WNOHANG)
             if ended and code:
                 raise UserError("the worker ended as it started", "hardwon logs")
-            child = None if ended else child  # it stood back for another
+            child = None if ended else child
+        elif not is_held(home):
+            child = launch.launch(home)
         sleep(0.02)
     raise UserError(f"the worker did not come up within {START_SECONDS:.0f} s", "hardwon logs")
 
@@ -147,7 +146,7 @@ def socket_path(home: str) -> str:
     if runtime and _is_private(runtime):
         return os.path.join(runtime, f"hardwon-{name}.sock")
     folder = os.path.join(tempfile.gettempdir(), f"hardwon-{os.getuid()}")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    paths.private_folder(folder)
     if not _is_private(folder):
         raise UserError(f"{folder} is not a private folder of yours", f"remove it: rm -r {folder}")
     return os.path.join(folder, f"{name}.sock")

@@ -10,7 +10,7 @@ import signal
 import time
 from contextlib import suppress
 
-from hardwon import claims, clock, launch, paths
+from hardwon import claims, clock, launch, paths, switches
 from hardwon.capture import intake
 from hardwon.recall import prompts
 from hardwon.store import db
@@ -35,7 +35,7 @@ def main(home: str) -> int:
 
 def _log_to(home: str) -> None:
     path = os.path.join(home, paths.LOG)
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    paths.private_folder(os.path.dirname(path))
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=1_000_000, backupCount=2, encoding="utf-8")
     formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
     formatter.converter = time.gmtime
@@ -66,7 +66,9 @@ async def _serve(home: str) -> None:
         if not asked_to_stop.is_set() and not os.path.exists(address):
             log.warning("the socket was removed by somebody; made again")
             server.close()
+            address = lifecycle.socket_path(home)
             server = await _listen(desk, home, address)
+            lifecycle.announce(home, socket=address, port=None)
     server.close()
     for path in (os.path.join(home, paths.SOCKET), address):
         with suppress(FileNotFoundError):
@@ -121,5 +123,6 @@ def _housekeeping(home: str, connection: db.Connection) -> None:
     try:
         intake.drain(home, connection, lambda prompt, cwd: prompts.learn(home, prompt, cwd))
         claims.prune(home, clock.now() - CLAIM_DAYS * 86_400)
+        switches.forget_ended(home, clock.now())
     except (OSError, db.StoreError) as wrong:
         log.warning("housekeeping: %s", wrong)

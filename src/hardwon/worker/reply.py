@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from time import process_time
+from time import thread_time
 
 from hardwon import clock, paths, switches
 from hardwon.capture import spool
@@ -22,6 +22,7 @@ from hardwon.words import Event, Reply, replace
 PROTOCOL = "1"
 SILENCE = b"{}"
 BUILD_SECONDS = 0.2
+LEARN_SECONDS = 0.3
 log = logging.getLogger(__name__)
 
 
@@ -62,18 +63,26 @@ class Desk:
         index = self.index()
         if index is None or switches.paused(self.home, event.cwd, event.at):
             return SILENCE
-        started = process_time()
+        started = thread_time()
         reply = reply_to(
             event,
             index,
             self.home,
             search=self._patterns.search,
-            seconds=lambda: process_time() - started,
-            learn=lambda event: prompts.learn(self.home, event.prompt, event.cwd),
+            seconds=lambda: thread_time() - started,
+            learn=self._learn,
         )
         if reply.injections:
             self._record(event, reply)
         return module.write(event, reply)
+
+    def _learn(self, event: Event) -> str:
+        """Checking and building may take longer than the agent waits: then the person is told where to look."""
+        said: list[str] = []
+        learning = threading.Thread(target=lambda: said.append(prompts.learn(self.home, event.prompt, event.cwd)))
+        learning.start()
+        learning.join(LEARN_SECONDS)
+        return said[0] if said else "hardwon: the lesson is being checked; see hardwon lessons list"
 
     def index(self) -> Index | None:
         """The manifest in force, built anew if a source changed; with a broken source the last good one.
@@ -109,8 +118,12 @@ class Desk:
     def _build(self) -> None:
         try:
             built = manifest.build(self.home, clock.now())
-        except (UserError, OSError) as wrong:
+        except UserError as wrong:
             log.warning("the last good manifest stays in force: %s", wrong)
+            return
+        except (OSError, ValueError) as wrong:
+            log.warning("the manifest could not be built and is tried again: %s", wrong)
+            self._built_from = None
             return
         log.info("manifest: %d lessons in force", built.count)
         for slug, reason in built.left_out:

@@ -1,0 +1,265 @@
+"""What a failed call's result says: the line that names the failure, what it is about, and a form of it to compare.
+
+What an error is about decides whether another session would meet it. An option that a program does not know stays
+unknown tomorrow, and a service that wants a login goes on wanting it. A path that is not there, a text to replace that
+is not in the file, a type that does not fit: these depend on the files as they are just now.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+from hardwon.core.shell import Simple, code_of, simple_commands
+from hardwon.core.similarity import normal
+from hardwon.words import word
+
+About = Literal[
+    "cancelled", "anchor", "precondition", "path", "interface", "environment", "code", "other", "silent", "refused"
+]
+
+LOOKED_AT = 4_000  # characters of a result's text, from each end
+QUOTE = 300
+
+_THINGS = (
+    r"(?:option|flag|argument|(?:sub)?command|parameter|field|property|attribute|method|script|key|version|syntax|format"
+    r"|column)s?\b"
+)
+# Asked of the line that names the failure, in this order: the first that fits says what it is about.
+_PHRASES: tuple[tuple[About, tuple[str, ...]], ...] = (
+    ("cancelled", (r"sibling tool call", r"parallel tool call", r"^cancelled\b", r"(?:interrupted|aborted) by user")),
+    (
+        "anchor",
+        (
+            r"string to replace not found",
+            r"matches of the string to replace",
+            r"failed to find (?:expected lines|context)",
+        ),
+    ),
+    (  # the agent's own tools say what they want first; doing that is mechanical
+        "precondition",
+        (
+            r"not been read yet",
+            r"modified since read",
+            r"InputValidationError",
+            r"\b(?:unknown|no such|unavailable) (?:skill|agent|tool)\b",
+            r"exceeds maximum allowed",
+            r"shell cwd recovered",
+            r"call \w+ first",
+            r"no changes to make",
+        ),
+    ),
+    (
+        "path",
+        (
+            r"no such file or directory",
+            r"ENOENT|EISDIR",
+            r"(?:is|not) a directory",
+            r"no matches found",
+            r"not a git repository",
+            r"(?:file|path|directory)(?: or directory)? (?:does not exist|not found)",
+            r"did not match any",
+            r"not in the working tree",
+            r"cannot find (?:the |main |path |module ['\"][./\\])",
+        ),
+    ),
+    (
+        "interface",
+        (
+            r"\b(?:un(?:recogni[sz]ed|known|supported|expected)|invalid|illegal|ambiguous|missing|no such|bad"
+            r"|deprecated|conflicting|too (?:many|few)) (?:\w+ ){0,2}" + _THINGS,
+            r"(?:does|do|did)(?:n't| not) (?:accept|support|take|recogni[sz]e|allow)",
+            r"is not (?:supported|allowed|recogni[sz]ed|a valid|valid|available|a \S+ command)",
+            r"(?:is|are) (?:required|deprecated)",
+            r"requires? (?:a|an|at|the|that)\b",
+            r"\bmust (?:be|have|use|specify|provide)\b",
+            r"can(?:not| only) be",
+            r"mutually exclusive",
+            r"command not found",
+            r"\busage:",
+            r"no module named",
+            r"cannot find module",
+            r"no rule to make target",
+        ),
+    ),
+    (
+        "environment",
+        (
+            r"permission denied|access denied|not permitted|EACCES|EPERM",
+            r"forbidden|unauthori[sz]ed|authenticat|not logged in|certificate",
+            r"requires approval|haven't granted|was blocked|sandbox|protected branch",
+            r"connection (?:refused|reset|timed out)|cannot connect|could not resolve host|unreachable|ECONNREFUSED",
+            r"timed out|timeout|rate limit",
+            r"already in use|EADDRINUSE|database is locked",
+            r"not installed|externally-managed",
+            r"no space left|out of memory|read-only file system",
+        ),
+    ),
+)
+_TABLE = tuple((about, re.compile("|".join(phrases), re.I)) for about, phrases in _PHRASES)
+
+_PLACE = re.compile(r"^\S*\w\.\w{1,5}[:(]\d+[:,)]")
+# A complaint about a place in a source file, a diagnostic's number, or the tally of a test run.
+_CODE = re.compile(
+    _PLACE.pattern
+    + r"|\berror(?: TS\d+|\[E\d+\])|^\s*(?:--- )?FAIL(?:ED)?\b|\b[1-9]\d* (?:tests? )?fail(?:ed|ures?|ing)?\b"
+    r"|\bAssertionError\b|^\s*[×✗✖✕] |^CONFLICT \(|\b\d+ (?:issues|errors|problems)\b|could not compile"
+    r"|need to be formatted",
+    re.M,
+)
+_CHECKS = re.compile(
+    r"\b(?:tests?|lint|tsc|typecheck|pytest|jest|vitest|eslint|biome|ruff|mypy|clippy|vet|build|check|fmt|format)\b"
+)
+_NAMES_FAILURE = re.compile(
+    r"\b(?:error|fatal|failed|failure|panic|exception|cannot|can't|could not|unable|denied|refused|rejected|invalid"
+    r"|illegal|unknown|unrecogni[sz]ed|unexpected|unsupported|not found|no such|no matches|missing|usage|required"
+    r"|conflict|undefined)\b"
+    r"|n't (?:accept|support|have|exist|find)\b|(?:does|is|has) not\b|\w(?:Error|Exception)\b|\bE[A-Z]{4,}\b",
+    re.I,
+)
+# How a program begins such a line: with its name, or with the word itself.
+_AS_PROGRAMS_SAY = re.compile(
+    r"^(?!\d+:)(?:[\w.()/\\@+-]+:\s?)+|^\W*(?:error|fatal|panic|usage|npm err!)\b|^\w*(?:Error|Exception):", re.I
+)
+_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Process exited with code) -?\d+")
+_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
+_COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
+
+# In a result that is not marked as failed, only a line that programs write for nothing else counts.
+_CLEAR = re.compile(
+    r"^(?:(?:[\w./-]+: )?(?:error|fatal): \S|(?:[\w./()-]+: )*(?:line \d+: )?\S+: command not found$"
+    r"|Traceback \(most recent|(?:[\w./-]+: )?(?:illegal|unrecogni[sz]ed|unknown|invalid) option\b"
+    r"|npm (?:ERR!|error) code )"
+)
+_REPORTERS = "git gh curl docker kubectl journalctl rg find ls less bat diff tree"  # they show what others wrote
+_FILTERS = (
+    "cd echo head tail grep sed awk sort uniq wc cat tee true xargs cut tr printf export set sleep pwd Set-Location"
+    " Select-String Select-Object Where-Object ForEach-Object Measure-Object Out-File Write-Output Get-Content"
+)
+_LOOKS = "ls find rg tree less file stat which diff nl od Get-ChildItem Test-Path"
+SHOWS_OTHERS = frozenset(_REPORTERS.split())
+FILTERS = frozenset(_FILTERS.split())
+LOOKS = FILTERS | frozenset(_LOOKS.split())
+
+_FOLDS = (
+    (re.compile(r"https?://\S+"), " url "),
+    (re.compile(r"(?<!\w)(['\"`]).{0,200}?\1(?!\w)"), " quoted "),
+    (re.compile(r"(?:\b[a-z]:)?[\w.@~*-]*[/\\][^\s:,;)\]]*"), " path "),
+    (re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,}\b"), " hash "),
+    (re.compile(r"\d+"), " "),
+)
+_A_NAME = re.compile(r"[\w.@+-]*[A-Za-z][\w.@+-]*$")
+_WORD = re.compile(r"[a-z][a-z_-]+")
+_SIGNED_WORDS, _FEWEST_WORDS = 12, 2
+
+
+@word
+class Failure:
+    """One failed attempt."""
+
+    line: int  # of the result
+    call_line: int
+    tool: str
+    command: str
+    path: str
+    text: str  # shortened
+    quote: str  # the line that names the failure
+    about: About
+    signature: str
+
+
+def ends(text: str) -> str:
+    """A long result's two ends, where failures are named, cut at lines."""
+    if len(text) <= 2 * LOOKED_AT:
+        return text
+    head, tail = text[:LOOKED_AT], text[-LOOKED_AT:]
+    return (head.rpartition("\n")[0] or head) + "\n" + (tail.partition("\n")[2] or tail)
+
+
+def key_line(text: str, *, shell: bool) -> str:
+    """The line that names the failure, as it stands in the text; a tool that is no shell begins with it."""
+    lines = [line for line in (_MARKS.sub("", line).strip() for line in ends(text).splitlines()) if line]
+    if not shell:
+        return _heart(lines[0]) if lines else ""
+    if any(line.startswith("Traceback (most recent") for line in lines):  # Python names it last
+        lines.reverse()
+    named = [line for line in lines if _NAMES_FAILURE.search(line[:QUOTE])]
+    first = next((line for line in named if _AS_PROGRAMS_SAY.search(line[:QUOTE])), "")
+    return _heart(first or (named or lines or [""])[-1])
+
+
+def _heart(line: str) -> str:
+    """The part of a line that is a sentence: no colours, and of a JSON object its message."""
+    if line.startswith(("{", "[")) and (message := _MESSAGE.search(line)):
+        line = message[1]
+    return max(_COLOUR.split(line), key=len).strip()[:QUOTE].rstrip()
+
+
+def names_failure(line: str) -> bool:
+    return " " in line and bool(_NAMES_FAILURE.search(line))
+
+
+def about(text: str, line: str, command: str) -> About:
+    """What a failed result is about; a program that names the failure in its own name means the call, not the code."""
+    if _PLACE.search(line):
+        return "code"
+    for kind, pattern in _TABLE:
+        if pattern.search(line):
+            return kind
+    speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in working_parts(command)))
+    if not speaks_for_itself and (_CODE.search(ends(text)) or _CHECKS.search(code_of(command))):
+        return "code"
+    return "other" if names_failure(line) else "silent"
+
+
+def hidden_failure(command: str, text: str) -> bool:
+    """Whether a result that is not marked as failed begins or ends with a failure: a pipe or `||` hid the exit code."""
+    if not text or not ("|" in command or ";" in command):
+        return False
+    first = text[:QUOTE].lstrip().partition("\n")[0]
+    last = text[-QUOTE:].rstrip().rpartition("\n")[2]
+    if not (_CLEAR.search(first) or _CLEAR.search(last)):
+        return False
+    return SHOWS_OTHERS.isdisjoint(simple.program for simple in _simples(command))
+
+
+@lru_cache(maxsize=256)  # a call is compared with every episode that is open
+def _simples(command: str) -> tuple[Simple, ...]:
+    return tuple(simple_commands(command[:LOOKED_AT]))
+
+
+def working_parts(command: str) -> list[Simple]:
+    """The simple commands that do the work, without the changes of folder and the filters around them."""
+    parts = _simples(command)
+    return [part for part in parts if part.program not in FILTERS] or list(parts)
+
+
+def only_looks(command: str) -> bool:
+    """Whether nothing in it does more than show what is there."""
+    return all(part.program in LOOKS for part in _simples(command))
+
+
+def program_of(command: str, line: str) -> str:
+    """The program that failed: the one the line begins with, else the first that does work."""
+    programs = [part.program for part in working_parts(command) if _A_NAME.match(part.program)]
+    said = line.partition(":")[0].rpartition("/")[2]
+    return said if said in programs else next(iter(programs), "")
+
+
+def signature(tool: str, command: str, kind: About, line: str) -> str:
+    """Equal for the same error in other places: numbers, paths, hashes and what is quoted are folded away.
+
+    An error that says nothing is known by its command, or all such errors would count as one.
+    """
+    words = _words(line)
+    if len(words) < _FEWEST_WORDS:
+        words += _words(" ".join(part.code for part in working_parts(command)))
+    return " ".join([program_of(command, line) or tool, kind, *words[:_SIGNED_WORDS]])
+
+
+def _words(text: str) -> list[str]:
+    folded = normal(text[:QUOTE])
+    for pattern, stands in _FOLDS:
+        folded = pattern.sub(stands, folded)
+    return _WORD.findall(folded)

@@ -1,0 +1,399 @@
+"""Codex: rollouts, one line per thing that happened, under `$CODEX_HOME/sessions` and `archived_sessions`.
+
+A rollout says most things twice, as what the model was given (`response_item`) and as what the screen showed
+(`event_msg`). The first is read, because every version writes it and the screen's half has had three shapes; the
+second only where it alone knows: which commands a script of code mode ran, and that a turn was broken off.
+
+A fork or a sub-agent's rollout opens with its own `session_meta` and then the parent's, followed by a copy of the
+parent's lines under new timestamps. Turn ids are kept in the copy and sort by time, so the copy ends at the first
+turn younger than the rollout's own id; until then steps are the parent's, with the ids they have there. What a
+sub-agent is told afterwards was written by a program, so it is nobody's words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import orjson
+
+from hardwon.core.fence import CLOSE, OPEN
+from hardwon.hosts.claude_code import _first, _strings, _text
+from hardwon.hosts.history import Kind, Step
+
+NAME = "codex"
+WHOLE = False
+
+Place = tuple[int, str]  # a line's number, and when it was written
+
+_TOOLS = {
+    "write_stdin": "BashOutput",
+    "apply_patch": "Edit",
+    "view_image": "Read",
+    "read_file": "Read",
+    "list_dir": "LS",
+    "grep_files": "Grep",
+    "update_plan": "TodoWrite",
+    "spawn_agent": "Task",
+} | dict.fromkeys(("exec_command", "shell", "shell_command", "local_shell", "container.exec"), "Bash")
+_SHELLS = frozenset({"bash", "zsh", "sh", "dash", "fish", "pwsh", "powershell", "powershell.exe", "cmd.exe"})
+_INJECTED = re.compile(
+    r"\s*(?:</?(?:environment_context|user_instructions|permissions|recommended_plugins|subagent_notification"
+    r"|turn_aborted|user_action|user_shell_command|hook_prompt|skills?|skills_instructions|apps_instructions"
+    r"|plugins_instructions|collaboration_mode|model_switch|multi_agent_\w+|personality_spec|goal_context"
+    r"|INSTRUCTIONS|image)\b|# AGENTS\.md|Another language model started to solve this problem)"
+)
+_REQUEST = "## My request for Codex:"
+_FENCE = re.compile(rf"{OPEN}.*?(?:{CLOSE}|\Z)", re.DOTALL)
+_DENIED = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{OPEN}|{OPEN}\s*(?:Held once|Blocked) by hardwon")
+_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
+_RUNNING = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
+_FAILED = re.compile(
+    r"(?:apply_patch verification failed|execution error|write_stdin failed|exec_command failed|unsupported call"
+    r"|unsupported custom tool call|failed to |unable to |tool call error|Command blocked by|err(?:or)?:)",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(r"(?:(?:exec command|patch) )?(?:rejected|aborted|cancelled) by (?:the )?user")
+_COMMAND = re.compile(r"""["']?\bcmd["']?\s*:\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`)""", re.DOTALL)
+_PATCH = re.compile(r"""(["'`])\*\*\* Begin Patch(?:\\.|(?!\1)[^\\])*\1""", re.DOTALL)
+_NESTED = re.compile(r"\btools\.(\w+)\s*\(")
+_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
+_ITEMS = frozenset({"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "McpToolCall"})
+_REMEMBERED = 500  # characters kept of a command whose result is still to come
+_PROCESSES = 8
+
+
+class Call(NamedTuple):
+    """What a call would do, in the words all hosts share."""
+
+    tool: str
+    command: str = ""
+    path: str = ""
+    content: str = ""
+
+
+class Outcome(NamedTuple):
+    """What a result says."""
+
+    text: str
+    failed: bool = False
+    refused: str = ""
+    process: str = ""  # the number of one that goes on
+    broken: bool = False  # a script failed, not only something it ran
+
+
+class Reader:
+    """Owns what one rollout has said so far."""
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        state = state or {}
+        self.malformed: int = state.get("malformed", 0)
+        self.own: str = state.get("own", "")  # the rollout's thread
+        self.session: str = state.get("session", "")
+        self.agent: str = state.get("agent", "")
+        self.copied: str = state.get("copied", "")  # the parent's session while its lines are repeated here
+        self.cwd: str = state.get("cwd", "")
+        self.turn: str = state.get("turn", "")
+        self.prompts: int = state.get("prompts", 0)  # stands for the turn where turns have no id
+        self.items: bool = state.get("items", False)  # this version reports what a script ran
+        self.open: dict[str, str] = dict(state.get("open", {}))  # calls without a result: the command
+        self.running: dict[str, str] = dict(state.get("running", {}))  # processes that go on: the command
+        self.scripts: dict[str, list[Any]] = dict(state.get("scripts", {}))  # scripts without a result: line and call
+
+    def state(self) -> dict[str, Any]:
+        return {key: value.copy() if isinstance(value, dict) else value for key, value in vars(self).items()}
+
+    def read(self, number: int, line: bytes) -> Iterator[Step]:
+        if not line.strip():
+            return
+        try:
+            wire = loads(line)
+        except (ValueError, RecursionError):
+            self.malformed += 1
+            return
+        if not isinstance(wire, dict):
+            return
+        kind, payload = _text(wire, "type"), wire.get("payload")
+        if payload is None:  # before the envelope, in 2025, a line was the item itself
+            kind, payload = "response_item", wire
+        if isinstance(payload, dict):
+            place = (number, _text(wire, "timestamp"))
+            if kind == "response_item" and not _map(wire, "metadata").get("compaction_output"):
+                yield from self._item(place, payload)
+            elif kind == "event_msg":
+                yield from self._event(place, payload)
+            elif kind == "compacted":
+                yield self._step("compacted", place, f"compacted:{_digest(_text(payload, 'message'))}")
+            elif kind == "session_meta":
+                self._open_session(payload)
+            elif kind == "turn_context":
+                self._open_turn(payload)
+
+    def _step(self, kind: Kind, place: Place, key: str, **more: Any) -> Step:
+        turn = self.turn or f"{self.copied or self.session}:{self.prompts}"
+        agent = "" if self.copied else self.agent
+        more = {"cwd": self.cwd, **more}
+        return Step(kind, place[0], f"{turn}:{key}", place[1], self.copied or self.session, agent, **more)
+
+    def _open_session(self, meta: dict[str, Any]) -> None:
+        own, source = _text(meta, "id"), _map(meta, "source")
+        if not self.own:
+            self.own, self.agent = own, own if "subagent" in source else ""
+            parent = _text(_map(_map(source, "subagent"), "thread_spawn"), "parent_thread_id")
+            self.session = _text(meta, "session_id") or parent or own
+        elif own != self.own and not self.turn:
+            self.copied = _text(meta, "session_id") or own
+        self.cwd = _text(meta, "cwd") or self.cwd
+
+    def _open_turn(self, payload: dict[str, Any]) -> None:
+        turn = _text(payload, "turn_id")
+        self.cwd = _text(payload, "cwd") or self.cwd
+        if turn and turn != self.turn:
+            self.turn = turn
+            self.open.clear()
+            self.scripts.clear()
+            if turn > self.own:
+                self.copied = ""
+
+    def _item(self, place: Place, item: dict[str, Any]) -> Iterator[Step]:
+        kind = _text(item, "type")
+        if kind == "message":
+            yield from self._message(place, item)
+        elif kind in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call"):
+            yield from self._call(place, item, _call(kind, item))
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            yield from self._result(place, _text(item, "call_id"), item.get("output"))
+
+    def _message(self, place: Place, item: dict[str, Any]) -> Iterator[Step]:
+        role, texts = item.get("role"), [unfenced(text) for text in _texts(item.get("content"))]
+        if role == "assistant" and (said := "\n".join(texts).strip()):
+            yield self._step("agent", place, f"agent:{_digest(said)}", text=said)
+        elif role == "user":
+            said = "\n".join(text for text in texts if not _INJECTED.match(text)).strip()
+            said = said.partition(_REQUEST)[2].strip() if _REQUEST in said else said
+            self.prompts += bool(said)
+            if said and (self.copied or not self.agent):
+                yield self._step("person", place, f"person:{_digest(said)}", text=said)
+
+    def _call(self, place: Place, item: dict[str, Any], call: Call) -> Iterator[Step]:
+        key = _text(item, "call_id") or _text(item, "id") or _digest(repr(call))
+        if call.tool == "BashOutput":
+            call = call._replace(command=self.running.get(call.path, ""), path="")
+        if item.get("name") == "exec" and item.get("type") == "custom_tool_call" and self.items:
+            self.scripts[key] = [place[0], call.tool, call.command[:_REMEMBERED], call.path]
+            return
+        if item.get("type") != "web_search_call":
+            self.open[key] = call.command[:_REMEMBERED]
+        yield self._step("call", place, f"call:{key}", call=key, **call._asdict())
+
+    def _result(self, place: Place, key: str, output: object) -> Iterator[Step]:
+        outcome, command = _outcome(output), self.open.pop(key, "")
+        script = self.scripts.pop(key, None)
+        if script is not None:
+            if not (script and outcome.broken):
+                return  # what it ran has been told, command by command
+            line, tool, command, path = script
+            yield self._step("call", (line, place[1]), f"call:{key}", call=key, tool=tool, command=command, path=path)
+        if outcome.process and command:
+            self.running[outcome.process] = command
+            while len(self.running) > _PROCESSES:
+                del self.running[next(iter(self.running))]
+        yield self._ended(place, key, outcome)
+
+    def _ended(self, place: Place, key: str, outcome: Outcome, **more: Any) -> Step:
+        told = {"text": outcome.text, "failed": outcome.failed, "refused": outcome.refused}
+        return self._step("result", place, f"result:{key}", call=key, **told, **more)
+
+    def _event(self, place: Place, event: dict[str, Any]) -> Iterator[Step]:
+        kind = _text(event, "type")
+        if kind == "task_started":
+            self._open_turn(event)
+        elif kind == "item_completed":
+            item = _map(event, "item")
+            self.items = self.items or _text(item, "type") in _ITEMS
+            key, cwd = _text(item, "id"), unquote(_text(item, "cwd").removeprefix("file://")) or self.cwd
+            if key.startswith("exec-") and (ran := _ran(item)):
+                yield self._step("call", place, f"call:{key}", call=key, **ran[0]._asdict(), cwd=cwd)
+                yield self._ended(place, key, ran[1], cwd=cwd)
+                self.scripts = {one: [] for one in self.scripts} if ran[1].failed else self.scripts
+        elif kind == "turn_aborted" and event.get("reason") == "interrupted":
+            yield from (self._ended(place, key, Outcome("", refused=" ")) for key in self.open)
+            self.open.clear()
+
+
+def loads(line: bytes) -> object:
+    """JSON, also with bytes that are no UTF-8 and halves of characters, which programs cut apart."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        loose = json.dumps(json.loads(line.decode("utf-8", "replace")), ensure_ascii=False)
+        return orjson.loads(loose.encode("utf-8", "replace"))
+
+
+def unfenced(text: str) -> str:
+    return _FENCE.sub("", text) if OPEN in text else text
+
+
+def is_ours(text: str) -> bool:
+    """A denial of ours: it comes back as an error, and is none."""
+    return OPEN in text and _DENIED.search(text) is not None
+
+
+def folders(environment: Mapping[str, str], home: str) -> list[str]:
+    root = environment.get("CODEX_HOME") or os.path.join(home, ".codex")
+    return [os.path.join(root, "sessions"), os.path.join(root, "archived_sessions")]
+
+
+def is_transcript(path: str) -> bool:
+    name = os.path.basename(path)
+    return name.startswith("rollout-") and name.endswith(".jsonl")
+
+
+def _call(kind: str, item: dict[str, Any]) -> Call:
+    if kind == "local_shell_call":
+        return _shell(_map(item, "action").get("command"))
+    if kind == "web_search_call":
+        return Call("WebSearch", content=_first(_map(item, "action"), "query", "url", "pattern"))
+    name, given = _text(item, "name"), item.get("arguments", item.get("input"))
+    if kind == "custom_tool_call" and isinstance(given, str):
+        known = {"exec": _script, "apply_patch": _patch}.get(name)
+        return known(given) if known else Call(name, content=given)
+    try:
+        given = orjson.loads(given) if isinstance(given, str) else given
+    except orjson.JSONDecodeError:
+        given = {}
+    given = given if isinstance(given, dict) else {}
+    space = _text(item, "namespace")
+    if space.startswith("mcp__") or name.startswith("mcp__"):
+        tool = name if name.startswith("mcp__") else f"{space}__{name.lstrip('_')}"
+        return Call(tool, content="\n".join(_strings(given)))
+    tool = _TOOLS.get(name, name)
+    if tool in ("Bash", "Edit"):
+        return _shell(given.get("cmd", given.get("command"))) if tool == "Bash" else _patch(_text(given, "input"))
+    if tool == "BashOutput":
+        return Call(tool, path=str(given.get("session_id", "")))
+    content = _first(given, "content", "pattern", "query", "url", "prompt", "message")
+    return Call(tool, path=_first(given, "file_path", "path", "dir_path"), content=content)
+
+
+def _shell(command: object) -> Call:
+    """The line a shell was given: `["bash", "-lc", "X"]` is X."""
+    if isinstance(command, list):
+        words = [word for word in command if isinstance(word, str)]
+        wrapped = len(words) > 2 and re.split(r"[\\/]", words[0])[-1] in _SHELLS
+        command = words[-1] if wrapped or words[:1] == ["apply_patch"] else shlex.join(words)
+    line = command if isinstance(command, str) else ""
+    if "*** Begin Patch" in line and re.match(r"\s*(?:apply_patch\b|\*\*\* Begin Patch)", line):
+        return _patch(line)
+    return Call("Bash", command=line)
+
+
+def _patch(patch: str) -> Call:
+    files = _FILE.findall(patch)
+    added = "\n".join(line[1:] for line in patch.splitlines() if line.startswith("+"))
+    kind, path = files[0] if files else ("Update", "")
+    return Call("Write" if kind == "Add" else "Edit", path=path, content=added)
+
+
+def _script(source: str) -> Call:
+    """What a script of code mode asks for, as far as its text tells."""
+    commands = [_literal(found) for found in _COMMAND.findall(source)]
+    if commands:
+        return Call("Bash", command="\n".join(commands))
+    if patch := _PATCH.search(source):
+        return _patch(_literal(patch.group()))
+    nested = _NESTED.search(source)
+    name = nested.group(1) if nested else "exec"
+    return Call(_TOOLS.get(name, name), content=source)
+
+
+def _literal(quoted: str) -> str:
+    """A string of JavaScript; what JSON does not know is read as near as may be."""
+    try:
+        return str(orjson.loads(quoted))
+    except orjson.JSONDecodeError:
+        return re.sub(r"\\(.)", lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), quoted[1:-1], flags=re.S)
+
+
+def _ran(item: dict[str, Any]) -> tuple[Call, Outcome] | None:
+    """A call made from inside a script, and how it ended."""
+    kind, status = item.get("type"), item.get("status")
+    refused = " " if status == "declined" else ""
+    if kind == "CommandExecution":
+        code = item.get("exit_code")
+        text = _text(item, "aggregated_output") or (f"Exit code {code}" if code else "")
+        return _shell(item.get("command")), _settled(text, bool(code) or status == "failed", refused)
+    if kind == "FileChange":
+        changes = {path: change for path, change in _map(item, "changes").items() if isinstance(change, dict)}
+        path, first = next(iter(changes.items()), ("", {}))
+        added = [_text(one, "content") or _patch(_text(one, "unified_diff")).content for one in changes.values()]
+        call = Call("Write" if first.get("type") == "add" else "Edit", path=path, content="\n".join(added))
+        return call, _settled(_text(item, "stderr") or _text(item, "stdout"), status == "failed", refused)
+    if kind == "McpToolCall":
+        result = _map(item, "result")
+        tool = f"mcp__{_text(item, 'server')}__{_text(item, 'tool')}"
+        call = Call(tool, content="\n".join(_strings(item.get("arguments"))))
+        text = "\n".join(_strings(item.get("error") or _texts(result.get("content"))))
+        return call, _settled(text, status == "failed" or result.get("isError") is True, refused)
+    return None
+
+
+def _settled(text: str, failed: bool, refused: str = "", process: str = "", broken: bool = False) -> Outcome:
+    failed = failed and not refused and not is_ours(text)
+    return Outcome(unfenced(text).strip("\n"), failed, refused, process, failed and broken)
+
+
+def _outcome(output: object) -> Outcome:
+    well = True
+    if isinstance(output, dict):
+        well = output.get("success") is not False
+        output = output.get("content", output.get("output", ""))
+    read = [_unwrapped(part) for part in _texts(output)]
+    text = "\n".join(part for part, _ in read)
+    code = next((code for _, code in read if code), None)
+    head, mark, body = text.partition("\nOutput:\n")
+    if not mark or "all time" not in head:
+        head, body = "", text
+    stated = _EXIT.search(head) if head else _EXIT.match(text)
+    code = int(stated.group(1)) if stated else code
+    broken = head.startswith("Script failed")
+    failed = not well or bool(code) or broken or (not head and bool(_FAILED.match(body)))
+    refused = _REFUSED.match(body) or (failed and not code and _REFUSED.search(body))
+    process = _RUNNING.search(head)
+    said = body.strip("\n") or (stated.group() if stated and code else "")
+    return _settled(said, failed, " " if refused else "", process.group(1) if process else "", broken)
+
+
+def _unwrapped(part: str) -> tuple[str, int]:
+    """A result that is JSON with an exit code inside: its output and that code."""
+    if not part.startswith("{") or '"exit_code"' not in part:
+        return part, 0
+    try:
+        inner = orjson.loads(part)
+    except orjson.JSONDecodeError:
+        return part, 0
+    code = inner.get("exit_code", _map(inner, "metadata").get("exit_code"))
+    known = isinstance(code, int) and isinstance(inner.get("output"), str)
+    return (inner["output"], code) if known else (part, 0)
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _map(wire: dict[str, Any], key: str) -> dict[str, Any]:
+    value = wire.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> list[str]:
+    """The parts of a content, which is a string or a list."""
+    if isinstance(value, str):
+        return [value]
+    return [_text(one, "text") for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,0 +1,155 @@
+"""The index may skip a lesson only if its pattern cannot match: a required literal is never missing from a match."""
+
+from __future__ import annotations
+
+import re
+import string
+import sys
+
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from hardwon.core.fold import fold
+from hardwon.core.literals import required
+
+REQUIRED = [
+    (r"git stash", "git stash"),
+    (r"\bgit\s+stash\b(?!.*(-u|--include-untracked))", "stash"),
+    (r"\bpytest\b(?!.*(--no-header|-p no:faulthandler))", "pytest"),
+    (r"npm (install|i)\b", "npm i"),
+    (r"curl .*\|\s*(ba)?sh", "curl "),
+    (r"TODO|FIXME", "todo | fixme"),
+    (r"git stash|git stow", "git stash | git stow"),
+    (r"docker[- ]compose", "docker compose | docker-compose"),
+    (r"colou?r", "color | colour"),
+    (r"(?i)DROP\s+TABLE", "table"),
+    (r"(?i:Drop) Table", "drop table"),
+    (r"(?x) git \  push  # both words", "git push"),
+    (r"[Gg]it", "git"),
+    (r"^(?:sudo )?rm$", "rm"),
+    (r"x(?:ab)+y", "xab"),
+    (r"(?:ab){2}c", "ababc"),
+    (r"a\bb\B(?=cc.*dddd)c", "dddd"),
+    (r"(?<=sudo )rm", "sudo "),
+    (r"(?>git) (?P<verb>push)", "git push"),
+    (r"a++bc", "abc"),
+    (r"größe", "größe"),
+    (r"(?i)größe", "gr"),
+    (r"ΣΊΣΥΦΟΣ", "σίσυφοσ"),
+    (r"\$\(", "$("),
+]
+
+NONE = [
+    r".*",
+    r"a",
+    r"\w+\s",
+    r"git|x",
+    r"(?:git)?",
+    r"(?:git)*push?|.",
+    r"(?!git)",
+    r"(?<!git)",
+    r"(git)?(?(1)push|pull)",
+    r"[abcdefghijklmnopqrstuvw]x",
+    r"(?i)ßß",
+    r"()",
+]
+
+
+@pytest.mark.parametrize(("source", "literals"), REQUIRED)
+def test_a_pattern_requires_the_longest_literal_it_is_sure_of(source: str, literals: str) -> None:
+    assert required(source) == frozenset(literals.split(" | "))
+
+
+@pytest.mark.parametrize("source", NONE)
+def test_a_pattern_that_can_match_without_any_literal_requires_none(source: str) -> None:
+    assert required(source) is None
+
+
+def test_flags_given_beside_the_pattern_count_like_those_inside() -> None:
+    assert words("a b c", re.VERBOSE) == {"abc"}
+    assert (words("ÄÄgit", re.IGNORECASE), words("ÄÄgit")) == ({"git"}, {"äägit"})
+
+
+def test_the_number_and_length_of_alternatives_are_bounded() -> None:
+    assert words(f"(?:{'|'.join(string.ascii_letters)}|{'|'.join(map(str, range(40)))})or") == {"or"}
+    assert words(f"(?:{'|'.join(f'word{number}' for number in range(40))}) or") == {"word"}
+    assert len(words("[abcd]" * 30 + "xyz")) == 16
+    assert max(map(len, words("(?:(?:(?:(?:ab){4}){4}){4}){4}"))) <= 100
+
+
+def words(source: str, flags: int = 0) -> set[str]:
+    return set(required(source, flags) or ())
+
+
+def everything() -> str:
+    return "".join(map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)]))
+
+
+def test_fold_turns_whatever_ignorecase_equates_to_an_ascii_letter_into_that_letter() -> None:
+    equal = set(re.findall(f"(?i)[{string.ascii_letters}]", everything()))
+    assert equal == {*string.ascii_letters, "İ", "ı", "ſ", "\u212a"}
+    assert all(re.match(fold(char), char, re.IGNORECASE) and fold(char) in string.ascii_lowercase for char in equal)
+
+
+def test_fold_maps_each_character_by_itself() -> None:
+    text = everything()
+    assert fold(text) == "".join(map(fold, text))
+    assert {len(fold(char)) for char in text} == {1}
+
+
+def patterns(groups: str, quantifiers: str, more: str = "") -> st.SearchStrategy[str]:
+    atoms = rf"a b c k S i ab Kiss . \d \w \s \b ^ $ [ab] [Ks] [^a] [i-k] é Σ ς ß İ ı {more}"
+    quantifier = st.just("") | st.just("") | st.sampled_from(quantifiers.split())
+
+    def wrapped(inside: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        branches = st.lists(inside, min_size=1, max_size=3).map("|".join)
+        return st.builds(lambda opened, body: f"{opened}{body})", st.sampled_from(groups.split()), branches)
+
+    sequences = st.recursive(
+        st.sampled_from(atoms.split()),
+        lambda inside: st.lists(st.builds(str.__add__, inside | wrapped(inside), quantifier), max_size=5).map("".join),
+    )
+    flags = st.sampled_from(["", "(?i)", "(?i)", "(?s)", "(?ai)", "(?ix) "])
+    return st.builds(str.__add__, flags, st.lists(sequences, min_size=1, max_size=3).map("|".join))
+
+
+MATCHABLE = patterns("( (?: (?i: (?-i:", "* + ? {2} {,2} {1,2}? {3,} +?")
+ANY = patterns("( (?: (?i: (?-i: (?= (?! (?<= (?<! (?>", "* + ? {2} {,2} {3,} +? *+ ++", r"\1 (?(1)ab|kiss)")
+TEXTS = st.text("abcABCkKsSiI\u212aſıİéÉΣςσß1 \n", max_size=14)
+SLOWLY = settings(deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+
+
+def compiled(source: str) -> re.Pattern[str]:
+    try:
+        return re.compile(source)
+    except re.error:
+        assume(False)
+        raise
+
+
+def holds(source: str, text: str) -> bool:
+    literals = required(source)
+    return literals is None or any(literal in fold(text) for literal in literals)
+
+
+@SLOWLY
+@given(st.data(), MATCHABLE)
+def test_every_text_made_from_a_pattern_holds_a_required_literal(data: st.DataObject, source: str) -> None:
+    text = data.draw(st.from_regex(compiled(source)))
+    assert holds(source, text), (source, text)
+
+
+@SLOWLY
+@given(ANY, st.lists(TEXTS, min_size=1, max_size=8))
+@example("(?i)kiss", ["\u212aIſS"])
+@example("ΟΔΟΣ", ["xΟΔΟΣ", "ΟΔΟΣ "])
+@example("aİb", ["aİb"])
+def test_every_text_a_pattern_is_found_in_holds_a_required_literal(source: str, texts: list[str]) -> None:
+    pattern = compiled(source)
+    for text in texts:
+        try:
+            found = pattern.search(text)
+        except SystemError:  # Python's re, of a numbered group inside a possessive repeat
+            found = None
+        assert not found or holds(source, text), (source, text)

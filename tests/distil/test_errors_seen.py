@@ -1,0 +1,117 @@
+"""What an error is about, and the line that names it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hardwon.distil.corrections import because, corrects, difference
+from hardwon.distil.errors_seen import About, about, hidden_failure, key_line, only_looks, program_of, signature
+
+CASES: tuple[tuple[About, str, str], ...] = (
+    ("interface", "kite fly --loop", "error: unexpected argument '--loop' found"),
+    ("interface", "kite -Z", "kite: illegal option -- Z\nusage: kite [-abc]"),
+    ("interface", "wind up", "bash: line 1: wind: command not found"),
+    (
+        "interface",
+        "kite api -f q='{ a(n: 1) }'",
+        '{"errors":[{"message":"Field \'a\' doesn\'t accept argument \'n\'"}]}',
+    ),
+    ("interface", "python -m gale", "/usr/bin/python: No module named gale"),
+    ("interface", "kite deploy", "kite: --region is required"),
+    ("environment", "kite up", "kite: listen 127.0.0.1:80: address already in use"),
+    ("environment", "gust list", "open /var/cache/gust: operation not permitted"),
+    ("environment", "kite pull", "kite: unauthorized, log in again"),
+    ("path", "cat wind.txt", "cat: wind.txt: No such file or directory"),
+    ("path", "ls *.kite", "(eval):1: no matches found: *.kite"),
+    ("path", "node -e 'require(\"./a\")'", "Error: Cannot find module './a'"),
+    ("code", "gust vet", "wind.gu:12:4: must be lower case"),
+    ("code", "npm run build", "src/a.ts(2,17): error TS7006: Parameter 'p' implicitly has an 'any' type."),
+    ("code", "pytest -q", "FAILED tests/test_wind.py::test_lift - assert 1 == 2\n1 failed, 3 passed"),
+    ("code", "kite run lint", 'error: script "lint" exited with code 1'),
+    ("other", "git commit -m 'run the tests'", "error: the signer refused"),
+    ("other", "gust run a_test.gu", "gust: cannot run *_test.gu files"),
+    ("silent", "grep wind a.txt", "Exit code 1"),
+    ("silent", "kite poll", "Error"),
+)
+
+
+@pytest.mark.parametrize(("kind", "command", "text"), CASES)
+def test_what_an_error_is_about(kind: About, command: str, text: str) -> None:
+    line = key_line(text, shell=True)
+    assert about(text, line, command) == kind
+    assert line in text
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Exit code 1\nreading\n3 files\nkite: cannot lift\n", "kite: cannot lift"),
+        ("4: if missing: stop\nkite: unknown wind\n", "kite: unknown wind"),
+        ("Traceback (most recent call last):\n  File 'a', line 1\nValueError: no wind\n", "ValueError: no wind"),
+        ("\x1b[31;1mError: no wind\x1b[0m", "Error: no wind"),
+        ("Exit code 7\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_line_that_names_the_failure(text: str, line: str) -> None:
+    assert key_line(text, shell=True) == line
+
+
+def test_a_tool_that_is_no_shell_begins_with_it() -> None:
+    text = "<tool_use_error>String to replace not found in file.\nString: raise ValueError('no wind')</tool_use_error>"
+    assert key_line(text, shell=False) == "String to replace not found in file."
+
+
+def test_the_ends_of_a_long_result_are_read() -> None:
+    for text in ("kite: cannot lift\n" + "a line\n" * 9_000, "a line\n" * 9_000 + "kite: cannot lift"):
+        assert key_line(text, shell=True) == "kite: cannot lift"
+
+
+def test_a_hidden_failure_needs_a_reason_to_be_hidden() -> None:
+    assert hidden_failure("wind up | tail", "bash: line 1: wind: command not found")
+    assert hidden_failure("kite fly; true", "kite: fatal: no wind")
+    assert not hidden_failure("kite fly", "kite: fatal: no wind")
+    assert not hidden_failure("cat log | tail; gh run view", "error: no wind")
+    assert not hidden_failure("kite fly | tail", "it was an error: no wind")
+
+
+def test_the_program_that_failed() -> None:
+    assert program_of("cd x && kite fly | grep -P a", "error: no wind") == "kite"
+    assert program_of("kite fly && gust list", "gust: no wind") == "gust"
+    assert program_of("A=1 sudo /usr/bin/kite fly", "") == "kite"
+    assert program_of("$p = 1", "") == ""
+
+
+def test_looking_is_not_working() -> None:
+    assert only_looks("cd x && ls -la | head; cat a")
+    assert not only_looks("cat a | kite fly")
+
+
+def test_an_error_without_words_is_signed_by_its_command() -> None:
+    assert signature("Bash", "kite fly 1", "silent", "") != signature("Bash", "kite land 1", "silent", "")
+    assert signature("Bash", "kite fly 1", "silent", "") == signature("Bash", "kite fly 2", "silent", "")
+
+
+def test_the_difference_is_in_the_arguments() -> None:
+    assert difference("cd a && kite fly --hi 2>&1", "kite launch --hi | tail -1") == (["fly"], ["launch"])
+    assert difference("kite fly | grep -P a", "kite fly | grep -E a") == (["-P"], ["-E"])
+
+
+def test_a_reason_is_quoted_as_it_was_said() -> None:
+    said = "Hm. It fails because v1.2 has no wind.txt option. Let me try on."
+    assert because(said) == "It fails because v1.2 has no wind.txt option."
+    assert because("Let me fix the lint.") == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("use pnpm, not npm", True),
+        ("No. That is the old branch", True),
+        ("why not a symlink?", True),
+        ("continue", False),
+        ("please add the logo too", False),
+    ],
+)
+def test_a_person_who_corrects(words: str, expected: bool) -> None:
+    assert corrects(words) is expected

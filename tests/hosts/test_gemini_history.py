@@ -1,0 +1,266 @@
+"""Gemini CLI's chats, in lines and in one document, become the steps that were taken in them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from hardwon.core.fence import fenced
+from hardwon.hosts.history import Step
+from hardwon.hosts.history.gemini import Reader, folders, is_transcript
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RECORDED = os.path.join(TESTS, "transcripts", "gemini")
+CORPUS = os.path.join(TESTS, "..", "..", "shared", "corpus")
+HEADER = {"sessionId": "s1", "projectHash": "p", "startTime": "t", "kind": "main"}
+
+
+def lines_of(path: str) -> list[bytes]:
+    with open(path, "rb") as file:
+        return list(file)
+
+
+def steps(lines: list[bytes], reader: Reader | None = None, start: int = 1) -> list[Step]:
+    reader = reader or Reader()
+    return [step for number, line in enumerate(lines, start) for step in reader.read(number, line)]
+
+
+def written(*wires: object) -> list[bytes]:
+    return [json.dumps(wire).encode() + b"\n" for wire in wires]
+
+
+def message(id: str, kind: str, content: object = "", **more: object) -> dict[str, Any]:
+    return {"id": id, "timestamp": "2026-11-15T20:00:00Z", "type": kind, "content": content, **more}
+
+
+def called(name: str, args: object, status: str = "success", id: str = "c", **response: object) -> dict[str, Any]:
+    result = [{"functionResponse": {"id": id, "name": name, "response": response}}]
+    return {"id": id, "name": name, "args": args, "status": status, "result": result, "timestamp": "t"}
+
+
+def outcome(status: str = "success", name: str = "run_shell_command", **response: str) -> tuple[str, bool, str]:
+    call = called(name, {"command": "x"}, status, **response)
+    _, found = steps(written(message("m", "gemini", toolCalls=[call])))
+    return found.text, found.failed, found.refused
+
+
+def in_brief(found: list[Step]) -> list[tuple[Any, ...]]:
+    """Each step without what is empty in it, and without its ids and folder."""
+    left_out = {"id", "at", "session", "agent", "cwd", "call"}
+    return [tuple(value for key, value in step._asdict().items() if value and key not in left_out) for step in found]
+
+
+@pytest.mark.parametrize(
+    ("status", "response", "expected"),
+    [
+        ("success", {"output": "<untrusted_context>\nOutput: hi\nProcess Group PGID: 7\n</untrusted_context>"}, ("hi", False, "")),
+        ("success", {"output": "<untrusted_context>\nOutput: no\nExit Code: 3\nProcess Group PGID: 7\n</untrusted_context>"}, ("no\nExit Code: 3", True, "")),
+        ("success", {"output": "Command: x\nDirectory: (root)\nOutput: hi\nError: (none)\nExit Code: 0\nSignal: 0\nBackground PIDs: (none)"}, ("hi\nExit Code: 0", False, "")),
+        ("success", {"output": "Command: x\nDirectory: (root)\nOutput: (empty)\nError: no\nExit Code: 1\nSignal: 0"}, ("(empty)\nError: no\nExit Code: 1", True, "")),
+        ("success", {"output": "Output: no\nExit Code: 3\n\n<hook_context>a note</hook_context>"}, ("no\nExit Code: 3", True, "")),
+        ("error", {"error": "File not found: a.txt"}, ("File not found: a.txt", True, "")),
+        ("error", {"error": "Tool execution blocked: not on Fridays"}, ("Tool execution blocked: not on Fridays", True, "")),
+        ("error", {"error": f"Tool execution blocked: {fenced('Blocked by hardwon. No.')}"}, ("Tool execution blocked:", False, "")),
+        ("cancelled", {"error": "[Operation Cancelled] Reason: User did not allow tool call"}, ("[Operation Cancelled] Reason: User did not allow tool call", False, " ")),
+        ("completed", {"output": "hi"}, ("hi", False, "")),
+    ],
+)  # fmt: skip
+def test_how_a_call_ended(status: str, response: dict[str, str], expected: tuple[str, bool, str]) -> None:
+    assert outcome(status, **response) == expected
+
+
+def test_an_exit_code_in_a_file_that_was_read_is_no_failure() -> None:
+    assert outcome(name="read_file", output="Exit Code: 3") == ("Exit Code: 3", False, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "more", "expected"),
+    [
+        ("run_shell_command", {"command": "git stash"}, {}, ("Bash", "git stash")),
+        ("replace", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, {}, ("Edit", "a.py", "y")),
+        ("write_file", {"file_path": "a.py", "content": "y"}, {}, ("Write", "a.py", "y")),
+        ("read_file", {"absolute_path": "/a.py"}, {}, ("Read", "/a.py")),
+        ("search_file_content", {"pattern": "x"}, {}, ("Grep", "x")),
+        ("google_web_search", {"query": "x"}, {}, ("WebSearch", "x")),
+        ("mcp_memory_search_lessons", {"query": "x"}, {}, ("mcp__memory__search_lessons", "x")),
+        ("mcp_my_notes_search", {"query": "x"}, {"displayName": "search (my_notes MCP Server)"}, ("mcp__my_notes__search", "x")),
+        ("update_topic", {"title": "x"}, {}, ("update_topic",)),
+    ],
+)  # fmt: skip
+def test_a_call_is_named_as_in_claude_code(
+    name: str, args: object, more: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    call = {**called(name, args, "executing"), **more}
+    assert in_brief(steps(written(message("m", "gemini", toolCalls=[call])))) == [("call", 1, *expected)]
+
+
+def test_a_message_written_again_is_told_once() -> None:
+    words = message("m", "gemini", "Let me look.")
+    waiting = {**words, "toolCalls": [called("read_file", {"file_path": "a"}, "executing")]}
+    whole = {**words, "toolCalls": [called("read_file", {"file_path": "a"}, output="hi")]}
+    patch = {"$set": {"messages": [whole]}}
+    found = steps(written(HEADER, words, waiting, whole, {"$set": {"lastUpdated": "t"}}, patch, {"$rewindTo": "m"}))
+    assert in_brief(found) == [("agent", 2, "Let me look."), ("call", 3, "Read", "a"), ("result", 4, "hi")]
+
+
+def test_words_that_changed_are_told_again_under_the_same_id() -> None:
+    first, last = steps(written(message("m", "gemini", "Let me"), message("m", "gemini", "Let me look.")))
+    assert (first.id, first.text, last.text) == (last.id, "Let me", "Let me look.")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "System: Please continue.",
+        [{"text": "<session_context>\nThis is the Gemini CLI."}],
+        [{"text": "<hook_context>a note</hook_context>"}],
+        [{"functionResponse": {"name": "x", "response": {"output": "hi"}}}],
+        fenced("a lesson"),
+    ],
+)
+def test_what_the_program_writes_is_nobodys_words(content: object) -> None:
+    lines = written(
+        message("m", "user", content), message("i", "info", "Request cancelled."), message("e", "error", "429")
+    )
+    assert steps(lines) == []
+
+
+def test_a_persons_words_are_found_among_what_hooks_added() -> None:
+    parts = [
+        {"text": "<hook_context>&lt;hardwon-context&gt;</hook_context>\n\nDo things"},
+        {"text": "<hook_context>x</hook_context>"},
+    ]
+    assert in_brief(steps(written(message("m", "user", parts)))) == [("person", 1, "Do things")]
+
+
+def test_what_a_sub_agent_is_told_is_nobodys_words() -> None:
+    header = {**HEADER, "kind": "subagent"}
+    found = steps(written(header, message("m", "user", "look at a.py"), message("n", "gemini", "done")))
+    assert [(step.kind, step.agent) for step in found] == [("agent", "s1")]
+
+
+def test_a_document_is_read_when_it_is_whole_and_its_lines_are_found() -> None:
+    calls = [called("run_shell_command", {"command": "ls"}, output="a\nb\nExit Code: 2")]
+    messages = [message("m", "user", "do\nit"), message("n", "gemini", "done", toolCalls=calls)]
+    document = json.dumps({**HEADER, "messages": messages}, indent=2).encode()
+    lines = document.splitlines(keepends=True)
+    found = steps(lines)
+    assert [step.kind for step in found] == ["person", "agent", "call", "result"]
+    marks = (b'"content": "do', b'"content": "done"', b'"id": "c"', b'"output": "a')
+    assert [step.line for step in found] == [
+        next(n for n, line in enumerate(lines, 1) if mark in line) for mark in marks
+    ]
+    assert steps(lines[:-1]) == []
+    assert [step.id for step in steps([document])] == [step.id for step in found]
+
+
+def test_lines_that_make_no_sense_are_counted_or_passed_over() -> None:
+    reader = Reader()
+    odd = [b"{half", b"", b'"text"', b'{"$set":7}', b'{"id":3}', b"[" * 9999, *written({"messages": [1, {"id": "x"}]})]
+    odd += written(
+        message("m", "gemini", 5, toolCalls=[1, {"status": "success"}, {"id": "c", "args": [], "result": 5}])
+    )
+    found = steps([*odd, *written(message("z", "user", "go on"))], reader)
+    assert (reader.malformed, found[-1].text) == (2, "go on")
+
+
+def test_what_the_real_program_wrote() -> None:
+    found = steps(lines_of(os.path.join(RECORDED, "session-2026-11-15T20-29-49419973.jsonl")))
+    missing = "ls: cannot access '/nonexistent-dir': No such file or directory\nExit Code: 3"
+    assert in_brief(found)[:10] == [
+        ("person", 3, "Look at notes"),
+        ("agent", 5, "Let me look."),
+        ("call", 7, "Read", "notes.txt"),
+        ("result", 7, "hello from notes"),
+        ("call", 12, "Bash", "echo hi-from-shell"),
+        ("result", 12, "hi-from-shell"),
+        ("call", 17, "Bash", "ls /nonexistent-dir; exit 3"),
+        ("result", 17, missing, True),
+        ("call", 22, "Write", "new.txt", "hi there\n"),
+        ("result", 22, "Successfully created and wrote to new file: /home/dev/project/new.txt. Here is the updated code:\nhi there"),
+    ]  # fmt: skip
+    assert in_brief(found)[-3:] == [
+        ("call", 47, "Read", "missing.txt"),
+        ("result", 47, "File not found: /home/dev/project/missing.txt", True),
+        ("agent", 50, "All done."),
+    ]
+    assert {(step.cwd, step.session) for step in found} == {
+        ("/home/dev/project", "49419973-8004-4120-bd9c-21ca2f310941")
+    }
+
+
+@pytest.mark.parametrize("name", sorted(os.listdir(RECORDED)))
+def test_reading_in_two_halves_is_reading_at_once(name: str) -> None:
+    lines = lines_of(os.path.join(RECORDED, name))
+    whole = steps(lines)
+    for half in range(len(lines)):
+        first = Reader()
+        before = steps(lines[:half], first)
+        state = json.loads(json.dumps(first.state()))
+        assert before + steps(lines[half:], Reader(state), half + 1) == whole
+        assert len(json.dumps(state)) < 5_000
+
+
+def test_a_document_may_be_read_in_two_halves_too() -> None:
+    document = json.dumps({**HEADER, "messages": [message("m", "user", "do it")]}, indent=2).encode()
+    lines = document.splitlines()
+    for half in range(len(lines)):
+        first = Reader()
+        assert steps(lines[:half], first) == []
+        assert in_brief(steps(lines[half:], Reader(first.state()), half + 1)) == [("person", 11, "do it")]
+
+
+ODD: tuple[object, ...] = (None, 7, 1.5, True, "", "x", [], {}, ["a"], {"a": 1}, [{}], [None], -1, 1 << 70)
+
+
+def bent(value: object, chance: Random) -> object:
+    """The same, with a thing here and there that does not belong."""
+    if chance.random() < 0.03:
+        return chance.choice(ODD)
+    if isinstance(value, dict):
+        return {key: bent(inner, chance) for key, inner in value.items()}
+    return [bent(inner, chance) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_bent_line_stops_the_reading(seed: int) -> None:
+    chance = Random(seed)
+    for name in sorted(os.listdir(RECORDED)):
+        lines = [json.loads(line) for line in lines_of(os.path.join(RECORDED, name))]
+        found = steps([json.dumps(bent(wire, chance)).encode() for wire in lines * 3])
+        assert all(isinstance(step.text, str) and isinstance(step.id, str) for step in found)
+
+
+def test_where_chats_are() -> None:
+    assert folders({}, "/home/dev") == ["/home/dev/.gemini/tmp"]
+    assert is_transcript("/home/dev/.gemini/tmp/project/chats/session-2026-11-15T20-29-49419973.jsonl")
+    assert is_transcript("/home/dev/.gemini/tmp/0123/chats/session-2026-01-10T02-08-faff42ab.json")
+    assert not is_transcript("/home/dev/.gemini/tmp/project/logs.json")
+
+
+# INDEX.tsv counts `System: Please continue.`, which the program sends itself when the model stopped half-way.
+NOT_A_PERSON = 1
+
+
+def test_every_real_chat_is_read_and_the_counts_agree() -> None:
+    if not os.path.isdir(CORPUS):
+        pytest.skip("the real transcripts are not beside this checkout (../shared/corpus)")
+    ours: Counter[str] = Counter()
+    theirs: Counter[str] = Counter()
+    with open(os.path.join(CORPUS, "INDEX.tsv"), encoding="utf-8") as index:
+        for row in csv.DictReader(index, delimiter="\t"):
+            if row["format"].startswith("gemini"):
+                reader = Reader()
+                found = steps(lines_of(os.path.join(CORPUS, row["file"])), reader)
+                assert reader.malformed == int(row["bad_lines"]), row["file"]
+                ours.update(step.kind for step in found)
+                ours["failed"] += sum(step.failed for step in found)
+                theirs.update({key: int(row[key]) for key in ("tool_calls", "tool_errors", "user_turns")})
+    assert (ours["call"], ours["failed"]) == (theirs["tool_calls"], theirs["tool_errors"]) == (12, 0)
+    assert ours["person"] == theirs["user_turns"] - NOT_A_PERSON

@@ -1,0 +1,183 @@
+"""opencode's exports become the steps that were taken in them."""
+
+from __future__ import annotations
+
+import json
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from hardwon.core.fence import fenced
+from hardwon.hosts.history import Step
+from hardwon.hosts.history.opencode import WHOLE, Reader, folders, is_transcript
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RECORDED = os.path.join(TESTS, "transcripts", "opencode")
+
+
+def recorded(name: str) -> bytes:
+    with open(os.path.join(RECORDED, name), "rb") as file:
+        return file.read()
+
+
+def export(*messages: object, **info: object) -> bytes:
+    about = {"id": "ses_1", "directory": "/home/dev/project", **info}
+    return json.dumps({"info": about, "messages": messages}).encode()
+
+
+def message(role: str, *parts: dict[str, Any], **more: object) -> dict[str, Any]:
+    numbered = [{"id": f"prt_{number}", **part} for number, part in enumerate(parts)]
+    return {"info": {"id": "msg_1", "role": role, "time": {"created": 1794774953155}, **more}, "parts": numbered}
+
+
+def text(words: str, **more: object) -> dict[str, Any]:
+    return {"type": "text", "text": words, **more}
+
+
+def tool(name: str, given: object, **state: object) -> dict[str, Any]:
+    return {"type": "tool", "tool": name, "callID": "call_1", "state": {"input": given, **state}}
+
+
+def steps(document: bytes) -> list[Step]:
+    return list(Reader().read(1, document))
+
+
+def in_brief(found: list[Step]) -> list[tuple[Any, ...]]:
+    """Each step without what is empty in it, and without its ids and folder."""
+    left_out = {"id", "at", "session", "agent", "cwd", "call"}
+    return [tuple(value for key, value in step._asdict().items() if value and key not in left_out) for step in found]
+
+
+def test_what_the_real_program_exported() -> None:
+    found = steps(recorded("export.json"))
+    assert in_brief(found)[4:12] == [
+        ("call", 251, "Bash", "ls /nope; exit 3"),
+        ("result", 258, "ls: cannot access '/nope': No such file or directory", True),
+        ("call", 337, "Bash", "rm -rf build"),
+        ("result", 344, "DENY-REASON lesson", True),
+        ("call", 417, "Bash", "echo rewritten $MEM_SHELL_ENV"),
+        ("result", 424, "rewritten 1"),
+        ("call", 503, "Write", "/home/dev/project/new.txt", "hi\n"),
+        ("result", 510, "Wrote file successfully."),
+    ]
+    assert [step.text for step in found if step.kind in ("person", "agent")] == [
+        '"Look at notes"',
+        "Looking.",
+        "All done.",
+    ]
+    assert {(step.session, step.cwd) for step in found} == {("ses_e1f1394eaffeDBVpn6wTvHyEma", "/home/dev/project")}
+    assert found[0].at == "2026-11-15T20:35:53.155Z"
+
+
+def test_every_line_named_is_where_the_words_are() -> None:
+    document = recorded("export.json")
+    lines = document.decode().splitlines()
+    for step in steps(document):
+        shown = lines[step.line - 1]
+        assert "callID" in shown if step.kind == "call" else json.dumps(step.text[:40])[1:-1] in shown
+
+
+def test_the_databases_rows_say_the_same() -> None:
+    rows, exported = steps(recorded("opencode_db_dump.json")), steps(recorded("export.json"))
+    assert [step._replace(line=0) for step in rows] == [step._replace(line=0) for step in exported]
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ({"status": "completed", "output": "hi\n", "metadata": {"exit": 0}}, ("hi", False, "")),
+        ({"status": "completed", "output": "no", "metadata": {"exit": 3}}, ("no", True, "")),
+        ({"status": "completed", "output": f"no\n{fenced('a note')}", "metadata": {"exit": 3}}, ("no", True, "")),
+        ({"status": "error", "error": "File not found: a"}, ("File not found: a", True, "")),
+        ({"status": "error", "error": fenced("Held once by hardwon: read why")}, ("", False, "")),
+        ({"status": "error", "error": f"Error: {fenced('Held once by hardwon: read why')}"}, ("Error: ", False, "")),
+        ({"status": "error", "error": "Tool execution aborted"}, ("Tool execution aborted", False, " ")),
+        ({"status": "error", "error": "The user rejected permission to use this specific tool call."}, ("The user rejected permission to use this specific tool call.", False, " ")),
+        ({"status": "error", "error": "The user rejected permission to use this specific tool call with the following feedback: use uv"}, ("The user rejected permission to use this specific tool call with the following feedback: use uv", False, "use uv")),
+    ],
+)  # fmt: skip
+def test_how_a_call_ended(state: dict[str, Any], expected: tuple[str, bool, str]) -> None:
+    _, found = steps(export(message("assistant", tool("bash", {"command": "x"}, **state))))
+    assert (found.text, found.failed, found.refused) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("bash", {"command": "git stash"}, ("Bash", "git stash")),
+        ("edit", {"filePath": "a.py", "oldString": "x", "newString": "y"}, ("Edit", "a.py", "y")),
+        ("read", {"filePath": "a.py"}, ("Read", "a.py")),
+        ("grep", {"pattern": "x", "path": "src"}, ("Grep", "src", "x")),
+        ("memory_search_lessons", {"query": "x"}, ("mcp__memory__search_lessons", "x")),
+        ("invalid", {"tool": "x"}, ("invalid",)),
+    ],
+)
+def test_a_call_is_named_as_in_claude_code(name: str, given: object, expected: tuple[str, ...]) -> None:
+    assert in_brief(steps(export(message("assistant", tool(name, given, status="running"))))) == [
+        ("call", 1, *expected)
+    ]
+
+
+def test_what_the_program_writes_is_nobodys_words() -> None:
+    parts = [
+        text("a note", synthetic=True),
+        text("hidden", ignored=True),
+        text(fenced("a lesson")),
+        {"type": "compaction"},
+    ]
+    assert in_brief(steps(export(message("user", *parts)))) == [("compacted", 1)]
+    assert steps(export(message("assistant", text("a summary"), summary=True))) == []
+
+
+def test_what_a_sub_agent_is_told_is_nobodys_words() -> None:
+    found = steps(export(message("user", text("look")), message("assistant", text("done")), parentID="ses_0"))
+    assert [(step.kind, step.session, step.agent) for step in found] == [("agent", "ses_0", "ses_1")]
+
+
+def test_documents_that_make_no_sense_are_counted_or_passed_over() -> None:
+    reader = Reader()
+    odd = [
+        b"",
+        b"{half",
+        b"[]",
+        b"{}",
+        b'{"messages":7}',
+        b'{"messages":[{"parts":[1,{"type":"tool"},{"type":"text"}]}]}',
+    ]
+    odd.append(b'{"session":[{"id":"s"}],"message":[{"id":"m","session_id":"s","data":"{"}],"part":[3]}')
+    found = [step for document in odd for step in reader.read(1, document)]
+    assert (reader.malformed, [step.kind for step in found]) == (1, ["call"])
+    assert Reader(json.loads(json.dumps(reader.state()))).malformed == 1
+
+
+ODD: tuple[object, ...] = (None, 7, 1.5, True, "", "x", [], {}, ["a"], {"a": 1}, [{}], [None], -1, 1 << 70)
+
+
+def bent(value: object, chance: Random) -> object:
+    """The same, with a thing here and there that does not belong."""
+    if chance.random() < 0.03:
+        return chance.choice(ODD)
+    if isinstance(value, dict):
+        return {key: bent(inner, chance) for key, inner in value.items()}
+    return [bent(inner, chance) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_bent_document_stops_the_reading(seed: int) -> None:
+    chance = Random(seed)
+    for name in sorted(os.listdir(RECORDED)):
+        found = [
+            step for _ in range(9) for step in steps(json.dumps(bent(json.loads(recorded(name)), chance)).encode())
+        ]
+        assert all(isinstance(step.text, str) and isinstance(step.id, str) for step in found)
+
+
+def test_where_exports_are_and_what_is_left_alone() -> None:
+    assert WHOLE
+    assert folders({}, "/home/dev") == ["/home/dev/.local/share/opencode"]
+    assert folders({"XDG_DATA_HOME": "/d"}, "/home/dev") == ["/d/opencode"]
+    assert is_transcript("/d/opencode/ses_e1f1394eaffe.json") and is_transcript("/d/opencode/export.json")
+    for other in ("auth.json", "storage/session/p/ses_1.json", "storage/part/m/prt_1.json", "opencode.db"):
+        assert not is_transcript(f"/d/opencode/{other}")
