@@ -69,10 +69,11 @@ class House:
     def add(self, delivery: str, solution: str, command: str = "", *more: str) -> None:
         """A lesson for a shell command, or for the start of a session."""
         about = f"what happened after {command or 'the session began'}"
+        unlike = " ".join(f"{delivery}{number}" for number in range(12))  # a lesson much like another is refused
         triggers = ("--tool", "Bash", "--command", command) if command else ()
         self.hardwon(
             "lessons", "add", "--delivery", delivery, "--summary", f"{delivery}: {about}",
-            "--problem", f"{about} cost somebody an afternoon", "--solution", solution, *triggers, *more,
+            "--problem", f"{about} cost somebody {unlike}", "--solution", solution, *triggers, *more,
         )  # fmt: skip
 
     def status(self) -> dict[str, Any]:
