@@ -145,10 +145,10 @@ def _agent(home: str, module: Host) -> Iterator[Check]:
     else:
         yield Check("hooks", True, f"{len(found)} in {path}")
     if found.get("PreToolUse"):
-        yield _try_hook(found["PreToolUse"][0])
+        yield _try_hook(found["PreToolUse"][0], f"hardwon install {module.NAME}")
 
 
-def _try_hook(command: str) -> Check:
+def _try_hook(command: str, fix: str) -> Check:
     """Run the installed command as the agent would, and time it against an empty interpreter in the same run."""
     payload = json.dumps(_PAYLOAD).encode()
     empty = [sys.executable, "-I", "-S", "-c", "pass"]
@@ -166,7 +166,7 @@ def _try_hook(command: str) -> Check:
             answered = False
         if done.returncode != 0 or not answered:
             said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
-            return Check("hook", False, f"the installed command gave no answer: {said}", "hardwon install claude-code")
+            return Check("hook", False, f"the installed command gave no answer: {said}", fix)
     hook, bare = statistics.median(hook_times), statistics.median(empty_times)
     found = f"answers in {hook * 1000:.0f} ms ({hook / bare:.1f} x an empty interpreter)"
     return Check("hook", hook < SLOW * bare, found, "" if hook < SLOW * bare else "hardwon start")

@@ -10,6 +10,7 @@ import click
 from hardwon import clock, paths, projects, settings
 from hardwon.cli.show import printable
 from hardwon.core.match import match, see, why_not
+from hardwon.errors import UserError
 from hardwon.recall import manifest
 from hardwon.recall.patterns import Patterns
 from hardwon.words import Event
@@ -30,6 +31,8 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
 
     Nothing is delivered and nothing is claimed by asking.
     """
+    if not (command or path or content or tool):
+        raise UserError("nothing to judge was given", "hardwon why 'git stash'   (or --path, --content, --tool)")
     home = paths.home()
     index, cwd = manifest.ensure(home, clock.now()), os.getcwd()
     tool = tool or ("Bash" if command else "Edit")

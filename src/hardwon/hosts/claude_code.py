@@ -22,7 +22,6 @@ PROGRAM = "claude"
 EVENTS = {"SessionStart": 10, "UserPromptSubmit": 1, "PreToolUse": 1, "SubagentStart": 1}
 
 _ALIASES = {"Agent": "Task"}
-_KNOWN = frozenset(["SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart"])
 
 
 def read(kind: str, payload: bytes) -> Event | None:
@@ -30,7 +29,7 @@ def read(kind: str, payload: bytes) -> Event | None:
     if not isinstance(wire, dict):
         raise ValueError(f"a payload is an object, not {type(wire).__name__}")
     kind = _text(wire, "hook_event_name") or kind
-    if kind not in _KNOWN:
+    if kind not in EVENTS:
         return None
     given = wire.get("tool_input")
     given = given if isinstance(given, dict) else {}
