@@ -14,7 +14,7 @@ from hardwon import launch, paths, switches
 from hardwon.capture import spool
 from hardwon.core.match import patience
 from hardwon.hosts import host as host_named
-from hardwon.recall.deliver import open_index, reply_to
+from hardwon.recall.deliver import decides, open_index, reply_to
 from hardwon.words import replace
 
 TYPE_CHECKING = False
@@ -96,8 +96,11 @@ def _build_manifest(home: str) -> None:
 
 
 def _keep_lesson(home: str, event: Event) -> str:
-    """Checking a lesson takes more than a hook has, so its block waits for the worker; the rest of the prompt is not
-    ours to keep."""
+    """Checking a lesson takes more than a hook has, so its block, or a decision, waits for the worker; the rest of the
+    prompt is not ours to keep."""
+    if decides(event.prompt.split()):
+        spool.keep(home, event, lessons=[event])
+        return "hardwon: the worker is away; your decision is kept and taken in when it is back (hardwon start)"
     from hardwon.core.tags import blocks
 
     typed = [replace(event, prompt=event.prompt[tag.start : tag.end]) for tag in blocks(event.prompt)]

@@ -44,14 +44,17 @@ def forget_starts(home: str) -> None:
         pass
 
 
+def environment(home: str) -> dict[str, str]:
+    """A clean one for processes of this home."""
+    return {**{name: os.environ[name] for name in _KEPT if name in os.environ}, "HARDWON_HOME": home}
+
+
 def launch(home: str) -> int:
     """Start a worker for this home in a session of its own and return its process id, without waiting for it."""
     log = os.path.join(home, paths.LOG)
     paths.private_folder(os.path.dirname(log))
     with open(os.open(os.path.join(home, STARTS), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
         file.write(".")
-    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    environment["HARDWON_HOME"] = home
     command = [sys.executable, "-I", "-m", "hardwon.worker"]
     child = os.fork()
     if child:
@@ -64,6 +67,6 @@ def launch(home: str) -> int:
         for descriptor, standard in ((null, 0), (output, 1), (output, 2)):
             os.dup2(descriptor, standard)
         os.closerange(3, 256)
-        os.execve(command[0], command, environment)
+        os.execve(command[0], command, environment(home))
     finally:
         os._exit(127)

@@ -36,8 +36,11 @@ SETTINGS = (
     Setting("showDeliveries", True, "tell the person in one line when a lesson was delivered"),
     Setting("lessonProtocol", True, "tell agents at session start how to report a lesson"),
     Setting("scanPaths", [], "folders with transcripts; empty: those of every agent found"),
-    Setting("autoScanIntervalHours", 24, "hours between background scans; 0: at every session start", 0, 8760),
+    Setting(
+        "autoScanIntervalHours", 24, "hours between background scans; 0: at every session start, -1: never", -1, 8760
+    ),
     Setting("maxCandidatesPerScan", 50, "candidates that one scan may add", 0, 10_000),
+    Setting("scanWindow", 15, "calls after an error within which what put it right is looked for", 1, 200),
     Setting("scoring.multiSessionBonus", 2, "priority for a mistake seen in several sessions", -10, 10),
     Setting("scoring.multiProjectBonus", 1, "priority for a mistake seen in several projects", -10, 10),
     Setting("scoring.hangTimeoutBonus", 1, "priority for a call that hung or timed out", -10, 10),

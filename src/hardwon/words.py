@@ -86,6 +86,14 @@ class Event:
     command: str = ""
     path: str = ""
     content: str = ""
+    transcript: str = ""
+    prompt_name: str = ""  # the host's own id of the prompt
+    input: Any = None  # of a tool, as the host sent it
+    response: Any = None
+    failed: bool = False
+    interrupted: bool = False
+    duration: float | None = None  # milliseconds
+    message: str = ""  # the last the agent said, or why something happened
 
 
 @word
@@ -194,6 +202,44 @@ class Injection:
     slug: str
     summary: str
     delivery: Delivery
+
+
+@word
+class Mark:
+    """How far a transcript was read, what tells that it is still the same file, and what its readers must remember."""
+
+    inode: int = 0
+    size: int = 0
+    modified: int = 0
+    offset: int = 0
+    line: int = 0
+    unended: bool = False  # the last line that was read had no end of line yet
+    print: str = ""
+    malformed: int = 0
+    reader: str = ""
+    watch: str = ""
+
+
+@word
+class Signal:
+    """Something found in a transcript by plain code: a `#lesson` tag, or an error and its correction.
+
+    `key` is the host's id of the step it begins with, equal in every copy of the session, so that a copy is not
+    counted again; `errors` are the ids of its failed results; `body` is what is shown of it.
+    """
+
+    key: str
+    tier: int
+    signature: str
+    host: str
+    path: str
+    session: str
+    agent: str
+    project: str
+    at: str
+    score: float
+    body: Mapping[str, Any]
+    errors: tuple[str, ...] = ()
 
 
 @word

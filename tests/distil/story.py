@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+
 from hardwon.distil.signals import Episode, episodes
 from hardwon.hosts.history import Step
+
+UNKNOWN = "Exit code 2\nerror: unrecognized subcommand 'fly'\n\nUsage: kite [OPTIONS] <COMMAND>"
+NO_ANCHOR = "<tool_use_error>String to replace not found in file.\nString: if wind:</tool_use_error>"
+TYPES = "Exit code 1\nsrc/kite.ts(4,2): error TS2322: Type 'string' is not assignable to type 'number'."
 
 
 class Story:
@@ -14,7 +21,8 @@ class Story:
         self._agent = agent
 
     def _add(self, step: Step) -> Step:
-        new = step._replace(line=len(self.steps) + 1, session="s1", agent=self._agent, cwd="/home/dev/kite")
+        number = len(self.steps) + 1
+        new = step._replace(line=number, id=f"id{number}", session="s1", agent=self._agent, cwd="/home/dev/kite")
         self.steps.append(new)
         return new
 
@@ -57,3 +65,37 @@ class Story:
         found = self.told()
         assert len(found) == 1, [each.problem for each in found]
         return found[0]
+
+
+NOISE = (
+    UNKNOWN,
+    TYPES,
+    NO_ANCHOR,
+    "Exit code 1",
+    "",
+    "\x1b[31mError: the wind failed\x1b[0m",
+    '{"errors":[{"message":"Field \'wind\' doesn\'t accept argument \'n\'"}]}',
+    "x" * 20_000,
+    "Exit code 1\n" + "a line\n" * 3_000 + "Traceback (most recent call last):\n  File\nValueError: no wind",
+    "Exit code 1\r\nkite: cannot lift\r\n",
+)
+
+
+def noise(seed: int, size: int) -> Iterator[Step]:
+    """A session of everything, in any order."""
+    chosen = random.Random(seed)
+    for number in range(size):
+        story, kind = Story(chosen.choice(["", "", "a1"])), chosen.randrange(6)
+        command = f"kite {chosen.choice(['fly', 'launch', 'test'])} --n {chosen.randrange(4)}"
+        if kind < 3:
+            text = chosen.choice(NOISE)
+            story.result(story.call("Bash", command=command), text, failed=kind == 0)
+        elif kind == 3:
+            story.edit("/p/a.py", f"wind {number}", chosen.choice(["", NO_ANCHOR]))
+        elif kind == 4:
+            story.refuse(command, chosen.choice([" ", "use the other kite instead, please"]))
+        else:
+            story.agent("It fails because the wind is gone. So what?")
+            story.person("no, don't do that")
+        for index, step in enumerate(story.steps):
+            yield step._replace(line=number * 10 + index + 1, call=step.call and f"{step.call}.{number}")

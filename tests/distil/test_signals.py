@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import re
 import tracemalloc
-from collections.abc import Iterator
 
 import pytest
 
-from hardwon.distil.signals import THRESHOLD, WINDOW, Episode, episodes, recurring, watch
+from hardwon.distil.signals import THRESHOLD, WINDOW, Episode, Watch, episodes, recurring
 from hardwon.hosts.history import Step
 
-from .story import Story
-
-UNKNOWN = "Exit code 2\nerror: unrecognized subcommand 'fly'\n\nUsage: kite [OPTIONS] <COMMAND>"
-NO_ANCHOR = "<tool_use_error>String to replace not found in file.\nString: if wind:</tool_use_error>"
-TYPES = "Exit code 1\nsrc/kite.ts(4,2): error TS2322: Type 'string' is not assignable to type 'number'."
+from .story import NO_ANCHOR, TYPES, UNKNOWN, Story, noise
 
 
 def test_another_form_of_the_call_is_the_lesson() -> None:
@@ -266,6 +260,22 @@ def test_the_correction_may_come_within_the_window_only() -> None:
         assert (story.only().worked is not None) is cured
 
 
+def test_the_window_is_as_long_as_one_likes() -> None:
+    for window, cured in ((3, False), (4, True), (40, True)):
+        story = Story()
+        story.fails("kite fly --high", UNKNOWN)
+        story.pause(3)
+        story.works("kite launch --high")
+        [found] = episodes(story.steps, window=window)
+        assert (found.worked is not None) is cured
+
+
+def test_an_error_is_known_by_the_id_of_its_result() -> None:
+    story = Story()
+    lines = [story.fails("kite fly --high", UNKNOWN) for _ in range(2)]
+    assert [error.id for error in story.only().errors] == [story.steps[line - 1].id for line in lines]
+
+
 def test_an_episode_at_the_end_of_the_steps_is_still_open() -> None:
     story = Story()
     story.fails("kite fly --high", UNKNOWN)
@@ -311,40 +321,6 @@ def quotes_stand(steps: list[Step], found: Episode) -> bool:
     return all(each.quote in texts[each.line] for each in found.evidence)
 
 
-NOISE = (
-    UNKNOWN,
-    TYPES,
-    NO_ANCHOR,
-    "Exit code 1",
-    "",
-    "\x1b[31mError: the wind failed\x1b[0m",
-    '{"errors":[{"message":"Field \'wind\' doesn\'t accept argument \'n\'"}]}',
-    "x" * 20_000,
-    "Exit code 1\n" + "a line\n" * 3_000 + "Traceback (most recent call last):\n  File\nValueError: no wind",
-    "Exit code 1\r\nkite: cannot lift\r\n",
-)
-
-
-def noise(seed: int, size: int) -> Iterator[Step]:
-    """A session of everything, in any order."""
-    chosen = random.Random(seed)
-    for number in range(size):
-        story, kind = Story(chosen.choice(["", "", "a1"])), chosen.randrange(6)
-        command = f"kite {chosen.choice(['fly', 'launch', 'test'])} --n {chosen.randrange(4)}"
-        if kind < 3:
-            text = chosen.choice(NOISE)
-            story.result(story.call("Bash", command=command), text, failed=kind == 0)
-        elif kind == 3:
-            story.edit("/p/a.py", f"wind {number}", chosen.choice(["", NO_ANCHOR]))
-        elif kind == 4:
-            story.refuse(command, chosen.choice([" ", "use the other kite instead, please"]))
-        else:
-            story.agent("It fails because the wind is gone. So what?")
-            story.person("no, don't do that")
-        for index, step in enumerate(story.steps):
-            yield step._replace(line=number * 10 + index + 1, call=step.call and f"{step.call}.{number}")
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_every_quote_is_really_there_and_every_error_is_listed_once(seed: int) -> None:
     steps = list(noise(seed, 120))
@@ -360,13 +336,14 @@ def test_every_quote_is_really_there_and_every_error_is_listed_once(seed: int) -
 
 
 def test_the_same_steps_give_the_same_episodes() -> None:
-    assert episodes(noise(7, 200)) == episodes(noise(7, 200)) == list(watch(iter(list(noise(7, 200)))))
+    assert episodes(noise(7, 200)) == episodes(iter(list(noise(7, 200))))
 
 
 def test_memory_is_bounded_by_the_window() -> None:
     tracemalloc.start()
     sizes = [len(step.text) for step in noise(3, 4_000)]
-    found = sum(1 for _ in watch(noise(3, 4_000)))
+    watch = Watch()
+    found = sum(len(watch.take(step)) for step in noise(3, 4_000))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found > 500

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,9 +14,7 @@ from hardwon.core.fence import fenced
 from hardwon.hosts.history import Step
 from hardwon.hosts.history.claude_code import Reader, folders, is_transcript
 
-TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TRANSCRIPTS = os.path.join(TESTS, "transcripts", "claude-code")
-CORPUS = os.path.join(TESTS, "..", "..", "shared", "corpus")
+from .reading import corpus, lines_of, recorded, steps_of
 
 NOTE = "\n\nNote: The user's next message may contain a correction or preference. Pay close attention — if they explain"
 NO = (
@@ -30,14 +25,8 @@ STOP = "STOP what you are doing and wait for the user to tell you how to proceed
 OUR_NO = fenced("use git stash -u")
 
 
-def lines_of(path: str) -> list[bytes]:
-    with open(path, "rb") as file:
-        return list(file)
-
-
-def steps(lines: list[bytes], reader: Reader | None = None, start: int = 1) -> list[Step]:
-    reader = reader or Reader()
-    return [step for number, line in enumerate(lines, start) for step in reader.read(number, line)]
+def steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
+    return steps_of(reader or Reader(), lines)
 
 
 def step(wire: object) -> Step | None:
@@ -74,7 +63,7 @@ def test_a_session_becomes_the_steps_taken_in_it() -> None:
     reader = Reader()
     told = [
         (one.line, one.kind, one.agent, one.tool, one.command or one.path or one.text, one.failed, one.refused)
-        for one in steps(lines_of(os.path.join(TRANSCRIPTS, "made-up.jsonl")), reader)
+        for one in steps(lines_of(recorded("claude-code", "made-up.jsonl")), reader)
     ]
     refusal = f"{NO}To tell you how to proceed, the user said:\nnever push from here{NOTE.partition(' —')[0]}."
     assert told == [
@@ -95,7 +84,7 @@ def test_a_session_becomes_the_steps_taken_in_it() -> None:
 
 
 def test_a_step_says_where_it_was_taken_and_joins_its_result() -> None:
-    found = steps(lines_of(os.path.join(TRANSCRIPTS, "made-up.jsonl")))
+    found = steps(lines_of(recorded("claude-code", "made-up.jsonl")))
     assert found[2] == Step(
         "call", 5, "u-04.0", "2026-03-01T10:00:04.000Z", "s-1", "", "/home/dev/shop", "t-1", "Bash", "npm test"
     )
@@ -103,17 +92,6 @@ def test_a_step_says_where_it_was_taken_and_joins_its_result() -> None:
     assert [one.id for one in found[4:6]] == ["u-07.0", "u-07.1"]
     assert found[4].content == "find out how the database starts"
     assert (found[-1].session, found[-1].cwd) == ("s-1", "/home/dev/shop/api"), "carried over from the line before"
-
-
-def test_reading_in_two_halves_gives_the_same_as_reading_at_once() -> None:
-    lines = lines_of(os.path.join(TRANSCRIPTS, "made-up.jsonl"))
-    whole = steps(lines)
-    for cut in range(len(lines) + 1):
-        first = Reader()
-        before = steps(lines[:cut], first)
-        second = Reader(json.loads(json.dumps(first.state(), sort_keys=True)))
-        assert before + steps(lines[cut:], second, start=cut + 1) == whole
-        assert first.malformed + second.malformed == 1
 
 
 def test_a_copy_of_a_line_has_the_same_id() -> None:
@@ -126,7 +104,7 @@ def test_a_copy_of_a_line_has_the_same_id() -> None:
 
 @pytest.mark.parametrize("version", ["2.1.197", "2.1.325"])
 def test_of_the_recorded_lines_only_a_few_are_steps(version: str) -> None:
-    found = steps(lines_of(os.path.join(TRANSCRIPTS, f"recorded-{version}.jsonl")))
+    found = steps(lines_of(recorded("claude-code", f"recorded-{version}.jsonl")))
     assert sorted(one.kind for one in found) == ["compacted", "person", "result"]
     assert {one.kind: one.text for one in found} == {"compacted": "", "person": "do it", "result": "out-original"}
 
@@ -385,20 +363,11 @@ def test_transcripts_are_looked_for_where_claude_code_writes_them() -> None:
     assert [is_transcript(name) for name in names] == [True, True, False, False]
 
 
-def corpus() -> Iterator[tuple[dict[str, str], list[bytes]]]:
-    if not os.path.isdir(CORPUS):
-        pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
-    with open(os.path.join(CORPUS, "INDEX.tsv"), encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file, delimiter="\t") if row["format"] == "claude"]
-    for row in rows:
-        yield row, lines_of(os.path.join(CORPUS, row["file"]))
-
-
 def test_every_real_session_has_the_calls_and_errors_its_index_says() -> None:
     read = 0
-    for row, lines in corpus():
+    for row, path in corpus("claude-code"):
         reader = Reader()
-        found = steps(lines, reader)
+        found = steps(lines_of(path), reader)
         calls = sum(one.kind == "call" for one in found)
         failed = sum(one.failed for one in found)
         expected = tuple(int(row[name]) for name in ("bad_lines", "tool_calls", "tool_errors"))
@@ -421,7 +390,8 @@ OTHERWISE = {
 def test_what_people_said_in_real_sessions_differs_from_the_index_for_named_reasons() -> None:
     turns = people = 0
     why: Counter[str] = Counter()
-    for row, lines in corpus():
+    for row, path in corpus("claude-code"):
+        lines = lines_of(path)
         turns += int(row["user_turns"])
         said = Counter(one.line for one in steps(lines) if one.kind == "person")
         people += said.total()
@@ -456,8 +426,8 @@ def reason_less(wire: dict[str, Any]) -> str:
 def test_real_sessions_hold_refusals_and_copies() -> None:
     refused: Counter[bool] = Counter()
     places: dict[str, set[str]] = {}
-    for row, lines in corpus():
-        for one in steps(lines):
+    for row, path in corpus("claude-code"):
+        for one in steps(lines_of(path)):
             places.setdefault(one.id, set()).add(row["file"])
             if one.refused:
                 refused[one.refused != " "] += 1

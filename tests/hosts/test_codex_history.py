@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
 from collections import Counter
-from random import Random
 from typing import Any
 
 import pytest
@@ -15,22 +12,14 @@ from hardwon.core.fence import fenced
 from hardwon.hosts.history import Step
 from hardwon.hosts.history.codex import Reader, folders, is_transcript
 
-TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RECORDED = os.path.join(TESTS, "transcripts", "codex")
-CORPUS = os.path.join(TESTS, "..", "..", "shared", "corpus")
+from .reading import corpus, in_brief, lines_of, recorded, steps_of
 
 DENIED = f"Command blocked by PreToolUse hook: {fenced('Held once by hardwon: use git stash -u')}. Command: git stash"
 OLD, OWN, NEW = "019d7d08-0000-7000-8000-000000000001", "019d7e30-0000-7000-8000-000000000002", "019d7e31-0000-7000"
 
 
-def lines_of(path: str) -> list[bytes]:
-    with open(path, "rb") as file:
-        return list(file)
-
-
-def steps(lines: list[bytes], reader: Reader | None = None, start: int = 1) -> list[Step]:
-    reader = reader or Reader()
-    return [step for number, line in enumerate(lines, start) for step in reader.read(number, line)]
+def steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
+    return steps_of(reader or Reader(), lines)
 
 
 def line(kind: str, **payload: object) -> bytes:
@@ -64,12 +53,6 @@ def ended(output: object, call: str = "c") -> bytes:
 def outcome(output: object) -> tuple[str, bool, str]:
     (found,) = steps([ended(output)])
     return found.text, found.failed, found.refused
-
-
-def in_brief(found: list[Step]) -> list[tuple[Any, ...]]:
-    """Each step without what is empty in it, and without its ids and folder."""
-    left_out = {"id", "at", "session", "agent", "cwd", "call"}
-    return [tuple(value for key, value in step._asdict().items() if value and key not in left_out) for step in found]
 
 
 @pytest.mark.parametrize(
@@ -217,6 +200,20 @@ def test_the_same_call_id_in_two_turns_is_two_calls() -> None:
     assert len({step.id for step in found}) == 2
 
 
+def test_calls_without_an_id_are_told_apart() -> None:
+    search = item("web_search_call", status="completed", action={"type": "search", "query": "x"})
+    lines = [event("task_started", turn_id="t1"), search, search, event("task_started", turn_id="t2"), search]
+    first, second, other = (step.id for step in steps(lines))
+    assert len({first, second, other}) == 3
+    assert [step.id for step in steps(lines[:3])] == [first, second]
+
+
+def test_what_a_broken_off_call_still_says_is_no_second_result() -> None:
+    broken = event("turn_aborted", reason="interrupted")
+    found = steps([asked("shell", {"command": "sleep 9"}), broken, ended("aborted by user after 3.2s")])
+    assert [step.kind for step in found] == ["call", "result"]
+
+
 def ran(kind: str, id: str = "exec-1", **more: object) -> bytes:
     return event("item_completed", item={"type": kind, "id": id, **more})
 
@@ -314,42 +311,9 @@ WRITTEN = {
 
 @pytest.mark.parametrize(("name", "expected"), WRITTEN.items())
 def test_what_the_real_program_wrote(name: str, expected: list[tuple[Any, ...]]) -> None:
-    found = steps(lines_of(os.path.join(RECORDED, name)))
+    found = steps(lines_of(recorded("codex", name)))
     assert in_brief(found) == expected
     assert {step.cwd for step in found} == {"/home/dev/project"}
-
-
-@pytest.mark.parametrize("name", sorted(os.listdir(RECORDED)))
-def test_reading_in_two_halves_is_reading_at_once(name: str) -> None:
-    lines = lines_of(os.path.join(RECORDED, name))
-    whole = steps(lines)
-    for half in range(len(lines)):
-        first = Reader()
-        before = steps(lines[:half], first)
-        state = json.loads(json.dumps(first.state()))
-        assert before + steps(lines[half:], Reader(state), half + 1) == whole
-        assert len(json.dumps(state)) < 2_000
-
-
-ODD: tuple[object, ...] = (None, 7, 1.5, True, "", "x", [], {}, ["a"], {"a": 1}, [{}], [None], -1, 1 << 70)
-
-
-def bent(value: object, chance: Random) -> object:
-    """The same, with a thing here and there that does not belong."""
-    if chance.random() < 0.03:
-        return chance.choice(ODD)
-    if isinstance(value, dict):
-        return {key: bent(inner, chance) for key, inner in value.items()}
-    return [bent(inner, chance) for inner in value] if isinstance(value, list) else value
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_no_bent_line_stops_the_reading(seed: int) -> None:
-    chance = Random(seed)
-    for name in sorted(os.listdir(RECORDED)):
-        lines = [json.loads(line) for line in lines_of(os.path.join(RECORDED, name))]
-        found = steps([json.dumps(bent(wire, chance)).encode() for wire in lines * 3])
-        assert all(isinstance(step.text, str) and isinstance(step.id, str) for step in found)
 
 
 def test_where_rollouts_are() -> None:
@@ -374,20 +338,16 @@ ALSO_FAILED = {
 
 
 def test_every_real_rollout_is_read_and_the_counts_agree() -> None:
-    if not os.path.isdir(CORPUS):
-        pytest.skip("the real transcripts are not beside this checkout (../shared/corpus)")
     ours: Counter[str] = Counter()
     theirs: Counter[str] = Counter()
-    with open(os.path.join(CORPUS, "INDEX.tsv"), encoding="utf-8") as index:
-        for row in csv.DictReader(index, delimiter="\t"):
-            if row["format"] == "codex":
-                reader = Reader()
-                found = steps(lines_of(os.path.join(CORPUS, row["file"])), reader)
-                assert reader.malformed == int(row["bad_lines"]), row["file"]
-                assert sum(step.kind == "call" for step in found) == int(row["tool_calls"]), row["file"]
-                ours.update(step.kind for step in found)
-                ours["failed"] += sum(step.failed for step in found)
-                theirs.update({key: int(row[key]) for key in ("tool_calls", "tool_errors", "user_turns")})
+    for row, path in corpus("codex"):
+        reader = Reader()
+        found = steps(lines_of(path), reader)
+        assert reader.malformed == int(row["bad_lines"]), row["file"]
+        assert sum(step.kind == "call" for step in found) == int(row["tool_calls"]), row["file"]
+        ours.update(step.kind for step in found)
+        ours["failed"] += sum(step.failed for step in found)
+        theirs.update({key: int(row[key]) for key in ("tool_calls", "tool_errors", "user_turns")})
     assert ours["call"] == theirs["tool_calls"] == 2011
     assert ours["failed"] == theirs["tool_errors"] + sum(ALSO_FAILED.values())
     assert ours["person"] == theirs["user_turns"] - sum(NOT_A_PERSON.values())

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
 from collections import Counter
-from random import Random
 from typing import Any
 
 import pytest
@@ -15,20 +12,13 @@ from hardwon.core.fence import fenced
 from hardwon.hosts.history import Step
 from hardwon.hosts.history.gemini import Reader, folders, is_transcript
 
-TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RECORDED = os.path.join(TESTS, "transcripts", "gemini")
-CORPUS = os.path.join(TESTS, "..", "..", "shared", "corpus")
+from .reading import corpus, in_brief, lines_of, recorded, steps_of
+
 HEADER = {"sessionId": "s1", "projectHash": "p", "startTime": "t", "kind": "main"}
 
 
-def lines_of(path: str) -> list[bytes]:
-    with open(path, "rb") as file:
-        return list(file)
-
-
-def steps(lines: list[bytes], reader: Reader | None = None, start: int = 1) -> list[Step]:
-    reader = reader or Reader()
-    return [step for number, line in enumerate(lines, start) for step in reader.read(number, line)]
+def steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
+    return steps_of(reader or Reader(), lines)
 
 
 def written(*wires: object) -> list[bytes]:
@@ -48,12 +38,6 @@ def outcome(status: str = "success", name: str = "run_shell_command", **response
     call = called(name, {"command": "x"}, status, **response)
     _, found = steps(written(message("m", "gemini", toolCalls=[call])))
     return found.text, found.failed, found.refused
-
-
-def in_brief(found: list[Step]) -> list[tuple[Any, ...]]:
-    """Each step without what is empty in it, and without its ids and folder."""
-    left_out = {"id", "at", "session", "agent", "cwd", "call"}
-    return [tuple(value for key, value in step._asdict().items() if value and key not in left_out) for step in found]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +123,13 @@ def test_a_persons_words_are_found_among_what_hooks_added() -> None:
     assert in_brief(steps(written(message("m", "user", parts)))) == [("person", 1, "Do things")]
 
 
+def test_a_resumed_session_that_repeats_all_its_messages_tells_nothing_twice() -> None:
+    calls = [called("read_file", {"file_path": "a"}, output="hi")]
+    past = [message(f"m{number}", "gemini", f"look at {number}", toolCalls=calls) for number in range(50)]
+    again = {"$set": {"messages": past}}
+    assert len(steps(written(*past, again, again, message("n", "user", "go on")))) == 50 * 3 + 1
+
+
 def test_what_a_sub_agent_is_told_is_nobodys_words() -> None:
     header = {**HEADER, "kind": "subagent"}
     found = steps(written(header, message("m", "user", "look at a.py"), message("n", "gemini", "done")))
@@ -151,6 +142,7 @@ def test_a_document_is_read_when_it_is_whole_and_its_lines_are_found() -> None:
     document = json.dumps({**HEADER, "messages": messages}, indent=2).encode()
     lines = document.splitlines(keepends=True)
     found = steps(lines)
+    assert steps([b"\xef\xbb\xbf" + lines[0], *lines[1:]]) == found
     assert [step.kind for step in found] == ["person", "agent", "call", "result"]
     marks = (b'"content": "do', b'"content": "done"', b'"id": "c"', b'"output": "a')
     assert [step.line for step in found] == [
@@ -171,7 +163,7 @@ def test_lines_that_make_no_sense_are_counted_or_passed_over() -> None:
 
 
 def test_what_the_real_program_wrote() -> None:
-    found = steps(lines_of(os.path.join(RECORDED, "session-2026-11-15T20-29-49419973.jsonl")))
+    found = steps(lines_of(recorded("gemini", "session-2026-11-15T20-29-49419973.jsonl")))
     missing = "ls: cannot access '/nonexistent-dir': No such file or directory\nExit Code: 3"
     assert in_brief(found)[:10] == [
         ("person", 3, "Look at notes"),
@@ -195,46 +187,13 @@ def test_what_the_real_program_wrote() -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(os.listdir(RECORDED)))
-def test_reading_in_two_halves_is_reading_at_once(name: str) -> None:
-    lines = lines_of(os.path.join(RECORDED, name))
-    whole = steps(lines)
-    for half in range(len(lines)):
-        first = Reader()
-        before = steps(lines[:half], first)
-        state = json.loads(json.dumps(first.state()))
-        assert before + steps(lines[half:], Reader(state), half + 1) == whole
-        assert len(json.dumps(state)) < 5_000
-
-
 def test_a_document_may_be_read_in_two_halves_too() -> None:
     document = json.dumps({**HEADER, "messages": [message("m", "user", "do it")]}, indent=2).encode()
     lines = document.splitlines()
     for half in range(len(lines)):
         first = Reader()
         assert steps(lines[:half], first) == []
-        assert in_brief(steps(lines[half:], Reader(first.state()), half + 1)) == [("person", 11, "do it")]
-
-
-ODD: tuple[object, ...] = (None, 7, 1.5, True, "", "x", [], {}, ["a"], {"a": 1}, [{}], [None], -1, 1 << 70)
-
-
-def bent(value: object, chance: Random) -> object:
-    """The same, with a thing here and there that does not belong."""
-    if chance.random() < 0.03:
-        return chance.choice(ODD)
-    if isinstance(value, dict):
-        return {key: bent(inner, chance) for key, inner in value.items()}
-    return [bent(inner, chance) for inner in value] if isinstance(value, list) else value
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_no_bent_line_stops_the_reading(seed: int) -> None:
-    chance = Random(seed)
-    for name in sorted(os.listdir(RECORDED)):
-        lines = [json.loads(line) for line in lines_of(os.path.join(RECORDED, name))]
-        found = steps([json.dumps(bent(wire, chance)).encode() for wire in lines * 3])
-        assert all(isinstance(step.text, str) and isinstance(step.id, str) for step in found)
+        assert in_brief(steps_of(Reader(first.state()), lines[half:], half + 1)) == [("person", 11, "do it")]
 
 
 def test_where_chats_are() -> None:
@@ -249,18 +208,14 @@ NOT_A_PERSON = 1
 
 
 def test_every_real_chat_is_read_and_the_counts_agree() -> None:
-    if not os.path.isdir(CORPUS):
-        pytest.skip("the real transcripts are not beside this checkout (../shared/corpus)")
     ours: Counter[str] = Counter()
     theirs: Counter[str] = Counter()
-    with open(os.path.join(CORPUS, "INDEX.tsv"), encoding="utf-8") as index:
-        for row in csv.DictReader(index, delimiter="\t"):
-            if row["format"].startswith("gemini"):
-                reader = Reader()
-                found = steps(lines_of(os.path.join(CORPUS, row["file"])), reader)
-                assert reader.malformed == int(row["bad_lines"]), row["file"]
-                ours.update(step.kind for step in found)
-                ours["failed"] += sum(step.failed for step in found)
-                theirs.update({key: int(row[key]) for key in ("tool_calls", "tool_errors", "user_turns")})
+    for row, path in corpus("gemini"):
+        reader = Reader()
+        found = steps(lines_of(path), reader)
+        assert reader.malformed == int(row["bad_lines"]), row["file"]
+        ours.update(step.kind for step in found)
+        ours["failed"] += sum(step.failed for step in found)
+        theirs.update({key: int(row[key]) for key in ("tool_calls", "tool_errors", "user_turns")})
     assert (ours["call"], ours["failed"]) == (theirs["tool_calls"], theirs["tool_errors"]) == (12, 0)
     assert ours["person"] == theirs["user_turns"] - NOT_A_PERSON

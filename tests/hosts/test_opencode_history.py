@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from random import Random
 from typing import Any
 
 import pytest
@@ -13,13 +11,11 @@ from hardwon.core.fence import fenced
 from hardwon.hosts.history import Step
 from hardwon.hosts.history.opencode import WHOLE, Reader, folders, is_transcript
 
-TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RECORDED = os.path.join(TESTS, "transcripts", "opencode")
+from .reading import in_brief, lines_of, recorded
 
 
-def recorded(name: str) -> bytes:
-    with open(os.path.join(RECORDED, name), "rb") as file:
-        return file.read()
+def exported(name: str) -> bytes:
+    return b"".join(lines_of(recorded("opencode", name)))
 
 
 def export(*messages: object, **info: object) -> bytes:
@@ -44,14 +40,8 @@ def steps(document: bytes) -> list[Step]:
     return list(Reader().read(1, document))
 
 
-def in_brief(found: list[Step]) -> list[tuple[Any, ...]]:
-    """Each step without what is empty in it, and without its ids and folder."""
-    left_out = {"id", "at", "session", "agent", "cwd", "call"}
-    return [tuple(value for key, value in step._asdict().items() if value and key not in left_out) for step in found]
-
-
 def test_what_the_real_program_exported() -> None:
-    found = steps(recorded("export.json"))
+    found = steps(exported("export.json"))
     assert in_brief(found)[4:12] == [
         ("call", 251, "Bash", "ls /nope; exit 3"),
         ("result", 258, "ls: cannot access '/nope': No such file or directory", True),
@@ -72,7 +62,7 @@ def test_what_the_real_program_exported() -> None:
 
 
 def test_every_line_named_is_where_the_words_are() -> None:
-    document = recorded("export.json")
+    document = exported("export.json")
     lines = document.decode().splitlines()
     for step in steps(document):
         shown = lines[step.line - 1]
@@ -80,8 +70,8 @@ def test_every_line_named_is_where_the_words_are() -> None:
 
 
 def test_the_databases_rows_say_the_same() -> None:
-    rows, exported = steps(recorded("opencode_db_dump.json")), steps(recorded("export.json"))
-    assert [step._replace(line=0) for step in rows] == [step._replace(line=0) for step in exported]
+    rows, export = steps(exported("opencode_db_dump.json")), steps(exported("export.json"))
+    assert [step._replace(line=0) for step in rows] == [step._replace(line=0) for step in export]
 
 
 @pytest.mark.parametrize(
@@ -120,6 +110,11 @@ def test_a_call_is_named_as_in_claude_code(name: str, given: object, expected: t
     ]
 
 
+def test_parts_without_an_id_are_told_apart() -> None:
+    document = export({"info": {"id": "msg_1"}, "parts": [tool("bash", {}), tool("bash", {})]})
+    assert [step.id for step in steps(document)] == ["call:msg_1.0", "call:msg_1.1"]
+
+
 def test_what_the_program_writes_is_nobodys_words() -> None:
     parts = [
         text("a note", synthetic=True),
@@ -152,32 +147,11 @@ def test_documents_that_make_no_sense_are_counted_or_passed_over() -> None:
     assert Reader(json.loads(json.dumps(reader.state()))).malformed == 1
 
 
-ODD: tuple[object, ...] = (None, 7, 1.5, True, "", "x", [], {}, ["a"], {"a": 1}, [{}], [None], -1, 1 << 70)
-
-
-def bent(value: object, chance: Random) -> object:
-    """The same, with a thing here and there that does not belong."""
-    if chance.random() < 0.03:
-        return chance.choice(ODD)
-    if isinstance(value, dict):
-        return {key: bent(inner, chance) for key, inner in value.items()}
-    return [bent(inner, chance) for inner in value] if isinstance(value, list) else value
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_no_bent_document_stops_the_reading(seed: int) -> None:
-    chance = Random(seed)
-    for name in sorted(os.listdir(RECORDED)):
-        found = [
-            step for _ in range(9) for step in steps(json.dumps(bent(json.loads(recorded(name)), chance)).encode())
-        ]
-        assert all(isinstance(step.text, str) and isinstance(step.id, str) for step in found)
-
-
 def test_where_exports_are_and_what_is_left_alone() -> None:
     assert WHOLE
     assert folders({}, "/home/dev") == ["/home/dev/.local/share/opencode"]
     assert folders({"XDG_DATA_HOME": "/d"}, "/home/dev") == ["/d/opencode"]
     assert is_transcript("/d/opencode/ses_e1f1394eaffe.json") and is_transcript("/d/opencode/export.json")
+    assert is_transcript("/home/dev/opencode_db_dump.json")
     for other in ("auth.json", "storage/session/p/ses_1.json", "storage/part/m/prt_1.json", "opencode.db"):
         assert not is_transcript(f"/d/opencode/{other}")

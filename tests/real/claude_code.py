@@ -50,6 +50,11 @@ class Session:
     stderr: str
 
     @property
+    def id(self) -> str:
+        """As the CLI calls it, and the transcript it writes."""
+        return next(str(line["session_id"]) for line in self.lines if "session_id" in line)
+
+    @property
     def turns(self) -> tuple[Request, ...]:
         """The main conversation, without sub-agents and what the CLI asks on the side."""
         return tuple(request for request in self.requests if request.kind == "main")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -9,8 +11,9 @@ import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from time import monotonic, sleep
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +24,7 @@ from .model_server import Script
 Env = Mapping[str, str]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+PATIENCE = 30
 HARDWON = (str(Path(sys.executable).with_name("hardwon")),)
 
 # As no program would write it: whoever writes the file anew instead of giving the old bytes back is seen.
@@ -107,6 +111,11 @@ class House:
         return len(list(filter(None, written.splitlines())))
 
     @property
+    def spooled(self) -> int:
+        """How many deliveries were made without the worker and still wait for it."""
+        return len(list(self.root.glob("hardwon/spool/*")))
+
+    @property
     def hook_commands(self) -> list[str]:
         """hardwon's own lines in the agent's settings."""
         by_event = json.loads(self.settings.read_text())["hooks"].values()
@@ -124,6 +133,17 @@ class House:
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
         return found
+
+    def scans(self) -> list[str]:
+        """Those that run in the background."""
+        return [process for process in self.processes() if "scan --auto" in process]
+
+    def wait_for_scans(self) -> None:
+        """They are processes of their own: they outlive the session and the worker that started them."""
+        deadline = monotonic() + PATIENCE
+        while self.scans():
+            assert monotonic() < deadline, f"a scan has not ended within {PATIENCE} s: {self.scans()}"
+            sleep(0.05)
 
     # Inside
 
@@ -147,9 +167,18 @@ class SeparateInstall:
         no_bytecode = shutil.ignore_patterns("__pycache__")
         shutil.copytree(CHECKOUT / "src" / "hardwon", self.package, ignore=no_bytecode)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / "venv")], check=True)
-        purelib = next((root / "venv").glob("lib/python*/site-packages"))
-        (purelib / "separate.pth").write_text(f"{self.package.parent}\n{sysconfig.get_path('purelib')}\n")
+        self._purelib = next((root / "venv").glob("lib/python*/site-packages"))
+        (self._purelib / "separate.pth").write_text(f"{self.package.parent}\n{sysconfig.get_path('purelib')}\n")
 
     @property
     def program(self) -> Sequence[str]:
         return str(self.python), "-m", "hardwon"
+
+    @contextlib.contextmanager
+    def background_scans_held(self) -> Iterator[None]:
+        """A scan in the background that starts meanwhile waits before its first line, and goes on afterwards."""
+        with open(self.root / "gate", "w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            waits = f"'--auto' in sys.orig_argv and fcntl.flock(open({gate.name!r}), fcntl.LOCK_SH)"
+            (self._purelib / "gate.pth").write_text(f"import fcntl, sys; {waits}\n")
+            yield

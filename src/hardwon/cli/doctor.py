@@ -8,27 +8,39 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
-from time import perf_counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import groupby, islice, takewhile
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
 import click
 
-from hardwon import __version__, clock, launch, paths, switches
+from hardwon import __version__, clock, launch, paths, projects, switches
 from hardwon.capture import spool
 from hardwon.cli.agents import command_for, is_ours
 from hardwon.cli.show import ago, printable
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES, host
-from hardwon.recall import manifest
+from hardwon.recall import health, manifest
+from hardwon.recall.deliver import open_index
+from hardwon.recall.health import Advice, Facts
+from hardwon.recall.patterns import Patterns
+from hardwon.store import db, injections, transcripts, trust
+from hardwon.store import lessons as shelves
 from hardwon.words import word
 from hardwon.worker import lifecycle
 
 if TYPE_CHECKING:
+    from hardwon.core.index import Index
+    from hardwon.core.match import Search
     from hardwon.hosts import Host
+    from hardwon.words import Lesson
 
 ROUNDS = 9
 SLOW = 4.0  # times an empty interpreter
+MOST_SHOWN = 5  # of each kind of advice
+MOST_CALLS, LONGEST = 20_000, 2.0  # calls tried, the newest, and seconds of computing spent on them
 _PAYLOAD = {
     "session_id": "hardwon-doctor",
     "transcript_path": "",
@@ -67,7 +79,7 @@ def doctor(as_json: bool) -> None:
             click.secho(f"{mark:<4}", fg=colour, nl=False)
             click.echo(printable(f"{check.name:<13}{check.found}"))
             if check.fix:
-                click.echo(f"    {'fix:':<13}{check.fix}")
+                click.echo(printable(f"    {'fix:':<13}{check.fix}"))
     if any(check.well is False for check in checks):
         raise SystemExit(1)
 
@@ -102,6 +114,66 @@ def _lessons(home: str) -> Iterator[Check]:
         yield Check("", False, fault)
     for slug, reason in built.left_out[:5]:
         yield Check("", None, f"left out {slug}: {reason}")
+    index = open_index(home)
+    lessons, _ = manifest.choose(manifest.gather(home)[0], dict(index.settings))
+    if lessons:
+        yield from _content(home, lessons, index)
+
+
+def _content(home: str, lessons: list[Lesson], index: Index) -> Iterator[Check]:
+    """Advice about what the lessons say and when; never a fault."""
+    facts, search = Facts({}, {}, {}), Patterns().search
+    try:
+        facts = _facts(home, index, search)
+    except UserError as wrong:
+        yield Check("history", False, wrong.say, wrong.fix.removeprefix("hardwon doctor; "))
+    except db.StoreError as wrong:
+        yield Check("history", False, f"{paths.DATABASE} cannot be read: {wrong}", "moving it away starts a new one")
+    own = {lesson.id for lesson in shelves.read(shelves.lessons_path(home)).lessons}
+    advice = health.advise(lessons, facts, now=clock.now(), exists=_may_exist, search=search)
+    yield from _shown(advice, own)
+
+
+def _facts(home: str, index: Index, search: Search) -> Facts:
+    """What the database knows about the lessons; looking does not make one."""
+    if not os.path.exists(os.path.join(home, paths.DATABASE)):
+        return Facts({}, {}, {})
+
+    @cache
+    def place(folder: str) -> tuple[str, list[str]]:
+        return projects.root(folder), projects.places(folder)
+
+    connection = db.connect(home)
+    try:
+        tools = {tool for number in range(len(index)) for tool in index.entry(number).tools}
+        end = process_time() + LONGEST
+        calls = takewhile(lambda _: process_time() < end, transcripts.calls(connection, tools))
+        chances, replays = health.replay_all(islice(calls, MOST_CALLS), index, search=search, place=place)
+        return Facts(injections.by_lesson(connection), chances, replays)
+    finally:
+        connection.close()
+
+
+def _may_exist(path: str) -> bool:
+    """Gone only if that is certain: what may not be looked at may be there."""
+    try:
+        os.stat(os.path.expanduser(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
+
+
+def _shown(advice: Iterable[Advice], own: set[str]) -> Iterator[Check]:
+    """The first few of each kind. A repository's lesson is mended where it stands, and trusted again."""
+    for kind, found in groupby(advice, key=lambda one: one.kind):
+        for one in islice(found, MOST_SHOWN):
+            project = one.lesson.project
+            mend = f"edit {trust.lessons_of(project)}, then: hardwon trust {project}"
+            yield Check(kind, None, one.found, one.fix if one.lesson.id in own else mend)
+        if more := sum(1 for _ in found):
+            yield Check(kind, None, f"and {more} more")
 
 
 def _worker(home: str) -> Iterator[Check]:

@@ -62,7 +62,7 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
     Give flags, or a record with --json, --file or on stdin; at a terminal what is missing is asked for.
     """
     record = _given_record(text, path, flags)
-    record.update(_from_flags(flags))
+    record.update(from_flags(flags))
     if at_terminal() and not (text or path):
         _ask_for_missing(record)
     mark = who.agent(os.environ)
@@ -82,7 +82,7 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
 def edit(slug: str, **flags: Any) -> None:
     """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
     lesson = find(slug)
-    changes = _from_flags(flags)
+    changes = from_flags(flags)
     require_person("editing a lesson")
     if changes:
         admit.edit(paths.home(), lesson.id, changes)
@@ -121,7 +121,7 @@ def restore(slug: str) -> None:
 def build() -> None:
     """Compile the manifest now. Nobody needs to: it is built when a source changes."""
     built = manifest.build(paths.home(), clock.now())
-    click.echo(f"{_counted(built.count, 'lesson')} in force, {len(built.left_out)} left out")
+    click.echo(f"{counted(built.count, 'lesson')} in force, {len(built.left_out)} left out")
 
 
 @lessons.command("import")
@@ -163,7 +163,7 @@ def _given_record(text: str | None, path: str | None, flags: dict[str, Any]) -> 
     return record
 
 
-def _from_flags(flags: dict[str, Any]) -> dict[str, Any]:
+def from_flags(flags: dict[str, Any]) -> dict[str, Any]:
     plain = {name: flags[name] for name in ("summary", "problem", "solution", "delivery", "priority", "confidence")}
     record = {name: value for name, value in plain.items() if value is not None}
     if flags["block_reason"]:
@@ -281,7 +281,7 @@ def check(as_json: bool) -> None:
             click.echo(printable(fault))
         for slug, reason in left_out:
             click.echo(printable(f"left out {slug}: {reason}"))
-        click.echo(f"{_counted(len(broken), 'fault')}, " * bool(broken) + f"{_counted(count, 'lesson')} in force")
+        click.echo(f"{counted(len(broken), 'fault')}, " * bool(broken) + f"{counted(count, 'lesson')} in force")
     if broken:
         raise SystemExit(1)
 
@@ -293,5 +293,5 @@ def _in_force(home: str) -> int:
         return 0
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"

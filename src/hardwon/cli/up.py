@@ -7,13 +7,20 @@ import shutil
 
 import click
 
-from hardwon import clock, paths
+from hardwon import clock, paths, settings
 from hardwon.cli.agents import install, is_ours
+from hardwon.cli.candidates import listing
+from hardwon.cli.lessons import counted
+from hardwon.cli.scan import mine, read_size
 from hardwon.cli.show import at_terminal
+from hardwon.distil import scan as mining
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES, host
 from hardwon.recall import manifest
+from hardwon.store import candidates, db
 from hardwon.worker import lifecycle
+
+MISTAKES = 5
 
 
 @click.command()
@@ -38,8 +45,27 @@ def up(ctx: click.Context, yes: bool) -> None:
             ctx.invoke(install, agent=name, here=False, only_print=False, yes=True)
         else:
             click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
+    if _show_mistakes(home):
+        click.echo("next      hardwon review          decide about what was found")
     click.echo("next      hardwon lessons add     write what went wrong, and it is held the next time")
     click.echo("          hardwon doctor          check every part")
+
+
+def _show_mistakes(home: str) -> bool:
+    """Scan what is new, and show what agents keep getting wrong."""
+    values = settings.resolve(settings.read_config(home))
+    connection = db.connect(home)
+    with mining.alone(home, wait=False) as free:
+        if free:
+            click.echo(f"scanned   {read_size(mine(connection, values))}")
+        else:
+            click.echo("scanned   another scan is at work")
+    waiting = candidates.listed(connection)
+    waiting.sort(key=lambda one: (-len(one.sessions), -one.occurrences, -one.score))
+    if waiting:
+        click.echo(f"mistakes  {counted(len(waiting), 'candidate')} for a lesson; the most repeated:")
+        listing(waiting[:MISTAKES])
+    return bool(waiting)
 
 
 def _has_hooks(name: str, path: str) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _APPROVING = {
     "pause": (), "trust": (), "uninstall": (), "accept": (), "reject": (), "allow": (), "config": ("set",),
+    "scan": ("promote",),
     "lessons": ("edit", "retire", "restore", "import"),
 }  # fmt: skip
 _HOOK = "hardwon/hook.py"
@@ -44,6 +45,8 @@ def _approves(given: list[str]) -> bool:
     verb, *more = [word for word in given if not word.startswith("-")] or [""]
     if verb not in _APPROVING or (verb == "trust" and "--list" in given):
         return False
+    if verb == "scan" and "--yes" in given:
+        return True
     return not _APPROVING[verb] or bool(more and more[0] in _APPROVING[verb])
 
 

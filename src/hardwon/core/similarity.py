@@ -31,6 +31,7 @@ _LOOK_ALIKES = (
 _LETTERS = {ord(pair[0]): pair[1] for pair in _LOOK_ALIKES.split()}
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 _BLANK = "\u2800"
+_CONTROLS = {code: " " if chr(code).isspace() else None for code in (*range(32), 127)}
 
 # Scripts that do not part their words; each sign counts as a word there.
 _UNPARTED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -48,8 +49,9 @@ def normal(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+    if text.isascii():
+        return " ".join(text.translate(_CONTROLS).lower().split())
+    text = unicodedata.normalize("NFKC", text)
     unseen = {ord(char): " " if char.isspace() or char == _BLANK else None for char in set(text) if _is_unseen(char)}
     return " ".join(text.translate(unseen).casefold().translate(_LETTERS).split())
 

@@ -10,9 +10,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from hardwon.core.shell import code_of
+from hardwon.core.failures import LOOKED_AT, QUOTE, Failure, code_in, only_looks, working_parts
 from hardwon.core.similarity import tokens
-from hardwon.distil.errors_seen import LOOKED_AT, QUOTE, Failure, only_looks, working_parts
 from hardwon.hosts.history import Step
 
 ALIKE = 0.7
@@ -50,8 +49,10 @@ def alike(a: Step, b: Step, error: Failure | None = None) -> bool:
         wanted, other = _aim(a.command), _aim(b.command)
         known = wanted - tokens(error.quote) if error and error.about == "interface" else frozenset()
         return overlap(wanted, other) >= ALIKE or (len(known) > 1 and known <= other)
-    if a.path != b.path:
-        return False
+    if a.path != b.path or not (a.path or a.content or a.command):
+        return False  # nothing is known of a call but its tool
+    if a.command or b.command:
+        return _said_alike(a.command, b.command)
     return a.content == b.content or _said_alike(a.content, b.content)
 
 
@@ -71,7 +72,7 @@ def changes_files(call: Step) -> bool:
     command = call.command[:LOOKED_AT]
     if call.tool in EDITS or _SCRIPT_WRITES.search(command):
         return True
-    return bool(_WRITES.search(command) and _WRITES.search(code_of(command)))
+    return bool(_WRITES.search(command) and _WRITES.search(code_in(call.command)))
 
 
 def overlap(a: frozenset[str], b: frozenset[str]) -> float:
@@ -89,7 +90,9 @@ def difference(failing: str, working: str) -> tuple[list[str], list[str]]:
 
 def because(words: str) -> str:
     """The sentence that gives a reason, as it was said; nothing if none does."""
-    found = (sentence.strip() for sentence in _SENTENCE.findall(words) if _BECAUSE.search(sentence))
+    if not _BECAUSE.search(words):  # most words give none, and cutting them into sentences takes longer
+        return ""
+    found = (sentence[0].strip() for sentence in _SENTENCE.finditer(words) if _BECAUSE.search(sentence[0]))
     return next(found, "")[:QUOTE].rstrip()
 
 
@@ -103,8 +106,9 @@ def _only(these: list[str], those: list[str]) -> list[str]:
     return [each for each in dict.fromkeys(these) if each not in others]
 
 
+@lru_cache(maxsize=256)
 def _whole(command: str) -> str:
-    return " ".join(_TO.sub("", part.full) for part in working_parts(command))
+    return " ".join(_TO.sub("", part.full) if ">" in part.full else part.full for part in working_parts(command))
 
 
 @lru_cache(maxsize=256)

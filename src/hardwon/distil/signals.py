@@ -1,30 +1,31 @@
-"""Error, then correction: episodes found in a session's steps by plain code.
+"""Error, then correction: an episode found in a session's steps by plain code, and what it is worth.
 
 An episode is one thing that went wrong, with every failed attempt at it, until a call with the same aim worked. It is
 scored by named parts, so that a person sees why it ranks where it does. The parts say what makes an error worth
 telling another session: it is about a tool or the surroundings rather than the files under work; another form of the
 call cured it, not an edit; it took several attempts; somebody gave the reason; a person said how it is done.
-
-Memory is bounded by the window: an episode is given out once WINDOW calls have passed since its last error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
-from hardwon.distil import corrections, errors_seen
-from hardwon.distil.errors_seen import QUOTE, About, Failure
-from hardwon.distil.suggest import problem_of, solution_of, trigger_of
+from hardwon.core import failures
+from hardwon.core.failures import QUOTE, About, Failure
+from hardwon.distil import corrections
+from hardwon.distil.suggest import problem_of, solution_of, tags_of, trigger_of
+from hardwon.distil.watch import Open, Thread, restored, saved
 from hardwon.hosts.history import Step
 from hardwon.words import replace, word
 
 WINDOW = 15  # calls; corrections come 3 to 15 calls after the error
 THRESHOLD = 0.4  # from here on an episode is proposed even if it never happens again
-_PENDING = 64
-_KEPT = 4_000  # characters of what was run, written or said
-_MOST_ERRORS = 32
 _AGENTS = 16
+_PENDING = 32  # calls; results come within 10
+_MOST_OPEN = 8  # of one agent
+_MOST_ERRORS = 16
+_KEPT = 4_000  # characters of what was run, written or said
 _WORDS_WITHIN = 4  # calls after the error; what is said later is about something else
 _FEW_WORDS = 3  # "continue", "commit it": the next task, not a correction
 
@@ -58,7 +59,7 @@ class Evidence:
 
 @word
 class Episode:
-    """One thing that went wrong, every attempt at it, and what put it right."""
+    """One thing that went wrong, every attempt at it, and what put it right; `errors[0].id` tells it from others."""
 
     session: str
     agent: str
@@ -77,126 +78,164 @@ class Episode:
     problem: str
     solution: str
     trigger: str
+    tags: tuple[str, ...]
     signature: str
     evidence: tuple[Evidence, ...]
-    open: bool  # the steps ended within its window: a scan that begins at errors[0].call_line may find the correction
+    open: bool  # its correction may still come, in steps that are not written yet
 
 
-class _Open:
-    """An episode whose correction may still come."""
+class Watch:
+    """Owns what is under way in one transcript."""
 
-    def __init__(self, call: Step, error: Failure, now: int) -> None:
-        self.failing, self.errors, self.last = call, [error], now
-        self.refused = self.waits = False
-        self.edits = 0
-        self.worked: Step | None = None
-        self.said: list[Step] = []
-        self.person: Step | None = None
-        self.told = ""
+    def __init__(self, state: Mapping[str, Any] | None = None, *, window: int = WINDOW) -> None:
+        self._window = window
+        self._threads = restored(state)
+
+    def take(self, step: Step) -> Sequence[Episode]:
+        """The episodes that this step ends."""
+        thread = self._threads.get(step.agent)
+        ended = self._met(step) if thread is None else _taken(thread, step, self._window)
+        return [_episode(each) for each in ended] if ended else ()
+
+    def unfinished(self) -> list[Episode]:
+        """The episodes whose correction may still come, as they stand."""
+        return [_episode(each, still_open=True) for thread in self._threads.values() for each in thread.open]
+
+    def state(self) -> dict[str, Any]:
+        return saved(self._threads)
+
+    def _met(self, step: Step) -> Sequence[Open]:
+        """Takes an agent's first step in; there is room for so many, and the one met first makes it."""
+        left = self._threads.pop(next(iter(self._threads))).open if len(self._threads) >= _AGENTS else ()
+        thread = self._threads[step.agent] = Thread()
+        return [*left, *_taken(thread, step, self._window)]
 
 
-class _Thread:
-    """What one agent of the session has under way."""
-
-    def __init__(self) -> None:
-        self.pending: dict[str, Step] = {}
-        self.open: list[_Open] = []
-        self.calls = 0
-        self.failed = False  # the latest result
-
-
-def episodes(steps: Iterable[Step]) -> list[Episode]:
-    """Every episode of a session, in the order in which they ended."""
-    return list(watch(steps))
-
-
-def watch(steps: Iterable[Step]) -> Iterator[Episode]:
-    """The episodes as they end; those still open come last."""
-    threads: dict[str, _Thread] = {}
-    for step in steps:
-        thread = threads.get(step.agent)
-        if thread is None:
-            if len(threads) >= _AGENTS:
-                yield from _given(threads.pop(next(iter(threads))).open)
-            thread = threads[step.agent] = _Thread()
-        yield from _given(_taken(thread, step))
-    for thread in threads.values():
-        yield from _given(thread.open, still_open=True)
+def episodes(steps: Iterable[Step], *, window: int = WINDOW) -> list[Episode]:
+    """Every episode of a session in the order in which they ended; those still open come last."""
+    watch = Watch(window=window)
+    return [episode for step in steps for episode in watch.take(step)] + watch.unfinished()
 
 
 def recurring(episode: Episode, sessions: int) -> Episode:
-    """The same episode, scored by the number of sessions in which its signature was met.
+    """The same episode, scored by the number of sessions in which its signature was met."""
+    wordless = episode.refused and not episode.person_words
+    parts = {**episode.parts, "recurs": recurrence(episode.errors[0].about, wordless, sessions)}
+    return replace(episode, parts=parts, score=total(parts))
+
+
+def recurrence(about: About, wordless: bool, sessions: int) -> float:
+    """What it counts that several sessions met the same error.
 
     A check fails again and again, that is its purpose; and a refusal without words says nothing twice.
     """
-    says_nothing = episode.errors[0].about in ("code", "silent") or (episode.refused and not episode.person_words)
-    recurs = 0.0 if says_nothing else min(_SESSION * max(sessions - 1, 0), _SESSIONS)
-    parts = {**episode.parts, "recurs": recurs}
-    return replace(episode, parts=parts, score=_sum(parts))
+    says_nothing = wordless or about in ("code", "silent")
+    return 0.0 if says_nothing else min(_SESSION * max(sessions - 1, 0), _SESSIONS)
 
 
-def _taken(thread: _Thread, step: Step) -> list[_Open]:
+def _taken(thread: Thread, step: Step, window: int) -> Sequence[Open]:
     """Takes a step in; gives the episodes that it ends."""
-    if step.kind == "call":
-        thread.pending[step.call] = step._replace(command=step.command[:_KEPT], content=step.content[:_KEPT])
-        if len(thread.pending) > _PENDING:
-            del thread.pending[next(iter(thread.pending))]
-        thread.calls += 1
-        return _leave(thread, [each for each in thread.open if thread.calls - each.last > WINDOW])
-    if step.kind == "result":
-        call = thread.pending.pop(step.call, None)
-        return _result(thread, call, step) if call else []
-    if step.kind == "agent":
-        for each in thread.open:
-            if thread.calls - each.last <= _WORDS_WITHIN:
-                each.said = [*each.said, step._replace(text=step.text[:_KEPT])][-_WORDS_WITHIN:]
-    elif step.kind == "person":
-        _heard(thread, step)
-    return []
+    kind = step.kind
+    if kind == "call":
+        return _called(thread, step, window)
+    if kind == "result":
+        _, call = thread.pending.pop(step.call, (0, None))
+        return _result(thread, call, step) if call else ()
+    if thread.open:
+        if kind == "agent":
+            _spoke(thread, step)
+        elif kind == "person":
+            _heard(thread, step)
+    return ()
 
 
-def _leave(thread: _Thread, ended: list[_Open]) -> list[_Open]:
-    thread.open = [each for each in thread.open if each not in ended]
+def _called(thread: Thread, step: Step, window: int) -> Sequence[Open]:
+    if len(step.command) > _KEPT or len(step.content) > _KEPT or len(step.path) > _KEPT:
+        step = step._replace(command=step.command[:_KEPT], content=step.content[:_KEPT], path=step.path[:_KEPT])
+    pending = thread.pending
+    pending.pop(step.call, None)
+    thread.calls += 1
+    pending[step.call] = thread.calls, step
+    oldest = next(iter(pending))
+    if thread.calls - pending[oldest][0] > _PENDING:
+        del pending[oldest]
+    if not thread.open:
+        return ()
+    return _leave(thread, [each for each in thread.open if thread.calls - each.last > window])
+
+
+def _leave(thread: Thread, ended: list[Open]) -> list[Open]:
+    if ended:
+        thread.open = [each for each in thread.open if each not in ended]
     return ended
 
 
-def _heard(thread: _Thread, step: Step) -> None:
+def _enter(thread: Thread, new: Open) -> list[Open]:
+    """Begins an episode; gives the oldest if there are too many."""
+    thread.open.append(new)
+    return _leave(thread, thread.open[:-_MOST_OPEN])
+
+
+def _spoke(thread: Thread, step: Step) -> None:
+    lately = [each for each in thread.open if thread.calls - each.last <= _WORDS_WITHIN]
+    if lately:
+        reason = corrections.because(step.text[:_KEPT])
+        for each in lately:
+            each.reasons = [*each.reasons, (step.line, reason)][-_WORDS_WITHIN:]
+
+
+def _heard(thread: Thread, step: Step) -> None:
     """A person's words belong to the call they refused, or to the failure they were just shown if they correct it."""
-    if not thread.open or not thread.failed:
-        return
     latest = thread.open[-1]
-    if not latest.told and (latest.waits or corrections.corrects(step.text)):
-        latest.person, latest.told, latest.waits = step, step.text[:_KEPT], False
+    if thread.failed and not latest.told and (latest.waits or corrections.corrects(step.text)):
+        latest.told, latest.told_at, latest.waits = step.text[:_KEPT], step.line, False
 
 
-def _result(thread: _Thread, call: Step, step: Step) -> list[_Open]:
-    hidden = call.tool == "Bash" and not step.failed and errors_seen.hidden_failure(call.command, step.text)
-    thread.failed = bool(step.failed or step.refused or hidden)
+def _result(thread: Thread, call: Step, step: Step) -> Sequence[Open]:
     if step.refused:
-        new = _Open(call, _failure(call, step), thread.calls)
-        new.refused, new.told, new.waits = True, step.refused.strip(), not step.refused.strip()
-        new.person = step if new.told else None
-        thread.open.append(new)
-        return []
-    if thread.failed:
+        thread.failed = True
+        return _refused(thread, call, step)
+    if step.failed or (call.tool == "Bash" and failures.hidden_failure(call.command, step.text)):
+        thread.failed = True
         return _failed(thread, call, _failure(call, step))
-    cured = _akin(thread, call)
-    for each in cured:
-        each.worked = call
-    ended = _leave(thread, cured)
-    if thread.open and corrections.changes_files(call):
-        for each in thread.open:
-            each.edits += each.failing.tool == "Bash"
+    thread.failed = False
+    return _worked(thread, call) if thread.open else ()
+
+
+def _refused(thread: Thread, call: Step, step: Step) -> list[Open]:
+    new = Open(call, [_failure(call, step)], thread.calls)
+    new.refused, new.told = True, step.refused.strip()[:_KEPT]
+    new.waits, new.told_at = not new.told, step.line if new.told else 0
+    return _enter(thread, new)
+
+
+def _worked(thread: Thread, call: Step) -> list[Open]:
+    ended = _leave(thread, _cured(_akin(thread, call), call))
+    unedited = [each for each in thread.open if each.failing.tool == "Bash" and not each.edited]
+    if unedited and corrections.changes_files(call):
+        for each in unedited:
+            each.edited = True
     return ended
 
 
-def _akin(thread: _Thread, call: Step) -> list[_Open]:
+def _cured(these: list[Open], call: Step) -> list[Open]:
+    for each in these:
+        each.worked = call
+    return these
+
+
+def _akin(thread: Thread, call: Step) -> list[Open]:
     """The episodes that a call belongs to: it wants the same, and was made when their latest error was known."""
-    known = [each for each in thread.open if not each.refused and call.line > each.errors[-1].line]
-    return [each for each in known if corrections.alike(each.failing, call, each.errors[-1])]
+    return [
+        each
+        for each in thread.open
+        if not each.refused
+        and call.line > each.errors[-1].line
+        and corrections.alike(each.failing, call, each.errors[-1])
+    ]
 
 
-def _failed(thread: _Thread, call: Step, error: Failure) -> list[_Open]:
+def _failed(thread: Thread, call: Step, error: Failure) -> list[Open]:
     """Another attempt at what failed before, or the start of an episode.
 
     A form of the call that fails in quite another way got past what stopped the first: that one is cured.
@@ -206,45 +245,37 @@ def _failed(thread: _Thread, call: Step, error: Failure) -> list[_Open]:
     before = _akin(thread, call)
     kin = [each for each in before if each.errors[-1].about == error.about]
     kin = kin or [each for each in thread.open if each.errors[-1].signature == error.signature and not each.refused]
-    cured = [each for each in before if each not in kin and not corrections.same(each.failing, call, False)]
-    for each in cured:
-        each.worked = call
-    if kin:
-        kin[-1].errors.append(error)
-        kin[-1].failing, kin[-1].last = call, thread.calls
-        cured += [kin[-1]] if len(kin[-1].errors) >= _MOST_ERRORS else []
-    else:
-        thread.open.append(_Open(call, error, thread.calls))
-    return _leave(thread, cured)
+    others = [each for each in before if each not in kin and not corrections.same(each.failing, call, False)]
+    ended = _leave(thread, _cured(others, call))
+    if not kin:
+        return ended + _enter(thread, Open(call, [error], thread.calls))
+    latest = kin[-1]
+    latest.errors.append(error)
+    latest.failing, latest.last = call, thread.calls
+    return ended + _leave(thread, [latest] if len(latest.errors) >= _MOST_ERRORS else [])
 
 
 def _failure(call: Step, result: Step) -> Failure:
-    line = errors_seen.key_line(result.text, shell=call.tool == "Bash")
-    about = "refused" if result.refused else errors_seen.about(result.text, line, call.command)
-    sign = errors_seen.signature(call.tool, call.command, about, line)
-    text = errors_seen.ends(result.text)
+    line = failures.key_line(result.text, shell=call.tool == "Bash")
+    about = "refused" if result.refused else failures.about(result.text, line, call.command)
+    sign = failures.signature(call.tool, call.command, about, line)
+    text = failures.ends(result.text)
     quote = line or text.strip()[:QUOTE].partition("\n")[0]
-    return Failure(result.line, call.line, call.tool, call.command, call.path, text, quote, about, sign)
+    return Failure(result.id, result.line, call.line, call.tool, call.command, call.path, text, quote, about, sign)
 
 
-def _given(ended: list[_Open], *, still_open: bool = False) -> Iterator[Episode]:
-    for each in ended:
-        yield _episode(each, still_open)
-
-
-def _episode(own: _Open, still_open: bool) -> Episode:
+def _episode(own: Open, *, still_open: bool = False) -> Episode:
     first, failing, worked = own.errors[0], own.failing, own.worked
-    spoken = next((step for step in own.said if corrections.because(step.text)), None)
-    reason = corrections.because(spoken.text) if spoken else ""
+    spoken_at, reason = next((each for each in own.reasons if each[1]), (0, ""))
     removed, added = corrections.difference(failing.command, worked.command) if worked else ([], [])
     parts = _parts(own, reason)
     evidence = [Evidence(error.line, "error", error.quote) for error in own.errors]
-    if spoken:
-        evidence.append(Evidence(spoken.line, "correction", reason))
+    if reason:
+        evidence.append(Evidence(spoken_at, "correction", reason))
     if worked:
         evidence.append(Evidence(worked.line, "correction", (worked.command or worked.path)[:QUOTE]))
-    if own.person:
-        evidence.append(Evidence(own.person.line, "user", own.told[:QUOTE].rstrip()))
+    if own.told_at:
+        evidence.append(Evidence(own.told_at, "user", own.told[:QUOTE].rstrip()))
     return Episode(
         session=failing.session,
         agent=failing.agent,
@@ -259,24 +290,25 @@ def _episode(own: _Open, still_open: bool) -> Episode:
         person_words=own.told,
         refused=own.refused,
         parts=parts,
-        score=_sum(parts),
+        score=total(parts),
         problem=problem_of(failing, first.quote, own.told if own.refused else ""),
         solution=solution_of(failing, worked, removed, added, reason, own.told),
         trigger=trigger_of(failing, removed, first.quote),
+        tags=tags_of(failing, first.quote),
         signature=_signature(own),
         evidence=tuple(evidence),
         open=still_open,
     )
 
 
-def _signature(own: _Open) -> str:
+def _signature(own: Open) -> str:
     """A refusal is known by a person's words: those of the host are the same every time."""
     if own.refused and own.told:
-        return errors_seen.signature(own.failing.tool, own.failing.command, "refused", own.told)
+        return failures.signature(own.failing.tool, own.failing.command, "refused", own.told)
     return own.errors[0].signature
 
 
-def _parts(own: _Open, reason: str) -> dict[str, float]:
+def _parts(own: Open, reason: str) -> dict[str, float]:
     parts = {"about": 0.0, "cure": 0.0, "attempts": 0.0, "reason": 0.0, "person": 0.0, "recurs": 0.0}
     if own.failing.tool not in corrections.ASKS_A_PERSON:
         parts["person"] += _TOLD if corrections.corrects(own.told) else 0.0
@@ -294,21 +326,22 @@ def _parts(own: _Open, reason: str) -> dict[str, float]:
     return parts
 
 
-def _code_was_changed(own: _Open) -> bool:
+def _code_was_changed(own: Open) -> bool:
     """Whether edits can have cured it; no edit teaches a program an option or opens a port."""
     about = own.errors[0].about
     if about in ("interface", "environment"):
         return False
-    return bool(own.edits or (about == "code" and own.worked and corrections.changes_files(own.worked)))
+    return bool(own.edited or (about == "code" and own.worked and corrections.changes_files(own.worked)))
 
 
-def _same(own: _Open) -> bool:
+def _same(own: Open) -> bool:
     return own.worked is not None and corrections.same(own.failing, own.worked, own.errors[0].about == "code")
 
 
-def _only_looked(own: _Open) -> bool:
-    return own.failing.tool == "Bash" and errors_seen.only_looks(own.failing.command)
+def _only_looked(own: Open) -> bool:
+    return own.failing.tool == "Bash" and failures.only_looks(own.failing.command)
 
 
-def _sum(parts: Mapping[str, float]) -> float:
+def total(parts: Mapping[str, float]) -> float:
+    """One score from 0 to 1."""
     return round(min(max(sum(parts.values()), 0.0), 1.0), 3)

@@ -19,64 +19,83 @@ TITLE = "Claude Code"
 PROGRAM = "claude"
 
 # The hooks we register, with each one's budget in seconds: past it the agent goes on without us.
-EVENTS = {"SessionStart": 10, "UserPromptSubmit": 1, "PreToolUse": 1, "SubagentStart": 1}
+EVENTS = {
+    "SessionStart": 10, "UserPromptSubmit": 1, "PreToolUse": 1, "PostToolUse": 2, "PostToolUseFailure": 2,
+    "SubagentStart": 1, "SubagentStop": 2, "PreCompact": 2, "Stop": 2, "SessionEnd": 3,
+}  # fmt: skip
 
-_ALIASES = {"Agent": "Task"}
+ALIASES = {"Agent": "Task"}
 
 
 def read(kind: str, payload: bytes) -> Event | None:
     wire = loads(payload.decode("utf-8", "replace"))
     if not isinstance(wire, dict):
         raise ValueError(f"a payload is an object, not {type(wire).__name__}")
-    kind = _text(wire, "hook_event_name") or kind
+    kind = text_of(wire, "hook_event_name") or kind
     if kind not in EVENTS:
         return None
     given = wire.get("tool_input")
     given = given if isinstance(given, dict) else {}
-    tool = _text(wire, "tool_name")
+    tool = text_of(wire, "tool_name")
     return Event(
         host=NAME,
         kind=kind,
-        session=_text(wire, "session_id"),
-        cwd=_text(wire, "cwd"),
-        agent=_text(wire, "agent_id"),
-        source=_text(wire, "source"),
-        prompt=_text(wire, "prompt"),
-        tool=_ALIASES.get(tool, tool),
-        tool_use_id=_text(wire, "tool_use_id"),
-        command=_text(given, "command"),
-        path=_first(given, "file_path", "notebook_path", "path", "glob"),
-        content=_content(tool, given),
+        session=text_of(wire, "session_id"),
+        cwd=text_of(wire, "cwd"),
+        agent=text_of(wire, "agent_id"),
+        source=text_of(wire, "source"),
+        prompt=text_of(wire, "prompt"),
+        tool=ALIASES.get(tool, tool),
+        tool_use_id=text_of(wire, "tool_use_id"),
+        command=text_of(given, "command"),
+        path=first_of(given, "file_path", "notebook_path", "path", "glob"),
+        content=content_of(tool, given),
+        transcript=text_of(wire, "transcript_path"),
+        prompt_name=text_of(wire, "prompt_id"),
+        input=given if tool else None,
+        response=wire.get("error") if kind == "PostToolUseFailure" else wire.get("tool_response"),
+        failed=kind == "PostToolUseFailure",
+        interrupted=wire.get("is_interrupt") is True,
+        duration=_number(wire.get("duration_ms")),
+        message=first_of(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
     )
 
 
-def _content(tool: str, given: dict[str, Any]) -> str:
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def content_of(tool: str, given: dict[str, Any]) -> str:
     """What the call would write, look for or ask: the text a content pattern is tried on."""
     if tool == "MultiEdit":
         edits = given.get("edits")
         changes = edits if isinstance(edits, list) else []
-        return "\n".join(_text(change, "new_string") for change in changes if isinstance(change, dict))
+        return "\n".join(text_of(change, "new_string") for change in changes if isinstance(change, dict))
     if tool.startswith("mcp__"):
-        return "\n".join(_strings(given))
-    return _first(given, "new_string", "content", "new_source", "pattern", "query", "url", "prompt")
+        return "\n".join(strings_in(given))
+    return first_of(given, "new_string", "content", "new_source", "pattern", "query", "url", "prompt")
 
 
-def _strings(value: object, depth: int = 0) -> list[str]:
+def strings_in(value: object, depth: int = 0) -> list[str]:
     if isinstance(value, str):
         return [value]
     if depth > 20 or not isinstance(value, dict | list):
         return []
     inner = value.values() if isinstance(value, dict) else value
-    return [text for one in inner for text in _strings(one, depth + 1)]
+    return [text for one in inner for text in strings_in(one, depth + 1)]
 
 
-def _text(wire: dict[str, Any], key: str) -> str:
+def text_of(wire: dict[str, Any], key: str) -> str:
     value = wire.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _first(wire: dict[str, Any], *keys: str) -> str:
-    return next((text for text in (_text(wire, key) for key in keys) if text), "")
+def first_of(wire: dict[str, Any], *keys: str) -> str:
+    for key in keys:
+        value = wire.get(key)
+        if value and isinstance(value, str):
+            return value
+    return ""
 
 
 def write(event: Event, reply: Reply) -> bytes:
@@ -143,4 +162,4 @@ def _is_ours(entry: object, ours: Callable[[str], bool]) -> bool:
 def _commands(entry: object) -> list[str]:
     hooks = entry.get("hooks") if isinstance(entry, dict) else None
     given = hooks if isinstance(hooks, list) else []
-    return [_text(hook, "command") for hook in given if isinstance(hook, dict)]
+    return [text_of(hook, "command") for hook in given if isinstance(hook, dict)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hardwon import clock
 from hardwon.core import record as records
-from hardwon.core import rules, similarity
+from hardwon.core import rules, similarity, slugs
 from hardwon.errors import UserError
 from hardwon.recall import manifest
 from hardwon.store import lessons as shelves
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 
 _TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "contentPatterns")
-_SLUG_LENGTH = 36
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 
 
 def add(home: str, record: dict[str, Any], *, approved: bool) -> Lesson:
     """Write a new lesson; UserError with a line per fault if it is not fit. What a machine proposes is a candidate."""
     now = clock.now()
-    lesson = _sound(_with_reason(record))
+    lesson = sound(record)
     with shelves.editing(home) as shelf:
         lesson = _filled_in(lesson, now, taken=[one.slug for one in shelf.lessons], approved=approved)
         _unlike(lesson, shelf.lessons)
@@ -51,25 +50,35 @@ def rewrite(home: str, id: str, record: dict[str, Any]) -> Lesson:
 
 def edit(home: str, id: str, changes: dict[str, Any]) -> Lesson:
     """Change some fields of a lesson; the same rules as for a new one."""
+    return _replace(home, id, lambda before: with_changes(records.write(before), changes))
 
-    def changed(before: Lesson) -> dict[str, Any]:
-        record = {**records.write(before), **changes}
-        if "delivery" in changes:
-            record.pop("block", None)
-            if changes["delivery"] != "block":
-                record.pop("blockReason", None)
-        triggers = {key: changes[key] for key in _TRIGGERS if key in changes}
-        record["triggers"] = {**record["triggers"], **triggers, "sessionStart": record["delivery"] == "start"}
-        return record
 
-    return _replace(home, id, changed)
+def with_changes(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A record with some fields changed; what another delivery has no use for goes."""
+    changed = {**record, **changes}
+    if "delivery" in changes:
+        changed.pop("block", None)
+        if changes["delivery"] != "block":
+            changed.pop("blockReason", None)
+    triggers = {key: changed.pop(key) for key in _TRIGGERS if key in changes}
+    changed["triggers"] = {**record["triggers"], **triggers, "sessionStart": changed["delivery"] == "start"}
+    return changed
+
+
+def remove(home: str, id: str) -> None:
+    """Take a lesson out of the file, as if it had never been written."""
+    with shelves.editing(home) as shelf:
+        listed = shelf.document["lessons"]
+        listed[:] = [one for one in listed if not (isinstance(one, dict) and one.get("id") == id)]
+        shelves.save(shelf)
+    _put_in_force(home, clock.now())
 
 
 def _replace(home: str, id: str, change: Callable[[Lesson], dict[str, Any]]) -> Lesson:
     now = clock.now()
     with shelves.editing(home) as shelf:
         before = _listed(shelf, id)
-        lesson = _sound(_with_reason(change(before)))
+        lesson = sound(change(before))
         doubtful = lesson.confidence < rules.REVIEW_BELOW and lesson.confidence != before.confidence
         lesson = replace(lesson, updated=clock.iso(now), needs_review=lesson.needs_review or doubtful)
         lesson = replace(lesson, content_hash=records.content_hash(lesson))
@@ -89,11 +98,11 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
         known = list(shelf.lessons)
         for number, record in enumerate(found, 1):
             try:
-                lesson = _sound(record)
-                slugs = [one.slug for one in known]
-                known_as = lesson.slug if _SLUG.fullmatch(lesson.slug) and lesson.slug not in slugs else ""
+                lesson = sound(record)
+                names = [one.slug for one in known]
+                known_as = lesson.slug if _SLUG.fullmatch(lesson.slug) and lesson.slug not in names else ""
                 lesson = replace(lesson, slug=known_as)
-                lesson = _filled_in(lesson, now, taken=slugs, approved=True)
+                lesson = _filled_in(lesson, now, taken=names, approved=True)
                 _unlike(lesson, known)
             except UserError as wrong:
                 refused[str(record.get("slug") or record.get("id") or f"lesson {number}")] = wrong.say
@@ -127,9 +136,10 @@ def _listed(shelf: shelves.Shelf, id: str) -> Lesson:
     return found[0]
 
 
-def _sound(record: dict[str, Any]) -> Lesson:
+def sound(record: dict[str, Any]) -> Lesson:
+    """The lesson in a record that keeps every rule; UserError with a line per fault if it does not."""
     try:
-        lesson = records.read(record)
+        lesson = records.read(_with_reason(record))
     except records.BadRecord as bad:
         raise refusal(bad.faults) from None
     if wrong := rules.faults(lesson):
@@ -170,7 +180,7 @@ def _filled_in(lesson: Lesson, now: float, *, taken: Sequence[str], approved: bo
     lesson = replace(
         lesson,
         id=lesson.id or clock.ulid(now),
-        slug=lesson.slug or fresh_slug(lesson.summary, taken),
+        slug=lesson.slug or slugs.fresh(lesson.summary, taken, clock.suffix),
         project=project,
         status=lesson.status if approved else "candidate",
         needs_review=lesson.needs_review or lesson.confidence < rules.REVIEW_BELOW,
@@ -178,14 +188,3 @@ def _filled_in(lesson: Lesson, now: float, *, taken: Sequence[str], approved: bo
         updated=clock.iso(now),
     )
     return replace(lesson, content_hash=records.content_hash(lesson))
-
-
-def fresh_slug(summary: str, taken: Iterable[str]) -> str:
-    """The summary in kebab case and four characters, unlike any other."""
-    stem = re.sub(r"[^a-z0-9]+", "-", summary.lower()).strip("-") or "lesson"
-    if len(stem) > _SLUG_LENGTH:
-        stem = stem[: _SLUG_LENGTH + 1].rpartition("-")[0] or stem[:_SLUG_LENGTH]
-    others = set(taken)
-    while (slug := f"{stem}-{clock.suffix()}") in others:
-        continue
-    return slug

@@ -14,7 +14,7 @@ from hardwon.words import NOTHING, Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hardwon.core.match import Search
     from hardwon.words import Entry, Event
@@ -72,14 +72,24 @@ def reply_to(
 
 
 def _on_prompt(event: Event, index: Index, home: str, learn: Callable[[Event], str]) -> Reply:
-    """The one channel on which a person speaks to us inside an agent: `hardwon allow SLUG`, or a typed lesson."""
+    """The one channel on which a person speaks to us inside an agent: `hardwon allow SLUG`, `hardwon accept N`,
+    `hardwon reject N`, or a typed lesson."""
     words = event.prompt.split()
+    if decides(words):
+        return Reply(notice=learn(event))
     if words[:2] == ["hardwon", "allow"] and len(words) == 3:
         return _allow(event, index, home, words[2])
     lowered = event.prompt.lower()
     if "#lesson" in lowered and "#/lesson" in lowered:
         return Reply(notice=learn(event))
     return NOTHING
+
+
+def decides(words: Sequence[str]) -> bool:
+    """Whether a prompt is a decision about candidates and nothing else."""
+    if len(words) not in range(3, 20) or words[0] != "hardwon" or words[1] not in ("accept", "reject"):
+        return False
+    return all(name.isdigit() or (len(name) > 5 and "-" in name[1:-1]) for name in words[2:])
 
 
 def _allow(event: Event, index: Index, home: str, slug: str) -> Reply:

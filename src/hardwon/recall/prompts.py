@@ -1,11 +1,13 @@
-"""A lesson that the person typed as a prompt: the block is checked, added and in force, and the person is answered."""
+"""What the person typed to hardwon as a prompt: a lesson, or a decision about candidates. It is done, and answered."""
 
 from __future__ import annotations
 
 from hardwon.core import tags
 from hardwon.errors import UserError
 from hardwon.projects import home_of
-from hardwon.recall import admit
+from hardwon.recall import admit, review
+from hardwon.recall.deliver import decides
+from hardwon.store import db
 
 
 def learn(home: str, prompt: str, cwd: str) -> str:
@@ -14,10 +16,28 @@ def learn(home: str, prompt: str, cwd: str) -> str:
     Only a block that stands plainly at the beginning of a line was typed here. One that is quoted, fenced or in a list
     may have been pasted from anywhere, so it is proposed, not approved.
     """
+    words = prompt.split()
+    if decides(words):
+        return "\n".join(f"hardwon: {_decided(home, words[1], name)}" for name in words[2:])
     said = [_learned(home, prompt, cwd, tag) for tag in tags.blocks(prompt)]
     if not said and tags.is_unclosed(prompt):
         return "hardwon: the #lesson block is not closed; end it with #/lesson on a line of its own"
     return "\n".join(f"hardwon: {line}" for line in said)
+
+
+def _decided(home: str, verb: str, name: str) -> str:
+    connection = db.connect(home)
+    try:
+        proposal = review.named(connection, name)
+        if verb == "reject":
+            review.reject(connection, proposal)
+            return f"rejected: {proposal.record['summary']} [{proposal.slug}]"
+        lesson = review.accept(home, connection, proposal, {})
+        return f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]"
+    except UserError as refused:
+        return refused.say
+    finally:
+        connection.close()
 
 
 def _learned(home: str, prompt: str, cwd: str, tag: tags.Tag) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from sqlite3 import Connection as Connection
 from sqlite3 import Error as StoreError
@@ -13,7 +13,17 @@ from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.store.migrations import MIGRATIONS
 
-__all__ = ["Connection", "StoreError", "connect", "migrate", "transaction", "version"]
+__all__ = [
+    "Connection",
+    "StoreError",
+    "connect",
+    "copy",
+    "is_storable",
+    "migrate",
+    "storable",
+    "transaction",
+    "version",
+]
 
 BUSY_MILLISECONDS = 5_000
 
@@ -39,6 +49,16 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3
         connection.close()
         raise
     return connection
+
+
+def copy(home: str, to: str) -> None:
+    """Copy the database of one home into another, while others may be writing to it; nothing if there is none."""
+    path = os.path.join(home, paths.DATABASE)
+    if os.path.exists(path):
+        here, there = sqlite3.connect(path), sqlite3.connect(os.path.join(to, paths.DATABASE))
+        here.backup(there)
+        here.close()
+        there.close()
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -71,3 +91,14 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("rollback")
         raise
     connection.execute("commit")
+
+
+def is_storable(row: Iterable[object]) -> bool:
+    return "".join(value for value in row if isinstance(value, str)).isascii()
+
+
+def storable(value: object) -> object:
+    """SQLite takes no lone surrogates, and hosts do send them."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "replace").decode()
+    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from hardwon.store.db import transaction
+from hardwon.store.db import storable, transaction
 from hardwon.words import Injection
 
 _COLUMNS = tuple(Injection.__annotations__)
@@ -14,14 +14,9 @@ _COLUMNS = tuple(Injection.__annotations__)
 def add(connection: sqlite3.Connection, injections: Iterable[Injection]) -> None:
     """Record deliveries; one that is there already (spooled by a hook, then answered warm) stays as it is."""
     marks = ", ".join("?" * len(_COLUMNS))
-    rows = [tuple(_storable(getattr(one, name)) for name in _COLUMNS) for one in injections]
+    rows = [tuple(storable(getattr(one, name)) for name in _COLUMNS) for one in injections]
     with transaction(connection):
         connection.executemany(f"insert or ignore into injections ({', '.join(_COLUMNS)}) values ({marks})", rows)
-
-
-def _storable(value: object) -> object:
-    """SQLite takes no lone surrogates, and hosts do send them."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def latest(connection: sqlite3.Connection, *, limit: int, after: int = 0) -> list[tuple[int, Injection]]:
@@ -30,3 +25,9 @@ def latest(connection: sqlite3.Connection, *, limit: int, after: int = 0) -> lis
         f"select id, {', '.join(_COLUMNS)} from injections where id > ? order by id desc limit ?", (after, limit)
     ).fetchall()
     return [(row["id"], Injection(*(row[name] for name in _COLUMNS))) for row in reversed(rows)]
+
+
+def by_lesson(connection: sqlite3.Connection) -> dict[str, tuple[int, float]]:
+    """How often each lesson was delivered, and when last."""
+    rows = connection.execute("select lesson, count(*), max(at) from injections group by lesson")
+    return {lesson: (count, latest) for lesson, count, latest in rows}

@@ -24,4 +24,184 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "create index injections_by_session on injections (session, at)",
         "create index injections_by_lesson on injections (lesson, at)",
     ),
+    (
+        """
+        create table transcripts (
+            purpose text not null,
+            path text not null,
+            host text not null,
+            at real not null,
+            inode integer not null,
+            size integer not null,
+            modified integer not null,
+            offset integer not null,
+            line integer not null,
+            unended integer not null,
+            print text not null,
+            malformed integer not null,
+            reader text not null,
+            watch text not null,
+            primary key (purpose, path)
+        ) strict, without rowid
+        """,
+        """
+        create table calls (
+            id integer primary key,
+            key text not null unique,
+            host text not null,
+            session text not null,
+            cwd text not null,
+            at text not null,
+            path text not null,
+            line integer not null,
+            tool text not null,
+            command text not null,
+            file text not null,
+            content text not null,
+            outcome text not null,
+            waits text not null
+        ) strict
+        """,
+        "create index calls_waiting on calls (waits) where waits != ''",
+        """
+        create table candidates (
+            number integer primary key autoincrement,
+            id text not null unique,
+            slug text not null unique,
+            signature text not null unique,
+            tier integer not null,
+            status text not null,
+            score real not null,
+            parts text not null,
+            occurrences integer not null,
+            sessions text not null,
+            projects text not null,
+            record text not null,
+            lesson text not null,
+            found_at real not null,
+            decided_at real
+        ) strict
+        """,
+        "create index candidates_by_status on candidates (status, score)",
+        """
+        create table signals (
+            id integer primary key,
+            key text not null unique,
+            tier integer not null,
+            signature text not null,
+            host text not null,
+            path text not null,
+            session text not null,
+            agent text not null,
+            project text not null,
+            at text not null,
+            score real not null,
+            body text not null,
+            fresh integer not null
+        ) strict
+        """,
+        "create index signals_by_signature on signals (signature)",
+        "create index signals_fresh on signals (signature) where fresh",
+        "create index signals_by_session on signals (session)",
+        "create index signals_by_path on signals (path)",
+        """
+        create table signal_errors (
+            error text primary key,
+            signal text not null references signals (key) on delete cascade
+        ) strict, without rowid
+        """,
+        "create index signal_errors_by_signal on signal_errors (signal)",
+        """
+        create table judgements (
+            id integer primary key,
+            candidate integer not null references candidates (number) on delete cascade,
+            at real not null,
+            reader text not null,
+            verdict text not null,
+            body text not null,
+            void text not null
+        ) strict
+        """,
+        "create index judgements_by_candidate on judgements (candidate, at)",
+        """
+        create table scans (
+            id integer primary key,
+            at real not null,
+            kind text not null,
+            files integer not null,
+            bytes integer not null,
+            malformed integer not null,
+            signals integer not null,
+            candidates integer not null
+        ) strict
+        """,
+    ),
+    (
+        """
+        create table projects (
+            id integer primary key,
+            path text not null unique,
+            name text not null,
+            remote text not null,
+            at real not null
+        ) strict
+        """,
+        """
+        create table sessions (
+            id integer primary key,
+            host text not null,
+            session text not null,
+            project integer references projects (id),
+            cwd text not null,
+            transcript text not null,
+            first_prompt text not null,
+            prompts integer not null,
+            status text not null,
+            reason text not null,
+            started_at real not null,
+            opened_at real not null,
+            last_at real not null,
+            ended_at real,
+            to_fill integer not null,
+            unique (host, session)
+        ) strict
+        """,
+        "create index sessions_by_time on sessions (last_at)",
+        "create index sessions_to_fill on sessions (id) where to_fill",
+        """
+        create table prompts (
+            id integer primary key,
+            key text not null unique,
+            session integer not null references sessions (id) on delete cascade,
+            number integer not null,
+            at real not null,
+            prompt text not null,
+            name text not null
+        ) strict
+        """,
+        "create index prompts_by_session on prompts (session, at)",
+        "create unique index prompts_by_name on prompts (session, name) where name != ''",
+        """
+        create table events (
+            id integer primary key,
+            key text not null unique,
+            session integer not null references sessions (id) on delete cascade,
+            kind text not null,
+            at real not null,
+            prompt integer not null,
+            agent text not null,
+            tool text not null,
+            tool_use_id text not null,
+            input text not null,
+            response text not null,
+            outcome text not null,
+            signature text not null,
+            duration real,
+            origin text not null
+        ) strict
+        """,
+        "create index events_by_session on events (session, at)",
+        "create index events_by_time on events (at)",
+        "create unique index events_by_call on events (session, tool_use_id, kind) where tool_use_id != ''",
+    ),
 )

@@ -15,6 +15,7 @@ from hardwon.capture import intake
 from hardwon.recall import prompts
 from hardwon.store import db
 from hardwon.worker import lifecycle
+from hardwon.worker.background import Background
 from hardwon.worker.reply import Desk
 
 TICK_SECONDS = 10.0
@@ -46,7 +47,8 @@ def _log_to(home: str) -> None:
 async def _serve(home: str) -> None:
     os.umask(0o077)
     connection = db.connect(home, busy_milliseconds=200)
-    desk = Desk(home, connection)
+    background = Background(home, connection)
+    desk = Desk(home, connection, lambda event: background.scan())
     desk.index()
     asked_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -58,6 +60,7 @@ async def _serve(home: str) -> None:
     log.info("serving %s, process %d", home, os.getpid())
     while not asked_to_stop.is_set():
         _housekeeping(home, connection)
+        background.reap()
         with suppress(TimeoutError):
             await asyncio.wait_for(asked_to_stop.wait(), TICK_SECONDS)
         if not lifecycle.is_ours(home):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from time import thread_time
 
 from hardwon import clock, paths, switches
@@ -29,8 +30,10 @@ log = logging.getLogger(__name__)
 class Desk:
     """Where hooks are answered: owns the manifest in force and the connection that records deliveries."""
 
-    def __init__(self, home: str, connection: db.Connection) -> None:
-        self.home, self.connection = home, connection
+    def __init__(
+        self, home: str, connection: db.Connection, opened: Callable[[Event], None] = lambda event: None
+    ) -> None:
+        self.home, self.connection, self._opened_session = home, connection, opened
         self._index: Index | None = None
         self._patterns = Patterns()
         self._opened: object = None
@@ -74,6 +77,8 @@ class Desk:
         )
         if reply.injections:
             self._record(event, reply)
+        if event.kind == "SessionStart":
+            self._opened_session(event)
         return module.write(event, reply)
 
     def _learn(self, event: Event) -> str:

@@ -7,7 +7,7 @@ not JSON is counted as malformed and nothing else happens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
 Kind = Literal["person", "agent", "call", "result", "compacted"]
@@ -39,7 +39,7 @@ class Reader(Protocol):
     malformed: int
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None: ...
-    def read(self, number: int, line: bytes) -> Iterator[Step]: ...
+    def read(self, number: int, line: bytes) -> Iterable[Step]: ...
     def state(self) -> dict[str, Any]: ...
 
 
@@ -51,7 +51,8 @@ class History(Protocol):
     Reader: type[Reader]
 
     def folders(self, environment: Mapping[str, str], home: str) -> list[str]: ...
-    def is_transcript(self, path: str) -> bool: ...
+    def is_transcript(self, path: str) -> bool: ...  # by its name
+    def opens(self, head: bytes) -> bool: ...  # by its first bytes, which may be cut anywhere
 
 
 MODULES = {
@@ -60,3 +61,18 @@ MODULES = {
     "gemini": "hardwon.hosts.history.gemini",
     "opencode": "hardwon.hosts.history.opencode",
 }
+
+
+def history(name: str) -> History:
+    """The module that reads a host's transcripts; KeyError if we do not know the host."""
+    module: History = __import__(MODULES[name], fromlist=["Reader"])
+    return module
+
+
+def host_of(path: str, head: bytes) -> str:
+    """The host that wrote this transcript, by the file's name and its first bytes; empty if none did."""
+    for name in MODULES:
+        module = history(name)
+        if module.is_transcript(path) and module.opens(head):
+            return name
+    return ""

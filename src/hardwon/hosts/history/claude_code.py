@@ -7,23 +7,29 @@ to cost as much as it saves, and would not notice damage. `progress` holds copie
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import orjson
 
-from hardwon.core.fence import CLOSE, OPEN
-from hardwon.hosts.claude_code import _ALIASES, _content, _first, _text
+from hardwon.hosts.claude_code import ALIASES, content_of, first_of, text_of
 from hardwon.hosts.history import Step
+from hardwon.hosts.history.wire import Wire, forget_oldest, kept, kept_path, map_of, openings, outside, parsed, unfenced
 
 NAME = "claude-code"
 WHOLE = False
 
 Place = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
 
+# Every line has the fields of one of these, as far as the kinds are known; a cut line has the first of its own.
+_OPENINGS = (
+    {"parentUuid", "isSidechain"},
+    {"type", "sessionId"},
+    {"type", "leafUuid"},
+    {"type", "messageId", "snapshot"},
+)
 _CHAINS = 64  # how far back a line of an inline sub-agent looks for its parent
 
 _REMINDER = ("<system-reminder>", "</system-reminder>")
@@ -75,43 +81,43 @@ class Reader:
     """Remembers the session and folder last named, and which inline sub-agent the latest lines belong to."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        self.malformed = 0
         known = dict(state or {})
-        self._session = _text(known, "session")
-        self._cwd = _text(known, "cwd")
+        self.malformed: int = known.get("malformed", 0)
+        self._session = text_of(known, "session")
+        self._cwd = text_of(known, "cwd")
         self._chains: dict[str, str] = dict(known.get("chains") or ())
 
     def state(self) -> dict[str, Any]:
-        return {"session": self._session, "cwd": self._cwd, "chains": [list(link) for link in self._chains.items()]}
+        chains = [list(link) for link in self._chains.items()]
+        return {"malformed": self.malformed, "session": self._session, "cwd": self._cwd, "chains": chains}
 
-    def read(self, number: int, line: bytes) -> Iterator[Step]:
+    def read(self, number: int, line: bytes) -> Sequence[Step]:
         try:
             wire = orjson.loads(line)
         except ValueError:
-            wire = _mended(line)
-            if wire is None:
-                self.malformed += bool(line.strip())
-        if not isinstance(wire, dict):
-            return iter(())
-        steps = _STEPS.get(str(wire.get("type")))
-        return steps(number, _id(wire, line), self._place(wire), wire) if steps else iter(())
+            wire, bad = parsed(line)
+            self.malformed += bad
+        kind = wire.get("type") if isinstance(wire, dict) else None
+        steps = _STEPS.get(kind) if isinstance(kind, str) else None
+        return steps(number, _id(wire, line), self._place(wire), wire) if steps else ()
 
-    def _place(self, wire: dict[str, Any]) -> Place:
-        if wire.get("sessionId") != self._session:
-            self._session = _text(wire, "sessionId") or self._session
-        if wire.get("cwd") != self._cwd:
-            self._cwd = _text(wire, "cwd") or self._cwd
-        agent = _text(wire, "agentId") if "agentId" in wire else ""
-        if not agent and wire.get("isSidechain"):
-            agent = self._chain(_text(wire, "uuid"), _text(wire, "parentUuid"))
-        return _text(wire, "timestamp"), self._session, agent, self._cwd
+    def _place(self, wire: Wire) -> Place:
+        get = wire.get
+        if get("sessionId") != self._session:
+            self._session = kept(text_of(wire, "sessionId")) or self._session
+        if get("cwd") != self._cwd:
+            self._cwd = kept_path(text_of(wire, "cwd")) or self._cwd
+        agent = text_of(wire, "agentId") if "agentId" in wire else ""
+        if not agent and get("isSidechain"):
+            agent = self._chain(kept(text_of(wire, "uuid")), kept(text_of(wire, "parentUuid")))
+        return text_of(wire, "timestamp"), self._session, agent, self._cwd
 
     def _chain(self, uuid: str, parent: str) -> str:
         """1.0.x wrote sub-agents into the session's file without naming them: the first line's uuid is the name."""
         root = self._chains.get(parent) or parent or uuid or "sidechain"
-        self._chains[uuid] = root
-        if len(self._chains) > _CHAINS:
-            del self._chains[next(iter(self._chains))]
+        if uuid:
+            self._chains[uuid] = root
+            forget_oldest(self._chains, _CHAINS)
         return root
 
 
@@ -123,78 +129,63 @@ def is_transcript(path: str) -> bool:
     return path.endswith(".jsonl")
 
 
-def _mended(line: bytes) -> Any:
-    """What orjson refuses and others wrote: bytes that are not UTF-8, half a surrogate pair, a mark at the start."""
-    try:
-        value = json.loads(line.decode("utf-8-sig", "replace"))
-        return orjson.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
+def opens(head: bytes) -> bool:
+    return any(keys <= wire.keys() for wire in openings(head) for keys in _OPENINGS)
 
 
-def _id(wire: dict[str, Any], line: bytes) -> str:
+def _id(wire: Wire, line: bytes) -> str:
     """The line's uuid; a line without one is known by what it says."""
-    if uuid := _text(wire, "uuid"):
-        return uuid
-    return blake2b(line.strip(), digest_size=12).hexdigest()
+    return text_of(wire, "uuid") or blake2b(line.strip(), digest_size=12).hexdigest()
 
 
-def _said(number: int, uuid: str, place: Place, wire: dict[str, Any]) -> Iterator[Step]:
+def _said(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
     """An assistant's text and calls; stubs that stand for an error of the API are nobody's words."""
-    message = wire.get("message")
-    if not isinstance(message, dict) or message.get("model") == "<synthetic>" or wire.get("isApiErrorMessage"):
-        return
+    message, found = map_of(wire, "message"), []
+    if message.get("model") == "<synthetic>" or wire.get("isApiErrorMessage"):
+        return []
     for index, block in enumerate(_blocks(message.get("content"))):
-        kind = block.get("type")
-        if kind == "text":
-            if text := _outside(_text(block, "text"), OPEN, CLOSE).strip():
-                yield Step("agent", number, f"{uuid}.{index}", *place, text=text)
-        elif kind == "tool_use":
-            yield _call(number, f"{uuid}.{index}", place, block)
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "tool_use":
+            found.append(_call(number, f"{uuid}.{index}", place, block))
+        elif kind == "text" and (text := unfenced(text_of(block, "text")).strip()):
+            found.append(Step("agent", number, f"{uuid}.{index}", *place, text=text))
+    return found
 
 
-def _call(number: int, uuid: str, place: Place, block: dict[str, Any]) -> Step:
-    given = block.get("input")
-    given = given if isinstance(given, dict) else {}
-    tool = _text(block, "name")
-    call, command = _text(block, "id"), _text(given, "command")
+def _call(number: int, uuid: str, place: Place, block: Wire) -> Step:
+    given, tool = map_of(block, "input"), text_of(block, "name")
+    call, command = text_of(block, "id"), text_of(given, "command")
     if tool == "Bash":  # a third of all calls, and it has neither path nor content
         return Step("call", number, uuid, *place, call, tool, command)
-    path = _first(given, "file_path", "notebook_path", "path", "glob")
-    return Step("call", number, uuid, *place, call, _ALIASES.get(tool, tool), command, path, _content(tool, given))
+    path = first_of(given, "file_path", "notebook_path", "path", "glob")
+    return Step("call", number, uuid, *place, call, ALIASES.get(tool, tool), command, path, content_of(tool, given))
 
 
-def _received(number: int, uuid: str, place: Place, wire: dict[str, Any]) -> Iterator[Step]:
+def _received(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
     """What came to the assistant under the name of the user: tool results, and at times a person's words."""
-    message = wire.get("message")
-    if not isinstance(message, dict) or wire.get("isCompactSummary"):
-        return
-    blocks = _blocks(message.get("content"))
-    spoken = False
+    if wire.get("isCompactSummary"):
+        return []
+    blocks = _blocks(map_of(wire, "message").get("content"))
+    found = []
     for index, block in enumerate(blocks):
-        if block.get("type") == "tool_result":
-            yield _result(number, f"{uuid}.{index}", place, wire, block)
-        else:
-            spoken = True
-    if spoken:
-        yield from _prompts(number, uuid, place, wire, blocks)
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            found.append(_result(number, f"{uuid}.{index}", place, wire, block))
+    return found if len(found) == len(blocks) else found + _prompts(number, uuid, place, wire, blocks)
 
 
-def _typed_ahead(number: int, uuid: str, place: Place, wire: dict[str, Any]) -> Iterator[Step]:
+def _typed_ahead(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
     """A prompt typed while the assistant was at work: it is in no `user` line."""
-    attachment = wire.get("attachment")
-    if not isinstance(attachment, dict) or attachment.get("type") != "queued_command":
-        return
-    if _may_be_typed(attachment) and attachment.get("commandMode", "prompt") == "prompt":
-        yield from _prompts(number, uuid, place, wire, _blocks(attachment.get("prompt")))
+    ahead = map_of(wire, "attachment")
+    if ahead.get("type") != "queued_command" or ahead.get("commandMode", "prompt") != "prompt":
+        return []
+    return _prompts(number, uuid, place, wire, _blocks(ahead.get("prompt"))) if _may_be_typed(ahead) else []
 
 
-def _compacted(number: int, uuid: str, place: Place, wire: dict[str, Any]) -> Iterator[Step]:
-    if wire.get("subtype") == "compact_boundary":
-        yield Step("compacted", number, uuid, *place)
+def _compacted(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
+    return [Step("compacted", number, uuid, *place)] if wire.get("subtype") == "compact_boundary" else []
 
 
-_STEPS: dict[str, Callable[[int, str, Place, dict[str, Any]], Iterator[Step]]] = {
+_STEPS: dict[str, Callable[[int, str, Place, Wire], list[Step]]] = {
     "assistant": _said,
     "user": _received,
     "attachment": _typed_ahead,
@@ -202,25 +193,25 @@ _STEPS: dict[str, Callable[[int, str, Place, dict[str, Any]], Iterator[Step]]] =
 }
 
 
-def _blocks(content: object) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    given = content if isinstance(content, list) else []
-    return [block if isinstance(block, dict) else {} for block in given]
+def _blocks(content: object) -> list[Any]:
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if isinstance(content, str) else []
 
 
-def _prompts(
-    number: int, uuid: str, place: Place, wire: dict[str, Any], blocks: list[dict[str, Any]]
-) -> Iterator[Step]:
-    texts = [(index, _text(block, "text")) for index, block in enumerate(blocks) if block.get("type") == "text"]
+def _prompts(number: int, uuid: str, place: Place, wire: Wire, blocks: list[Any]) -> list[Step]:
+    texts = [
+        (index, text_of(block, "text"))
+        for index, block in enumerate(blocks)
+        if isinstance(block, dict) and block.get("type") == "text"
+    ]
     if not texts or not _may_be_typed(wire) or any(text.lstrip().startswith("<command-") for _, text in texts):
-        return
-    for index, text in texts:
-        if typed := _typed(text):
-            yield Step("person", number, f"{uuid}.{index}", *place, text=typed)
+        return []
+    said = [(index, _typed(text)) for index, text in texts]
+    return [Step("person", number, f"{uuid}.{index}", *place, text=text) for index, text in said if text]
 
 
-def _may_be_typed(wire: dict[str, Any]) -> bool:
+def _may_be_typed(wire: Wire) -> bool:
     """Not a sub-agent's task, a skill's body, an accepted plan or anything else the program says as the user."""
     if wire.get("isMeta") or wire.get("isSidechain") or wire.get("planContent"):
         return False
@@ -230,33 +221,33 @@ def _may_be_typed(wire: dict[str, Any]) -> bool:
 
 def _typed(text: str) -> str:
     """The part of a prompt that a person wrote."""
-    text = _outside(text, OPEN, CLOSE)
+    text = unfenced(text)
     for start, end in _BESIDE:
-        text = _outside(text, start, end)
+        text = outside(text, start, end)
     text = text.strip()
     return "" if text.startswith(_PROGRAM) else text
 
 
-def _result(number: int, uuid: str, place: Place, wire: dict[str, Any], block: dict[str, Any]) -> Step:
-    call, detail = _text(block, "tool_use_id"), wire.get("toolUseResult")
+def _result(number: int, uuid: str, place: Place, wire: Wire, block: Wire) -> Step:
+    call, detail = text_of(block, "tool_use_id"), wire.get("toolUseResult")
     whole = _result_text(block, detail)
-    text = _outside(whole, OPEN, CLOSE)
+    text = unfenced(whole)
     if block.get("is_error") is not True:
         return Step("result", number, uuid, *place, call, text=text, failed=_exited_badly(text, detail))
     if text is not whole and _is_only_ours(text):
         return Step("result", number, uuid, *place, call)
-    text = _outside(text, *_REMINDER)
+    text = outside(text, *_REMINDER)
     return Step("result", number, uuid, *place, call, text=text, failed=True, refused=_refusal(text.strip(), wire))
 
 
-def _result_text(block: dict[str, Any], detail: object) -> str:
+def _result_text(block: Wire, detail: object) -> str:
     content = block.get("content")
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "\n".join(_text(part, "text") for part in content if isinstance(part, dict) and part.get("text"))
+        return "\n".join(text_of(part, "text") for part in content if isinstance(part, dict) and part.get("text"))
     if isinstance(detail, dict):
-        return "\n".join(text for text in (_text(detail, "stdout"), _text(detail, "stderr")) if text)
+        return "\n".join(text for text in (text_of(detail, "stdout"), text_of(detail, "stderr")) if text)
     return detail if isinstance(detail, str) else ""
 
 
@@ -277,7 +268,7 @@ def _exited_badly(text: str, detail: object) -> bool:
     return bool(code) and code[0].removeprefix("-").isdecimal() and int(code[0]) != 0
 
 
-def _refusal(text: str, wire: dict[str, Any]) -> str:
+def _refusal(text: str, wire: Wire) -> str:
     """A person's words when they said no, a blank if they gave none, nothing if it was not a person."""
     if text.startswith(_REFUSED):
         told = text.partition(_NOT_THEIRS)[0]
@@ -286,9 +277,9 @@ def _refusal(text: str, wire: dict[str, Any]) -> str:
             if found:
                 return words.strip() or " "
         return " "
-    if _text(wire, "toolUseResult") == "User rejected tool use":
+    if text_of(wire, "toolUseResult") == "User rejected tool use":
         return " "
-    return text if _text(wire, "version").startswith(_BARE_VERSIONS) and _talks(text) else ""
+    return text if text_of(wire, "version").startswith(_BARE_VERSIONS) and _talks(text) else ""
 
 
 def _talks(text: str) -> bool:
@@ -299,19 +290,3 @@ def _talks(text: str) -> bool:
     return not any(word.endswith(":") for word in words[:4]) and not _TALK.isdisjoint(
         word.strip(",.!?") for word in words
     )
-
-
-def _outside(text: str, start: str, end: str) -> str:
-    """The text without what stands between the marks; an open end reaches to the end."""
-    at = text.find(start)
-    if at < 0:
-        return text
-    parts, past = [], 0
-    while at >= 0:
-        parts.append(text[past:at])
-        close = text.find(end, at)
-        if close < 0:
-            return "".join(parts)
-        past = close + len(end)
-        at = text.find(start, past)
-    return "".join([*parts, text[past:]])

@@ -12,20 +12,29 @@ sub-agent is told afterwards was written by a program, so it is nobody's words.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from hashlib import blake2b
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import orjson
 
-from hardwon.core.fence import CLOSE, OPEN
-from hardwon.hosts.claude_code import _first, _strings, _text
+from hardwon.hosts.claude_code import first_of, strings_in, text_of
 from hardwon.hosts.history import Kind, Step
+from hardwon.hosts.history.wire import (
+    Wire,
+    digest,
+    forget_oldest,
+    is_ours,
+    kept,
+    kept_path,
+    map_of,
+    openings,
+    parsed,
+    unfenced,
+)
 
 NAME = "codex"
 WHOLE = False
@@ -50,10 +59,8 @@ _INJECTED = re.compile(
     r"|INSTRUCTIONS|image)\b|# AGENTS\.md|Another language model started to solve this problem)"
 )
 _REQUEST = "## My request for Codex:"
-_FENCE = re.compile(rf"{OPEN}.*?(?:{CLOSE}|\Z)", re.DOTALL)
-_DENIED = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{OPEN}|{OPEN}\s*(?:Held once|Blocked) by hardwon")
-_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
-_RUNNING = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
+_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,10})$", re.MULTILINE)
+_RUNNING = re.compile(r"^Process running with session ID (\d{1,20})$", re.MULTILINE)
 _FAILED = re.compile(
     r"(?:apply_patch verification failed|execution error|write_stdin failed|exec_command failed|unsupported call"
     r"|unsupported custom tool call|failed to |unable to |tool call error|Command blocked by|err(?:or)?:)",
@@ -63,10 +70,12 @@ _REFUSED = re.compile(r"(?:(?:exec command|patch) )?(?:rejected|aborted|cancelle
 _COMMAND = re.compile(r"""["']?\bcmd["']?\s*:\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`)""", re.DOTALL)
 _PATCH = re.compile(r"""(["'`])\*\*\* Begin Patch(?:\\.|(?!\1)[^\\])*\1""", re.DOTALL)
 _NESTED = re.compile(r"\btools\.(\w+)\s*\(")
-_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
+_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _ITEMS = frozenset({"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "McpToolCall"})
-_REMEMBERED = 500  # characters kept of a command whose result is still to come
+_REMEMBERED = 500  # characters of a command or path whose result is still to come
 _PROCESSES = 8
+_WAITING = 32  # calls without a result
+_KINDS = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 
 
 class Call(NamedTuple):
@@ -102,34 +111,28 @@ class Reader:
         self.turn: str = state.get("turn", "")
         self.prompts: int = state.get("prompts", 0)  # stands for the turn where turns have no id
         self.items: bool = state.get("items", False)  # this version reports what a script ran
+        self.unnamed: int = state.get("unnamed", 0)  # calls of this turn that have no id
         self.open: dict[str, str] = dict(state.get("open", {}))  # calls without a result: the command
         self.running: dict[str, str] = dict(state.get("running", {}))  # processes that go on: the command
-        self.scripts: dict[str, list[Any]] = dict(state.get("scripts", {}))  # scripts without a result: line and call
+        self.scripts: dict[str, list[Any]] = dict(state.get("scripts", {}))  # the same: line and call, none if told
 
     def state(self) -> dict[str, Any]:
         return {key: value.copy() if isinstance(value, dict) else value for key, value in vars(self).items()}
 
     def read(self, number: int, line: bytes) -> Iterator[Step]:
-        if not line.strip():
-            return
-        try:
-            wire = loads(line)
-        except (ValueError, RecursionError):
-            self.malformed += 1
-            return
-        if not isinstance(wire, dict):
-            return
-        kind, payload = _text(wire, "type"), wire.get("payload")
+        wire, bad = parsed(line)
+        self.malformed += bad
+        kind, payload = text_of(wire, "type"), wire.get("payload")
         if payload is None:  # before the envelope, in 2025, a line was the item itself
             kind, payload = "response_item", wire
         if isinstance(payload, dict):
-            place = (number, _text(wire, "timestamp"))
-            if kind == "response_item" and not _map(wire, "metadata").get("compaction_output"):
+            place = (number, text_of(wire, "timestamp"))
+            if kind == "response_item" and not map_of(wire, "metadata").get("compaction_output"):
                 yield from self._item(place, payload)
             elif kind == "event_msg":
                 yield from self._event(place, payload)
             elif kind == "compacted":
-                yield self._step("compacted", place, f"compacted:{_digest(_text(payload, 'message'))}")
+                yield self._step("compacted", place, f"compacted:{digest(text_of(payload, 'message'))}")
             elif kind == "session_meta":
                 self._open_session(payload)
             elif kind == "turn_context":
@@ -141,55 +144,59 @@ class Reader:
         more = {"cwd": self.cwd, **more}
         return Step(kind, place[0], f"{turn}:{key}", place[1], self.copied or self.session, agent, **more)
 
-    def _open_session(self, meta: dict[str, Any]) -> None:
-        own, source = _text(meta, "id"), _map(meta, "source")
+    def _open_session(self, meta: Wire) -> None:
+        own, source = kept(text_of(meta, "id")), map_of(meta, "source")
         if not self.own:
             self.own, self.agent = own, own if "subagent" in source else ""
-            parent = _text(_map(_map(source, "subagent"), "thread_spawn"), "parent_thread_id")
-            self.session = _text(meta, "session_id") or parent or own
+            parent = text_of(map_of(map_of(source, "subagent"), "thread_spawn"), "parent_thread_id")
+            self.session = kept(text_of(meta, "session_id") or parent or own)
         elif own != self.own and not self.turn:
-            self.copied = _text(meta, "session_id") or own
-        self.cwd = _text(meta, "cwd") or self.cwd
+            self.copied = kept(text_of(meta, "session_id")) or own
+        self.cwd = kept_path(text_of(meta, "cwd")) or self.cwd
 
-    def _open_turn(self, payload: dict[str, Any]) -> None:
-        turn = _text(payload, "turn_id")
-        self.cwd = _text(payload, "cwd") or self.cwd
+    def _open_turn(self, payload: Wire) -> None:
+        turn = kept(text_of(payload, "turn_id"))
+        self.cwd = kept_path(text_of(payload, "cwd")) or self.cwd
         if turn and turn != self.turn:
-            self.turn = turn
+            self.turn, self.unnamed = turn, 0
             self.open.clear()
             self.scripts.clear()
             if turn > self.own:
                 self.copied = ""
 
-    def _item(self, place: Place, item: dict[str, Any]) -> Iterator[Step]:
-        kind = _text(item, "type")
+    def _item(self, place: Place, item: Wire) -> Iterator[Step]:
+        kind = text_of(item, "type")
         if kind == "message":
             yield from self._message(place, item)
         elif kind in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call"):
             yield from self._call(place, item, _call(kind, item))
         elif kind in ("function_call_output", "custom_tool_call_output"):
-            yield from self._result(place, _text(item, "call_id"), item.get("output"))
+            yield from self._result(place, kept(text_of(item, "call_id")), item.get("output"))
 
-    def _message(self, place: Place, item: dict[str, Any]) -> Iterator[Step]:
+    def _message(self, place: Place, item: Wire) -> Iterator[Step]:
         role, texts = item.get("role"), [unfenced(text) for text in _texts(item.get("content"))]
         if role == "assistant" and (said := "\n".join(texts).strip()):
-            yield self._step("agent", place, f"agent:{_digest(said)}", text=said)
+            yield self._step("agent", place, f"agent:{digest(said)}", text=said)
         elif role == "user":
             said = "\n".join(text for text in texts if not _INJECTED.match(text)).strip()
             said = said.partition(_REQUEST)[2].strip() if _REQUEST in said else said
             self.prompts += bool(said)
             if said and (self.copied or not self.agent):
-                yield self._step("person", place, f"person:{_digest(said)}", text=said)
+                yield self._step("person", place, f"person:{digest(said)}", text=said)
 
-    def _call(self, place: Place, item: dict[str, Any], call: Call) -> Iterator[Step]:
-        key = _text(item, "call_id") or _text(item, "id") or _digest(repr(call))
+    def _call(self, place: Place, item: Wire, call: Call) -> Iterator[Step]:
+        key = kept(text_of(item, "call_id") or text_of(item, "id"))
+        if not key:
+            key, self.unnamed = f"{digest(repr(call))}.{self.unnamed}", self.unnamed + 1
         if call.tool == "BashOutput":
             call = call._replace(command=self.running.get(call.path, ""), path="")
         if item.get("name") == "exec" and item.get("type") == "custom_tool_call" and self.items:
-            self.scripts[key] = [place[0], call.tool, call.command[:_REMEMBERED], call.path]
+            self.scripts[key] = [place[0], kept(call.tool), call.command[:_REMEMBERED], call.path[:_REMEMBERED]]
+            forget_oldest(self.scripts, _WAITING)
             return
         if item.get("type") != "web_search_call":
             self.open[key] = call.command[:_REMEMBERED]
+            forget_oldest(self.open, _WAITING)
         yield self._step("call", place, f"call:{key}", call=key, **call._asdict())
 
     def _result(self, place: Place, key: str, output: object) -> Iterator[Step]:
@@ -202,47 +209,30 @@ class Reader:
             yield self._step("call", (line, place[1]), f"call:{key}", call=key, tool=tool, command=command, path=path)
         if outcome.process and command:
             self.running[outcome.process] = command
-            while len(self.running) > _PROCESSES:
-                del self.running[next(iter(self.running))]
+            forget_oldest(self.running, _PROCESSES)
         yield self._ended(place, key, outcome)
 
     def _ended(self, place: Place, key: str, outcome: Outcome, **more: Any) -> Step:
         told = {"text": outcome.text, "failed": outcome.failed, "refused": outcome.refused}
         return self._step("result", place, f"result:{key}", call=key, **told, **more)
 
-    def _event(self, place: Place, event: dict[str, Any]) -> Iterator[Step]:
-        kind = _text(event, "type")
+    def _event(self, place: Place, event: Wire) -> Iterator[Step]:
+        kind = text_of(event, "type")
         if kind == "task_started":
             self._open_turn(event)
         elif kind == "item_completed":
-            item = _map(event, "item")
-            self.items = self.items or _text(item, "type") in _ITEMS
-            key, cwd = _text(item, "id"), unquote(_text(item, "cwd").removeprefix("file://")) or self.cwd
+            item = map_of(event, "item")
+            self.items = self.items or text_of(item, "type") in _ITEMS
+            key, cwd = kept(text_of(item, "id")), unquote(text_of(item, "cwd").removeprefix("file://")) or self.cwd
             if key.startswith("exec-") and (ran := _ran(item)):
                 yield self._step("call", place, f"call:{key}", call=key, **ran[0]._asdict(), cwd=cwd)
                 yield self._ended(place, key, ran[1], cwd=cwd)
                 self.scripts = {one: [] for one in self.scripts} if ran[1].failed else self.scripts
         elif kind == "turn_aborted" and event.get("reason") == "interrupted":
             yield from (self._ended(place, key, Outcome("", refused=" ")) for key in self.open)
+            self.scripts.update((key, []) for key in self.open)
+            forget_oldest(self.scripts, 2 * _WAITING)
             self.open.clear()
-
-
-def loads(line: bytes) -> object:
-    """JSON, also with bytes that are no UTF-8 and halves of characters, which programs cut apart."""
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        loose = json.dumps(json.loads(line.decode("utf-8", "replace")), ensure_ascii=False)
-        return orjson.loads(loose.encode("utf-8", "replace"))
-
-
-def unfenced(text: str) -> str:
-    return _FENCE.sub("", text) if OPEN in text else text
-
-
-def is_ours(text: str) -> bool:
-    """A denial of ours: it comes back as an error, and is none."""
-    return OPEN in text and _DENIED.search(text) is not None
 
 
 def folders(environment: Mapping[str, str], home: str) -> list[str]:
@@ -251,16 +241,23 @@ def folders(environment: Mapping[str, str], home: str) -> list[str]:
 
 
 def is_transcript(path: str) -> bool:
-    name = os.path.basename(path)
-    return name.startswith("rollout-") and name.endswith(".jsonl")
+    """Any name will do for a rollout that somebody kept elsewhere; what it holds decides."""
+    return path.endswith(".jsonl") and os.path.basename(path) != "history.jsonl"
 
 
-def _call(kind: str, item: dict[str, Any]) -> Call:
+def opens(head: bytes) -> bool:
+    return any(
+        ("payload" in wire and text_of(wire, "type") in _KINDS) or {"id", "timestamp", "instructions"} <= wire.keys()
+        for wire in openings(head)
+    )
+
+
+def _call(kind: str, item: Wire) -> Call:
     if kind == "local_shell_call":
-        return _shell(_map(item, "action").get("command"))
+        return _shell(map_of(item, "action").get("command"))
     if kind == "web_search_call":
-        return Call("WebSearch", content=_first(_map(item, "action"), "query", "url", "pattern"))
-    name, given = _text(item, "name"), item.get("arguments", item.get("input"))
+        return Call("WebSearch", content=first_of(map_of(item, "action"), "query", "url", "pattern"))
+    name, given = text_of(item, "name"), item.get("arguments", item.get("input"))
     if kind == "custom_tool_call" and isinstance(given, str):
         known = {"exec": _script, "apply_patch": _patch}.get(name)
         return known(given) if known else Call(name, content=given)
@@ -269,17 +266,18 @@ def _call(kind: str, item: dict[str, Any]) -> Call:
     except orjson.JSONDecodeError:
         given = {}
     given = given if isinstance(given, dict) else {}
-    space = _text(item, "namespace")
+    space = text_of(item, "namespace")
     if space.startswith("mcp__") or name.startswith("mcp__"):
         tool = name if name.startswith("mcp__") else f"{space}__{name.lstrip('_')}"
-        return Call(tool, content="\n".join(_strings(given)))
+        return Call(tool, content="\n".join(strings_in(given)))
     tool = _TOOLS.get(name, name)
     if tool in ("Bash", "Edit"):
-        return _shell(given.get("cmd", given.get("command"))) if tool == "Bash" else _patch(_text(given, "input"))
+        return _shell(given.get("cmd", given.get("command"))) if tool == "Bash" else _patch(text_of(given, "input"))
     if tool == "BashOutput":
-        return Call(tool, path=str(given.get("session_id", "")))
-    content = _first(given, "content", "pattern", "query", "url", "prompt", "message")
-    return Call(tool, path=_first(given, "file_path", "path", "dir_path"), content=content)
+        process = given.get("session_id")
+        return Call(tool, path=str(process) if isinstance(process, int | str) else "")
+    content = first_of(given, "content", "pattern", "query", "url", "prompt", "message")
+    return Call(tool, path=first_of(given, "file_path", "path", "dir_path"), content=content)
 
 
 def _shell(command: object) -> Call:
@@ -298,7 +296,7 @@ def _patch(patch: str) -> Call:
     files = _FILE.findall(patch)
     added = "\n".join(line[1:] for line in patch.splitlines() if line.startswith("+"))
     kind, path = files[0] if files else ("Update", "")
-    return Call("Write" if kind == "Add" else "Edit", path=path, content=added)
+    return Call("Write" if kind == "Add" else "Edit", path=path.rstrip(), content=added)
 
 
 def _script(source: str) -> Call:
@@ -321,25 +319,26 @@ def _literal(quoted: str) -> str:
         return re.sub(r"\\(.)", lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), quoted[1:-1], flags=re.S)
 
 
-def _ran(item: dict[str, Any]) -> tuple[Call, Outcome] | None:
+def _ran(item: Wire) -> tuple[Call, Outcome] | None:
     """A call made from inside a script, and how it ended."""
     kind, status = item.get("type"), item.get("status")
     refused = " " if status == "declined" else ""
     if kind == "CommandExecution":
         code = item.get("exit_code")
-        text = _text(item, "aggregated_output") or (f"Exit code {code}" if code else "")
-        return _shell(item.get("command")), _settled(text, bool(code) or status == "failed", refused)
+        code = code if isinstance(code, int) else 0
+        text = text_of(item, "aggregated_output") or (f"Exit code {code}" if code else "")
+        return _shell(item.get("command")), _settled(text, code != 0 or status == "failed", refused)
     if kind == "FileChange":
-        changes = {path: change for path, change in _map(item, "changes").items() if isinstance(change, dict)}
+        changes = {path: change for path, change in map_of(item, "changes").items() if isinstance(change, dict)}
         path, first = next(iter(changes.items()), ("", {}))
-        added = [_text(one, "content") or _patch(_text(one, "unified_diff")).content for one in changes.values()]
+        added = [text_of(one, "content") or _patch(text_of(one, "unified_diff")).content for one in changes.values()]
         call = Call("Write" if first.get("type") == "add" else "Edit", path=path, content="\n".join(added))
-        return call, _settled(_text(item, "stderr") or _text(item, "stdout"), status == "failed", refused)
+        return call, _settled(text_of(item, "stderr") or text_of(item, "stdout"), status == "failed", refused)
     if kind == "McpToolCall":
-        result = _map(item, "result")
-        tool = f"mcp__{_text(item, 'server')}__{_text(item, 'tool')}"
-        call = Call(tool, content="\n".join(_strings(item.get("arguments"))))
-        text = "\n".join(_strings(item.get("error") or _texts(result.get("content"))))
+        result = map_of(item, "result")
+        tool = f"mcp__{text_of(item, 'server')}__{text_of(item, 'tool')}"
+        call = Call(tool, content="\n".join(strings_in(item.get("arguments"))))
+        text = "\n".join(strings_in(item.get("error") or _texts(result.get("content"))))
         return call, _settled(text, status == "failed" or result.get("isError") is True, refused)
     return None
 
@@ -378,22 +377,13 @@ def _unwrapped(part: str) -> tuple[str, int]:
         inner = orjson.loads(part)
     except orjson.JSONDecodeError:
         return part, 0
-    code = inner.get("exit_code", _map(inner, "metadata").get("exit_code"))
+    code = inner.get("exit_code", map_of(inner, "metadata").get("exit_code"))
     known = isinstance(code, int) and isinstance(inner.get("output"), str)
     return (inner["output"], code) if known else (part, 0)
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
-def _map(wire: dict[str, Any], key: str) -> dict[str, Any]:
-    value = wire.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 def _texts(value: object) -> list[str]:
     """The parts of a content, which is a string or a list."""
     if isinstance(value, str):
         return [value]
-    return [_text(one, "text") for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [text_of(one, "text") for one in value if isinstance(one, dict)] if isinstance(value, list) else []

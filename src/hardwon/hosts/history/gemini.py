@@ -3,8 +3,8 @@
 In lines a message is written again under the same id when more of it is known: first the words, then the tool calls
 with their results. So a step is told when it is first whole (words when there are any, a call when it appears, its
 result when it has ended) and told again only if its words changed, under the same id. What has been told is kept
-for the last messages alone, since a message grows while it is the last one; a resumed session may repeat older ones,
-equal in id. `$rewindTo` takes nothing back: it happened.
+for the last messages alone, since a message grows while it is the last one; of older ones only that they are past, so
+that a resumed session which writes all of them again tells nothing twice. `$rewindTo` takes nothing back: it happened.
 
 A document is recognised by its first line, a lone brace, and read when its last brace has come; it is rewritten as a
 whole, so whoever reads starts anew. The folder is in neither form; it is taken from the context the program opens with.
@@ -14,20 +14,31 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from hashlib import blake2b
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import orjson
-
-from hardwon.hosts.claude_code import _first, _strings, _text
+from hardwon.hosts.claude_code import first_of, strings_in, text_of
 from hardwon.hosts.history import Kind, Step
-from hardwon.hosts.history.codex import is_ours, loads, unfenced
+from hardwon.hosts.history.wire import (
+    Where,
+    Wire,
+    digest,
+    forget_oldest,
+    is_ours,
+    kept,
+    kept_path,
+    lines_of,
+    map_of,
+    openings,
+    outside,
+    parsed,
+    rows_of,
+    unfenced,
+)
 
 NAME = "gemini"
 WHOLE = False
-
-Where = Callable[[str], int]  # the line on which a text stands
 
 _TOOLS = {
     "run_shell_command": "Bash",
@@ -47,19 +58,24 @@ _TOOLS = {
     "invoke_agent": "Task",
     "activate_skill": "Skill",
 }
+_KINDS = frozenset({"user", "gemini", "info", "warning", "error"})
 _ENDED = frozenset({"success", "error", "cancelled", "completed"})
 _SERVED = re.compile(r"(.+) \((.+) MCP Server\)")
-_HOOKED = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL)
+_HOOKED = ("<hook_context>", "</hook_context>")
 _OPENING = re.compile(r"\s*<session_context>")
-_WORKSPACE = re.compile(r"Workspace Directories:\W*\n\s*- (.+)")
+_WORKSPACE = re.compile(r"Workspace Directories:[^\w\n]*\n[^\S\n]*- (.+)")
 _EXIT = re.compile(r"^Exit Code: (-?\d+)", re.MULTILINE)
 _FRAME = re.compile(
     r"\ACommand: (?s:.*?)\nDirectory: .*\n|</?untrusted_context>\n?|^Error: \(none\)\n?"
     r"|^(?:Signal|Background PIDs|Process Group PGID): .*\n?|^\[System\] Tool input parameters were modified.*",
     re.MULTILINE,
 )
+_NAME = 200  # characters of a tool's name for people, which is searched for a server's
 _PROGRAM = "System: Please continue."  # sent by the program when the model stopped half-way
-_RECENT = 16  # messages
+_RECENT = 16  # messages that may still grow
+_PAST = 1000  # messages that are known to be told
+_MARKS = 100  # things told of a message
+_HELD = 64 * 1024  # characters of an unfinished document that are stored
 
 
 class Reader:
@@ -71,71 +87,70 @@ class Reader:
         self.session: str = state.get("session", "")
         self.agent: str = state.get("agent", "")
         self.cwd: str = state.get("cwd", "")
-        self.told: dict[str, list[str]] = {id: list(told) for id, told in state.get("told", {}).items()}
-        self.held: str = state.get("held", "")  # a document whose end has not come
+        self.told = {id: dict.fromkeys(told) for id, told in state.get("told", {}).items()}
+        self.past = dict.fromkeys(state.get("past", ()))
+        self.held: list[str] = list(state.get("held", ()))  # a document whose end has not come
 
     def state(self) -> dict[str, Any]:
-        return {**vars(self), "told": {id: list(told) for id, told in self.told.items()}}
+        told = {id: list(told) for id, told in self.told.items()}
+        return {**vars(self), "told": told, "past": list(self.past), "held": _storable(self.held)}
 
     def read(self, number: int, line: bytes) -> Iterator[Step]:
-        if self.held or (number == 1 and line.strip() == b"{"):
-            self.held += line.decode("utf-8", "replace").rstrip("\r\n") + "\n"
+        if self.held or (number == 1 and line.removeprefix(BOM_UTF8).strip() == b"{"):
+            self.held.append(line.decode("utf-8-sig", "replace").rstrip("\r\n"))
             if line.rstrip() != b"}":
                 return
-            line, self.held = self.held.encode("utf-8", "replace"), ""
-        if not line.strip():
-            return
-        try:
-            wire = loads(line)
-        except (ValueError, RecursionError):
-            self.malformed += 1
-            return
-        if isinstance(wire, dict):
-            document = isinstance(wire.get("messages"), list)
-            yield from self._line(wire, lines_of(line) if document else lambda _: number)
+            line = "\n".join(self.held).encode("utf-8", "replace")
+            self.held.clear()
+        wire, bad = parsed(line)
+        self.malformed += bad
+        document = isinstance(wire.get("messages"), list)
+        yield from self._line(wire, lines_of(line) if document else lambda _: number)
 
-    def _line(self, wire: dict[str, Any], where: Where) -> Iterator[Step]:
+    def _line(self, wire: Wire, where: Where) -> Iterator[Step]:
         patch = wire.get("$set")
         wire = patch if isinstance(patch, dict) else wire
-        self.session = _text(wire, "sessionId") or self.session
+        self.session = kept(text_of(wire, "sessionId")) or self.session
         if wire.get("kind") == "subagent":
             self.agent = self.session
-        messages = wire.get("messages")
-        for message in messages if isinstance(messages, list) else [wire]:
-            if isinstance(message, dict) and _text(message, "id"):
-                yield from self._message(message, where)
+        for message in rows_of(wire, "messages") if "messages" in wire else [wire]:
+            id = kept(text_of(message, "id"))
+            if message.get("type") in ("user", "gemini") and id and digest(id) not in self.past:
+                yield from self._message(id, message, where)
 
-    def _message(self, message: dict[str, Any], where: Where) -> Iterator[Step]:
-        id, kind = _text(message, "id"), message.get("type")
-        if kind not in ("user", "gemini"):
-            return
-        told = self.told[id] = self.told.pop(id, [])
-        while len(self.told) > _RECENT:
-            del self.told[next(iter(self.told))]
+    def _message(self, id: str, message: Wire, where: Where) -> Iterator[Step]:
+        told, person = self._told(id), message.get("type") == "user"
         raw = _words(message.get("content"))
-        if kind == "user" and _OPENING.match(raw):
+        if person and _OPENING.match(raw):
             workspace = _WORKSPACE.search(raw)
-            self.cwd = workspace.group(1).strip() if workspace else self.cwd
+            self.cwd = kept_path(workspace.group(1).strip()) if workspace else self.cwd
             return
-        words = unfenced(_HOOKED.sub("", raw)).strip()
-        mark = blake2b(words.encode("utf-8", "replace"), digest_size=8).hexdigest()
-        if words and mark not in told and not (kind == "user" and (self.agent or words == _PROGRAM)):
-            told.append(mark)
-            line = where(raw)
-            yield self._step("person" if kind == "user" else "agent", line, id, _text(message, "timestamp"), text=words)
-        calls = message.get("toolCalls")
-        for call in calls if isinstance(calls, list) else []:
-            if isinstance(call, dict):
-                yield from self._call(id, call, told, where)
+        words = unfenced(outside(raw, *_HOOKED)).strip()
+        mark = digest(words)
+        if words and mark not in told and not (person and (self.agent or words == _PROGRAM)):
+            told[mark] = None
+            at = text_of(message, "timestamp")
+            yield self._step("person" if person else "agent", where(raw), id, at, text=words)
+        for index, call in enumerate(rows_of(message, "toolCalls")):
+            yield from self._call(id, kept(text_of(call, "id")) or str(index), call, told, where)
+        forget_oldest(told, _MARKS)
 
-    def _call(self, message: str, call: dict[str, Any], told: list[str], where: Where) -> Iterator[Step]:
-        own, at = _text(call, "id"), _text(call, "timestamp")
-        key = f"{message}:{own}"
+    def _told(self, id: str) -> dict[str, None]:
+        """What has been told of a message, which becomes the latest; the oldest is then past."""
+        told = self.told[id] = self.told.pop(id, {})
+        if len(self.told) > _RECENT:
+            self.past[digest(next(iter(self.told)))] = None
+        forget_oldest(self.told, _RECENT)
+        forget_oldest(self.past, _PAST)
+        return told
+
+    def _call(self, message: str, own: str, call: Wire, told: dict[str, None], where: Where) -> Iterator[Step]:
+        at, key = text_of(call, "timestamp"), f"{message}:{own}"
         if f"call:{own}" not in told:
-            told.append(f"call:{own}")
-            yield self._step("call", where(own), f"call:{key}", at, call=key, **_asked(call))
-        if _text(call, "status") in _ENDED and f"result:{own}" not in told:
-            told.append(f"result:{own}")
+            told[f"call:{own}"] = None
+            yield self._step("call", where(text_of(call, "id")), f"call:{key}", at, call=key, **_asked(call))
+        if text_of(call, "status") in _ENDED and f"result:{own}" not in told:
+            told[f"result:{own}"] = None
             text, failed, refused = _outcome(call)
             ended = {"text": _plain(text), "failed": failed, "refused": refused}
             yield self._step("result", where(text), f"result:{key}", at, call=key, **ended)
@@ -153,49 +168,47 @@ def is_transcript(path: str) -> bool:
     return name.startswith("session-") and name.endswith((".json", ".jsonl"))
 
 
-def lines_of(document: bytes, start: int = 0) -> Where:
-    """Finds on which line of a document a text stands, asked in the document's order."""
-    place, line = start, 1 + document.count(b"\n", 0, start)
+def opens(head: bytes) -> bool:
+    return any(
+        {"sessionId", "projectHash"} <= wire.keys()
+        or "$set" in wire
+        or ({"id", "timestamp", "content"} <= wire.keys() and text_of(wire, "type") in _KINDS)
+        for wire in openings(head)
+    )
 
-    def where(text: str) -> int:
-        nonlocal place, line
-        found = document.find(orjson.dumps(text[:60])[1:-1], place) if text else -1
-        if found >= 0:
-            line += document.count(b"\n", place, found)
-            place = found
-        return line
 
-    return where
+def _storable(held: list[str]) -> list[str]:
+    """As much of an unfinished document as may be stored: all or its first line, by which the rest is malformed."""
+    return held[:] if sum(map(len, held)) <= _HELD else held[:1]
 
 
 def _words(content: object) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    return "\n".join(_text(part, "text") for part in parts if isinstance(part, dict) and "text" in part)
+    return "\n".join(text_of(part, "text") for part in parts if isinstance(part, dict) and "text" in part)
 
 
-def _asked(call: dict[str, Any]) -> dict[str, str]:
+def _asked(call: Wire) -> dict[str, str]:
     """What a call would do, in the words all hosts share."""
-    name, given = _text(call, "name"), call.get("args")
-    given = given if isinstance(given, dict) else {}
-    served = _SERVED.fullmatch(_text(call, "displayName"))
+    name, given = text_of(call, "name"), map_of(call, "args")
+    served = _SERVED.fullmatch(text_of(call, "displayName")[:_NAME])
     if served or name.startswith("mcp_"):
         server, _, tool = name.removeprefix("mcp_").partition("_")
         tool, server = served.groups() if served else (tool, server)
-        return {"tool": f"mcp__{server}__{tool}", "content": "\n".join(_strings(given))}
+        return {"tool": f"mcp__{server}__{tool}", "content": "\n".join(strings_in(given))}
     return {
         "tool": _TOOLS.get(name, name),
-        "command": _text(given, "command"),
-        "path": _first(given, "file_path", "absolute_path", "dir_path", "path"),
-        "content": _first(given, "new_string", "content", "pattern", "query", "url", "prompt"),
+        "command": text_of(given, "command"),
+        "path": first_of(given, "file_path", "absolute_path", "dir_path", "path"),
+        "content": first_of(given, "new_string", "content", "pattern", "query", "url", "prompt"),
     }
 
 
-def _outcome(call: dict[str, Any]) -> tuple[str, bool, str]:
+def _outcome(call: Wire) -> tuple[str, bool, str]:
     """A result's text, whether it failed, and whether a person stopped it."""
     outputs, errors = _responses(call.get("result"))
-    text = "\n".join(errors or outputs) or _text(call, "resultDisplay")
+    text = "\n".join(errors or outputs) or text_of(call, "resultDisplay")
     status = call.get("status")
     if status == "cancelled" or text.startswith("[Operation Cancelled]"):
         return text, False, " "
@@ -211,12 +224,11 @@ def _responses(result: object) -> tuple[list[str], list[str]]:
             outputs.append(part)
         elif isinstance(part, dict):
             wrapped = part.get("functionResponse")
-            inner = wrapped.get("response") if isinstance(wrapped, dict) else part
-            inner = inner if isinstance(inner, dict) else {}
-            errors += _strings(inner.get("error"))
-            outputs += _strings(inner.get("output")) or _strings(inner.get("text"))
+            inner = map_of(wrapped, "response") if isinstance(wrapped, dict) else part
+            errors += strings_in(inner.get("error"))
+            outputs += strings_in(inner.get("output")) or strings_in(inner.get("text"))
     return outputs, errors
 
 
 def _plain(text: str) -> str:
-    return unfenced(_FRAME.sub("", _HOOKED.sub("", text))).strip().removeprefix("Output: ")
+    return unfenced(_FRAME.sub("", outside(text, *_HOOKED))).strip().removeprefix("Output: ")

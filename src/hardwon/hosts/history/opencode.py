@@ -2,9 +2,9 @@
 
 opencode itself keeps its sessions in `opencode.db`, whose newest rows are in the write-ahead log beside it: a file
 that cannot be read by copying its bytes. So exports are read, named `ses_….json` or `…export….json`, where they were
-saved below its data folder or wherever a scan is pointed; and the database's tables as one document of rows, as dumped
-for a report. Nothing else there is opened: `auth.json` holds keys, `storage/` the pieces of older versions.
-A document is handed over whole, as line 1.
+saved below its data folder or wherever a scan is pointed; and the database's tables as one document of rows, dumped for
+a report as `…dump….json`. Nothing else there is opened: `auth.json` holds keys, `storage/` the pieces of older
+versions. A document is handed over whole, as line 1.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from hardwon.hosts.claude_code import _first, _strings, _text
+from hardwon.hosts.claude_code import first_of, strings_in, text_of
 from hardwon.hosts.history import Kind, Step
-from hardwon.hosts.history.codex import is_ours, loads, unfenced
-from hardwon.hosts.history.gemini import Where, lines_of
+from hardwon.hosts.history.wire import Where, Wire, is_ours, lines_of, map_of, openings, parsed, rows_of, unfenced
 
 NAME = "opencode"
 WHOLE = True
@@ -44,9 +43,11 @@ _TOOLS = {
 _REFUSED = re.compile(r"The user rejected permission to use this specific tool call")
 _FEEDBACK = re.compile(r"with the following feedback:\s*(.+)", re.DOTALL)
 _BROKEN_OFF = "Tool execution aborted"
-_EXPORT = re.compile(r"(?:ses_\w+|.*export.*)\.json")
-
-Row = dict[str, Any]
+_EXPORT = re.compile(r"(?:ses_\w+|.*(?:export|dump).*)\.json")
+_TABLES = frozenset(
+    {"account", "credential", "data_migration", "event", "event_sequence", "message", "migration", "part"}
+    | {"permission", "project", "session", "todo", "workspace"}
+)
 
 
 class Reader:
@@ -59,17 +60,11 @@ class Reader:
         return {"malformed": self.malformed}
 
     def read(self, number: int, line: bytes) -> Iterator[Step]:
-        if not line.strip():
-            return
-        try:
-            wire = loads(line)
-        except (ValueError, RecursionError):
-            self.malformed += 1
-            return
-        if isinstance(wire, dict):
-            where = lines_of(line, 0 if "messages" in wire else max(0, line.find(b'"part"')))
-            for session in _sessions(wire):
-                yield from _session(session, lambda text: number - 1 + where(text))
+        wire, bad = parsed(line)
+        self.malformed += bad
+        where = lines_of(line, 0 if "messages" in wire else max(0, line.find(b'"part"')))
+        for session in _sessions(wire):
+            yield from _session(session, lambda text: number - 1 + where(text))
 
 
 def folders(environment: Mapping[str, str], home: str) -> list[str]:
@@ -82,68 +77,73 @@ def is_transcript(path: str) -> bool:
     return _EXPORT.fullmatch(os.path.basename(path)) is not None and "storage" not in inside
 
 
-def _sessions(wire: Row) -> Iterator[Row]:
+def opens(head: bytes) -> bool:
+    exports = any("info" in wire or len(_TABLES & wire.keys()) > 1 for wire in openings(head))
+    return exports and b'"ses_' in head
+
+
+def _sessions(wire: Wire) -> Iterator[Wire]:
     """The exports in a document: itself, or one for each session of a database's rows."""
     if "messages" in wire:
         yield wire
         return
-    parts: dict[str, list[Row]] = {}
-    for row in _rows(wire, "part"):
-        parts.setdefault(_text(row, "message_id"), []).append({**_data(row), "id": row.get("id")})
-    messages: dict[str, list[Row]] = {}
-    for row in _rows(wire, "message"):
-        message = {"info": {**_data(row), "id": row.get("id")}, "parts": parts.get(_text(row, "id"), [])}
-        messages.setdefault(_text(row, "session_id"), []).append(message)
-    for row in _rows(wire, "session"):
+    parts: dict[str, list[Wire]] = {}
+    for row in rows_of(wire, "part"):
+        parts.setdefault(text_of(row, "message_id"), []).append({**_data(row), "id": row.get("id")})
+    messages: dict[str, list[Wire]] = {}
+    for row in rows_of(wire, "message"):
+        message = {"info": {**_data(row), "id": row.get("id")}, "parts": parts.get(text_of(row, "id"), [])}
+        messages.setdefault(text_of(row, "session_id"), []).append(message)
+    for row in rows_of(wire, "session"):
         info = {"id": row.get("id"), "directory": row.get("directory"), "parentID": row.get("parent_id")}
-        yield {"info": info, "messages": messages.get(_text(row, "id"), [])}
+        yield {"info": info, "messages": messages.get(text_of(row, "id"), [])}
 
 
-def _session(wire: Row, where: Where) -> Iterator[Step]:
-    info = _map(wire, "info")
-    own, parent, cwd = _text(info, "id"), _text(info, "parentID"), _text(info, "directory")
+def _session(wire: Wire, where: Where) -> Iterator[Step]:
+    info = map_of(wire, "info")
+    own, parent, cwd = text_of(info, "id"), text_of(info, "parentID"), text_of(info, "directory")
     agent = own if parent else ""
-    for message in _rows(wire, "messages"):
-        about = _map(message, "info")
-        cwd = _text(_map(about, "path"), "cwd") or cwd
+    for message in rows_of(wire, "messages"):
+        about = map_of(message, "info")
+        cwd = text_of(map_of(about, "path"), "cwd") or cwd
         person = about.get("role") == "user"
         summary = about.get("summary") is True
-        for part in _rows(message, "parts"):
-            kind, id = part.get("type"), _text(part, "id")
-            at = _when(_map(_map(part, "state"), "time").get("start") or _map(about, "time").get("created"))
-            shared: dict[str, Any] = {"at": at, "session": parent or own, "agent": agent, "cwd": cwd}
-            words = unfenced(_text(part, "text")).strip()
+        for index, part in enumerate(rows_of(message, "parts")):
+            kind, id = part.get("type"), text_of(part, "id") or f"{text_of(about, 'id')}.{index}"
+            at = _when(map_of(map_of(part, "state"), "time").get("start") or map_of(about, "time").get("created"))
+            shared: Wire = {"at": at, "session": parent or own, "agent": agent, "cwd": cwd}
+            words = unfenced(text_of(part, "text")).strip()
             if kind == "compaction":
                 yield Step("compacted", where(id), id, **shared)
             elif kind == "text" and words and not (part.get("synthetic") or part.get("ignored") or summary):
                 if not (person and agent):
                     said: Kind = "person" if person else "agent"
-                    yield Step(said, where(_text(part, "text")), id, **shared, text=words)
+                    yield Step(said, where(text_of(part, "text")), id, **shared, text=words)
             elif kind == "tool":
                 yield from _tool(part, id, where, shared)
 
 
-def _tool(part: Row, id: str, where: Where, shared: dict[str, Any]) -> Iterator[Step]:
-    state = _map(part, "state")
-    name, given = _text(part, "tool"), _map(state, "input")
+def _tool(part: Wire, id: str, where: Where, shared: Wire) -> Iterator[Step]:
+    state = map_of(part, "state")
+    name, given = text_of(part, "tool"), map_of(state, "input")
     tool = _TOOLS.get(name) or (name if "_" not in name else "mcp__{}__{}".format(*name.split("_", 1)))
-    content = _first(given, "newString", "content", "pattern", "query", "url", "prompt")
+    content = first_of(given, "newString", "content", "pattern", "query", "url", "prompt")
     yield Step(
         "call",
-        where(_text(part, "callID")),
+        where(text_of(part, "callID")),
         f"call:{id}",
         **shared,
         call=id,
         tool=tool,
-        command=_text(given, "command"),
-        path=_first(given, "filePath", "path"),
-        content="\n".join(_strings(given)) if tool.startswith("mcp__") else content,
+        command=text_of(given, "command"),
+        path=first_of(given, "filePath", "path"),
+        content="\n".join(strings_in(given)) if tool.startswith("mcp__") else content,
     )
-    status, error, output = state.get("status"), _text(state, "error"), _text(state, "output")
+    status, error, output = state.get("status"), text_of(state, "error"), text_of(state, "output")
     if status not in ("completed", "error"):
         return
     refused = _refusal(error)
-    code = _map(state, "metadata").get("exit")
+    code = map_of(state, "metadata").get("exit")
     failed = (status == "error" or (isinstance(code, int) and code != 0)) and not refused and not is_ours(error)
     text = unfenced(error or output).strip("\n")
     line = where(error or output)
@@ -166,19 +166,5 @@ def _when(milliseconds: object) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _data(row: Row) -> Row:
-    try:
-        inner = loads(_text(row, "data").encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return {}
-    return inner if isinstance(inner, dict) else {}
-
-
-def _rows(wire: Row, key: str) -> list[Row]:
-    value = wire.get(key)
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
-
-
-def _map(wire: Row, key: str) -> Row:
-    value = wire.get(key)
-    return value if isinstance(value, dict) else {}
+def _data(row: Wire) -> Wire:
+    return parsed(text_of(row, "data").encode("utf-8", "replace"))[0]

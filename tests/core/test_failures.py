@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hardwon.core.failures import About, about, hidden_failure, key_line, only_looks, program_of, signature
 from hardwon.distil.corrections import because, corrects, difference
-from hardwon.distil.errors_seen import About, about, hidden_failure, key_line, only_looks, program_of, signature
 
 CASES: tuple[tuple[About, str, str], ...] = (
     ("interface", "kite fly --loop", "error: unexpected argument '--loop' found"),

@@ -8,10 +8,11 @@ is not in the file, a type that does not fit: these depend on the files as they 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from hardwon.core.shell import Simple, code_of, simple_commands
+from hardwon.core.shell import Simple, code_of, look, simple_commands
 from hardwon.core.similarity import normal
 from hardwon.words import word
 
@@ -145,7 +146,7 @@ LOOKS = FILTERS | frozenset(_LOOKS.split())
 _FOLDS = (
     (re.compile(r"https?://\S+"), " url "),
     (re.compile(r"(?<!\w)(['\"`]).{0,200}?\1(?!\w)"), " quoted "),
-    (re.compile(r"(?:\b[a-z]:)?[\w.@~*-]*[/\\][^\s:,;)\]]*"), " path "),
+    (re.compile(r"(?:\b[a-z]:|(?<![\w.@~*-]))[\w.@~*-]*[/\\][^\s:,;)\]]*"), " path "),
     (re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,}\b"), " hash "),
     (re.compile(r"\d+"), " "),
 )
@@ -158,6 +159,7 @@ _SIGNED_WORDS, _FEWEST_WORDS = 12, 2
 class Failure:
     """One failed attempt."""
 
+    id: str  # the result's
     line: int  # of the result
     call_line: int
     tool: str
@@ -179,14 +181,24 @@ def ends(text: str) -> str:
 
 def key_line(text: str, *, shell: bool) -> str:
     """The line that names the failure, as it stands in the text; a tool that is no shell begins with it."""
-    lines = [line for line in (_MARKS.sub("", line).strip() for line in ends(text).splitlines()) if line]
+    lines = _lines(ends(text))
     if not shell:
-        return _heart(lines[0]) if lines else ""
-    if any(line.startswith("Traceback (most recent") for line in lines):  # Python names it last
-        lines.reverse()
-    named = [line for line in lines if _NAMES_FAILURE.search(line[:QUOTE])]
-    first = next((line for line in named if _AS_PROGRAMS_SAY.search(line[:QUOTE])), "")
-    return _heart(first or (named or lines or [""])[-1])
+        return _heart(next(lines, ""))
+    found = list(lines)
+    if any(line.startswith("Traceback (most recent") for line in found):  # Python names it last
+        found.reverse()
+    said = (line for line in found if _AS_PROGRAMS_SAY.match(line[:QUOTE]) and _NAMES_FAILURE.search(line[:QUOTE]))
+    if first := next(said, ""):
+        return _heart(first)
+    named = (line for line in reversed(found) if _NAMES_FAILURE.search(line[:QUOTE]))
+    return _heart(next(named, "") or (found or [""])[-1])
+
+
+def _lines(text: str) -> Iterator[str]:
+    for whole in text.splitlines():
+        bare = _MARKS.sub("", whole) if "_error>" in whole or " code " in whole else whole
+        if line := bare.strip():
+            yield line
 
 
 def _heart(line: str) -> str:
@@ -202,15 +214,20 @@ def names_failure(line: str) -> bool:
 
 def about(text: str, line: str, command: str) -> About:
     """What a failed result is about; a program that names the failure in its own name means the call, not the code."""
-    if _PLACE.search(line):
+    if _PLACE.match(line):
         return "code"
+    seen = line if line.isascii() else normal(line)  # what was rejected may come again in look-alike letters
     for kind, pattern in _TABLE:
-        if pattern.search(line):
+        if pattern.search(seen):
             return kind
     speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in working_parts(command)))
-    if not speaks_for_itself and (_CODE.search(ends(text)) or _CHECKS.search(code_of(command))):
+    if not speaks_for_itself and (_checks(command) or _CODE.search(ends(text))):
         return "code"
     return "other" if names_failure(line) else "silent"
+
+
+def _checks(command: str) -> bool:
+    return bool(_CHECKS.search(command) and _CHECKS.search(code_in(command)))
 
 
 def hidden_failure(command: str, text: str) -> bool:
@@ -219,25 +236,35 @@ def hidden_failure(command: str, text: str) -> bool:
         return False
     first = text[:QUOTE].lstrip().partition("\n")[0]
     last = text[-QUOTE:].rstrip().rpartition("\n")[2]
-    if not (_CLEAR.search(first) or _CLEAR.search(last)):
+    if not (_CLEAR.match(first) or _CLEAR.match(last)):
         return False
-    return SHOWS_OTHERS.isdisjoint(simple.program for simple in _simples(command))
+    return SHOWS_OTHERS.isdisjoint(simple.program for simple in simples(command))
 
 
 @lru_cache(maxsize=256)  # a call is compared with every episode that is open
-def _simples(command: str) -> tuple[Simple, ...]:
-    return tuple(simple_commands(command[:LOOKED_AT]))
+def _seen(command: str) -> tuple[list[Simple], str]:
+    start = command[:LOOKED_AT]
+    return look(start) or (simple_commands(start), code_of(start))
+
+
+def simples(command: str) -> list[Simple]:
+    return _seen(command)[0]
+
+
+def code_in(command: str) -> str:
+    """The beginning of a command without comments and the text of quotes and heredocs."""
+    return _seen(command)[1]
 
 
 def working_parts(command: str) -> list[Simple]:
     """The simple commands that do the work, without the changes of folder and the filters around them."""
-    parts = _simples(command)
-    return [part for part in parts if part.program not in FILTERS] or list(parts)
+    parts = simples(command)
+    return [part for part in parts if part.program not in FILTERS] or parts
 
 
 def only_looks(command: str) -> bool:
     """Whether nothing in it does more than show what is there."""
-    return all(part.program in LOOKS for part in _simples(command))
+    return all(part.program in LOOKS for part in simples(command))
 
 
 def program_of(command: str, line: str) -> str:

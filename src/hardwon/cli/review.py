@@ -1,0 +1,213 @@
+"""review, accept, reject"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+from hardwon import clock, paths, who
+from hardwon.cli import candidates as shown
+from hardwon.cli.lessons import counted, fields, from_flags
+from hardwon.cli.person import require_person
+from hardwon.cli.scan import promoted
+from hardwon.cli.show import at_terminal, printable
+from hardwon.core import record as records
+from hardwon.core import similarity
+from hardwon.core.clean import clean
+from hardwon.errors import UserError
+from hardwon.recall import review as deciding
+from hardwon.store import candidates as table
+from hardwon.store import db
+from hardwon.store import lessons as shelves
+from hardwon.store.candidates import Judgement, Proposal
+
+MOST_EACH, MOST_ALL = 12_000, 80_000  # characters given to a reader
+_CHOICES = "[a]ccept [e]dit [s]kip [r]eject [u]ndo [q]uit"
+_WORDS = "[w] accept with the reader's words"
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="for a reader: the episodes whole, and how to judge them")
+@click.option("--judge", "file", metavar="FILE", help="take in a reader's judgements; - reads them from stdin")
+@click.option("--limit", default=20, show_default=True, help="with --json: how many candidates")
+def review(as_json: bool, file: str | None, limit: int) -> None:
+    """Look at candidates one by one, best first, and decide.
+
+    An agent may read them with --json and send back what it makes of them with --judge; a person decides.
+    """
+    home = paths.home()
+    connection = db.connect(home)
+    if file:
+        _take_judgements(connection, file)
+    elif as_json:
+        _print_for_a_reader(connection, limit)
+    elif not at_terminal():
+        raise UserError("review asks a person, and this is not a terminal", "hardwon review --json to read them")
+    else:
+        require_person("deciding about lessons")
+        _Review(home, connection).go()
+
+
+class _Review:
+    """Owns the way through the candidates: every decision is written at once, and can be taken back."""
+
+    def __init__(self, home: str, connection: db.Connection) -> None:
+        self.home, self.connection = home, connection
+        self.judged: dict[int, Judgement] = {}
+        self.decided: list[tuple[int, int]] = []  # where in the list, and the candidate's number
+
+    def go(self) -> None:
+        waiting = table.listed(self.connection)
+        self.judged = table.judgements(self.connection)
+        if not waiting:
+            click.echo("nothing to review: hardwon scan")
+            return
+        place = 0
+        while place < len(waiting):
+            proposal = waiting[place]
+            click.echo()
+            self._show(proposal, self.judged.get(proposal.number), f"{place + 1} of {len(waiting)}")
+            answer = click.prompt(_CHOICES, default="s", show_default=False, prompt_suffix=" ").strip().lower()[:1]
+            if answer == "q":
+                break
+            place = self._answered(answer, place, waiting)
+        said = counted(len(self.decided), "decision")
+        left = len(table.listed(self.connection))
+        click.echo(f"{said} kept; {counted(left, 'candidate')} left")
+
+    def _answered(self, answer: str, place: int, waiting: list[Proposal]) -> int:
+        """Do what was chosen; gives the place to go on from."""
+        proposal = waiting[place]
+        try:
+            if answer == "a":
+                self._accept(proposal, {})
+            elif answer == "w":
+                self._accept(proposal, _readers_words(proposal, self.judged.get(proposal.number)))
+            elif answer == "e":
+                self._accept(proposal, _edited(proposal))
+            elif answer == "r":
+                deciding.reject(self.connection, proposal)
+                click.echo(f"rejected: {proposal.slug}")
+            elif answer == "u":
+                return self._undo(place, waiting)
+            elif answer != "s":
+                click.echo(f"{answer!r} is none of {_CHOICES}")
+                return place
+        except UserError as refused:
+            click.echo(f"{refused.say}\n  fix: {refused.fix}")
+            return place
+        if answer != "s":
+            self.decided.append((place, proposal.number))
+        return place + 1
+
+    def _accept(self, proposal: Proposal, changes: dict[str, Any]) -> None:
+        lesson = deciding.accept(self.home, self.connection, proposal, changes, confirm=_confirm)
+        click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
+
+    def _undo(self, place: int, waiting: list[Proposal]) -> int:
+        if not self.decided:
+            click.echo("nothing was decided yet")
+            return place
+        before, number = self.decided.pop()
+        waiting[before] = deciding.undo(self.home, self.connection, number)
+        click.echo(f"taken back: {waiting[before].slug}")
+        return before
+
+    def _show(self, proposal: Proposal, judgement: Judgement | None, where: str) -> None:
+        click.secho(f"── {where} ", dim=True)
+        shown.preview(proposal)
+        shown.reasons(proposal, judgement)
+        shown.history(deciding.tried(self.connection, proposal.record))
+        known = shelves.read(shelves.lessons_path(self.home)).lessons
+        shown.alike(similarity.index(shown.known_lessons(known)), proposal)
+        for name, words in deciding.worded(judgement).items():
+            click.echo(printable(f"     {name}: {words}"))
+        if deciding.worded(judgement):
+            click.echo(f"   {_WORDS}")
+        for fault in shown.faults_of(proposal):
+            click.secho(printable(f"   to mend   {fault}"), fg="yellow")
+
+
+def _readers_words(proposal: Proposal, judgement: Judgement | None) -> dict[str, Any]:
+    words = deciding.worded(judgement)
+    if not words:
+        raise UserError("no reader has proposed other words for it", "hardwon review --help")
+    kind = next((key for key in ("commandPatterns", "pathPatterns") if proposal.record["triggers"].get(key)), "")
+    if kind == "pathPatterns" and "commandPatterns" in words:
+        words[kind] = words.pop("commandPatterns")
+    return words
+
+
+def _confirm(say: str) -> bool:
+    return click.confirm(f"{say}. Block all the same?", default=False)
+
+
+def _edited(proposal: Proposal) -> dict[str, Any]:
+    """The suggestion as the person leaves it in their editor."""
+    kept = ("summary", "problem", "solution", "delivery", "triggers", "unless", "scope", "priority", "tags")
+    before = {key: proposal.record[key] for key in kept if key in proposal.record}
+    text = click.edit(json.dumps(before, indent=2, ensure_ascii=False), extension=".json")
+    if text is None:
+        raise UserError("nothing was changed", "choose [a] to accept it as it is")
+    try:
+        after = json.loads(text)
+        records.read(after)
+    except (ValueError, RecursionError) as wrong:
+        raise UserError(f"what you wrote is no lesson: {wrong}", "choose [e] again") from None
+    return {key: value for key, value in after.items() if value != before.get(key)}
+
+
+def _print_for_a_reader(connection: db.Connection, limit: int) -> None:
+    from hardwon.distil import reader
+
+    waiting = table.listed(connection)
+    given = [(one, table.signals_of(connection, one.signature, limit=2)) for one in waiting[:limit]]
+    bundle = reader.bundle(given, most_each=MOST_EACH, most_all=MOST_ALL, clean=clean)
+    judged = table.judgements(connection)
+    for one, entry in zip((one for one, _ in given), bundle["candidates"], strict=False):
+        tried = deciding.tried(connection, one.record)
+        replay = {"fires": tried.fires, "failed": tried.failed, "fine": tried.fine} if tried else None
+        judgement = judged.get(one.number)
+        entry |= {"replay": replay, "judgement": judgement and {"verdict": judgement.verdict, "void": judgement.void}}
+    bundle["leftOut"] += len(waiting) - len(given)
+    click.echo(json.dumps(bundle, indent=2))
+
+
+def _take_judgements(connection: db.Connection, file: str) -> None:
+    from hardwon.distil import reader
+
+    with click.open_file(file, encoding="utf-8", errors="replace") as opened:
+        sent = reader.read_judgements(opened.read())
+    name, now = who.agent(os.environ) or "person", clock.now()
+    kept = []
+    for one in sent:
+        proposal = deciding.named(connection, str(one.candidate))
+        void = reader.check(one, table.signals_of(connection, proposal.signature), clean)
+        kept.append(Judgement(proposal.number, now, name, one.verdict, one.body, void))
+    table.judge(connection, kept)
+    for judgement in kept:
+        said = f"void: {judgement.void}" if judgement.void else "kept as a proposal"
+        click.echo(printable(f"{judgement.candidate}  {judgement.verdict:<8}{said}"))
+
+
+@click.command()
+@click.argument("name", metavar="N|SLUG|ID")
+@fields
+@click.option("--confirm", is_flag=True, help="for a block whose trigger fired seldom")
+def accept(name: str, confirm: bool, **flags: Any) -> None:
+    """Put a candidate in force as suggested, with the fields given changed."""
+    promoted(name, from_flags(flags), confirm=confirm, ask=False)
+
+
+@click.command()
+@click.argument("names", metavar="N|SLUG|ID", nargs=-1, required=True)
+def reject(names: tuple[str, ...]) -> None:
+    """Say no to a candidate. It stays rejected, however often it is found again."""
+    require_person("rejecting a lesson")
+    connection = db.connect(paths.home())
+    for proposal in [deciding.named(connection, name) for name in names]:
+        deciding.reject(connection, proposal)
+        click.echo(f"rejected: {proposal.slug}")

@@ -1,0 +1,367 @@
+"""Mining transcripts: what was added to each is read once, tags and signals are kept together with the mark.
+
+A file is read in portions and each is committed whole, so a scan may be killed anywhere, run again, or run four times
+at once. Nothing read here is believed: it is proposed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from hardwon import clock, paths, projects
+from hardwon.core import tags
+from hardwon.core.clean import clean, clean_all
+from hardwon.core.failures import ends
+from hardwon.core.match import OURSELVES
+from hardwon.core.private import is_private
+from hardwon.core.shell import simple_commands
+from hardwon.distil import propose
+from hardwon.distil.signals import Episode, Watch
+from hardwon.hosts.history import MODULES, History, Step, history, host_of, tail
+from hardwon.store import candidates, transcripts
+from hardwon.store.candidates import Proposal, Scan
+from hardwon.store.db import Connection
+from hardwon.store.transcripts import Call, Portion
+from hardwon.words import Mark, Signal, replace, word
+
+LONGEST_COMMAND, LONGEST_CONTENT = 4_000, 2_000
+_HEAD = 4096
+WHOLE_SCANS = ("full", "new", "auto")  # the others looked at some transcripts only
+BATCH = 500  # calls and signals in one transaction
+
+Found = tuple[Portion, int, int]  # with the bytes and malformed lines in it
+
+
+@word
+class File:
+    """A transcript, the host that wrote it, and what is new in it, in bytes."""
+
+    path: str
+    host: str
+    size: int
+    modified: float
+
+
+@word
+class Outcome:
+    """What a scan came to."""
+
+    files: int
+    bytes: int
+    malformed: int
+    signals: int
+    new: tuple[Proposal, ...]
+    faults: tuple[tuple[str, str], ...]
+
+
+def run(
+    connection: Connection,
+    files: Sequence[File],
+    values: Mapping[str, Any],
+    *,
+    kind: str,
+    tiers: Sequence[int] = (1, 2),
+    passed: Callable[[int], None] = lambda size: None,
+) -> Outcome:
+    """Read the files, weigh what they gave, and record the scan; `passed` is told the bytes of each file done."""
+    faults: list[tuple[str, str]] = []
+    portions = _all_portions(connection, files, int(values["scanWindow"]), faults, passed)
+    found = signals = malformed = 0
+    for batch in _batches(portions):
+        signals += transcripts.keep(connection, [portion for portion, _, _ in batch], clock.now())
+        found += sum(size for _, size, _ in batch)
+        malformed += sum(wrong for _, _, wrong in batch)
+    transcripts.prune(connection)
+    now = clock.now()
+    new = propose.refresh(connection, values, tiers=tiers, now=now)
+    candidates.add_scan(connection, Scan(now, kind, len(files), found, malformed, signals, len(new)))
+    return Outcome(len(files), found, malformed, signals, tuple(new), tuple(faults))
+
+
+def _batches(portions: Iterable[Found]) -> Iterator[list[Found]]:
+    """Small files are committed together: a transaction has a price, and a limit of some tens of milliseconds."""
+    batch: list[Found] = []
+    for portion in portions:
+        batch.append(portion)
+        if sum(len(one.calls) + len(one.signals) for one, _, _ in batch) >= BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def folders(environment: Mapping[str, str], home: str, named: Sequence[str], host: str = "") -> dict[str, list[str]]:
+    """Where transcripts are looked for, by host: the places named, else the folders of every host."""
+    if named:
+        return {host: list(named)}
+    return {name: history(name).folders(environment, home) for name in MODULES if host in ("", name)}
+
+
+def is_due(connection: Connection, values: Mapping[str, Any], now: float) -> bool:
+    """Whether a background scan may run: the last scan lies far enough back, or in the future after a clock was set."""
+    hours = float(values["autoScanIntervalHours"])
+    last = candidates.last_scan(connection, *WHOLE_SCANS)
+    return hours >= 0 and (last is None or not 0 <= now - last < hours * 3600)
+
+
+@contextmanager
+def alone(home: str, *, wait: bool) -> Iterator[bool]:
+    """Whether this is the only scan of the home; one that waits always is, in the end."""
+    paths.private_folder(home)
+    with open(os.open(os.path.join(home, "scan.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def vanished(known: Mapping[str, Mark]) -> list[str]:
+    """The transcripts that are gone, or that have become another file under the same name."""
+    return [path for path, mark in known.items() if _inode(path) != mark.inode]
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return -1
+
+
+def find(folders: Mapping[str, Iterable[str]], known: Mapping[str, Mark]) -> Iterator[File]:
+    """The transcripts below the folders of each host that changed since they were read; "" is any host."""
+    met: set[str] = set()
+    for host, places in folders.items():
+        for place in places:
+            for path, stat in _files(os.path.realpath(os.path.expanduser(place))):
+                mark = known.get(path)
+                if path in met or (mark and tail.is_unchanged(stat, mark)):
+                    continue
+                met.add(path)
+                if named := _host(path, host):
+                    yield File(path, named, max(stat.st_size - (mark.offset if mark else 0), 0), stat.st_mtime)
+
+
+def _files(place: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Every file at or below a place, whatever cannot be looked at left out; links are not followed."""
+    try:
+        if not os.path.isdir(place):
+            yield place, os.stat(place)
+            return
+        with os.scandir(place) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in listed:
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                yield entry.path, entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+
+
+def _host(path: str, wanted: str) -> str:
+    """The host that wrote it, if it is the one that is wanted."""
+    if wanted and not history(wanted).is_transcript(path):
+        return ""
+    try:
+        with open(path, "rb") as file:
+            host = host_of(path, file.read(_HEAD))
+    except OSError:
+        return ""
+    return host if wanted in ("", host) else ""
+
+
+def _all_portions(
+    connection: Connection,
+    files: Iterable[File],
+    window: int,
+    faults: list[tuple[str, str]],
+    passed: Callable[[int], None],
+) -> Iterator[Found]:
+    """What the files have new. One that cannot be read is named and stops nobody."""
+    for file in files:
+        try:
+            yield from _read(file, transcripts.mark_of(connection, file.path), window)
+        except OSError as wrong:
+            faults.append((file.path, wrong.strerror or str(wrong)))
+        passed(file.size)
+
+
+def _read(file: File, known: Mark | None, window: int) -> Iterator[Found]:
+    module = history(file.host)
+    with open(file.path, "rb") as opened:
+        mark = tail.still(opened, known)
+        whole = module.WHOLE or file.path.endswith(".json")  # Gemini wrote documents before it wrote lines
+        if whole:
+            mark = Mark(inode=mark.inode)
+        for portion in _portions(file, module, mark, tail.portions(opened, mark, whole=whole), window):
+            after = portion.mark
+            yield portion, after.offset - mark.offset, after.malformed - mark.malformed
+            mark = after
+
+
+def _portions(
+    file: File, module: History, mark: Mark, lines: Iterable[tuple[tail.Lines, Mark]], window: int
+) -> Iterator[Portion]:
+    reader = module.Reader(_loads(mark.reader))
+    before = _loads(mark.watch) or {}
+    watch, hidden = Watch(before, window=window), bool(before.get("hidden"))
+    for numbered, after in lines:
+        desk = _Desk(file)
+        seen: list[Step] = []
+        for number, line in numbered:
+            for step in reader.read(number, line):
+                if step.kind == "person":  # what follows a wholly private prompt is private too
+                    hidden = is_private(step.text)
+                if not (hidden or (step.kind == "call" and _is_ours(step))):
+                    seen.append(step)
+        for step in _fit(seen):
+            desk.take(step, watch.take(step))
+        desk.found(watch.unfinished())
+        state = {**watch.state(), "hidden": hidden}
+        told = {"reader": _dumps(_cleaned(reader.state())), "watch": _dumps(_cleaned(state))}
+        yield desk.portion(replace(after, malformed=reader.malformed, **told))
+
+
+def _cleaned(state: Any) -> Any:
+    """What readers remember, fit to be kept: ids are one word, and what may hold a secret has several."""
+    if isinstance(state, str):
+        return clean(state) if " " in state or "\n" in state else state
+    if isinstance(state, dict):
+        return {key: _cleaned(value) for key, value in state.items()}
+    return [_cleaned(value) for value in state] if isinstance(state, list | tuple) else state
+
+
+def _is_ours(step: Step) -> bool:
+    """Whether a call runs hardwon: what it prints are other sessions' errors. Its result then belongs to no call."""
+    if OURSELVES not in step.command:
+        return False
+    return any(simple.program == OURSELVES for simple in simple_commands(step.command[:LONGEST_COMMAND]))
+
+
+def _fit(steps: Sequence[Step]) -> Iterator[Step]:
+    """The steps with nothing in a call or an error that may not be kept, so that nothing made of them has it either."""
+    calls = [step for step in steps if step.kind == "call"]
+    texts = [text for step in calls for text in (step.command, step.content) if text]
+    cleaned = {text: after for text, after in zip(texts, clean_all(texts), strict=True) if text is not after}
+    for step in steps:
+        if step.kind == "call" and cleaned:
+            command, content = cleaned.get(step.command, step.command), cleaned.get(step.content, step.content)
+            yield step._replace(command=command, content=content)
+        elif step.failed or step.refused:
+            yield step._replace(text=clean(ends(step.text)), refused=clean(step.refused))
+        else:
+            yield step
+
+
+class _Desk:
+    """Owns what one portion has given so far."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._calls: dict[str, Call] = {}
+        self._under_way: dict[str, str] = {}
+        self._outcomes: dict[str, str] = {}
+        self._signals: dict[str, Signal] = {}
+        self._cancels: list[tuple[str, str]] = []
+
+    def take(self, step: Step, ended: Iterable[Episode]) -> None:
+        if step.kind == "call":
+            self._calls[step.id] = self._call(step)
+            self._under_way[step.call] = step.id
+        elif step.kind == "result":
+            self._ended(step.call, "refused" if step.refused else "failed" if step.failed else "fine")
+        elif step.kind == "agent" and "#" in step.text and "#lesson" in step.text.lower():
+            self._tagged(step)
+        if ended:
+            self.found(ended)
+
+    def found(self, episodes: Iterable[Episode]) -> None:
+        for episode in episodes:
+            signal = propose.from_episode(episode, self._file.host, self._file.path, home_of(episode.cwd))
+            self._signals[signal.key] = signal
+
+    def portion(self, mark: Mark) -> Portion:
+        return Portion(
+            path=self._file.path,
+            host=self._file.host,
+            mark=mark,
+            calls=tuple(self._calls.values()),
+            outcomes=tuple(self._outcomes.items()),
+            signals=tuple(self._signals.values()),
+            cancels=tuple(self._cancels),
+        )
+
+    def _ended(self, call: str, outcome: str) -> None:
+        """Hosts use a call's name again in later turns, so a result ends the latest call of that name."""
+        id = self._under_way.pop(call, "")
+        if id:
+            self._calls[id] = self._calls[id]._replace(outcome=outcome, waits="")
+        else:
+            self._outcomes[self._waits(call)] = outcome
+
+    def _waits(self, call: str) -> str:
+        return f"{self._file.path} {call}"
+
+    def _call(self, step: Step) -> Call:
+        return Call(
+            key=f"{self._file.host}:{step.id}",
+            host=self._file.host,
+            session=step.session,
+            cwd=step.cwd,
+            at=step.at,
+            path=self._file.path,
+            line=step.line,
+            tool=step.tool,
+            command=step.command[:LONGEST_COMMAND],
+            file=step.path,
+            content=step.content[:LONGEST_CONTENT],
+            outcome="",
+            waits=self._waits(step.call),
+        )
+
+    def _tagged(self, step: Step) -> None:
+        for problem in tags.cancels(step.text):
+            self._cancel(step.session, problem)
+        for place, tag in enumerate(tags.blocks(step.text)):
+            if not tags.is_echo(tag):
+                host, path = self._file.host, self._file.path
+                signal = propose.from_tag(tag, step, place, host, path, home_of(step.cwd))
+                self._signals[signal.key] = signal
+
+    def _cancel(self, session: str, problem: str) -> None:
+        """Take back what this portion has of it; what lies before is the store's to take back."""
+        own = [key for key, one in self._signals.items() if one.tier == 1 and one.session == session]
+        gone = [key for key in own if tags.is_cancelled(self._signals[key].body["problem"], problem)]
+        if not problem and own:
+            gone = own[-1:]
+        for key in gone:
+            del self._signals[key]
+        if problem or not own:
+            self._cancels.append((session, problem))
+
+
+@lru_cache(maxsize=512)
+def home_of(cwd: str) -> str:
+    """The project of a folder, which may be gone."""
+    return projects.home_of(cwd) if cwd else ""
+
+
+def _loads(text: str) -> dict[str, Any] | None:
+    found = orjson.loads(text) if text else None
+    return found if isinstance(found, dict) else None
+
+
+def _dumps(state: Mapping[str, Any]) -> str:
+    return orjson.dumps(state).decode()

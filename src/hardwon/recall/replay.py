@@ -1,0 +1,83 @@
+"""Trying a trigger on the recorded calls, with the matcher that ships: what would it have fired on?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from hardwon import projects
+from hardwon.core.fold import fold
+from hardwon.core.match import match, see, texts
+from hardwon.recall.manifest import compile_entries, demands_of
+from hardwon.recall.patterns import Patterns
+from hardwon.store import transcripts
+from hardwon.store.db import Connection
+from hardwon.store.transcripts import Call
+from hardwon.words import Entry, Event, Lesson, word
+
+SAMPLES = 3
+ENOUGH = 20  # firings, before a block goes without being confirmed
+
+
+@word
+class Replay:
+    """How often a trigger would have fired, what became of those calls, and a few of them, failed ones first."""
+
+    fires: int
+    failed: int
+    fine: int
+    samples: tuple[Call, ...]
+
+
+def replay(connection: Connection, lesson: Lesson) -> Replay:
+    (entry,) = compile_entries([lesson])
+    if entry.delivery == "start":
+        return Replay(0, 0, 0, ())
+    fired = list(_fired(entry, transcripts.calls(connection, entry.tools)))
+    failed = [call for call in fired if call.outcome == "failed"]
+    fine = [call for call in fired if call.outcome == "fine"]
+    return Replay(len(fired), len(failed), len(fine), _samples(failed, fine))
+
+
+def _samples(failed: list[Call], fine: list[Call]) -> tuple[Call, ...]:
+    """Failed ones, and at least one that went fine if there is any: that is the price of the trigger."""
+    shown = [*failed[: SAMPLES - bool(fine)], *fine]
+    return tuple(shown[:SAMPLES])
+
+
+def _fired(entry: Entry, calls: Iterable[Call]) -> Iterable[Call]:
+    search, may_fire = Patterns().search, _prefilter(entry)
+    for call in calls:
+        event = _event(call)
+        if may_fire(event) and match(entry, see(event, root=_root(call.cwd), places=_places(call.cwd)), search):
+            yield call
+
+
+def _event(call: Call) -> Event:
+    return Event(
+        call.host, "PreToolUse", call.session, call.cwd,
+        tool=call.tool, command=call.command, path=call.file, content=call.content,
+    )  # fmt: skip
+
+
+def _prefilter(entry: Entry) -> Callable[[Event], bool]:
+    """Whether a call holds what any match must hold; reading a command as a shell does costs a hundred times more."""
+    ways = demands_of(entry)
+    if ways is None:
+        return lambda event: True
+
+    def may_fire(event: Event) -> bool:
+        folded = [fold(text) for text in texts(event)]
+        return any(
+            all(any(literal in text for literal in literals for text in folded) for literals in way) for way in ways
+        )
+
+    return may_fire
+
+
+_root = lru_cache(maxsize=512)(projects.root)
+
+
+@lru_cache(maxsize=512)
+def _places(cwd: str) -> tuple[str, ...]:
+    return tuple(projects.places(cwd))

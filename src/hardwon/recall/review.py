@@ -1,0 +1,115 @@
+"""Deciding about candidates: a person accepts, rejects, or takes the decision back.
+
+The lesson is written first and has the candidate's id, so a decision that was cut off between the two is seen and
+completed the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hardwon import clock
+from hardwon.core import record as records
+from hardwon.core import rules
+from hardwon.errors import UserError
+from hardwon.recall import admit
+from hardwon.recall.replay import ENOUGH, Replay, replay
+from hardwon.store import candidates
+from hardwon.store import lessons as shelves
+from hardwon.store.candidates import Judgement, Proposal
+from hardwon.store.db import Connection
+from hardwon.words import Lesson
+
+VOUCHED = 0.9  # the confidence of what a person has read and accepted
+
+
+def named(connection: Connection, name: str) -> Proposal:
+    found = candidates.by_name(connection, name)
+    if found is None:
+        raise UserError(f"there is no candidate {name!r}", "hardwon scan candidates --all")
+    return found
+
+
+def accept(
+    home: str,
+    connection: Connection,
+    proposal: Proposal,
+    changes: Mapping[str, Any],
+    *,
+    confirm: Callable[[str], bool] = lambda say: False,
+) -> Lesson:
+    """Put a candidate in force, with what the person changed in it.
+
+    A block must not stop what went fine before; where there is little to tell by, the person is asked by `confirm`.
+    """
+    if proposal.status == "active":
+        raise UserError(f"candidate {proposal.number} is accepted already", f"hardwon lessons show {proposal.slug}")
+    lesson = _written(home, proposal.id)
+    if lesson is None:
+        record = admit.with_changes(proposal_record(proposal), changes)
+        _may_block(connection, admit.sound(record), confirm, proposal)
+        lesson = admit.add(home, record, approved=True)
+    candidates.decide(connection, proposal.number, "active", clock.now(), lesson.id)
+    return lesson
+
+
+def reject(connection: Connection, proposal: Proposal) -> None:
+    """It stays rejected, however often it is found again."""
+    if proposal.status == "active":
+        raise UserError(f"candidate {proposal.number} is a lesson by now", f"hardwon lessons retire {proposal.slug}")
+    candidates.decide(connection, proposal.number, "rejected", clock.now())
+
+
+def undo(home: str, connection: Connection, number: int) -> Proposal:
+    """As if nothing had been decided: the lesson is taken out of the file again."""
+    proposal = named(connection, str(number))
+    if proposal.lesson:
+        admit.remove(home, proposal.lesson)
+    candidates.decide(connection, number, "candidate", None)
+    return named(connection, str(number))
+
+
+def proposal_record(proposal: Proposal) -> dict[str, Any]:
+    """The suggested record as the lesson a person would vouch for."""
+    vouched = {"id": proposal.id, "slug": proposal.slug, "status": "active", "needsReview": False}
+    return {**proposal.record, **vouched, "confidence": max(VOUCHED, proposal.record["confidence"])}
+
+
+def worded(judgement: Judgement | None) -> dict[str, Any]:
+    """What a reader would change in the suggestion, if its judgement counts and calls it a lesson."""
+    if judgement is None or judgement.void or judgement.verdict != "lesson":
+        return {}
+    said = judgement.body
+    changes = {key: said[key] for key in ("summary", "problem", "solution", "delivery", "tags") if said.get(key)}
+    if said.get("trigger"):
+        changes["commandPatterns"] = [said["trigger"]]
+    return changes
+
+
+def tried(connection: Connection, record: Mapping[str, Any]) -> Replay | None:
+    """What the record's trigger would have fired on; None if it has none that can be tried."""
+    try:
+        lesson = records.read(dict(record))
+    except records.BadRecord:
+        return None
+    return None if rules.unusable(lesson) else replay(connection, lesson)
+
+
+def _written(home: str, id: str) -> Lesson | None:
+    shelf = shelves.read(shelves.lessons_path(home))
+    return next((lesson for lesson in shelf.lessons if lesson.id == id), None)
+
+
+def _may_block(connection: Connection, lesson: Lesson, confirm: Callable[[str], bool], proposal: Proposal) -> None:
+    if lesson.delivery != "block":
+        return
+    found = replay(connection, lesson)
+    if found.fine:
+        sample = next(call for call in found.samples if call.outcome == "fine")
+        call = (sample.command or sample.file)[:80]
+        say = f"it cannot block: its trigger fired on {found.fine} calls that went fine, such as {call!r}"
+        raise UserError(say, f"narrow the trigger, or: hardwon accept {proposal.number} --delivery hold")
+    say = f"its trigger fired {found.fires} times in the recorded calls, too few to be sure that it may block"
+    if found.fires < ENOUGH and not confirm(say):
+        raise UserError(say, f"if you are: hardwon accept {proposal.number} --delivery block --confirm")

@@ -1,0 +1,252 @@
+"""What was found in transcripts, and what may become a lesson of it.
+
+Signals are kept once each, however many copies of a session there are. Those of one signature are one candidate: its
+counts come from its signals, so nothing is counted twice whatever is read again. `fresh` says that a signal has not
+been weighed yet, so a scan that died before weighing loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hardwon.core.tags import is_cancelled
+from hardwon.store.db import Connection, storable, transaction
+from hardwon.words import Signal, word
+
+_OPEN = '"open":true'
+_SIGNAL = tuple(name for name in Signal.__annotations__ if name != "errors")
+
+
+@word
+class Proposal:
+    """A candidate: the suggested record, how it was rated, and where it was seen."""
+
+    number: int
+    id: str
+    slug: str
+    signature: str
+    tier: int
+    status: str
+    score: float
+    parts: Mapping[str, float]
+    occurrences: int
+    sessions: tuple[str, ...]
+    projects: tuple[str, ...]
+    record: Mapping[str, Any]
+    lesson: str = ""
+    found_at: float = 0.0
+    decided_at: float | None = None
+
+
+_PROPOSAL = tuple(Proposal.__annotations__)
+
+
+@word
+class Judgement:
+    """What a reader made of a candidate; `void` says why it does not count, if it does not."""
+
+    candidate: int
+    at: float
+    reader: str
+    verdict: str
+    body: Mapping[str, Any]
+    void: str = ""
+
+
+@word
+class Scan:
+    """One scan, as it went."""
+
+    at: float
+    kind: str
+    files: int = 0
+    bytes: int = 0
+    malformed: int = 0
+    signals: int = 0
+    candidates: int = 0
+
+
+def keep_signal(connection: Connection, signal: Signal) -> bool:
+    """Write a signal within the caller's transaction; True if it is new.
+
+    An error belongs to the signal it was first found in. What is known already is written again when this is the same
+    transcript, when the one it was found in is gone, or when this one knows more: a copy may hold the correction. One
+    whose end is not known never takes the place of one whose end is.
+    """
+    errors = [storable(error) for error in signal.errors]
+    if errors:
+        owner = connection.execute("select signal from signal_errors where error = ?", errors[:1]).fetchone()
+        if owner and owner["signal"] != storable(signal.key):
+            return False
+    row = {name: storable(getattr(signal, name)) for name in _SIGNAL}
+    row["body"] = json.dumps(signal.body, separators=(",", ":"))
+    before = connection.execute("select path, score, body from signals where key = ?", (row["key"],)).fetchone()
+    if before and (before["body"] == row["body"] or not _replaces(connection, row, before)):
+        return False
+    names = ", ".join(_SIGNAL)
+    changes = ", ".join(f"{name} = excluded.{name}" for name in _SIGNAL if name != "key")
+    connection.execute(
+        f"insert into signals ({names}, fresh) values ({', '.join('?' * len(_SIGNAL))}, 1)"
+        f" on conflict (key) do update set {changes}, fresh = 1",
+        tuple(row.values()),
+    )
+    connection.executemany(
+        "insert or ignore into signal_errors (error, signal) values (?, ?)", [(error, row["key"]) for error in errors]
+    )
+    return before is None
+
+
+def _replaces(connection: Connection, row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    if _OPEN in row["body"] and _OPEN not in before["body"]:
+        return False
+    if row["path"] == before["path"] or row["score"] > before["score"]:
+        return True
+    known = "select 1 from transcripts where purpose = 'scan' and path = ?"
+    return connection.execute(known, (before["path"],)).fetchone() is None
+
+
+def withdraw(connection: Connection, session: str, problem: str) -> None:
+    """Take back tags of a session within the caller's transaction: those with this problem, or the last if it is ""."""
+    rows = connection.execute(
+        "select key, body from signals where tier = 1 and session = ? order by id", (storable(session),)
+    ).fetchall()
+    gone = [row["key"] for row in rows if is_cancelled(json.loads(row["body"])["problem"], problem)]
+    if not problem:
+        gone = [row["key"] for row in rows[-1:]]
+    for key in gone:
+        (signature,) = connection.execute("select signature from signals where key = ?", (key,)).fetchone()
+        connection.execute("delete from signals where key = ?", (key,))
+        connection.execute("update signals set fresh = 1 where signature = ?", (signature,))
+        connection.execute(
+            "delete from candidates where signature = ? and status = 'candidate'"
+            " and not exists (select 1 from signals where signals.signature = candidates.signature)",
+            (signature,),
+        )
+
+
+def fresh(connection: Connection) -> list[str]:
+    """The signatures with signals that were not weighed yet."""
+    return [row["signature"] for row in connection.execute("select distinct signature from signals where fresh")]
+
+
+def signals_of(connection: Connection, signature: str, *, limit: int = -1) -> list[Signal]:
+    """The signals of a signature, best first, the newest first among equals."""
+    rows = connection.execute(
+        f"select {', '.join(_SIGNAL)} from signals where signature = ? order by score desc, at desc, id desc limit ?",
+        (signature, limit),
+    )
+    return [Signal(**{**dict(row), "body": json.loads(row["body"])}) for row in rows]
+
+
+def seen(connection: Connection, signature: str) -> tuple[int, list[str], list[str]]:
+    """How often a signature was met, in which sessions (the latest first) and in which projects."""
+    rows = connection.execute(
+        "select session, project, count(*) as times, max(at) as latest from signals where signature = ?"
+        " group by session, project order by latest desc",
+        (signature,),
+    ).fetchall()
+    sessions = list(dict.fromkeys(row["session"] for row in rows))
+    return sum(row["times"] for row in rows), sessions, sorted({row["project"] for row in rows if row["project"]})
+
+
+def by_signature(connection: Connection, signature: str) -> Proposal | None:
+    return next(iter(_proposals(connection, "signature = ?", (signature,))), None)
+
+
+def by_name(connection: Connection, name: str) -> Proposal | None:
+    """A candidate by its number, slug or id, whatever its status."""
+    number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
+    return next(iter(_proposals(connection, "number = ? or slug = ? or id = ?", (number, name, name))), None)
+
+
+def listed(connection: Connection, status: str = "candidate") -> list[Proposal]:
+    """The candidates, best first."""
+    return _proposals(connection, "status = ?", (status,))
+
+
+def _proposals(connection: Connection, where: str, values: Sequence[object]) -> list[Proposal]:
+    rows = connection.execute(
+        f"select {', '.join(_PROPOSAL)} from candidates where {where} order by score desc, number", values
+    )
+    found = []
+    for row in rows:
+        given = {name: row[name] for name in _PROPOSAL}
+        for name in ("parts", "record"):
+            given[name] = json.loads(given[name])
+        for name in ("sessions", "projects"):
+            given[name] = tuple(json.loads(given[name]))
+        found.append(Proposal(**given))
+    return found
+
+
+def weigh(connection: Connection, proposals: Iterable[Proposal], *, weighed: Iterable[str]) -> None:
+    """Write candidates for the first time or anew, whatever was decided about them staying, and what was weighed."""
+    rows = [_row(proposal) for proposal in proposals]
+    names = [name for name in _PROPOSAL if name != "number"]
+    changed = ("tier", "score", "parts", "occurrences", "sessions", "projects", "record")
+    changes = ", ".join(f"{name} = excluded.{name}" for name in changed)
+    with transaction(connection):
+        connection.executemany(
+            f"insert into candidates ({', '.join(names)}) values ({', '.join('?' * len(names))})"
+            f" on conflict (signature) do update set {changes}",
+            [tuple(row[name] for name in names) for row in rows],
+        )
+        connection.executemany("update signals set fresh = 0 where signature = ?", [(one,) for one in weighed])
+
+
+def _row(proposal: Proposal) -> dict[str, object]:
+    row = {name: getattr(proposal, name) for name in _PROPOSAL}
+    for name in ("parts", "record", "sessions", "projects"):
+        row[name] = json.dumps(row[name], separators=(",", ":"))
+    return row
+
+
+def decide(connection: Connection, number: int, status: str, at: float | None, lesson: str = "") -> None:
+    with transaction(connection):
+        connection.execute(
+            "update candidates set status = ?, decided_at = ?, lesson = ? where number = ?",
+            (status, at, lesson, number),
+        )
+
+
+def slugs(connection: Connection) -> set[str]:
+    return {row["slug"] for row in connection.execute("select slug from candidates")}
+
+
+def judge(connection: Connection, judgements: Iterable[Judgement]) -> None:
+    rows = [(one.candidate, one.at, one.reader, one.verdict, json.dumps(one.body), one.void) for one in judgements]
+    with transaction(connection):
+        connection.executemany(
+            "insert into judgements (candidate, at, reader, verdict, body, void) values (?, ?, ?, ?, ?, ?)", rows
+        )
+
+
+def judgements(connection: Connection) -> dict[int, Judgement]:
+    """The latest judgement of each candidate that has one that counts; else the latest void one."""
+    rows = connection.execute(
+        "select candidate, at, reader, verdict, body, void from judgements order by void = '', at, id"
+    )
+    return {
+        row["candidate"]: Judgement(
+            row["candidate"], row["at"], row["reader"], row["verdict"], json.loads(row["body"]), row["void"]
+        )
+        for row in rows
+    }
+
+
+def add_scan(connection: Connection, scan: Scan) -> None:
+    names = tuple(Scan.__annotations__)
+    with transaction(connection):
+        connection.execute(
+            f"insert into scans ({', '.join(names)}) values ({', '.join('?' * len(names))})",
+            tuple(getattr(scan, name) for name in names),
+        )
+
+
+def last_scan(connection: Connection, *kinds: str) -> float | None:
+    """When the latest scan of these kinds was, of any kind if none is named."""
+    where = f"where kind in ({', '.join('?' * len(kinds))})" if kinds else ""
+    found: float | None = connection.execute(f"select max(at) from scans {where}", kinds).fetchone()[0]
+    return found

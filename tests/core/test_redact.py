@@ -1,0 +1,262 @@
+"""Secrets do not survive, and ordinary code does."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardwon.core.redact import SECRETS, redact, redact_deep
+
+EXAMPLES = [(row.name, before, secret) for row in SECRETS for before, secret in row.examples]
+ORDINARY = os.path.join(os.path.dirname(__file__), "ordinary_code.txt")
+KEY = "A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6"
+FISH = "swordfish"
+LARGE = 1_000_000
+
+
+def ordinary_lines() -> list[str]:
+    with open(ORDINARY, encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def core(secret: str) -> str:
+    """The middle of a secret: what is around it may stay."""
+    body = secret.partition("@")[0].replace("\n", "")
+    return body[len(body) // 3 : len(body) // 3 + 12] if len(body) > 24 else body
+
+
+@pytest.mark.parametrize(("kind", "before", "secret"), EXAMPLES)
+def test_the_table_catches_its_own_examples(kind: str, before: str, secret: str) -> None:
+    text = before + secret
+    assert f"[redacted:{kind}]" in redact(text)
+    nested = json.dumps({"out": json.dumps({"log": f"line\n{text}\nend"})})
+    for around in (
+        text,
+        f"ordinary words before {text} and after",
+        f"line\n{text}\nline",
+        json.dumps({"out": f"line\n{text}\nend"}),
+        nested,
+        json.dumps(nested),
+        f"export VALUE={text}",
+        f"+    1→{text}",
+    ):
+        assert core(secret) not in redact(around), around
+
+
+@pytest.mark.parametrize(("kind", "before", "secret"), EXAMPLES)
+def test_a_key_in_an_address_is_caught(kind: str, before: str, secret: str) -> None:
+    if before == "" and "\n" not in secret:
+        assert core(secret) not in redact(f"https://example.org/path?q={secret}&page=2")
+        assert core(secret) not in redact(f"https%3A%2F%2Fexample.org%2F%3Fq%3D{secret}")
+
+
+def test_every_row_needs_one_of_its_literals() -> None:
+    for row in SECRETS:
+        for before, secret in row.examples:
+            text = before + secret
+            assert any(literal in (text.lower() if "folded" in row.how else text) for literal in row.literals), row.name
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"password={FISH}9", "password=[redacted:secret]"),
+        (f"PASSWORD={FISH}", "PASSWORD=[redacted:secret]"),
+        (f"PGPASSWORD={FISH} psql", "PGPASSWORD=[redacted:secret] psql"),
+        (f"password: {FISH}\nuser: ada", "password: [redacted:secret]\nuser: ada"),
+        (f'"password": "{FISH}", "a": 1', '"password": "[redacted:secret]", "a": 1'),
+        (r"{\"password\": \"sword\\\"fish\", \"a\": 1}", r"{\"password\": \"[redacted:secret]\", \"a\": 1}"),
+        (f"'password' => '{FISH}'", "'password' => '[redacted:secret]'"),
+        (f'data["secret"] = "{FISH}"', 'data["secret"] = "[redacted:secret]"'),
+        (f"password='{FISH} with blanks'", "password='[redacted:secret]'"),
+        (f'if password == "{FISH}":', 'if password == "[redacted:secret]":'),
+        (f'.password("{FISH}")', '.password("[redacted:secret]")'),
+        (f"<password>{FISH}</password>", "<password>[redacted:secret]</password>"),
+        (f"--password {FISH} --user ada", "--password [redacted:secret] --user ada"),
+        (f"--db-password={FISH}9", "--db-password=[redacted:secret]"),
+        (f"?password={FISH}&a=b", "?password=[redacted:secret]&a=b"),
+        (f"db.password={FISH}", "db.password=[redacted:secret]"),
+        (f"Server=db;User=ada;Pwd={FISH};", "Server=db;User=ada;Pwd=[redacted:secret];"),
+        (f"api_key: {KEY[:20]}", "api_key: [redacted:secret]"),
+        ('token = "9f86d081884c7d659a2feaa0c55ad015"', 'token = "[redacted:secret]"'),
+        (f"aws_secret_access_key = {KEY[:19]}/{KEY[:20]}", "aws_secret_access_key = [redacted:secret]"),
+        (f'"secretAccessKey": "/{KEY[:19]}/{KEY[:19]}"', '"secretAccessKey": "[redacted:secret]"'),
+        (f"DATABASE_URL=postgres://ada:{FISH}@db/app", "DATABASE_URL=postgres://ada:[redacted:url-password]@db/app"),
+        ("postgres://ada:p@ss@db/app", "postgres://ada:[redacted:url-password]@db/app"),
+        (f"redis://:{FISH}@localhost", "redis://:[redacted:url-password]@localhost"),
+        (f"mysqldump -uroot -p'{FISH}' app", "mysqldump -uroot -p'[redacted:login]' app"),
+        (f"sshpass -p {FISH} ssh db", "sshpass -p [redacted:login] ssh db"),
+        (f"curl -s -u 'ada:{FISH}' http://db", "curl -s -u 'ada:[redacted:login]' http://db"),
+        (f"CREATE USER a IDENTIFIED BY '{FISH}';", "CREATE USER a IDENTIFIED BY '[redacted:login]';"),
+        (f"my key is {KEY}.", "my key is [redacted:random]."),
+        (f"a\\n{KEY}", "a\\n[redacted:random]"),
+        ("-H 'Cookie: a=b; c=d' -v", "-H 'Cookie: [redacted:cookie]' -v"),
+    ],
+)
+def test_the_value_goes_and_the_name_stays(text: str, left: str) -> None:
+    assert redact(text) == left
+
+
+@pytest.mark.parametrize("line", ordinary_lines())
+def test_an_ordinary_line_survives_unchanged(line: str) -> None:
+    assert redact(line) == line
+
+
+def test_a_file_of_ordinary_code_survives_unchanged() -> None:
+    text = "\n".join(ordinary_lines())
+    assert len(ordinary_lines()) >= 500
+    assert redact(text) == text
+    assert redact_deep({"out": text}) == {"out": text}
+
+
+def test_a_key_that_is_cut_off_is_hidden_to_the_end() -> None:
+    for row in SECRETS:
+        if row.name == "private-key":
+            closed = f"a {row.examples[0][1]} b"
+            assert redact(closed) == "a [redacted:private-key] b"
+            assert redact(closed[:80]) == "a [redacted:private-key]"
+
+
+def test_strings_under_the_name_of_a_secret_are_replaced() -> None:
+    value = {
+        "password": "plain",
+        "apiKey": "plain",
+        "X-Auth-Token": "plain",
+        "Authorization": "plain",
+        "secrets": ["plain", {"user": "ada"}],
+        "env": [{"name": "DB_PASSWORD", "value": "plain"}, {"name": "HOME", "value": "kept"}],
+        "empty": {"token": "", "secret": None, "password": 0},
+        "input_tokens": "kept",
+        "token_type": "kept",
+    }
+    gone = "[redacted:secret]"
+    assert redact_deep(value) == {
+        "password": gone,
+        "apiKey": gone,
+        "X-Auth-Token": gone,
+        "Authorization": gone,
+        "secrets": [gone, {"user": "ada"}],
+        "env": [{"name": "DB_PASSWORD", "value": gone}, {"name": "HOME", "value": "kept"}],
+        "empty": {"token": "", "secret": None, "password": 0},
+        "input_tokens": "kept",
+        "token_type": "kept",
+    }
+
+
+@given(st.sampled_from(EXAMPLES), st.lists(st.sampled_from(["list", "key", "text", "value"]), max_size=5))
+def test_a_secret_in_any_nesting_does_not_survive(example: tuple[str, str, str], path: list[str]) -> None:
+    _, before, secret = example
+    value: Any = before + secret
+    for step in path:
+        inner = json.dumps(value) if path.count("text") + path.count("key") < 3 else "x"
+        value = {"list": [1, value], "key": {inner: 1}, "text": inner, "value": {"k": value}}[step]
+    assert core(secret) not in json.dumps(redact_deep(value))
+
+
+def test_a_value_nested_a_hundred_thousand_deep_is_redacted() -> None:
+    value: Any = f"password={FISH}9"
+    for _ in range(100_000):
+        value = [value]
+    left = redact_deep(value)
+    while isinstance(left, list):
+        left = left[0]
+    assert left == "password=[redacted:secret]"
+
+
+PIECES = [before + secret for _, before, secret in EXAMPLES]
+PIECES += [
+    "password",
+    "token",
+    "secret",
+    "=",
+    ":",
+    " ",
+    '"',
+    "'",
+    "\\",
+    "\n",
+    "://",
+    "@",
+    "-",
+    "--",
+    "a",
+    "Z",
+    "9",
+    "é",
+    "[redacted:",
+]
+PIECES += [
+    "{",
+    "}",
+    "(",
+    ")",
+    "<",
+    ">",
+    "%41",
+    "\\n",
+    KEY,
+    "bearer ",
+    "cookie: ",
+    "eyJ",
+    ".",
+    "/",
+    "]",
+    ",",
+    ";",
+    "\0",
+    "\udc80",
+    "İ",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+def test_redacting_again_changes_nothing(text: str) -> None:
+    once = redact(text)
+    assert redact(once) == once
+
+
+@given(st.text(alphabet=st.characters(), max_size=200))
+def test_any_text_is_read_and_prose_is_kept(text: str) -> None:
+    assert redact(redact(text)) == redact(text)
+
+
+HOSTILE = [
+    "password=",
+    'password="',
+    'password=\\\\\\\\\\\\\\\\"',
+    "token:",
+    "token ",
+    "--token ",
+    "eyJaaaaaaaa.",
+    "-eyJ",
+    "sk-",
+    "-sk-a",
+]
+HOSTILE += [
+    "://a:",
+    "://a:b@",
+    "-----BEGIN PRIVATE KEY-----\n",
+    "mysql -p",
+    "curl -u ",
+    "login a password ",
+    "cookie:a=b;",
+]
+HOSTILE += ["authorization: basic ", "sig=", "SG.aaaaaaaaaaaaaaaaa.", "A", "a1B2/", "=", "\\", "é", "İ", "-", "\udc80"]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_large_hostile_text_is_redacted_in_few_walks(piece: str) -> None:
+    text = piece * (LARGE // len(piece))
+    assert FISH not in redact(f"{text}\npassword={FISH}9\n")
+
+
+@pytest.mark.parametrize(
+    "start", ["password=", 'password="', "token: '", "Cookie: a=", "-----BEGIN PRIVATE KEY-----\n", ""]
+)
+def test_one_endless_secret_is_replaced_whole(start: str) -> None:
+    assert len(redact(start + KEY * (5 * LARGE // len(KEY)))) < 100

@@ -1,0 +1,40 @@
+"""The steps of real sessions: recorded ones, and those of the corpus where it is beside this checkout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from hardwon.hosts.history import Step, history
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RECORDED = os.path.join(TESTS, "transcripts")
+CORPUS = os.path.join(TESTS, "..", "..", "shared", "corpus")
+
+
+def recorded() -> list[tuple[str, list[Step]]]:
+    return [each for host in sorted(os.listdir(RECORDED)) for each in _below(os.path.join(RECORDED, host), host)]
+
+
+def corpus() -> Iterator[tuple[str, list[Step]]]:
+    if not os.path.isdir(CORPUS):
+        pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
+    for folder, host in (("claude", "claude-code"), ("codex", "codex"), ("gemini", "gemini")):
+        yield from _below(os.path.join(CORPUS, folder), host)
+
+
+def _below(top: str, host: str) -> Iterator[tuple[str, list[Step]]]:
+    for folder, _, names in sorted(os.walk(top)):
+        for name in sorted(names):
+            if name.endswith((".json", ".jsonl")):
+                yield name, _steps(os.path.join(folder, name), host)
+
+
+def _steps(path: str, host: str) -> list[Step]:
+    module = history(host)
+    reader = module.Reader()
+    with open(path, "rb") as file:
+        lines = [file.read()] if module.WHOLE else list(file)
+    return [step for number, line in enumerate(lines, 1) for step in reader.read(number, line)]

@@ -1,0 +1,150 @@
+"""doctor reads the lessons themselves: what fires on everything, on nothing, or about what is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from hardwon import clock
+from hardwon.store import db, injections, transcripts
+from hardwon.store.transcripts import Call, Portion
+from hardwon.words import Injection, Mark
+from tests.house_of_one import GIT_STASH, House, bash, lesson
+
+DAY = 86_400
+KINDS = ("too broad", "never fires", "stale", "alike", "priorities")
+
+
+def advice(house: House) -> dict[str, list[dict[str, Any]]]:
+    """What doctor has to say about the lessons, by kind; saying it must not make it fail."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for check in house.ok("doctor", "--json").json():
+        if check["name"] in KINDS:
+            assert check["well"] is None
+            found.setdefault(check["name"], []).append(check)
+    return found
+
+
+def record_calls(house: House, commands: list[str]) -> None:
+    """Put calls that went fine on record, as a scan does."""
+    calls = [
+        Call(f"c{n}", "claude-code", "s1", "/home/dev/project", "", "/t.jsonl", n, "Bash", command, "", "", "fine")
+        for n, command in enumerate(commands)
+    ]
+    connection = db.connect(house.home)
+    transcripts.keep(connection, [Portion("/t.jsonl", "claude-code", Mark(), tuple(calls))], clock.now())
+    connection.close()
+
+
+def change(house: House, slug: str, **changes: Any) -> None:
+    """Edit the record by hand."""
+    path = os.path.join(house.home, "lessons.json")
+    with open(path) as file:
+        document = json.load(file)
+    next(one for one in document["lessons"] if one["slug"] == slug).update(changes)
+    with open(path, "w") as file:
+        json.dump(document, file)
+
+
+def test_good_lessons_are_passed_over_and_looking_makes_no_database(house: House) -> None:
+    house.add({**GIT_STASH, "delivery": "hold"})
+    assert advice(house) == {}
+    assert not os.path.exists(os.path.join(house.home, "hardwon.db"))
+
+
+def test_a_pattern_for_everything_is_shown_with_the_command_that_mends_it(house: House) -> None:
+    slug = house.add(lesson(r"\w+"))
+    shown = house.ok("doctor").out
+    assert f"--  too broad    {slug} fires on a plain 'ls'\n" in shown
+    assert f"    fix:         hardwon lessons edit {slug} --command REGEX\n" in shown
+    house.ok("lessons", "edit", slug, "--command", r"\bterraform apply\b")
+    assert advice(house) == {}
+
+
+def test_the_recorded_calls_tell_what_fires_too_often_and_what_never(house: House) -> None:
+    broad, never, good = house.add(lesson(r"\bmake\b")), house.add(lesson(r"\bfrobnicate\b")), house.add(GIT_STASH)
+    for slug in (broad, never, good):
+        change(house, slug, createdAt="2020-01-01T00:00:00Z")
+    record_calls(house, [*(f"make target{n}" for n in range(30)), *(f"cat file{n}" for n in range(80)), "git stash"])
+    said = advice(house)
+    assert sorted(said) == ["never fires", "too broad"]
+    assert f"{broad} would have fired on 30 of 111 recorded calls" in said["too broad"][0]["found"]
+    assert f"{never} was never delivered" in said["never fires"][0]["found"]
+    house.ok("lessons", "retire", broad)
+    house.ok("lessons", "retire", never)
+    assert advice(house) == {}
+
+
+def test_a_lesson_that_reaches_an_agent_is_not_said_to_be_silent(house: House) -> None:
+    slug = house.add(lesson(r"\bfrobnicate\b"))
+    change(house, slug, createdAt="2020-01-01T00:00:00Z")
+    record_calls(house, [f"cat file{n}" for n in range(120)])
+    assert list(advice(house)) == ["never fires"]
+    house.ok("lessons", "build")
+    assert house.ask("s1", bash("frobnicate")).context
+    assert [one["slug"] for one in house.deliveries()] == [slug]
+    assert advice(house) == {}
+
+
+def test_what_is_gone_or_was_of_use_long_ago_is_stale(house: House, own_home: str) -> None:
+    project = os.path.join(own_home, "app")
+    os.makedirs(os.path.join(project, "conf"))
+    scoped = house.add(lesson(r"\bnpm ci\b", scope={"type": "project", "path": project}))
+    about = house.add(lesson(triggers={"toolNames": ["Edit"], "pathPatterns": [f"{project}/conf/*.toml"]}))
+    once = house.add(lesson(r"\bcargo\b"))
+    assert advice(house) == {}
+    os.rmdir(os.path.join(project, "conf"))
+    os.rmdir(project)
+    connection = db.connect(house.home)
+    long_ago = clock.now() - 300 * DAY
+    told = Injection(
+        "e1", long_ago, "claude-code", "s1", "", "PreToolUse", "Bash", ident(house, once), once, "", "note"
+    )
+    injections.add(connection, [told])
+    connection.close()
+    said = {one["found"].split()[0]: one for one in advice(house)["stale"]}
+    assert sorted(said) == sorted([scoped, about, once])
+    assert (f"{project}/conf" in said[about]["found"], "300 days ago" in said[once]["found"]) == (True, True)
+    assert said[scoped]["fix"] == f"hardwon lessons retire {scoped}"
+
+
+def ident(house: House, slug: str) -> str:
+    return str(house.ok("lessons", "show", slug, "--json").json()["id"])
+
+
+def test_lessons_alike_and_equal_priorities_are_named_five_at_most(house: House) -> None:
+    text = "git stash only stashes tracked files, and others stay where they are"
+    records = [
+        {**lesson(rf"\btool{n}\b"), "id": f"L{n}", "slug": f"s{n}", "problem": text, "solution": text} for n in range(9)
+    ]
+    os.makedirs(house.home, mode=0o700)
+    with open(os.path.join(house.home, "lessons.json"), "w") as file:
+        json.dump({"version": 1, "lessons": records}, file)
+    said = advice(house)
+    assert [one["found"] for one in said["alike"]][-1] == "and 3 more"
+    assert len(said["alike"]) == 6
+    assert said["alike"][0]["found"].startswith("s0 and s1 have 100%")
+    assert said["alike"][0]["fix"] == "hardwon lessons retire s1"
+    assert said["priorities"][0]["found"].startswith("all 9 lessons have priority 5")
+
+
+def test_a_repositorys_lesson_is_mended_in_the_repository(house: House, own_home: str) -> None:
+    project = os.path.join(own_home, "app")
+    os.makedirs(os.path.join(project, ".hardwon"))
+    carried = os.path.join(project, ".hardwon", "lessons.json")
+    with open(carried, "w") as file:
+        json.dump({"lessons": [{**lesson(r"\w+"), "id": "R1", "slug": "r1"}]}, file)
+    house.ok("trust", project)
+    (said,) = advice(house)["too broad"]
+    assert said["fix"] == f"edit {carried}, then: hardwon trust {project}"
+
+
+def test_a_database_that_is_none_is_a_fault_and_the_lessons_are_read_all_the_same(house: House) -> None:
+    house.add(lesson(r"\w+"))
+    with open(os.path.join(house.home, "hardwon.db"), "w") as file:
+        file.write("this is no database, whatever its name says\n" * 100)
+    told = house.cli("doctor", "--json")
+    checks = {check["name"]: check for check in told.json()}
+    assert (told.code, checks["history"]["well"], checks["too broad"]["well"]) == (1, False, None)
+    assert "not a database" in checks["history"]["found"]

@@ -1,0 +1,151 @@
+"""A mistake made twice is found, a person decides, and the third time it is held."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from tests.house_of_one import House, bash
+from tests.told import TAG, UNKNOWN, Told
+
+
+def candidates(house: House, *flags: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = house.ok("scan", "candidates", "--json", *flags).json()["candidates"]
+    return found
+
+
+def test_a_mistake_made_twice_is_held_the_third_time(house: House, own_home: str) -> None:
+    Told(own_home).mistake().write()
+    Told(own_home).mistake().write()
+    said = house.ok("scan")
+    assert "2 transcripts" in said.out and "1 candidate new" in said.out
+    [found] = candidates(house)
+    assert (found["sessionCount"], found["occurrenceCount"], found["tool"]) == (2, 2, "Bash")
+    house.ok("accept", str(found["index"]), "--delivery", "hold")
+    held = house.ask("s3", bash("git log --oneline --colour=never", cwd="/home/dev/kite/src"))
+    assert "--color=always" in held.denied
+    assert house.ask("s3", bash("git log --oneline --color=never", cwd="/home/dev/kite/src")).denied == ""
+
+
+def test_what_was_found_says_where_it_stands(house: House, own_home: str) -> None:
+    path = Told(own_home).person("show me the log").mistake().write()
+    house.ok("scan")
+    [found] = candidates(house, "--all")
+    evidence = json.loads(json.dumps(found["evidence"]))
+    assert [(one["kind"], one["line"]) for one in evidence] == [("error", 3), ("correction", 4), ("correction", 5)]
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    for one in evidence:
+        assert (one["path"], json.dumps(one["quote"])[1:-1] in lines[one["line"] - 1]) == (path, True)
+
+
+def test_without_all_only_what_two_sessions_met_is_listed(house: House, own_home: str) -> None:
+    Told(own_home).mistake().write()
+    house.ok("scan")
+    assert (candidates(house), len(candidates(house, "--all"))) == ([], 1)
+
+
+def test_two_projects_make_it_a_lesson_for_all(house: House, own_home: str) -> None:
+    Told(own_home).mistake().write()
+    house.ok("scan")
+    assert candidates(house, "--all")[0]["scope"] == {"type": "project", "path": "/home/dev/kite"}
+    Told(own_home, project="/home/dev/boat").mistake().write()
+    house.ok("scan")
+    [found] = candidates(house)
+    assert (found["scope"], found["projects"]) == ({"type": "global"}, ["boat", "kite"])
+
+
+def test_what_was_rejected_stays_rejected(house: House, own_home: str) -> None:
+    Told(own_home).mistake().write()
+    house.ok("scan")
+    house.ok("reject", str(candidates(house, "--all")[0]["index"]))
+    again = Told(own_home)
+    again.fails("git  log  --colour=always", "ERROR:  unkn\u043ewn\u200b option `--colour'")
+    again.works("git log --color=always").write()
+    house.ok("scan")
+    house.ok("scan", "--full")
+    assert candidates(house, "--all") == []
+
+
+def test_a_reported_lesson_goes_in_with_yes_and_waits_without(house: House, own_home: str) -> None:
+    Told(own_home).agent(TAG).write()
+    assert "1 lesson reported by agents" in house.ok("scan").out
+    house.ok("scan", "--auto")
+    assert house.ok("lessons", "list", "--json").json() == []
+    house.ok("scan", "--yes")
+    [lesson] = house.ok("lessons", "list", "--json").json()
+    assert (lesson["status"], lesson["problem"][:9]) == ("active", "git stash")
+    assert "git stash -u" in house.ask("s1", bash("git stash", cwd="/home/dev/kite")).context
+
+
+def test_a_reported_lesson_that_is_not_fit_is_left_for_review(house: House, own_home: str) -> None:
+    Told(own_home).agent(TAG.replace("use git stash -u to take untracked files along", "-u")).write()
+    house.ok("scan", "--yes")
+    assert house.ok("lessons", "list", "--json").json() == []
+    assert candidates(house, "--all")[0]["solution"] == "-u"
+
+
+def test_a_reported_lesson_can_be_taken_back(house: House, own_home: str) -> None:
+    told = Told(own_home).agent(TAG)
+    told.write()
+    house.ok("scan")
+    assert len(candidates(house, "--all")) == 1
+    told.agent("#lesson:cancel\nproblem: git stash only stashes tracked files\n#/lesson:cancel").write()
+    house.ok("scan")
+    assert candidates(house, "--all") == []
+
+
+def test_a_dry_run_says_what_it_would_find_and_keeps_nothing(house: House, own_home: str) -> None:
+    Told(own_home).mistake().write()
+    assert "1 candidate would be proposed" in house.ok("scan", "--dry-run").out
+    assert (candidates(house, "--all"), house.ok("scan", "state", "--json").json()["files"]) == ([], {})
+    assert "1 candidate new" in house.ok("scan").out
+
+
+def test_an_agent_may_scan_but_not_accept(house: House, own_home: str) -> None:
+    Told(own_home).mistake().write()
+    agent = {"CLAUDECODE": "1"}
+    house.ok("scan", env=agent)
+    for words in (("scan", "--yes"), ("accept", "1"), ("reject", "1"), ("scan", "promote", "1")):
+        ran = house.cli(*words, env=agent)
+        assert (ran.code, "is for a person" in ran.err) == (1, True)
+
+
+def test_a_person_accepts_and_rejects_by_typing_to_the_agent(house: House, own_home: str) -> None:
+    Told(own_home).mistake().write()
+    house.ok("scan")
+    house.ok("start")
+    typed = {"hook_event_name": "UserPromptSubmit", "prompt": "hardwon accept 1", "cwd": "/home/dev/kite"}
+    assert "in force as a note" in house.ask("s1", typed).notice
+    assert house.ask("s1", bash("git log --colour=never", cwd="/home/dev/kite")).context
+    assert "is a lesson by now" in house.ask("s1", {**typed, "prompt": "hardwon reject 1"}).notice
+
+
+def test_the_first_run_shows_what_agents_keep_getting_wrong(house: House, own_home: str) -> None:
+    Told(own_home).mistake().write()
+    Told(own_home).mistake().write()
+    said = house.ok("up").out
+    assert "scanned   2 transcripts" in said and "2x" in said and "--colour" in said
+    assert not os.path.exists(os.path.join(own_home, ".claude", "settings.json"))
+
+
+def test_nothing_private_and_no_secret_is_kept_of_a_transcript(house: House, own_home: str) -> None:
+    key = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
+    told = Told(own_home).person("<private>the merger is called nightjar</private>")
+    told.fails("deploy --target nightjar --colour", UNKNOWN).works("deploy --target nightjar --color")
+    told.person("<private>nightjar</private> now the log")
+    told.fails(f"git log --colour=always {key}", f"{UNKNOWN}\n{key}").works(f"git log --color=always {key}").write()
+    told.fails("tool login --pass x --password hunter2zz", "error: unknown option `--pass'").works(
+        "tool login --user x"
+    )
+    told.agent(TAG.replace("so untracked ones", f"so the key {key} and untracked ones"))
+    told.call("Write", {"file_path": "/home/dev/kite/key", "content": key})
+    told.fails(f"git push https://ada:{key}@example.com --fast", "error: unknown option `--fast'").write()
+    house.ok("scan")
+    assert len(candidates(house, "--all")) == 3
+    for folder, _, files in os.walk(house.home):
+        for name in files:
+            with open(os.path.join(folder, name), "rb") as file:
+                content = file.read()
+            for secret in ("nightjar", key, key.lower(), "hunter2zz"):
+                assert secret.encode() not in content, (name, secret)
