@@ -15,12 +15,14 @@ from hardwon.capture import spool
 from hardwon.core.match import patience
 from hardwon.hosts import host as host_named
 from hardwon.recall.deliver import decides, open_index, reply_to
-from hardwon.words import replace
+from hardwon.words import NOTHING, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
+    from hardwon.core.index import Index
     from hardwon.hosts import Host
     from hardwon.words import Event, Pattern
 
@@ -68,22 +70,35 @@ def _launch(home: str, kind: str) -> None:
 
 
 def _from_manifest(module: Host, event: Event, home: str) -> bytes:
+    index = _index(home)
+    reply = NOTHING
+    if index is not None:
+        reply = reply_to(
+            event, index, home, search=search, seconds=process_time, learn=lambda event: _keep_lesson(home, event)
+        )
     try:
-        index = open_index(home)
+        kept = None if event.kind == "PreToolUse" else _kept(event, home, {} if index is None else index.settings)
+        if reply.injections or kept:
+            spool.keep(home, event, kept=kept, injections=reply.injections)
+    except OSError as full:  # the agent gets its answer all the same
+        _log(home, event.kind, full)
+    return module.write(event, reply)
+
+
+def _index(home: str) -> Index | None:
+    try:
+        return open_index(home)
     except (FileNotFoundError, ValueError):
         if not os.path.exists(os.path.join(home, paths.LESSONS)):
-            return SILENCE
+            return None
         _build_manifest(home)
-        index = open_index(home)
-    reply = reply_to(
-        event, index, home, search=search, seconds=process_time, learn=lambda event: _keep_lesson(home, event)
-    )
-    if reply.injections:
-        try:
-            spool.keep(home, event, injections=reply.injections)
-        except OSError as full:  # the agent gets its answer all the same
-            _log(home, event.kind, full)
-    return module.write(event, reply)
+        return open_index(home)
+
+
+def _kept(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
+    from hardwon.capture.edge import kept  # a tool call that is only asked about need not pay for it
+
+    return kept(event, home, values)
 
 
 def _build_manifest(home: str) -> None:

@@ -47,3 +47,30 @@ def main_worktree(top: str) -> str:
     except OSError:
         return ""
     return os.path.dirname(common) if os.path.basename(common) == ".git" else common
+
+
+def remote_of(home: str) -> str:
+    """Where a repository says it comes from, without the credentials that may stand in it; nothing if it does not."""
+    folder = os.path.join(home, ".git")
+    try:
+        place = os.path.join(folder if os.path.isdir(folder) else home, "config")
+        with open(place, encoding="utf-8", errors="replace") as file:
+            lines = file.read(100_000).splitlines()
+    except OSError:
+        return ""
+    section, found = "", dict[str, str]()
+    for line in lines:
+        word = line.strip()
+        if word.startswith("["):
+            section = word
+        elif section.startswith("[remote ") and word.replace(" ", "").startswith("url="):
+            found.setdefault(section, word.partition("=")[2].strip())
+    return without_credentials(found.get('[remote "origin"]') or next(iter(found.values()), ""))
+
+
+def without_credentials(remote: str) -> str:
+    scheme, separator, rest = remote.partition("://")
+    if not separator:
+        return remote
+    place, slash, path = rest.partition("/")
+    return f"{scheme}://{place.rpartition('@')[2]}{slash}{path}"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hardwon import paths
+from hardwon.core.limits import LONGEST_TEXT, SKIP_TOOLS
 from hardwon.errors import UserError
 from hardwon.words import word
 
@@ -36,10 +37,15 @@ SETTINGS = (
     Setting("showDeliveries", True, "tell the person in one line when a lesson was delivered"),
     Setting("lessonProtocol", True, "tell agents at session start how to report a lesson"),
     Setting("scanPaths", [], "folders with transcripts; empty: those of every agent found"),
-    Setting(
-        "autoScanIntervalHours", 24, "hours between background scans; 0: at every session start, -1: never", -1, 8760
-    ),
+    Setting("autoScanIntervalHours", 24, "hours between background scans; 0: at each session, -1: never", -1, 8760),
     Setting("maxCandidatesPerScan", 50, "candidates that one scan may add", 0, 10_000),
+    Setting("skipTools", list(SKIP_TOOLS), "tools whose calls are not recorded"),
+    Setting("denyProjects", [], "folders in which nothing is recorded"),
+    Setting("denyPaths", [], "files and folders no call about which is recorded: a path, *.pem, or /some/start*"),
+    Setting("maxEventChars", LONGEST_TEXT, "characters kept of a text; head and tail stay", 500, 1_000_000),
+    Setting("retentionDays", 90, "days that recorded events are kept; 0: for ever", 0, 36_500),
+    Setting("maxDbMb", 1024, "megabytes the database may have; the oldest events go first", 10, 1_000_000),
+    Setting("idleExitMinutes", 240, "minutes without a hook after which the worker ends; 0: never", 0, 100_000),
     Setting("scanWindow", 15, "calls after an error within which what put it right is looked for", 1, 200),
     Setting("scoring.multiSessionBonus", 2, "priority for a mistake seen in several sessions", -10, 10),
     Setting("scoring.multiProjectBonus", 1, "priority for a mistake seen in several projects", -10, 10),

@@ -159,11 +159,11 @@ def test_a_lesson_that_was_pasted_is_proposed_not_approved(house: House, dress: 
     assert house.ask("s1", bash("curl x")).raw == b"{}"
 
 
-def test_what_stands_beside_a_typed_lesson_is_not_kept(house: House) -> None:
+def test_what_is_private_beside_a_typed_lesson_is_not_kept(house: House) -> None:
     house.add(lesson(r"\bmake\b"))
     for prompt in (
-        "my password is hunter2, what do #lesson and #/lesson mean?",
-        "hunter2\n#lesson\nproblem: x\nsolution: y\n#/lesson\nhunter2",
+        "my password=hunter2, what do #lesson and #/lesson mean?",
+        "<private>hunter2</private>\n#lesson\nproblem: x\nsolution: y\n#/lesson\n<private>hunter2</private>",
     ):
         house.ask("s1", {"hook_event_name": "UserPromptSubmit", "prompt": prompt, "cwd": "/"})
     house.ok("start")

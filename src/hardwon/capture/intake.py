@@ -1,17 +1,85 @@
-"""Taking in what hooks left in the spool while no worker was there."""
+"""Taking in what hooks told: at once, or from the spool when no worker was there."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
+from typing import Any
 
+from hardwon import projects
 from hardwon.capture import spool
-from hardwon.store import db, injections
-from hardwon.words import Injection
+from hardwon.core import failures
+from hardwon.store import db, injections, sessions
+from hardwon.store import projects as known_projects
+from hardwon.store.sessions import Report
+from hardwon.words import Event, Injection
 
 log = logging.getLogger(__name__)
+_TOOL = ("PostToolUse", "PostToolUseFailure")
+
+
+def commit(
+    connection: db.Connection, event: Event | None, delivered: Iterable[Injection] = (), *, live: bool = False
+) -> None:
+    """Keep what is left of an event after the edge, and what was delivered on it, together or not at all."""
+    place = place_of(event.cwd) if event else ("", "")
+    with db.transaction(connection):
+        injections.put(connection, delivered)
+        if event:
+            project = known_projects.resolve(connection, *place, event.at)
+            sessions.take(connection, report(event, project), live=live)
+
+
+def report(event: Event, project: int | None, origin: str = "hook") -> Report:
+    """An event as it is stored. How a tool call ended is one kind, whatever the host calls it."""
+    is_tool = event.kind in _TOOL
+    response = event.response if is_tool else event.message
+    text = response if isinstance(response, str) else "" if response is None else json.dumps(response)
+    return Report(
+        key=event.id,
+        host=event.host,
+        session=event.session,
+        kind="tool" if is_tool else event.kind,
+        at=event.at,
+        cwd=event.cwd,
+        project=project,
+        transcript=event.transcript,
+        agent=event.agent,
+        prompt=event.prompt,
+        prompt_name=event.prompt_name,
+        tool=event.tool,
+        tool_use_id=event.tool_use_id,
+        input="" if event.input is None else json.dumps(event.input),
+        response=event.source if event.kind == "SessionStart" else text,
+        outcome=_outcome(event) if is_tool else "",
+        signature=_signature(event, text) if event.failed else "",
+        duration=event.duration,
+        reason=event.message if event.kind == "SessionEnd" else "",
+        origin=origin,
+    )
+
+
+def _outcome(event: Event) -> str:
+    return "interrupted" if event.interrupted else "failed" if event.failed else "fine"
+
+
+def _signature(event: Event, text: str) -> str:
+    """Equal for the same error in other places."""
+    line = failures.key_line(text, shell=event.tool == "Bash")
+    return failures.signature(event.tool, event.command, failures.about(text, line, event.command), line)
+
+
+@lru_cache(maxsize=256)
+def place_of(cwd: str) -> tuple[str, str]:
+    """The project's folder and where it comes from."""
+    if not cwd:
+        return "", ""
+    home = projects.home_of(cwd)
+    return home, projects.remote_of(home)
 
 
 def drain(home: str, connection: db.Connection, learn: Callable[[str, str], str]) -> int:
@@ -19,16 +87,22 @@ def drain(home: str, connection: db.Connection, learn: Callable[[str, str], str]
     count = 0
     for path, record in spool.waiting(home):
         try:
-            found = [Injection(**one) for one in record["injections"]]
-            typed = [(one["prompt"], one["cwd"]) for one in record["lessons"]]
-        except (KeyError, TypeError):
+            event, delivered, typed = _spooled(record)
+        except (KeyError, TypeError, AttributeError):
             log.warning("set aside a spooled file that is not one: %s", os.path.basename(path))
             os.replace(path, path + ".bad")
             continue
-        injections.add(connection, found)
+        commit(connection, event, delivered)
         for prompt, cwd in typed:
             learn(prompt, cwd)
         with suppress(FileNotFoundError):  # a command and the worker may take in the same spool
             os.unlink(path)
         count += 1
     return count
+
+
+def _spooled(record: Mapping[str, Any]) -> tuple[Event | None, list[Injection], list[tuple[str, str]]]:
+    event = record.get("event")
+    delivered = [Injection(**one) for one in record["injections"]]
+    typed = [(one["prompt"], one["cwd"]) for one in record["lessons"]]
+    return Event(**event) if event else None, delivered, typed

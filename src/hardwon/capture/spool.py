@@ -22,13 +22,23 @@ def folder(home: str) -> str:
     return os.path.join(home, "spool")
 
 
-def keep(home: str, event: Event, *, injections: Sequence[Injection] = (), lessons: Sequence[Event] = ()) -> None:
-    """Leave for the worker what was delivered, and the lessons that were typed; OSError if there is no room."""
+def keep(
+    home: str,
+    event: Event,
+    *,
+    kept: Event | None = None,
+    injections: Sequence[Injection] = (),
+    lessons: Sequence[Event] = (),
+) -> None:
+    """Leave for the worker what may be kept of an event, what was delivered, and the lessons that were typed; OSError
+    if there is no room."""
     record = {
+        "event": kept and kept.__dict__,
         "injections": [injection.__dict__ for injection in injections],
         "lessons": [{"prompt": typed.prompt, "cwd": typed.cwd} for typed in lessons],
     }
-    _write(home, f"{event.at:017.6f}-{event.id}", record)
+    kind = "-lessons" if lessons else ""
+    _write(home, f"{event.at:017.6f}-{event.id}{kind}", record)
 
 
 def _write(home: str, name: str, record: dict[str, Any]) -> None:

@@ -23,3 +23,19 @@ def _harmless(text: str) -> str:
             lowered = f"{lowered[:at]}‹{lowered[at + 1 :]}"
             at = lowered.find(mark, at)
     return text
+
+
+def outside(text: str, start: str, end: str) -> str:
+    """The text without what stands between the marks; an open end reaches to the end."""
+    at = text.find(start)
+    if at < 0:
+        return text
+    parts, past = [], 0
+    while at >= 0:
+        parts.append(text[past:at])
+        close = text.find(end, at)
+        if close < 0:
+            return "".join(parts)
+        past = close + len(end)
+        at = text.find(start, past)
+    return "".join([*parts, text[past:]])

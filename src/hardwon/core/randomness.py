@@ -18,6 +18,9 @@ _PAIRS = (
     "ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ov by rm ep tt oc ue up"
 )
 _COMMON = frozenset(_PAIRS.split())
+_DIGITS = frozenset("0123456789")
+_MARKED = bytes([32 if code == 32 else 97 for code in _BLANKED])
+_LONG = b"a" * _RUN
 
 
 def is_key(value: str) -> bool:
@@ -37,13 +40,21 @@ def wordiness(value: str) -> float:
 
 
 def runs(text: str) -> list[str]:
-    """The long stretches without a blank or a sign, found without `re`."""
-    runs = text.encode("ascii", "replace").translate(_BLANKED).split()
-    return [run.decode("ascii") for run in runs if len(run) >= _RUN]
+    """The long stretches without a blank or a sign, found without `re` and without making every word a string."""
+    blanked = text.encode("ascii", "replace").translate(_BLANKED)
+    marked = blanked.translate(_MARKED) + b" "
+    found, at = [], marked.find(_LONG)
+    while at >= 0:
+        end = marked.index(b" ", at)
+        found.append(blanked[at:end].decode("ascii"))
+        at = marked.find(_LONG, end)
+    return found
 
 
 def is_random(run: str) -> bool:
     """Neither a hash, nor a UUID, nor a path, nor names put together."""
+    if _DIGITS.isdisjoint(run):
+        return False
     pieces = run.split("/")
     if len(pieces) > 1 and ("-" in run or "_" in run or run[0] == "/" or any(map(_is_hex, pieces))):
         return any(len(piece) >= _RUN and is_random(piece) for piece in pieces)

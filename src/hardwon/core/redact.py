@@ -16,6 +16,7 @@ from hardwon.words import word
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
+    from collections.abc import Sequence
     from typing import Any
 
 _PASSES = 6  # a replacement may uncover another secret; more rounds than this nobody has seen
@@ -192,37 +193,27 @@ SECRETS = (
         "folded assigned named",
     ),
 )
-_EXACT_ROWS = tuple([row for row in SECRETS if "folded" not in row.how])
-_FOLDED_ROWS = tuple([row for row in SECRETS if "folded" in row.how])
-_EXACT = tuple([literal for row in _EXACT_ROWS for literal in row.literals])
-_FOLDED = tuple([literal for row in _FOLDED_ROWS for literal in row.literals])
+# What is spelled in one way comes first.
+ROWS = tuple(sorted(SECRETS, key=lambda row: "folded" in row.how))
 
 
-def redact(text: str) -> str:
-    """The text with every secret replaced."""
+def redact(text: str, rows: Sequence[Secret] = ROWS) -> str:
+    """The text with every secret replaced; `rows` are those of which it may hold a literal."""
     for _ in range(_PASSES if len(text) > 7 else 0):
         after = text
-        for row in _rows_for(text):
+        for row in rows_in(text, rows):
             after = _without(row, after)
         after = _without_random(after)
         if after == text:
             break
-        text = after
+        text, rows = after, ROWS
     return text
 
 
-def _rows_for(text: str) -> list[Secret]:
+def rows_in(text: str, rows: Sequence[Secret] = ROWS) -> list[Secret]:
     """The rows of which a literal stands in the text: one look at each literal, and for most texts no more."""
     low = fold(text)
-    exact = [row for row in _EXACT_ROWS if any(map(text.__contains__, row.literals))]
-    return exact + [row for row in _FOLDED_ROWS if any(map(low.__contains__, row.literals))]
-
-
-def hints(text: str) -> list[str]:
-    """What in a text may belong to a secret, folded; a part of the text without any of them holds no secret."""
-    low = fold(text)
-    found = [*(one for one in _EXACT if one in text), *(one for one in runs(text) if is_random(one))]
-    return [*map(fold, found), *(one for one in _FOLDED if one in low)]
+    return [row for row in rows if any(map((low if "folded" in row.how else text).__contains__, row.literals))]
 
 
 def redact_deep(value: Any) -> Any:

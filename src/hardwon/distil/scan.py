@@ -17,7 +17,7 @@ import orjson
 
 from hardwon import clock, paths, projects
 from hardwon.core import tags
-from hardwon.core.clean import clean, clean_all
+from hardwon.core.clean import clean_all, clean_state
 from hardwon.core.failures import ends
 from hardwon.core.match import OURSELVES
 from hardwon.core.private import is_private
@@ -34,7 +34,7 @@ from hardwon.words import Mark, Signal, replace, word
 LONGEST_COMMAND, LONGEST_CONTENT = 4_000, 2_000
 _HEAD = 4096
 WHOLE_SCANS = ("full", "new", "auto")  # the others looked at some transcripts only
-BATCH = 500  # calls and signals in one transaction
+BATCH = 2_000  # calls and signals in one transaction
 
 Found = tuple[Portion, int, int]  # with the bytes and malformed lines in it
 
@@ -230,17 +230,8 @@ def _portions(
             desk.take(step, watch.take(step))
         desk.found(watch.unfinished())
         state = {**watch.state(), "hidden": hidden}
-        told = {"reader": _dumps(_cleaned(reader.state())), "watch": _dumps(_cleaned(state))}
+        told = {"reader": _dumps(clean_state(reader.state())), "watch": _dumps(clean_state(state))}
         yield desk.portion(replace(after, malformed=reader.malformed, **told))
-
-
-def _cleaned(state: Any) -> Any:
-    """What readers remember, fit to be kept: ids are one word, and what may hold a secret has several."""
-    if isinstance(state, str):
-        return clean(state) if " " in state or "\n" in state else state
-    if isinstance(state, dict):
-        return {key: _cleaned(value) for key, value in state.items()}
-    return [_cleaned(value) for value in state] if isinstance(state, list | tuple) else state
 
 
 def _is_ours(step: Step) -> bool:
@@ -250,19 +241,24 @@ def _is_ours(step: Step) -> bool:
     return any(simple.program == OURSELVES for simple in simple_commands(step.command[:LONGEST_COMMAND]))
 
 
-def _fit(steps: Sequence[Step]) -> Iterator[Step]:
+def _fit(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps with nothing in a call or an error that may not be kept, so that nothing made of them has it either."""
-    calls = [step for step in steps if step.kind == "call"]
-    texts = [text for step in calls for text in (step.command, step.content) if text]
+    steps = [step._replace(text=ends(step.text)) if step.failed or step.refused else step for step in steps]
+    texts = [text for step in steps for name in _kept(step) if (text := getattr(step, name))]
     cleaned = {text: after for text, after in zip(texts, clean_all(texts), strict=True) if text is not after}
-    for step in steps:
-        if step.kind == "call" and cleaned:
-            command, content = cleaned.get(step.command, step.command), cleaned.get(step.content, step.content)
-            yield step._replace(command=command, content=content)
-        elif step.failed or step.refused:
-            yield step._replace(text=clean(ends(step.text)), refused=clean(step.refused))
-        else:
-            yield step
+    return [_with(step, cleaned) for step in steps] if cleaned else steps
+
+
+def _kept(step: Step) -> tuple[str, ...]:
+    """The fields of a step that something may be made of."""
+    if step.kind == "call":
+        return ("command", "content")
+    return ("text", "refused") if step.failed or step.refused else ()
+
+
+def _with(step: Step, cleaned: Mapping[str, str]) -> Step:
+    changed = {name: cleaned[text] for name in _kept(step) if (text := getattr(step, name)) in cleaned}
+    return step._replace(**changed) if changed else step
 
 
 class _Desk:

@@ -13,10 +13,15 @@ _COLUMNS = tuple(Injection.__annotations__)
 
 def add(connection: sqlite3.Connection, injections: Iterable[Injection]) -> None:
     """Record deliveries; one that is there already (spooled by a hook, then answered warm) stays as it is."""
+    with transaction(connection):
+        put(connection, injections)
+
+
+def put(connection: sqlite3.Connection, injections: Iterable[Injection]) -> None:
+    """The same, within the caller's transaction."""
     marks = ", ".join("?" * len(_COLUMNS))
     rows = [tuple(storable(getattr(one, name)) for name in _COLUMNS) for one in injections]
-    with transaction(connection):
-        connection.executemany(f"insert or ignore into injections ({', '.join(_COLUMNS)}) values ({marks})", rows)
+    connection.executemany(f"insert or ignore into injections ({', '.join(_COLUMNS)}) values ({marks})", rows)
 
 
 def latest(connection: sqlite3.Connection, *, limit: int, after: int = 0) -> list[tuple[int, Injection]]:

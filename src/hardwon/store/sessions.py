@@ -223,3 +223,13 @@ def to_fill(connection: Connection) -> list[dict[str, Any]]:
 
 def is_filled(connection: Connection, session: int) -> None:
     connection.execute("update sessions set to_fill = 0 where id = ?", (session,))
+
+
+def last_words(connection: Connection, host: str, session: str, said: str) -> None:
+    """What the agent said last, for the latest end of a turn that did not tell; within the caller's transaction."""
+    connection.execute(
+        "update events set response = ? where id = (select events.id from events join sessions on sessions.id ="
+        " events.session where host = ? and sessions.session = ? and kind = 'Stop' order by at desc, events.id desc"
+        " limit 1) and response = ''",
+        (storable(said), host, storable(session)),
+    )

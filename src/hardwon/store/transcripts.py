@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hardwon.store import candidates
-from hardwon.store.db import Connection, is_storable, storable, transaction
+from hardwon.store.db import Connection, storable, transaction
 from hardwon.words import Mark, Signal, word
 
 SCAN = "scan"
@@ -58,10 +58,7 @@ def keep(connection: Connection, portions: Iterable[Portion], at: float) -> int:
 
 
 def _keep(connection: Connection, portion: Portion, at: float) -> int:
-    rows = [call if is_storable(call) else tuple(map(storable, call)) for call in portion.calls]
-    connection.executemany(
-        f"insert or ignore into calls ({', '.join(_CALL)}) values ({', '.join('?' * len(_CALL))})", rows
-    )
+    _keep_calls(connection, portion.calls)
     connection.executemany(
         "update calls set outcome = ?, waits = '' where waits = ?",
         [(outcome, storable(waits)) for waits, outcome in portion.outcomes],
@@ -71,6 +68,14 @@ def _keep(connection: Connection, portion: Portion, at: float) -> int:
         candidates.withdraw(connection, session, problem)
     set_mark(connection, SCAN, portion.path, portion.host, portion.mark, at)
     return new
+
+
+def _keep_calls(connection: Connection, calls: Iterable[Call]) -> None:
+    insert = f"insert or ignore into calls ({', '.join(_CALL)}) values ({', '.join('?' * len(_CALL))})"
+    try:
+        connection.executemany(insert, calls)
+    except UnicodeEncodeError:  # rare, and a look at each value beforehand is not cheap
+        connection.executemany(insert, [tuple(map(storable, call)) for call in calls])
 
 
 def set_mark(connection: Connection, purpose: str, path: str, host: str, mark: Mark, at: float) -> None:

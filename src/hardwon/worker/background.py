@@ -12,6 +12,7 @@ from hardwon.distil import scan
 from hardwon.errors import UserError
 from hardwon.launch import environment
 from hardwon.store import db
+from hardwon.words import Event
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,10 @@ class Background:
     def __init__(self, home: str, connection: db.Connection) -> None:
         self.home, self.connection = home, connection
         self._scan: subprocess.Popen[bytes] | None = None
+
+    def heard(self, event: Event) -> None:
+        if event.kind == "SessionStart":
+            self.scan()
 
     def scan(self) -> None:
         """Mine the transcripts if it is due and nobody is at it."""

@@ -48,7 +48,7 @@ async def _serve(home: str) -> None:
     os.umask(0o077)
     connection = db.connect(home, busy_milliseconds=200)
     background = Background(home, connection)
-    desk = Desk(home, connection, lambda event: background.scan())
+    desk = Desk(home, connection, background.heard)
     desk.index()
     asked_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -59,6 +59,7 @@ async def _serve(home: str) -> None:
     launch.forget_starts(home)
     log.info("serving %s, process %d", home, os.getpid())
     while not asked_to_stop.is_set():
+        desk.write_what_waits()
         _housekeeping(home, connection)
         background.reap()
         with suppress(TimeoutError):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import thread_time
 
 from hardwon import clock, paths, switches
-from hardwon.capture import spool
+from hardwon.capture import edge, intake, spool
 from hardwon.core.index import Index
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES
@@ -17,13 +17,15 @@ from hardwon.hosts import host as host_named
 from hardwon.recall import manifest, prompts
 from hardwon.recall.deliver import open_index, reply_to
 from hardwon.recall.patterns import Patterns
-from hardwon.store import db, injections
-from hardwon.words import Event, Reply, replace
+from hardwon.store import db
+from hardwon.words import NOTHING, Event, Injection, Reply, replace
 
 PROTOCOL = "1"
 SILENCE = b"{}"
 BUILD_SECONDS = 0.2
 LEARN_SECONDS = 0.3
+MOST_UNWRITTEN = 20_000
+ASKS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")
 log = logging.getLogger(__name__)
 
 
@@ -31,9 +33,10 @@ class Desk:
     """Where hooks are answered: owns the manifest in force and the connection that records deliveries."""
 
     def __init__(
-        self, home: str, connection: db.Connection, opened: Callable[[Event], None] = lambda event: None
+        self, home: str, connection: db.Connection, heard: Callable[[Event], None] = lambda event: None
     ) -> None:
-        self.home, self.connection, self._opened_session = home, connection, opened
+        self.home, self.connection, self._heard = home, connection, heard
+        self._unwritten: list[tuple[Event, Event | None, tuple[Injection, ...]]] = []
         self._index: Index | None = None
         self._patterns = Patterns()
         self._opened: object = None
@@ -64,10 +67,19 @@ class Desk:
             return SILENCE
         event = replace(read, id=id, at=clock.now())
         index = self.index()
-        if index is None or switches.paused(self.home, event.cwd, event.at):
+        if switches.paused(self.home, event.cwd, event.at):
             return SILENCE
+        reply = NOTHING if index is None else self._reply(event, index)
+        kept = edge.kept(event, self.home, {} if index is None else index.settings)
+        if (reply.injections or kept) and not self._record(event, kept, reply.injections):
+            return b""
+        if event.kind in ("SessionStart", "Stop", "SessionEnd"):
+            self._heard(event)
+        return module.write(event, reply)
+
+    def _reply(self, event: Event, index: Index) -> Reply:
         started = thread_time()
-        reply = reply_to(
+        return reply_to(
             event,
             index,
             self.home,
@@ -75,11 +87,6 @@ class Desk:
             seconds=lambda: thread_time() - started,
             learn=self._learn,
         )
-        if reply.injections:
-            self._record(event, reply)
-        if event.kind == "SessionStart":
-            self._opened_session(event)
-        return module.write(event, reply)
 
     def _learn(self, event: Event) -> str:
         """Checking and building may take longer than the agent waits: then the person is told where to look."""
@@ -136,13 +143,30 @@ class Desk:
         for fault in built.faults:
             log.warning("%s", fault)
 
-    def _record(self, event: Event, reply: Reply) -> None:
-        """Recorded before the answer goes out; with the database busy or full it waits in the spool."""
+    def _record(self, event: Event, kept: Event | None, delivered: tuple[Injection, ...]) -> bool:
+        """Committed before the answer goes out; with the database busy or full it waits in the spool.
+
+        With no room for that either it waits here, and the hook of a tell is not told that it was taken.
+        """
         try:
-            injections.add(self.connection, reply.injections)
+            intake.commit(self.connection, kept, delivered, live=True)
         except db.StoreError as wrong:
-            log.warning("a delivery waits in the spool: %s", wrong)
+            log.warning("%s waits in the spool: %s", event.kind, wrong)
             try:
-                spool.keep(self.home, event, injections=reply.injections)
+                spool.keep(self.home, event, kept=kept, injections=delivered)
             except OSError as full:
-                log.warning("a delivery could not be recorded: %s", full)
+                log.warning("%s waits in memory: %s", event.kind, full)
+                self._unwritten = [*self._unwritten, (event, kept, delivered)][-MOST_UNWRITTEN:]
+                return bool(delivered) or event.kind in ASKS
+        return True
+
+    def write_what_waits(self) -> None:
+        """Try again what there was no room for."""
+        waiting, self._unwritten = self._unwritten, []
+        for number, (_, kept, delivered) in enumerate(waiting):
+            try:
+                intake.commit(self.connection, kept, delivered)
+            except db.StoreError as wrong:
+                log.warning("%d events still wait in memory: %s", len(waiting) - number, wrong)
+                self._unwritten = [*waiting[number:], *self._unwritten]
+                return

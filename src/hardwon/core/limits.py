@@ -1,0 +1,7 @@
+"""What is kept of an event unless a setting says otherwise. The cold hook has no time to read the settings' table."""
+
+from __future__ import annotations
+
+SKIP_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion")
+LONGEST_TEXT = 20_000  # characters of a prompt, or of one text in what a tool was given or gave back
+LARGEST_EVENT = 60_000
