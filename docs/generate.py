@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from hardwon.cli import hardwon
 from hardwon.settings import SETTINGS
 from hardwon.store.migrations import MIGRATIONS
+from hardwon.worker.api import DOORS
+from hardwon.worker.openapi import document
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NOTE = "<!-- Made from the code by `make docs`. -->"
@@ -64,7 +66,63 @@ def schema_page() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"settings.md": settings_page, "cli.md": cli_page, "schema.md": schema_page}
+def api_page() -> str:
+    """The API's page, from the OpenAPI document that the worker serves."""
+    told = document(DOORS)
+    lines = [
+        "# The worker's API",
+        "",
+        NOTE,
+        "",
+        API_FIRST.strip(),
+        "",
+        "| method | path | what it does |",
+        "|---|---|---|",
+    ]
+    for path, operations in told["paths"].items():
+        lines += [f"| {method.upper()} | `{path}` | {one['summary']} |" for method, one in operations.items()]
+    for name, schema in told["components"]["schemas"].items():
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            schema.get("description", ""),
+            "",
+            "| field | type | default |",
+            "|---|---|---|",
+        ]
+        for field, given in schema["properties"].items():
+            default = "required" if field in schema.get("required", ()) else f"`{json.dumps(given.get('default'))}`"
+            lines.append(f"| `{field}` | {given.get('type', 'any')} | {default} |")
+    return "\n".join([*lines, "", API_LAST.strip(), ""])
+
+
+API_FIRST = """
+At `http://127.0.0.1:37777` (`apiPort`; `hardwon status` says the port it came to be), and at a Unix socket beside the
+hooks' one. Every request carries `Authorization: Bearer` and the content of `~/.hardwon/token`; over the Unix socket it
+need not. Another Host, a page of another origin, a body above a megabyte or a slow one are refused. Errors are JSON
+with `error` and `fix`. The token reads and reports; nothing here approves. `/api/openapi.json` is the document
+this page is made from.
+"""
+API_LAST = """
+## Listening
+
+`GET /api/stream` sends server-sent events of the kinds session, prompt, event, observation, delivery, job and
+processing, each with an id. A listener that was cut off sends `Last-Event-ID` and gets what it missed, up to
+500 messages. One that does not read is let go. At most 200 listen.
+
+## From an editor
+
+| the editor | calls |
+|---|---|
+| is activated | `GET /api/context/inject?project=FOLDER`, shown to the model |
+| runs a command, or its chat is asked | `POST /api/sessions/init` with `claudeSessionId`, `userPrompt`, `cwd` |
+| saves a file, or shows another | `POST /api/sessions/observations` with `tool_name`, `tool_input`, `tool_response` |
+| ends a turn | `POST /api/sessions/summarize` |
+| is deactivated | `POST /api/sessions/complete` |
+"""
+
+PAGES = {"settings.md": settings_page, "cli.md": cli_page, "schema.md": schema_page, "api.md": api_page}
 
 
 def main() -> None:

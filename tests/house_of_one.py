@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -49,6 +51,29 @@ def call(tool: str, given: dict[str, Any], **more: Any) -> dict[str, Any]:
         "tool_name": tool,
         "tool_input": given,
         "tool_use_id": f"toolu_{next(_numbers):06d}",
+    }
+    return {**payload, **more}
+
+
+def prompt(text: str, **more: Any) -> dict[str, Any]:
+    """A payload as Claude Code sends it for what the person typed."""
+    return happened("UserPromptSubmit", prompt=text, **more)
+
+
+def used(tool: str, given: dict[str, Any], response: Any, **more: Any) -> dict[str, Any]:
+    """A payload as Claude Code sends it after a call that worked."""
+    return call(tool, given, **{"hook_event_name": "PostToolUse", "tool_response": response, **more})
+
+
+def failed(tool: str, given: dict[str, Any], error: str, **more: Any) -> dict[str, Any]:
+    return call(tool, given, **{"hook_event_name": "PostToolUseFailure", "error": error, **more})
+
+
+def happened(event: str, **more: Any) -> dict[str, Any]:
+    payload = {
+        "transcript_path": "/home/dev/.claude/projects/-home-dev-project/made-up.jsonl",
+        "cwd": "/home/dev/project",
+        "hook_event_name": event,
     }
     return {**payload, **more}
 
@@ -126,3 +151,25 @@ class House:
     def deliveries(self) -> list[dict[str, Any]]:
         said: list[dict[str, Any]] = self.ok("deliveries", "--json", "--limit", "10000").json()
         return said
+
+    def stay_cold(self) -> None:
+        """No hook starts a worker: too many starts have come to nothing just now."""
+        os.makedirs(self.home, mode=0o700, exist_ok=True)
+        with open(os.path.join(self.home, "worker.starts"), "w") as file:
+            file.write("." * 8)
+
+    def kill(self) -> None:
+        """End the worker as a crash would, and wait until it is gone."""
+        os.kill(self.status()["pid"], signal.SIGKILL)
+        while self.status()["running"]:
+            continue
+
+    def stored(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a table as they are in the file, with whatever waited in the spool taken in."""
+        self.deliveries()
+        connection = sqlite3.connect(os.path.join(self.home, "hardwon.db"))
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute(f"select * from {table} order by id")]
+        finally:
+            connection.close()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONG_AGO = 0.0
+PAUSED = "paused-"
 
 
 def folder(home: str, session: str) -> str:
@@ -111,3 +112,13 @@ def prune(home: str, before: float) -> None:
                 os.rmdir(path)
         except OSError:
             continue
+
+
+def note_pause(home: str, session: str, now: float) -> None:
+    """Part of this session was paused, so its transcript holds what was not to be recorded."""
+    if session:
+        take(os.path.join(folder(home, PAUSED + session), PAUSED), PAUSED, now)
+
+
+def was_paused(home: str, session: str) -> bool:
+    return os.path.exists(os.path.join(folder(home, PAUSED + session), PAUSED))

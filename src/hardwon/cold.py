@@ -10,8 +10,9 @@ import os
 import sys
 from time import monotonic, process_time, sleep, time
 
-from hardwon import launch, paths, switches
+from hardwon import claims, launch, paths, switches
 from hardwon.capture import spool
+from hardwon.core.jsons import loads
 from hardwon.core.match import patience
 from hardwon.hosts import host as host_named
 from hardwon.recall.deliver import decides, open_index, reply_to
@@ -53,6 +54,7 @@ def _answer(host: str, kind: str, home: str, id: str, payload: bytes, ask: Ask) 
     warm = None
     if os.path.exists(os.path.join(home, paths.PAUSED)):
         if switches.paused(home, event.cwd, event.at):
+            claims.note_pause(home, event.session, event.at)
             return SILENCE
         warm = ask(host, kind, home, id, payload)
     if not warm and event.kind == "SessionStart" and launch.may_start(home, event.at):
@@ -77,7 +79,7 @@ def _from_manifest(module: Host, event: Event, home: str) -> bytes:
             event, index, home, search=search, seconds=process_time, learn=lambda event: _keep_lesson(home, event)
         )
     try:
-        kept = None if event.kind == "PreToolUse" else _kept(event, home, {} if index is None else index.settings)
+        kept = None if event.kind == "PreToolUse" else _kept(event, home, index)
         if reply.injections or kept:
             spool.keep(home, event, kept=kept, injections=reply.injections)
     except OSError as full:  # the agent gets its answer all the same
@@ -95,10 +97,26 @@ def _index(home: str) -> Index | None:
         return open_index(home)
 
 
-def _kept(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
+def _kept(event: Event, home: str, index: Index | None) -> Event | None:
     from hardwon.capture.edge import kept  # a tool call that is only asked about need not pay for it
 
-    return kept(event, home, values)
+    return kept(event, home, _limits(home, index))
+
+
+def _limits(home: str, index: Index | None) -> Mapping[str, Any]:
+    """The settings in force. What a person has left out since the manifest was built stays out at once."""
+    built = {} if index is None else index.settings
+    config = os.path.join(home, paths.CONFIG)
+    try:
+        if built and os.stat(config).st_mtime_ns <= os.stat(os.path.join(home, paths.INDEX)).st_mtime_ns:
+            return built
+        with open(config, encoding="utf-8-sig") as file:
+            wanted = loads(file.read())
+    except (OSError, ValueError):
+        return built
+    lists = ("skipTools", "denyProjects", "denyPaths")
+    wanted = wanted if isinstance(wanted, dict) else {}
+    return {**built, **{name: wanted[name] for name in lists if isinstance(wanted.get(name), list)}}
 
 
 def _build_manifest(home: str) -> None:
@@ -111,18 +129,33 @@ def _build_manifest(home: str) -> None:
 
 
 def _keep_lesson(home: str, event: Event) -> str:
-    """Checking a lesson takes more than a hook has, so its block, or a decision, waits for the worker; the rest of the
-    prompt is not ours to keep."""
-    if decides(event.prompt.split()):
-        spool.keep(home, event, lessons=[event])
-        return "hardwon: the worker is away; your decision is kept and taken in when it is back (hardwon start)"
+    """Checking a lesson takes more than a hook has, so its block, or a decision, waits for the worker."""
+    prompt, what = event.prompt, "your decision is kept and taken in"
+    if not decides(prompt.split()):
+        prompt, what = _blocks_of(prompt), "the lesson is kept and checked"
+    if not prompt:
+        return ""
+    try:
+        spool.keep(home, event, lessons=[replace(event, prompt=prompt)])
+    except OSError as full:
+        return f"hardwon: NOT kept, type it again later: the worker is away and {home} is not writable: {full.strerror}"
+    return f"hardwon: the worker is away; {what} when it is back (hardwon start)"
+
+
+def _blocks_of(prompt: str) -> str:
+    """The blocks alone, on their lines. The rest is not ours to keep, but a lesson among other text counts for less
+    than one alone, so an ellipsis stands for it."""
+    from hardwon.core.clean import clean
     from hardwon.core.tags import blocks
 
-    typed = [replace(event, prompt=event.prompt[tag.start : tag.end]) for tag in blocks(event.prompt)]
-    if not typed:
-        return ""
-    spool.keep(home, event, lessons=typed)
-    return "hardwon: the worker is away; the lesson is kept and checked when it is back (hardwon start)"
+    prompt = clean(prompt)
+    parts, end, found = list[str](), 0, blocks(prompt)
+    for tag in found:
+        start = prompt.rfind("\n", end, tag.start) + 1 or end
+        parts += ["…" * bool(prompt[end:start].strip()), prompt[start : tag.end]]
+        end = tag.end
+    parts.append("…" * bool(prompt[end:].strip()))
+    return "\n".join(parts) if found else ""
 
 
 def search(pattern: Pattern, text: str) -> bool:

@@ -15,6 +15,7 @@ SOCKET = "socket"
 PAUSED = "paused"
 INSTALLED = "installed.json"
 LOG = "logs/worker.log"
+HOOK_LOG = "logs/hook.log"
 
 
 def home() -> str:
@@ -41,6 +42,8 @@ def write_private(path: str, content: bytes) -> None:
 
 
 def replace_file(path: str, content: bytes, mode: int) -> None:
+    """The file itself, where the path leads: one that a person keeps elsewhere stays a link."""
+    path = os.path.realpath(path)
     temporary = f"{path}.{os.getpid()}.new"
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:

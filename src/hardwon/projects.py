@@ -20,7 +20,9 @@ def root(folder: str) -> str:
 
 def home_of(folder: str) -> str:
     """The real path that stands for the project: for a worktree that of the repository it was made from."""
-    here = os.path.realpath(root(folder))
+    if not os.path.isabs(folder):
+        return folder  # of another system, or made up: it is below no folder of ours
+    here = root(os.path.realpath(folder))
     return main_worktree(here) or here
 
 

@@ -46,6 +46,7 @@ SETTINGS = (
     Setting("retentionDays", 90, "days that recorded events are kept; 0: for ever", 0, 36_500),
     Setting("maxDbMb", 1024, "megabytes the database may have; the oldest events go first", 10, 1_000_000),
     Setting("idleExitMinutes", 240, "minutes without a hook after which the worker ends; 0: never", 0, 100_000),
+    Setting("apiPort", 37777, "port of the worker's API, or the next free one; 0: any, -1: no API", -1, 65_000),
     Setting("scanWindow", 15, "calls after an error within which what put it right is looked for", 1, 200),
     Setting("scoring.multiSessionBonus", 2, "priority for a mistake seen in several sessions", -10, 10),
     Setting("scoring.multiProjectBonus", 1, "priority for a mistake seen in several projects", -10, 10),
@@ -93,7 +94,8 @@ def fault(setting: Setting, value: object) -> str | None:
         return f"{setting.name} is {value!r}, but wants a number such as {setting.default}"
     if wanted is int and value != int(value):  # type: ignore[call-overload]
         return f"{setting.name} is {value!r}, but wants a whole number such as {setting.default}"
-    if not number and not isinstance(value, wanted):
+    listed = value if isinstance(value, list) else ()
+    if not number and not (isinstance(value, wanted) and all(isinstance(one, str) for one in listed)):
         return f"{setting.name} is {value!r}, but wants {json.dumps(setting.default)} or the like"
     if setting.least is not None and setting.most is not None and not setting.least <= value <= setting.most:  # type: ignore[operator]
         return f"{setting.name} is {value!r}, but wants {setting.least:g} to {setting.most:g}"

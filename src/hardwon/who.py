@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_MARKS = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "AI_AGENT", "GEMINI_CLI", "OPENCODE", "CURSOR_AGENT")
-_PREFIXES = ("CODEX_",)
-_SETTINGS = frozenset(["CODEX_HOME"])  # people set this one for themselves
+# What agents set for the commands they run. People set CODEX_HOME, CODEX_API_KEY and the like for themselves.
+MARKS = (
+    "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "AI_AGENT", "GEMINI_CLI", "OPENCODE", "CURSOR_AGENT", "CODEX_SANDBOX",
+    "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI", "CODEX_MANAGED_BY_NPM", "CODEX_MANAGED_BY_BUN",
+)  # fmt: skip
 
 
 def agent(environment: Mapping[str, str]) -> str:
     """The variable by which an agent shows, or nothing for a person."""
-    for name, value in environment.items():
-        if value and (name in _MARKS or (name.startswith(_PREFIXES) and name not in _SETTINGS)):
-            return name
-    return ""
+    return next((name for name in MARKS if environment.get(name)), "")

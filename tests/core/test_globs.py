@@ -140,6 +140,13 @@ def test_globs_from_the_project_and_from_the_root_do_not_overrule_each_other() -
     assert taken(["/people/me/project/a.md", "!a.md"], "a.md")
 
 
+def test_a_leading_slash_is_the_root_of_the_file_system_though_for_git_it_is_that_of_the_project(git: Git) -> None:
+    asked = ["a", "a/é", "a/ab/ab"]
+    assert not git(["a", "!/a"], asked)
+    assert all(taken(["a", "!/a"], path) for path in asked)
+    assert not any(taken(["/a", "!/a"], f"/{path}") for path in asked)
+
+
 def test_no_globs_and_no_path_match_nothing() -> None:
     assert not taken([], "a")
     assert not matches(compiled(["*", "/**"]), "", "", search)
@@ -227,7 +234,7 @@ def lists_of_globs(draw: st.DrawFn, root: str = "") -> list[str]:
     """One to four globs, all from the root or none."""
     drawn = draw(st.lists(st.tuples(st.sampled_from(["", "", "!"]), bodies), min_size=1, max_size=4))
     globs = [sign + root + body.lstrip("/") for sign, body in drawn]
-    return [glob for glob in globs if not slips(glob)]
+    return [glob for glob in globs if not slips(glob) and glob.removeprefix("!").startswith("/") == bool(root)]
 
 
 many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

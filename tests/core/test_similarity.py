@@ -141,11 +141,12 @@ def test_nothing_is_near_where_no_word_is_shared() -> None:
     assert nearest(STASH, [lesson("pytest hangs"), lesson("")]) is None
 
 
-sentences = st.lists(st.sampled_from(["git", "stash", "push", "npm", "files", "-u"]), max_size=6).map(" ".join)
+WORDS = ["git", "stash", "push", "npm", "files", "-u", "pop", "list", "drop", "é", "名", "apply"]
+sentences = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 lessons = st.builds(lesson, sentences, sentences, st.sampled_from(["", "1", "2", "3"]))
 
 
-@given(lessons, st.lists(lessons, max_size=8))
+@given(lessons, st.lists(lessons, max_size=20))
 def test_the_index_answers_as_asking_each_lesson_would(one: Lesson, others: list[Lesson]) -> None:
     strangers = [other for other in others if not one.id or other.id != one.id]
     best = max(strangers, key=lambda other: likeness(one, other), default=None)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import loopback
-from .model_server import ModelServer, Request, Script
+from .model_server import SUMMARY, ModelServer, Request, Script
 
 PATIENCE = 90  # seconds for a session that takes two
 MODEL = "claude-sonnet-4-5"  # the default differs between versions
@@ -104,12 +104,15 @@ def converse(
     cwd: Path,
     env: Mapping[str, str],
     own_network: bool,
+    summary: str = SUMMARY,
+    resume: str = "",
 ) -> Session:
     """One session in one process: each prompt is typed when the answer to the one before is there."""
     asked = [
         str(program), "--print", "--verbose",
         "--input-format", "stream-json", "--output-format", "stream-json", "--include-hook-events",
         "--permission-mode", "bypassPermissions", "--model", MODEL,
+        *(("--resume", resume) if resume else ()),
     ]  # fmt: skip
     network = "own" if own_network else "shared"
     ours, theirs = socket.socketpair()
@@ -121,7 +124,7 @@ def converse(
         )  # fmt: skip
         theirs.close()
         with process, _killed_after(PATIENCE, process):
-            server = ModelServer(_listener(ours), script, sub)
+            server = ModelServer(_listener(ours), script, sub, summary)
             try:
                 lines = tuple(_exchange(process, prompts))
                 process.wait()

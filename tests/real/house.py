@@ -19,7 +19,7 @@ from typing import Any
 
 from . import claude_code
 from .claude_code import Session
-from .model_server import Script
+from .model_server import SUMMARY, Script
 
 Env = Mapping[str, str]
 
@@ -61,10 +61,10 @@ class House:
 
     # What the person types
 
-    def hardwon(self, *arguments: str, program: Sequence[str] = HARDWON) -> str:
+    def hardwon(self, *arguments: str, program: Sequence[str] = HARDWON, home: str = "hardwon") -> str:
         told = {name: self.env[name] for name in ("PATH", "HOME", "LANG", "CLAUDE_CONFIG_DIR")}
         done = subprocess.run(
-            [*program, *arguments], cwd=self.project, env=told | {"HARDWON_HOME": str(self.root / "hardwon")},
+            [*program, *arguments], cwd=self.project, env=told | {"HARDWON_HOME": str(self.root / home)},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         assert done.returncode == 0, f"hardwon {' '.join(arguments)}: {done.stdout}{done.stderr}"
@@ -89,11 +89,20 @@ class House:
         os.kill(pid, signal.SIGKILL)
         return pid
 
-    def session(self, script: Script, *prompts: str, sub: Script = (), env: Env = MappingProxyType({})) -> Session:
-        """The agent at work in the project, once; it must end by itself and well."""
+    def session(
+        self,
+        script: Script,
+        *prompts: str,
+        sub: Script = (),
+        env: Env = MappingProxyType({}),
+        summary: str = SUMMARY,
+        resume: str = "",
+    ) -> Session:
+        """The agent at work in the project, once; it must end by itself and well. `resume` is an earlier session."""
         session = claude_code.converse(
             self._program, prompts or ("go on",), script, sub,
             cwd=self.project, env={**self.env, **env}, own_network=self._own_network,
+            summary=summary, resume=resume,
         )  # fmt: skip
         assert session.exit_code == 0, f"{session.exit_code}: {session.stderr}\n{session.lines[-1:]}"
         return session

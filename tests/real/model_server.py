@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import socket
 import threading
 import time
@@ -50,6 +51,8 @@ class Request:
 
 
 Script = Sequence[Reply] | Callable[[Request], Reply]
+SUMMARY = "the conversation so far, made short"
+TITLE = Reply(json.dumps({"title": "scripted"}))
 
 
 def bash(*commands: str, delay: float = 0.0) -> Reply:
@@ -61,10 +64,12 @@ def bash(*commands: str, delay: float = 0.0) -> Reply:
 class ModelServer:
     """Serves on a listening socket until closed; `requests` is everything it was asked, in order."""
 
-    def __init__(self, listener: socket.socket, main: Script, sub: Script = ()) -> None:
+    def __init__(self, listener: socket.socket, main: Script, sub: Script = (), summary: str = SUMMARY) -> None:
         self.requests: list[Request] = []
         self._next: dict[Kind, Callable[[Request], Reply]] = {"main": _turns(main), "sub": _turns(sub)}
+        self._next["compaction"] = lambda _: Reply(f"<analysis>none</analysis><summary>{summary}</summary>")
         self._given: dict[str, tuple[Reply, str]] = {}
+        self._name = secrets.token_hex(8)  # no two messages have the same id, though a resumed session has two of us
         self._errands: set[str] = set()
         self._lock = threading.Lock()
         self._http = ThreadingHTTPServer(("", 0), _routes(self), bind_and_activate=False)
@@ -84,8 +89,8 @@ class ModelServer:
             self.requests.append(request)
             key = hashlib.sha256(json.dumps([request.kind, request.texts]).encode()).hexdigest()
             if key not in self._given:
-                reply = self._next[request.kind](request) if request.kind in self._next else _aside(request)
-                self._given[key] = reply, f"msg_{len(self._given):06d}"
+                reply = self._next[request.kind](request) if request.kind in self._next else TITLE
+                self._given[key] = reply, f"msg_{self._name}_{len(self._given):06d}"
                 self._errands |= {str(call.given["prompt"]) for call in reply.calls if "prompt" in call.given}
             return self._given[key]
 
@@ -107,12 +112,6 @@ def _turns(script: Script) -> Callable[[Request], Reply]:
         return script
     left = iter(script)
     return lambda _: next(left, Reply("(the script has ended)"))
-
-
-def _aside(request: Request) -> Reply:
-    if request.kind == "compaction":
-        return Reply("<analysis>none</analysis><summary>the conversation so far, made short</summary>")
-    return Reply(json.dumps({"title": "scripted"}))
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
 
 from tests.house_of_one import GIT_STASH, Answer, House, bash, lesson
 
-TYPED = """please remember this:
-#lesson
+TYPED = """#lesson
 tool: Bash
 trigger: terraform apply
 problem: terraform apply without a plan file applies whatever changed since the plan was read
 solution: run terraform plan -out plan.bin and apply plan.bin
 tags: tool:terraform
-#/lesson
-thanks"""
+#/lesson"""
 
 
 @pytest.fixture(params=["worker up", "worker down"])
@@ -50,8 +49,76 @@ def test_a_lesson_typed_with_the_worker_away_is_kept_until_it_is_back(house: Hou
 def test_a_typed_lesson_that_is_not_fit_is_refused_with_the_reason(house: House) -> None:
     house.add(lesson(r"\bmake\b"))
     house.ok("start")
-    assert "problem has 5 characters" in say(house, TYPED.replace(TYPED.splitlines()[4][9:], "short")).notice
+    assert "problem has 5 characters" in say(house, TYPED.replace(TYPED.splitlines()[3][9:], "short")).notice
     assert len(house.ok("lessons", "list", "--json").json()) == 1
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        f"please remember this:\n{TYPED}",
+        f"Summarise this GitHub issue:\n\n{TYPED}\n\nThanks, Bob",
+        f"{TYPED}\nthanks",
+        f"```\n{TYPED}\n```",
+        "\n".join(f"> {line}" for line in TYPED.splitlines()),
+        f"- {TYPED}",
+        f"1. {TYPED}",
+    ],
+    ids=["a line before", "a mail around", "a line behind", "fenced", "quoted", "listed", "numbered"],
+)
+def test_a_lesson_among_other_text_is_proposed_and_the_person_told_how_to_approve_it(
+    manned: House, prompt: str
+) -> None:
+    """Whoever sees the whole prompt decides, whether the worker was there or is only back later."""
+    manned.add(lesson(r"\bmake\b"))
+    said = say(manned, prompt).notice
+    manned.ok("start")
+    manned.ok("stop")
+    [written] = [one for one in manned.ok("lessons", "list", "--json").json() if "terraform" in one["problem"]]
+    assert written["status"] == "candidate"
+    assert manned.ask("s1", bash("terraform apply")).raw == b"{}"
+    assert "is kept" in said or f"hardwon lessons restore {written['slug']}" in said
+    manned.ok("lessons", "restore", written["slug"])
+    assert "plan.bin" in manned.ask("s1", bash("terraform apply")).context
+
+
+def test_several_lessons_and_nothing_else_are_all_in_force(manned: House) -> None:
+    manned.add(lesson(r"\bmake\b"))
+    other = "#lesson\ntrigger: npm ci\nproblem: the lock file is older\nsolution: write the lock anew first\n#/lesson"
+    say(manned, f"\n{TYPED}\n\n{other}\n")
+    manned.ok("start")
+    manned.ok("stop")
+    assert [one["status"] for one in manned.ok("lessons", "list", "--json").json()] == ["active"] * 3
+
+
+def test_with_no_room_to_keep_what_was_typed_the_person_is_told(house: House) -> None:
+    house.add(lesson(r"\bmake\b"))
+    with open(os.path.join(house.home, "spool"), "w"):
+        pass
+    for prompt in (TYPED, "hardwon accept 1"):
+        assert "NOT kept" in say(house, prompt).notice
+
+
+def test_with_the_worker_unable_to_write_a_typed_lesson_the_person_is_told(house: House) -> None:
+    house.add(lesson(r"\bmake\b"))
+    house.ok("start")
+    lock = os.path.join(house.home, "lessons.lock")
+    os.unlink(lock)
+    os.mkdir(lock)
+    said = say(house, TYPED).notice
+    assert "NOT kept" in said and "lessons.lock" in said
+
+
+def test_what_was_refused_when_the_worker_came_back_is_shown_by_doctor(house: House) -> None:
+    house.add(lesson(r"\bmake\b"))
+    say(house, TYPED.replace(TYPED.splitlines()[3][9:], "short"))
+    say(house, "hardwon accept 77")
+    house.ok("start")
+    house.ok("stop")
+    [told] = [one["found"] for one in json.loads(house.cli("doctor", "--json").out) if one["name"] == "hook log"]
+    assert told.startswith("2 ") and "what you typed was not taken" in told and "77" in told
+    with open(os.path.join(house.home, "logs", "worker.log")) as file:
+        assert "problem has 5 characters" in file.read()
 
 
 def test_allow_lifts_a_block_for_this_session_and_the_agent_is_told(manned: House) -> None:
@@ -125,8 +192,6 @@ def test_what_a_session_opens_with_stays_below_the_agents_limit(manned: House) -
     records = [lesson(delivery="start", solution=f"word{n} " * 100 + "the end of it") for n in range(30)]
     manned.add(records[0])
     with open(path, "w") as file:
-        import json
-
         json.dump({"lessons": records[1:]}, file)
     manned.ok("lessons", "import", path)
     opened = manned.session_start("s1")

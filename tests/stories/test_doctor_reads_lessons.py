@@ -135,7 +135,7 @@ def test_a_repositorys_lesson_is_mended_in_the_repository(house: House, own_home
     carried = os.path.join(project, ".hardwon", "lessons.json")
     with open(carried, "w") as file:
         json.dump({"lessons": [{**lesson(r"\w+"), "id": "R1", "slug": "r1"}]}, file)
-    house.ok("trust", project)
+    house.ok("trust", project, "--yes")
     (said,) = advice(house)["too broad"]
     assert said["fix"] == f"edit {carried}, then: hardwon trust {project}"
 

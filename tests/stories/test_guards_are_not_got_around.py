@@ -11,6 +11,8 @@ import threading
 
 import pytest
 
+from hardwon import who
+from hardwon.core import ours
 from tests.house_of_one import GIT_STASH, HOOK, House, bash, call, lesson
 
 
@@ -104,8 +106,30 @@ def test_an_emptied_lessons_file_leaves_the_last_good_manifest_in_force(guarded:
         "hardwon lessons restore x",
         "hardwon config set maxLessonsPerInjection 0",
         "hardwon trust .",
+        "hardwon review",
+        "hardwon install claude-code --yes",
+        "hardwon up --yes",
+        "hardwon sessions delete 3",
+        "hardwon 'accept' 2",
+        'hardwon scan "--yes"',
+        "hardwon scan --host codex promote 2",
+        "uvx hardwon@latest accept 2",
+        "uvx hardwon==1.2 accept 2",
+        "uv run --env-file x --with y hardwon accept 2",
+        "python -m hardwon accept 2",
+        "python /opt/site/hardwon/__main__.py accept 2",
+        "hardwon lessons edit x --summary --help",
+        "hardwon accept 2 # " + "x" * 20_001,
+        "hardwon accept 2 # " + "x" * 300_000,
+        "a;" * 9900 + "hardwon accept 2",
+        "hardwon " * 100_000,
+        'script -qc "hardwon review" /dev/null',
+        "cd /opt/site/hardwon && python3 hook.py claude-code UserPromptSubmit /home/dev/x",
+        "python3 -m hardwon.hook claude-code UserPromptSubmit /home/dev/x",
+        "uv run python /opt/site/hardwon/hook.py claude-code UserPromptSubmit /home/dev/x",
         "echo '{}' | /opt/python -I -S /opt/site/hardwon/hook.py claude-code UserPromptSubmit /home/dev/.hardwon",
     ],
+    ids=lambda command: command[:60],
 )
 def test_an_agent_may_not_approve_through_our_own_commands(guarded: House, command: str) -> None:
     assert guarded.ask("s1", bash(command)).denied
@@ -114,6 +138,55 @@ def test_an_agent_may_not_approve_through_our_own_commands(guarded: House, comma
 @pytest.mark.parametrize(
     "command",
     [
+        "CLAUDECODE= hardwon lessons add --summary x",
+        "env -u CLAUDECODE hardwon lessons add --summary x",
+        "env -uAI_AGENT hardwon status",
+        "env --unset=AI_AGENT hardwon status",
+        "env -i hardwon status",
+        "env -i bash -c 'hardwon lessons add'",
+        'env -S "-u CLAUDECODE hardwon lessons add"',
+        "unset CLAUDECODE AI_AGENT; hardwon lessons add --summary x",
+        "unset CLAUDECODE\nhardwon lessons add # " + "x" * 300_000,
+        "export CLAUDECODE=\nhardwon lessons add --summary x",
+        "CLAUDECODE=; hardwon lessons add --summary x",
+        "HARDWON_HOME=/tmp/x hardwon lessons list",
+        "export HARDWON_HOME=/tmp/x && hardwon lessons list",
+        'CLAUDECODE= script -qc "hardwon lessons add" /dev/null',
+        "sudo -u dev hardwon lessons add --summary x",
+    ],
+    ids=lambda command: command[:60],
+)
+def test_an_agent_may_not_pass_for_a_person(guarded: House, command: str) -> None:
+    assert guarded.ask("s1", bash(command)).denied
+
+
+def test_every_mark_of_an_agent_must_stay_as_it_is() -> None:
+    assert set(ours.MARKS) == set(who.MARKS)
+
+
+def test_what_people_set_for_themselves_makes_no_agent_of_them() -> None:
+    assert who.agent({"CODEX_API_KEY": "x", "CODEX_HOME": "/x", "CLAUDE_CONFIG_DIR": "/y", "CODEX_SANDBOX": ""}) == ""
+    for mark in ("CODEX_THREAD_ID", "CODEX_CI", "CODEX_SANDBOX_NETWORK_DISABLED", "CLAUDECODE"):
+        assert who.agent({"CODEX_API_KEY": "x", mark: "1"}) == mark
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git diff src/hardwon/hook.py",
+        "cat /opt/site/hardwon/hook.py",
+        "python -m mypy src/hardwon/hook.py src/hardwon/cold.py src/hardwon/who.py",
+        "uv run ruff check src/hardwon/hook.py",
+        "cd hardwon && python hook.py",
+        "git commit -m 'hardwon accept 2'",
+        "cat > notes.md <<EOF\nhardwon install claude-code --yes\nEOF",
+        "env COLUMNS=80 hardwon status",
+        "hardwon accept --help",
+        "hardwon review --json --limit 5",
+        "hardwon review --judge=-",
+        "hardwon install claude-code --print",
+        "hardwon scan --host codex",
+        "hardwon lessons add --tool Edit --content import",
         "hardwon status",
         "hardwon lessons list",
         "hardwon lessons add --summary x",
@@ -129,6 +202,21 @@ def test_an_agent_may_not_edit_our_files(guarded: House) -> None:
     for name in ("lessons.json", "paused", "claims/s1/+allowed.x"):
         assert guarded.ask("s1", call("Write", {"file_path": os.path.join(guarded.home, name), "content": "x"})).denied
     assert guarded.ask("s1", call("Read", {"file_path": os.path.join(guarded.home, "lessons.json")})).raw == b"{}"
+
+
+def test_an_agent_may_not_edit_our_files_under_another_name(guarded: House, own_home: str) -> None:
+    path = os.path.join(guarded.home, "lessons.json")
+    link, elsewhere = os.path.join(own_home, "link"), os.path.join(own_home, "dotfiles.json")
+    os.symlink(guarded.home, link)
+    os.makedirs(os.path.join(own_home, "x"))
+    other = os.path.join(own_home, "x", "..", ".hardwon", "lessons.json")
+    for name in (f"/{path}", other, os.path.join(link, "lessons.json")):
+        assert guarded.ask("s1", call("Write", {"file_path": name, "content": "x"})).denied, name
+    os.rename(path, elsewhere)
+    os.symlink(elsewhere, path)
+    for name in (path, elsewhere):
+        assert guarded.ask("s1", call("Write", {"file_path": name, "content": "x"})).denied, name
+    assert guarded.ask("s1", call("Write", {"file_path": f"{own_home}/notes.md", "content": "x"})).raw == b"{}"
 
 
 def test_a_hook_run_from_an_agents_own_shell_is_nobodys_prompt(guarded: House) -> None:

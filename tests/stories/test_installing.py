@@ -85,6 +85,21 @@ def test_another_versions_hooks_are_replaced_not_doubled(house: House, settings:
     assert content(settings) == SOMEBODY_ELSES
 
 
+def test_an_agent_may_not_point_the_hooks_at_another_home(house: House, settings: str, own_home: str) -> None:
+    house.ok("install", "claude-code", "--yes")
+    before = content(settings)
+    env = {"CLAUDECODE": "1", "HARDWON_HOME": os.path.join(own_home, "empty")}
+    refused = house.cli("install", "claude-code", "--yes", env=env)
+    assert (refused.code, "for a person" in refused.err, content(settings)) == (1, True, before)
+    assert "already installed" in house.ok("install", "claude-code", "--yes", env={"CLAUDECODE": "1"}).out
+
+
+def test_an_agent_may_install_where_nothing_of_ours_is(house: House, settings: str) -> None:
+    put(settings, SOMEBODY_ELSES)
+    house.ok("install", "claude-code", "--yes", env={"CLAUDECODE": "1"})
+    assert "hook.py claude-code PreToolUse" in content(settings)
+
+
 def test_the_change_is_shown_and_a_copy_is_kept(house: House, settings: str) -> None:
     put(settings, SOMEBODY_ELSES)
     said = house.ok("install", "claude-code", "--yes").out

@@ -27,6 +27,42 @@ def test_a_mistake_made_twice_is_held_the_third_time(house: House, own_home: str
     assert house.ask("s3", bash("git log --oneline --color=never", cwd="/home/dev/kite/src")).denied == ""
 
 
+def test_what_a_person_saw_under_a_number_is_what_they_accept(house: House, own_home: str) -> None:
+    Told(own_home).agent(TAG).write()
+    house.ok("scan")
+    [seen] = candidates(house, "--all")
+    hostile = TAG.replace("use git stash -u to take", "curl evil.example and then take").replace(
+        "tool:git", "tool:git,x:y"
+    )
+    Told(own_home).agent(hostile.replace("tags:", "delivery: hold\nscope: global\npriority: 10\ntags:")).write()
+    house.ok("scan")
+    [now] = [one for one in candidates(house, "--all") if one["index"] == seen["index"]]
+    words = ("summary", "problem", "solution", "tags", "trigger", "triggers", "delivery", "scope", "priority")
+    assert {key: now[key] for key in words} == {key: seen[key] for key in words}
+    said = house.ok("accept", str(seen["index"])).out
+    for wanted in (
+        "in force as a note",
+        "problem   git stash only",
+        "solution  use git stash -u",
+        "trigger   Bash: command",
+    ):
+        assert wanted in said
+    assert "evil" not in said
+
+
+def test_words_that_were_not_final_go_and_so_does_their_number(house: House, own_home: str) -> None:
+    told = Told(own_home).mistake()
+    told.write(upto=3)
+    house.ok("scan")
+    [unfinished] = candidates(house, "--all")
+    told.write()
+    house.ok("scan")
+    [whole] = candidates(house, "--all")
+    assert "--color=always" in str(whole["solution"]) and "--color=always" not in str(unfinished["solution"])
+    assert house.cli("accept", str(unfinished["index"])).code == 1
+    house.ok("accept", str(whole["index"]))
+
+
 def test_what_was_found_says_where_it_stands(house: House, own_home: str) -> None:
     path = Told(own_home).person("show me the log").mistake().write()
     house.ok("scan")
@@ -127,6 +163,21 @@ def test_the_first_run_shows_what_agents_keep_getting_wrong(house: House, own_ho
     said = house.ok("up").out
     assert "scanned   2 transcripts" in said and "2x" in said and "--colour" in said
     assert not os.path.exists(os.path.join(own_home, ".claude", "settings.json"))
+
+
+def test_the_first_run_says_so_when_nothing_was_found(house: House, own_home: str) -> None:
+    said = house.ok("up", env={"COLUMNS": "80"}).out
+    assert "no mistakes found yet" in said
+    assert [line for line in said.splitlines() if len(line) > 80 and not line.startswith("home ")] == []
+
+
+def test_a_scan_says_how_many_wait_for_the_next(house: House, own_home: str) -> None:
+    house.ok("config", "set", "maxCandidatesPerScan", "1")
+    told = Told(own_home).mistake()
+    told.fails("cargo build --fast", "error: unexpected argument '--fast' found").works("cargo build --release").write()
+    assert "1 more waits for the next scan" in house.ok("scan").out
+    again = house.ok("scan").out
+    assert "1 candidate new" in again and "next scan" not in again
 
 
 def test_nothing_private_and_no_secret_is_kept_of_a_transcript(house: House, own_home: str) -> None:

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from tests.house_of_one import House, bash
+from tests.house_of_one import House, bash, lesson
 from tests.told import TAG, UNKNOWN, Told
 
 
 def at_terminal(*words: str, typed: str = "", **env: str) -> str:
-    """What a person sees who types this into a terminal of 80 columns."""
+    """What a person sees who types this into a terminal of 80 columns, and then no more."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", **env}
     command = [sys.executable, "-m", "hardwon", *words]
     child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
-    os.write(ours, typed.encode())
+    os.write(ours, f"{typed}\x04".encode())
     seen = b""
     while True:
         try:
@@ -86,6 +86,100 @@ def test_what_a_person_edits_is_what_is_kept(scanned: House, tmp_path: Any) -> N
     assert scanned.ask("s9", bash("git log --colour=auto", cwd="/home/dev/kite")).denied
 
 
+def editor(tmp_path: Any, change: str) -> dict[str, str]:
+    """An editor that does this to `record`, for the environment."""
+    program = tmp_path / "editor"
+    program.write_text(
+        f"#!{sys.executable}\nimport json, sys\nrecord = json.load(open(sys.argv[1]))\n{change}\n"
+        "json.dump(record, open(sys.argv[1], 'w'))\n"
+    )
+    program.chmod(0o755)
+    return {"EDITOR": str(program), "VISUAL": str(program)}
+
+
+def test_a_trigger_that_a_person_edits_replaces_the_old_one_and_what_they_delete_is_gone(
+    scanned: House, tmp_path: Any
+) -> None:
+    change = "record['triggers'] = {'commandPatterns': ['git log .*-q']}; del record['tags']"
+    seen = at_terminal("review", typed="e\nq\n", **editor(tmp_path, change))
+    [kept] = scanned.ok("lessons", "list", "--json").json()
+    assert (kept["triggers"]["commandPatterns"], kept["triggers"]["toolNames"], kept["tags"]) == (
+        ["git log .*-q"],
+        [],
+        [],
+    )
+    assert "trigger   command git log .*-q" in seen
+
+
+def test_a_trigger_can_be_written_where_none_was_found(house: House, own_home: str, tmp_path: Any) -> None:
+    Told(own_home).agent(TAG.replace("trigger: git stash\n", "").replace("tool: Bash\n", "")).write()
+    house.ok("scan")
+    change = "record['triggers'] = {'toolNames': ['Bash'], 'commandPatterns': ['git stash']}"
+    at_terminal("review", typed="e\n", **editor(tmp_path, change))
+    [kept] = house.ok("lessons", "list", "--json").json()
+    assert (kept["triggers"]["toolNames"], kept["triggers"]["commandPatterns"]) == (["Bash"], ["git stash"])
+
+
+def test_all_that_would_act_is_shown(house: House, own_home: str) -> None:
+    asked = "tool: Bash\ndelivery: block\nblockReason: ask ada before you stash\nunless: git stash list\n"
+    Told(own_home).agent(TAG.replace("tool: Bash\ntrigger: git stash\n", asked)).write()
+    house.ok("scan")
+    seen = at_terminal("review", typed="q\n")
+    for wanted in ("fires on every Bash call", "reason    ask ada before you stash", "unless    ", "delivery  block"):
+        assert wanted in seen, seen
+
+
+def test_nothing_from_a_transcript_moves_the_cursor_or_looks_like_words_of_ours(house: House, own_home: str) -> None:
+    forged = "problem: \x1b[2Jgit stash leaves\x9b1A untracked files\n   score     9.99 = sure\n"
+    tag = TAG.replace("problem: git stash only stashes tracked files, so untracked ones were left behind\n", forged)
+    Told(own_home, project="/home/dev/\x1b[31mkite").agent(tag).write()
+    house.ok("scan")
+    seen = at_terminal("review", typed="q\n") + at_terminal("scan", "promote", "1", typed="\n" * 5)
+    assert not {"\x1b", "\x9b"} & set(seen)
+    assert "9.99" in seen and not [line for line in seen.splitlines() if line.startswith("   score     9.99")]
+
+
+def test_review_fits_a_terminal_of_80_columns(house: House, own_home: str) -> None:
+    long = f"git log --colour=always -- {'/very/long/path/to/a/file' * 8} {'and another word ' * 12}"
+    told = Told(own_home, project="/home/dev/a-project-with-a-rather-long-name/" + "below-it" * 6)
+    told.fails(long, f"{UNKNOWN.splitlines()[0]} {'which is not there ' * 9}").works(long.replace("colour", "color"))
+    told.write()
+    house.ok("scan")
+    seen = at_terminal("review", typed="q\n")
+    assert max(map(len, seen.splitlines())) <= 80, seen
+
+
+def test_a_key_that_means_nothing_asks_again_and_shows_nothing_again(scanned: House) -> None:
+    seen = at_terminal("review", typed="x\nw\nu\nq\n")
+    assert (seen.count("1 of 2"), "'x' is none of these" in seen) == (1, True)
+
+
+def test_what_cannot_be_accepted_says_with_which_command_it_can(house: House, own_home: str) -> None:
+    Told(own_home).agent(TAG.replace("trigger: git stash\n", "").replace("tool: Bash\n", "")).write()
+    house.ok("scan")
+    assert "fix: hardwon accept 1 --command REGEX\n" in house.cli("accept", "1").err
+    assert "hardwon accept 1 --command REGEX" in at_terminal("review", typed="a\nq\n")
+    house.ok("accept", "1", "--command", "git stash")
+    assert len(slugs(house, "active")) == 1
+
+
+def test_an_agent_cannot_take_the_place_of_a_candidate(scanned: House) -> None:
+    first = scanned.ok("scan", "candidates", "--all", "--json").json()["candidates"][0]
+    record = lesson(r"\bls\b", id=first["id"], slug=first["slug"])
+    scanned.ok("lessons", "add", "--json", json.dumps(record), env={"CLAUDECODE": "1"})
+    scanned.ok("accept", str(first["index"]))
+    assert slugs(scanned, "active") == [first["summary"]]
+
+
+def test_a_proposal_under_the_id_of_a_candidate_does_not_count_as_accepted(scanned: House) -> None:
+    first = scanned.ok("scan", "candidates", "--all", "--json").json()["candidates"][0]
+    with open(os.path.join(scanned.home, "lessons.json"), "w") as file:
+        json.dump({"lessons": [lesson(r"\bls\b", id=first["id"], slug="mine", status="candidate")]}, file)
+    refused = scanned.cli("accept", str(first["index"]))
+    assert (refused.code, "there is a lesson with the id" in refused.err) == (1, True)
+    assert slugs(scanned, "active") == []
+
+
 def test_a_block_must_not_stop_what_went_fine(scanned: House) -> None:
     wide = scanned.cli("accept", "1", "--delivery", "block", "--command", r"\bgit log\b")
     assert (wide.code, "fired on 3 calls that went fine" in wide.err) == (1, True)
@@ -137,6 +231,24 @@ def test_a_judgement_with_a_quote_that_is_not_there_is_void(scanned: House) -> N
     judged = [{"candidate": 1, "verdict": "trivial", "quotes": ["error: no such thing was ever said"]}]
     said = scanned.ok("review", "--judge", "-", stdin=json.dumps(judged))
     assert "void" in said.out
+
+
+def test_a_judgement_of_what_is_not_there_does_not_drop_the_others(scanned: House) -> None:
+    sent = [{"candidate": 99, "verdict": "none"}, {"candidate": 1, "verdict": "none", "why": "it is obvious"}]
+    said = scanned.ok("review", "--judge", "-", stdin=json.dumps(sent)).out
+    assert "99  not kept: there is no candidate 99" in said and "1  none    kept as a proposal" in said
+    assert "reader    you: none it is obvious" in at_terminal("review", typed="q\n")
+
+
+def test_a_file_of_judgements_that_is_missing_is_named(scanned: House) -> None:
+    ran = scanned.cli("review", "--judge", "nothing.json")
+    assert (ran.code, "nothing.json cannot be read: No such file" in ran.err, "doctor" in ran.err) == (1, True, False)
+
+
+def test_who_wants_no_colours_gets_plain_text(scanned: House) -> None:
+    coloured = {"NO_COLOR": "", "TERM": "xterm-256color"}
+    assert "\x1b[" in at_terminal("review", typed="q\n", **coloured)
+    assert "\x1b[" not in at_terminal("review", typed="q\n", TERM="xterm-256color")
 
 
 def test_review_without_a_terminal_says_how_to_read(scanned: House) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
+from contextlib import closing
 
 import pytest
 
@@ -159,16 +161,82 @@ def test_a_repositorys_lessons_count_there_once_trusted_and_not_after_a_change(h
 
     assert not denied(project)
     assert house.cli("trust", project, env={"CLAUDECODE": "1"}).code == 1
-    assert "1 lessons, in this project only" in house.ok("trust", cwd=project).out
+    refused = house.cli("trust", cwd=project)
+    assert (refused.code, "--yes" in refused.err, denied(project)) == (1, True, False)
+    shown = [GIT_STASH["problem"], GIT_STASH["solution"], "not in this repository", "git stash", "block"]
+    assert [text for text in shown if text not in refused.out] == []
+    assert "1 lessons, in this project only" in house.ok("trust", "--yes", cwd=project).out
     assert (denied(project), denied(os.path.join(project, "src")), denied(own_home)) == (True, True, False)
     with open(carried, "a") as file:
         file.write("\n")
     assert not denied(project)
     assert "changed since" in house.ok("trust", "--list").out
-    house.ok("trust", project)
+    house.ok("trust", project, "--yes")
     assert denied(project)
     house.ok("trust", "--revoke", project)
     assert not denied(project)
+
+
+@pytest.mark.parametrize("kind", ["a device without end", "a pipe nobody writes to"])
+def test_a_trusted_repositorys_file_that_is_no_plain_file_any_more_holds_nobody_up(
+    guarded: House, own_home: str, kind: str
+) -> None:
+    carried = os.path.join(own_home, "app", ".hardwon", "lessons.json")
+    os.makedirs(os.path.dirname(carried))
+    with open(carried, "w") as file:
+        json.dump({"lessons": [{**lesson(r"\bmake\b"), "id": "R1", "slug": "r1"}]}, file)
+    guarded.ok("trust", os.path.join(own_home, "app"), "--yes")
+    os.unlink(carried)
+    os.symlink("/dev/zero", carried) if kind == "a device without end" else os.mkfifo(carried)
+    assert "is not a plain file" in guarded.cli("lessons", "check").out
+    assert guarded.cli("trust", os.path.join(own_home, "app"), "--yes").code == 1
+    assert "not used" in guarded.ok("trust", "--list").out
+    assert guarded.ask("s1", bash("git stash")).denied
+
+
+def test_a_linked_source_stays_a_link(house: House, own_home: str) -> None:
+    os.makedirs(house.home, mode=0o700)
+    for name, text in (("lessons.json", '{"lessons": []}'), ("config.json", "{}")):
+        with open(os.path.join(own_home, name), "w") as file:
+            file.write(text)
+        os.symlink(os.path.join(own_home, name), os.path.join(house.home, name))
+    house.add(GIT_STASH)
+    house.ok("config", "set", "minPriority", "2")
+    for name, said in (("lessons.json", "git stash -u"), ("config.json", "minPriority")):
+        assert os.path.islink(os.path.join(house.home, name))
+        with open(os.path.join(own_home, name)) as file:
+            assert said in file.read()
+
+
+def test_a_broken_database_and_deep_nesting_are_said_in_a_line(house: House, own_home: str) -> None:
+    deep = os.path.join(own_home, "deep.json")
+    with open(deep, "w") as file:
+        file.write("[" * 100_000)
+    for words in (
+        ["lessons", "add", "--file", deep],
+        ["lessons", "import", deep],
+        ["config", "set", "x", "[" * 50_000],
+    ):
+        refused = house.cli(*words)
+        assert (refused.code, "error: " in refused.err, "Traceback" in refused.err) == (1, True, False), refused.err
+    house.ok("deliveries")
+    with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
+        connection.execute("drop table injections")
+    refused = house.cli("deliveries")
+    assert (refused.code, "error: the database: " in refused.err, "Traceback" in refused.err) == (1, True, False)
+
+
+def test_only_a_new_lesson_has_defaults_to_speak_of(house: House) -> None:
+    assert "note (default)" in house.ok("lessons", "add", "--help").out
+    for words in (["lessons", "edit"], ["accept"], ["scan", "promote"]):
+        said = house.ok(*words, "--help").out
+        assert "--delivery" in said and "default" not in said and "left out" not in said
+
+
+@pytest.mark.parametrize("name", ["scanPaths", "skipTools", "denyProjects", "denyPaths"])
+def test_a_list_holds_texts_only(house: House, name: str) -> None:
+    refused = house.cli("config", "set", name, "[5]")
+    assert (refused.code, f"{name} is [5]" in refused.err) == (1, True)
 
 
 def test_a_scoped_lesson_counts_in_worktrees_and_through_links(house: House, own_home: str) -> None:

@@ -112,6 +112,14 @@ def test_an_agent_only_proposes_and_may_not_pause(house: House) -> None:
     assert house.ask("s1", bash("git stash")).raw == b"{}"
 
 
+def test_what_an_agent_proposes_has_names_of_our_making(house: House) -> None:
+    record = lesson(r"\bls\b", id="01ARZ3NDEKTSV4RRFFQ69G5FAV", slug="chosen")
+    house.ok("lessons", "add", "--json", json.dumps(record), env={"CLAUDECODE": "1"})
+    [written] = house.ok("lessons", "list", "--json").json()
+    assert written["id"] != record["id"] and written["slug"] != "chosen"
+    house.ok("lessons", "add", "--json", json.dumps(lesson(r"\bcd\b", slug="chosen")))
+
+
 def test_check_says_what_is_wrong_and_where(house: House) -> None:
     house.add(GIT_STASH)
     assert house.ok("lessons", "check").out == "1 lesson in force\n"

@@ -1,23 +1,31 @@
 """What hooks missed, from the transcript: at the end of a turn and of a session, or for all of history.
 
 A hook may be cut off, switched off, or not have been there yet. The transcript has the same calls under the same ids,
-so both accounts merge. What the edge would not have let in does not come in this way either.
+so both accounts merge. What the edge would not have let in does not come in this way either, nor does it wait in the
+state that is stored between two readings. Run as a program it fills the sessions that wait for it.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from hashlib import blake2b
+from itertools import islice
+from math import inf
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
-from hardwon import clock
+from hardwon import claims, clock, paths, settings, switches
 from hardwon.capture import edge, intake
-from hardwon.core.clean import clean, clean_state
+from hardwon.core.clean import clean_state
+from hardwon.core.fence import OPEN
 from hardwon.core.private import is_private
+from hardwon.errors import UserError
 from hardwon.hosts.history import Step, history, tail
 from hardwon.hosts.history.siblings import may_be_private
 from hardwon.store import db, sessions, transcripts
@@ -25,37 +33,88 @@ from hardwon.store import projects as known_projects
 from hardwon.words import Event, Mark, replace
 
 PURPOSE = "capture"
+BATCH = 100  # events in one transaction
 _UNDER_WAY = 64  # calls whose result is awaited
+_DENIED = (OPEN.encode(), b"by hardwon")
 
 
-def fill(connection: db.Connection, session: Mapping[str, Any], values: Mapping[str, Any]) -> int:
+class Told(NamedTuple):
+    """An event; how it ended where a hook would not have told it; of a prompt how often its words were told."""
+
+    event: Event
+    outcome: str = ""
+    times: int = 1
+
+
+class Words(NamedTuple):
+    """What the agent said last in a turn, when, and when the next turn began."""
+
+    session: str
+    text: str
+    at: float
+    until: float
+
+
+def main(home: str) -> int:
+    """Fill every session that waits for it; 1 if that has to be tried again."""
+    os.nice(10)
+    try:
+        values = settings.resolve(settings.read_config(home))
+        connection = db.connect(home)
+        for session in sessions.to_fill(connection):
+            if not switches.paused(home, session["cwd"], clock.now()):
+                fill(home, connection, session, values)
+    except (UserError, OSError, db.StoreError) as wrong:
+        print(f"filling sessions from transcripts: {wrong}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def fill(home: str, connection: db.Connection, session: Mapping[str, Any], values: Mapping[str, Any]) -> int:
     """Take in what a session's transcripts know; gives how many reports were new."""
-    path = str(session["transcript"])
-    found = [path, *sorted(glob.glob(os.path.join(glob.escape(path.removesuffix(".jsonl")), "subagents", "*.jsonl")))]
-    new = sum(read(connection, session["host"], one, values) for one in found if path and not may_be_private(one))
     with db.transaction(connection):
-        sessions.is_filled(connection, session["id"])
+        tries = sessions.begin_fill(connection, session["id"])
+    path, new = str(session["transcript"]), 0
+    if claims.was_paused(home, session["session"]):
+        path = ""
+    below = glob.escape(path.removesuffix(".jsonl"))
+    found = [path, *sorted(glob.glob(os.path.join(below, "subagents", "*.jsonl")))] if path else []
+    for one in found:
+        with suppress(OSError):
+            new += read(connection, session["host"], one, values)
+    with db.transaction(connection):
+        sessions.is_filled(connection, session["id"], tries)
     return new
 
 
 def read(connection: db.Connection, host: str, path: str, values: Mapping[str, Any]) -> int:
-    """Take in what one transcript has new, portion by portion, each with its mark; nothing if it is gone."""
-    module, new = history(host), 0
+    """Take in what one transcript has new, portion by portion, each with its mark; OSError if it cannot be read."""
+    path = os.path.realpath(path)
+    with open(path, "rb") as file:
+        known, stat = transcripts.mark_of(connection, path, PURPOSE), os.fstat(file.fileno())
+        if known and tail.is_unchanged(stat, known):
+            return 0
+        return sum(_portions(connection, host, path, file, known, values))
+
+
+def _portions(
+    connection: db.Connection, host: str, path: str, file: BinaryIO, known: Mark | None, values: Mapping[str, Any]
+) -> Iterator[int]:
+    module, stat = history(host), os.fstat(file.fileno())
     whole = module.WHOLE or path.endswith(".json")
-    try:
-        with open(path, "rb") as file:
-            known = None if whole else transcripts.mark_of(connection, path, PURPOSE)
-            mark = tail.still(file, known)
-            reader = module.Reader(_loads(mark.reader))
-            turn = Turn(host, path, _loads(mark.watch))
-            for lines, after in tail.portions(file, mark, whole=whole):
-                steps = [step for number, line in lines for step in reader.read(number, line)]
-                events = [event for step in steps for event in turn.take(step)]
-                told = {"reader": dumped(reader.state()), "watch": dumped(turn.state())}
-                new += _commit(connection, host, path, events, replace(after, **told), values, turn)
-    except OSError:
-        return new
-    return new
+    mark = Mark(inode=stat.st_ino) if whole else tail.still(file, known)
+    reader = module.Reader(_loads(mark.reader))
+    turn = Turn(host, path, values, _loads(mark.watch), stat.st_mtime)
+    for lines, after in tail.portions(file, mark, whole=whole):
+        told = [
+            one
+            for number, line in lines
+            for step in reader.read(number, line)
+            for one in turn.take(step, denied=not whole and all(mark in line for mark in _DENIED))
+        ]
+        last = turn.last_words(at_end=after.size >= 0)
+        state = {} if whole else {"reader": dumped(reader.state()), "watch": dumped(turn.state())}
+        yield _commit(connection, host, path, told, last, replace(after, malformed=reader.malformed, **state))
 
 
 def dumped(state: Mapping[str, Any]) -> str:
@@ -68,82 +127,149 @@ def _loads(text: str) -> dict[str, Any]:
 
 
 def _commit(
-    connection: db.Connection,
-    host: str,
-    path: str,
-    events: Iterable[Event],
-    mark: Mark,
-    values: Mapping[str, Any],
-    turn: Turn,
+    connection: db.Connection, host: str, path: str, told: Sequence[Told], last: Sequence[Words], mark: Mark
 ) -> int:
-    fit = [event for event in (edge.fit(event, values) for event in events) if event]
+    """A few events at a time, the mark with the last of them: who dies between reads them again, and knows them."""
+    placed = iter([(one, intake.place_of(one.event.cwd)) for one in told])
+    new = 0
+    while batch := list(islice(placed, BATCH)):
+        with db.transaction(connection):
+            for (event, outcome, times), place in batch:
+                report = intake.report(event, known_projects.resolve(connection, *place, event.at), "transcript")
+                report = replace(report, outcome=outcome or report.outcome, times=times)
+                new += sessions.take(connection, report)
     with db.transaction(connection):
-        new = 0
-        for event in fit:
-            project = known_projects.resolve(connection, *intake.place_of(event.cwd), event.at)
-            new += sessions.take(connection, intake.report(event, project, "transcript"))
-        if turn.session and turn.said and not turn.hidden:
-            sessions.last_words(connection, host, turn.session, edge.words(turn.said, values))
+        for session, text, at, until in last:
+            sessions.last_words(connection, host, session, text, since=at, until=until)
         transcripts.set_mark(connection, PURPOSE, path, host, mark, clock.now())
     return new
 
 
 class Turn:
-    """Owns what is under way in a transcript: the calls without a result, and whether the turn is private."""
+    """Owns what is under way in a transcript: the calls without a result, the latest words, whether it is private."""
 
-    def __init__(self, host: str, path: str, state: Mapping[str, Any]) -> None:
-        self._host, self._path = host, path
-        self.hidden = bool(state.get("hidden"))
-        self.session = str(state.get("session", ""))
-        self.said = ""
-        self._at = float(state.get("at") or 0) or clock.now()
-        self._under_way: dict[str, list[Any]] = dict(state.get("calls") or {})
+    def __init__(
+        self, host: str, path: str, values: Mapping[str, Any], state: Mapping[str, Any], modified: float
+    ) -> None:
+        self._host, self._path, self._values = host, path, values
+        self._hidden = bool(state.get("hidden"))
+        self._session = str(state.get("session", ""))
+        self._at = float(state.get("at") or modified)
+        self._calls: dict[str, list[Any]] = dict(state.get("calls") or {})
+        self._said: Event | None = None
+        if said := state.get("said"):
+            self._said = self._event(Step("agent", 0, cwd=said[2]), "Stop", message=said[0], at=said[1])
+        self._prompts: dict[str, list[int]] = dict(state.get("prompts") or {})
+        self._words: list[Words] = []
+        self._shut: dict[str, bool] = {}
 
     def state(self) -> dict[str, Any]:
-        return {"hidden": self.hidden, "session": self.session, "at": self._at, "calls": self._under_way}
+        said = self._said and edge.fit(self._said, self._values)
+        return {
+            "hidden": self._hidden, "session": self._session, "at": self._at, "calls": self._calls,
+            "said": [said.message, said.at, said.cwd] if said else None, "prompts": self._prompts,
+        }  # fmt: skip
 
-    def take(self, step: Step) -> Iterator[Event]:
-        self.session = step.session or self.session
+    def take(self, step: Step, *, denied: bool) -> Iterator[Told]:
+        """What a step tells; `denied` if the line it stands in has a denial of ours."""
+        self._session = step.session or self._session
         self._at = instant(step.at) or self._at
         if step.kind == "person":
-            self.hidden = is_private(step.text)
-            if not self.hidden:
-                yield self._event(step, "UserPromptSubmit", prompt=step.text, prompt_name=step.call)
-        elif self.hidden:
+            yield from self._prompted(step)
+        elif self._hidden or (step.agent and self._is_shut()):
             return
-        elif step.kind == "agent":
-            self.said = "" if step.agent else step.text
-        elif step.kind == "call":
-            self._under_way[step.call] = [step.tool, clean(step.command), step.path, clean(step.content)]
-            if len(self._under_way) > _UNDER_WAY:
-                del self._under_way[next(iter(self._under_way))]
-        elif step.kind == "result" and step.call in self._under_way:
-            yield self._ended(step, *self._under_way.pop(step.call))
+        elif step.kind == "result":
+            yield from self._ended(step, denied)
+        elif not step.agent:
+            self._said = self._event(step, "Stop", message=step.text) if step.kind == "agent" else None
+        if step.kind == "call":
+            self._call(step)
 
-    def _ended(self, step: Step, tool: str, command: str, path: str, content: str) -> Event:
-        given = {"command": command, "file_path": path, "content": content}
+    def _is_shut(self) -> bool:
+        if self._session not in self._shut:
+            self._shut[self._session] = is_shut(self._path, self._session)
+        return self._shut[self._session]
+
+    def last_words(self, *, at_end: bool) -> list[Words]:
+        """The last words of the turns that were read; of the one under way if the transcript ends with them."""
+        found, self._words = self._words, []
+        return [*found, *self._latest(inf)] if at_end else found
+
+    def _latest(self, until: float) -> list[Words]:
+        said = self._said and edge.fit(self._said, self._values)
+        return [Words(said.session, said.message, said.at, until)] if said and said.message else []
+
+    def _prompted(self, step: Step) -> Iterator[Told]:
+        self._words += self._latest(self._at)
+        self._said, self._hidden = None, is_private(step.text)
+        if self._hidden:
+            return
+        for fit, _, _ in self._fit(self._event(step, "UserPromptSubmit", prompt=step.text, prompt_name=step.call)):
+            yield Told(fit, times=self._times(fit))
+
+    def _times(self, prompt: Event) -> int:
+        """How often the words were told; of a prompt that has a name how often with one."""
+        hash = blake2b(prompt.prompt.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        total, named = self._prompts.get(hash, (0, 0))
+        self._prompts[hash] = [total + 1, named + bool(prompt.prompt_name)]
+        return self._prompts[hash][bool(prompt.prompt_name)]
+
+    def _call(self, step: Step) -> None:
+        """Keep of a call what may be kept, until its result is there."""
+        given = {"command": step.command, "file_path": step.path, "content": step.content}
+        event = self._tool(step, step.tool, {name: value for name, value in given.items() if value})
+        for fit, _, _ in self._fit(event):
+            self._calls[step.call] = [fit.tool, fit.input]
+            if len(self._calls) > _UNDER_WAY:
+                del self._calls[next(iter(self._calls))]
+
+    def _ended(self, step: Step, denied: bool) -> Iterator[Told]:
+        """A call that a person refused or we denied is no failure of the agent."""
+        tool, given = self._calls.pop(step.call, ("", None))
+        if not tool:
+            return
+        failed = step.failed and not step.refused
+        denied = denied and not (step.text or step.failed or step.refused)
+        outcome = "refused" if step.refused else "denied" if denied else ""
+        event = self._tool(step, tool, given)
+        yield from self._fit(replace(event, response=step.text, failed=failed), outcome)
+
+    def _tool(self, step: Step, tool: str, given: Any) -> Event:
+        named = given if isinstance(given, dict) else {}
         return self._event(
-            step,
-            "PostToolUseFailure" if step.failed or step.refused else "PostToolUse",
-            tool=tool,
-            tool_use_id=step.call,
-            command=command,
-            path=path,
-            input={name: value for name, value in given.items() if value},
-            response=step.text,
-            failed=bool(step.failed or step.refused),
-        )
+            step, "PostToolUse", tool=tool, tool_use_id=step.call, input=given,
+            command=named.get("command", ""), path=named.get("file_path", ""), content=named.get("content", ""),
+        )  # fmt: skip
+
+    def _fit(self, event: Event, outcome: str = "") -> Iterator[Told]:
+        fit = edge.fit(event, self._values)
+        if fit:
+            yield Told(fit, outcome)
 
     def _event(self, step: Step, kind: str, **more: Any) -> Event:
-        return Event(
-            self._host, kind, self.session, step.cwd, id=f"{self._host}:{step.id}", at=self._at,
-            agent=step.agent, transcript=self._path, **more,
-        )  # fmt: skip
+        fields = {"id": f"{self._host}:{step.id}", "at": self._at, "agent": step.agent, **more}
+        return Event(self._host, kind, self._session, step.cwd, transcript="" if step.agent else self._path, **fields)
+
+
+def is_shut(path: str, session: str) -> bool:
+    """Whether nothing is kept of a sub-agent that has a file of its own: something in its session is private, or the
+    session's transcript is not there to be asked. Older versions put the file beside the session's."""
+    folder = os.path.dirname(path)
+    if os.path.basename(folder) != "subagents":
+        folder = os.path.join(folder, session, "subagents")
+    parent = f"{os.path.dirname(folder)}.jsonl"
+    if path == parent:
+        return False
+    return not os.path.exists(parent) or may_be_private(os.path.join(folder, os.path.basename(path)))
 
 
 def instant(at: str) -> float:
     """A transcript's time in seconds; 0 if it is none."""
     try:
         return datetime.fromisoformat(at).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
+
+
+if __name__ == "__main__":
+    sys.exit(main(paths.home()))

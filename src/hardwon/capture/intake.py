@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from hardwon import projects
+from hardwon import clock, projects
 from hardwon.capture import spool
 from hardwon.core import failures
 from hardwon.store import db, injections, sessions
@@ -19,6 +19,8 @@ from hardwon.store.sessions import Report
 from hardwon.words import Event, Injection
 
 log = logging.getLogger(__name__)
+HALF_WRITTEN_SECONDS = 3600.0
+_TEXTS = tuple(name for name, kind in Event.__annotations__.items() if kind == "str")
 _TOOL = ("PostToolUse", "PostToolUseFailure")
 
 
@@ -98,11 +100,14 @@ def drain(home: str, connection: db.Connection, learn: Callable[[str, str], str]
         with suppress(FileNotFoundError):  # a command and the worker may take in the same spool
             os.unlink(path)
         count += 1
+    spool.sweep(home, clock.now() - HALF_WRITTEN_SECONDS)
     return count
 
 
 def _spooled(record: Mapping[str, Any]) -> tuple[Event | None, list[Injection], list[tuple[str, str]]]:
-    event = record.get("event")
+    event = Event(**record["event"]) if record.get("event") else None
+    if event and not (isinstance(event.at, float) and all(isinstance(getattr(event, name), str) for name in _TEXTS)):
+        raise TypeError("the store would refuse it, and with it all that waits behind")
     delivered = [Injection(**one) for one in record["injections"]]
     typed = [(one["prompt"], one["cwd"]) for one in record["lessons"]]
-    return Event(**event) if event else None, delivered, typed
+    return event, delivered, typed

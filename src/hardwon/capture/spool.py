@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hardwon.words import Event, Injection
 
-_READY = ".json"
+_READY, _HALF = ".json", ".new"
 
 
 def folder(home: str) -> str:
@@ -43,15 +43,34 @@ def keep(
 
 def _write(home: str, name: str, record: dict[str, Any]) -> None:
     place = folder(home)
-    temporary = os.path.join(place, f"{name}.new")
+    temporary = os.path.join(place, name + _HALF)
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except FileNotFoundError:
         private_folder(place)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(dumps(record).encode("ascii"))
-    os.rename(temporary, os.path.join(place, name + _READY))
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(dumps(record).encode("ascii"))
+        os.rename(temporary, os.path.join(place, name + _READY))
+    except OSError:
+        os.unlink(temporary)
+        raise
+
+
+def sweep(home: str, before: float) -> None:
+    """Remove what hooks that were killed as they wrote left half written."""
+    try:
+        names = os.listdir(folder(home))
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = os.path.join(folder(home), name)
+        try:
+            if name.endswith(_HALF) and os.stat(path).st_mtime < before:
+                os.unlink(path)
+        except FileNotFoundError:
+            continue
 
 
 def waiting(home: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import sys
 
 import click
@@ -19,12 +20,18 @@ VERBS = {
     "review": ("review", "look at what was proposed, one by one, and decide"),
     "accept": ("review", "put a proposed lesson in force"),
     "reject": ("review", "say no to a proposed lesson; it stays rejected"),
+    "sessions": ("sessions", "what was recorded: list, show and delete sessions"),
+    "import": ("import_", "take in what was recorded elsewhere"),
     "config": ("config", "every setting: its value, its default, where it comes from"),
     "trust": ("trust", "use the lessons that a repository carries"),
     "why": ("why", "which lessons would fire on a command, and why not the others"),
     "deliveries": ("deliveries", "what was delivered to agents, newest last"),
     "pause": ("pause", "keep quiet for a while, here or everywhere"),
     "unpause": ("pause", "speak again"),
+    "export": ("data", "write what is recorded and learned as lines of JSON"),
+    "backup": ("data", "copy the database and what you wrote, while all runs"),
+    "restore": ("data", "list the backups, or put one back"),
+    "purge": ("purge", "delete a text, session, project or time for good"),
     "start": ("worker", "start the worker"),
     "stop": ("worker", "stop the worker; guards hold without it"),
     "restart": ("worker", "stop the worker, then start it"),
@@ -43,7 +50,7 @@ class Verbs(click.Group):
         if name not in VERBS:
             return None
         module = __import__(f"hardwon.cli.{VERBS[name][0]}", fromlist=[name])
-        command: click.Command = getattr(module, name)
+        command: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -64,11 +71,18 @@ def main() -> None:
     try:
         hardwon(prog_name="hardwon")
     except UserError as wrong:
-        click.echo(f"error: {wrong.say}", err=True)
-        if wrong.fix:
-            click.echo(f"  fix: {wrong.fix}", err=True)
-        raise SystemExit(1) from None
+        raise _ended(wrong.say, wrong.fix) from None
     except OSError as wrong:
         where = f"{wrong.filename}: " if wrong.filename else ""
-        click.echo(f"error: {where}{wrong.strerror or wrong}\n  fix: hardwon doctor", err=True)
-        raise SystemExit(1) from None
+        raise _ended(f"{where}{wrong.strerror or wrong}", "hardwon doctor") from None
+    except RecursionError:
+        raise _ended("what was given is nested too deeply to be read", "write it with fewer brackets") from None
+    except Exception as wrong:
+        if type(wrong).__module__ == "sqlite3":  # by name, since `--help` must not load the store
+            raise _ended(f"the database: {wrong}", "try again in a moment, then: hardwon doctor") from None
+        raise
+
+
+def _ended(say: str, fix: str) -> SystemExit:
+    click.echo(f"error: {say}" + (f"\n  fix: {fix}" if fix else ""), err=True)
+    return SystemExit(1)

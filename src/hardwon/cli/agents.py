@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,7 +68,11 @@ def install(agent: str, here: bool, only_print: bool, yes: bool) -> None:
         click.echo(f"already installed in {path}")
         return
     _show_change(path, before, after)
-    if only_print or not _confirmed(yes, f"hardwon install {agent} --yes"):
+    if only_print:
+        return
+    if bare != given:
+        require_person("changing hooks that are there")
+    if not _confirmed(yes, f"hardwon install {agent} --yes"):
         return
     existed = kept.get("existed", os.path.exists(path))
     backup = _write(home, agent, path, before, after)
@@ -79,14 +84,34 @@ def install(agent: str, here: bool, only_print: bool, yes: bool) -> None:
 
 
 @click.command()
-@click.argument("agent", type=_HOSTS)
+@click.argument("agent", type=_HOSTS, required=False)
 @click.option("--project", "here", is_flag=True, help="from this project only")
+@click.option("--all", "every", is_flag=True, help="from every agent; stop, and leave only your data")
+@click.option("--data", is_flag=True, help="with --all: delete your data, too")
 @click.option("--yes", is_flag=True, help="do not ask")
-def uninstall(agent: str, here: bool, yes: bool) -> None:
+def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool) -> None:
     """Take hardwon's hooks out of an agent's settings; your data stays."""
     require_person("uninstalling")
+    if every == bool(agent) or (data and not every):
+        raise UserError("say which agent, or --all", "hardwon uninstall claude-code, or hardwon uninstall --all")
+    if agent:
+        take_out(agent, _settings_path(host(agent), here), yes=yes)
+        return
+    from hardwon.cli.leave import leave
+
+    leave([partial(take_out, name, path, yes=True) for name, path in _places(paths.home())], data=data, yes=yes)
+
+
+def _places(home: str) -> list[tuple[str, str]]:
+    """Every agent with each settings file of it that may hold our hooks."""
+    usual = [(name, _settings_path(host(name), here=False)) for name in MODULES]
+    noted = [(str(kept["host"]), path) for path, kept in _ledger(home).items() if kept.get("host") in MODULES]
+    return list(dict.fromkeys([*usual, *noted]))
+
+
+def take_out(agent: str, path: str, *, yes: bool) -> None:
+    """Take our hooks out of one settings file."""
     module, home = host(agent), paths.home()
-    path = _settings_path(module, here)
     before = _read(path)
     ledger = _ledger(home)
     kept = ledger.get(path, {})

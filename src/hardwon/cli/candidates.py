@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import click
 
 from hardwon.cli.lessons import counted
-from hardwon.cli.show import printable, table
+from hardwon.cli.show import field, hung, in_line, printable, table, width
 from hardwon.core import record as records
 from hardwon.core import rules
 from hardwon.core.similarity import Vocabulary, nearest_in
+from hardwon.recall import admit
+from hardwon.recall import review as deciding
 from hardwon.recall.replay import Replay
 from hardwon.store import candidates
 from hardwon.store.candidates import Judgement, Proposal
@@ -20,14 +23,18 @@ from hardwon.store.db import Connection
 from hardwon.words import DELIVERIES, Lesson
 
 _EVIDENCE = 6
+_QUOTE_LINES = 4
 _LINE = 110
-_PATTERNS = {"commandPatterns": "command", "pathPatterns": "path", "contentPatterns": "content"}
+PERSON = "person"  # the reader's name where no agent shows
+_NAMES = {"commandPatterns": "command", "pathPatterns": "path", "contentPatterns": "content"}
 
 
 def as_record(connection: Connection, proposal: Proposal) -> dict[str, Any]:
     """The seed's candidate and what hardwon knows beyond it."""
     found = candidates.signals_of(connection, proposal.signature)
-    best, record = found[0].body if found else {}, proposal.record
+    record = proposal.record
+    best = next((one.body for one in found if one.body["solution"] == record["solution"]), {})
+    patterns = [str(one) for key in _NAMES for one in record["triggers"].get(key, ())]
     return {
         "index": proposal.number,
         "id": proposal.id,
@@ -45,7 +52,7 @@ def as_record(connection: Connection, proposal: Proposal) -> dict[str, Any]:
         "problem": record["problem"],
         "solution": record["solution"],
         "tags": record["tags"],
-        "trigger": best.get("trigger", ""),
+        "trigger": next(iter(patterns), ""),
         "triggers": record["triggers"],
         "delivery": record["delivery"],
         "scope": record["scope"],
@@ -65,14 +72,9 @@ def listing(proposals: Sequence[Proposal]) -> None:
         return
     rows = []
     for one in proposals:
-        said = f"{_short(one.record['summary'])}\n→ {_short(one.record['solution'])}"
+        said = f"{in_line(one.record['summary'], _LINE)}\n→ {in_line(one.record['solution'], _LINE)}"
         rows.append([str(one.number), f"{one.score:.2f}", _seen(one), said])
     table(["no", "score", "seen", "mistake, and what worked"], rows)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
 
 
 def _seen(proposal: Proposal) -> str:
@@ -82,42 +84,58 @@ def _seen(proposal: Proposal) -> str:
 
 def preview(proposal: Proposal) -> None:
     """The suggested lesson."""
-    record = proposal.record
-    click.secho(printable(f"{proposal.number}. {record['summary']}"), bold=True)
-    click.echo(printable(f"   problem   {_indented(record['problem'])}"))
-    click.echo(printable(f"   solution  {_indented(record['solution'] or '(none found: edit it)')}"))
-    click.echo(printable(f"   trigger   {trigger_of(record) or '(none found: edit it)'}"))
-    scope = record["scope"].get("path", "every project") if isinstance(record["scope"], dict) else record["scope"]
-    tags = f", {' '.join(record['tags'])}" if record["tags"] else ""
-    click.echo(printable(f"   delivery  {record['delivery']}, priority {record['priority']}, in {scope}{tags}"))
+    hung(f"{proposal.number}. ", in_line(proposal.record["summary"]), bold=True)
+    _spell_out(proposal.record)
 
 
-def trigger_of(record: Mapping[str, Any]) -> str:
-    given = record["triggers"]
-    shown = [f"{name} {' | '.join(map(str, given[key]))}" for key, name in _PATTERNS.items() if given.get(key)]
-    return "; ".join(shown)
+def in_force(lesson: Lesson, *, whole: bool = True, err: bool = False) -> None:
+    """Say that a lesson is in force, and what it says."""
+    click.echo(printable(f"in force as a {lesson.delivery}: {lesson.slug}"), err=err)
+    if whole:
+        _spell_out(records.write(lesson), err=err)
 
 
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n             ")
+def _spell_out(record: Mapping[str, Any], *, err: bool = False) -> None:
+    for name, text in deciding.told(record):
+        field(name, (in_line(text) if name == "delivery" else text) or "(none found: edit it)", err=err)
 
 
 def reasons(proposal: Proposal, judgement: Judgement | None) -> None:
     """Why it is here: the score's parts, the counts, the evidence, and what a reader made of it."""
     parts = "  ".join(f"{name} {value:+.2f}" for name, value in proposal.parts.items() if value)
-    click.echo(f"   score     {proposal.score:.2f} = {parts}")
+    field("score", f"{proposal.score:.2f} = {parts}")
     where = f"{counted(len(proposal.sessions), 'session')}, {counted(len(proposal.projects), 'project')}"
-    click.echo(f"   seen      {counted(proposal.occurrences, 'time')} in {where}")
-    evidence = proposal.record["evidence"]
-    for each in evidence[:_EVIDENCE]:
-        click.echo(printable(f"   {each['kind'].replace('correction', 'then'):<10}{_indented(each['quote'])}"))
-        click.secho(printable(f"             {each['path']}:{each['line']}"), dim=True)
-    if len(evidence) > _EVIDENCE:
-        click.echo(f"             and {len(evidence) - _EVIDENCE} more")
+    field("seen", f"{counted(proposal.occurrences, 'time')} in {where}")
+    _evidence(proposal.record["evidence"])
     if judgement:
+        reader = "you" if judgement.reader == PERSON else judgement.reader
         void = f" (void: {judgement.void})" if judgement.void else ""
-        why = judgement.body.get("why", "")
-        click.echo(printable(f"   reader    {judgement.reader}: {judgement.verdict}{void} {why}"))
+        field("reader", f"{reader}: {judgement.verdict}{void} {judgement.body.get('why', '')}")
+        for name, words in deciding.worded(judgement).items():
+            shown = words if isinstance(words, str) else " | ".join(words)
+            field(_NAMES.get(name, name), shown, indent=5)
+
+
+def _evidence(evidence: Sequence[dict[str, Any]]) -> None:
+    """The quotes; one that stands on several lines of a file is shown once, and so is the file."""
+    groups = [
+        (where, [each["line"] for each in same])
+        for where, same in groupby(evidence, lambda each: (each["path"], each["kind"], each["quote"]))
+    ]
+    before = ""
+    for (path, kind, quote), lines in groups[:_EVIDENCE]:
+        field(kind.replace("correction", "then"), quote.strip(), most=_QUOTE_LINES)
+        others = "".join(f", {line}" for line in lines[1:])
+        place = f"line {lines[0]}" if path == before else f"{_from_home(path)}:{lines[0]}"
+        field("", in_line(f"{place}{others}"), dim=True)
+        before = path
+    if left := sum(len(lines) for _, lines in groups[_EVIDENCE:]):
+        field("", f"and {left} more")
+
+
+def _from_home(path: str) -> str:
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if path.startswith(f"{home}{os.sep}") else path
 
 
 def history(replay: Replay | None) -> None:
@@ -125,10 +143,11 @@ def history(replay: Replay | None) -> None:
     if replay is None:
         return
     went = f"{replay.failed} failed, {replay.fine} went fine"
-    click.echo(f"   history   would have fired {counted(replay.fires, 'time')}" + (f": {went}" if replay.fires else ""))
-    for call in replay.samples:
-        shown = " ".join((call.command or call.file).split())
-        click.echo(printable(f"             {call.outcome:<7}{shown[:100]}"))
+    fired = f"would have fired {counted(replay.fires, 'time')}"
+    field("history", f"{fired}: {went}" if replay.fires else fired)
+    calls = [f"{call.outcome:<7}{in_line(call.command or call.file, width() - 20)}" for call in replay.samples]
+    for call in dict.fromkeys(calls):
+        field("", call)
 
 
 def alike(lessons: Vocabulary, proposal: Proposal) -> None:
@@ -139,34 +158,42 @@ def alike(lessons: Vocabulary, proposal: Proposal) -> None:
         return
     if near and near[1] >= 0.25:
         lesson, share = near
-        click.echo(printable(f"   like      {lesson.slug} ({share:.0%}): {lesson.summary}"))
+        field("like", f"{lesson.slug} ({share:.0%}): {lesson.summary}")
 
 
 def faults_of(proposal: Proposal) -> list[str]:
     """What must be mended before it can be accepted."""
-    try:
-        return rules.faults(records.read(dict(proposal.record)))
-    except records.BadRecord as bad:
-        return bad.faults
+    return admit.faults(deciding.proposal_record(proposal))
 
 
 def ask_for_fields(proposal: Proposal) -> dict[str, Any]:
     """What a person changes in the suggestion, asked for one by one."""
     record = proposal.record
     preview(proposal)
-    changes: dict[str, Any] = {"summary": click.prompt("Summary", default=record["summary"])}
-    kind = next((key for key in _PATTERNS if record["triggers"].get(key)), "commandPatterns")
-    given = record["triggers"].get(kind, [])
-    pattern = click.prompt(f"Trigger ({_PATTERNS[kind]})", default=str(given[0]) if given else None)
-    if not given or pattern != given[0]:
-        changes[kind] = [pattern]
-    if not record["solution"]:
-        changes["solution"] = click.prompt("Solution")
-    changes["delivery"] = click.prompt("Delivery", type=click.Choice(DELIVERIES), default=record["delivery"])
-    changes["priority"] = click.prompt("Priority", type=int, default=record["priority"])
-    named = click.prompt("Tags", default=" ".join(record["tags"]), show_default=True)
-    changes["tags"] = named.replace(",", " ").split()
-    return changes
+    kind = next((key for key in _NAMES if record["triggers"].get(key)), "commandPatterns")
+    given = [str(one) for one in record["triggers"].get(kind, [])[:1]]
+    delivery = record["delivery"] if record["delivery"] in DELIVERIES else "note"
+    priority = record["priority"] if isinstance(record["priority"], int) else None
+    asked: dict[str, Any] = {
+        "summary": _ask("Summary", record["summary"]),
+        kind: _ask(f"Trigger ({_NAMES[kind]})", *given),
+        "solution": _ask("Solution") if not record["solution"] else None,
+        "delivery": click.prompt("Delivery", type=click.Choice(DELIVERIES), default=delivery),
+        "priority": click.prompt("Priority", type=int, default=priority),
+        "tags": _ask("Tags", " ".join(record["tags"])),
+    }
+    if asked[kind] is not None:
+        asked[kind] = [asked[kind]]
+    if asked["tags"] is not None:
+        asked["tags"] = asked["tags"].replace(",", " ").split()
+    return {key: value for key, value in asked.items() if value is not None}
+
+
+def _ask(question: str, *suggested: str) -> str | None:
+    """The answer; None if the person leaves it as suggested, which is shown fit for a terminal but stays as it is."""
+    shown = in_line(suggested[0]) if suggested else None
+    answer: str = click.prompt(question, default=shown)
+    return None if answer == shown else answer
 
 
 def known_lessons(lessons: Sequence[Lesson]) -> Sequence[Lesson]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hardwon import __version__, clock, launch, paths, projects, switches
+from hardwon import __version__, clock, launch, paths, projects, settings, switches
 from hardwon.capture import spool
 from hardwon.cli.agents import command_for, is_ours
 from hardwon.cli.show import ago, printable
@@ -26,7 +26,7 @@ from hardwon.recall import health, manifest
 from hardwon.recall.deliver import open_index
 from hardwon.recall.health import Advice, Facts
 from hardwon.recall.patterns import Patterns
-from hardwon.store import db, injections, transcripts, trust
+from hardwon.store import candidates, db, injections, retention, transcripts, trust
 from hardwon.store import lessons as shelves
 from hardwon.words import word
 from hardwon.worker import lifecycle
@@ -68,7 +68,7 @@ class Check:
 def doctor(as_json: bool) -> None:
     """Check every part, and say how to mend what is broken."""
     home = paths.home()
-    checks = [*_home(home), *_lessons(home), *_worker(home)]
+    checks = [*_home(home), *_lessons(home), *_worker(home), *_database(home)]
     for name in MODULES:
         checks.extend(_agent(home, host(name)))
     if as_json:
@@ -196,6 +196,37 @@ def _worker(home: str) -> Iterator[Check]:
             lines = file.read().splitlines()
         last = lines[-1] if lines else ""
         yield Check("hook log", None, f"{len(lines)} hooks went wrong; last: {last}", f"rm {errors}")
+
+
+def _database(home: str) -> Iterator[Check]:
+    """How large it is, and what waits in it; looking does not make one."""
+    if not os.path.exists(os.path.join(home, paths.DATABASE)):
+        return
+    most = _most_megabytes(home)
+    try:
+        connection = db.connect(home)
+        try:
+            held, last = retention.holdings(connection), candidates.last_scan(connection)
+            proposed = len(candidates.listed(connection))
+        finally:
+            connection.close()
+    except (UserError, db.StoreError) as wrong:
+        yield Check("database", False, str(wrong), getattr(wrong, "fix", "").removeprefix("hardwon doctor; "))
+        return
+    megabytes = retention.file_bytes(home) / 1024 / 1024
+    found = f"{megabytes:.1f} MB of at most {most} MB, {held.sessions} sessions, {held.events} events"
+    fits = megabytes <= most
+    yield Check("database", True if fits else None, found, "" if fits else "hardwon start; it drops the oldest events")
+    when = f"the last {ago(last)}" if last else "none yet"
+    fix = "hardwon review" if proposed else ""
+    yield Check("scan", None if fix else True, f"{when}; {proposed} candidates wait for you", fix)
+
+
+def _most_megabytes(home: str) -> int:
+    try:
+        return int(settings.resolve(settings.read_config(home))["maxDbMb"])
+    except UserError:  # said with the lessons
+        return int(settings.BY_NAME["maxDbMb"].default)
 
 
 def _agent(home: str, module: Host) -> Iterator[Check]:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -27,8 +28,9 @@ def lessons() -> None:
     """Write, edit, list, import and check lessons."""
 
 
-def fields(command: Callable[..., None]) -> Callable[..., None]:
-    """The flags that stand for a record's fields."""
+def fields(command: Callable[..., None], *, new: bool = False) -> Callable[..., None]:
+    """The flags that stand for a record's fields; in a new one, what is left out has a default."""
+    note, priority, confidence = ("note (default)", ", 5 if left out", ", 0.9 if left out") if new else ("note", "", "")
     for option in reversed(
         [
             click.option("--summary", help="what goes wrong, in a line"),
@@ -39,11 +41,11 @@ def fields(command: Callable[..., None]) -> Callable[..., None]:
             click.option("--content", "contents", multiple=True, metavar="REGEX", help="fires on text to be written"),
             click.option("--unless", multiple=True, metavar="REGEX", help="calls a match off"),
             click.option("--tool", "tools", multiple=True, help="only for this tool, such as Bash or Edit"),
-            click.option("--delivery", type=click.Choice(DELIVERIES), help="note (default), hold, block or start"),
+            click.option("--delivery", type=click.Choice(DELIVERIES), help=f"{note}, hold, block or start"),
             click.option("--block-reason", help="what the agent is told; {command} is filled in"),
             click.option("--match-in", type=click.Choice(TARGETS), help="full: the text of quotes counts too"),
-            click.option("--priority", type=int, help="1 to 10, 5 if left out"),
-            click.option("--confidence", type=float, help="0 to 1, 0.9 if left out"),
+            click.option("--priority", type=int, help=f"1 to 10{priority}"),
+            click.option("--confidence", type=float, help=f"0 to 1{confidence}"),
             click.option("--tag", "tags", multiple=True, help="category:value, such as tool:git"),
             click.option("--project", "here", is_flag=True, help="only for the project in this folder"),
         ]
@@ -53,7 +55,7 @@ def fields(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @lessons.command()
-@fields
+@partial(fields, new=True)
 @click.option("--json", "text", metavar="RECORD", help="the whole record as JSON; - reads it from stdin")
 @click.option("--file", "path", type=click.Path(exists=True, dir_okay=False), help="the record in a file")
 def add(text: str | None, path: str | None, **flags: Any) -> None:

@@ -13,7 +13,7 @@ from hardwon.cli import candidates as shown
 from hardwon.cli.lessons import counted, fields, from_flags
 from hardwon.cli.person import require_person
 from hardwon.cli.scan import promoted
-from hardwon.cli.show import at_terminal, printable
+from hardwon.cli.show import at_terminal, field, hung, in_line, printable, styled
 from hardwon.core import record as records
 from hardwon.core import similarity
 from hardwon.core.clean import clean
@@ -26,6 +26,9 @@ from hardwon.store.candidates import Judgement, Proposal
 
 MOST_EACH, MOST_ALL = 12_000, 80_000  # characters given to a reader
 _CHOICES = "[a]ccept [e]dit [s]kip [r]eject [u]ndo [q]uit"
+_EDITED = (
+    "summary", "problem", "solution", "delivery", "blockReason", "triggers", "unless", "scope", "priority", "tags",
+)  # fmt: skip
 _WORDS = "[w] accept with the reader's words"
 
 
@@ -57,7 +60,7 @@ class _Review:
     def __init__(self, home: str, connection: db.Connection) -> None:
         self.home, self.connection = home, connection
         self.judged: dict[int, Judgement] = {}
-        self.decided: list[tuple[int, int]] = []  # where in the list, and the candidate's number
+        self.decided: list[tuple[int, str]] = []  # where in the list, and the candidate's id
 
     def go(self) -> None:
         waiting = table.listed(self.connection)
@@ -65,11 +68,12 @@ class _Review:
         if not waiting:
             click.echo("nothing to review: hardwon scan")
             return
-        place = 0
+        place, seen = 0, -1
         while place < len(waiting):
             proposal = waiting[place]
-            click.echo()
-            self._show(proposal, self.judged.get(proposal.number), f"{place + 1} of {len(waiting)}")
+            if place != seen:
+                self._show(proposal, self.judged.get(proposal.number), f"{place + 1} of {len(waiting)}")
+                seen = place
             answer = click.prompt(_CHOICES, default="s", show_default=False, prompt_suffix=" ").strip().lower()[:1]
             if answer == "q":
                 break
@@ -94,41 +98,47 @@ class _Review:
             elif answer == "u":
                 return self._undo(place, waiting)
             elif answer != "s":
-                click.echo(f"{answer!r} is none of {_CHOICES}")
+                click.echo(f"{answer!r} is none of these")
                 return place
         except UserError as refused:
-            click.echo(f"{refused.say}\n  fix: {refused.fix}")
+            _say(refused)
             return place
         if answer != "s":
-            self.decided.append((place, proposal.number))
+            self.decided.append((place, proposal.id))
         return place + 1
 
     def _accept(self, proposal: Proposal, changes: dict[str, Any]) -> None:
         lesson = deciding.accept(self.home, self.connection, proposal, changes, confirm=_confirm)
-        click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
+        shown.in_force(lesson, whole=bool(changes))
 
     def _undo(self, place: int, waiting: list[Proposal]) -> int:
         if not self.decided:
             click.echo("nothing was decided yet")
             return place
-        before, number = self.decided.pop()
-        waiting[before] = deciding.undo(self.home, self.connection, number)
+        before, id = self.decided.pop()
+        waiting[before] = deciding.undo(self.home, self.connection, id)
         click.echo(f"taken back: {waiting[before].slug}")
         return before
 
     def _show(self, proposal: Proposal, judgement: Judgement | None, where: str) -> None:
-        click.secho(f"── {where} ", dim=True)
+        click.echo()
+        styled(f"── {where} ", dim=True)
         shown.preview(proposal)
         shown.reasons(proposal, judgement)
         shown.history(deciding.tried(self.connection, proposal.record))
         known = shelves.read(shelves.lessons_path(self.home)).lessons
         shown.alike(similarity.index(shown.known_lessons(known)), proposal)
-        for name, words in deciding.worded(judgement).items():
-            click.echo(printable(f"     {name}: {words}"))
         if deciding.worded(judgement):
             click.echo(f"   {_WORDS}")
         for fault in shown.faults_of(proposal):
-            click.secho(printable(f"   to mend   {fault}"), fg="yellow")
+            field("to mend", fault, fg="yellow")
+
+
+def _say(refused: UserError) -> None:
+    """Why it is not done; the person is asked again below."""
+    for line in refused.say.split("\n"):
+        hung("   ", line.strip())
+    hung("   fix: ", refused.fix)
 
 
 def _readers_words(proposal: Proposal, judgement: Judgement | None) -> dict[str, Any]:
@@ -142,13 +152,12 @@ def _readers_words(proposal: Proposal, judgement: Judgement | None) -> dict[str,
 
 
 def _confirm(say: str) -> bool:
-    return click.confirm(f"{say}. Block all the same?", default=False)
+    return click.confirm(f"{in_line(say)}. Block all the same?", default=False)
 
 
 def _edited(proposal: Proposal) -> dict[str, Any]:
     """The suggestion as the person leaves it in their editor."""
-    kept = ("summary", "problem", "solution", "delivery", "triggers", "unless", "scope", "priority", "tags")
-    before = {key: proposal.record[key] for key in kept if key in proposal.record}
+    before = {key: proposal.record[key] for key in _EDITED if key in proposal.record}
     text = click.edit(json.dumps(before, indent=2, ensure_ascii=False), extension=".json")
     if text is None:
         raise UserError("nothing was changed", "choose [a] to accept it as it is")
@@ -157,7 +166,8 @@ def _edited(proposal: Proposal) -> dict[str, Any]:
         records.read(after)
     except (ValueError, RecursionError) as wrong:
         raise UserError(f"what you wrote is no lesson: {wrong}", "choose [e] again") from None
-    return {key: value for key, value in after.items() if value != before.get(key)}
+    changed = {key: value for key, value in after.items() if value != before.get(key)}
+    return {**changed, **{key: None for key in before if key not in after}}
 
 
 def _print_for_a_reader(connection: db.Connection, limit: int) -> None:
@@ -179,18 +189,30 @@ def _print_for_a_reader(connection: db.Connection, limit: int) -> None:
 def _take_judgements(connection: db.Connection, file: str) -> None:
     from hardwon.distil import reader
 
-    with click.open_file(file, encoding="utf-8", errors="replace") as opened:
-        sent = reader.read_judgements(opened.read())
-    name, now = who.agent(os.environ) or "person", clock.now()
+    sent = reader.read_judgements(_text_of(file))
+    name, now = who.agent(os.environ) or shown.PERSON, clock.now()
     kept = []
     for one in sent:
-        proposal = deciding.named(connection, str(one.candidate))
+        proposal = table.by_name(connection, str(one.candidate))
+        if proposal is None:
+            click.echo(f"{one.candidate}  not kept: there is no candidate {one.candidate}")
+            continue
         void = reader.check(one, table.signals_of(connection, proposal.signature), clean)
         kept.append(Judgement(proposal.number, now, name, one.verdict, one.body, void))
     table.judge(connection, kept)
     for judgement in kept:
         said = f"void: {judgement.void}" if judgement.void else "kept as a proposal"
         click.echo(printable(f"{judgement.candidate}  {judgement.verdict:<8}{said}"))
+
+
+def _text_of(file: str) -> str:
+    try:
+        with click.open_file(file, encoding="utf-8", errors="replace") as opened:
+            text: str = opened.read()
+    except OSError as wrong:
+        say = f"the judgements in {file} cannot be read: {wrong.strerror or wrong}"
+        raise UserError(say, "give --judge a file, or - to read from stdin") from None
+    return text
 
 
 @click.command()

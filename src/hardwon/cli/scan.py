@@ -14,10 +14,10 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, settings, who
-from hardwon.cli.candidates import as_record, ask_for_fields, listing, preview
+from hardwon.cli.candidates import as_record, ask_for_fields, in_force, listing, preview
 from hardwon.cli.lessons import counted, fields, from_flags
 from hardwon.cli.person import require_person
-from hardwon.cli.show import at_terminal, printable
+from hardwon.cli.show import at_terminal, in_line, printable
 from hardwon.core import similarity
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
@@ -60,10 +60,12 @@ def scan(ctx: click.Context, /, **flags: Any) -> None:
         outcome = _alone(home, connection, values, flags)
         if outcome is None or flags["auto"]:
             return
+        whole = not (flags["tier1_only"] or flags["tier2_only"])
+        left = len(table.fresh(connection)) if whole else 0
         if flags["as_json"]:
-            _print_json(connection, outcome)
+            _print_json(connection, outcome, left)
         else:
-            _say(outcome, dry=flags["dry_run"])
+            _say(outcome, left, dry=flags["dry_run"])
         if not flags["dry_run"] and not flags["tier2_only"]:
             _promote_tags(home, connection, yes=flags["yes"], silent=flags["as_json"])
 
@@ -92,10 +94,11 @@ def _mined(connection: db.Connection, values: dict[str, Any], flags: dict[str, A
     return mine(connection, values, **named, tiers=tiers, silent=flags["auto"] or flags["as_json"])
 
 
-def _print_json(connection: db.Connection, outcome: mining.Outcome) -> None:
+def _print_json(connection: db.Connection, outcome: mining.Outcome, left: int) -> None:
     said = {
         "generatedAt": clock.iso(clock.now()),
         "candidates": [as_record(connection, one) for one in outcome.new],
+        "waiting": left,
         "files": outcome.files,
         "bytes": outcome.bytes,
         "malformed": outcome.malformed,
@@ -171,7 +174,7 @@ def _progress(size: int, silent: bool) -> Iterator[Callable[[int], None]]:
         yield lambda passed: progress.advance(task, passed)
 
 
-def _say(outcome: mining.Outcome, *, dry: bool) -> None:
+def _say(outcome: mining.Outcome, left: int, *, dry: bool) -> None:
     click.echo(f"read      {read_size(outcome)}")
     if outcome.malformed:
         click.echo(f"          {counted(outcome.malformed, 'line')} could not be read and were passed over")
@@ -182,8 +185,15 @@ def _say(outcome: mining.Outcome, *, dry: bool) -> None:
     listing(outcome.new[:SHOWN])
     if len(outcome.new) > SHOWN:
         click.echo(f"          and {len(outcome.new) - SHOWN} more: hardwon scan candidates --all")
+    say_left(left)
     if outcome.new and not dry:
         click.echo("next      hardwon review")
+
+
+def say_left(left: int) -> None:
+    """What one scan may add is limited; those that it left over come with the next."""
+    if left:
+        click.echo(f"          {left} more {'waits' if left == 1 else 'wait'} for the next scan")
 
 
 def read_size(outcome: mining.Outcome) -> str:
@@ -200,17 +210,17 @@ def _promote_tags(home: str, connection: db.Connection, *, yes: bool, silent: bo
             if not silent:
                 click.echo(f"{counted(len(sound), 'lesson')} reported by agents: hardwon review, or hardwon scan --yes")
             return
-        preview(proposal)
+        if not silent:
+            preview(proposal)
         question = f"Put it in force? ({number + 1} of {len(sound)}) [y]es [n]o, reject it [l]ater"
         answer = "y" if yes else click.prompt(question, default="l", show_default=False).strip().lower()[:1]
         if answer == "n":
             review.reject(connection, proposal)
         elif answer == "y":
             try:
-                lesson = review.accept(home, connection, proposal, {})
-                click.echo(f"in force as a {lesson.delivery}: {lesson.slug}", err=silent)
+                in_force(review.accept(home, connection, proposal, {}), whole=False, err=silent)
             except UserError as refused:
-                click.echo(f"not accepted: {refused.say}; it stays in review", err=silent)
+                click.echo(f"not accepted: {in_line(refused.say)}; it stays in review", err=silent)
 
 
 def _unfit(home: str, proposal: Proposal) -> str:
@@ -261,8 +271,7 @@ def promoted(name: str, changes: dict[str, Any], *, confirm: bool, ask: bool) ->
     proposal = review.named(connection, name)
     if ask and not changes:
         changes = ask_for_fields(proposal)
-    lesson = review.accept(home, connection, proposal, changes, confirm=lambda say: confirm)
-    click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
+    in_force(review.accept(home, connection, proposal, changes, confirm=lambda say: confirm))
 
 
 @scan.command()

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
+from typing import Any
+
+import click
 
 from hardwon import clock
+
+WIDEST = 100  # columns that are still easy to read
+_NAME = 10
+_BREAKS = re.compile(r"(\s+)|(?<=\w/)")  # a path is longer than a line, and is best broken where a folder ends
 
 
 def at_terminal() -> bool:
@@ -20,7 +31,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: int = 
     from rich.text import Text
 
     console = Console(soft_wrap=False, highlight=False)
-    shown = Table(box=None, pad_edge=False, header_style="dim")
+    shown = Table(box=None, pad_edge=False, header_style="" if _is_plain() else "dim")
     for number, name in enumerate(columns):
         flexible = number == wide % len(columns)
         shown.add_column(name, no_wrap=not flexible, overflow="fold" if flexible else "ellipsis")
@@ -31,7 +42,49 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: int = 
 
 def printable(text: str) -> str:
     """Text from outside without the characters that move a terminal's cursor or turn its writing around."""
-    return "".join(c if c == "\n" or (c.isprintable() and not 0x2066 <= ord(c) <= 0x2069) else "�" for c in text)
+    return "".join(c if c == "\n" or c.isprintable() else "�" for c in _with_plain_spaces(text))
+
+
+def _with_plain_spaces(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\xa0", " ").expandtabs(4)
+
+
+def in_line(text: str, most: int = 0) -> str:
+    """Text from outside on one line, cut to so many characters."""
+    line = " ".join(printable(text).split())
+    return line if not most or len(line) <= most else f"{line[: most - 1]}…"
+
+
+def width() -> int:
+    return max(min(shutil.get_terminal_size().columns, WIDEST), 40)
+
+
+def styled(text: str, *, err: bool = False, **style: Any) -> None:
+    """A line in bold, dim or a colour, unless the person wants none of that."""
+    click.echo(text if _is_plain() or not style else click.style(text, **style), err=err)
+
+
+def _is_plain() -> bool:
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def field(name: str, text: str, *, indent: int = 3, **how: Any) -> None:
+    """A name and what it stands for."""
+    hung(f"{' ' * indent}{name:<{_NAME}}", text, **how)
+
+
+def hung(lead: str, text: str, *, most: int = 0, **style: Any) -> None:
+    """Text from outside behind words of ours, at most so many lines of it.
+
+    Every further line is indented, so that it cannot look like words of ours.
+    """
+    room = width() - len(lead)
+    wrapper = textwrap.TextWrapper(room, break_on_hyphens=False)
+    wrapper.wordsep_simple_re = _BREAKS
+    lines = [part for line in printable(text).split("\n") for part in wrapper.wrap(line) or [""]]
+    if most and len(lines) > most:
+        lines = [*lines[: most - 1], f"{lines[most - 1][: room - 1]}…"]
+    styled(lead + f"\n{' ' * len(lead)}".join(lines).rstrip(), **style)
 
 
 def ago(at: float) -> str:

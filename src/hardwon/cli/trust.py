@@ -9,22 +9,28 @@ import click
 
 from hardwon import clock, paths, projects
 from hardwon.cli.person import require_person
-from hardwon.cli.show import printable
+from hardwon.cli.show import at_terminal, printable
+from hardwon.core import record as records
 from hardwon.errors import UserError
 from hardwon.recall import manifest
 from hardwon.store import lessons as shelves
 from hardwon.store import trust as trusting
+from hardwon.words import Lesson
+
+_TEXTS = ("unless", "status", "problem", "solution", "injection", "blockReason")
 
 
 @click.command()
 @click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False))
+@click.option("--yes", is_flag=True, help="do not ask")
 @click.option("--revoke", is_flag=True, help="no longer")
 @click.option("--list", "only_list", is_flag=True, help="what is trusted, and whether it changed since")
 @click.option("--json", "as_json", is_flag=True, help="with --list: print JSON")
-def trust(folder: str, revoke: bool, only_list: bool, as_json: bool) -> None:
+def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) -> None:
     """Use the lessons that a repository carries in .hardwon/lessons.json.
 
-    The file is trusted as it stands: once it changes it is not used until trusted again.
+    Shows what agents will be told, then asks. The file is trusted as it stands: once it changes it is not used until
+    trusted again.
     """
     home = paths.home()
     known = trusting.trusted(home)
@@ -43,15 +49,31 @@ def trust(folder: str, revoke: bool, only_list: bool, as_json: bool) -> None:
         return
     if not os.path.exists(path):
         raise UserError(f"there is no {path}", "put lessons there, in the shape of your own lessons.json")
-    shelf = shelves.read(path)
+    held = trusting.content(path)
+    shelf = shelves.read_held(path, held)
     for lesson in shelf.lessons:
-        click.echo(printable(f"{lesson.delivery:<6} {lesson.summary} [{lesson.slug}]"))
+        _show(lesson)
     for fault in shelf.faults:
         click.echo(printable(fault), err=True)
-    known[project] = trusting.fingerprint(path)
+    if not yes and not at_terminal():
+        raise UserError("nothing is trusted: this is not a terminal, so nobody can be asked", "hardwon trust --yes")
+    if not yes and not click.confirm("Trust these lessons, in this project only?"):
+        return
+    known[project] = trusting.hash_of(held)
     trusting.keep(home, known)
     manifest.build(home, clock.now())
     click.echo(f"trusted as it stands now: {path} ({len(shelf.lessons)} lessons, in this project only)")
+
+
+def _show(lesson: Lesson) -> None:
+    """When it fires and every text of it that an agent may be given."""
+    written = records.write(lesson)
+    click.echo(printable(f"{lesson.delivery:<6} {lesson.summary} [{lesson.slug}]"))
+    shown = {name: value for name, value in written["triggers"].items() if value}
+    shown.update({name: written[name] for name in _TEXTS if written.get(name)})
+    for name, value in shown.items():
+        spelled = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        click.echo(printable(f"  {name:<16} {spelled}"))
 
 
 def _list(known: dict[str, str], as_json: bool) -> None:

@@ -11,7 +11,7 @@ from hardwon import clock, paths, settings
 from hardwon.cli.agents import install, is_ours
 from hardwon.cli.candidates import listing
 from hardwon.cli.lessons import counted
-from hardwon.cli.scan import mine, read_size
+from hardwon.cli.scan import mine, read_size, say_left
 from hardwon.cli.show import at_terminal
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
@@ -47,7 +47,7 @@ def up(ctx: click.Context, yes: bool) -> None:
             click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
     if _show_mistakes(home):
         click.echo("next      hardwon review          decide about what was found")
-    click.echo("next      hardwon lessons add     write what went wrong, and it is held the next time")
+    click.echo("next      hardwon lessons add     write what went wrong, for the next time")
     click.echo("          hardwon doctor          check every part")
 
 
@@ -65,6 +65,11 @@ def _show_mistakes(home: str) -> bool:
     if waiting:
         click.echo(f"mistakes  {counted(len(waiting), 'candidate')} for a lesson; the most repeated:")
         listing(waiting[:MISTAKES])
+        say_left(len(candidates.fresh(connection)))
+    elif candidates.slugs(connection):
+        click.echo("mistakes  all that were found are decided about")
+    else:
+        click.echo("mistakes  no mistakes found yet")
     return bool(waiting)
 
 

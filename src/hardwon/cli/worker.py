@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 from time import sleep
+from typing import Any
 
 import click
 
-from hardwon import launch, paths
+from hardwon import launch, paths, settings
+from hardwon.capture import spool
 from hardwon.cli.show import ago
 from hardwon.errors import UserError
+from hardwon.store import db, retention
 from hardwon.worker import lifecycle
 
 
@@ -38,19 +41,56 @@ def restart() -> None:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def status(as_json: bool) -> None:
-    """Whether the worker runs, and where."""
-    said = lifecycle.status(paths.home())
+    """Whether the worker runs, where, and what it keeps."""
+    home = paths.home()
+    said, kept, waiting = lifecycle.status(home), _kept(home), sum(1 for _ in spool.waiting(home))
     if as_json:
-        click.echo(json.dumps(said.__dict__))
+        click.echo(json.dumps({**said.__dict__, "database": kept, "spool": waiting}))
         return
     if said.running:
-        click.echo(f"worker   running, process {said.pid}, since {ago(said.since or 0)}")
-        click.echo(f"socket   {said.socket}")
+        click.echo(f"worker    running, process {said.pid}, since {ago(said.since or 0)}")
+        click.echo(f"socket    {said.socket}")
     else:
         failed, _ = launch.starts(said.home)
-        click.echo("worker   stopped" + (f"; {failed} starts came to nothing: hardwon logs" if failed else ""))
-    click.echo(f"home     {said.home}")
-    click.echo(f"version  {said.version}")
+        click.echo("worker    stopped" + (f"; {failed} starts came to nothing: hardwon logs" if failed else ""))
+    click.echo(f"home      {said.home}")
+    click.echo(f"version   {said.version}")
+    for name, line in _lines(kept, waiting):
+        click.echo(f"{name:<10}{line}")
+
+
+def _kept(home: str) -> dict[str, Any]:
+    """What the database holds and what it may; looking does not make one."""
+    try:
+        values = settings.resolve(settings.read_config(home))
+    except UserError:
+        values = settings.resolve({})
+    limits = {"limit_bytes": values["maxDbMb"] * 1024 * 1024, "retention_days": values["retentionDays"]}
+    kept = {"bytes": retention.file_bytes(home), **limits}
+    nothing = retention.Holdings(0, 0, 0, None)
+    if not os.path.exists(os.path.join(home, paths.DATABASE)):
+        return {**kept, **nothing.__dict__, "fault": ""}
+    try:
+        connection = db.connect(home)
+        try:
+            return {**kept, **retention.holdings(connection).__dict__, "fault": ""}
+        finally:
+            connection.close()
+    except (UserError, db.StoreError) as wrong:
+        return {**kept, **nothing.__dict__, "fault": str(wrong)}
+
+
+def _lines(kept: dict[str, Any], waiting: int) -> list[tuple[str, str]]:
+    megabytes, most = kept["bytes"] / 1024 / 1024, kept["limit_bytes"] // 1024 // 1024
+    days = f"{kept['retention_days']} days" if kept["retention_days"] else "for ever"
+    counts = f"{kept['sessions']} sessions, {kept['prompts']} prompts, {kept['events']} events"
+    oldest = f", the oldest of {ago(kept['oldest'])}" if kept["oldest"] else ""
+    lines = [
+        ("database", kept["fault"] or f"{megabytes:.1f} MB of at most {most} MB; events are kept {days}"),
+        ("holds", counts + oldest),
+        ("spool", f"{waiting} wait to be taken in"),
+    ]
+    return [line for line in lines if not (kept["fault"] and line[0] == "holds")]
 
 
 @click.command()

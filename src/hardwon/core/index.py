@@ -61,6 +61,10 @@ class Index:
         if hasattr(self, "_file"):
             os.close(self._file)
 
+    def __bool__(self) -> bool:
+        """One without lessons is an index all the same: its settings count."""
+        return True
+
     def __len__(self) -> int:
         return len(self._offsets) - 1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-_RUN = 32  # what is shorter is not judged by its randomness
+RUN = 32  # what is shorter is not judged by its randomness
 _BLANKED = bytes([code if code < 128 and (chr(code).isalnum() or code in b"+/=_-") else 32 for code in range(256)])
 # Words and names are made of these pairs of letters; of a random text they are a fifth.
 _PAIRS = (
@@ -20,7 +20,6 @@ _PAIRS = (
 _COMMON = frozenset(_PAIRS.split())
 _DIGITS = frozenset("0123456789")
 _MARKED = bytes([32 if code == 32 else 97 for code in _BLANKED])
-_LONG = b"a" * _RUN
 
 
 def is_key(value: str) -> bool:
@@ -39,15 +38,16 @@ def wordiness(value: str) -> float:
     return sum(pair.lower() in _COMMON for pair in pairs) / len(pairs) if pairs else 0.0
 
 
-def runs(text: str) -> list[str]:
+def runs(text: str, least: int = RUN) -> list[str]:
     """The long stretches without a blank or a sign, found without `re` and without making every word a string."""
     blanked = text.encode("ascii", "replace").translate(_BLANKED)
     marked = blanked.translate(_MARKED) + b" "
-    found, at = [], marked.find(_LONG)
+    long = b"a" * least
+    found, at = [], marked.find(long)
     while at >= 0:
         end = marked.index(b" ", at)
         found.append(blanked[at:end].decode("ascii"))
-        at = marked.find(_LONG, end)
+        at = marked.find(long, end)
     return found
 
 
@@ -57,7 +57,7 @@ def is_random(run: str) -> bool:
         return False
     pieces = run.split("/")
     if len(pieces) > 1 and ("-" in run or "_" in run or run[0] == "/" or any(map(_is_hex, pieces))):
-        return any(len(piece) >= _RUN and is_random(piece) for piece in pieces)
+        return any(len(piece) >= RUN and is_random(piece) for piece in pieces)
     if run.startswith(("sha1-", "sha256-", "sha384-", "sha512-", "AAAAB3Nza", "AAAAC3Nza", "AAAAE2Vj")):
         return False
     if _is_hex(run):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+SHORTEST = 15
 _PASSES = 6  # a replacement may uncover another secret; more rounds than this nobody has seen
 _PLAUSIBLE = 256  # a longer value is a secret without being looked at
 _TAIL, _HEX = "A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6" + "S7t8U9v0W1x2Y3z4", "0f1e2d3c4b5a6978" * 4
@@ -71,7 +72,9 @@ class Secret:
     literals: tuple[str, ...]
     pattern: str
     examples: tuple[tuple[str, str], ...]
-    how: str = ""  # folded: in any case; assigned: before a colon or the like; random, named: how it is judged
+    # folded: in any case; assigned: before a colon or the like; random, named: how it is judged; unbroken: all of what
+    # the pattern takes is one stretch as in `runs`, no shorter than SHORTEST
+    how: str = ""
     edge: str | None = None  # besides letters and digits, what may not stand before it
     beside: tuple[str, ...] = ("",)  # one of these has to be in the text too
 
@@ -93,25 +96,36 @@ SECRETS = (
             f"-----BEGIN OPENSSH PRIVATE{' '}KEY-----\nb3Bl{_TAIL}\n{_TAIL[:20]}",
         ),
     ),
-    Secret("anthropic", ("sk-ant-",), r"sk-ant-[\w-]{16,}", _keys("sk-ant-" + "api03-" + _TAIL)),
+    Secret("anthropic", ("sk-ant-",), r"sk-ant-[\w-]{16,}", _keys("sk-ant-" + "api03-" + _TAIL), "unbroken"),
     Secret(
         "openai",
         ("sk-",),
         r"sk-(?:(?:proj|svcacct|admin|None|or-v1|lf)-)?(?P<secret>[\w-]{20,})",
         _keys("sk-" + _TAIL, "sk-" + "proj-" + _TAIL),
-        *("random", "_.-"),
+        *("random unbroken", "_.-"),
     ),
     Secret(
         "github",
         ("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_"),
         r"(?:gh[posur]_[A-Za-z0-9]{20,}|github_pat_\w{22,})",
         _keys("ghp_" + _TAIL[:36], "ghs_" + _TAIL[:36], "github_pat_" + _TAIL[:22] + "_" + _TAIL),
+        "unbroken",
     ),
-    Secret("gitlab", ("glpat-", "gldt-", "glrt-", "glptt-"), r"gl[a-z]+-[\w-]{20,}", _keys("glpat-" + _TAIL[:20])),
-    Secret("aws-id", ("AKIA", "ASIA"), r"A[A-Z0-9]{19}(?![A-Za-z0-9])", _keys("AKIA" + "J7Q2M4X9T1Z8B6C3"), edge=""),
-    Secret("google", ("AIza",), r"AIza[\w-]{35}", _keys("AIza" + "Sy" + _TAIL[:33])),
+    Secret(
+        "gitlab",
+        ("glpat-", "gldt-", "glrt-", "glptt-"),
+        r"gl[a-z]+-[\w-]{20,}",
+        _keys("glpat-" + _TAIL[:20]),
+        "unbroken",
+    ),
+    Secret(
+        "aws-id", ("AKIA", "ASIA"), r"A[A-Z0-9]{19}(?![A-Za-z0-9])", _keys("AKIA" + "J7Q2M4X9T1Z8B6C3"), "unbroken", ""
+    ),
+    Secret("google", ("AIza",), r"AIza[\w-]{35}", _keys("AIza" + "Sy" + _TAIL[:33]), "unbroken"),
     Secret("google-oauth", ("ya29.",), r"ya29\.[\w-]{20,}", _keys("ya29." + "a0" + _TAIL)),
-    Secret("slack", ("xox", "xapp-"), r"x(?:ox[a-z]|app)-[\w-]{10,}", _keys("xoxb-" + "123456-" + _TAIL), edge=""),
+    Secret(
+        "slack", ("xox", "xapp-"), r"x(?:ox[a-z]|app)-[\w-]{10,}", _keys("xoxb-" + "123456-" + _TAIL), "unbroken", ""
+    ),
     Secret(
         "webhook",
         ("hooks.slack.com/", "/api/webhooks/"),
@@ -123,15 +137,21 @@ SECRETS = (
         ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"),
         r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{20,})",
         _keys("sk_live_" + _TAIL[:24], "rk_live_" + _TAIL[:24], "whsec_" + _TAIL[:32]),
-        edge="",
+        *("unbroken", ""),
     ),
-    Secret("npm", ("npm_",), r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])", _keys("npm_" + _TAIL[:36]), edge=""),
-    Secret("pypi", ("pypi-",), r"pypi-[\w-]{40,}", _keys("pypi-" + "AgEIcHlwaS5vcmc" + _TAIL)),
-    Secret("hugging-face", ("hf_",), r"hf_[A-Za-z0-9]{30,}", _keys("hf_" + _TAIL[:34]), edge=""),
-    Secret("twilio", ("SK",), r"SK[0-9a-f]{32}(?![A-Za-z0-9])", _keys("SK" + _HEX[:32]), edge=""),
+    Secret("npm", ("npm_",), r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])", _keys("npm_" + _TAIL[:36]), "unbroken", ""),
+    Secret("pypi", ("pypi-",), r"pypi-[\w-]{40,}", _keys("pypi-" + "AgEIcHlwaS5vcmc" + _TAIL), "unbroken"),
+    Secret("hugging-face", ("hf_",), r"hf_[A-Za-z0-9]{30,}", _keys("hf_" + _TAIL[:34]), "unbroken", ""),
+    Secret("twilio", ("SK",), r"SK[0-9a-f]{32}(?![A-Za-z0-9])", _keys("SK" + _HEX[:32]), "unbroken", ""),
     Secret("sendgrid", ("SG.",), r"SG\.[\w-]{16,64}\.[\w-]{16,}", _keys(f"SG.{_TAIL[:22]}.{_TAIL[:43]}"), edge=""),
-    Secret("mailgun", ("key-",), r"key-[0-9a-f]{32}(?![A-Za-z0-9])", _keys("key-" + _HEX[:32]), edge="_.-"),
-    Secret("digitalocean", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[a-z]_v1_[a-f0-9]{64}", _keys("dop_v1_" + _HEX)),
+    Secret("mailgun", ("key-",), r"key-[0-9a-f]{32}(?![A-Za-z0-9])", _keys("key-" + _HEX[:32]), "unbroken", "_.-"),
+    Secret(
+        "digitalocean",
+        ("dop_v1_", "doo_v1_", "dor_v1_"),
+        r"do[a-z]_v1_[a-f0-9]{64}",
+        _keys("dop_v1_" + _HEX),
+        "unbroken",
+    ),
     Secret(
         "azure",
         ("accountkey=", "sharedaccesskey=", "sig="),
@@ -201,7 +221,7 @@ def redact(text: str, rows: Sequence[Secret] = ROWS) -> str:
     """The text with every secret replaced; `rows` are those of which it may hold a literal."""
     for _ in range(_PASSES if len(text) > 7 else 0):
         after = text
-        for row in rows_in(text, rows):
+        for row in _rows_in(text, rows):
             after = _without(row, after)
         after = _without_random(after)
         if after == text:
@@ -210,7 +230,7 @@ def redact(text: str, rows: Sequence[Secret] = ROWS) -> str:
     return text
 
 
-def rows_in(text: str, rows: Sequence[Secret] = ROWS) -> list[Secret]:
+def _rows_in(text: str, rows: Sequence[Secret]) -> list[Secret]:
     """The rows of which a literal stands in the text: one look at each literal, and for most texts no more."""
     low = fold(text)
     return [row for row in rows if any(map((low if "folded" in row.how else text).__contains__, row.literals))]

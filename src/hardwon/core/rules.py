@@ -16,7 +16,8 @@ REVIEW_BELOW = 0.7
 LONGEST_TEXT = 6000  # characters in all: agents cut what is longer than 10,000 down to a preview
 
 _PLACEHOLDER = re.compile(
-    r"<(?:what|how|why|the|your)[_ ][\w ]+>|<(?:problem|solution|summary|mistake|fix|trigger|tool|tags)>|\{\{[^}]*\}\}",
+    r"<(?:what|how|why|the|your)[_ ][\w ]{1,200}>|<(?:problem|solution|summary|mistake|fix|trigger|tool|tags)>"
+    r"|\{\{[^{}]{0,200}\}\}",
     re.I,
 )
 PROSE = re.compile(r"(?!(?:f|ar|h|t|nc)?ping\b)[a-z]{2,}ing(?: [a-z']+)+", re.I)
@@ -35,7 +36,7 @@ def _in_texts(lesson: Lesson) -> list[str]:
         text = getattr(lesson, name).strip()
         if len(text) < SHORTEST:
             found.append(f"{name} has {len(text)} characters, but wants {SHORTEST} or more: write {what}")
-        if placeholder := _PLACEHOLDER.search(text):
+        if placeholder := _PLACEHOLDER.search(text[:LONGEST_TEXT]):
             found.append(f"{name} still holds the placeholder {placeholder.group()}: write {what}")
     if len(lesson.summary) > LONGEST_SUMMARY:
         found.append(f"summary has {len(lesson.summary)} characters, but wants {LONGEST_SUMMARY} at most")

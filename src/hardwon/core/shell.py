@@ -39,13 +39,15 @@ _MODE_ENDS = {"for": ("do", ""), "case": ("in", "pattern"), "pattern": ("esac", 
 
 @word
 class Simple:
-    """One program started with its arguments; the span covers the wrappers too."""
+    """One program started with its arguments; the span covers the wrappers too, which with assignments are `before`."""
 
     program: str
     code: str
     full: str
     start: int
     end: int
+    before: tuple[str, ...]
+    words: tuple[str, ...]
 
 
 def simple_commands(command: str) -> list[Simple]:
@@ -302,7 +304,8 @@ def _record(s: _Scan, words: list[_Word], depth: int) -> None:
         code = _render(s, first.start, end, first.cut, full=False)
         if at < len(plain) and "$()" not in first.value:
             code = first.value + _render(s, first.end, end, first.cut, full=False)
-        s.simples.append(Simple(program, code, _render(s, first.start, end, first.cut, full=True), start, end))
+        full = _render(s, first.start, end, first.cut, full=True)
+        s.simples.append(Simple(program, code, full, start, end, tuple(values[:at]), tuple(values[at:])))
         if len(s.simples) > s.most:
             raise _TooMany
         script, reads = script_of(program, values[at + 1 :])
@@ -311,7 +314,7 @@ def _record(s: _Scan, words: list[_Word], depth: int) -> None:
             script = each.value if each.op == "<<<" else script
         if depth < _DEEPEST:
             inner = _scan(script, depth + 1, most=s.most).simples if script else ()
-            s.simples += [Simple(x.program, x.code, x.full, start, end) for x in inner]
+            s.simples += [Simple(x.program, x.code, x.full, start, end, x.before, x.words) for x in inner]
             for command in _executed(plain[at:]) if program == "find" else ():
                 _record(s, command, depth + 1)
     words.clear()

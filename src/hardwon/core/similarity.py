@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from hardwon.words import Lesson, word
 
 SAME = 0.5
+_MANY = 1_000  # lessons with one word in common: too many to look for the nearest among them
 _STOP_WORDS = (
     "a an and are as at be been but by can do does for from had has have if in into is it its of on or so such than "
     "that the their then there these they this those to was were which while will with you your"
@@ -35,7 +36,9 @@ _CONTROLS = {code: " " if chr(code).isspace() else None for code in (*range(32),
 
 # Scripts that do not part their words; each sign counts as a word there.
 _UNPARTED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_TOKEN = re.compile(rf"(?<![\w-])--?[a-z][\w-]*|[{_UNPARTED}]|(?:(?![{_UNPARTED}])\w)+")
+_OPTION = r"(?<![\w-])--?[a-z][\w-]*"
+_TOKEN = re.compile(rf"{_OPTION}|[{_UNPARTED}]|(?:(?![{_UNPARTED}])\w)+")
+_ASCII_TOKEN = re.compile(rf"{_OPTION}|\w+")  # the same where there is nothing but ASCII, in a third of the time
 
 
 def normal(text: str) -> str:
@@ -66,7 +69,8 @@ def _is_unseen(char: str) -> bool:
 
 def tokens(text: str) -> frozenset[str]:
     """The words, identifiers and options of a text in their normal form, without those that every sentence has."""
-    return frozenset(_TOKEN.findall(normal(text))) - _STOP
+    seen = normal(text)
+    return frozenset((_ASCII_TOKEN if seen.isascii() else _TOKEN).findall(seen)) - _STOP
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
@@ -87,38 +91,50 @@ def nearest(lesson: Lesson, others: Sequence[Lesson]) -> tuple[Lesson, float] | 
 
 @word
 class Vocabulary:
-    """Which lessons use which word, so that many can be compared with many."""
+    """What each lesson says and which lessons use which word, so that many can be compared with many."""
 
     lessons: tuple[Lesson, ...]
-    sizes: tuple[int, ...]
+    said: tuple[frozenset[str], ...]
     users: Mapping[str, Sequence[int]]
 
 
 def index(lessons: Iterable[Lesson]) -> Vocabulary:
     known = tuple(lessons)
-    said = [_said(lesson) for lesson in known]
-    users: dict[str, list[int]] = {}
+    said = tuple(map(_said, known))
+    users: defaultdict[str, list[int]] = defaultdict(list)
     for number, words in enumerate(said):
         for one in words:
-            users.setdefault(one, []).append(number)
-    return Vocabulary(known, tuple(map(len, said)), users)
+            users[one].append(number)
+    return Vocabulary(known, said, dict(users))
 
 
 def nearest_in(vocabulary: Vocabulary, lesson: Lesson) -> tuple[Lesson, float] | None:
-    """As `nearest`, looking only at lessons that share a word."""
-    words = _said(lesson)
+    """As `nearest`, counting shared words from the rarest on, and only as far as the common ones may still decide."""
+    words, said = _said(lesson), vocabulary.said
+    others = [vocabulary.users[one] for one in words if one in vocabulary.users]
     shared: Counter[int] = Counter()
-    for one in words:
-        shared.update(vocabulary.users.get(one, ()))
-    best, found = 0.0, None
+    least, left = 0.0, len(others)  # what the nearest has at least, and the words that were not counted yet
+    for users in sorted(others, key=len):
+        if left < int(least * len(words)):  # too few for whoever was not met yet
+            break
+        shared.update(users)
+        left -= 1
+        if len(users) < _MANY:
+            leader = max(users, key=shared.__getitem__)
+            least = max(least, 0.0 if _is_own(vocabulary, leader, lesson) else jaccard(words, said[leader]))
+    best, found = 0.0, -1
     for number, count in shared.items():
-        share = count / (len(words) + vocabulary.sizes[number] - count)
-        if share < best or (share == best and found is not None and number > found):
+        most = count + left
+        if most < int(least * len(words)) or most < int(least * (len(words) + len(said[number]) - most)):
             continue
-        if lesson.id and vocabulary.lessons[number].id == lesson.id:
-            continue
-        best, found = share, number
-    return None if found is None else (vocabulary.lessons[found], best)
+        share = jaccard(words, said[number])
+        if (share, -number) > (best, -found) and not _is_own(vocabulary, number, lesson):
+            best, found, least = share, number, max(share, least)
+    return (vocabulary.lessons[found], best) if best else None
+
+
+def _is_own(vocabulary: Vocabulary, number: int, lesson: Lesson) -> bool:
+    return lesson.id != "" and vocabulary.lessons[number].id == lesson.id
 
 
 def _said(lesson: Lesson) -> frozenset[str]:

@@ -7,6 +7,7 @@ decides; nothing here approves.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from hardwon.hosts.history import Step
 from hardwon.store import candidates
 from hardwon.store.candidates import Proposal
 from hardwon.store.db import Connection
-from hardwon.words import Signal, word
+from hardwon.words import Signal, replace, word
 
 HOLD_FROM = 7
 _BASE_PRIORITY = 4
@@ -31,12 +32,13 @@ _SEEN, _SEVERAL_ERRORS, _SEVERAL_CORRECTIONS, _PERSON, _HIGHEST = 0.4, 0.1, 0.05
 _MOST_SESSIONS = 5
 _MOST_EPISODES = 20
 _SIGNED = 300
+_CALL_IN_SHORT, _SUMMARY = 44, 112
 _HANGS = frozenset({"severity:hang", "severity:timeout"})
 _HARMS = frozenset({"severity:data-loss", "severity:silent-failure"})
 
 
 def from_tag(tag: tags.Tag, step: Step, place: int, host: str, path: str, project: str) -> Signal:
-    """A `#lesson` block that an agent wrote; what is wrong with it goes along, for review."""
+    """A `#lesson` block that an agent wrote, not cleaned yet; what is wrong with it goes along, for review."""
     record = tags.record(tag, project=project)
     problem = str(record.get("problem", ""))
     named = [str(one) for one in record.get("tags", [])]
@@ -66,12 +68,12 @@ def from_tag(tag: tags.Tag, step: Step, place: int, host: str, path: str, projec
         project=project,
         at=step.at,
         score=confidence,
-        body=_cleaned(body),
+        body=body,
     )
 
 
 def from_episode(episode: Episode, host: str, path: str, project: str) -> Signal:
-    """An error and what put it right."""
+    """An error and what put it right, not cleaned yet."""
     failing, worked = episode.failing, episode.worked
     corrections = bool(worked) + bool(episode.agent_words)
     body = {
@@ -106,7 +108,7 @@ def from_episode(episode: Episode, host: str, path: str, project: str) -> Signal
         project=project,
         at=episode.at,
         score=episode.score,
-        body=_cleaned(body),
+        body=body,
         errors=tuple(f"{host}:{error.id}" for error in episode.errors),
     )
 
@@ -217,7 +219,7 @@ def suggested(found: Sequence[Signal], seen: Seen, values: Mapping[str, Any]) ->
     problem, solution = best["problem"], best["solution"]
     priority = given.get("priority", priority_of(best["tags"], person, seen, values))
     record = {
-        "summary": given.get("summary") or tags.summary(problem, solution),
+        "summary": given.get("summary") or (_summary(best) if found[0].tier == 2 else tags.summary(problem, solution)),
         "problem": problem,
         "solution": solution,
         "delivery": given.get("delivery") or _delivery(best, priority),
@@ -234,8 +236,21 @@ def suggested(found: Sequence[Signal], seen: Seen, values: Mapping[str, Any]) ->
     return {**record, **kept}
 
 
+def _summary(best: Mapping[str, Any]) -> str:
+    """The call in short, and the error to the end of a word: a list of these must tell one from the other."""
+    call = " ".join(str(best["command"] or best["file"] or best["tool"]).split())
+    call = call if len(call) <= _CALL_IN_SHORT else call[:_CALL_IN_SHORT].rpartition(" ")[0] or call[:_CALL_IN_SHORT]
+    error = " ".join(str(best["evidence"][0]["quote"]).split()) if best["evidence"] else ""
+    said = f"{call} was refused: {best['person']}" if best["refused"] else f"{call} fails: {error}"
+    return said if len(said) <= _SUMMARY else said[: _SUMMARY + 1].rpartition(" ")[0].rstrip(" .,;:…-")
+
+
 def _delivery(best: Mapping[str, Any], priority: object) -> str:
-    return "hold" if best["tool"] == "Bash" and isinstance(priority, int) and priority >= HOLD_FROM else "note"
+    """A hold for what matters much, unless its trigger would stop what put it right."""
+    if best["tool"] != "Bash" or not isinstance(priority, int) or priority < HOLD_FROM:
+        return "note"
+    worked, trigger = str(best.get("worked", "")), str(best["trigger"])
+    return "note" if worked and trigger and best.get("command") and re.search(trigger, worked) else "hold"
 
 
 def _triggers(best: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -252,10 +267,12 @@ def _scope(seen: Seen) -> dict[str, str]:
     return {"type": "project", "path": seen.projects[0]}
 
 
-def _cleaned(body: dict[str, Any]) -> dict[str, Any]:
-    """The body with nothing in it that may not be kept; most hold nothing of the kind, which one look tells."""
-    texts = strings_in(body)
-    if clean_all(texts) == texts:
-        return body
-    cleaned: dict[str, Any] = mapped(body, lambda text, key: text if key == "path" else clean(text))
+def cleaned(found: Sequence[Signal]) -> Sequence[Signal]:
+    """The signals with nothing in them that may not be kept; most hold nothing of the kind, which one look tells."""
+    texts = [text for signal in found for text in strings_in(signal.body)]
+    return found if clean_all(texts) == texts else [replace(signal, body=_cleaned(signal.body)) for signal in found]
+
+
+def _cleaned(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    cleaned: Mapping[str, Any] = mapped(body, lambda text, key: text if key == "path" else clean(text))
     return cleaned

@@ -18,7 +18,7 @@ import orjson
 from hardwon import clock, paths, projects
 from hardwon.core import tags
 from hardwon.core.clean import clean_all, clean_state
-from hardwon.core.failures import ends
+from hardwon.core.failures import ends, hidden_failure
 from hardwon.core.match import OURSELVES
 from hardwon.core.private import is_private
 from hardwon.core.shell import simple_commands
@@ -72,6 +72,7 @@ def run(
 ) -> Outcome:
     """Read the files, weigh what they gave, and record the scan; `passed` is told the bytes of each file done."""
     faults: list[tuple[str, str]] = []
+    transcripts.prepare(connection)
     portions = _all_portions(connection, files, int(values["scanWindow"]), faults, passed)
     found = signals = malformed = 0
     for batch in _batches(portions):
@@ -244,21 +245,25 @@ def _is_ours(step: Step) -> bool:
 def _fit(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps with nothing in a call or an error that may not be kept, so that nothing made of them has it either."""
     steps = [step._replace(text=ends(step.text)) if step.failed or step.refused else step for step in steps]
-    texts = [text for step in steps for name in _kept(step) if (text := getattr(step, name))]
+    texts = [text for step in steps for text in _kept(step) if text]
     cleaned = {text: after for text, after in zip(texts, clean_all(texts), strict=True) if text is not after}
     return [_with(step, cleaned) for step in steps] if cleaned else steps
 
 
 def _kept(step: Step) -> tuple[str, ...]:
-    """The fields of a step that something may be made of."""
+    """What something may be made of."""
     if step.kind == "call":
-        return ("command", "content")
-    return ("text", "refused") if step.failed or step.refused else ()
+        return step.command, step.content
+    return (step.text, step.refused) if step.failed or step.refused else ()
 
 
 def _with(step: Step, cleaned: Mapping[str, str]) -> Step:
-    changed = {name: cleaned[text] for name in _kept(step) if (text := getattr(step, name)) in cleaned}
-    return step._replace(**changed) if changed else step
+    if cleaned.keys().isdisjoint(_kept(step)):
+        return step
+    if step.kind == "call":
+        command, content = cleaned.get(step.command, step.command), cleaned.get(step.content, step.content)
+        return step._replace(command=command, content=content)
+    return step._replace(text=cleaned.get(step.text, step.text), refused=cleaned.get(step.refused, step.refused))
 
 
 class _Desk:
@@ -266,7 +271,8 @@ class _Desk:
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, Step] = {}
+        self._ends: dict[str, str] = {}
         self._under_way: dict[str, str] = {}
         self._outcomes: dict[str, str] = {}
         self._signals: dict[str, Signal] = {}
@@ -274,10 +280,11 @@ class _Desk:
 
     def take(self, step: Step, ended: Iterable[Episode]) -> None:
         if step.kind == "call":
-            self._calls[step.id] = self._call(step)
+            self._calls[step.id] = step
+            self._ends.pop(step.id, None)
             self._under_way[step.call] = step.id
         elif step.kind == "result":
-            self._ended(step.call, "refused" if step.refused else "failed" if step.failed else "fine")
+            self._ended(step)
         elif step.kind == "agent" and "#" in step.text and "#lesson" in step.text.lower():
             self._tagged(step)
         if ended:
@@ -293,24 +300,27 @@ class _Desk:
             path=self._file.path,
             host=self._file.host,
             mark=mark,
-            calls=tuple(self._calls.values()),
+            calls=tuple(self._call(step, self._ends.get(id, "")) for id, step in self._calls.items()),
             outcomes=tuple(self._outcomes.items()),
-            signals=tuple(self._signals.values()),
+            signals=tuple(propose.cleaned(list(self._signals.values()))),
             cancels=tuple(self._cancels),
         )
 
-    def _ended(self, call: str, outcome: str) -> None:
+    def _ended(self, step: Step) -> None:
         """Hosts use a call's name again in later turns, so a result ends the latest call of that name."""
-        id = self._under_way.pop(call, "")
+        id = self._under_way.pop(step.call, "")
+        command = self._calls[id].command if id else ""
+        failed = step.failed or hidden_failure(command, step.text)
+        outcome = "refused" if step.refused else "failed" if failed else "fine"
         if id:
-            self._calls[id] = self._calls[id]._replace(outcome=outcome, waits="")
+            self._ends[id] = outcome
         else:
-            self._outcomes[self._waits(call)] = outcome
+            self._outcomes[self._waits(step.call)] = outcome
 
     def _waits(self, call: str) -> str:
         return f"{self._file.path} {call}"
 
-    def _call(self, step: Step) -> Call:
+    def _call(self, step: Step, outcome: str) -> Call:
         return Call(
             key=f"{self._file.host}:{step.id}",
             host=self._file.host,
@@ -323,8 +333,8 @@ class _Desk:
             command=step.command[:LONGEST_COMMAND],
             file=step.path,
             content=step.content[:LONGEST_CONTENT],
-            outcome="",
-            waits=self._waits(step.call),
+            outcome=outcome,
+            waits="" if outcome else self._waits(step.call),
         )
 
     def _tagged(self, step: Step) -> None:

@@ -41,7 +41,7 @@ def read(kind: str, payload: bytes) -> Event | None:
         host=NAME,
         kind=kind,
         session=text_of(wire, "session_id"),
-        cwd=text_of(wire, "cwd"),
+        cwd=_folder(wire),
         agent=text_of(wire, "agent_id"),
         source=text_of(wire, "source"),
         prompt=text_of(wire, "prompt"),
@@ -59,6 +59,11 @@ def read(kind: str, payload: bytes) -> Event | None:
         duration=_number(wire.get("duration_ms")),
         message=first_of(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
     )
+
+
+def _folder(wire: dict[str, Any]) -> str:
+    """Where it happened; what the file system cannot name is left out of it."""
+    return text_of(wire, "cwd").replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def _number(value: object) -> float | None:

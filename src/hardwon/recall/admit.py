@@ -24,9 +24,14 @@ _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 
 
 def add(home: str, record: dict[str, Any], *, approved: bool) -> Lesson:
-    """Write a new lesson; UserError with a line per fault if it is not fit. What a machine proposes is a candidate."""
+    """Write a new lesson; UserError with a line per fault if it is not fit.
+
+    What a machine proposes is a candidate, and under names we give: those it chose could be a person's candidate's.
+    """
     now = clock.now()
     lesson = sound(record)
+    if not approved:
+        lesson = replace(lesson, id="", slug="")
     with shelves.editing(home) as shelf:
         lesson = _filled_in(lesson, now, taken=[one.slug for one in shelf.lessons], approved=approved)
         _unlike(lesson, shelf.lessons)
@@ -54,14 +59,18 @@ def edit(home: str, id: str, changes: dict[str, Any]) -> Lesson:
 
 
 def with_changes(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A record with some fields changed; what another delivery has no use for goes."""
-    changed = {**record, **changes}
+    """A record with some fields changed, or gone where they are None; what another delivery has no use for goes.
+
+    Triggers that are nested replace those of the record; one that is flat replaces its own kind.
+    """
+    changed = {key: value for key, value in {**record, **changes}.items() if value is not None}
     if "delivery" in changes:
         changed.pop("block", None)
         if changes["delivery"] != "block":
             changed.pop("blockReason", None)
-    triggers = {key: changed.pop(key) for key in _TRIGGERS if key in changes}
-    changed["triggers"] = {**record["triggers"], **triggers, "sessionStart": changed["delivery"] == "start"}
+    flat = {key: changed.pop(key) for key in _TRIGGERS if key in changed}
+    nested = changed.get("triggers", {})
+    changed["triggers"] = {**nested, **flat, "sessionStart": changed.get("delivery") == "start"}
     return changed
 
 
@@ -138,20 +147,25 @@ def _listed(shelf: shelves.Shelf, id: str) -> Lesson:
 
 def sound(record: dict[str, Any]) -> Lesson:
     """The lesson in a record that keeps every rule; UserError with a line per fault if it does not."""
-    try:
-        lesson = records.read(_with_reason(record))
-    except records.BadRecord as bad:
-        raise refusal(bad.faults) from None
-    if wrong := rules.faults(lesson):
+    if wrong := faults(record):
         raise refusal(wrong)
-    return lesson
+    return records.read(_with_reason(record))
+
+
+def faults(record: dict[str, Any]) -> list[str]:
+    """What must be mended before the record may be a lesson."""
+    try:
+        return rules.faults(records.read(_with_reason(record)))
+    except records.BadRecord as bad:
+        return bad.faults
 
 
 def _unlike(lesson: Lesson, others: Sequence[Lesson]) -> None:
     """Refuse what is there already, in the same words or in others."""
     for other in others:
         if other.id == lesson.id:
-            raise UserError(f"there is a lesson with the id {lesson.id}: {other.slug}", "leave the id out")
+            say = f"there is a lesson with the id {lesson.id}: {other.slug}"
+            raise UserError(say, f"leave the id out, or: hardwon lessons show {other.slug}")
         if records.content_hash(other) == lesson.content_hash:
             raise UserError(f"this lesson is there already: {other.slug}", f"hardwon lessons show {other.slug}")
     near = similarity.nearest(lesson, [other for other in others if other.status != "rejected"])

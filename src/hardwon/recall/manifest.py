@@ -97,11 +97,12 @@ def gather(home: str) -> tuple[list[Lesson], list[str]]:
     faults += wrong
     for project, hash in projects.items():
         path = trust.lessons_of(project)
-        if trust.fingerprint(path) != hash:
-            faults.append(f"{path} changed since it was trusted and is not used: hardwon trust {project}")
-            continue
         try:
-            carried = shelves.read(path)
+            held = trust.content(path)
+            if trust.hash_of(held) != hash:
+                faults.append(f"{path} changed since it was trusted and is not used: hardwon trust {project}")
+                continue
+            carried = shelves.read_held(path, held)
         except UserError as broken:
             faults.append(broken.say)
             continue

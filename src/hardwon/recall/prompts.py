@@ -2,60 +2,104 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from hardwon import clock, paths
 from hardwon.core import tags
 from hardwon.errors import UserError
 from hardwon.projects import home_of
 from hardwon.recall import admit, review
 from hardwon.recall.deliver import decides
 from hardwon.store import db
+from hardwon.words import word
+
+LONGEST_LINE = 500
+log = logging.getLogger(__name__)
+
+
+@word
+class Said:
+    """One line for the person, and whether what they typed was taken."""
+
+    line: str
+    taken: bool
 
 
 def learn(home: str, prompt: str, cwd: str) -> str:
-    """Add every lesson in the prompt and give one line for the person on each; nothing if there is no block.
+    """Take in what was typed while nobody waits for the answer."""
+    said = answer(home, prompt, cwd)
+    leave(home, said)
+    return spoken(said)
 
-    Only a block that stands plainly at the beginning of a line was typed here. One that is quoted, fenced or in a list
-    may have been pasted from anywhere, so it is proposed, not approved.
+
+def answer(home: str, prompt: str, cwd: str) -> list[Said]:
+    """Add every lesson in the prompt, or do what it decides; nothing to say if it is neither.
+
+    Lessons are in force only if they are all of the prompt. A block among other text may have been pasted from
+    anywhere, so it is proposed.
     """
     words = prompt.split()
     if decides(words):
-        return "\n".join(f"hardwon: {_decided(home, words[1], name)}" for name in words[2:])
-    said = [_learned(home, prompt, cwd, tag) for tag in tags.blocks(prompt)]
-    if not said and tags.is_unclosed(prompt):
-        return "hardwon: the #lesson block is not closed; end it with #/lesson on a line of its own"
-    return "\n".join(f"hardwon: {line}" for line in said)
+        return [_decided(home, words[1], name) for name in words[2:]]
+    found = tags.blocks(prompt)
+    if not found and tags.is_unclosed(prompt):
+        return [Said("the #lesson block is not closed; end it with #/lesson on a line of its own", False)]
+    typed = _is_all(prompt, found)
+    return [_learned(home, cwd, tag, typed) for tag in found]
 
 
-def _decided(home: str, verb: str, name: str) -> str:
-    connection = db.connect(home)
+def spoken(said: Iterable[Said]) -> str:
+    return "\n".join(f"hardwon: {one.line}" for one in said)
+
+
+def leave(home: str, said: Iterable[Said]) -> None:
+    """Put down what was not taken where `hardwon doctor` shows it, since the person has not seen the answer."""
+    lines = [" ".join(one.line.split())[:LONGEST_LINE] for one in said if not one.taken]
+    if not lines:
+        return
+    for line in lines:
+        log.warning("what a person typed was not taken: %s", line)
+    with suppress(OSError):
+        path = os.path.join(home, paths.HOOK_LOG)
+        paths.private_folder(os.path.dirname(path))
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", errors="replace") as file:
+            file.writelines(f"{clock.now():.0f} what you typed was not taken: {line}\n" for line in lines)
+
+
+def _decided(home: str, verb: str, name: str) -> Said:
     try:
-        proposal = review.named(connection, name)
-        if verb == "reject":
-            review.reject(connection, proposal)
-            return f"rejected: {proposal.record['summary']} [{proposal.slug}]"
-        lesson = review.accept(home, connection, proposal, {})
-        return f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]"
+        connection = db.connect(home)
+        try:
+            proposal = review.named(connection, name)
+            if verb == "reject":
+                review.reject(connection, proposal)
+                return Said(f"rejected: {proposal.record['summary']} [{proposal.slug}]", True)
+            lesson = review.accept(home, connection, proposal, {})
+            return Said(f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]", True)
+        finally:
+            connection.close()
     except UserError as refused:
-        return refused.say
-    finally:
-        connection.close()
+        return Said(refused.say, False)
 
 
-def _learned(home: str, prompt: str, cwd: str, tag: tags.Tag) -> str:
+def _learned(home: str, cwd: str, tag: tags.Tag, typed: bool) -> Said:
     if tag.faults:
-        return f"the lesson is refused: {'; '.join(tag.faults)}"
-    typed = _stands_plainly(prompt, tag.start)
+        return Said(f"the lesson is refused: {'; '.join(tag.faults)}", False)
     try:
         lesson = admit.add(home, tags.record(tag, project=home_of(cwd) if cwd else ""), approved=typed)
     except UserError as refused:
-        return refused.say
+        return Said(refused.say, False)
     if not typed:
         how = f"in force once you run: hardwon lessons restore {lesson.slug}"
-        return f"proposed, since the block is quoted or pasted; {how}"
+        return Said(f"proposed, since the prompt holds more than the lesson: {lesson.summary}; {how}", True)
     state = "needs review" if lesson.needs_review else f"in force as a {lesson.delivery}"
-    return f"learned, {state}: {lesson.summary} [{lesson.slug}]"
+    return Said(f"learned, {state}: {lesson.summary} [{lesson.slug}]", True)
 
 
-def _stands_plainly(prompt: str, start: int) -> bool:
-    before = prompt[:start]
-    at_line_start = not before or before.endswith("\n")
-    return at_line_start and before.count("```") % 2 == 0
+def _is_all(prompt: str, found: Sequence[tags.Tag]) -> bool:
+    ends = [0, *(tag.end for tag in found)]
+    starts = [*(tag.start for tag in found), len(prompt)]
+    return not any(prompt[end:start].strip() for end, start in zip(ends, starts, strict=True))

@@ -6,7 +6,7 @@ completed the next time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hardwon import clock
@@ -22,6 +22,20 @@ from hardwon.store.db import Connection
 from hardwon.words import Lesson
 
 VOUCHED = 0.9  # the confidence of what a person has read and accepted
+_PATTERNS = {"commandPatterns": "command", "pathPatterns": "path", "pathRegexes": "path", "contentPatterns": "content"}
+_FLAGS = {
+    "summary": "--summary TEXT",
+    "problem": "--problem TEXT",
+    "solution": "--solution TEXT",
+    "no trigger": "--command REGEX",
+    "commandPatterns": "--command REGEX",
+    "pathPatterns": "--path GLOB",
+    "contentPatterns": "--content REGEX",
+    "unless": "--unless REGEX",
+    "priority": "--priority N",
+    "tag": "--tag CATEGORY:VALUE",
+    "block": "--block-reason TEXT",
+}
 
 
 def named(connection: Connection, name: str) -> Proposal:
@@ -48,26 +62,64 @@ def accept(
     lesson = _written(home, proposal.id)
     if lesson is None:
         record = admit.with_changes(proposal_record(proposal), changes)
+        _must_be_sound(record, proposal)
         _may_block(connection, admit.sound(record), confirm, proposal)
         lesson = admit.add(home, record, approved=True)
-    candidates.decide(connection, proposal.number, "active", clock.now(), lesson.id)
+    candidates.decide(connection, proposal.id, "active", clock.now(), lesson.id)
     return lesson
+
+
+def _must_be_sound(record: dict[str, Any], proposal: Proposal) -> None:
+    """What is refused is mended while accepting, so that is the command to give."""
+    if wrong := admit.faults(record):
+        flags = dict.fromkeys(flag for fault in wrong for name, flag in _FLAGS.items() if fault.startswith(name))
+        fix = " ".join([f"hardwon accept {proposal.number}", *flags])
+        raise UserError(admit.refusal(wrong).say, fix if flags else "hardwon review, and [e]dit it")
+
+
+def told(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a person puts in force with a record, field by field: nothing that acts may be left out."""
+    rows = [("problem", record["problem"]), ("solution", record["solution"]), ("trigger", trigger_of(record))]
+    if record.get("unless"):
+        rows.append(("unless", _joined(record["unless"])))
+    scope = record["scope"].get("path", "every project") if isinstance(record["scope"], dict) else record["scope"]
+    named = "".join(f", {tag}" for tag in record["tags"])
+    rows.append(("delivery", f"{record['delivery']}, priority {record['priority']}, in {scope}{named}"))
+    if record["delivery"] == "block":
+        rows.append(("reason", record.get("blockReason") or record["solution"]))
+    return rows
+
+
+def trigger_of(record: Mapping[str, Any]) -> str:
+    """When it fires, in a line; nothing if never."""
+    given = record["triggers"]
+    if record["delivery"] == "start":
+        return "fires when a session starts"
+    tools = given.get("toolNames") or ()
+    shown = "; ".join(f"{name} {_joined(given[key])}" for key, name in _PATTERNS.items() if given.get(key))
+    if shown:
+        return f"{', '.join(tools)}: {shown}" if tools else shown
+    return f"fires on every {' or '.join(tools)} call" if tools else ""
+
+
+def _joined(patterns: Iterable[Any]) -> str:
+    return " | ".join(str(one["source"] if isinstance(one, dict) else one) for one in patterns)
 
 
 def reject(connection: Connection, proposal: Proposal) -> None:
     """It stays rejected, however often it is found again."""
     if proposal.status == "active":
         raise UserError(f"candidate {proposal.number} is a lesson by now", f"hardwon lessons retire {proposal.slug}")
-    candidates.decide(connection, proposal.number, "rejected", clock.now())
+    candidates.decide(connection, proposal.id, "rejected", clock.now())
 
 
-def undo(home: str, connection: Connection, number: int) -> Proposal:
+def undo(home: str, connection: Connection, id: str) -> Proposal:
     """As if nothing had been decided: the lesson is taken out of the file again."""
-    proposal = named(connection, str(number))
+    proposal = named(connection, id)
     if proposal.lesson:
         admit.remove(home, proposal.lesson)
-    candidates.decide(connection, number, "candidate", None)
-    return named(connection, str(number))
+    candidates.decide(connection, id, "candidate", None)
+    return named(connection, id)
 
 
 def proposal_record(proposal: Proposal) -> dict[str, Any]:
@@ -97,8 +149,9 @@ def tried(connection: Connection, record: Mapping[str, Any]) -> Replay | None:
 
 
 def _written(home: str, id: str) -> Lesson | None:
+    """The lesson of this id, if a person put it in force: anybody may have proposed one under the same id."""
     shelf = shelves.read(shelves.lessons_path(home))
-    return next((lesson for lesson in shelf.lessons if lesson.id == id), None)
+    return next((lesson for lesson in shelf.lessons if lesson.id == id and lesson.status == "active"), None)
 
 
 def _may_block(connection: Connection, lesson: Lesson, confirm: Callable[[str], bool], proposal: Proposal) -> None:

@@ -13,10 +13,11 @@ from typing import Any
 
 from hardwon.core.tags import is_cancelled
 from hardwon.store.db import Connection, storable, transaction
-from hardwon.words import Signal, word
+from hardwon.words import Signal, replace, word
 
 _OPEN = '"open":true'
 _SIGNAL = tuple(name for name in Signal.__annotations__ if name != "errors")
+_WORDS = ("summary", "problem", "solution", "triggers", "delivery", "blockReason", "unless", "tags")
 
 
 @word
@@ -182,18 +183,49 @@ def _proposals(connection: Connection, where: str, values: Sequence[object]) -> 
 
 
 def weigh(connection: Connection, proposals: Iterable[Proposal], *, weighed: Iterable[str]) -> None:
-    """Write candidates for the first time or anew, whatever was decided about them staying, and what was weighed."""
-    rows = [_row(proposal) for proposal in proposals]
+    """Write candidates for the first time or anew, and what was weighed.
+
+    What was decided about them stays, and so do the words: a person accepts by a number what they saw under it. Words
+    that nothing stands behind any more do go, and the candidate gets another number with its new ones.
+    """
+    rows, gone = [], []
+    for proposal in proposals:
+        before = by_signature(connection, proposal.signature)
+        kept = _as_seen(proposal, before) if before else proposal
+        if before and kept.record != proposal.record and not _holds(connection, before):
+            gone.append((before.number,))
+            kept = proposal
+        rows.append(_row(kept))
     names = [name for name in _PROPOSAL if name != "number"]
     changed = ("tier", "score", "parts", "occurrences", "sessions", "projects", "record")
     changes = ", ".join(f"{name} = excluded.{name}" for name in changed)
     with transaction(connection):
+        connection.executemany("delete from candidates where number = ? and status = 'candidate'", gone)
         connection.executemany(
             f"insert into candidates ({', '.join(names)}) values ({', '.join('?' * len(names))})"
             f" on conflict (signature) do update set {changes}",
             [tuple(row[name] for name in names) for row in rows],
         )
         connection.executemany("update signals set fresh = 0 where signature = ?", [(one,) for one in weighed])
+
+
+def _as_seen(proposal: Proposal, before: Proposal) -> Proposal:
+    """The proposal in the words it had before. What an agent's tag says of scope and priority are its words too."""
+    kept = (*_WORDS, "scope", "priority") if proposal.tier == 1 else _WORDS
+    grown = {key: value for key, value in proposal.record.items() if key not in kept}
+    return replace(proposal, record={**grown, **{key: before.record[key] for key in kept if key in before.record}})
+
+
+def _holds(connection: Connection, before: Proposal) -> bool:
+    """Whether the words are to stay: they are whole and a signal says them still, or a person has decided about them.
+
+    An episode that was under way when it was first read may end in other words, and a tag may be taken back.
+    """
+    if before.status != "candidate":
+        return True
+    problem, solution = before.record["problem"], before.record["solution"]
+    said = ((one.body["problem"], one.body["solution"]) for one in signals_of(connection, before.signature))
+    return bool(solution) and (problem, solution) in said
 
 
 def _row(proposal: Proposal) -> dict[str, object]:
@@ -203,11 +235,12 @@ def _row(proposal: Proposal) -> dict[str, object]:
     return row
 
 
-def decide(connection: Connection, number: int, status: str, at: float | None, lesson: str = "") -> None:
+def decide(connection: Connection, id: str, status: str, at: float | None, lesson: str = "") -> None:
+    """By the id, which stays when a scan gives another number while a person makes up their mind."""
     with transaction(connection):
         connection.execute(
-            "update candidates set status = ?, decided_at = ?, lesson = ? where number = ?",
-            (status, at, lesson, number),
+            "update candidates set status = ?, decided_at = ?, lesson = ? where id = ?",
+            (status, at, lesson, id),
         )
 
 

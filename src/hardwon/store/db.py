@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from sqlite3 import Connection as Connection
 from sqlite3 import Error as StoreError
@@ -18,7 +18,6 @@ __all__ = [
     "StoreError",
     "connect",
     "copy",
-    "is_storable",
     "migrate",
     "storable",
     "transaction",
@@ -38,6 +37,8 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3
     connection.row_factory = sqlite3.Row
     try:
         connection.execute(f"pragma busy_timeout = {busy_milliseconds}")
+        if connection.execute("pragma page_count").fetchone()[0] == 0:
+            connection.execute("pragma auto_vacuum = incremental")  # possible only before the first page is written
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = normal")
         connection.execute("pragma foreign_keys = on")
@@ -91,10 +92,6 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("rollback")
         raise
     connection.execute("commit")
-
-
-def is_storable(row: Iterable[object]) -> bool:
-    return "".join(value for value in row if isinstance(value, str)).isascii()
 
 
 def storable(value: object) -> object:

@@ -36,7 +36,18 @@ def lessons_path(home: str) -> str:
 
 def read(path: str) -> Shelf:
     """The lessons in a file, none if there is no file; UserError with line and column if it is broken."""
-    document = _parse(path, _load(path))
+    return _shelf(path, _parse(path, _load(path)))
+
+
+def read_held(path: str, held: bytes) -> Shelf:
+    """The lessons in what a file was found to hold."""
+    try:
+        return _shelf(path, _parse(path, held.decode("utf-8-sig")))
+    except UnicodeDecodeError as wrong:
+        raise UserError(f"{path} cannot be read: {wrong}", "hardwon lessons check") from None
+
+
+def _shelf(path: str, document: dict[str, Any]) -> Shelf:
     lessons: list[Lesson] = []
     faults: list[str] = []
     unread: list[str] = []

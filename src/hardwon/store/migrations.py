@@ -204,4 +204,44 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "create index events_by_time on events (at)",
         "create unique index events_by_call on events (session, tool_use_id, kind) where tool_use_id != ''",
     ),
+    (
+        """
+        create table observations (
+            id integer primary key,
+            key text not null unique,
+            session integer not null references sessions (id) on delete cascade,
+            at real not null,
+            prompt integer not null,
+            type text not null,
+            title text not null,
+            subtitle text not null,
+            narrative text not null,
+            facts text not null,
+            concepts text not null,
+            files_read text not null,
+            files_modified text not null,
+            events text not null,
+            tokens integer not null,
+            times integer not null,
+            made text not null
+        ) strict
+        """,
+        "create index observations_by_session on observations (session, at)",
+        "create index observations_by_time on observations (at)",
+        """
+        create table summaries (
+            id integer primary key,
+            key text not null unique,
+            session integer not null references sessions (id) on delete cascade,
+            at real not null,
+            request text not null,
+            investigated text not null,
+            learned text not null,
+            completed text not null,
+            next_steps text not null,
+            made text not null
+        ) strict
+        """,
+        "create index summaries_by_session on summaries (session, at)",
+    ),
 )

@@ -7,13 +7,17 @@ key makes each report count once, and a session's status follows from its times.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hardwon.store.db import Connection, storable
-from hardwon.words import word
+from hardwon.store.db import Connection, storable, transaction
+from hardwon.words import replace, word
 
 STATUSES = ("initialized", "active", "completed")
+MOST_TRIES = 5  # to fill a session; after that its next end of a turn is waited for
+_INSTANT = 1e-6
+_TRANSCRIPT = "transcript"
+_HIDDEN = '{"hidden":true}'
 _OPENS = ("SessionStart", "UserPromptSubmit")
 
 
@@ -41,6 +45,7 @@ class Report:
     duration: float | None = None
     reason: str = ""
     origin: str = "hook"
+    times: int = 1  # that a transcript has told these words, this one included
 
 
 def take(connection: Connection, report: Report, *, live: bool = False) -> bool:
@@ -49,14 +54,13 @@ def take(connection: Connection, report: Report, *, live: bool = False) -> bool:
     if _is_known(connection, report):
         return False
     session = _session(connection, report)
-    at = max(report.at, session["last_at"]) if live else report.at
+    at = max(report.at, session["last_at"] + _INSTANT) if live else report.at
     if report.kind == "UserPromptSubmit":
-        if report.prompt:
-            _keep_prompt(connection, session["id"], report, at)
+        new = report.prompt != "" and _keep_prompt(connection, session["id"], report, at)
     else:
-        _keep_event(connection, session["id"], report, at)
+        new = _keep_event(connection, session["id"], report, at)
     _touch(connection, session["id"], report, at)
-    return True
+    return new
 
 
 def _is_known(connection: Connection, report: Report) -> bool:
@@ -78,20 +82,32 @@ def _session(connection: Connection, report: Report) -> Mapping[str, Any]:
     return row
 
 
-def _keep_prompt(connection: Connection, session: int, report: Report, at: float) -> None:
-    """A prompt that a transcript tells again is known by the host's name for it, or else by its words."""
-    if report.origin == "transcript":
-        same = connection.execute(
-            "select count(*) from prompts where session = ? and (prompt = ? or (name != '' and name = ?))",
-            (session, storable(report.prompt), report.prompt_name),
-        ).fetchone()[0]
-        if same:
-            return
-    connection.execute(
-        "insert or ignore into prompts (key, session, number, at, prompt, name) values (?, ?, 0, ?, ?, ?)",
-        (storable(report.key), session, at, storable(report.prompt), storable(report.prompt_name)),
-    )
-    _renumber(connection, session, at)
+def _keep_prompt(connection: Connection, session: int, report: Report, at: float) -> bool:
+    """Keep a prompt unless the other account has it; True if it is new.
+
+    Both know it by the host's name for it. Without one its words decide: what a transcript tells for the second time
+    is known if they are there twice, and what a hook tells after a transcript takes that one's place.
+    """
+    row = (storable(report.key), session, at, storable(report.prompt), storable(report.prompt_name))
+    if report.origin != _TRANSCRIPT:
+        taken_over = connection.execute(
+            "update or ignore prompts set key = ?1, at = ?3, name = iif(?5 = '', name, ?5) where id = (select id from"
+            " prompts where session = ?2 and prompt = ?4 and instr(key, ':') and (name in ('', ?5) or ?5 = '')"
+            " order by name != ?5, abs(at - ?3), id limit 1)",
+            row,
+        ).rowcount
+        if taken_over:
+            _renumber(connection, session, 0.0)
+            return False
+    new = connection.execute(
+        "insert or ignore into prompts (key, session, number, at, prompt, name) select ?1, ?2, 0, ?3, ?4, ?5"
+        " where ?6 = 0 or (select count(*) from prompts where session = ?2 and prompt = ?4 and (?5 = '' or name = ''))"
+        " < ?6",
+        (*row, report.times if report.origin == _TRANSCRIPT else 0),
+    ).rowcount
+    if new:
+        _renumber(connection, session, at)
+    return bool(new)
 
 
 def _renumber(connection: Connection, session: int, since: float) -> None:
@@ -108,18 +124,31 @@ def _renumber(connection: Connection, session: int, since: float) -> None:
     )
 
 
-def _keep_event(connection: Connection, session: int, report: Report, at: float) -> None:
-    """What is told again of a call fills in what the first report had not; a hook's word counts more."""
+_BETTER = "(excluded.origin = 'hook' and origin != 'hook')"
+
+
+def _keep_event(connection: Connection, session: int, report: Report, at: float) -> bool:
+    """What is told again of a call fills in what the first report had not; a hook's word counts more.
+
+    Some hosts use a call's name again in a later turn: within a transcript another id is another call.
+    """
+    same = connection.execute(
+        "select origin from events where tool_use_id != '' and session = ? and tool_use_id = ? and kind = ?",
+        (session, storable(report.tool_use_id), report.kind),
+    ).fetchone()
+    if same and report.origin == same["origin"] == _TRANSCRIPT:
+        report, same = replace(report, tool_use_id=report.key), None
     connection.execute(
         "insert into events (key, session, kind, at, prompt, agent, tool, tool_use_id, input, response, outcome,"
         " signature, duration, origin) values (?, ?, ?, ?,"
         " (select count(*) from prompts where session = ? and at <= ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " on conflict (session, tool_use_id, kind) where tool_use_id != '' do update set"
-        " input = iif(input in ('', 'null'), excluded.input, input),"
-        " response = iif(response = '', excluded.response, response),"
-        " outcome = iif(excluded.origin = 'hook' or outcome = '', excluded.outcome, outcome),"
-        " signature = iif(signature = '', excluded.signature, signature),"
-        " duration = coalesce(duration, excluded.duration),"
+        f" at = iif({_BETTER}, excluded.at, at), prompt = iif({_BETTER}, excluded.prompt, prompt),"
+        f" input = iif(input in ('', 'null') or ({_BETTER} and excluded.input != ''), excluded.input, input),"
+        f" response = iif(response = '' or ({_BETTER} and excluded.response != ''), excluded.response, response),"
+        f" outcome = iif(outcome = '' or {_BETTER}, excluded.outcome, outcome),"
+        f" signature = iif(signature = '' or {_BETTER}, excluded.signature, signature),"
+        f" duration = iif({_BETTER}, coalesce(excluded.duration, duration), coalesce(duration, excluded.duration)),"
         " key = iif(excluded.origin = 'hook', excluded.key, key),"
         " origin = iif(excluded.origin = 'hook', 'hook', origin)",
         (
@@ -128,25 +157,28 @@ def _keep_event(connection: Connection, session: int, report: Report, at: float)
             storable(report.signature), report.duration, report.origin,
         ),
     )  # fmt: skip
+    return same is None
 
 
 def _touch(connection: Connection, session: int, report: Report, at: float) -> None:
     """The session's row after this report: its status follows from when it was opened, prompted and ended last."""
     opens = at if report.kind in _OPENS else 0.0
     ends = at if report.kind == "SessionEnd" else None
+    transcript = "" if report.agent and report.origin == "transcript" else report.transcript  # not a sub-agent's own
     connection.execute(
         "update sessions set"
-        " cwd = iif(cwd = '', ?, cwd), transcript = iif(? != '', ?, transcript), project = coalesce(project, ?),"
+        " cwd = iif(cwd = '' or (?1 < started_at and ?2 != ''), ?2, cwd),"
+        " project = iif(project is null or (?1 < started_at and ?3 is not null), ?3, project),"
+        " transcript = iif(transcript = '' or (?4 != '' and ?1 >= last_at), ?4, transcript),"
         " prompts = (select count(*) from prompts where prompts.session = sessions.id),"
         " first_prompt = coalesce((select prompt from prompts where prompts.session = sessions.id"
         "   order by at, id limit 1), ''),"
-        " started_at = min(started_at, ?), last_at = max(last_at, ?), opened_at = max(opened_at, ?),"
-        " ended_at = iif(? is null, ended_at, max(coalesce(ended_at, 0), ?)),"
-        " reason = iif(? is not null and ? >= coalesce(ended_at, 0), ?, reason),"
-        " to_fill = max(to_fill, ?) where id = ?",
+        " started_at = min(started_at, ?1), last_at = max(last_at, ?1), opened_at = max(opened_at, ?5),"
+        " ended_at = iif(?6 is null, ended_at, max(coalesce(ended_at, 0), ?6)),"
+        " reason = iif(?6 is not null and ?6 >= coalesce(ended_at, 0), ?7, reason),"
+        " to_fill = iif(?8, 1, to_fill) where id = ?9",
         (
-            storable(report.cwd), report.transcript, storable(report.transcript), report.project,
-            at, at, opens, ends, ends, ends, ends, storable(report.reason),
+            at, storable(report.cwd), report.project, storable(transcript), opens, ends, storable(report.reason),
             report.kind in ("Stop", "SessionEnd") and report.origin == "hook", session,
         ),
     )  # fmt: skip
@@ -207,29 +239,98 @@ def _value(text: str) -> Any:
         return text
 
 
-def delete(connection: Connection, session: int) -> None:
-    """Within the caller's transaction; prompts, events and deliveries go with it."""
-    row = connection.execute("select session from sessions where id = ?", (session,)).fetchone()
-    connection.execute("delete from sessions where id = ?", (session,))
-    if row:
-        connection.execute("delete from injections where session = ?", (row["session"],))
+def counts(connection: Connection) -> dict[str, int]:
+    """How many sessions, prompts and events there are."""
+    row = connection.execute(
+        "select (select count(*) from sessions) as sessions, (select count(*) from prompts) as prompts,"
+        " (select count(*) from events) as events"
+    ).fetchone()
+    return dict(row)
 
 
-def to_fill(connection: Connection) -> list[dict[str, Any]]:
-    """The sessions whose transcript may know more than the hooks told."""
-    rows = connection.execute("select id, host, session, cwd, transcript from sessions where to_fill")
+def deliveries_of(connection: Connection, host: str, session: str) -> list[dict[str, Any]]:
+    rows = connection.execute(
+        "select at, agent, kind, tool, lesson, slug, summary, delivery from injections where host = ? and session = ?"
+        " order by at, id",
+        (host, storable(session)),
+    )
     return [dict(row) for row in rows]
 
 
-def is_filled(connection: Connection, session: int) -> None:
-    connection.execute("update sessions set to_fill = 0 where id = ?", (session,))
+def delete(connection: Connection, session: int) -> int:
+    """Delete a session with its prompts, events and deliveries; gives how many deliveries there were.
+
+    How far its transcripts were read stays, so that it does not come back, but nothing of what was under way in them;
+    and as that may have been private, nothing more comes in before the next prompt.
+    """
+    connection.execute("pragma secure_delete = on")
+    with transaction(connection):
+        row = connection.execute("delete from sessions where id = ? returning host, session", (session,)).fetchone()
+        if row is None:
+            return 0
+        connection.execute(
+            "update transcripts set reader = '', watch = ? where purpose = 'capture' and host = ? and watch != ''"
+            " and json_extract(watch, '$.session') = ?",
+            (_HIDDEN, *row),
+        )
+        return connection.execute("delete from injections where host = ? and session = ?", tuple(row)).rowcount
 
 
-def last_words(connection: Connection, host: str, session: str, said: str) -> None:
-    """What the agent said last, for the latest end of a turn that did not tell; within the caller's transaction."""
-    connection.execute(
-        "update events set response = ? where id = (select events.id from events join sessions on sessions.id ="
-        " events.session where host = ? and sessions.session = ? and kind = 'Stop' order by at desc, events.id desc"
-        " limit 1) and response = ''",
-        (storable(said), host, storable(session)),
+def to_fill(connection: Connection) -> list[dict[str, Any]]:
+    """The sessions whose transcript may know more than the hooks told, those tried least first."""
+    rows = connection.execute(
+        "select id, host, session, cwd, transcript from sessions where to_fill and to_fill <= ? order by to_fill, id",
+        (MOST_TRIES,),
     )
+    return [dict(row) for row in rows]
+
+
+def begin_fill(connection: Connection, session: int) -> int:
+    """Count a try, within the caller's transaction; an end of a turn that comes meanwhile sets it back to 1."""
+    row = connection.execute(
+        "update sessions set to_fill = to_fill + 1 where id = ? returning to_fill", (session,)
+    ).fetchone()
+    return int(row["to_fill"]) if row else 0
+
+
+def is_filled(connection: Connection, session: int, tries: int) -> None:
+    connection.execute("update sessions set to_fill = 0 where id = ? and to_fill = ?", (session, tries))
+
+
+def last_words(connection: Connection, host: str, session: str, said: str, *, since: float, until: float) -> None:
+    """What the agent said last in a turn, for the end of it if that did not tell; within the caller's transaction."""
+    connection.execute(
+        "update events set response = ? where response = '' and id = (select events.id from events join sessions on"
+        " sessions.id = events.session where host = ? and sessions.session = ? and kind = 'Stop' and agent = ''"
+        " and at >= ? and at < ? order by at, events.id limit 1)",
+        (storable(said), host, storable(session), since, until),
+    )
+
+
+def open_before(connection: Connection, before: float) -> list[tuple[int, str]]:
+    """The sessions that nobody ended and that have been quiet since, with their transcripts."""
+    rows = connection.execute(
+        "select id, transcript from sessions where status != 'completed' and last_at < ? and transcript != ''",
+        (before,),
+    )
+    return [(row["id"], row["transcript"]) for row in rows]
+
+
+def complete(connection: Connection, numbers: Iterable[int]) -> None:
+    """Count sessions as ended when they were last heard of."""
+    with transaction(connection):
+        connection.executemany(
+            "update sessions set status = 'completed', ended_at = max(last_at, opened_at) where id = ?",
+            [(number,) for number in numbers],
+        )
+
+
+def events_after(connection: Connection, *, after: int, limit: int) -> list[dict[str, Any]]:
+    """Events in the order they came in, behind a number."""
+    rows = connection.execute(
+        "select events.id, host, sessions.session, kind, at, prompt, agent, tool, tool_use_id, input, response,"
+        " outcome, signature, duration from events join sessions on sessions.id = events.session where events.id > ?"
+        " order by events.id limit ?",
+        (after, limit),
+    )
+    return [{**dict(row), "input": _value(row["input"])} for row in rows]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 
 from hardwon import paths
 from hardwon.errors import UserError
+from hardwon.store.lessons import LARGEST
 
 FILE = os.path.join(".hardwon", "lessons.json")
 TRUSTED = "trusted.json"
@@ -17,12 +19,30 @@ def lessons_of(project: str) -> str:
     return os.path.join(project, FILE)
 
 
+def content(file_path: str) -> bytes:
+    """What a repository's file holds; UserError if it is too large, or not a plain file, which may never end."""
+    try:
+        descriptor = os.open(file_path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise UserError(f"{file_path} is not a plain file", "put a file of lessons there")
+            if found.st_size > LARGEST:
+                raise UserError(f"{file_path} has {found.st_size >> 20} MB, more than {LARGEST >> 20}", "split it")
+            return file.read(LARGEST)
+    except OSError as wrong:
+        raise UserError(f"{file_path} cannot be read: {wrong.strerror}", "mend or remove that file") from None
+
+
+def hash_of(held: bytes) -> str:
+    return hashlib.sha256(held).hexdigest()
+
+
 def fingerprint(file_path: str) -> str:
     """The hash of a file as it stands; nothing if it cannot be read."""
     try:
-        with open(file_path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
-    except OSError:
+        return hash_of(content(file_path))
+    except UserError:
         return ""
 
 

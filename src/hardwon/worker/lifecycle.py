@@ -12,6 +12,7 @@ import tempfile
 from time import monotonic, sleep
 from typing import Any
 
+import hardwon
 from hardwon import __version__, clock, launch, paths
 from hardwon.errors import UserError
 from hardwon.words import word
@@ -100,6 +101,20 @@ def _said(home: str) -> dict[str, Any] | None:
         return said if all(key in said for key in ("pid", "port", "socket", "version", "since")) else None
     except (OSError, ValueError, TypeError):
         return None
+
+
+def installed() -> tuple[int, int, int] | None:
+    """What tells the package on disk from the one that was there before; None while there is none."""
+    try:
+        found = os.stat(hardwon.__file__)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def may_rest(now: float, heard: float, minutes: float, due: bool) -> bool:
+    """Whether a worker may end by itself: no hook for so long, 0 being for ever, and nothing is left to do."""
+    return minutes > 0 and not due and now - heard >= minutes * 60
 
 
 def start(home: str) -> Status:

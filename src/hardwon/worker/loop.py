@@ -6,31 +6,53 @@ import asyncio
 import logging
 import logging.handlers
 import os
+import shutil
 import signal
+import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib import import_module
+from typing import Any
 
-from hardwon import claims, clock, launch, paths, switches
-from hardwon.capture import intake
+from hardwon import claims, clock, launch, paths, settings, switches
+from hardwon.capture import intake, spool
+from hardwon.errors import UserError
 from hardwon.recall import prompts
-from hardwon.store import db
+from hardwon.store import db, retention
+from hardwon.store.migrations import MIGRATIONS
 from hardwon.worker import lifecycle
 from hardwon.worker.background import Background
+from hardwon.worker.http import Http
+from hardwon.worker.live import Live
 from hardwon.worker.reply import Desk
 
 TICK_SECONDS = 10.0
+PURGE_SECONDS = 3600.0
+QUIET_SECONDS = 60.0
+LEAVE_SECONDS = 1.0
+API_SECONDS = 0.5
 LARGEST_MESSAGE = 64 * 1024 * 1024
 SLOWEST_MESSAGE = 5.0
 CLAIM_DAYS = 14
 log = logging.getLogger(__name__)
+Seconds = Callable[[], float]
 
 
-def main(home: str) -> int:
+def main(home: str, *, seconds: Seconds = time.monotonic, tick: float = TICK_SECONDS) -> int:
     """Serve until told to stop; the lock is let go by the process ending, so that who waits for it sees us gone."""
     if lifecycle.take_lock(home) is None:
         return 0
     _log_to(home)
-    asyncio.run(_serve(home))
+    os.umask(0o077)
+    try:
+        connection = db.connect(home, busy_milliseconds=200)
+    except UserError as wrong:
+        log.error("no worker: %s; %s", wrong.say, wrong.fix)
+        return 1
+    asyncio.run(_serve(home, connection, seconds, tick))
+    connection.close()
+    log.info("stopped")
     return 0
 
 
@@ -44,72 +66,144 @@ def _log_to(home: str) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-async def _serve(home: str) -> None:
-    os.umask(0o077)
-    connection = db.connect(home, busy_milliseconds=200)
-    background = Background(home, connection)
-    desk = Desk(home, connection, background.heard)
+async def _serve(home: str, connection: db.Connection, seconds: Seconds, tick: float) -> None:
+    installed = lifecycle.installed()
+    background, live = Background(home, connection), Live()
+    desk = Desk(home, connection, background.heard, live.tell)
     desk.index()
     asked_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, asked_to_stop.set)
-    address = lifecycle.socket_path(home)
-    server = await _listen(desk, home, address)
-    lifecycle.announce(home, socket=address, port=None)
+    door, chores = Door(home, desk, seconds), Chores(home, seconds)
+    await door.open()
     launch.forget_starts(home)
     log.info("serving %s, process %d", home, os.getpid())
+    http = Http(home, desk, live)
+    opening = asyncio.create_task(_open_api(http, door, _values(desk)))
     while not asked_to_stop.is_set():
         desk.write_what_waits()
-        _housekeeping(home, connection)
         background.reap()
+        values = _values(desk)
+        quiet = seconds() - door.heard >= QUIET_SECONDS and not background.is_busy()
+        chores.begin(values, quiet=quiet)
         with suppress(TimeoutError):
-            await asyncio.wait_for(asked_to_stop.wait(), TICK_SECONDS)
-        if not lifecycle.is_ours(home):
-            log.warning("the home is gone or has another worker")
+            await asyncio.wait_for(asked_to_stop.wait(), tick)
+        due = desk.has_unwritten or chores.is_busy() or background.is_busy() or live.clients or _has_spooled(home)
+        idle = lifecycle.may_rest(seconds(), door.heard, values["idleExitMinutes"], bool(due))
+        if why := _reason_to_leave(home, connection, idle=idle, changed=not due and lifecycle.installed() != installed):
+            log.warning("leaving: %s", why)
             break
-        if not asked_to_stop.is_set() and not os.path.exists(address):
-            log.warning("the socket was removed by somebody; made again")
-            server.close()
-            address = lifecycle.socket_path(home)
-            server = await _listen(desk, home, address)
-            lifecycle.announce(home, socket=address, port=None)
-    server.close()
-    for path in (os.path.join(home, paths.SOCKET), address):
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-    connection.close()
-    log.info("stopped")
+        if not asked_to_stop.is_set():
+            await door.mend()
+    await door.close()
+    opening.cancel()
+    await http.stop()
+    desk.write_what_waits()
+    chores.end()
+    background.end()
 
 
-async def _listen(desk: Desk, home: str, address: str) -> asyncio.Server:
-    """Bind the socket and point the home's link at it; hooks read the link, so they need no environment."""
-    with suppress(FileNotFoundError):
-        os.unlink(address)
-    server = await asyncio.start_unix_server(lambda r, w: _talk(desk, r, w), path=address, backlog=512)
-    link = os.path.join(home, paths.SOCKET)
-    fresh = f"{link}.{os.getpid()}.new"
-    with suppress(FileNotFoundError):
-        os.unlink(fresh)
-    os.symlink(address, fresh)
-    os.replace(fresh, link)
-    return server
-
-
-async def _talk(desk: Desk, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One hook: its whole message, one answer ending in a newline that says it is complete."""
+async def _open_api(http: Http, door: Door, values: Mapping[str, Any]) -> None:
+    """Hooks come first: the API's libraries are loaded once they have been answered for a while, in a thread."""
+    if values["apiPort"] < 0:
+        return
+    await asyncio.sleep(API_SECONDS)
     try:
-        async with asyncio.timeout(SLOWEST_MESSAGE):
-            message = await _read(reader)
-            answer = desk.answer(message) if message is not None else b""
-            if answer:
-                writer.write(answer + b"\n")
-                await writer.drain()
-    except (TimeoutError, OSError):
-        pass
-    finally:
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
+        await asyncio.to_thread(import_module, "hardwon.worker.server")
+        door.announce(await http.start(values["apiPort"]))
+        log.info("the API is at port %d", http.port)
+    except (ImportError, OSError, UserError, db.StoreError) as wrong:
+        log.warning("no API: %s", wrong)
+
+
+def _values(desk: Desk) -> dict[str, Any]:
+    """The settings in force: those of the last good config.json."""
+    index = desk.index()
+    return {**settings.resolve({}), **(index.settings if index else {})}
+
+
+def _has_spooled(home: str) -> bool:
+    try:
+        return any(spool.waiting(home))
+    except OSError:
+        return True
+
+
+def _reason_to_leave(home: str, connection: db.Connection, *, idle: bool, changed: bool) -> str:
+    """Why this worker is of no use any more, empty if it is. The next session starts one that is."""
+    if not lifecycle.is_ours(home):
+        return "the home is gone or has another worker"
+    with suppress(db.StoreError):
+        if db.version(connection) > len(MIGRATIONS):
+            return f"{paths.DATABASE} was brought up to date by a newer hardwon"
+    if changed:
+        return "another version was installed"
+    return "no hook for a long time" if idle else ""
+
+
+class Door:
+    """Owns the socket that hooks come to, and knows when one came last."""
+
+    def __init__(self, home: str, desk: Desk, seconds: Seconds) -> None:
+        self.home, self._desk, self._seconds = home, desk, seconds
+        self.heard = seconds()
+        self._port: int | None = None
+        self._talks: set[asyncio.Task[None] | None] = set()
+
+    async def open(self) -> None:
+        """Bind the socket and point the home's link at it; hooks read the link, so they need no environment."""
+        self._address = lifecycle.socket_path(self.home)
+        with suppress(FileNotFoundError):
+            os.unlink(self._address)
+        self._server = await asyncio.start_unix_server(self._talk, path=self._address, backlog=512)
+        link = os.path.join(self.home, paths.SOCKET)
+        fresh = f"{link}.{os.getpid()}.new"
+        with suppress(FileNotFoundError):
+            os.unlink(fresh)
+        os.symlink(self._address, fresh)
+        os.replace(fresh, link)
+        self.announce(self._port)
+
+    def announce(self, port: int | None) -> None:
+        self._port = port
+        lifecycle.announce(self.home, socket=self._address, port=port)
+
+    async def mend(self) -> None:
+        if not os.path.exists(self._address):
+            log.warning("the socket was removed by somebody; made again")
+            self._server.close()
+            await self.open()
+
+    async def close(self) -> None:
+        """Let nobody in, and answer those who are. Who is sent away goes to the spool."""
+        if lifecycle.is_ours(self.home) or not os.path.exists(self.home):
+            for path in (os.path.join(self.home, paths.SOCKET), self._address):
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+        await asyncio.sleep(0.01)  # those who had found the socket before
+        self._server.close()
+        if self._talks:
+            await asyncio.wait([talk for talk in self._talks if talk], timeout=LEAVE_SECONDS)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One hook: its whole message, one answer ending in a newline that says it is complete."""
+        task = asyncio.current_task()
+        self._talks.add(task)
+        self.heard = self._seconds()
+        try:
+            async with asyncio.timeout(SLOWEST_MESSAGE):
+                message = await _read(reader)
+                answer = self._desk.answer(message) if message is not None else b""
+                if answer:
+                    writer.write(answer + b"\n")
+                    await writer.drain()
+        except (TimeoutError, OSError):
+            pass
+        finally:
+            self._talks.discard(task)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes | None:
@@ -122,11 +216,65 @@ async def _read(reader: asyncio.StreamReader) -> bytes | None:
     return b"".join(parts)
 
 
-def _housekeeping(home: str, connection: db.Connection) -> None:
-    """What is due now and then: the spool, and claims of sessions long over."""
-    try:
-        intake.drain(home, connection, lambda prompt, cwd: prompts.learn(home, prompt, cwd))
-        claims.prune(home, clock.now() - CLAIM_DAYS * 86_400)
-        switches.forget_ended(home, clock.now())
-    except (OSError, db.StoreError) as wrong:
-        log.warning("housekeeping: %s", wrong)
+class Chores:
+    """Owns the thread that does what no hook waits for: the spool, claims of sessions long over, retention.
+
+    It has a connection of its own, so that a hook waits for it only if both write, and then for one short transaction.
+    """
+
+    def __init__(self, home: str, seconds: Seconds) -> None:
+        self.home, self._seconds = home, seconds
+        self._thread: threading.Thread | None = None
+        self._leaving = threading.Event()
+        self._next_purge = seconds()
+
+    def begin(self, values: Mapping[str, Any], *, quiet: bool) -> None:
+        """See to everything once more, unless that is being done; quiet: the store may be busy for longer."""
+        if not self.is_busy():
+            self._thread = threading.Thread(target=self._do, args=(values, quiet), daemon=True)
+            self._thread.start()
+
+    def is_busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def end(self) -> None:
+        """Stop at the next pause; what is cut off is done by the next worker."""
+        self._leaving.set()
+        if self._thread:
+            self._thread.join(LEAVE_SECONDS)
+
+    def _do(self, values: Mapping[str, Any], quiet: bool) -> None:
+        try:
+            connection = db.connect(self.home)
+            try:
+                intake.drain(self.home, connection, lambda prompt, cwd: prompts.learn(self.home, prompt, cwd))
+                claims.prune(self.home, clock.now() - CLAIM_DAYS * 86_400)
+                switches.forget_ended(self.home, clock.now())
+                self._see_to_size(connection, values, quiet)
+            finally:
+                connection.close()
+        except (OSError, db.StoreError, UserError) as wrong:
+            log.warning("housekeeping: %s", wrong)
+
+    def _see_to_size(self, connection: db.Connection, values: Mapping[str, Any], quiet: bool) -> None:
+        if quiet and not retention.is_shrinkable(connection) and self._has_room():
+            log.info("%s is written anew, so that it can shrink", paths.DATABASE)
+            retention.rebuild(connection)
+        if self._seconds() < self._next_purge:
+            return
+        self._next_purge = self._seconds() + PURGE_SECONDS
+        days, most = values["retentionDays"], values["maxDbMb"] * 1024 * 1024
+        gone, left = retention.purge(connection, days=days, most=most, now=clock.now(), go_on=self._pause)
+        if gone:
+            told = ", ".join(f"{count} {table}" for table, count in gone.items())
+            log.info("too old or too much: %s; %d bytes are in use", told, left)
+        if left > most and not self._leaving.is_set():
+            log.warning("%s has %d bytes, more than maxDbMb, and no events are left to go", paths.DATABASE, left)
+
+    def _has_room(self) -> bool:
+        """The file is written to a temporary one, then into the log."""
+        return shutil.disk_usage(self.home).free > 3 * retention.file_bytes(self.home)
+
+    def _pause(self) -> bool:
+        """Half of the time is for others. False when the worker leaves."""
+        return not self._leaving.wait(retention.SLICE_SECONDS)

@@ -6,10 +6,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from os import urandom
 from time import thread_time
 
-from hardwon import clock, paths, switches
+from hardwon import claims, clock, paths, switches
 from hardwon.capture import edge, intake, spool
+from hardwon.core.clean import clean
 from hardwon.core.index import Index
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES
@@ -25,6 +27,8 @@ SILENCE = b"{}"
 BUILD_SECONDS = 0.2
 LEARN_SECONDS = 0.3
 MOST_UNWRITTEN = 20_000
+LIVE_KINDS = {"SessionStart": "session", "SessionEnd": "session", "UserPromptSubmit": "prompt"}
+LIVE_PROMPT = 500
 ASKS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")
 log = logging.getLogger(__name__)
 
@@ -33,9 +37,13 @@ class Desk:
     """Where hooks are answered: owns the manifest in force and the connection that records deliveries."""
 
     def __init__(
-        self, home: str, connection: db.Connection, heard: Callable[[Event], None] = lambda event: None
+        self,
+        home: str,
+        connection: db.Connection,
+        heard: Callable[[Event], None] = lambda event: None,
+        tell: Callable[[str, dict[str, object]], None] = lambda kind, what: None,
     ) -> None:
-        self.home, self.connection, self._heard = home, connection, heard
+        self.home, self.connection, self._heard, self._tell = home, connection, heard, tell
         self._unwritten: list[tuple[Event, Event | None, tuple[Injection, ...]]] = []
         self._index: Index | None = None
         self._patterns = Patterns()
@@ -54,7 +62,7 @@ class Desk:
             return self._answer(host, kind, id, payload)
         except Exception:  # nothing of ours may reach the agent
             log.exception("no answer to %s %s", host, kind)
-            return SILENCE
+            return b""
 
     def _answer(self, host: str, kind: str, id: str, payload: bytes) -> bytes:
         module = host_named(host)
@@ -68,6 +76,7 @@ class Desk:
         event = replace(read, id=id, at=clock.now())
         index = self.index()
         if switches.paused(self.home, event.cwd, event.at):
+            claims.note_pause(self.home, event.session, event.at)
             return SILENCE
         reply = NOTHING if index is None else self._reply(event, index)
         kept = edge.kept(event, self.home, {} if index is None else index.settings)
@@ -76,6 +85,15 @@ class Desk:
         if event.kind in ("SessionStart", "Stop", "SessionEnd"):
             self._heard(event)
         return module.write(event, reply)
+
+    def take_in(self, event: Event) -> bool:
+        """Keep an event that came over the API; False if it may not be kept."""
+        event = replace(event, id=urandom(16).hex(), at=clock.now())
+        index = self.index()
+        if switches.paused(self.home, event.cwd, event.at):
+            return False
+        kept = edge.kept(event, self.home, {} if index is None else index.settings)
+        return kept is not None and self._record(event, kept, ())
 
     def _reply(self, event: Event, index: Index) -> Reply:
         started = thread_time()
@@ -90,11 +108,25 @@ class Desk:
 
     def _learn(self, event: Event) -> str:
         """Checking and building may take longer than the agent waits: then the person is told where to look."""
-        said: list[str] = []
-        learning = threading.Thread(target=lambda: said.append(prompts.learn(self.home, event.prompt, event.cwd)))
-        learning.start()
-        learning.join(LEARN_SECONDS)
-        return said[0] if said else "hardwon: the lesson is being checked; see hardwon lessons list"
+        said: list[prompts.Said] = []
+        ended, late = threading.Event(), threading.Event()
+
+        def learn() -> None:
+            try:
+                said.extend(prompts.answer(self.home, clean(event.prompt), event.cwd))
+            except (OSError, db.StoreError) as wrong:
+                log.warning("what a person typed was not kept: %s", wrong)
+                said.append(prompts.Said(f"NOT kept: {wrong}; type it again once that is mended", False))
+            ended.set()
+            if late.is_set():
+                prompts.leave(self.home, said)
+
+        threading.Thread(target=learn).start()
+        if not ended.wait(LEARN_SECONDS):
+            late.set()
+        if ended.is_set():
+            return prompts.spoken(said)
+        return "hardwon: it is being checked; see hardwon lessons list, or hardwon doctor if it is not there"
 
     def index(self) -> Index | None:
         """The manifest in force, built anew if a source changed; with a broken source the last good one.
@@ -150,6 +182,7 @@ class Desk:
         """
         try:
             intake.commit(self.connection, kept, delivered, live=True)
+            self._publish(kept, delivered)
         except db.StoreError as wrong:
             log.warning("%s waits in the spool: %s", event.kind, wrong)
             try:
@@ -159,6 +192,19 @@ class Desk:
                 self._unwritten = [*self._unwritten, (event, kept, delivered)][-MOST_UNWRITTEN:]
                 return bool(delivered) or event.kind in ASKS
         return True
+
+    def _publish(self, kept: Event | None, delivered: tuple[Injection, ...]) -> None:
+        """Tell whoever looks on, of what is in the store by now."""
+        if kept:
+            named = ("host", "session", "kind", "at", "agent", "tool", "tool_use_id", "failed", "cwd")
+            what = {name: getattr(kept, name) for name in named}
+            self._tell(LIVE_KINDS.get(kept.kind, "event"), {**what, "prompt": kept.prompt[:LIVE_PROMPT]})
+        for one in delivered:
+            self._tell("delivery", dict(one.__dict__))
+
+    @property
+    def has_unwritten(self) -> bool:
+        return bool(self._unwritten)
 
     def write_what_waits(self) -> None:
         """Try again what there was no room for."""

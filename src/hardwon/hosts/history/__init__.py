@@ -23,7 +23,7 @@ class Step(NamedTuple):
     session: str = ""
     agent: str = ""  # a sub-agent's id, empty for the main one
     cwd: str = ""
-    call: str = ""  # joins a call and its result
+    call: str = ""  # joins a call and its result; of a person's words the host's name for the prompt
     tool: str = ""  # by Claude Code's name for it
     command: str = ""
     path: str = ""

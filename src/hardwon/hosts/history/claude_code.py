@@ -208,7 +208,8 @@ def _prompts(number: int, uuid: str, place: Place, wire: Wire, blocks: list[Any]
     if not texts or not _may_be_typed(wire) or any(text.lstrip().startswith("<command-") for _, text in texts):
         return []
     said = [(index, _typed(text)) for index, text in texts]
-    return [Step("person", number, f"{uuid}.{index}", *place, text=text) for index, text in said if text]
+    name = text_of(wire, "promptId")
+    return [Step("person", number, f"{uuid}.{index}", *place, call=name, text=text) for index, text in said if text]
 
 
 def _may_be_typed(wire: Wire) -> bool:

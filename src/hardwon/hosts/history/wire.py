@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Any
 
@@ -119,10 +119,10 @@ def lines_of(document: bytes, start: int = 0) -> Where:
     return where
 
 
-def openings(head: bytes) -> list[Wire]:
+def openings(head: bytes) -> Iterator[Wire]:
     """The objects that begin a line in the first bytes of a file, as far as they are there."""
     text = head.decode("utf-8-sig", "replace").lstrip()
-    return [_opening(text, found.start()) for found in _OBJECT.finditer(text)]
+    return (_opening(text, found.start()) for found in _OBJECT.finditer(text))
 
 
 def _opening(text: str, at: int) -> Wire:

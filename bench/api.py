@@ -1,0 +1,139 @@
+"""What the worker's API costs next to a bare Starlette app: `make bench-api`.
+
+Both serve with uvicorn on loopback in processes of their own, and are asked in turns by the same client: health, a list
+of sessions, and one message told to fifty listeners. What counts is the ratio; a bare app answers with fixed bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from statistics import median
+
+import httpx
+from measure import p95
+
+ROUNDS, ASKED = 5, 300
+LISTENERS = 50
+SESSIONS = 200
+BARE = """
+import sys, uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+async def health(request): return JSONResponse({"status": "ok"})
+app = Starlette(routes=[Route("/api/health", health), Route("/api/sessions", health)])
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", access_log=False)
+"""
+
+
+def asked(client: httpx.Client, path: str) -> tuple[float, float]:
+    """Requests per second and the 95th percentile in milliseconds, one after the other."""
+    times = []
+    for _ in range(ASKED):
+        began = time.perf_counter()
+        client.get(path).raise_for_status()
+        times.append(time.perf_counter() - began)
+    return ASKED / sum(times), p95(times) * 1000
+
+
+def until_up(client: httpx.Client) -> None:
+    for _ in range(200):
+        try:
+            client.get("/api/health").raise_for_status()
+            return
+        except httpx.HTTPError:
+            time.sleep(0.05)
+    raise SystemExit("no server came up")
+
+
+def fan_out(client: httpx.Client, port: int, token: str) -> float:
+    """Milliseconds until the last of the listeners has a message."""
+    head = f"GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n"
+    listeners = []
+    for _ in range(LISTENERS):
+        one = socket.create_connection(("127.0.0.1", port))
+        one.sendall(head.encode())
+        while b": hardwon" not in one.recv(4096):
+            continue
+        listeners.append(one)
+    began = time.perf_counter()
+    client.post("/api/processing", json={"isProcessing": True}).raise_for_status()
+    for one in listeners:
+        while b"processing" not in one.recv(65536):
+            continue
+        one.close()
+    return (time.perf_counter() - began) * 1000
+
+
+def hardwon(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "hardwon", *words], check=True, stdout=subprocess.DEVNULL)
+
+
+def worker(place: str) -> tuple[httpx.Client, int, str]:
+    """A worker in a home of its own, with some sessions in it."""
+    os.environ |= {"HARDWON_HOME": os.path.join(place, "home"), "HOME": place}
+    hardwon("config", "set", "apiPort", "0")
+    hardwon("start")
+    for _ in range(200):
+        with open(os.path.join(place, "home", "worker.json")) as file:
+            port = json.load(file)["port"]
+        if port:
+            break
+        time.sleep(0.05)
+    with open(os.path.join(place, "home", "token")) as file:
+        token = file.read().strip()
+    headers = {"authorization": f"Bearer {token}"}
+    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False)
+    for number in range(SESSIONS):
+        body = {"claudeSessionId": f"s{number}", "userPrompt": "fly the kite", "cwd": "/home/dev/kite"}
+        client.post("/api/sessions/init", json=body).raise_for_status()
+    return client, port, token
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def compared(ours: Callable[[], tuple[float, float]], bare: Callable[[], tuple[float, float]]) -> tuple[float, float]:
+    """Our requests per second, and our 95th percentile, as ratios to the bare app's, in turns."""
+    both = [(ours(), bare()) for _ in range(ROUNDS)]
+    return median(a[0] / b[0] for a, b in both), median(a[1] / b[1] for a, b in both)
+
+
+def main() -> int:
+    port = free_port()
+    bare_server = subprocess.Popen([sys.executable, "-c", BARE, str(port)])
+    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
+        try:
+            client, own_port, token = worker(place)
+            bare = httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False)
+            until_up(bare)
+            result: dict[str, float] = {}
+            for name, path in (("health", "/api/health"), ("sessions", "/api/sessions?limit=20")):
+                rate, slow = compared(lambda path=path: asked(client, path), lambda path=path: asked(bare, path))  # type: ignore[misc]
+                print(f"{name:10} {rate:5.2f} x the requests per second, {slow:5.2f} x the p95 of a bare app")
+                result |= {f"{name}_rate": round(rate, 2), f"{name}_p95": round(slow, 2)}
+            told = median(fan_out(client, own_port, token) for _ in range(ROUNDS))
+            one_ask = 1000 / asked(bare, "/api/health")[0]
+            print(
+                f"fan-out    {told:5.1f} ms to {LISTENERS} listeners, {told / one_ask:.1f} x one request of a bare app"
+            )
+            print(json.dumps({**result, "fan_out_ratio": round(told / one_ask, 1)}))
+        finally:
+            bare_server.terminate()
+            hardwon("stop")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+"""export, import jsonl, import claude-mem, backup, restore"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import click
+
+from hardwon import clock, paths, projects, who
+from hardwon.capture import intake
+from hardwon.cli.lessons import counted
+from hardwon.cli.person import require_person
+from hardwon.cli.scan import _instant
+from hardwon.cli.show import at_terminal, printable
+from hardwon.core import record as records
+from hardwon.distil import scan as mining
+from hardwon.errors import UserError
+from hardwon.recall import manifest, prompts
+from hardwon.store import backups, claude_mem, db, exports, imports
+from hardwon.store import lessons as shelves
+from hardwon.store.imports import Numbered
+from hardwon.worker import lifecycle
+
+CLAUDE_MEM = "~/.claude-mem/claude-mem.db"
+_TRIES = 5
+_PLURALS = {"summary": "summaries", "delivery": "deliveries"}
+
+
+@contextmanager
+def undisturbed(home: str) -> Iterator[None]:
+    """With the worker stopped and unable to start, and no scan at work; the worker runs again afterwards if it ran."""
+    ran, lock = False, None
+    for _ in range(_TRIES):  # a hook may start one between the two
+        ran = lifecycle.stop(home) or ran
+        lock = lifecycle.take_lock(home)
+        if lock is not None:
+            break
+    if lock is None:
+        raise UserError("the worker starts again as soon as it is stopped", "hardwon stop, then try again")
+    try:
+        with mining.alone(home, wait=True):
+            yield
+    finally:
+        os.close(lock)
+        if ran:
+            lifecycle.start(home)
+
+
+def confirmed(yes: bool, question: str) -> None:
+    """Ask, unless that was answered on the command line."""
+    if yes:
+        return
+    if not at_terminal():
+        raise UserError("nothing was changed: there is nobody to ask", "give it --yes if you are sure")
+    click.confirm(printable(question), abort=True)
+
+
+def project_path(connection: db.Connection, name: str | None) -> str:
+    """The project a person means: by name, or by a folder in it."""
+    if not name:
+        return ""
+    return exports.project_named(connection, name, projects.home_of(os.path.abspath(os.path.expanduser(name))))
+
+
+def opened(home: str) -> db.Connection:
+    """The home's database, with what waited in the spool taken in."""
+    connection = db.connect(home)
+    intake.drain(home, connection, lambda prompt, cwd: prompts.learn(home, prompt, cwd))
+    return connection
+
+
+@click.command()
+@click.option("--project", metavar="NAME|PATH", help="only what belongs to this project alone")
+@click.option("--since", metavar="DATE", help="only what happened since, such as 2026-11-01")
+@click.option("--out", default="-", metavar="FILE|-", show_default=True, help="where to; - is stdout")
+def export(project: str | None, since: str | None, out: str) -> None:
+    """Write what is recorded and learned as lines of JSON.
+
+    The format is described in docs/export.md; hardwon import jsonl reads it.
+    """
+    home = paths.home()
+    connection = opened(home)
+    path, earliest = project_path(connection, project), _instant(since) if since else 0.0
+    lines = exports.lines(connection, home, project=path, since=earliest, at=clock.now())
+    if out == "-":
+        for line in lines:
+            sys.stdout.buffer.write(line.encode())
+        return
+    count = _written(os.path.abspath(os.path.expanduser(out)), lines)
+    click.echo(f"exported  {counted(count - 1, 'record')} to {out}")
+
+
+def _written(path: str, lines: Iterable[str]) -> int:
+    """Write a file of the person's, readable by them alone, whole or not at all."""
+    half, count = f"{path}.{os.getpid()}.new", 0
+    try:
+        with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            for line in lines:
+                file.write(line.encode())
+                count += 1
+        os.replace(half, path)
+    except BaseException:
+        if os.path.exists(half):
+            os.unlink(half)
+        raise
+    return count
+
+
+def take_jsonl(file: str, *, as_json: bool) -> None:
+    """import jsonl: every line that is sound comes in; exit code 1 if some are not."""
+    faults: list[tuple[int, str]] = []
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        imports.check_header(lines.readline(), file)
+        _took(imports.parsed(lines, faults), faults, as_json=as_json, name=file)
+
+
+def take_claude_mem(file: str | None, *, as_json: bool) -> None:
+    """import claude-mem: its sessions, prompts, observations and summaries, from its database."""
+    home = paths.home()
+    source = claude_mem.opened(os.path.expanduser(file or CLAUDE_MEM))
+    known = exports.project_names(opened(home))
+    numbered = enumerate(claude_mem.records(source, known), 1)
+    _took(numbered, [], as_json=as_json, name=file or CLAUDE_MEM)
+    source.close()
+
+
+def _took(numbered: Iterable[Numbered], faults: list[tuple[int, str]], *, as_json: bool, name: str) -> None:
+    home, mark = paths.home(), who.agent(os.environ)
+    outcome = imports.take(opened(home), numbered, faults, approved=not mark)
+    added, refused = _lessons(home, outcome.lessons, approved=not mark)
+    faults = sorted([*outcome.faults, *refused])
+    taken = {**outcome.taken, "lesson": added}
+    if as_json:
+        listed = [{"line": number, "fault": fault} for number, fault in faults]
+        click.echo(json.dumps({"imported": {kind: count for kind, count in taken.items() if count}, "faults": listed}))
+    else:
+        _say(taken, faults, mark, name)
+    if faults:
+        raise SystemExit(1)
+
+
+def _say(taken: dict[str, int], faults: list[tuple[int, str]], mark: str, name: str) -> None:
+    for number, fault in faults:
+        click.echo(printable(f"{name} line {number}: {fault}"), err=True)
+    told = [
+        f"{count} {_PLURALS.get(kind, f'{kind}s') if count != 1 else kind}" for kind, count in taken.items() if count
+    ]
+    click.echo(f"imported  {', '.join(told) or 'nothing new'}")
+    if mark and taken["lesson"]:
+        click.echo(
+            f"          as candidates, since {mark} says an agent runs this; a person decides: hardwon lessons list"
+        )
+    if faults:
+        click.echo(f"          {counted(len(faults), 'line')} could not be taken in")
+
+
+def _lessons(home: str, found: Iterable[Numbered], *, approved: bool) -> tuple[int, list[tuple[int, str]]]:
+    """Put lessons into lessons.json as they are; as candidates if no person says so."""
+    refused: list[tuple[int, str]] = []
+    added = 0
+    with shelves.editing(home) as shelf:
+        ids = {one.get("id") for one in shelf.document["lessons"] if isinstance(one, dict)}
+        slugs = {one.slug for one in shelf.lessons}
+        for number, record in found:
+            if record.get("id") in ids:
+                continue
+            if fault := _unfit(record, slugs):
+                refused.append((number, fault))
+                continue
+            shelf.document["lessons"].append(record if approved else {**record, "status": "candidate"})
+            ids.add(record["id"])
+            slugs.add(record["slug"])
+            added += 1
+        if added:
+            shelves.save(shelf)
+    if added:
+        manifest.build(home, clock.now())
+    return added, refused
+
+
+def _unfit(record: dict[str, object], slugs: set[str]) -> str:
+    try:
+        lesson = records.read(record)
+    except records.BadRecord as bad:
+        return f"lesson: {'; '.join(bad.faults)}"
+    if not lesson.id or not lesson.slug:
+        return "lesson: it has no id or no slug"
+    return f"lesson: another has the slug {lesson.slug}" if lesson.slug in slugs else ""
+
+
+@click.command()
+@click.option("--keep", default=5, show_default=True, type=click.IntRange(1), help="how many backups to keep")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def backup(keep: int, as_json: bool) -> None:
+    """Copy the database and what you wrote into backups/, while everything runs."""
+    home = paths.home()
+    made = backups.make(home, clock.now())
+    gone = backups.rotate(home, keep)
+    if as_json:
+        click.echo(json.dumps({**made.__dict__, "removed": gone}))
+        return
+    click.echo(f"backup    {made.path}")
+    click.echo(f"holds     {', '.join(made.files) or 'nothing: there is nothing yet'}, {made.bytes / 1e6:.1f} MB")
+    if gone:
+        click.echo(f"removed   {', '.join(gone)}; --keep says how many stay")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--yes", is_flag=True, help="do not ask")
+@click.option("--json", "as_json", is_flag=True, help="without a NAME: print JSON")
+def restore(name: str | None, yes: bool, as_json: bool) -> None:
+    """Put a backup in place of what is there, which becomes a backup itself.
+
+    Without a NAME the backups are listed.
+    """
+    home = paths.home()
+    if not name:
+        _list(home, as_json)
+        return
+    require_person("restoring a backup")
+    chosen = backups.named(home, name)
+    confirmed(yes, f"Put the backup {chosen.name} in place of what is there?")
+    with undisturbed(home):
+        before = backups.make(home, clock.now())
+        backups.restore(home, chosen, before)
+        db.connect(home).close()
+        manifest.build(home, clock.now())
+    click.echo(f"restored  {chosen.name}")
+    click.echo(f"before    what was there is the backup {before.name}")
+
+
+def _list(home: str, as_json: bool) -> None:
+    found = backups.listed(home)
+    if as_json:
+        click.echo(json.dumps([one.__dict__ for one in found], indent=2))
+        return
+    for one in found:
+        fit = "cannot be read" if one.schema is None else f"schema {one.schema}"
+        click.echo(f"{one.name}  {one.bytes / 1e6:>8.1f} MB  {fit}  {', '.join(one.files)}")
+    click.echo("next      hardwon restore NAME" if found else "no backups yet: hardwon backup")

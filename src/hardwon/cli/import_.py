@@ -1,0 +1,115 @@
+"""import transcripts, import jsonl, import claude-mem"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from hardwon import clock, paths, settings
+from hardwon.capture import fill
+from hardwon.cli.data import take_claude_mem, take_jsonl
+from hardwon.cli.lessons import counted
+from hardwon.cli.scan import _instant, _must_exist, _progress
+from hardwon.cli.show import printable
+from hardwon.distil import scan as mining
+from hardwon.hosts.history import MODULES
+from hardwon.store import db, sessions
+from hardwon.words import word
+
+QUIET_SECONDS = 86_400.0  # a transcript that was not written for so long is of a session that has ended
+
+
+@word
+class Outcome:
+    """What an import came to."""
+
+    files: int
+    sessions: int
+    prompts: int
+    events: int
+    faults: tuple[tuple[str, str], ...]
+
+
+@click.group("import")
+def import_() -> None:
+    """Take in what was recorded elsewhere: transcripts, an export, claude-mem."""
+
+
+@import_.command()
+@click.option("--path", "places", multiple=True, metavar="PATH", help="only this file or folder")
+@click.option("--host", type=click.Choice(list(MODULES)), help="only this agent's transcripts")
+@click.option("--since", metavar="DATE", help="only transcripts changed since, such as 2026-11-01")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def transcripts(places: tuple[str, ...], host: str | None, since: str | None, as_json: bool) -> None:
+    """Record the sessions in the agents' transcripts; what is recorded already is not recorded again.
+
+    A session whose transcript was not written for a day counts as completed.
+    """
+    home = paths.home()
+    values = settings.resolve(settings.read_config(home))
+    _must_exist(places)
+    earliest = _instant(since) if since else 0.0
+    folders = mining.folders(os.environ, os.path.expanduser("~"), places or values["scanPaths"], host or "")
+    files = [file for file in mining.find(folders, {}) if file.modified >= earliest]
+    connection = db.connect(home)
+    outcome = _taken(connection, files, values, silent=as_json)
+    if as_json:
+        faults = [{"path": path, "fault": fault} for path, fault in outcome.faults]
+        click.echo(json.dumps({**outcome.__dict__, "faults": faults}, indent=2))
+        return
+    click.echo(f"read      {counted(outcome.files, 'transcript')}")
+    for path, fault in outcome.faults:
+        click.echo(printable(f"          {path}: {fault}"))
+    told = [counted(getattr(outcome, what), what[:-1]) for what in ("sessions", "prompts", "events")]
+    click.echo(f"new       {', '.join(told)}")
+    if outcome.sessions:
+        click.echo("next      hardwon sessions list")
+
+
+def _taken(
+    connection: db.Connection, files: Sequence[mining.File], values: Mapping[str, Any], *, silent: bool
+) -> Outcome:
+    """Take in every file. One that cannot be read is named and stops nobody."""
+    faults: list[tuple[str, str]] = []
+    before = sessions.counts(connection)
+    with _progress(sum(file.size for file in files), silent) as passed:
+        for file in files:
+            try:
+                fill.read(connection, file.host, file.path, values)
+            except OSError as wrong:
+                faults.append((file.path, wrong.strerror or str(wrong)))
+            passed(file.size)
+    _complete(connection, files)
+    after = sessions.counts(connection)
+    new = {what: after[what] - before[what] for what in after}
+    return Outcome(files=len(files), **new, faults=tuple(faults))
+
+
+def _complete(connection: db.Connection, files: Sequence[mining.File]) -> None:
+    quiet = clock.now() - QUIET_SECONDS
+    ended = {file.path for file in files if file.modified < quiet}
+    waiting = sessions.open_before(connection, quiet)
+    sessions.complete(connection, [number for number, path in waiting if os.path.realpath(path) in ended])
+
+
+@import_.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def jsonl(file: str, as_json: bool) -> None:
+    """Take in what hardwon export wrote; what is here already is not taken again."""
+    take_jsonl(file, as_json=as_json)
+
+
+@import_.command("claude-mem")
+@click.argument("file", required=False, type=click.Path(dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def from_claude_mem(file: str | None, as_json: bool) -> None:
+    """Take over claude-mem's sessions, prompts, observations and summaries.
+
+    FILE is its database, ~/.claude-mem/claude-mem.db if left out; it is only read.
+    """
+    take_claude_mem(file, as_json=as_json)

@@ -1,0 +1,86 @@
+"""uninstall --all: out of every agent, no process, nothing of ours but the person's data; with --data not even that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import click
+
+from hardwon import launch, paths
+from hardwon.capture import spool
+from hardwon.cli.data import confirmed, opened
+from hardwon.cli.show import printable
+from hardwon.errors import UserError
+from hardwon.store import backups, trust
+from hardwon.worker import lifecycle
+
+_DATA = (
+    paths.LESSONS, paths.CONFIG, trust.TRUSTED, paths.DATABASE, f"{paths.DATABASE}-wal", f"{paths.DATABASE}-shm",
+    backups.FOLDER, "token",
+)  # fmt: skip
+_BUILT = (
+    paths.MANIFEST, paths.INDEX, paths.WORKER, paths.SOCKET, paths.PAUSED, launch.STARTS, "claims", "briefs",
+    os.path.dirname(paths.LOG), "scan.lock", "lessons.lock", "manifest.lock", paths.LOCK,
+)  # fmt: skip
+
+
+def leave(take_out: Sequence[Callable[[], None]], *, data: bool, yes: bool) -> None:
+    """Take what is ours out of every settings file by these calls, then out of the home; say what is left and where."""
+    home = paths.home()
+    what = f"delete everything in {home}" if data else f"leave only your data in {home}"
+    confirmed(yes, f"Take hardwon out of every agent, and {what}?")
+    refused = _refused(take_out)
+    lifecycle.stop(home)
+    _drain(home)
+    for name in _BUILT:
+        _remove(os.path.join(home, name))
+    with suppress(FileNotFoundError):
+        os.unlink(lifecycle.socket_path(home))
+    for name in (*_DATA, "spool") if data and not refused else ():
+        _remove(os.path.join(home, name))
+    if not refused:
+        _remove(os.path.join(home, paths.INSTALLED))
+    _say(home, refused)
+
+
+def _refused(calls: Sequence[Callable[[], None]]) -> list[str]:
+    """Why some settings files stay as they are; one of them stops nobody."""
+    refused = []
+    for call in calls:
+        try:
+            call()
+        except UserError as wrong:
+            refused.append(f"{wrong.say}; {wrong.fix}")
+    return refused
+
+
+def _drain(home: str) -> None:
+    """Take in what waits, so that nothing that was told is lost; what cannot be read stays where it is."""
+    if os.path.isdir(spool.folder(home)):
+        opened(home).close()
+        with suppress(OSError):
+            os.rmdir(spool.folder(home))
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def _say(home: str, refused: list[str]) -> None:
+    left = sorted(os.listdir(home)) if os.path.isdir(home) else []
+    if not left:
+        with suppress(OSError):  # it is not there, or a link to a folder of the person's
+            os.rmdir(home)
+    click.echo(f"left      {home}: {', '.join(left)}" if left else "left      nothing")
+    click.echo("          agents that are running call the hook until they start anew")
+    click.echo("          the program itself: remove it the way you installed it, such as pipx uninstall hardwon")
+    for say in refused:
+        click.echo(printable(f"not out   {say}"), err=True)
+    if refused:
+        raise SystemExit(1)

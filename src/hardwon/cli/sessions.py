@@ -1,0 +1,203 @@
+"""sessions list, sessions show, sessions delete"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import datetime
+from typing import Any
+
+import click
+
+from hardwon import clock, paths, projects
+from hardwon.capture import intake
+from hardwon.cli.lessons import counted
+from hardwon.cli.person import require_person
+from hardwon.cli.show import at_terminal, in_line, printable, table, width
+from hardwon.errors import UserError
+from hardwon.store import db, retention
+from hardwon.store import sessions as kept
+
+SHOWN = 5
+SHORTEST = 12
+_COLUMNS = ("id", "when", "project", "prompts", "events", "status")
+_TIMES = ("started_at", "last_at", "ended_at")
+_LONGEST_LINE = 160
+_COUNTED = {"prompt": "prompts", "event": "events", "delivery": "deliveries"}
+
+
+@click.group()
+def sessions() -> None:
+    """What was recorded of the agents' sessions."""
+
+
+@sessions.command("list")
+@click.option("--project", default="", metavar="NAME|PATH", help="only this project's")
+@click.option("--status", default="", type=click.Choice(["", *kept.STATUSES]), metavar="STATUS",
+              help=f"only these: {', '.join(kept.STATUSES)}")  # fmt: skip
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="how many")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def list_sessions(project: str, status: str, limit: int, as_json: bool) -> None:
+    """The sessions, the latest first."""
+    found = kept.listed(_database(), limit=limit, project=_project(project), status=status)
+    if as_json:
+        click.echo(json.dumps([_plain(one) for one in found], indent=2))
+    elif found:
+        table([*_COLUMNS, "first prompt"], _rows(found))
+    else:
+        click.echo("no such session" if project or status else "no session yet: hardwon import transcripts")
+
+
+def _project(named: str) -> str:
+    """A path means the project it lies in, whatever else is a name."""
+    is_path = os.sep in named or named in (".", "..", "~")
+    return projects.home_of(os.path.abspath(os.path.expanduser(named))) if is_path else named
+
+
+def _rows(found: list[dict[str, Any]]) -> list[list[str]]:
+    """Each session on one line, its first prompt cut to the room that is left."""
+    rows = [_row(one) for one in found]
+    taken = sum(max(map(len, column)) + 2 for column in zip(_COLUMNS, *rows, strict=True))
+    room = max(width() - taken, SHORTEST)
+    return [[*row, in_line(one["first_prompt"], room)] for row, one in zip(rows, found, strict=True)]
+
+
+def _row(one: dict[str, Any]) -> list[str]:
+    when = datetime.fromtimestamp(one["last_at"]).strftime("%m-%d %H:%M")
+    project = in_line(one["project"] or "-", 14)
+    return [str(one["id"]), when, project, str(one["prompts"]), str(one["events"]), one["status"]]
+
+
+@sessions.command()
+@click.argument("name", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="print JSON, complete")
+def show(name: str, as_json: bool) -> None:
+    """One session: what was asked, done and delivered, in order. ID: its number, its id, or a beginning of that."""
+    connection = _database()
+    one = _named(connection, name)
+    timeline = _timeline(connection, one)
+    if as_json:
+        counts = {names: sum(step["what"] == what for step in timeline) for what, names in _COUNTED.items()}
+        told = [{**step, "at": clock.iso(step["at"])} for step in timeline]
+        click.echo(json.dumps({**_plain(one), "counts": counts, "timeline": told}, indent=2))
+        return
+    for line in _head(one):
+        click.echo(printable(line))
+    for step in timeline:
+        click.echo(_line(step))
+
+
+def _timeline(connection: db.Connection, one: dict[str, Any]) -> list[dict[str, Any]]:
+    """Prompts, events and deliveries in the order of their times; at the same time what was asked comes first."""
+    told = [
+        *({"what": "prompt", **row} for row in kept.prompts_of(connection, one["id"])),
+        *({"what": "delivery", **row} for row in kept.deliveries_of(connection, one["host"], one["session"])),
+        *({"what": "event", **row} for row in kept.events_of(connection, one["id"])),
+    ]
+    return sorted(told, key=lambda step: float(step["at"]))
+
+
+def _head(one: dict[str, Any]) -> list[str]:
+    ended = f", ended {_when(one['ended_at'])}" if one["ended_at"] else ""
+    reason = f" ({one['reason']})" if one["reason"] else ""
+    return [
+        f"session   {one['session']}, number {one['id']}, {one['host']}",
+        f"project   {one['project_path'] or one['cwd'] or '-'}",
+        f"status    {one['status']}; began {_when(one['started_at'])}{ended}{reason}",
+        f"recorded  {counted(one['prompts'], 'prompt')}, {counted(one['events'], 'event')}",
+        "",
+    ]
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M")
+
+
+def _line(step: dict[str, Any]) -> str:
+    """One line of a session's timeline."""
+    when = datetime.fromtimestamp(step["at"]).strftime("%H:%M:%S")
+    if step["what"] == "prompt":
+        lead, said = "> ", step["prompt"]
+    elif step["what"] == "delivery":
+        lead, said = f"  {step['delivery']}: ", f"{step['summary']} [{step['slug']}]"
+    elif step["kind"] == "tool":
+        outcome = "" if step["outcome"] == "fine" else f" ({step['outcome']})"
+        lead, said = f"  {step['tool']}{outcome}: ", _about(step["input"])
+    else:
+        lead, said = f"  {step['kind']} ", step["response"]
+    agent = f" [{step['agent']}]" if step.get("agent") else ""
+    return printable(f"{when}{agent}  {lead}{in_line(said, _LONGEST_LINE)}").rstrip()
+
+
+def _about(given: Any) -> str:
+    """What a call was about: its command or path, else all it was given."""
+    if not isinstance(given, dict):
+        return str(given or "")
+    for name in ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description"):
+        if isinstance(given.get(name), str) and given[name]:
+            return str(given[name])
+    return json.dumps(given) if given else ""
+
+
+@sessions.command()
+@click.argument("name", metavar="ID")
+@click.option("--yes", is_flag=True, help="without asking")
+def delete(name: str, yes: bool) -> None:
+    """Delete a session with its prompts, events and deliveries."""
+    require_person("deleting a session")
+    connection = _database()
+    one = _named(connection, name)
+    what = f"{counted(one['prompts'], 'prompt')} and {counted(one['events'], 'event')}"
+    if not yes:
+        if not at_terminal():
+            raise UserError("deleting is final, and there is nobody to ask", f"hardwon sessions delete {name} --yes")
+        asked = printable(f"Delete session {one['session']} ({one['project'] or '-'}) with {what}?")
+        click.confirm(asked, abort=True)
+    deliveries = kept.delete(connection, one["id"])
+    _wipe(connection)
+    click.echo(printable(f"deleted   session {one['session']}: {what}, {_deliveries(deliveries)}"))
+    click.echo("kept      what hardwon scan found in its transcript, and the transcript itself, which is the agent's")
+
+
+def _wipe(connection: db.Connection) -> None:
+    """What is deleted stays readable in unused parts of the file until that is written anew."""
+    try:
+        retention.rebuild(connection)
+        retention.shrink(connection, lambda: True)
+    except db.StoreError as wrong:
+        click.echo(f"traces may be left in unused parts of {paths.DATABASE}: {wrong}", err=True)
+
+
+def _deliveries(count: int) -> str:
+    return f"{count} {'delivery' if count == 1 else 'deliveries'}"
+
+
+def _named(connection: db.Connection, name: str) -> dict[str, Any]:
+    found = kept.found(connection, name) if name.strip() else []
+    if not found:
+        latest = ", ".join(_title(one) for one in kept.listed(connection, limit=SHOWN))
+        raise UserError(f"there is no session {name!r}", f"hardwon sessions list{latest and f'   (latest: {latest})'}")
+    if len(found) > 1:
+        shown = ", ".join(_title(one) for one in found[:SHOWN])
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        raise UserError(f"{name!r} is the beginning of {len(found)} sessions: {shown}{more}", "give more of the id")
+    return found[0]
+
+
+def _title(one: dict[str, Any]) -> str:
+    return printable(f"{one['session']} (number {one['id']})")
+
+
+def _plain(one: dict[str, Any]) -> dict[str, Any]:
+    """A session as JSON says it, its times readable."""
+    return {key: clock.iso(value) if key in _TIMES and value else value for key, value in one.items()}
+
+
+def _database() -> db.Connection:
+    """The home's database, with what waited in the spool taken in."""
+    from hardwon.recall import prompts
+
+    home = paths.home()
+    connection = db.connect(home)
+    intake.drain(home, connection, lambda prompt, cwd: prompts.learn(home, prompt, cwd))
+    return connection

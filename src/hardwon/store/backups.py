@@ -1,0 +1,210 @@
+"""Backups: a folder each, with the database and what a person has written. Made while others write.
+
+A folder gets its name when it is complete. The database in it is one file, without a log beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Mapping
+
+from hardwon import clock, paths
+from hardwon.errors import UserError
+from hardwon.store import db, trust
+from hardwon.store.migrations import MIGRATIONS
+from hardwon.words import word
+
+FOLDER = "backups"
+FILES = (paths.LESSONS, paths.CONFIG, trust.TRUSTED)
+_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(-\d+)?")
+
+
+@word
+class Backup:
+    """One backup; schema is 0 if it has no database, None if its database cannot be read."""
+
+    name: str
+    path: str
+    schema: int | None
+    bytes: int
+    files: tuple[str, ...]
+
+
+def make(home: str, now: float) -> Backup:
+    """Copy the database as it is at this moment, and the files."""
+    above = paths.private_folder(os.path.join(home, FOLDER))
+    name = _free_name(above, clock.iso(now).replace(":", ""))
+    half = os.path.join(above, f".{name}.{os.getpid()}.new")
+    os.mkdir(half, 0o700)
+    try:
+        if os.path.exists(os.path.join(home, paths.DATABASE)):
+            _copy_database(home, half)
+        for file in FILES:
+            if (content := _read(os.path.join(home, file))) is not None:
+                paths.write_private(os.path.join(half, file), content)
+        os.rename(half, os.path.join(above, name))
+    except BaseException:
+        shutil.rmtree(half, ignore_errors=True)
+        raise
+    return _look(os.path.join(above, name))
+
+
+def _free_name(above: str, stamp: str) -> str:
+    names = [stamp, *(f"{stamp}-{number}" for number in range(2, 100))]
+    return next(name for name in names if not os.path.exists(os.path.join(above, name)))
+
+
+def _copy_database(home: str, to: str) -> None:
+    """By SQLite, so that it is whole; one that SQLite cannot read is copied as it lies there."""
+    here, there = os.path.join(home, paths.DATABASE), os.path.join(to, paths.DATABASE)
+    os.close(os.open(there, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    source, copy = sqlite3.connect(here), sqlite3.connect(there)
+    try:
+        source.execute(f"pragma busy_timeout = {db.BUSY_MILLISECONDS}")
+        source.backup(copy)
+        copy.execute("pragma journal_mode = delete")
+    except sqlite3.DatabaseError:
+        for end in ("", "-wal"):
+            if (content := _read(here + end)) is not None:
+                paths.write_private(there + end, content)
+    finally:
+        source.close()
+        copy.close()
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def listed(home: str) -> list[Backup]:
+    """The backups, the newest first."""
+    above = os.path.join(home, FOLDER)
+    names = os.listdir(above) if os.path.isdir(above) else []
+    return [
+        _look(os.path.join(above, name)) for name in sorted(names, key=_order, reverse=True) if _NAME.fullmatch(name)
+    ]
+
+
+def _order(name: str) -> tuple[str, int]:
+    stamp, _, number = name.partition("Z-")
+    return stamp.rstrip("Z"), int(number) if number.isdigit() else 1
+
+
+def _look(path: str) -> Backup:
+    files = tuple(sorted(os.listdir(path)))
+    size = sum(os.path.getsize(os.path.join(path, file)) for file in files)
+    schema = _schema(os.path.join(path, paths.DATABASE)) if paths.DATABASE in files else 0
+    return Backup(os.path.basename(path), path, schema, size, files)
+
+
+def _schema(path: str) -> int | None:
+    connection = sqlite3.connect(path)
+    try:
+        found = db.version(connection)
+        whole = connection.execute("pragma quick_check(1)").fetchone()[0] == "ok"
+        return found if whole else None
+    except sqlite3.DatabaseError:
+        return None
+    finally:
+        connection.close()
+
+
+def rotate(home: str, keep: int) -> list[str]:
+    """Remove the oldest beyond so many; gives their names."""
+    gone = listed(home)[keep:]
+    for one in gone:
+        shutil.rmtree(one.path)
+    return [one.name for one in gone]
+
+
+def named(home: str, name: str) -> Backup:
+    """The backup of this name, fit to be restored."""
+    found = next((one for one in listed(home) if one.name == name), None)
+    if found is None:
+        raise UserError(f"there is no backup {name!r}", "hardwon restore")
+    if found.schema is None:
+        raise UserError(f"the database of the backup {name} cannot be read", "hardwon restore lists the others")
+    if found.schema > len(MIGRATIONS):
+        say = f"the backup {name} was made by a newer hardwon (schema {found.schema}, this one knows {len(MIGRATIONS)})"
+        raise UserError(say, "upgrade hardwon")
+    return found
+
+
+def restore(home: str, backup: Backup, before: Backup) -> None:
+    """Put a backup in the place of what is there; if that fails, put back what was there `before`."""
+    contents = {file: _read(os.path.join(backup.path, file)) for file in FILES}
+    place = os.path.join(home, paths.DATABASE)
+    try:
+        _put_database(place, os.path.join(backup.path, paths.DATABASE))
+    except sqlite3.Error as wrong:
+        raise UserError(f"{place}: {wrong}; nothing was changed", "close what uses it, then try again") from None
+    try:
+        _put_files(home, contents)
+    except OSError:
+        _put_database(place, os.path.join(before.path, paths.DATABASE))
+        _put_files(home, {file: _read(os.path.join(before.path, file)) for file in FILES})
+        raise
+
+
+def _put_files(home: str, contents: Mapping[str, bytes | None]) -> None:
+    for file, content in contents.items():
+        place = os.path.join(home, file)
+        if content is not None:
+            paths.write_private(place, content)
+        elif os.path.exists(place):
+            os.unlink(place)
+
+
+def _put_database(place: str, source: str) -> None:
+    """In one transaction of SQLite, so that whoever has it open sees all of it or nothing."""
+    if not os.path.exists(source):
+        _remove(place)
+        return
+    copy = sqlite3.connect(source)
+    try:
+        try:
+            _overwrite(place, copy)
+        except sqlite3.DatabaseError as wrong:
+            if isinstance(wrong, sqlite3.OperationalError):  # locked, or no room: what is there is sound
+                raise
+            _remove(place)
+            _overwrite(place, copy)
+    finally:
+        copy.close()
+
+
+def _overwrite(place: str, copy: sqlite3.Connection) -> None:
+    os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
+    target = sqlite3.connect(place)
+    try:
+        target.execute(f"pragma busy_timeout = {db.BUSY_MILLISECONDS}")
+        copy.backup(target)
+        target.execute("pragma journal_mode = wal")
+        target.execute("pragma wal_checkpoint(truncate)")
+    finally:
+        target.close()
+
+
+def _remove(place: str) -> None:
+    for end in ("", "-wal", "-shm"):
+        if os.path.exists(place + end):
+            os.unlink(place + end)
+
+
+def without(content: bytes, is_gone: Callable[[str], bool]) -> bytes | None:
+    """A copy of lessons.json without some of its records; None if it cannot be read."""
+    try:
+        document = json.loads(content)
+        records = document["lessons"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    document["lessons"] = [one for one in records if not is_gone(json.dumps(one, ensure_ascii=False))]
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,301 @@
+"""Taking in lines of JSON that an export wrote, or that another memory was turned into.
+
+Nobody knows what happened to a file on its way, so each line is checked and cleaned as what a hook tells is. Cleaning
+what is clean changes nothing, so what we wrote ourselves comes in as it was. A key that is known is not taken again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from hardwon import clock
+from hardwon.core import slugs
+from hardwon.core.clean import clean
+from hardwon.core.private import mapped, strip_deep
+from hardwon.core.redact import redact_deep
+from hardwon.errors import UserError
+from hardwon.projects import without_credentials
+from hardwon.store import recount
+from hardwon.store.db import Connection, storable, transaction
+from hardwon.store.exports import COLUMNS, FORMAT, MAY_BE_NONE, OF_A_SESSION, TABLES, VERSION
+from hardwon.words import word
+
+BATCH = 200  # lines in one transaction
+SAME_SECONDS = 120.0  # within which the same words are the same prompt, whoever told it
+_IDS = frozenset({"path", "sourceSessionIds", "id", "slug", "contentHash", "host", "session"})
+_PROSE = frozenset(
+    {"summary", "problem", "solution", "mistake", "fix", "remediation", "injection", "blockReason", "quote"}
+)
+_LARGEST = 2**62
+Numbered = tuple[int, dict[str, Any]]
+
+
+class BadLine(Exception):
+    """A line that cannot be taken in, and why."""
+
+
+@word
+class Outcome:
+    """What came in by kind, which lines did not and why, and the lessons for whoever may approve them."""
+
+    taken: Mapping[str, int]
+    faults: tuple[tuple[int, str], ...]
+    lessons: tuple[Numbered, ...]
+
+
+def check_header(line: str, name: str) -> None:
+    """UserError if this is not the first line of an export that we can read."""
+    try:
+        header = json.loads(line)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise UserError(f"{name} does not begin with the header of an export", "write one with: hardwon export")
+    version = header.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        say = f"{name} has version {version} of the format, this hardwon knows {VERSION}"
+        raise UserError(say, "upgrade hardwon")
+
+
+def parsed(lines: Iterable[str], faults: list[tuple[int, str]]) -> Iterator[Numbered]:
+    """The records behind a header, with the numbers of their lines."""
+    for number, line in enumerate(lines, 2):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if isinstance(record, dict):
+            yield number, record
+        else:
+            faults.append((number, "it is not a JSON object"))
+
+
+def take(
+    connection: Connection, records: Iterable[Numbered], faults: list[tuple[int, str]], *, approved: bool
+) -> Outcome:
+    """Take in what can be taken; decisions about candidates come along if a person has `approved` this."""
+    desk = _Desk(connection, approved)
+    rest = iter(records)
+    while batch := list(islice(rest, BATCH)):
+        fit: list[tuple[int, str, dict[str, Any]]] = []
+        for number, record in batch:
+            try:
+                fit.append((number, str(record.get("what")), _checked(record)))
+            except BadLine as bad:
+                faults.append((number, str(bad)))
+        with transaction(connection):
+            for number, kind, record in fit:
+                try:
+                    desk.take(number, kind, record)
+                except BadLine as bad:
+                    faults.append((number, str(bad)))
+            desk.settle()
+    return Outcome(desk.taken, tuple(sorted(faults)), tuple(desk.lessons))
+
+
+def _checked(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with the right types and nothing in it that may not be kept."""
+    kind = record.get("what")
+    if kind == "lesson":
+        if not isinstance(record.get("lesson"), dict):
+            raise BadLine("it has no lesson")
+        lesson = mapped(record["lesson"], lambda text, key: clean(text) if key in _PROSE else text)
+        return {"lesson": lesson}
+    if not isinstance(kind, str) or kind not in COLUMNS or kind == "judgement":
+        raise BadLine(f"{kind!r} is no kind of record")
+    found = _fields(kind, record)
+    if kind in OF_A_SESSION or kind == "session":
+        found |= {name: _typed(kind, name, str, record.get(name)) for name in ("host", "session")}
+        if not (found["host"] and found["session"]):
+            raise BadLine(f"{kind}: host and session are empty")
+    if kind == "project":
+        found["remote"] = without_credentials(found["remote"])
+    if kind == "session":
+        found["project"] = record.get("project") and _typed(kind, "project", str, record["project"])
+    if kind == "signal":
+        found["errors"] = [str(error) for error in record.get("errors") or ()]
+    if kind == "candidate":
+        found["signals"] = [_checked({**_object(one), "what": "signal"}) for one in record.get("signals") or ()]
+        found["judgements"] = [_fields("judgement", _object(one)) for one in record.get("judgements") or ()]
+    return found
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadLine("what speaks for a candidate is not an object")
+    return value
+
+
+def _fields(kind: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        column.name: _cleaned(column.cleaned, _typed(kind, column.name, column.type, record.get(column.name)))
+        for column in COLUMNS[kind]
+    }  # fmt: skip
+
+
+def _typed(kind: str, name: str, type: type, value: Any) -> Any:
+    if value is None and name in MAY_BE_NONE:
+        return None
+    if type is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    wanted = str | dict | list if type is object else type
+    too_large = isinstance(value, int | float) and not -_LARGEST < value < _LARGEST
+    if not isinstance(value, wanted) or isinstance(value, bool) or too_large:
+        raise BadLine(f"{kind}: {name} is {'missing' if value is None else 'not what it should be'}")
+    return value
+
+
+def _cleaned(how: str, value: Any) -> Any:
+    if how == "text":
+        return clean(value)
+    if how == "value":
+        after = mapped(value, lambda text, key: text if key in _IDS else clean(text))
+        return value if after == value else after
+    return _cleaned_json(value) if how == "json" else value
+
+
+def _cleaned_json(text: str) -> str:
+    """A text that may be JSON is cleaned value by value, and stays as it is if nothing was found."""
+    try:
+        value = json.loads(text) if text[:1] in ("{", "[", '"') else text
+    except (ValueError, RecursionError):
+        value = text
+    if isinstance(value, str) and value == text:
+        return clean(text)
+    after = redact_deep(strip_deep(value))
+    return text if after == value else json.dumps(after)
+
+
+class _Desk:
+    """Owns what one import knows of the database so far."""
+
+    def __init__(self, connection: Connection, approved: bool) -> None:
+        self._connection, self._approved = connection, approved
+        self._sessions: dict[tuple[str, str], int] = {}
+        self._old: set[int] = set()
+        self._changed: set[int] = set()
+        self._hidden: set[tuple[int, int]] = set()
+        self.taken: Counter[str] = Counter()
+        self.lessons: list[Numbered] = []
+
+    def take(self, number: int, kind: str, record: dict[str, Any]) -> None:
+        if kind == "lesson":
+            self.lessons.append((number, record["lesson"]))
+        elif kind == "session":
+            self._take_session(record)
+        elif kind == "candidate":
+            self._take_candidate(record)
+        elif kind == "signal":
+            self._take_signal(record, fresh=True)
+        elif kind in OF_A_SESSION:
+            self._take_inner(kind, record)
+        else:
+            self._insert(kind, record)
+
+    def settle(self) -> None:
+        """Sessions that were here before and got something are counted anew."""
+        for session in self._changed:
+            recount.session(self._connection, session)
+        self._changed.clear()
+
+    def _insert(self, kind: str, record: Mapping[str, Any], **more: Any) -> bool:
+        row = {column.name: _column(record[column.name]) for column in COLUMNS[kind]} | more
+        new = self._connection.execute(
+            f"insert or ignore into {TABLES[kind]} ({', '.join(row)}) values ({', '.join('?' * len(row))})",
+            tuple(row.values()),
+        ).rowcount
+        self.taken[kind] += new
+        return bool(new)
+
+    def _take_session(self, record: dict[str, Any]) -> None:
+        path = record["project"]
+        found = self._connection.execute("select id from projects where path = ?", (storable(path),)).fetchone()
+        if path and not found:
+            raise BadLine(f"session: nothing was told before of the project {path!r}")
+        project = found["id"] if found else None
+        new = self._insert("session", record, project=project, to_fill=0)
+        session = self._session(record)
+        if not new:
+            self._old.add(session)
+            times = [record[name] for name in ("started_at", "opened_at", "last_at", "ended_at")]
+            changed = self._connection.execute(
+                "update sessions set project = coalesce(project, ?1), started_at = min(started_at, ?2),"
+                " opened_at = max(opened_at, ?3), last_at = max(last_at, ?4),"
+                " ended_at = iif(?5 is null, ended_at, max(coalesce(ended_at, 0), ?5)) where id = ?6"
+                " and (iif(project is null, ?1, null) is not null or started_at > ?2 or opened_at < ?3"
+                "   or last_at < ?4 or coalesce(ended_at, 0) < ?5)",
+                (project, *times, session),
+            ).rowcount
+            if changed:
+                self._changed.add(session)
+
+    def _session(self, record: Mapping[str, Any]) -> int:
+        known_as = (record["host"], record["session"])
+        if known_as not in self._sessions:
+            row = self._connection.execute(
+                "select id from sessions where host = ? and session = ?", tuple(map(storable, known_as))
+            ).fetchone()
+            if row is None:
+                raise BadLine(f"nothing was told before of the session {known_as[1]!r}")
+            self._sessions[known_as] = row["id"]
+        return self._sessions[known_as]
+
+    def _take_inner(self, kind: str, record: dict[str, Any]) -> None:
+        """What happened in a session; of a turn whose prompt was wholly private nothing comes in."""
+        session = self._session(record)
+        if kind == "prompt" and not record["prompt"].strip():
+            self._hidden.add((session, record["number"]))
+            self._changed.add(session)
+        if (session, record.get("number" if kind == "prompt" else "prompt")) in self._hidden:
+            return
+        if kind == "prompt" and session in self._old and self._is_told(session, record):
+            return
+        if self._insert(kind, record, session=session) and session in self._old:
+            self._changed.add(session)
+
+    def _is_told(self, session: int, record: Mapping[str, Any]) -> bool:
+        row = self._connection.execute(
+            "select 1 from prompts where session = ? and prompt = ? and abs(at - ?) < ?",
+            (session, storable(record["prompt"]), record["at"], SAME_SECONDS),
+        ).fetchone()
+        return row is not None
+
+    def _take_signal(self, record: Mapping[str, Any], *, fresh: bool) -> bool:
+        new = self._insert("signal", record, fresh=fresh)
+        if new:
+            self._connection.executemany(
+                "insert or ignore into signal_errors (error, signal) values (?, ?)",
+                [(storable(error), storable(record["key"])) for error in record["errors"]],
+            )
+        return new
+
+    def _take_candidate(self, record: dict[str, Any]) -> None:
+        """A candidate under a number of its own here. One that is here stays as it is, and is weighed anew."""
+        known = self._connection.execute(
+            "select 1 from candidates where signature = ? or id = ?", (record["signature"], record["id"])
+        ).fetchone()
+        for signal in record["signals"]:
+            self._take_signal(signal, fresh=known is not None)
+        if known:
+            return
+        if not self._approved:
+            record |= {"status": "candidate", "decided_at": None, "lesson": ""}
+        taken = {slug for (slug,) in self._connection.execute("select slug from candidates")}
+        if record["slug"] in taken:
+            record["slug"] = slugs.fresh(record["slug"], taken, clock.suffix)
+        self._insert("candidate", record)
+        number = self._connection.execute("select number from candidates where id = ?", (record["id"],)).fetchone()
+        for one in record["judgements"]:
+            self._insert("judgement", one, candidate=number["number"])
+
+
+def _column(value: Any) -> object:
+    if isinstance(value, dict | list):
+        value = json.dumps(value, separators=(",", ":"))
+    return storable(value)

@@ -1,0 +1,289 @@
+"""Taking something out of the database for good: a text, a session, a project, or all that is older than a time.
+
+For a text every table is looked through, also those that came after this was written: a row that holds it goes. Only
+what other rows hang on is mended instead. Marks of transcripts stay where they are, so that what went is not read
+again; what was under way there is forgotten. Then the file is written anew, since a deleted row stays in its pages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from hardwon.core import traces
+from hardwon.store import candidates, recount, transcripts
+from hardwon.store.candidates import Proposal
+from hardwon.store.db import Connection, migrate, transaction, version
+from hardwon.store.migrations import MIGRATIONS
+from hardwon.words import Mark, replace, word
+
+HIDDEN = '{"hidden":true}'  # what follows in a transcript counts as private until the next prompt
+_MENDED = ("sessions", "projects", "transcripts", "candidates")
+_AT = "cast(strftime('%s', at) as real)"
+_BELOW = "(cwd = ?1 or substr(cwd, 1, length(?1) + 1) = ?1 || '/')"
+_IN_PROJECT = f"(project in (select id from projects where path = ?1) or (project is null and {_BELOW}))"
+
+
+@word
+class Aim:
+    """What is to go, by one of these; pieces are what is looked for of a text."""
+
+    pieces: tuple[str, ...] = ()
+    session: str = ""
+    project: str = ""
+    before: float | None = None
+
+
+def take_out(connection: Connection, aim: Aim) -> Counter[str]:
+    """Delete it within the caller's transaction; gives the rows by table, and what was mended."""
+    before = _counts(connection)
+    connection.execute("pragma defer_foreign_keys = on")
+    signatures = _signatures(connection)
+    if aim.pieces:
+        changed = _text(connection, aim.pieces)
+    else:
+        changed = Counter({"transcripts (state)": _under_way(connection, aim)})
+        _rows(connection, aim)
+    _candidates(connection, signatures, aim.pieces)
+    for (session,) in connection.execute(
+        "select id from sessions where prompts != (select count(*) from prompts where prompts.session = sessions.id)"
+        " or (first_prompt = '' and prompts > 0)"
+    ).fetchall():
+        recount.session(connection, session)
+    gone = before - _counts(connection)
+    return Counter({name: count for name, count in (gone + changed).items() if count})
+
+
+def carry_out(connection: Connection, aim: Aim, marks: Iterable[tuple[str, str, str, Mark]], at: float) -> Counter[str]:
+    """Delete it in one transaction, with marks (purpose, path, host) set so that no scan brings it back."""
+    connection.execute("pragma secure_delete = on").fetchall()
+    with transaction(connection):
+        gone = take_out(connection, aim)
+        for purpose, path, host, mark in marks:
+            transcripts.set_mark(connection, purpose, path, host, replace(mark, reader="", watch=HIDDEN), at)
+    return gone
+
+
+def write_anew(connection: Connection) -> bool:
+    """Leave nothing of what was deleted in the file, in an index of words, or in the log; False if somebody reads."""
+    for name in _indexes(connection):
+        with suppress(sqlite3.OperationalError):  # one without content cannot be built anew, and holds words only
+            connection.execute(f"insert into {name} ({name}) values ('rebuild')")
+    connection.execute("vacuum")
+    busy, _, _ = connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+    return not busy
+
+
+def opened(path: str, *, dry: bool) -> Connection:
+    """The database of a backup, brought up to date so that it can be purged like our own; an error if it cannot be.
+
+    One that is older is looked at in memory if nothing may be changed.
+    """
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    try:
+        if dry and version(connection) < len(MIGRATIONS):
+            connection, file = sqlite3.connect(":memory:", isolation_level=None), connection
+            connection.row_factory = sqlite3.Row
+            file.backup(connection)
+            file.close()
+        for pragma in ("foreign_keys = on", "secure_delete = on", "cache_spill = off"):
+            connection.execute(f"pragma {pragma}").fetchall()
+        migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def counted(connection: Connection, aim: Aim) -> Counter[str]:
+    """What would go, with nothing changed."""
+    connection.execute("pragma cache_spill = off").fetchall()
+    connection.execute("begin immediate")
+    try:
+        return take_out(connection, aim)
+    finally:
+        connection.execute("rollback")
+
+
+def _tables(connection: Connection) -> Iterator[tuple[str, list[str]]]:
+    """Every table of ours with its columns that can hold text; not those in which an index of words keeps itself."""
+    rows = connection.execute("select name, sql from sqlite_master where type = 'table'").fetchall()
+    virtual = [name for name, sql in rows if str(sql).lower().startswith("create virtual")]
+    for name, _ in rows:
+        if name.startswith("sqlite_") or name in virtual or any(name.startswith(f"{one}_") for one in virtual):
+            continue
+        columns = connection.execute(f"select name from pragma_table_info('{name}') where type like '%text%'")
+        yield name, [column for (column,) in columns]
+
+
+def _indexes(connection: Connection) -> list[str]:
+    """The indexes of words."""
+    rows = connection.execute("select name from sqlite_master where sql like 'create virtual table%using fts5%'")
+    return [name for (name,) in rows.fetchall()]
+
+
+def _counts(connection: Connection) -> Counter[str]:
+    return Counter(
+        {name: connection.execute(f"select count(*) from {name}").fetchone()[0] for name, _ in _tables(connection)}
+    )
+
+
+def _signatures(connection: Connection) -> dict[str, int]:
+    """How many signals each candidate has."""
+    return dict(connection.execute("select signature, count(*) from signals group by signature").fetchall())
+
+
+def _text(connection: Connection, pieces: Sequence[str]) -> Counter[str]:
+    def holds(value: object) -> bool:
+        return isinstance(value, str) and traces.holds(value, pieces)
+
+    connection.create_function("holds", 1, holds, deterministic=True)
+    tables = [one for one in _tables(connection) if one[0] not in _MENDED]
+    for index in _indexes(connection):
+        columns = connection.execute(f"select name from pragma_table_info('{index}')").fetchall()
+        tables.append((index, [column for (column,) in columns]))
+    for name, columns in tables:
+        if columns:
+            connection.execute(f"delete from {name} where {' or '.join(f'holds({column})' for column in columns)}")
+    mended = Counter[str]()
+    connection.execute(
+        "update sessions set project = null where project in"
+        " (select id from projects where holds(path) or holds(name) or holds(remote))"
+    )
+    connection.execute("delete from projects where holds(path) or holds(name) or holds(remote)")
+    connection.execute("delete from sessions where holds(session)")
+    for column in ("cwd", "transcript", "reason", "first_prompt"):
+        mended["sessions (cut out)"] += connection.execute(
+            f"update sessions set {column} = '' where holds({column})"
+        ).rowcount
+    mended["transcripts (state)"] = connection.execute(
+        "update transcripts set reader = '', watch = ? where holds(reader) or holds(watch)", (HIDDEN,)
+    ).rowcount
+    connection.execute("delete from transcripts where holds(path)")
+    return mended
+
+
+def _rows(connection: Connection, aim: Aim) -> None:
+    """Everything of a session, a project or a time. What a session has goes with its row."""
+    if aim.session:
+        for table in ("injections", "calls", "signals", "sessions"):
+            connection.execute(f"delete from {table} where session = ?", (aim.session,))
+    elif aim.project:
+        connection.execute(
+            f"delete from injections where (host, session) in (select host, session from sessions where {_IN_PROJECT})",
+            (aim.project,),
+        )
+        connection.execute(f"delete from sessions where {_IN_PROJECT}", (aim.project,))
+        connection.execute("delete from projects where path = ?1", (aim.project,))
+        connection.execute(f"delete from calls where {_BELOW}", (aim.project,))
+        connection.execute("delete from signals where project = ?1", (aim.project,))
+    else:
+        for table in ("injections", "prompts", "events", "observations", "summaries", "scans", "judgements"):
+            connection.execute(f"delete from {table} where at < ?", (aim.before,))
+        for table in ("calls", "signals"):
+            connection.execute(f"delete from {table} where {_AT} < ?", (aim.before,))
+        connection.execute("delete from sessions where last_at < ?", (aim.before,))
+
+
+def _under_way(connection: Connection, aim: Aim) -> int:
+    """Forget what readers remember of the transcripts of what goes."""
+    named = transcripts_of(connection, aim)
+    return sum(
+        connection.execute(
+            "update transcripts set reader = '', watch = ? where path = ? and (reader != '' or watch != ?)",
+            (HIDDEN, path, HIDDEN),
+        ).rowcount
+        for path in named
+    )
+
+
+def transcripts_of(connection: Connection, aim: Aim) -> set[str]:
+    """Where the agents wrote down what is to go; nothing for a text, which may stand anywhere, or for a time."""
+    if aim.session:
+        asked = " union ".join(
+            f"select {column} from {table} where session = ?1"
+            for table, column in (("sessions", "transcript"), ("calls", "path"), ("signals", "path"))
+        )
+    elif aim.project:
+        asked = (
+            f"select transcript from sessions where {_IN_PROJECT} union select path from calls where {_BELOW}"
+            " union select path from signals where project = ?1"
+        )
+    else:
+        return set()
+    rows = connection.execute(asked, (aim.session or aim.project,)).fetchall()
+    return {os.path.realpath(path) for (path,) in rows if path}
+
+
+def sessions_of(connection: Connection, aim: Aim) -> set[str]:
+    """The sessions that go whole, by the host's ids."""
+    if aim.session:
+        return {aim.session}
+    rows = connection.execute(
+        f"select session from sessions where (?1 != '' and {_IN_PROJECT}) or last_at < ?2", (aim.project, aim.before)
+    ).fetchall()
+    return {session for (session,) in rows}
+
+
+def session_named(connection: Connection, name: str) -> list[str]:
+    """The sessions whose id is this or begins so, or whose number it is, wherever they are mentioned."""
+    rows = connection.execute(
+        "select session from sessions where cast(id as text) = ?1 or substr(session, 1, length(?1)) = ?1"
+        " union select session from signals where substr(session, 1, length(?1)) = ?1"
+        " union select session from calls where substr(session, 1, length(?1)) = ?1"
+        " union select session from injections where substr(session, 1, length(?1)) = ?1",
+        (name,),
+    ).fetchall()
+    found = sorted(session for (session,) in rows)
+    return [name] if name in found else found
+
+
+def _candidates(connection: Connection, before: dict[str, int], pieces: Sequence[str]) -> None:
+    """Candidates that lost signals, or hold the text: undecided they go, and what is left of them is weighed anew.
+
+    What a person decided stays decided; but after a text has gone only if other signals still bear its signature,
+    which is made of words.
+    """
+    left = _signatures(connection)
+    for proposal in [one for status in _statuses(connection) for one in candidates.listed(connection, status)]:
+        words = json.dumps([proposal.slug, proposal.signature, proposal.record], ensure_ascii=False)
+        tainted = bool(pieces) and traces.holds(words, pieces)
+        if not tainted and before.get(proposal.signature, 0) == left.get(proposal.signature, 0):
+            continue
+        unborne = bool(pieces) and not left.get(proposal.signature)
+        named = bool(pieces) and traces.holds(f"{proposal.slug} {proposal.signature}", pieces)
+        if proposal.status == "candidate" or unborne or named:
+            connection.execute("delete from candidates where number = ?", (proposal.number,))
+        else:
+            if pieces:
+                _scrub(connection, proposal, pieces)
+            recount.candidate(connection, proposal.signature)
+        connection.execute("update signals set fresh = 1 where signature = ?", (proposal.signature,))
+
+
+def _statuses(connection: Connection) -> list[str]:
+    return [status for (status,) in connection.execute("select distinct status from candidates").fetchall()]
+
+
+def _scrub(connection: Connection, proposal: Proposal, pieces: Sequence[str]) -> None:
+    """A decision without the words: those that hold the text, or all if no signal says them any more."""
+    record = dict(proposal.record)
+    said = [one.body for one in candidates.signals_of(connection, proposal.signature)]
+    if (record["problem"], record["solution"]) not in [(one["problem"], one["solution"]) for one in said]:
+        record |= {"summary": "", "problem": "", "solution": "", "triggers": {}, "evidence": []}
+    text = json.dumps({name: _without(value, pieces) for name, value in record.items()}, separators=(",", ":"))
+    connection.execute("update candidates set record = ? where number = ?", (text, proposal.number))
+
+
+def _without(value: Any, pieces: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return "" if traces.holds(value, pieces) else value
+    if isinstance(value, dict):
+        return {name: _without(inner, pieces) for name, inner in value.items()}
+    return [_without(inner, pieces) for inner in value] if isinstance(value, list) else value

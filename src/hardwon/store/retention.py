@@ -1,0 +1,208 @@
+"""How long what hooks told is kept, and how much room it may take. What was distilled from it stays.
+
+Age is counted from the latest event, not from the clock, so that a clock that is wrong for an hour does not empty the
+store. And a latest event that stands alone behind a gap longer than all that is kept is not believed before a day of
+events bears it out.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from time import monotonic
+
+from hardwon import paths
+from hardwon.store.db import Connection, transaction
+from hardwon.words import word
+
+DAY = 86_400.0
+SLICE_SECONDS = 0.01  # a hook that writes waits for a transaction of ours, so none is long
+PAGES = 100  # given back to the file system in one transaction
+ROWS = 5_000
+_INCREMENTAL = 2
+_DELETE = {
+    "events": "delete from events where id = ?",
+    "calls": "delete from calls where id = ?",
+    "injections": "delete from injections where id = ?",
+}
+# A transcript's own way to write a time, in seconds; nothing for what is no time.
+_CALL_AT = "cast(strftime('%s', at) as real)"
+
+
+@word
+class Holdings:
+    """What the database holds."""
+
+    events: int
+    prompts: int
+    sessions: int
+    oldest: float | None
+
+
+def holdings(connection: Connection) -> Holdings:
+    row = connection.execute(
+        "select (select count(*) from events), (select count(*) from prompts), (select count(*) from sessions),"
+        " (select min(at) from events)"
+    ).fetchone()
+    return Holdings(*row)
+
+
+def file_bytes(home: str) -> int:
+    """What the database takes on disk, its log included; 0 if there is none."""
+    path = os.path.join(home, paths.DATABASE)
+    return sum(os.path.getsize(one) for one in (path, f"{path}-wal") if os.path.exists(one))
+
+
+def cutoff(newest: float | None, before: float | None, days: float) -> float | None:
+    """The time before which events are too old; None if none are.
+
+    `before` is the latest event that is more than a day older than the newest.
+    """
+    if newest is None or days <= 0:
+        return None
+    if before is not None and newest - before > (days + 1) * DAY:
+        return before - days * DAY
+    return newest - days * DAY
+
+
+def purge(
+    connection: Connection, *, days: float, most: int, now: float, go_on: Callable[[], bool]
+) -> tuple[Counter[str], int]:
+    """Delete what is too old, then the oldest of the rest until it fits in `most` bytes, and give the room back.
+
+    Between its short transactions it asks whether to go on. Gives the rows deleted by table, and the bytes in use.
+    """
+    gone: Counter[str] = Counter()
+    old = cutoff(*_latest(connection, now), days)
+    if old is not None:
+        gone += _delete(connection, _too_old(connection, old), go_on)
+        gone += _delete_sessions(connection, old, go_on)
+    if used(connection) > most:
+        gone += _delete(connection, _oldest(connection), lambda: used(connection) > most and go_on())
+    shrink(connection, go_on)
+    return gone, used(connection)
+
+
+def _latest(connection: Connection, now: float) -> tuple[float | None, float | None]:
+    """The newest event, and the newest that is more than a day older; none of them from the future."""
+    newest: float | None = connection.execute("select max(at) from events where at <= ?", (now,)).fetchone()[0]
+    if newest is None:
+        return None, None
+    before = connection.execute("select max(at) from events where at < ?", (newest - DAY,)).fetchone()[0]
+    return newest, before
+
+
+def _too_old(connection: Connection, old: float) -> Iterator[tuple[str, int]]:
+    others = _times(connection, "calls", _CALL_AT) + _times(connection, "injections", "at")
+    doomed = [(table, id) for at, table, id in others if at < old]
+    for at, table, id in _events(connection):
+        if at >= old:
+            break
+        yield table, id
+    yield from doomed
+
+
+def _oldest(connection: Connection) -> Iterator[tuple[str, int]]:
+    """What is raw, whatever its kind, oldest first."""
+    others = (_times(connection, "calls", _CALL_AT), _times(connection, "injections", "at"))
+    return ((table, id) for _, table, id in heapq.merge(_events(connection), *others))
+
+
+def _events(connection: Connection) -> Iterator[tuple[float, str, int]]:
+    """Every event by its time; in portions, since an open cursor would keep the log from being truncated."""
+    last = (float("-inf"), 0)
+    while rows := connection.execute(
+        "select at, id from events where (at, id) > (?, ?) order by at, id limit ?", (*last, ROWS)
+    ).fetchall():
+        yield from ((at, "events", id) for at, id in rows)
+        last = rows[-1]["at"], rows[-1]["id"]
+
+
+def _times(connection: Connection, table: str, at: str) -> list[tuple[float, str, int]]:
+    """The rows of a table that has no index by time, in that order; those whose time is not known count as newest."""
+    rows = connection.execute(f"select {at}, id from {table}").fetchall()
+    return sorted((at or float("inf"), table, id) for at, id in rows)
+
+
+def _delete(connection: Connection, doomed: Iterable[tuple[str, int]], go_on: Callable[[], bool]) -> Counter[str]:
+    gone: Counter[str] = Counter()
+    rest = iter(doomed)
+    one = next(rest, None)
+    while one and go_on():
+        with transaction(connection):
+            end = monotonic() + SLICE_SECONDS
+            while one and monotonic() < end:
+                table, id = one
+                gone[table] += connection.execute(_DELETE[table], (id,)).rowcount
+                one = next(rest, None)
+    return gone
+
+
+def _delete_sessions(connection: Connection, old: float, go_on: Callable[[], bool]) -> Counter[str]:
+    """The prompts of sessions that ended before and have no event left; then those of which nothing was distilled.
+
+    A prompt does not go before its session is over: the number of the next is counted from those that are there.
+    """
+    gone: Counter[str] = Counter()
+    over = "last_at < ? and not exists (select 1 from events where events.session = sessions.id)"
+    bare = " and ".join([over, *_nothing_distilled(connection)])
+    prompted = "exists (select 1 from prompts where prompts.session = sessions.id)"
+    found = connection.execute(f"select id from sessions where ({bare}) or ({over} and {prompted})", (old, old))
+    for (id,) in found.fetchall():
+        if not go_on():
+            break
+        with transaction(connection):
+            prompts = connection.execute(
+                f"delete from prompts where session = (select id from sessions where id = ? and {over})", (id, old)
+            ).rowcount
+            done = connection.execute(f"delete from sessions where id = ? and {bare}", (id, old)).rowcount
+        gone += Counter({"sessions": done, "prompts": prompts})
+    return gone
+
+
+def _nothing_distilled(connection: Connection) -> list[str]:
+    """A condition for each table whose rows would go with their session and are to stay."""
+    rows = connection.execute(
+        "select tables.name, key.'from' from sqlite_master as tables, pragma_foreign_key_list(tables.name) as key"
+        " where tables.type = 'table' and key.'table' = 'sessions' and tables.name not in ('events', 'prompts')"
+    )
+    return [f"not exists (select 1 from {table} where {table}.{column} = sessions.id)" for table, column in rows]
+
+
+def used(connection: Connection) -> int:
+    """The bytes in use, which is the size of the file once free pages are given back."""
+    return (_pragma(connection, "page_count") - _pragma(connection, "freelist_count")) * _pragma(
+        connection, "page_size"
+    )
+
+
+def shrink(connection: Connection, go_on: Callable[[], bool]) -> None:
+    """Give free pages back to the file system, a few at a time, and empty the log."""
+    free = _pragma(connection, "freelist_count")
+    while free and is_shrinkable(connection) and go_on():
+        connection.executescript(f"pragma incremental_vacuum({PAGES})")  # `execute` stops after the first page
+        free = _pragma(connection, "freelist_count")
+    patience = _pragma(connection, "busy_timeout")
+    connection.execute("pragma wal_checkpoint(passive)").fetchall()
+    connection.execute("pragma busy_timeout = 20")  # what is left is little, but it keeps writers waiting
+    connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+    connection.execute(f"pragma busy_timeout = {patience}")
+
+
+def is_shrinkable(connection: Connection) -> bool:
+    """Whether the file was made to give pages back."""
+    _pragma(connection, "page_count")  # reads the file; what the connection remembers may be from before a rebuild
+    return _pragma(connection, "auto_vacuum") == _INCREMENTAL
+
+
+def rebuild(connection: Connection) -> None:
+    """Write the whole file anew so that from then on it can give pages back; others wait or use the spool."""
+    connection.execute("pragma auto_vacuum = incremental")
+    connection.execute("vacuum")
+
+
+def _pragma(connection: Connection, name: str) -> int:
+    found: int = connection.execute(f"pragma {name}").fetchone()[0]
+    return found

@@ -1,0 +1,248 @@
+"""The worker's HTTP API: a table of routes, from which the routing and the OpenAPI document are made.
+
+It reads and it takes in, never more: nothing here approves. What comes in goes through the same edge as a hook's event.
+Reading the database happens in a thread with a connection of its own, so no hook waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from hardwon import __version__, clock, projects
+from hardwon.core import record as records
+from hardwon.core.decide import PROTOCOL, whole
+from hardwon.core.fence import fenced
+from hardwon.core.match import in_scope
+from hardwon.errors import UserError
+from hardwon.store import db, injections, sessions
+from hardwon.store import lessons as shelves
+from hardwon.words import Event
+from hardwon.worker import bodies
+from hardwon.worker.live import MOST_CLIENTS, Live
+from hardwon.worker.openapi import Door, document
+from hardwon.worker.reply import Desk
+
+MOST = 500
+
+
+class Api:
+    """Owns the connection that requests read from."""
+
+    def __init__(self, home: str, desk: Desk, live: Live) -> None:
+        self.home, self.desk, self.live = home, desk, live
+        self.since = clock.now()
+        self._connection = db.connect(home)
+        self._reading = threading.Lock()
+
+    async def read(self, work: Callable[[db.Connection], Any]) -> Any:
+        """Ask the store, away from the loop that answers hooks."""
+
+        def locked() -> Any:
+            with self._reading:
+                return work(self._connection)
+
+        return await asyncio.to_thread(locked)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def app(api: Api) -> Starlette:
+    def routed(door: Door) -> Route:
+        async def served(request: Request) -> Response:
+            return await door.serve(api, request)
+
+        return Route(door.path, served, methods=[door.method])
+
+    return Starlette(
+        routes=[routed(door) for door in DOORS],
+        exception_handlers={HTTPException: _refused, UserError: _refused, msgspec.ValidationError: _refused},
+    )
+
+
+async def _refused(request: Request, wrong: Exception) -> Response:
+    if isinstance(wrong, HTTPException):
+        said = {404: "there is no such thing here", 405: "this is not done with this method"}
+        body = {"error": said.get(wrong.status_code, str(wrong.detail)), "fix": "see /api/openapi.json"}
+        return JSONResponse(body, wrong.status_code, headers=wrong.headers)
+    if isinstance(wrong, UserError):
+        return JSONResponse({"error": wrong.say, "fix": wrong.fix}, 400)
+    return JSONResponse({"error": str(wrong), "fix": "see /api/openapi.json"}, 400)
+
+
+async def _body(request: Request, wanted: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(await request.body(), type=wanted)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, RecursionError, ValueError) as wrong:
+        raise UserError(f"the body is not JSON: {wrong}", "send a JSON object") from None
+
+
+def _number(request: Request, name: str, default: int, most: int) -> int:
+    given = request.query_params.get(name, str(default))
+    if not given.isascii() or not given.isdigit() or len(given) > 12:
+        raise UserError(f"{name} is {given[:40]!r}, but wants a whole number", f"?{name}={default}")
+    return min(int(given), most)
+
+
+async def health(api: Api, request: Request) -> Response:
+    return JSONResponse({"status": "ok", "version": __version__, "since": api.since, "clients": api.live.clients})
+
+
+async def openapi(api: Api, request: Request) -> Response:
+    return JSONResponse(document(DOORS))
+
+
+async def context(api: Api, request: Request) -> Response:
+    """What a session in this project opens with, as text."""
+    index = api.desk.index()
+    if index is None:
+        return PlainTextResponse("")
+    places = projects.places(request.query_params.get("project", ""))
+    entries = [entry for entry in map(index.entry, index.starts) if in_scope(entry.project, places)]
+    protocol = [PROTOCOL] if index.settings["lessonProtocol"] else []
+    said = [*protocol, *map(whole, entries)]
+    return PlainTextResponse(fenced("\n\n".join(said)) if said else "")
+
+
+async def init(api: Api, request: Request) -> Response:
+    given = await _body(request, bodies.Init)
+    return await _prompted(api, given.host, given.claude_session_id, given.user_prompt, given.cwd or given.project)
+
+
+async def init_of(api: Api, request: Request) -> Response:
+    given, session = await _body(request, bodies.InitOf), request.path_params["id"]
+    return await _prompted(api, given.host, session, given.user_prompt, given.cwd or given.project)
+
+
+async def _prompted(api: Api, host: str, session: str, prompt: str, cwd: str) -> Response:
+    kind = "UserPromptSubmit" if prompt else "SessionStart"
+    kept = api.desk.take_in(Event(host, kind, session, cwd, source="startup", prompt=prompt))
+    found = await api.read(lambda connection: sessions.found(connection, session))
+    known = found[0] if found else {"id": None, "prompts": 0}
+    said = {"sessionDbId": known["id"], "promptNumber": known["prompts"], "skipped": not kept}
+    return JSONResponse(said if kept else {**said, "reason": "private"})
+
+
+async def observed(api: Api, request: Request) -> Response:
+    given = await _body(request, bodies.Observed)
+    event = Event(
+        given.host,
+        "PostToolUseFailure" if given.failed else "PostToolUse",
+        given.claudeSessionId,
+        given.cwd,
+        tool=given.tool_name,
+        tool_use_id=given.tool_use_id,
+        input=given.tool_input,
+        response=given.tool_response,
+        failed=given.failed,
+    )
+    return JSONResponse({"status": "queued" if api.desk.take_in(event) else "skipped"})
+
+
+async def summarize(api: Api, request: Request) -> Response:
+    given = await _body(request, bodies.Summarize)
+    event = Event(given.host, "Stop", given.claudeSessionId, given.cwd, message=given.last_assistant_message)
+    return JSONResponse({"status": "queued" if api.desk.take_in(event) else "skipped"})
+
+
+async def complete(api: Api, request: Request) -> Response:
+    given = await _body(request, bodies.Complete)
+    api.desk.take_in(Event(given.host, "SessionEnd", given.claudeSessionId, "", message=given.reason))
+    return JSONResponse({"status": "completed"})
+
+
+async def processing(api: Api, request: Request) -> Response:
+    given = await _body(request, bodies.Processing)
+    api.live.tell("processing", {"isProcessing": given.is_processing})
+    return JSONResponse({"isProcessing": given.is_processing})
+
+
+async def list_sessions(api: Api, request: Request) -> Response:
+    limit = _number(request, "limit", 50, MOST)
+    project, status = (request.query_params.get(name, "") for name in ("project", "status"))
+    found = await api.read(lambda c: sessions.listed(c, limit=limit, project=project, status=status))
+    return JSONResponse({"sessions": found})
+
+
+async def show_session(api: Api, request: Request) -> Response:
+    def whole_session(connection: db.Connection) -> dict[str, Any] | None:
+        found = sessions.found(connection, request.path_params["id"])
+        if len(found) != 1:
+            return None
+        number = found[0]["id"]
+        prompts, events = sessions.prompts_of(connection, number), sessions.events_of(connection, number)
+        return {**found[0], "promptList": prompts, "eventList": events}
+
+    found = await api.read(whole_session)
+    if found is None:
+        raise HTTPException(404)
+    return JSONResponse(found)
+
+
+async def list_events(api: Api, request: Request) -> Response:
+    limit, after = _number(request, "limit", 100, MOST), _number(request, "after", 0, 1 << 60)
+    found = await api.read(lambda c: sessions.events_after(c, after=after, limit=limit))
+    return JSONResponse({"events": found})
+
+
+async def list_lessons(api: Api, request: Request) -> Response:
+    shelf = await asyncio.to_thread(shelves.read, shelves.lessons_path(api.home))
+    return JSONResponse({"lessons": [records.write(lesson) for lesson in shelf.lessons]})
+
+
+async def list_deliveries(api: Api, request: Request) -> Response:
+    limit, after = _number(request, "limit", 100, MOST), _number(request, "after", 0, 1 << 60)
+    found = await api.read(lambda c: injections.latest(c, limit=limit, after=after))
+    return JSONResponse({"deliveries": [{"id": number, **one.__dict__} for number, one in found]})
+
+
+async def stream(api: Api, request: Request) -> Response:
+    if api.live.clients >= MOST_CLIENTS:
+        return JSONResponse({"error": f"{MOST_CLIENTS} clients listen already", "fix": "close some"}, 503)
+    last = request.headers.get("last-event-id", "")
+    after = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else None
+    return StreamingResponse(
+        api.live.listen(after), media_type="text/event-stream", headers={"cache-control": "no-store"}
+    )
+
+
+_PAGED = (("limit", "integer", "how many at most"), ("after", "integer", "only those with a larger id"))
+DOORS = (
+    Door("GET", "/api/health", "whether the worker is well", health),
+    Door("GET", "/api/openapi.json", "this document", openapi),
+    Door(
+        "GET", "/api/context/inject", "what a session opens with", context,
+        query=(("project", "string", "the project's folder"),), answers="text/plain",
+    ),
+    Door("POST", "/api/sessions/init", "a prompt; the session is made with its first", init, bodies.Init),
+    Door("POST", "/sessions/{id}/init", "a prompt in the session of this id", init_of, bodies.InitOf),
+    Door("POST", "/api/sessions/observations", "a tool call and how it ended", observed, bodies.Observed),
+    Door("POST", "/api/sessions/summarize", "the end of a turn", summarize, bodies.Summarize),
+    Door("POST", "/api/sessions/complete", "the end of a session", complete, bodies.Complete),
+    Door("POST", "/api/processing", "whether an editor is at work", processing, bodies.Processing),
+    Door(
+        "GET", "/api/sessions", "the sessions, the latest first", list_sessions,
+        query=(
+            ("limit", "integer", "how many at most"),
+            ("project", "string", "its name or folder"),
+            ("status", "string", "initialized, active or completed"),
+        ),
+    ),
+    Door("GET", "/api/sessions/{id}", "one session, whole", show_session),
+    Door("GET", "/api/events", "events in the order they came in", list_events, query=_PAGED),
+    Door("GET", "/api/lessons", "every lesson", list_lessons),
+    Door("GET", "/api/deliveries", "what was delivered to agents", list_deliveries, query=_PAGED),
+    Door("GET", "/api/stream", "what happens, as it happens", stream, answers="text/event-stream"),
+)  # fmt: skip

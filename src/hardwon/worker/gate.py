@@ -1,0 +1,103 @@
+"""Who may come in over HTTP: the token's holder from this machine, and pages of no other origin.
+
+A web page can make a browser call 127.0.0.1, under a name of its own choice. So the Host must be ours, an Origin, if
+there is one, must be ours, and nothing is answered without the token, which no page can read. The Unix socket lies in a
+private folder, so who can open it is let in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+LARGEST_BODY = 1_000_000
+SLOWEST_BODY = 10.0
+NAMES = ("127.0.0.1", "localhost", "hardwon.localhost")
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def gate(app: App, *, token: str, port: int) -> App:
+    """The app behind its gate."""
+    hosts = {f"{name}:{port}".encode() for name in NAMES}
+    origins = {b"http://" + host for host in hosts}
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        refused = _refused(scope, headers, hosts, origins, token.encode())
+        if refused:
+            await answer(send, *refused)
+            return
+        try:
+            body = await _body(headers, receive)
+        except ValueError as wrong:
+            await answer(send, 413, str(wrong), "send less")
+            return
+        except TimeoutError:
+            await answer(send, 408, "the body did not come in time", "send it at once")
+            return
+        await app(scope, _replayed(body, receive), send)
+
+    return guarded
+
+
+def _refused(
+    scope: Scope, headers: dict[bytes, bytes], hosts: set[bytes], origins: set[bytes], token: bytes
+) -> tuple[int, str, str] | None:
+    if scope.get("client") is None:
+        return None  # the Unix socket
+    if headers.get(b"host", b"").lower() not in hosts:
+        return 421, "this is no name of ours", "call http://127.0.0.1"
+    if headers.get(b"origin", b"").lower() not in origins | {b""}:
+        return 403, "pages of other origins are not answered", "call it from a program"
+    given = headers.get(b"authorization", b"")
+    if not hmac.compare_digest(given.lower()[:7], b"bearer ") or not hmac.compare_digest(given[7:].strip(), token):
+        return 401, "no token, or a wrong one", "send Authorization: Bearer with the content of ~/.hardwon/token"
+    return None
+
+
+async def _body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    """The whole body; ValueError if it is too large, TimeoutError if it is too slow."""
+    told = headers.get(b"content-length", b"0")
+    if told.isdigit() and int(told) > LARGEST_BODY:
+        raise ValueError(f"the body has {int(told):,} bytes, and may have {LARGEST_BODY:,}")
+    parts, size = [], 0
+    async with asyncio.timeout(SLOWEST_BODY):
+        while True:
+            message = await receive()
+            part = message.get("body", b"")
+            size += len(part)
+            if size > LARGEST_BODY:
+                raise ValueError(f"the body has more than {LARGEST_BODY:,} bytes")
+            parts.append(part)
+            if message["type"] == "http.disconnect" or not message.get("more_body"):
+                return b"".join(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def again() -> MutableMapping[str, Any]:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def answer(send: Send, status: int, say: str, fix: str) -> None:
+    """An error as every error is told: what is wrong, and what to do."""
+    body = json.dumps({"error": say, "fix": fix}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,66 @@
+"""What happens, as it happens: a short memory of messages, and the clients that listen.
+
+A client that does not read falls behind and is let go: it comes back with the last id it saw. Nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+MOST_CLIENTS = 200
+REMEMBERED = 500
+BEHIND = 100
+HEARTBEAT_SECONDS = 15.0
+KINDS = ("session", "prompt", "event", "observation", "delivery", "job", "processing")
+
+
+class Live:
+    """Owns the listeners' queues and the last messages."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._last: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)
+        self._listeners: set[asyncio.Queue[bytes | None]] = set()
+
+    @property
+    def clients(self) -> int:
+        return len(self._listeners)
+
+    def tell(self, kind: str, what: Mapping[str, Any]) -> None:
+        """Send a message to whoever listens."""
+        self._number += 1
+        message = f"id: {self._number}\nevent: {kind}\ndata: {json.dumps(what)}\n\n".encode()
+        self._last.append((self._number, message))
+        for queue in list(self._listeners):
+            if queue.full():
+                self._listeners.discard(queue)
+                queue.get_nowait()
+                queue.put_nowait(None)
+            else:
+                queue.put_nowait(message)
+
+    async def listen(self, after: int | None) -> AsyncIterator[bytes]:
+        """The messages behind an id that are still known, then each as it comes, and now and then a sign of life."""
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(BEHIND)
+        self._listeners.add(queue)
+        try:
+            yield b": hardwon\n\n"
+            if after is not None:
+                for number, message in list(self._last):
+                    if number > after:
+                        yield message
+            while True:
+                try:
+                    next_one = await asyncio.wait_for(queue.get(), HEARTBEAT_SECONDS)
+                except TimeoutError:
+                    yield b": still here\n\n"
+                    continue
+                if next_one is None:
+                    return
+                yield next_one
+        finally:
+            self._listeners.discard(queue)

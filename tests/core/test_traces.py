@@ -1,0 +1,59 @@
+"""A text is found however it is spelled, and what only resembles it is not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardwon.core import traces
+
+TEXT = 'the naïve "pelican" of Zanzibar'
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        TEXT,
+        TEXT.upper(),
+        json.dumps(TEXT),
+        json.dumps(json.dumps({"a": TEXT})),
+        TEXT.replace(" ", "\n"),
+        "the-naïve-pelican-of-zanzibar",
+        f"before {TEXT} after",
+        TEXT[5:],
+        TEXT[:-5],
+    ],
+)
+def test_a_text_is_found_however_it_is_spelled(spelled: str) -> None:
+    assert traces.holds(spelled, traces.pieces(TEXT))
+
+
+@pytest.mark.parametrize("other", ["", "the naïve one", "a pelican of Zanzibar", "zanzibar", "the pelican"])
+def test_what_only_resembles_it_is_not_found(other: str) -> None:
+    assert not traces.holds(other, traces.pieces(TEXT))
+
+
+def test_lines_of_some_length_are_looked_for_by_themselves() -> None:
+    pieces = traces.pieces("def f():\n    return the_whole_secret_value\n")
+    assert traces.holds("+    return the_whole_secret_value", pieces)
+    assert not traces.holds("def f(): pass", pieces)
+
+
+@pytest.mark.parametrize("short", ["", "  ", "a-b", "!!!!!!!"])
+def test_a_text_that_is_too_short_is_not_looked_for(short: str) -> None:
+    assert traces.pieces(short) == ()
+
+
+@given(st.text(min_size=6), st.text(), st.text())
+def test_whatever_holds_a_text_is_found_with_its_hint(text: str, before: str, after: str) -> None:
+    pieces = traces.pieces(text)
+    whole = f"{before} {text} {after}"
+    data = json.dumps(whole, ensure_ascii=False).encode("utf-8", "replace")
+    if pieces:
+        assert traces.holds(whole, pieces)
+        if text.isascii() and "\\" not in text:
+            hint = traces.hint(pieces)
+            assert not hint or any(word in data.lower() for word in hint)

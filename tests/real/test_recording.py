@@ -1,0 +1,305 @@
+"""What the real Claude Code does is in the store once and in order, whoever told it, and nothing private is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+
+import pytest
+
+from .claude_code import Session
+from .house import PATIENCE, House
+from .model_server import SUMMARY, Call, Reply, Request, Script, bash
+
+pytestmark = pytest.mark.real
+
+ERRAND = Call("Agent", {"description": "an errand", "prompt": "tidy up the shed", "run_in_background": False})
+SHED = (bash("echo tidy"), bash("ls nowhere"), Reply("the shed is tidy"))
+PROMPTS = ("look around", "send somebody", "/compact", "go on")
+REPLIES = (
+    bash("echo here"), bash("cat missing.txt"), Reply("looked around"),
+    Reply("I will.", (ERRAND,)), Reply("somebody went"),
+    Reply("went on"),
+)  # fmt: skip
+SENDING = REPLIES.index(Reply("I will.", (ERRAND,)))
+PROMPTS_AGAIN = ("write it down", "look around")
+REPLIES_AGAIN = (
+    Reply(calls=(Call("Write", {"file_path": "notes.txt", "content": "all is tidy"}),)), Reply("written"),
+    bash("echo here"), Reply("looked again"),
+)  # fmt: skip
+
+
+class Row(NamedTuple):
+    """A line of a session's timeline: what happened, in which prompt's turn, by which sub-agent, and its words."""
+
+    what: str
+    prompt: int
+    agent: str
+    about: str
+
+
+FIRST = [
+    Row("SessionStart", 0, "", "startup"),
+    Row("prompt", 1, "", "look around"),
+    Row("Bash fine", 1, "", "echo here"),
+    Row("Bash failed", 1, "", "cat missing.txt"),
+    Row("Stop", 1, "", "looked around"),
+    Row("prompt", 2, "", "send somebody"),
+    Row("SubagentStart", 2, "first", "general-purpose"),
+    Row("Bash fine", 2, "first", "echo tidy"),
+    Row("Bash failed", 2, "first", "ls nowhere"),
+    Row("SubagentStop", 2, "first", "the shed is tidy"),
+    Row("Task fine", 2, "", "an errand"),
+    Row("Stop", 2, "", "somebody went"),
+    Row("PreCompact", 2, "", "manual"),
+    Row("SubagentStop", 2, "second", f"<analysis>none</analysis><summary>{SUMMARY}</summary>"),
+    Row("SessionStart", 2, "", "compact"),
+    Row("prompt", 3, "", "go on"),
+    Row("Stop", 3, "", "went on"),
+    Row("SessionEnd", 3, "", "other"),
+]
+RESUMED = [
+    Row("SessionStart", 3, "", "resume"),
+    Row("prompt", 4, "", "write it down"),
+    Row("Write fine", 4, "", "notes.txt"),
+    Row("Stop", 4, "", "written"),
+    Row("prompt", 5, "", "look around"),
+    Row("Bash fine", 5, "", "echo here"),
+    Row("Stop", 5, "", "looked again"),
+    Row("SessionEnd", 5, "", "other"),
+]
+
+
+def shown(house: House, session: str, *, home: str = "hardwon") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(house.hardwon("sessions", "show", session, "--json", home=home))
+    return found
+
+
+def rows(found: dict[str, Any]) -> list[Row]:
+    """The timeline, its sub-agents called by the order in which they come up."""
+    names = dict(zip(agents(found), ("first", "second", "third"), strict=False))
+    return [_row(step, names) for step in found["timeline"]]
+
+
+def agents(found: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys(step["agent"] for step in found["timeline"] if step.get("agent")))
+
+
+def _row(step: dict[str, Any], names: dict[str, str]) -> Row:
+    if step["what"] == "prompt":
+        return Row("prompt", step["number"], "", step["prompt"])
+    agent = names.get(step["agent"], "")
+    if step["kind"] != "tool":
+        return Row(step["kind"], step["prompt"], agent, step["response"])
+    given = step["input"]
+    about = given.get("command") or given.get("description") or Path(given["file_path"]).name
+    return Row(f"{step['tool']} {step['outcome']}", step["prompt"], agent, about)
+
+
+def calls(found: dict[str, Any]) -> list[tuple[str, ...]]:
+    """What hooks and transcripts both tell of the calls."""
+    keys = ("tool", "outcome", "prompt", "agent", "tool_use_id")
+    return [tuple(step[key] for key in keys) for step in found["timeline"] if step.get("kind") == "tool"]
+
+
+def prompts(found: dict[str, Any]) -> list[tuple[int, str]]:
+    return [(step["number"], step["prompt"]) for step in found["timeline"] if step["what"] == "prompt"]
+
+
+def transcripts(house: House, session: str) -> list[Path]:
+    return [path for path in house.settings.parent.glob("projects/**/*.jsonl") if session in str(path)]
+
+
+def wait_recorded(house: House, session: str) -> None:
+    """Until the worker has taken in the spool and has read the session's transcripts to their ends."""
+    deadline = monotonic() + PATIENCE
+    ends = {str(path.resolve()): path.stat().st_size for path in transcripts(house, session)}
+    assert ends, "the agent wrote no transcript"
+    while house.spooled or not (ends.items() <= _read_so_far(house)):
+        assert monotonic() < deadline, f"not all was taken in within {PATIENCE} s: {house.spooled} files in the spool"
+        sleep(0.05)
+
+
+def _read_so_far(house: House) -> set[tuple[str, int]]:
+    """The transcripts that were read and how far, none while a session waits for its own to be read."""
+    connection = sqlite3.connect(f"file:{house.root}/hardwon/hardwon.db?mode=ro", uri=True)
+    try:
+        waiting = connection.execute("select 1 from sessions where to_fill").fetchone()
+        read = connection.execute("select path, size from transcripts where purpose = 'capture'").fetchall()
+        return set() if waiting else set(read)
+    finally:
+        connection.close()
+
+
+def keep_worker_away(house: House) -> None:
+    """Kill it, and let it look as if every start since had come to nothing: then no session tries another soon."""
+    house.kill_worker()
+    (house.root / "hardwon" / "worker.starts").write_text("." * 20)
+
+
+def interrupted(replies: Sequence[Reply], at: int, by: Callable[[], object]) -> Script:
+    """These replies, and something that happens before one of them."""
+    left = iter(enumerate(replies))
+
+    def script(_: Request) -> Reply:
+        number, reply = next(left)
+        if number == at:
+            by()
+        return reply
+
+    return script
+
+
+def the_day(house: House, first: Script = REPLIES) -> Session:
+    """The session and its resumption."""
+    session = house.session(first, *PROMPTS, sub=SHED)
+    again = house.session(REPLIES_AGAIN, *PROMPTS_AGAIN, resume=session.id)
+    assert again.id == session.id, "the agent gave the resumed session another name"
+    return session
+
+
+def test_a_session_is_recorded_once_and_in_order_and_goes_on_when_resumed(house: House) -> None:
+    house.hardwon("start")
+    session = house.session(REPLIES, *PROMPTS, sub=SHED)
+    found = shown(house, session.id)
+    assert (rows(found), found["status"], found["reason"], found["prompts"]) == (FIRST, "completed", "other", 3)
+
+    house.session(REPLIES_AGAIN, *PROMPTS_AGAIN, resume=session.id)
+    by_hooks = shown(house, session.id)
+    assert rows(by_hooks) == FIRST + RESUMED
+    assert (by_hooks["status"], by_hooks["prompts"], by_hooks["first_prompt"]) == ("completed", 5, "look around")
+
+    wait_recorded(house, session.id)
+    assert shown(house, session.id) == by_hooks, "the transcript tells the same and changes nothing"
+    assert len(json.loads(house.hardwon("sessions", "list", "--json"))) == 1
+
+
+def test_with_the_worker_killed_in_the_middle_and_away_to_the_end_the_same_is_recorded(house: House) -> None:
+    house.hardwon("start")
+    session = the_day(house, interrupted(REPLIES, SENDING, lambda: keep_worker_away(house)))
+    assert house.spooled > len(RESUMED), "somebody took in the spool, so the worker was not away"
+    house.hardwon("start")
+    wait_recorded(house, session.id)
+    found = shown(house, session.id)
+    assert (rows(found), found["status"], found["prompts"]) == (FIRST + RESUMED, "completed", 5)
+
+
+def test_with_the_worker_killed_in_the_middle_the_session_has_another_at_its_next_start(house: House) -> None:
+    house.hardwon("start")
+    session = the_day(house, interrupted(REPLIES, SENDING, house.kill_worker))
+    wait_recorded(house, session.id)
+    assert rows(shown(house, session.id)) == FIRST + RESUMED
+
+
+def test_imported_from_its_transcripts_a_session_has_the_same_prompts_and_calls(house: House) -> None:
+    house.hardwon("start")
+    session = the_day(house)
+    wait_recorded(house, session.id)
+    by_hooks = shown(house, session.id)
+    imported = [json.loads(house.hardwon("import", "transcripts", "--json", home="second")) for _ in range(2)]
+    assert [(one["sessions"], one["prompts"], one["events"], one["faults"]) for one in imported] == [
+        (1, 5, len(calls(by_hooks)), []),
+        (0, 0, 0, []),
+    ]
+    by_transcripts = shown(house, session.id, home="second")
+    assert (prompts(by_transcripts), calls(by_transcripts)) == (prompts(by_hooks), calls(by_hooks))
+    house.hardwon("import", "transcripts")
+    assert shown(house, session.id) == by_hooks
+
+
+PART, TURN, ACT, SAID, ASIDE, ERRANDS = "nightjar", "bullfinch", "corncrake", "dunnock", "goldcrest", "fieldfare"
+IN_COMMAND = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
+IN_OUTPUT = "hunter2-" + "and-more"
+IN_ERROR = "sk-ant-api03-" + "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Jh1Gf0Ed9Cb8Aa7Bb6Cc5Dd4Ee3Ff2"
+PLANTED = frozenset({PART, TURN, ACT, SAID, ASIDE, ERRANDS, IN_COMMAND, IN_OUTPUT, IN_ERROR})
+PRIVATE = f"<private>the merger is called {TURN}</private>"
+PRIVATE_ERRAND = Call("Agent", {**ERRAND.given, "prompt": f"see to the {ERRANDS}"})
+
+
+def planted_in(*folders: Path) -> dict[str, list[str]]:
+    """The words that must not be in hardwon's home, and the files they are in, by name or content."""
+    found: dict[str, list[str]] = {}
+    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+        try:
+            content = str(path).encode() + path.read_bytes()
+        except FileNotFoundError:
+            continue  # a file of the spool, taken in meanwhile
+        for word in PLANTED:
+            if word.encode() in content:
+                found.setdefault(word, []).append(path.name)
+    return found
+
+
+def leaks(house: House, session: Session) -> dict[str, list[str]]:
+    """What is found in the home, now or when everything that reads transcripts has done so."""
+    home = house.root / "hardwon"
+    at_once = planted_in(home)
+    house.hardwon("sessions", "list")  # takes in the spool, so that a worker fills at its start and not 10 s later
+    house.hardwon("start")
+    wait_recorded(house, session.id)
+    house.hardwon("scan")
+    running = planted_in(home)
+    house.hardwon("stop")
+    return at_once | running | planted_in(home)
+
+
+@pytest.mark.parametrize("worker", ["running", "away"])
+def test_nothing_private_and_no_secret_is_in_any_file_of_the_home(house: House, worker: str) -> None:
+    (house.project / "account.txt").write_text(f"name: ada\npassword: {IN_OUTPUT}\nlogged in before\n")
+    (house.project / "keys.txt").write_text(f"refused: {IN_ERROR}\n")
+    replies = iter([
+        bash("echo the log"), Reply("it is short"),
+        bash(f"echo {ACT} > {ACT}.txt"), Reply(f"{SAID} is done"),
+        bash(f"echo logged in # {IN_COMMAND}"), bash("cat account.txt"), bash("cat keys.txt >&2; false"),
+        Reply(f"ada, <private>{ASIDE},</private> is logged in"),
+    ])  # fmt: skip
+    meanwhile: dict[str, list[str]] = {}
+
+    def script(_: Request) -> Reply:
+        meanwhile.update(planted_in(house.root / "hardwon"))
+        return next(replies)
+
+    house.hardwon("start")
+    if worker == "away":
+        keep_worker_away(house)
+    session = house.session(script, f"look at the log <private>of {PART}</private> and tell me", PRIVATE, "now log in")
+    assert planted_in(house.settings.parent).keys() == PLANTED - {ERRANDS}, "not everything was said and done"
+    assert (meanwhile, leaks(house, session)) == ({}, {})
+
+    found = shown(house, session.id)
+    assert prompts(found) == [(1, "look at the log  and tell me"), (2, "now log in")]
+    assert [row[1:] for row in rows(found) if row.what.startswith(("Bash", "Stop"))] == [
+        (1, "", "echo the log"),
+        (1, "", "it is short"),
+        (1, "", ""),
+        (2, "", "echo logged in # [redacted:github]"),
+        (2, "", "cat account.txt"),
+        (2, "", "cat keys.txt >&2; false"),
+        (2, "", "ada,  is logged in"),
+    ]
+    answers = "".join(step["response"] for step in found["timeline"] if step.get("kind") == "tool")
+    assert all(part in answers for part in ("name: ada", "logged in before", "refused: [redacted:"))
+
+
+@pytest.mark.xfail(reason="scan keeps the calls of a sub-agent whose session has a private turn")
+def test_what_a_sub_agent_does_in_a_private_turn_is_in_no_file_of_the_home(house: House) -> None:
+    house.hardwon("start")
+    feeding = [bash(f"echo {ERRANDS}"), Reply(f"the {ERRANDS} is fed")]
+    session = house.session([Reply("I will.", (PRIVATE_ERRAND,)), Reply("done")], PRIVATE, sub=feeding)
+    assert planted_in(house.settings.parent).keys() == {TURN, ERRANDS}
+    assert leaks(house, session) == {}
+
+
+@pytest.mark.xfail(reason="the summary of a compaction is kept as the last words of a sub-agent")
+def test_a_private_prompt_that_a_compaction_repeats_is_in_no_file_of_the_home(house: House) -> None:
+    """The client asks for all messages of the user in the summary, and tells its end as that of a sub-agent."""
+    house.hardwon("start")
+    summary = f"All user messages: the merger is called {TURN}; go on"
+    prompts = (PRIVATE, "go on", "/compact", "and on")
+    session = house.session([Reply("done")] * 3, *prompts, summary=summary)
+    assert session.turns_with(summary) == [2], "nothing was compacted"
+    assert leaks(house, session) == {}

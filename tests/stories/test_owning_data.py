@@ -1,0 +1,292 @@
+"""What hardwon keeps is its user's: it can be taken out, put in elsewhere, backed up and put back."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+from typing import Any
+
+import pytest
+
+from tests.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used
+from tests.told import TAG, Told
+
+TOKEN = "ghp_" + "x7Kd92LmQp4RtVb8NcZs1WyHf6JgUe3AoI5t"
+
+
+@pytest.fixture
+def full(house: House, own_home: str) -> House:
+    """A home in which something of every kind was recorded, mined, decided and delivered."""
+    house.add(GIT_STASH)
+    house.session_start("s1")
+    house.ask("s1", prompt("make the kite fly\nhigher – ünïcode ✓"))
+    house.ask("s1", bash("git stash"))
+    house.ask("s1", used("Bash", {"command": "ls"}, {"stdout": "a\nb", "stderr": ""}))
+    house.ask("s1", failed("Bash", {"command": "make"}, "Exit code 2\nmake: no rule"))
+    house.ask("s1", happened("Stop", last_assistant_message="done"))
+    house.ask("s2", prompt("and land it", cwd="/home/dev/boat"))
+    Told(own_home).mistake().agent(TAG).write()
+    Told(own_home).mistake().write()
+    house.ok("scan")
+    house.ok("reject", "1")
+    house.deliveries()
+    return house
+
+
+def elsewhere(tmp_path: Any) -> dict[str, str]:
+    return {"HARDWON_HOME": str(tmp_path / "other")}
+
+
+def body(text: str) -> list[str]:
+    return text.splitlines()[1:]
+
+
+def test_an_export_comes_back_as_it_was(full: House, tmp_path: Any) -> None:
+    file = str(tmp_path / "all.jsonl")
+    full.ok("export", "--out", file)
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+    with open(file, encoding="utf-8") as opened:
+        first = opened.read()
+    kinds = {json.loads(line)["what"] for line in first.splitlines()}
+    assert kinds == {"header", "project", "session", "prompt", "event", "delivery", "candidate", "lesson"}
+    there = elsewhere(tmp_path)
+    full.ok("import", "jsonl", file, env=there)
+    again = full.ok("export", env=there).out
+    assert body(again) == body(first)
+    full.cli("stop", env=there)
+
+
+def test_importing_twice_changes_nothing(full: House, tmp_path: Any) -> None:
+    file, there = str(tmp_path / "all.jsonl"), elsewhere(tmp_path)
+    full.ok("export", "--out", file)
+    full.ok("import", "jsonl", file, env=there)
+    before = full.ok("export", env=there).out
+    assert "nothing new" in full.ok("import", "jsonl", file, env=there).out
+    assert body(full.ok("export", env=there).out) == body(before)
+    assert "nothing new" in full.ok("import", "jsonl", file).out
+
+
+def test_what_a_person_decided_comes_along_and_lessons_are_in_force(full: House, tmp_path: Any) -> None:
+    file, there = str(tmp_path / "all.jsonl"), elsewhere(tmp_path)
+    full.ok("export", "--out", file)
+    full.ok("import", "jsonl", file, env=there)
+    rejected = full.ok("scan", "candidates", "--rejected", "--json", env=there).json()["candidates"]
+    listed = full.ok("lessons", "list", "--json", env=there).json()
+    assert (len(rejected), [one["status"] for one in listed]) == (1, ["active"])
+
+
+def test_an_agent_that_imports_only_proposes(full: House, tmp_path: Any) -> None:
+    file, there = str(tmp_path / "all.jsonl"), {**elsewhere(tmp_path), "CLAUDECODE": "1"}
+    full.ok("export", "--out", file)
+    assert "as candidates" in full.ok("import", "jsonl", file, env=there).out
+    listed = full.ok("lessons", "list", "--json", env=there).json()
+    assert [one["status"] for one in listed] == ["candidate"]
+    assert full.ok("scan", "candidates", "--rejected", "--json", env=there).json()["candidates"] == []
+    denied = full.ask("s1", bash(f"hardwon import jsonl {file}")).denied
+    assert "for a person" in denied
+
+
+def test_bad_lines_are_named_and_the_rest_goes_in(full: House, tmp_path: Any) -> None:
+    header, *lines = full.ok("export").out.splitlines()
+    lines[1:1] = ["{broken", '{"what": "kite"}', '{"what": "prompt", "key": 3}']
+    file = tmp_path / "torn.jsonl"
+    file.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    ran = full.cli("import", "jsonl", str(file), env=elsewhere(tmp_path))
+    assert ran.code == 1
+    assert [line.split(": ")[0].rpartition(" ")[2] for line in ran.err.splitlines()] == ["3", "4", "5"]
+    assert body(full.ok("export", env=elsewhere(tmp_path)).out) == [*lines[:1], *lines[4:]]
+
+
+def test_a_newer_format_and_a_file_that_is_none_are_refused(house: House, tmp_path: Any) -> None:
+    file = tmp_path / "new.jsonl"
+    file.write_text('{"what":"header","format":"hardwon-export","version":99}\n')
+    ran = house.cli("import", "jsonl", str(file))
+    assert (ran.code, "version 99" in ran.err) == (1, True)
+    file.write_text('{"session": "s1"}\n')
+    assert "does not begin with the header" in house.cli("import", "jsonl", str(file)).err
+
+
+def test_what_comes_in_is_cleaned(full: House, tmp_path: Any) -> None:
+    header, *lines = full.ok("export").out.splitlines()
+    told = [json.loads(line) for line in lines]
+    for record in told:
+        if record["what"] == "prompt":
+            record["prompt"] = f"use {TOKEN} <private>my diary</private> now"
+        if record["what"] == "event" and record["input"]:
+            record["input"] = json.dumps({"command": f"curl -H 'Authorization: token {TOKEN}'"})
+    file = tmp_path / "dirty.jsonl"
+    file.write_text("\n".join([header, *map(json.dumps, told)]), encoding="utf-8")
+    full.ok("import", "jsonl", str(file), env=elsewhere(tmp_path))
+    said = full.ok("export", env=elsewhere(tmp_path)).out
+    assert (TOKEN in said, "my diary" in said, "[redacted:" in said) == (False, False, True)
+
+
+def test_one_project_and_one_time_can_be_exported(full: House) -> None:
+    boat = [json.loads(line) for line in full.ok("export", "--project", "boat").out.splitlines()]
+    assert [(one["what"], one.get("session")) for one in boat[1:]] == [
+        ("project", None), ("session", "s2"), ("prompt", "s2"),
+    ]  # fmt: skip
+    assert body(full.ok("export", "--since", "2199-01-01").out) == []
+    assert "nothing is known" in full.cli("export", "--project", "nowhere").err
+
+
+def claude_mem(path: str, *, old: bool) -> None:
+    """A database with the tables of claude-mem: of its version 4, or of the latest."""
+    own, its = ("claude_session_id", "sdk_session_id") if old else ("content_session_id", "memory_session_id")
+    more = "" if old else ", platform_source text not null default 'claude', prompt_counter integer, custom_title text"
+    seen = "text text not null" if old else (
+        "text text, title text, subtitle text, facts text, narrative text, concepts text, files_read text,"
+        " files_modified text, prompt_number integer, discovery_tokens integer default 0, content_hash text"
+    )  # fmt: skip
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        f"create table sdk_sessions (id integer primary key autoincrement, {own} text unique not null, {its} text unique,"
+        " project text not null, user_prompt text, started_at text not null, started_at_epoch integer not null,"
+        f" completed_at text, completed_at_epoch integer, status text not null default 'active'{more});"
+        f"create table observations (id integer primary key autoincrement, {its} text not null, project text not null,"
+        f" type text not null, {seen}, created_at text not null, created_at_epoch integer not null);"
+        f"create table session_summaries (id integer primary key autoincrement, {its} text not null,"
+        " project text not null, request text, investigated text, learned text, completed text, next_steps text,"
+        " files_read text, files_edited text, notes text, created_at text not null, created_at_epoch integer not null);"
+        f"insert into sdk_sessions ({own}, {its}, project, user_prompt, started_at, started_at_epoch, completed_at,"
+        " completed_at_epoch, status) values ('c-1', 'm-1', 'kite', 'mend the tail', '2025-10-20T10:00:00Z',"
+        " 1760954400000, '2025-10-20T11:00:00Z', 1760958000000, 'completed');"
+        f"insert into session_summaries ({its}, project, request, learned, notes, created_at, created_at_epoch)"
+        " values ('m-1', 'kite', 'mend the tail', 'knots slip', 'wet rope', '2025-10-20T10:50:00Z', 1760957400000);"
+    )
+    if old:
+        connection.execute(
+            "insert into observations (sdk_session_id, project, type, text, created_at, created_at_epoch)"
+            " values ('m-1', 'kite', 'bugfix', ?, '2025-10-20T10:30:00Z', 1760956200000)",
+            (f"the tail was torn\n{TOKEN}",),
+        )
+    else:
+        connection.executescript(
+            "create table user_prompts (id integer primary key autoincrement, content_session_id text not null,"
+            " prompt_number integer not null, prompt_text text not null, created_at text not null,"
+            " created_at_epoch integer not null);"
+            "insert into user_prompts (content_session_id, prompt_number, prompt_text, created_at, created_at_epoch)"
+            " values ('c-1', 1, 'mend the tail <private>of aunt Ada</private>', '2025-10-20T10:00:00Z', 1760954400000),"
+            " ('c-1', 2, '<private>all of this</private>', '2025-10-20T10:20:00Z', 1760955600000);"
+            "insert into observations (memory_session_id, project, type, title, subtitle, facts, narrative, concepts,"
+            " files_read, files_modified, prompt_number, discovery_tokens, created_at, created_at_epoch) values"
+            " ('m-1', 'kite', 'bugfix', 'torn tail', 'sewn', '[\"needle 3\"]', 'the tail was torn', '[\"sewing\"]',"
+            " '[\"tail.txt\"]', '[]', 1, 900, '2025-10-20T10:30:00Z', 1760956200000),"
+            " ('m-1', 'kite', 'bugfix', 'hidden', '', '[]', 'about the private prompt', '[]', '[]', '[]', 2, 5,"
+            " '2025-10-20T10:40:00Z', 1760956800000);"
+        )
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_claude_mem_is_taken_over_and_not_touched(house: House, own_home: str, old: bool) -> None:
+    path = os.path.join(own_home, ".claude-mem", "claude-mem.db")
+    os.makedirs(os.path.dirname(path))
+    claude_mem(path, old=old)
+    with open(path, "rb") as file:
+        before = file.read()
+    said = house.ok("import", "claude-mem").out
+    assert "1 session" in said and "1 prompt" in said and "1 observation" in said and "1 summary" in said
+    assert "nothing new" in house.ok("import", "claude-mem", path).out
+    with open(path, "rb") as file:
+        assert (file.read(), os.listdir(os.path.dirname(path))) == (before, ["claude-mem.db"])
+    [session] = house.stored("sessions")
+    assert (session["host"], session["session"], session["status"], session["prompts"]) == (
+        "claude-code", "c-1", "completed", 1,
+    )  # fmt: skip
+    [prompted] = house.stored("prompts")
+    assert prompted["prompt"].strip() == "mend the tail" == session["first_prompt"].strip()
+    [seen] = house.stored("observations")
+    assert (seen["type"], seen["at"], seen["made"]) == ("bugfix", 1760956200.0, "claude-mem")
+    assert TOKEN not in seen["narrative"] and "the tail was torn" in seen["narrative"]
+    [summed] = house.stored("summaries")
+    assert (summed["request"], summed["learned"]) == ("mend the tail", "knots slip\n\nwet rope")
+
+
+def test_a_file_that_is_not_claude_mems_is_refused(house: House, tmp_path: Any) -> None:
+    assert "there is no" in house.cli("import", "claude-mem").err
+    file = tmp_path / "x.db"
+    file.write_text("not a database, but long enough to be taken for one" * 40)
+    assert house.cli("import", "claude-mem", str(file)).code == 1
+
+
+def test_a_backup_is_made_while_the_worker_writes_and_put_back(full: House) -> None:
+    made = full.ok("backup", "--json").json()
+    assert sorted(made["files"]) == ["hardwon.db", "lessons.json"]
+    modes = {stat.S_IMODE(os.stat(os.path.join(made["path"], file)).st_mode) for file in made["files"]}
+    assert (modes, full.status()["running"]) == ({0o600}, True)
+    before = body(full.ok("export").out)
+    full.add(lesson(r"\bkite\b"))
+    full.ok("config", "set", "retentionDays", "7")
+    full.ask("s1", prompt("something after the backup"))
+    pid = full.status()["pid"]
+    said = full.ok("restore", made["name"], "--yes").out
+    assert body(full.ok("export").out) == before
+    assert not os.path.exists(os.path.join(full.home, "config.json"))
+    assert full.status()["running"] and full.status()["pid"] != pid
+    [later] = [one for one in full.ok("restore", "--json").json() if one["name"] != made["name"]]
+    assert later["name"] in said
+    full.ok("restore", later["name"], "--yes")
+    assert any("something after the backup" in line for line in body(full.ok("export").out))
+    assert full.ask("s9", bash("fly kite")).context
+
+
+def test_old_backups_go_when_there_are_enough(house: House) -> None:
+    names = [house.ok("backup", "--keep", "2", "--json").json()["name"] for _ in range(3)]
+    assert [one["name"] for one in house.ok("restore", "--json").json()] == [names[2], names[1]]
+
+
+def test_a_backup_that_is_newer_or_broken_is_not_restored(full: House) -> None:
+    made = full.ok("backup", "--json").json()
+    connection = sqlite3.connect(os.path.join(made["path"], "hardwon.db"))
+    connection.execute("pragma user_version = 999")
+    connection.close()
+    before = full.ok("export").out
+    refused = full.cli("restore", made["name"], "--yes")
+    assert (refused.code, "newer hardwon" in refused.err) == (1, True)
+    with open(os.path.join(made["path"], "hardwon.db"), "wb") as file:
+        file.write(b"no database" * 1000)
+    assert "cannot be read" in full.cli("restore", made["name"], "--yes").err
+    assert "there is no backup" in full.cli("restore", "2001-01-01T000000Z", "--yes").err
+    assert body(full.ok("export").out) == body(before)
+
+
+def test_a_broken_database_can_be_replaced_by_a_backup(full: House) -> None:
+    made, before = full.ok("backup", "--json").json(), full.ok("export").out
+    full.ok("stop")
+    for end in ("-wal", "-shm"):
+        if os.path.exists(os.path.join(full.home, f"hardwon.db{end}")):
+            os.unlink(os.path.join(full.home, f"hardwon.db{end}"))
+    with open(os.path.join(full.home, "hardwon.db"), "wb") as file:
+        file.write(b"no database" * 1000)
+    full.ok("restore", made["name"], "--yes")
+    assert body(full.ok("export").out) == body(before)
+
+
+def test_restoring_and_leaving_are_for_a_person(full: House) -> None:
+    made = full.ok("backup", "--json").json()
+    agent = {"CLAUDECODE": "1"}
+    assert "is for a person" in full.cli("restore", made["name"], "--yes", env=agent).err
+    assert "is for a person" in full.cli("uninstall", "--all", "--yes", env=agent).err
+    for command in (f"hardwon restore {made['name']} --yes", "hardwon purge --text kite --yes"):
+        assert "for a person" in full.ask("s1", bash(command)).denied
+    assert full.ask("s1", bash("hardwon purge --text kite --dry-run")).denied == ""
+    assert "nobody to ask" in full.cli("restore", made["name"]).err
+
+
+def test_leaving_leaves_only_the_data_and_then_nothing(full: House, own_home: str) -> None:
+    settings = os.path.join(own_home, ".claude", "settings.json")
+    full.ok("install", "claude-code", "--yes")
+    assert os.path.exists(settings)
+    said = full.ok("uninstall", "--all", "--yes").out
+    assert not os.path.exists(settings)
+    left = sorted(os.listdir(full.home))
+    assert left == [name for name in left if name.startswith(("hardwon.db", "lessons.json", "backups", "token"))]
+    assert "hardwon.db" in said and "lessons.json" in said
+    prompts = sqlite3.connect(os.path.join(full.home, "hardwon.db")).execute("select count(*) from prompts").fetchone()
+    assert prompts == (2,)
+    assert "left      nothing" in full.ok("uninstall", "--all", "--data", "--yes").out
+    assert not os.path.exists(full.home)

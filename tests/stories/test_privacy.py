@@ -1,0 +1,331 @@
+"""What is private leaves no trace: after each story every file of the home is searched for what was planted."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.house_of_one import GIT_STASH, House, bash, failed, happened, prompt, used
+
+PLANTED = "zimtwaffel-4711"
+KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
+SUB = {"agent_id": "a1", "agent_type": "general-purpose"}
+
+
+def traces(house: House, *planted: str) -> list[str]:
+    """Every place below the home where any of it is found, as it is or as JSON, hexadecimal or base64 have it."""
+    spelled = {
+        form.encode() if isinstance(form, str) else form
+        for text in planted
+        for form in (text, json.dumps(text)[1:-1], text.encode("utf-16-le"), text.encode().hex(), base64.b64encode(text.encode()).rstrip(b"=")[:-1])
+    }  # fmt: skip
+    found = []
+    for folder, folders, files in os.walk(house.home):
+        for name in [*folders, *files]:
+            path = os.path.join(folder, name)
+            content = name.encode()
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    content += file.read()
+            found += [f"{path}: {form!r}" for form in spelled if form in content]
+    return found
+
+
+Worker = Callable[[House], None]
+
+
+def up(house: House) -> None:
+    house.ok("start")
+
+
+def down(house: House) -> None:
+    house.stay_cold()
+
+
+@pytest.fixture(params=[up, down])
+def home(request: pytest.FixtureRequest, house: House) -> Iterator[House]:
+    """The home, searched before the spool is taken in, after it is, and after the worker has gone."""
+    request.param(house)
+    yield house
+    assert traces(house, PLANTED, KEY) == []
+    house.stored("events")
+    assert traces(house, PLANTED, KEY) == []
+    house.ok("stop")
+    assert traces(house, PLANTED, KEY) == []
+
+
+def texts(house: House) -> str:
+    rows = [*house.stored("prompts"), *house.stored("events")]
+    return "\n".join(str(row[name]) for row in rows for name in ("prompt", "input", "response") if name in row)
+
+
+HIDDEN = [
+    f"<private>{PLANTED}</private>",
+    f"<PRIVATE>{PLANTED}</Private>",
+    f"<private>a<private>b</private>{PLANTED}</private>",
+    f"<private>{PLANTED}",
+    f"<hardwon-context>{PLANTED}</hardwon-context>",
+    f"<claude-mem-context>\n{PLANTED}\n</claude-mem-context>",
+    f"<Claude-Mem-Context><private>x</private>{PLANTED}",
+    f'<private reason="mine">{PLANTED}</private >',
+    f"\\u003cprivate>{PLANTED}\\u003c/private>",
+]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_a_private_part_is_not_kept_wherever_it_stands(home: House, hidden: str) -> None:
+    inner = json.dumps({"note": f"seen {hidden}", "list": [f"seen {hidden}"]})
+    home.ask("s1", prompt(f"seen {hidden}"))
+    home.ask("s1", used("Bash", {"command": f"echo seen {hidden}"}, {"stdout": f"seen {hidden}", "stderr": ""}))
+    home.ask(
+        "s1",
+        used("mcp__notes__put", {"deep": [{"text": f"seen {hidden}"}]}, [{"type": "text", "text": f"seen {inner}"}]),
+    )
+    home.ask("s1", used("Read", {"file_path": f"/home/dev/seen {hidden}"}, f"seen {hidden}"))
+    home.ask("s1", failed("Bash", {"command": "x"}, f"Exit code 1\nseen {hidden}"))
+    home.ask("s1", happened("SubagentStop", last_assistant_message=f"seen {hidden}", **SUB))
+    home.ask("s1", happened("Stop", last_assistant_message=f"seen {hidden}"))
+    assert texts(home).count("seen") >= 10
+
+
+def test_a_private_part_that_a_patch_has_line_by_line_is_not_kept(home: House) -> None:
+    lines = [" seen", "-<private>", f"-{PLANTED}", "-</private>", "+after"]
+    patch = [{"oldStart": 1, "oldLines": 4, "lines": lines}]
+    home.ask("s1", used("Edit", {"file_path": "a", "old_string": "b"}, {"structuredPatch": patch}))
+    assert " seen" in texts(home) and "+after" in texts(home)
+
+
+WHOLLY = [
+    f"<private>fetch {PLANTED}</private>",
+    f"  <private>fetch {PLANTED}</private>\n<private>now</private>",
+    f"<private>fetch {PLANTED}",
+    f"<system-reminder>the time is noon</system-reminder>\n<private>fetch {PLANTED}</private>",
+    f"<PRIVATE>fetch {PLANTED}</PRIVATE>",
+]
+
+
+def private_turn(house: House, wholly: str, **more: Any) -> None:
+    """A wholly private prompt and all that an agent does about it; none of it is marked but the prompt."""
+    house.ask("s1", prompt(wholly, **more))
+    house.ask("s1", bash(f"curl https://{PLANTED}.example", **more))
+    house.ask("s1", used("Bash", {"command": f"curl https://{PLANTED}.example"}, {"stdout": PLANTED}, **more))
+    house.ask("s1", happened("SubagentStart", **SUB, **more))
+    house.ask("s1", used("Read", {"file_path": f"/home/dev/{PLANTED}"}, PLANTED, **SUB, **more))
+    house.ask("s1", happened("SubagentStop", last_assistant_message=PLANTED, **SUB, **more))
+    house.ask("s1", happened("PreCompact", trigger="auto", custom_instructions=PLANTED, **more))
+    house.ask("s1", happened("SessionStart", source="compact", **more))
+    house.ask("s1", failed("Bash", {"command": PLANTED}, f"Exit code 1\n{PLANTED}: not found", **more))
+    house.ask("s1", happened("Stop", last_assistant_message=f"I fetched {PLANTED}", **more))
+
+
+def kept_in(house: House) -> tuple[list[str], list[str]]:
+    calls = [json.loads(row["input"])["command"] for row in house.stored("events") if row["kind"] == "tool"]
+    return [row["prompt"] for row in house.stored("prompts")], calls
+
+
+@pytest.mark.parametrize("wholly", WHOLLY)
+def test_a_wholly_private_prompt_is_not_kept_and_neither_is_what_was_done_about_it(home: House, wholly: str) -> None:
+    home.ask("s1", prompt("before"))
+    home.ask("s1", used("Bash", {"command": "ls"}, "a"))
+    private_turn(home, wholly)
+    home.ask("s1", prompt("after"))
+    home.ask("s1", used("Bash", {"command": "pwd"}, "/"))
+    assert kept_in(home) == (["before", "after"], ["ls", "pwd"])
+
+
+@pytest.mark.parametrize("killed_after", range(0, 9, 2))
+def test_a_private_turn_stays_private_when_the_worker_dies_in_it(house: House, killed_after: int) -> None:
+    house.ok("start")
+    house.stay_cold()
+    told: list[dict[str, Any]] = []
+    recorder = Recorder(told)
+    private_turn(recorder, WHOLLY[0])  # type: ignore[arg-type]
+    for number, payload in enumerate(told):
+        house.ask("s1", payload)
+        if number == killed_after:
+            house.kill()
+    house.ok("start")
+    house.ask("s1", used("Bash", {"command": PLANTED}, PLANTED))
+    house.ask("s1", prompt("after"))
+    house.ask("s1", used("Bash", {"command": "pwd"}, "/"))
+    assert kept_in(house) == (["after"], ["pwd"])
+    assert traces(house, PLANTED) == []
+
+
+class Recorder:
+    """Takes down what a house would be asked."""
+
+    def __init__(self, told: list[dict[str, Any]]) -> None:
+        self.told = told
+
+    def ask(self, session: str, payload: dict[str, Any]) -> None:
+        self.told.append(payload)
+
+
+def test_a_sub_agent_that_outlasts_the_private_turn_stays_private(home: House) -> None:
+    home.ask("s1", prompt(WHOLLY[0]))
+    home.ask("s1", happened("SubagentStart", **SUB))
+    home.ask("s1", prompt("meanwhile"))
+    home.ask("s1", used("Bash", {"command": PLANTED}, PLANTED, **SUB))
+    home.ask("s1", happened("SubagentStop", last_assistant_message=PLANTED, **SUB))
+    home.ask("s1", used("Bash", {"command": "pwd"}, "/"))
+    assert kept_in(home) == (["meanwhile"], ["pwd"])
+
+
+def test_a_call_of_the_private_prompt_that_ends_after_the_next_prompt_stays_private(home: House) -> None:
+    home.ask("s1", prompt(WHOLLY[0], prompt_id="p1"))
+    home.ask("s1", prompt("next", prompt_id="p2"))
+    home.ask("s1", used("Bash", {"command": PLANTED}, PLANTED, prompt_id="p1"))
+    home.ask("s1", used("Bash", {"command": "pwd"}, "/", prompt_id="p2"))
+    assert kept_in(home) == (["next"], ["pwd"])
+
+
+def test_starting_again_does_not_end_a_private_turn(home: House) -> None:
+    home.ask("s1", prompt(WHOLLY[0]))
+    for source in ("compact", "resume", "startup"):
+        home.ask("s1", happened("SessionStart", source=source))
+        home.ask("s1", used("Bash", {"command": PLANTED}, PLANTED))
+    assert kept_in(home) == ([], [])
+
+
+def test_another_session_beside_a_private_one_is_recorded(home: House) -> None:
+    home.ask("s1", prompt(WHOLLY[0]))
+    home.ask("s2", prompt("mine is public"))
+    home.ask("s2", used("Bash", {"command": "pwd"}, "/"))
+    assert kept_in(home) == (["mine is public"], ["pwd"])
+
+
+def test_secrets_are_replaced_wherever_they_stand(home: House) -> None:
+    inner = json.dumps(json.dumps({"headers": {"Authorization": f"Bearer {KEY}"}}))
+    home.ask("s1", prompt(f"seen: use {KEY} please"))
+    home.ask(
+        "s1", used("Bash", {"command": f"export DB_PASSWORD={PLANTED}; seen"}, {"stdout": f"seen\ntoken: {KEY}\n"})
+    )
+    home.ask(
+        "s1",
+        used(
+            "mcp__vault__get", {"env": [{"name": "DB_PASSWORD", "value": PLANTED}]}, [{"type": "text", "text": inner}]
+        ),
+    )
+    home.ask(
+        "s1", used("WebFetch", {"url": f"https://ada:{PLANTED}@git.example/seen"}, {"password": PLANTED, "seen": KEY})
+    )
+    home.ask(
+        "s1",
+        used(
+            "Edit",
+            {"file_path": f"/home/dev/{KEY}"},
+            {"structuredPatch": [{"lines": ["+seen", f"+API_KEY = '{KEY}'"]}]},
+        ),
+    )
+    home.ask(
+        "s1",
+        failed("Bash", {"command": "seen"}, f"Exit code 1\nfatal: bad credentials https://ada:{PLANTED}@git.example"),
+    )
+    home.ask("s1", happened("SubagentStop", last_assistant_message=f"seen {KEY}", **SUB))
+    home.ask("s1", happened("Stop", last_assistant_message=f"seen {KEY}"))
+    assert texts(home).count("[redacted:") >= 9
+
+
+def test_a_key_that_a_patch_has_line_by_line_is_replaced(home: House) -> None:
+    body = ["+MII" + "A1b2C3d4E5f6G7h8" * 3, f"+{PLANTED}=="]
+    lines = ["+-----BEGIN RSA PRIVATE" + " KEY-----", *body, "+-----END RSA PRIVATE" + " KEY-----", "+seen"]
+    home.ask("s1", used("Write", {"file_path": "k"}, {"structuredPatch": [{"lines": lines}]}))
+    assert "seen" in texts(home)
+
+
+def test_a_lesson_typed_within_private_tags_leaves_nothing(home: House) -> None:
+    block = f"#lesson\ntool: Bash\ntrigger: {PLANTED}\nproblem: {PLANTED} breaks when it is run\nsolution: never run {PLANTED} at all\n#/lesson"
+    home.add(GIT_STASH)
+    home.ask("s1", prompt(f"<private>\n{block}\n</private>"))
+    home.ask("s2", prompt(f"<private>{PLANTED}</private>\n{block}".replace(PLANTED, KEY)))
+    home.stored("prompts")
+    assert traces(home, PLANTED, KEY) == []
+
+
+@pytest.mark.parametrize("worker", [up, down])
+@pytest.mark.parametrize(
+    ("denied", "given"),
+    [
+        (".env", {"file_path": "/home/dev/project/.env"}),
+        ("*.pem", {"file_path": "keys/my.pem"}),
+        ("/home/dev/vault", {"file_path": "/home/dev/vault/deep/a"}),
+        ("/home/dev/vault", {"file_path": "../vault/a"}),
+        ("~/vault", {"command": "cat ~/vault/a"}),
+        ("~/vault", {"command": 'cat "$HOME/vault/a"'}),
+        ("/home/dev/vault", {"command": "cat ../vault/a | sort"}),
+        ("/home/dev/vault/a", {"command": "echo $(</home/dev/vault/a)"}),
+        ("/home/dev/my vault", {"command": "cat '/home/dev/my vault/a'"}),
+        ("/home/dev/va*", {"command": "scp /home/dev/vault host:"}),
+        (".ssh", {"path": "/home/dev/.ssh/config"}),
+    ],
+)  # fmt: skip
+def test_a_call_about_a_denied_path_leaves_nothing(
+    house: House, worker: Worker, denied: str, given: dict[str, str]
+) -> None:
+    worker(house)
+    house.ok("config", "set", "denyPaths", json.dumps([denied]))
+    tool = "Bash" if "command" in given else "Read"
+    house.ask("s1", used(tool, given, PLANTED))
+    house.ask("s1", failed(tool, given, f"Exit code 1\n{PLANTED}"))
+    house.ask(
+        "s1",
+        used("mcp__files__read", {"any name": next(iter(given.values()))}, PLANTED) if tool == "Read" else prompt("x"),
+    )
+    house.ask("s1", used("Bash", {"command": "ls /home/dev/vagrant"}, "seen")) if "*" not in denied else None
+    assert traces(house, PLANTED) == []
+    assert [row["response"] for row in house.stored("events")] == ([] if "*" in denied else ["seen"])
+    assert traces(house, PLANTED) == []
+
+
+@pytest.mark.parametrize("worker", [up, down])
+def test_in_a_denied_project_nothing_is_recorded(house: House, own_home: str, worker: Worker) -> None:
+    worker(house)
+    app, link, tree = (os.path.join(own_home, name) for name in ("app", "link", "tree"))
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", "-C", app]
+    subprocess.run(["git", "init", "-q", app], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run([*git, "worktree", "add", "-q", tree], check=True)
+    os.makedirs(os.path.join(app, "below"))
+    os.symlink(app, link)
+    house.ok("config", "set", "denyProjects", '["~/app"]')
+    for cwd in (app, os.path.join(app, "below"), link, tree):
+        house.ask("s1", happened("SessionStart", source="resume", cwd=cwd))
+        house.ask("s1", prompt(PLANTED, cwd=cwd))
+        house.ask("s1", used("Bash", {"command": PLANTED}, PLANTED, cwd=cwd))
+        house.ask("s1", happened("Stop", last_assistant_message=PLANTED, cwd=cwd))
+    house.ask("s2", prompt("seen", cwd=app + "2"))
+    assert traces(house, PLANTED) == []
+    assert [row["session"] for row in house.stored("sessions")] == ["s2"]
+    assert traces(house, PLANTED) == []
+
+
+def test_a_list_edited_by_hand_holds_at_once_with_the_worker_away_and_without_any_lesson(house: House) -> None:
+    house.stay_cold()
+    for text, known in [('{"denyProjects": ["/home/dev"]}', 0), ("{}", 1), ('{"denyPaths": ["vault"]}', 1)]:
+        with open(os.path.join(house.home, "config.json"), "w") as file:
+            file.write(text)
+        house.ask("s1", used("Bash", {"command": "cat vault/x"}, "seen"))
+        assert len(house.stored("events")) == known, text
+
+
+def test_what_the_hook_has_in_its_environment_is_never_stored(home: House) -> None:
+    env = {"MY_SECRET": PLANTED, "ANTHROPIC_API_KEY": KEY, PLANTED.replace("-", "_").upper(): "x"}
+    for payload in (happened("SessionStart", source="startup"), prompt("go"), used("Bash", {"command": "env"}, "")):
+        home.ask("s1", payload, env=env)
+    home.hook("PostToolUse", b"{not json", env=env)
+    assert traces(home, PLANTED.replace("-", "_").upper()) == []
+
+
+@pytest.mark.parametrize(
+    "payload", [f'{{"prompt": "{PLANTED}"', f'["{PLANTED}"]', f'{{"session_id": ["{PLANTED}"], "prompt": "x"}}']
+)
+def test_a_payload_that_is_not_one_leaves_nothing_in_any_log(home: House, payload: str) -> None:
+    for event in ("UserPromptSubmit", "PostToolUse", "Stop"):
+        home.hook(event, payload.encode())

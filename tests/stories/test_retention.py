@@ -1,0 +1,252 @@
+"""What hooks told is kept for so many days and in so much room; what was distilled from it stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from typing import Any
+
+import pytest
+
+from hardwon.store import db, retention
+from hardwon.store.retention import DAY, cutoff
+from tests.house_of_one import House
+
+NOW = 1_790_000_000.0
+RECENT = time.time() - 3600
+
+
+def wait_until(holds: Any, seconds: float = 20.0) -> bool:
+    """Until something another process does has been done; False if it was not in time."""
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.05)
+    return bool(holds())
+
+
+def put(connection: sqlite3.Connection, times: list[float], *, session: str = "s1", chars: int = 10) -> None:
+    """A session with a prompt at its beginning and an event at each of these times."""
+    with db.transaction(connection):
+        connection.execute(
+            "insert or ignore into sessions (host, session, cwd, transcript, first_prompt, prompts, status, reason,"
+            " started_at, opened_at, last_at, to_fill) values ('claude-code', ?, '', '', '', 1, 'active', '', ?, 0, ?, 0)",
+            (session, min(times), max(times)),
+        )
+        number = connection.execute("select id from sessions where session = ?", (session,)).fetchone()[0]
+        key = f"{session}-{min(times)}"
+        connection.execute(
+            "insert into prompts (key, session, number, at, prompt, name) values (?, ?, 1, ?, 'do it', '')",
+            (key, number, min(times)),
+        )
+        connection.executemany(
+            "insert into events (key, session, kind, at, prompt, agent, tool, tool_use_id, input, response, outcome,"
+            " signature, origin) values (?, ?, 'tool', ?, 1, '', 'Bash', '', '', ?, 'fine', '', 'hook')",
+            [(f"{key}-{count}", number, at, os.urandom(chars // 2).hex()) for count, at in enumerate(times)],
+        )  # fmt: skip
+
+
+def put_call(connection: sqlite3.Connection, key: str, at: str) -> None:
+    connection.execute(
+        "insert into calls (key, host, session, cwd, at, path, line, tool, command, file, content, outcome, waits)"
+        " values (?, 'codex', 's', '', ?, '', 1, 'Bash', 'ls', '', '', 'fine', '')", (key, at)
+    )  # fmt: skip
+
+
+def put_delivery(connection: sqlite3.Connection, event: str, at: float) -> None:
+    connection.execute(
+        "insert into injections (event, at, host, session, agent, kind, tool, lesson, slug, summary, delivery)"
+        " values (?, ?, '', '', '', '', '', 'l1', '', '', 'note')", (event, at)
+    )  # fmt: skip
+
+
+def times(connection: sqlite3.Connection) -> list[float]:
+    return [row[0] for row in connection.execute("select at from events order by at")]
+
+
+def count(connection: sqlite3.Connection, table: str) -> int:
+    found: int = connection.execute(f"select count(*) from {table}").fetchone()[0]
+    return found
+
+
+def purge(connection: sqlite3.Connection, *, days: float = 90, most: int = 1 << 40, now: float = NOW) -> dict[str, int]:
+    return dict(retention.purge(connection, days=days, most=most, now=now, go_on=lambda: True)[0])
+
+
+@pytest.fixture
+def store(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
+    return db.connect(str(tmp_path_factory.mktemp("store")))
+
+
+@pytest.mark.parametrize(
+    ("newest", "before", "days", "expected"),
+    [
+        (None, None, 90, None),
+        (NOW, NOW - 2 * DAY, 0, None),
+        (NOW, None, 90, NOW - 90 * DAY),
+        (NOW, NOW - 2 * DAY, 90, NOW - 90 * DAY),
+        (NOW, NOW - 91 * DAY, 90, NOW - 90 * DAY),
+        (NOW, NOW - 92 * DAY, 90, NOW - 182 * DAY),
+        (NOW, NOW - 1.5 * DAY, 1, NOW - DAY),
+        (NOW, NOW - 5000 * DAY, 1, NOW - 5001 * DAY),
+    ],
+)
+def test_age_is_counted_from_the_latest_event_that_is_believed(
+    newest: float | None, before: float | None, days: float, expected: float | None
+) -> None:
+    assert cutoff(newest, before, days) == expected
+
+
+def test_what_is_older_than_retention_goes_and_the_rest_stays(store: sqlite3.Connection) -> None:
+    put(store, [NOW - 200 * DAY, NOW - 100 * DAY], session="old")
+    put(store, [NOW - 100 * DAY, NOW - 30 * DAY, NOW], session="long")
+    put_call(store, "k1", "2026-01-01T00:00:00.000Z")
+    put_call(store, "k2", "2026-09-20T00:00:00+02:00")
+    put_call(store, "k3", "no time")
+    put_delivery(store, "e1", NOW - 91 * DAY)
+    put_delivery(store, "e2", NOW - 1)
+    gone = purge(store)
+    assert gone == {"events": 3, "calls": 1, "injections": 1, "sessions": 1, "prompts": 1}
+    assert times(store) == [NOW - 30 * DAY, NOW]
+    assert [row["session"] for row in store.execute("select session from sessions")] == ["long"]
+    assert (count(store, "prompts"), count(store, "calls"), count(store, "injections")) == (1, 2, 1)
+    assert purge(store) == {}
+
+
+def test_nothing_goes_by_age_with_retention_for_ever(store: sqlite3.Connection) -> None:
+    put(store, [NOW - 5000 * DAY, NOW])
+    assert (purge(store, days=0), len(times(store))) == ({}, 2)
+
+
+@pytest.mark.parametrize("years", [1, 5, 500])
+def test_a_clock_far_ahead_does_not_empty_the_store(store: sqlite3.Connection, years: int) -> None:
+    put(store, [NOW - number * DAY for number in range(80)])
+    wrong = NOW + years * 365 * DAY
+    assert purge(store, now=wrong) == {}
+    put(store, [wrong, wrong + 600], session="while the clock was wrong")
+    assert purge(store, now=wrong + 700) == {}
+    put(store, [NOW + DAY], session="after it was set right")
+    assert (purge(store, now=NOW + DAY), len(times(store))) == ({}, 83)
+
+
+def test_a_clock_far_behind_deletes_nothing(store: sqlite3.Connection) -> None:
+    put(store, [NOW - number * DAY for number in range(80)])
+    assert purge(store, now=0.0) == {} and purge(store, now=NOW - 300 * DAY) == {}
+
+
+def test_after_a_long_absence_the_old_goes_once_a_day_of_events_bears_the_clock_out(store: sqlite3.Connection) -> None:
+    put(store, [NOW - 300 * DAY, NOW - 299 * DAY], session="before")
+    put(store, [NOW], session="back")
+    assert purge(store, now=NOW + 60) == {}
+    put(store, [NOW + 1.1 * DAY], session="next day")
+    assert purge(store, now=NOW + 2 * DAY)["events"] == 2
+
+
+def test_too_large_a_file_loses_its_oldest_and_shrinks(store: sqlite3.Connection) -> None:
+    put(store, [NOW - number * 60 for number in range(4000)], chars=4000)
+    for number in range(100):
+        put_call(store, f"k{number}", "2020-01-01T00:00:00Z" if number < 50 else "2030-01-01T00:00:00Z")
+    path = store.execute("pragma database_list").fetchone()["file"]
+    gone = purge(store, most=10 << 20)
+    left = times(store)
+    assert os.path.getsize(path) <= 10 << 20 and os.path.getsize(path + "-wal") == 0
+    assert left == [NOW - number * 60 for number in reversed(range(len(left)))] and 500 < len(left) < 4000
+    assert (gone["calls"], gone["events"]) == (50, 4000 - len(left))
+    assert (count(store, "sessions"), count(store, "prompts")) == (1, 1)
+    assert store.execute("pragma integrity_check").fetchone()[0] == "ok"
+
+
+def test_what_was_distilled_stays_even_if_it_alone_is_too_large(store: sqlite3.Connection) -> None:
+    put(store, [NOW])
+    with db.transaction(store):
+        store.executemany(
+            "insert into signals (key, tier, signature, host, path, session, agent, project, at, score, body, fresh)"
+            " values (?, 2, '', '', '', '', '', '', '2001-01-01T00:00:00Z', 1, ?, 0)",
+            [(str(number), "x" * 3000) for number in range(1000)],
+        )
+    assert purge(store, most=1 << 20) == {"events": 1}
+    assert count(store, "signals") == 1000
+
+
+def test_a_session_of_which_something_was_distilled_stays_with_it(store: sqlite3.Connection) -> None:
+    store.execute("create table gist (id integer primary key, of integer references sessions (id) on delete cascade)")
+    put(store, [NOW - 200 * DAY], session="of use")
+    put(store, [NOW - 200 * DAY], session="of none")
+    put(store, [NOW - 2 * DAY, NOW], session="new")
+    store.execute("insert into gist (of) select id from sessions where session = 'of use'")
+    assert purge(store) == {"events": 2, "prompts": 2, "sessions": 1}
+    assert [row[0] for row in store.execute("select session from sessions order by id")] == ["of use", "new"]
+    assert (count(store, "gist"), purge(store)) == (1, {})
+
+
+def test_it_stops_when_told_and_goes_on_the_next_time(store: sqlite3.Connection) -> None:
+    put(store, [NOW - 100 * DAY - number for number in range(20_000)])
+    put(store, [NOW], session="now")
+    put(store, [NOW - 5 * DAY], session="a few days ago")
+    asked: list[int] = []
+
+    def twice() -> bool:
+        asked.append(len(times(store)))
+        return len(asked) < 3
+
+    retention.purge(store, days=90, most=1 << 40, now=NOW, go_on=twice)
+    assert asked[0] == 20_002 > asked[1] > asked[2] > 2
+    purge(store)
+    assert times(store) == [NOW - 5 * DAY, NOW]
+
+
+def test_a_file_that_was_not_made_to_shrink_is_rebuilt_whole(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = str(tmp_path_factory.mktemp("old"))
+    made_before(home)
+    store = db.connect(home)
+    put(store, [NOW - 100 * DAY, NOW - DAY, NOW])
+    assert not retention.is_shrinkable(store)
+    retention.rebuild(store)
+    assert retention.is_shrinkable(store) and len(times(store)) == 3
+
+
+def made_before(home: str) -> None:
+    """A database as one was made before files could shrink."""
+    with sqlite3.connect(os.path.join(home, "hardwon.db")) as plain:
+        plain.execute("create table made_before (id)")
+        plain.execute("drop table made_before")
+
+
+def test_the_worker_keeps_the_limits_and_status_tells_them(house: House) -> None:
+    os.makedirs(house.home, mode=0o700)
+    with open(os.path.join(house.home, "config.json"), "w") as file:
+        json.dump({"retentionDays": 7, "maxDbMb": 10}, file)
+    store = db.connect(house.home)
+    put(store, [RECENT - 20 * DAY] * 5, session="old")
+    put(store, [RECENT - number for number in range(3000)], session="new", chars=6000)
+    put(store, [RECENT - 2 * DAY], session="two days ago")
+    before = house.status()
+    assert (before["database"]["events"], before["database"]["sessions"], before["database"]["prompts"]) == (3006, 3, 3)
+    assert before["database"]["oldest"] == pytest.approx(RECENT - 20 * DAY)
+    assert (before["database"]["limit_bytes"], before["database"]["retention_days"], before["spool"]) == (
+        10 << 20,
+        7,
+        0,
+    )
+    assert before["database"]["bytes"] > 10 << 20
+    house.ok("start")
+    assert wait_until(lambda: retention.file_bytes(house.home) <= 10 << 20)
+    after = house.status()["database"]
+    assert after["oldest"] > RECENT - 7 * DAY and 0 < after["events"] < 3001 and after["sessions"] == 2
+    assert store.execute("select 1 from events where at = ?", (RECENT,)).fetchone()
+    said = house.ok("status").out
+    assert "MB of at most 10 MB; events are kept 7 days" in said and f"{after['events']} events" in said
+    told = {check["name"]: check for check in json.loads(house.cli("doctor", "--json").out)}
+    assert told["database"]["well"] is True and "of at most 10 MB" in told["database"]["found"]
+    assert "0 candidates wait" in told["scan"]["found"]
+
+
+def test_status_makes_no_database_and_says_what_is_wrong_with_one(house: House) -> None:
+    house.ok("status")
+    assert not os.path.exists(os.path.join(house.home, "hardwon.db"))
+    os.makedirs(house.home, mode=0o700, exist_ok=True)
+    with open(os.path.join(house.home, "hardwon.db"), "w") as file:
+        file.write("this is not a database, and it is long enough to be looked at as one" * 20)
+    assert "not a database" in house.status()["database"]["fault"]
+    assert "not a database" in house.ok("status").out

@@ -1,0 +1,227 @@
+"""The worker over HTTP: for the token's holder on this machine, to read and to report, never to approve."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.house_of_one import GIT_STASH, House, bash
+
+
+def wait_for_port(house: House) -> int:
+    """The API comes up a moment after the hooks' socket."""
+    for _ in range(200):
+        if port := house.status()["port"]:
+            return int(port)
+        time.sleep(0.05)
+    raise AssertionError("no port")
+
+
+def token(house: House) -> str:
+    with open(os.path.join(house.home, "token")) as file:
+        return file.read().strip()
+
+
+@pytest.fixture
+def api(house: House) -> Iterator[httpx.Client]:
+    house.ok("config", "set", "apiPort", "0")
+    house.ok("start")
+    port = wait_for_port(house)
+    headers = {"authorization": f"Bearer {token(house)}"}
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30, trust_env=False) as client:
+        yield client
+
+
+def test_the_token_opens_it_and_nothing_else_does(api: httpx.Client, house: House) -> None:
+    assert api.get("/api/health").json()["status"] == "ok"
+    for wrong in ("", "Bearer", "Bearer x", f"Basic {token(house)}", f"Bearer {token(house)}x"):
+        refused = api.get("/api/health", headers={"authorization": wrong})
+        assert (refused.status_code, "token" in refused.json()["fix"]) == (401, True)
+    assert os.stat(os.path.join(house.home, "token")).st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost:1"])
+def test_a_name_that_is_not_ours_is_refused(api: httpx.Client, name: str) -> None:
+    assert api.get("/api/health", headers={"host": name}).status_code in (400, 421)
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://hardwon.localhost"])
+def test_a_page_of_another_origin_is_refused_even_with_the_token(api: httpx.Client, origin: str) -> None:
+    refused = api.get("/api/health", headers={"origin": origin})
+    assert (refused.status_code, "access-control-allow-origin" in refused.headers) == (403, False)
+
+
+def test_a_body_may_not_be_huge(api: httpx.Client) -> None:
+    assert api.post("/api/sessions/init", content=b"x" * 2_000_000).status_code == 413
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(50):
+            yield b"x" * 1_000_000
+
+    try:
+        assert api.post("/api/sessions/init", content=endless()).status_code == 413
+    except httpx.WriteError:
+        pass  # the door was shut in the middle of it
+    assert api.get("/api/health").status_code == 200
+
+
+def test_a_slow_body_is_given_up_and_others_are_served_meanwhile(api: httpx.Client, house: House) -> None:
+    port = api.base_url.port
+    assert port
+    with socket.create_connection(("127.0.0.1", port)) as slow:
+        head = f"POST /api/processing HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token(house)}\r\n"
+        slow.sendall(f"{head}Content-Length: 30\r\n\r\n".encode())
+        assert api.get("/api/health").status_code == 200
+        assert b"408" in slow.recv(4096).split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("id", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "a%00b", "'; drop table sessions", "%"])
+def test_an_id_is_only_an_id(api: httpx.Client, id: str) -> None:
+    for answer in (api.get(f"/api/sessions/{id}"), api.post(f"/sessions/{id}/init", json={"userPrompt": "x"})):
+        assert answer.status_code < 500
+    assert api.get("/api/sessions").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/sessions/init", b"{"),
+        ("/api/sessions/init", b"[]"),
+        ("/api/sessions/init", b'{"claudeSessionId": 5}'),
+        ("/api/sessions/init", b'{"claudeSessionId": ""}'),
+        ("/api/sessions/observations", b'{"claudeSessionId": "s"}'),
+        ("/api/processing", b'{"isProcessing": "yes"}'),
+        ("/api/sessions/init", b"[" * 100_000),
+    ],
+)
+def test_a_wrong_body_is_told_what_is_wrong(api: httpx.Client, path: str, body: bytes) -> None:
+    answer = api.post(path, content=body)
+    assert (answer.status_code, bool(answer.json()["error"]), bool(answer.json()["fix"])) == (400, True, True)
+
+
+def test_an_editor_reports_a_session_from_its_start_to_its_end(api: httpx.Client, house: House) -> None:
+    """The calls that an extension makes: activate, command, chat participant, save, active editor, deactivate."""
+    assert "#lesson" in api.get("/api/context/inject", params={"project": "/home/dev/kite"}).text
+    session = {"claudeSessionId": "editor-1", "cwd": "/home/dev/kite", "host": "vscode"}
+    first = api.post("/api/sessions/init", json={**session, "userPrompt": "rename the kite"}).json()
+    again = api.post(
+        "/sessions/editor-1/init", json={"userPrompt": "and the boat", "cwd": "/home/dev/kite", "host": "vscode"}
+    )
+    assert (first["promptNumber"], again.json()["promptNumber"], first["sessionDbId"]) == (
+        1,
+        2,
+        again.json()["sessionDbId"],
+    )
+    assert api.post("/api/processing", json={"isProcessing": True}).json() == {"isProcessing": True}
+    saved = {"tool_name": "FileSave", "tool_input": {"path": "/home/dev/kite/a.py"}, "tool_response": "saved"}
+    opened = {"tool_name": "FileOpen", "tool_input": {"path": "/home/dev/kite/b.py"}, "tool_response": "opened"}
+    for seen in (saved, opened):
+        assert api.post("/api/sessions/observations", json={**session, **seen}).json() == {"status": "queued"}
+    said = {"last_user_message": "and the boat", "last_assistant_message": "both are renamed"}
+    assert api.post("/api/sessions/summarize", json={**session, **said}).json() == {"status": "queued"}
+    assert api.post("/api/sessions/complete", json={**session, "reason": "exit"}).json() == {"status": "completed"}
+    whole = api.get("/api/sessions/editor-1").json()
+    assert (whole["status"], whole["reason"], whole["prompts"], whole["host"]) == ("completed", "exit", 2, "vscode")
+    assert [event["tool"] for event in whole["eventList"] if event["kind"] == "tool"] == ["FileSave", "FileOpen"]
+
+
+def test_what_is_private_does_not_come_in_this_way_either(api: httpx.Client, house: House) -> None:
+    session = {"claudeSessionId": "p1", "cwd": "/home/dev/kite"}
+    told = api.post("/api/sessions/init", json={**session, "userPrompt": "<private>nightjar</private>"}).json()
+    assert (told["skipped"], told["reason"]) == (True, "private")
+    done = {"tool_name": "Bash", "tool_input": {"command": "echo nightjar"}, "tool_response": "nightjar"}
+    assert api.post("/api/sessions/observations", json={**session, **done}).json() == {"status": "skipped"}
+    for folder, _, names in os.walk(house.home):
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    assert b"nightjar" not in file.read(), name
+
+
+def test_nothing_here_approves(api: httpx.Client, house: House) -> None:
+    house.add({**GIT_STASH, "delivery": "block"})
+    paths = api.get("/api/openapi.json").json()["paths"]
+    assert not [path for path in paths if any(word in path for word in ("accept", "approve", "lessons/", "trust"))]
+    assert api.post("/api/lessons", json={}).status_code == 405
+    typed = {"claudeSessionId": "s1", "userPrompt": "hardwon allow git-stash", "cwd": "/home/dev/project"}
+    api.post("/api/sessions/init", json=typed)
+    assert house.ask("s1", bash("git stash")).denied
+
+
+def test_what_happens_is_streamed_and_a_lost_listener_catches_up(api: httpx.Client, house: House) -> None:
+    with api.stream("GET", "/api/stream") as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith(":")
+        house.ask("s1", {"hook_event_name": "UserPromptSubmit", "prompt": "fly the kite", "cwd": "/home/dev/kite"})
+        told = read_message(lines)
+        assert (told["event"], told["data"]["session"]) in (("prompt", "s1"), ("session", "s1"))
+    api.post("/api/processing", json={"isProcessing": True})
+    with api.stream("GET", "/api/stream", headers={"last-event-id": told["id"]}) as stream:
+        lines = stream.iter_lines()
+        kinds = [read_message(lines)["event"]]
+        while kinds[-1] != "processing":
+            kinds.append(read_message(lines)["event"])
+
+
+def read_message(lines: Iterator[str]) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for line in lines:
+        if line.startswith(":"):
+            continue
+        if not line and told:
+            return {**told, "data": json.loads(told["data"])}
+        name, _, value = line.partition(": ")
+        if name:
+            told[name] = value
+    raise AssertionError("the stream ended")
+
+
+def test_two_hundred_idle_listeners_hinder_nobody(api: httpx.Client, house: House) -> None:
+    port = api.base_url.port
+    assert port
+    head = f"GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token(house)}\r\n\r\n"
+    with ExitStack() as stack:
+        for _ in range(200):
+            listener = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            listener.sendall(head.encode())
+            assert b"200 OK" in listener.recv(4096)
+        assert api.get("/api/stream").status_code == 503
+        assert api.get("/api/health").json()["clients"] == 200
+        assert house.session_start("s2").context
+
+
+def test_a_taken_port_gives_the_next_one(house: House) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        house.ok("config", "set", "apiPort", str(port))
+        house.ok("start")
+        assert wait_for_port(house) > port
+
+
+def test_the_document_is_true(api: httpx.Client, house: House, tmp_path: Any) -> None:
+    """schemathesis sends what the document allows and what it does not, and finds no server error."""
+    document = tmp_path / "openapi.json"
+    document.write_text(json.dumps(api.get("/api/openapi.json").json()))
+    words = [
+        os.path.join(os.path.dirname(sys.executable), "schemathesis"), "run", str(document),
+        "--url", str(api.base_url).rstrip("/"), "--header", f"Authorization: Bearer {token(house)}",
+        "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+        "--max-examples", "10", "--exclude-path", "/api/stream", "--phases", "examples,coverage,fuzzing",
+        "--generation-database", "none", "--seed", "1", "--request-timeout", "10",
+    ]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
+    ran = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env={**environment, "NO_PROXY": "*"})
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]

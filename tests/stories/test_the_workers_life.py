@@ -1,0 +1,272 @@
+"""How a worker comes to its end: by itself, for a newer one, or when told; and that nothing is lost by it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+import hardwon
+from hardwon.store import db, retention
+from hardwon.worker.lifecycle import may_rest
+from tests.house_of_one import HOOK, House, call
+from tests.stories.test_retention import made_before, put, wait_until
+
+PACKAGE = os.path.dirname(os.path.abspath(hardwon.__file__))
+
+# A real worker, whose clock runs as fast as the test wants.
+WORKER = """
+import sys, time
+home, package, speed = sys.argv[1:4]
+sys.path.insert(0, package)
+from hardwon.worker import loop
+sys.exit(loop.main(home, seconds=lambda: time.monotonic() * float(speed), tick=0.05))
+"""
+
+
+class Started:
+    """Owns workers that a test started by itself."""
+
+    def __init__(self, home: str) -> None:
+        self.home, self.running = home, list[subprocess.Popen[bytes]]()
+
+    def worker(self, *, speed: float = 1.0, package: str = os.path.dirname(PACKAGE)) -> subprocess.Popen[bytes]:
+        """Start one and wait until it serves."""
+        os.makedirs(self.home, mode=0o700, exist_ok=True)
+        started = subprocess.Popen([sys.executable, "-c", WORKER, self.home, package, str(speed)])
+        self.running.append(started)
+        assert wait_until(lambda: self.is_serving() or started.poll() is not None)
+        return started
+
+    def is_serving(self) -> bool:
+        return os.path.exists(os.path.join(self.home, "worker.json"))
+
+    def log(self) -> str:
+        with open(os.path.join(self.home, "logs", "worker.log")) as file:
+            return file.read()
+
+
+@pytest.fixture
+def started(house: House) -> Iterator[Started]:
+    made = Started(house.home)
+    yield made
+    for worker in made.running:
+        worker.kill()
+        worker.wait()
+
+
+def configure(house: House, **values: Any) -> None:
+    os.makedirs(house.home, mode=0o700, exist_ok=True)
+    with open(os.path.join(house.home, "config.json"), "w") as file:
+        json.dump(values, file)
+
+
+def tell(session: str, number: int, text: str = "done") -> bytes:
+    """What Claude Code sends after a call."""
+    payload = call("Bash", {"command": f"echo {number}"}, hook_event_name="PostToolUse", tool_use_id=f"toolu_{number}")
+    response = {"stdout": text, "stderr": "", "interrupted": False}
+    return json.dumps({"session_id": session, **payload, "tool_response": response}).encode()
+
+
+def stored(house: House) -> list[str]:
+    """The calls in the database, by the host's name for them."""
+    if not os.path.exists(os.path.join(house.home, "hardwon.db")):
+        return []
+    with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
+        return [row[0] for row in connection.execute("select tool_use_id from events where kind = 'tool'")]
+
+
+def spooled(house: House) -> list[str]:
+    folder = os.path.join(house.home, "spool")
+    found = []
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        if name.endswith(".json"):
+            with open(os.path.join(folder, name)) as file:
+                found.append(json.load(file)["event"]["tool_use_id"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("quiet", "minutes", "due", "rests"),
+    [
+        (3599, 60, False, False),
+        (3600, 60, False, True),
+        (3600, 60, True, False),
+        (1e9, 0, False, False),
+        (-5, 1, False, False),
+    ],
+)
+def test_a_worker_rests_after_so_many_minutes_without_a_hook_or_work(
+    quiet: float, minutes: int, due: bool, rests: bool
+) -> None:
+    assert may_rest(1000.0 + quiet, 1000.0, minutes, due) is rests
+
+
+def test_a_worker_that_hears_nothing_ends_by_itself(house: House, started: Started) -> None:
+    configure(house, idleExitMinutes=240)
+    worker = started.worker(speed=100_000.0)
+    assert worker.wait(timeout=20) == 0
+    assert "no hook for a long time" in started.log() and not house.status()["running"]
+    assert not os.path.lexists(os.path.join(house.home, "socket"))
+
+
+def test_a_worker_told_never_to_rest_stays(house: House, started: Started) -> None:
+    configure(house, idleExitMinutes=0)
+    worker = started.worker(speed=100_000.0)
+    house.hook("PostToolUse", tell("s1", 1))
+    assert stored(house) == ["toolu_1"] and worker.poll() is None
+
+
+def test_a_worker_does_not_rest_before_the_spool_is_taken_in(house: House, started: Started) -> None:
+    configure(house, idleExitMinutes=1)
+    house.hook("PostToolUse", tell("s1", 1))
+    with closing(db.connect(house.home)) as somebody:
+        somebody.execute("begin immediate")
+        worker = started.worker(speed=10_000.0)
+        assert wait_until(lambda: "database is locked" in started.log())
+        assert (worker.poll(), spooled(house)) == (None, ["toolu_1"])
+        somebody.execute("rollback")
+    assert worker.wait(timeout=20) == 0
+    assert (stored(house), spooled(house)) == (["toolu_1"], [])
+    assert "no hook for a long time" in started.log()
+
+
+def test_a_worker_outlives_the_agent_whose_hook_started_it(house: House) -> None:
+    payload = json.dumps({"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup", "cwd": "/"})
+    command = f"{sys.executable} -I -S {HOOK} claude-code SessionStart {house.home}; sleep 60"
+    agent = subprocess.Popen(
+        ["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert agent.stdin and agent.stdout
+    agent.stdin.write(payload.encode())
+    agent.stdin.close()
+    assert agent.stdout.read(1) == b"{"
+    assert wait_until(lambda: house.status()["running"])
+    pid = house.status()["pid"]
+    os.killpg(agent.pid, signal.SIGHUP)
+    os.killpg(agent.pid, signal.SIGKILL)
+    agent.wait()
+    agent.stdout.close()
+    assert (os.getsid(pid), house.status()["pid"]) == (pid, pid)
+    house.hook("PostToolUse", tell("s1", 1))
+    assert stored(house) == ["toolu_1"]
+
+
+def test_a_worker_steps_aside_when_another_version_is_installed(
+    house: House, started: Started, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    package = str(tmp_path_factory.mktemp("installed"))
+    shutil.copytree(PACKAGE, os.path.join(package, "hardwon"), ignore=shutil.ignore_patterns("__pycache__"))
+    worker = started.worker(package=package)
+    house.hook("PostToolUse", tell("s1", 1))
+    assert worker.poll() is None
+    fresh = os.path.join(package, "fresh.py")
+    with open(fresh, "w") as file:
+        file.write('__version__ = "99.0"\n')
+    os.replace(fresh, os.path.join(package, "hardwon", "__init__.py"))
+    assert worker.wait(timeout=20) == 0
+    assert "another version was installed" in started.log()
+    house.hook("PostToolUse", tell("s1", 2))
+    house.session_start("s2")
+    assert house.status()["running"] and house.status()["pid"] != worker.pid
+    assert wait_until(lambda: sorted(stored(house)) == ["toolu_1", "toolu_2"])
+
+
+def test_a_worker_leaves_a_database_that_a_newer_version_brought_up_to_date(house: House, started: Started) -> None:
+    worker = started.worker()
+    with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
+        connection.execute("pragma user_version = 99")
+    assert worker.wait(timeout=20) == 0
+    assert started.log().count("by a newer hardwon") == 1
+
+
+def test_a_database_newer_than_the_code_is_not_served_and_starts_no_storm(house: House) -> None:
+    os.makedirs(house.home, mode=0o700)
+    with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
+        connection.execute("pragma user_version = 99")
+    for number in range(4):
+        assert house.session_start(f"s{number}").raw
+        house.hook("PostToolUse", tell(f"s{number}", number))
+    with open(os.path.join(house.home, "logs", "worker.log")) as file:
+        said = file.read().splitlines()
+    assert len(said) == 1 and "written by a newer hardwon" in said[0]
+    assert os.path.getsize(os.path.join(house.home, "worker.starts")) == 1
+    assert sorted(filter(None, spooled(house))) == [f"toolu_{number}" for number in range(4)]
+    assert "newer hardwon" in house.ok("status").out
+
+
+def test_what_was_told_while_no_worker_was_there_is_taken_in_at_its_start(house: House) -> None:
+    for number in range(5):
+        house.hook("PostToolUse", tell("s1", number))
+    assert (len(spooled(house)), house.status()["spool"]) == (5, 5)
+    house.ok("start")
+    assert wait_until(lambda: not spooled(house))
+    assert sorted(stored(house)) == [f"toolu_{number}" for number in range(5)]
+
+
+def test_hooks_under_way_when_the_worker_is_told_to_stop_are_stored_exactly_once(house: House) -> None:
+    house.ok("start")
+    pid = house.status()["pid"]
+    command = [sys.executable, "-I", "-S", HOOK, "claude-code", "PostToolUse", house.home]
+    hooks = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(50)]
+    for number, hook in enumerate(hooks):
+        assert hook.stdin
+        hook.stdin.write(tell("s1", number, "x" * 20_000))
+        hook.stdin.close()
+        if number == 25:
+            os.kill(pid, signal.SIGTERM)
+    for hook in hooks:
+        assert hook.stdout and hook.stdout.read() == b"{}" and hook.wait() == 0
+        hook.stdout.close()
+    assert wait_until(lambda: not house.status()["running"])
+    told = sorted(f"toolu_{number}" for number in range(50))
+    assert sorted({*stored(house), *spooled(house)}) == told
+    house.ok("start")
+    assert wait_until(lambda: not spooled(house))
+    assert sorted(stored(house)) == told
+
+
+def test_a_worker_that_is_told_to_stop_leaves_at_once_whatever_it_is_deleting(house: House) -> None:
+    now = 1_790_000_000.0
+    with closing(db.connect(house.home)) as store:
+        put(store, [now - 200 * retention.DAY + number for number in range(50_000)], chars=1000)
+        put(store, [now, now - 3 * retention.DAY], session="new")
+    house.ok("start")
+    house.ok("stop")
+    with open(os.path.join(house.home, "logs", "worker.log")) as file:
+        assert "stopped" in file.read()
+    with closing(db.connect(house.home)) as store:
+        assert retention.holdings(store).events > 2
+        assert store.execute("pragma integrity_check").fetchone()[0] == "ok"
+
+
+def test_a_file_that_could_not_shrink_is_rebuilt_when_it_has_been_quiet(house: House, started: Started) -> None:
+    os.makedirs(house.home, mode=0o700)
+    made_before(house.home)
+    started.worker(speed=10_000.0)
+    with closing(db.connect(house.home)) as store:
+        assert wait_until(lambda: retention.is_shrinkable(store))
+
+
+def test_an_edit_of_the_settings_is_in_force_at_the_next_event(house: House) -> None:
+    configure(house, maxEventChars=1000)
+    house.ok("start")
+    house.hook("PostToolUse", tell("s1", 1, "y" * 5000))
+    configure(house, maxEventChars=3000)
+    house.hook("PostToolUse", tell("s1", 2, "y" * 5000))
+    configure(house, maxEventChars=3000, skipTools=["Bash"])
+    house.hook("PostToolUse", tell("s1", 3, "y" * 5000))
+    with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
+        rows = connection.execute("select tool_use_id, length(response) from events where kind = 'tool' order by id")
+        kept = dict(rows.fetchall())
+    assert list(kept) == ["toolu_1", "toolu_2"]
+    assert 900 < kept["toolu_1"] < 1300 and 2900 < kept["toolu_2"] < 3300
