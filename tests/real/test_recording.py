@@ -13,7 +13,7 @@ import pytest
 
 from .claude_code import Session
 from .house import PATIENCE, House
-from .model_server import SUMMARY, Call, Reply, Request, Script, bash
+from .model_server import Call, Reply, Request, Script, bash
 
 pytestmark = pytest.mark.real
 
@@ -56,7 +56,6 @@ FIRST = [
     Row("Task fine", 2, "", "an errand"),
     Row("Stop", 2, "", "somebody went"),
     Row("PreCompact", 2, "", "manual"),
-    Row("SubagentStop", 2, "second", f"<analysis>none</analysis><summary>{SUMMARY}</summary>"),
     Row("SessionStart", 2, "", "compact"),
     Row("prompt", 3, "", "go on"),
     Row("Stop", 3, "", "went on"),
@@ -285,7 +284,6 @@ def test_nothing_private_and_no_secret_is_in_any_file_of_the_home(house: House, 
     assert all(part in answers for part in ("name: ada", "logged in before", "refused: [redacted:"))
 
 
-@pytest.mark.xfail(reason="scan keeps the calls of a sub-agent whose session has a private turn")
 def test_what_a_sub_agent_does_in_a_private_turn_is_in_no_file_of_the_home(house: House) -> None:
     house.hardwon("start")
     feeding = [bash(f"echo {ERRANDS}"), Reply(f"the {ERRANDS} is fed")]
@@ -294,7 +292,6 @@ def test_what_a_sub_agent_does_in_a_private_turn_is_in_no_file_of_the_home(house
     assert leaks(house, session) == {}
 
 
-@pytest.mark.xfail(reason="the summary of a compaction is kept as the last words of a sub-agent")
 def test_a_private_prompt_that_a_compaction_repeats_is_in_no_file_of_the_home(house: House) -> None:
     """The client asks for all messages of the user in the summary, and tells its end as that of a sub-agent."""
     house.hardwon("start")

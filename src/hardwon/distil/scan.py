@@ -25,6 +25,7 @@ from hardwon.core.shell import simple_commands
 from hardwon.distil import propose
 from hardwon.distil.signals import Episode, Watch
 from hardwon.hosts.history import MODULES, History, Step, history, host_of, tail
+from hardwon.hosts.history.siblings import may_be_private
 from hardwon.store import candidates, transcripts
 from hardwon.store.candidates import Proposal, Scan
 from hardwon.store.db import Connection
@@ -192,6 +193,8 @@ def _all_portions(
 ) -> Iterator[Found]:
     """What the files have new. One that cannot be read is named and stops nobody."""
     for file in files:
+        if may_be_private(file.path):
+            continue
         try:
             yield from _read(file, transcripts.mark_of(connection, file.path), window)
         except OSError as wrong:

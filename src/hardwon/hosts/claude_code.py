@@ -32,8 +32,8 @@ def read(kind: str, payload: bytes) -> Event | None:
     if not isinstance(wire, dict):
         raise ValueError(f"a payload is an object, not {type(wire).__name__}")
     kind = text_of(wire, "hook_event_name") or kind
-    if kind not in EVENTS:
-        return None
+    if kind not in EVENTS or (kind == "SubagentStop" and wire.get("agent_type") == ""):
+        return None  # without a type it is a compaction, whose last words are the whole conversation in short
     given = wire.get("tool_input")
     given = given if isinstance(given, dict) else {}
     tool = text_of(wire, "tool_name")

@@ -103,3 +103,4 @@ class Background:
             self._fill.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self._fill.kill()
+            self._fill.wait()
