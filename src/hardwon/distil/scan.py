@@ -32,7 +32,7 @@ from hardwon.store.db import Connection
 from hardwon.store.transcripts import Call, Portion
 from hardwon.words import Mark, Signal, replace, word
 
-LONGEST_COMMAND, LONGEST_CONTENT = 4_000, 2_000
+LONGEST_COMMAND, LONGEST_CONTENT, LOOKED_AT_CONTENT = 4_000, 1_000, 2_000
 _HEAD = 4096
 WHOLE_SCANS = ("full", "new", "auto")  # the others looked at some transcripts only
 BATCH = 2_000  # calls and signals in one transaction
@@ -247,10 +247,19 @@ def _is_ours(step: Step) -> bool:
 
 def _fit(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps with nothing in a call or an error that may not be kept, so that nothing made of them has it either."""
-    steps = [step._replace(text=ends(step.text)) if step.failed or step.refused else step for step in steps]
+    steps = [_cut(step) for step in steps]
     texts = [text for step in steps for text in _kept(step) if text]
     cleaned = {text: after for text, after in zip(texts, clean_all(texts), strict=True) if text is not after}
     return [_with(step, cleaned) for step in steps] if cleaned else steps
+
+
+def _cut(step: Step) -> Step:
+    """As much of it as is looked at; of what a call would write more than is kept, so that no key is halved."""
+    if step.failed or step.refused:
+        return step._replace(text=ends(step.text))
+    if len(step.content) > LOOKED_AT_CONTENT:
+        return step._replace(content=step.content[:LOOKED_AT_CONTENT])
+    return step
 
 
 def _kept(step: Step) -> tuple[str, ...]:
@@ -313,7 +322,7 @@ class _Desk:
         """Hosts use a call's name again in later turns, so a result ends the latest call of that name."""
         id = self._under_way.pop(step.call, "")
         command = self._calls[id].command if id else ""
-        failed = step.failed or hidden_failure(command, step.text)
+        failed = step.failed or (bool(command) and hidden_failure(command, step.text))
         outcome = "refused" if step.refused else "failed" if failed else "fine"
         if id:
             self._ends[id] = outcome

@@ -36,7 +36,8 @@ def token(home: str) -> str:
 def bind(port: int) -> socket.socket:
     """A socket on 127.0.0.1 at this port or the next free one."""
     for number in range(port, port + TRIES):
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # Named in full, or asyncio leaves Nagle's algorithm on and an answer waits 40 ms.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("127.0.0.1", number if port else 0))
