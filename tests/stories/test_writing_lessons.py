@@ -130,3 +130,8 @@ def test_check_says_what_is_wrong_and_where(house: House) -> None:
     assert told.code == 1
     assert "maxLessonsPerInjection is 'three', but wants a number such as 3" in told.out
     assert "colour is no setting" in told.out
+
+
+def test_an_error_does_not_move_the_cursor(house: House) -> None:
+    ran = house.cli("lessons", "show", "zap\x1b]0;title\x07")
+    assert (ran.code, "\x1b" in ran.err, "zap" in ran.err) == (1, False, True)

@@ -8,6 +8,7 @@ import sys
 import click
 
 from hardwon import __version__
+from hardwon.cli.show import printable
 from hardwon.errors import UserError
 
 VERBS = {
@@ -84,5 +85,5 @@ def main() -> None:
 
 
 def _ended(say: str, fix: str) -> SystemExit:
-    click.echo(f"error: {say}" + (f"\n  fix: {fix}" if fix else ""), err=True)
+    click.echo(printable(f"error: {say}" + (f"\n  fix: {fix}" if fix else "")), err=True)
     return SystemExit(1)

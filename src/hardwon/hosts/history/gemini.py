@@ -18,6 +18,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hardwon.core.fence import outside
 from hardwon.hosts.claude_code import first_of, strings_in, text_of
 from hardwon.hosts.history import Kind, Step
 from hardwon.hosts.history.wire import (
@@ -31,7 +32,6 @@ from hardwon.hosts.history.wire import (
     lines_of,
     map_of,
     openings,
-    outside,
     parsed,
     rows_of,
     unfenced,

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from hardwon.core.fence import CLOSE, OPEN
+from hardwon.core.fence import CLOSE, OPEN, outside
 
 Wire = dict[str, Any]
 Where = Callable[[str], int]  # the line on which a text stands
@@ -76,22 +76,6 @@ def kept_path(path: str) -> str:
 def forget_oldest(known: dict[str, Any], most: int) -> None:
     while len(known) > most:
         del known[next(iter(known))]
-
-
-def outside(text: str, start: str, end: str) -> str:
-    """The text without what stands between the marks; an open end reaches to the end."""
-    at = text.find(start)
-    if at < 0:
-        return text
-    parts, past = [], 0
-    while at >= 0:
-        parts.append(text[past:at])
-        close = text.find(end, at)
-        if close < 0:
-            return "".join(parts)
-        past = close + len(end)
-        at = text.find(start, past)
-    return "".join([*parts, text[past:]])
 
 
 def unfenced(text: str) -> str:
