@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: up test test-real check docs clean
+.PHONY: up demo test test-real check docs clean
 .DEFAULT_GOAL := up
 
 $(READY): pyproject.toml
@@ -16,11 +16,15 @@ $(READY): pyproject.toml
 up: $(READY)          ## start hardwon, say where things are and what to do next
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/hardwon up
 
-test: $(READY)        ## all that needs only Python
-	$(BIN)/pytest -n 2
+demo: $(READY)        ## a mistake found, accepted and held, in a throwaway home
+	@$(BIN)/hardwon demo
 
-test-real: $(READY)   ## the real agents, fetched into .cache
-	$(BIN)/pytest tests/real -m real -n 2 -rs
+test: $(READY)        ## all that needs only Python
+	$(BIN)/pytest -n 3 --dist worksteal
+
+test-real: $(READY)   ## the real agents, fetched into .cache, and a real browser
+	@tests/real/need-chromium
+	$(BIN)/pytest tests/real -m real -n 2 --dist worksteal -rs
 
 check: $(READY)       ## lint, types, the rules of the house
 	$(BIN)/ruff check .

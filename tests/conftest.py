@@ -16,13 +16,26 @@ hypothesis.settings.register_profile("ci", deadline=None, max_examples=60, deran
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "home")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The stories first: they take the longest, and what is short fills the gaps at the end."""
+    items.sort(key=lambda item: "stories" not in item.path.parts)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No agent and no setting of the developer's shows, not even to what several tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith(("HARDWON_", "CLAUDE", "CODEX_", "GEMINI_", "OPENCODE", "AI_AGENT", "XDG_")):
+                patch.delenv(name)
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A temporary home, and an environment in which no agent and no setting of the developer's shows."""
+    """A temporary home."""
     home = str(tmp_path_factory.mktemp("home"))
-    for name in list(os.environ):
-        if name.startswith(("HARDWON_", "CLAUDE", "CODEX_", "GEMINI_", "OPENCODE", "AI_AGENT", "XDG_")):
-            monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", home)
     monkeypatch.setenv("HARDWON_HOME", os.path.join(home, ".hardwon"))
     return home
@@ -33,4 +46,12 @@ def house(own_home: str) -> Iterator[House]:
     """hardwon in a temporary home, driven through its real entries; its worker is gone afterwards."""
     built = House(os.path.join(own_home, ".hardwon"))
     yield built
-    built.cli("stop")
+    built.leave()
+
+
+@pytest.fixture(scope="module")
+def shared_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """One hardwon for the tests of a module, where each can tell what is its own from what others left."""
+    built = House(str(tmp_path_factory.mktemp("shared") / ".hardwon"))
+    yield built
+    built.leave()

@@ -9,11 +9,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic, sleep
 from typing import Any
 
 import hardwon
 from hardwon.words import word
+from hardwon.worker import lifecycle
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
 GIT_STASH: dict[str, Any] = {
@@ -104,11 +107,12 @@ class House:
     def __init__(self, home: str) -> None:
         self.home = home
 
+    def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
+        return {**os.environ, "HARDWON_HOME": self.home, **(more or {})}
+
     def cli(self, *words: str, stdin: str = "", env: dict[str, str] | None = None, cwd: str | None = None) -> Ran:
         command = [sys.executable, "-m", "hardwon", *words]
-        done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, env={**os.environ, **(env or {})}, cwd=cwd
-        )
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=self.environment(env), cwd=cwd)
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def ok(self, *words: str, **more: Any) -> Ran:
@@ -120,13 +124,14 @@ class House:
     def add(self, record: dict[str, Any]) -> str:
         """Add a lesson as a person would and return its slug."""
         self.ok("lessons", "add", "--json", json.dumps(record))
-        listed: Sequence[dict[str, Any]] = self.ok("lessons", "list", "--json").json()
-        return next(str(one["slug"]) for one in listed if one["summary"] == record["summary"])
+        with open(os.path.join(self.home, "lessons.json")) as file:
+            written: Sequence[dict[str, Any]] = json.load(file)["lessons"]
+        return next(str(one["slug"]) for one in written if one["summary"] == record["summary"])
 
     def hook(self, event: str, payload: bytes, env: dict[str, str] | None = None, host: str = "claude-code") -> bytes:
         """What the installed command prints; its exit code must be 0 whatever it was given."""
         command = [sys.executable, "-I", "-S", HOOK, host, event, self.home]
-        done = subprocess.run(command, input=payload, capture_output=True, env={**os.environ, **(env or {})})
+        done = subprocess.run(command, input=payload, capture_output=True, env=self.environment(env))
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout
 
@@ -138,6 +143,36 @@ class House:
         assert own.get("hookEventName", wire["hook_event_name"]) == wire["hook_event_name"]
         denied = own.get("permissionDecisionReason", "") if own.get("permissionDecision") == "deny" else ""
         return Answer(own.get("additionalContext", ""), denied, said.get("systemMessage", ""), raw)
+
+    def ask_at_once(
+        self, session: str, payloads: Sequence[dict[str, Any]], meanwhile: threading.Thread | None = None
+    ) -> tuple[list[bytes], float]:
+        """What hooks print that are asked in the same instant, however slowly they start, and the seconds they took.
+
+        A pipe takes in less than is written to it here, so a write that returns was read: that hook is up, and waits
+        for the end of what it is told.
+        """
+        command = [sys.executable, "-I", "-S", HOOK, "claude-code", "PreToolUse", self.home]
+        hooks = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment())
+            for _ in payloads
+        ]
+        for hook, payload in zip(hooks, payloads, strict=True):
+            assert hook.stdin
+            hook.stdin.write(json.dumps({"padding": "x" * 200_000, "session_id": session, **payload}).encode())
+            hook.stdin.flush()
+        if meanwhile:
+            meanwhile.start()
+        begun = monotonic()
+        for hook in hooks:
+            assert hook.stdin
+            hook.stdin.close()
+        said = [hook.stdout.read() for hook in hooks if hook.stdout]
+        seconds = monotonic() - begun
+        assert [hook.wait() for hook in hooks] == [0] * len(hooks)
+        if meanwhile:
+            meanwhile.join()
+        return said, seconds
 
     def session_start(self, session: str, source: str = "startup", **more: Any) -> Answer:
         return self.ask(
@@ -161,8 +196,17 @@ class House:
     def kill(self) -> None:
         """End the worker as a crash would, and wait until it is gone."""
         os.kill(self.status()["pid"], signal.SIGKILL)
-        while self.status()["running"]:
-            continue
+        wait_for(lambda: not lifecycle.is_held(self.home))
+
+    def leave(self) -> None:
+        """End the worker and whatever else runs for this home: a start under way, work in the background."""
+        lifecycle.stop(self.home)
+        while running := running_for(self.home):
+            for number in running:
+                try:
+                    os.kill(number, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
 
     def stored(self, table: str) -> list[dict[str, Any]]:
         """The rows of a table as they are in the file, with whatever waited in the spool taken in."""
@@ -173,3 +217,25 @@ class House:
             return [dict(row) for row in connection.execute(f"select * from {table} order by id")]
         finally:
             connection.close()
+
+
+def running_for(home: str) -> list[int]:
+    """The processes that were started for this home, where the system tells."""
+    mark, found = f"\0HARDWON_HOME={home}\0".encode(), []
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    if mark in b"\0" + file.read():
+                        found.append(int(name))
+            except OSError:
+                pass  # it has ended, or is somebody else's
+    return found
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 300) -> None:
+    """Until it is so; the end is far away, since the machine may have much else to do."""
+    end = monotonic() + seconds
+    while not what():
+        assert monotonic() < end, "it did not come about"
+        sleep(0.02)

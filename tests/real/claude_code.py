@@ -106,13 +106,14 @@ def converse(
     own_network: bool,
     summary: str = SUMMARY,
     resume: str = "",
+    more: Sequence[str] = (),
 ) -> Session:
     """One session in one process: each prompt is typed when the answer to the one before is there."""
     asked = [
         str(program), "--print", "--verbose",
         "--input-format", "stream-json", "--output-format", "stream-json", "--include-hook-events",
         "--permission-mode", "bypassPermissions", "--model", MODEL,
-        *(("--resume", resume) if resume else ()),
+        *(("--resume", resume) if resume else ()), *more,
     ]  # fmt: skip
     network = "own" if own_network else "shared"
     ours, theirs = socket.socketpair()

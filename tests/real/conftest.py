@@ -29,7 +29,7 @@ def bare_house(claude: Path, own_network: bool, tmp_path_factory: pytest.TempPat
     house = House(tmp_path_factory.mktemp("h"), claude, own_network=own_network)
     yield house
     house.hardwon("stop")
-    house.wait_for_scans()
+    house.wait_for_background()
     assert house.processes() == []
 
 

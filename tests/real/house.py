@@ -97,12 +97,14 @@ class House:
         env: Env = MappingProxyType({}),
         summary: str = SUMMARY,
         resume: str = "",
+        more: Sequence[str] = (),
     ) -> Session:
-        """The agent at work in the project, once; it must end by itself and well. `resume` is an earlier session."""
+        """The agent at work in the project, once; it must end by itself and well. `resume` is an earlier session, `more`
+        what else the CLI is given."""
         session = claude_code.converse(
             self._program, prompts or ("go on",), script, sub,
             cwd=self.project, env={**self.env, **env}, own_network=self._own_network,
-            summary=summary, resume=resume,
+            summary=summary, resume=resume, more=more,
         )  # fmt: skip
         assert session.exit_code == 0, f"{session.exit_code}: {session.stderr}\n{session.lines[-1:]}"
         return session
@@ -144,14 +146,16 @@ class House:
         return found
 
     def scans(self) -> list[str]:
-        """Those that run in the background."""
-        return [process for process in self.processes() if "scan --auto" in process]
+        return [one for one in self.in_the_background() if "scan --auto" in one]
 
-    def wait_for_scans(self) -> None:
-        """They are processes of their own: they outlive the session and the worker that started them."""
+    def in_the_background(self) -> list[str]:
+        """Scans and fillings are processes of their own: they outlive the session, and a worker that was killed."""
+        return [one for one in self.processes() if "scan --auto" in one or "hardwon.worker.labour" in one]
+
+    def wait_for_background(self) -> None:
         deadline = monotonic() + PATIENCE
-        while self.scans():
-            assert monotonic() < deadline, f"a scan has not ended within {PATIENCE} s: {self.scans()}"
+        while left := self.in_the_background():
+            assert monotonic() < deadline, f"these have not ended within {PATIENCE} s: {left}"
             sleep(0.05)
 
     # Inside

@@ -167,6 +167,6 @@ def test_a_session_starts_a_scan_in_the_background_and_does_not_wait_for_it(bare
         session = bare_house.session([DONE])
         assert (len(bare_house.scans()), files_read(bare_house)) == (1, set()), "no scan waits, so nothing is shown"
         assert (session.turns_with(ADVICE), bare_house.spooled) == ([0], 0), "the worker did not answer the hook"
-    bare_house.wait_for_scans()
+    bare_house.wait_for_background()
     assert before.id in files_read(bare_house)
     assert (len(candidates(bare_house, "--all")), len(lessons(bare_house))) == (1, 1), "a background scan only proposes"
