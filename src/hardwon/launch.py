@@ -10,6 +10,8 @@ import os
 import sys
 
 from hardwon import paths
+from hardwon.core.jsons import loads
+from hardwon.core.limits import MODEL_KEYS
 
 FIRST_WAIT = 30.0
 LONGEST_WAIT = 3600.0
@@ -45,8 +47,21 @@ def forget_starts(home: str) -> None:
 
 
 def environment(home: str) -> dict[str, str]:
-    """A clean one for processes of this home."""
-    return {**{name: os.environ[name] for name in _KEPT if name in os.environ}, "HARDWON_HOME": home}
+    """A clean one for processes of this home, with the key of the model that the person turned on, if any."""
+    kept = (*_KEPT, *_keys(home))
+    return {**{name: os.environ[name] for name in kept if name in os.environ}, "HARDWON_HOME": home}
+
+
+def _keys(home: str) -> tuple[str, ...]:
+    """The names of variables that hold a key, as far as config.json asks for them."""
+    try:
+        with open(os.path.join(home, paths.CONFIG), encoding="utf-8-sig") as file:
+            wanted = loads(file.read())["llm"]
+        if wanted["provider"] in MODEL_KEYS:
+            return (*MODEL_KEYS[wanted["provider"]], str(wanted.get("apiKeyEnv", "")).strip())
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        pass
+    return ()
 
 
 def launch(home: str) -> int:

@@ -16,6 +16,8 @@ from hardwon.core.limits import LONGEST_TEXT, SKIP_TOOLS
 from hardwon.errors import UserError
 from hardwon.words import word
 
+PROVIDERS = ("none", "anthropic", "openai", "claude")
+
 
 @word
 class Setting:
@@ -26,6 +28,7 @@ class Setting:
     help: str
     least: float | None = None
     most: float | None = None
+    choices: tuple[str, ...] = ()
 
 
 SETTINGS = (
@@ -48,6 +51,24 @@ SETTINGS = (
     Setting("idleExitMinutes", 240, "minutes without a hook after which the worker ends; 0: never", 0, 100_000),
     Setting("apiPort", 37777, "port of the worker's API, or the next free one; 0: any, -1: no API", -1, 65_000),
     Setting("scanWindow", 15, "calls after an error within which what put it right is looked for", 1, 200),
+    Setting("briefObservations", 50, "observations in the index a session opens with", 0, 500),
+    Setting("fileMemory", True, "tell the agent what is known of a file it is about to read or edit, once a session"),
+    Setting("promptRecall", False, "tell the agent at most two memories that fit a prompt very well"),
+    Setting("rememberInTurn", True, "queue what a person says is to last, for the next reflection"),
+    Setting("autoReflect", True, "draft a handoff of sessions that end or were left"),
+    Setting("idleMinutes", 15, "minutes of quiet after which a session counts as left; 0: only at its end", 0, 1440),
+    Setting("reflectMinPrompts", 2, "prompts below which a session is too short to reflect on", 1, 100),
+    Setting("reflectTurns", 40, "turns of a session, the last ones, that a model is shown to reflect on", 1, 1000),
+    Setting("handoffCommit", False, "commit a handoff's files, and only those, when it is ratified; never pushed"),
+    Setting("ratifyAfterDays", 0, "days after which a draft nobody looked at is ratified; 0: never", 0, 3650),
+    Setting("llm.provider", "none", "who distils: none (plain code), anthropic, openai or claude", choices=PROVIDERS),
+    Setting("llm.model", "", "the model to ask; empty: the provider's default"),
+    Setting("llm.baseUrl", "", "where the provider answers; empty: its own address"),
+    Setting("llm.apiKeyEnv", "", "the environment variable that holds the key; empty: the provider's usual one"),
+    Setting("caps.runsPerDay", 200, "model calls a day, retries included; 0: none", 0, 1_000_000),
+    Setting("caps.tokensPerDay", 1_000_000, "tokens a day, in and out", 0, 1_000_000_000),
+    Setting("caps.dollarsPerDay", 1.0, "estimated dollars a day", 0, 100_000),
+    Setting("caps.reflectionsPerDay", 20, "reflections by a model a day", 0, 10_000),
     Setting("scoring.multiSessionBonus", 2, "priority for a mistake seen in several sessions", -10, 10),
     Setting("scoring.multiProjectBonus", 1, "priority for a mistake seen in several projects", -10, 10),
     Setting("scoring.hangTimeoutBonus", 1, "priority for a call that hung or timed out", -10, 10),
@@ -97,6 +118,8 @@ def fault(setting: Setting, value: object) -> str | None:
     listed = value if isinstance(value, list) else ()
     if not number and not (isinstance(value, wanted) and all(isinstance(one, str) for one in listed)):
         return f"{setting.name} is {value!r}, but wants {json.dumps(setting.default)} or the like"
+    if setting.choices and value not in setting.choices:
+        return f"{setting.name} is {value!r}, but wants one of {', '.join(setting.choices)}"
     if setting.least is not None and setting.most is not None and not setting.least <= value <= setting.most:  # type: ignore[operator]
         return f"{setting.name} is {value!r}, but wants {setting.least:g} to {setting.most:g}"
     return None
@@ -133,3 +156,27 @@ def resolve(config: Mapping[str, Any]) -> dict[str, Any]:
         value = lookup(config, setting.name)
         values[setting.name] = setting.default if value is None or fault(setting, value) else value
     return values
+
+
+def origin(config: Mapping[str, Any], setting: Setting) -> tuple[Any, str]:
+    """The value of a setting, and where it comes from."""
+    given = lookup(config, setting.name)
+    if given is None:
+        return setting.default, "default"
+    wrong = fault(setting, given)
+    return (setting.default, f"default: {wrong}") if wrong else (given, paths.CONFIG)
+
+
+def put(home: str, name: str, value: object) -> None:
+    """Write a setting into config.json, None taking it out; whatever else is in the file stays."""
+    document = read_config(home)
+    group, _, inner = name.rpartition(".")
+    holder = document.setdefault(group, {}) if group else document
+    if not isinstance(holder, dict):
+        raise UserError(f"{group} in config.json is {holder!r}, not an object", f"edit it: {group} holds {inner}")
+    if value is None:
+        holder.pop(inner, None)
+    else:
+        holder[inner] = value
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    paths.write_private(config_path(home), text.encode())

@@ -243,6 +243,131 @@ class Signal:
 
 
 @word
+class Call:
+    """One tool call of a turn as it is stored; `outcome` is fine, failed, interrupted, refused or denied."""
+
+    key: str
+    at: float
+    tool: str
+    input: Any = None
+    response: str = ""
+    outcome: str = "fine"
+    signature: str = ""
+    agent: str = ""
+    duration: float | None = None  # milliseconds
+
+
+@word
+class Turn:
+    """What a person asked, every call that was made for it, and what the agent said at the end."""
+
+    session: int
+    number: int
+    at: float
+    host: str = ""
+    name: str = ""  # the host's id of the session
+    project: str = ""
+    cwd: str = ""
+    asked: str = ""
+    said: str = ""
+    calls: tuple[Call, ...] = ()
+
+
+@word
+class Observation:
+    """What a stretch of events meant; `events` are the keys of those it came from, `made` says by whom."""
+
+    key: str
+    at: float
+    type: str
+    title: str
+    subtitle: str = ""
+    narrative: str = ""
+    facts: tuple[str, ...] = ()
+    concepts: tuple[str, ...] = ()
+    files_read: tuple[str, ...] = ()
+    files_modified: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    tokens: int = 0  # that it cost to learn
+    times: int = 1
+    made: str = "plain"
+
+
+@word
+class Summary:
+    """What a session was about, so far."""
+
+    key: str
+    at: float
+    request: str = ""
+    investigated: str = ""
+    learned: str = ""
+    completed: str = ""
+    next_steps: str = ""
+    made: str = "plain"
+
+
+@word
+class Job:
+    """Distilling that waits, or is under way for whoever holds the lease."""
+
+    id: int
+    kind: str
+    session: int
+    state: str
+    priority: int
+    wanted: int
+    tries: int
+    due_at: float
+    lease: str
+    why: str
+
+
+@word
+class Run:
+    """One model call: what it was for, what it used and cost, how it ended."""
+
+    id: int
+    at: float
+    purpose: str
+    provider: str
+    model: str
+    project: str
+    session: int | None
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+    cost: float
+    duration: float  # seconds
+    outcome: str
+    why: str = ""
+
+
+MEMORY_TYPES = ("user", "feedback", "project", "reference")
+
+
+@word
+class Memory:
+    """An undated statement that a person approved, or may: then it is a file, and `text` is what was proposed.
+
+    `evidence` are ids of what it was learned from, `file` the file's name; `project` is empty if it counts everywhere.
+    """
+
+    id: int
+    key: str
+    type: str
+    text: str
+    project: str
+    session: str
+    status: Status
+    source: str
+    evidence: tuple[str, ...]
+    file: str
+    at: float
+    decided_at: float | None = None
+
+
+@word
 class Reply:
     """What an agent is told: words for the model, a line for the person, and whether the call may run."""
 

@@ -286,3 +286,27 @@ def test_a_repository_with_another_remote_is_not_taken_for_one_that_is_gone(own_
 )
 def test_a_remote_is_kept_without_the_credentials_in_it(own_home: str, remote: str, kept: str) -> None:
     assert remote_of(made_repository(os.path.join(own_home, "app"), remote)) == kept
+
+
+def ends(connection: db.Connection) -> list[tuple[str, str]]:
+    rows = connection.execute("select origin, response from events where kind = 'Stop' order by at, id")
+    return [tuple(row) for row in rows]
+
+
+def test_the_end_that_a_transcript_tells_counts_until_a_hook_tells_it() -> None:
+    with store() as connection:
+        sessions.take(connection, from_transcript(typed("mend the build", 1)))
+        for minute, said in ((2, "so far"), (3, "all of it"), (3, "all of it")):
+            at = NOON + 60 * minute
+            sessions.last_words(connection, "claude-code", "s1", said, since=at, until=float("inf"))
+        assert ends(connection) == [("transcript", "all of it")]
+        sessions.take(connection, report("Stop", 4, response="all of it, says the hook"))
+        assert ends(connection) == [("hook", "all of it, says the hook")]
+
+
+def test_words_at_the_instant_of_the_next_prompt_are_told_once_however_often_they_are_read() -> None:
+    with store() as connection:
+        sessions.take(connection, from_transcript(typed("mend the build", 1)))
+        for _ in range(2):
+            sessions.last_words(connection, "claude-code", "s1", "done", since=NOON + 120, until=NOON + 120)
+        assert ends(connection) == [("transcript", "done")]

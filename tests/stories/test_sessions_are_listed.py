@@ -64,7 +64,7 @@ def test_one_session_is_shown_in_the_order_of_time(house: House) -> None:
     house.ask("aaaa-1", bash("git stash", cwd=KITE))
     house.ask("aaaa-1", used("Bash", {"command": "git stash"}, {"stdout": "saved"}, cwd=KITE))
     whole = house.ok("sessions", "show", "aaaa-1", "--json").json()
-    assert whole["counts"] == {"prompts": 1, "events": 3, "deliveries": 1}
+    assert whole["counts"] == {"prompts": 1, "events": 3, "deliveries": 1, "observations": 0}
     steps = [(one["what"], one.get("kind", "")) for one in whole["timeline"]]
     assert steps == [
         ("event", "SessionStart"),
@@ -146,7 +146,7 @@ def test_history_is_imported_once(house: House, own_home: str) -> None:
     Told(own_home, project=BOAT).person("write the docs").works("ls").write()
     first = house.ok("import", "transcripts", "--json").json()
     assert {what: first[what] for what in ("files", "sessions", "prompts", "events")} == {
-        "files": 2, "sessions": 2, "prompts": 2, "events": 3,
+        "files": 2, "sessions": 2, "prompts": 2, "events": 4,
     }  # fmt: skip
     again = house.ok("import", "transcripts", "--json").json()
     assert (again["sessions"], again["prompts"], again["events"]) == (0, 0, 0)
@@ -156,7 +156,7 @@ def test_history_is_imported_once(house: House, own_home: str) -> None:
         ("boat", "active")
     ]
     timeline = house.ok("sessions", "show", old.session, "--json").json()["timeline"]
-    calls = [(one["outcome"], one["origin"]) for one in timeline if one["what"] == "event"]
+    calls = [(one["outcome"], one["origin"]) for one in timeline if one.get("kind") == "tool"]
     assert calls == [("failed", "transcript"), ("fine", "transcript")]
     assert listed[old.session]["started_at"] == old.lines[0]["timestamp"].replace(".000Z", "Z")
 

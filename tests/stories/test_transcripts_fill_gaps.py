@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +21,12 @@ from tests.told import Told
 
 KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
 Payload = dict[str, Any]
+
+
+def labour(house: House) -> int:
+    """What the worker would start at the end of a turn."""
+    command = [sys.executable, "-I", "-m", "hardwon.worker.labour", "distil"]
+    return subprocess.run(command, env=house.environment()).returncode
 
 
 class Day:
@@ -78,7 +86,7 @@ def day(house: House, own_home: str) -> Day:
 
 def wait_filled(house: House) -> None:
     """Until every session that waits for its transcript has been given it."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while any(one["to_fill"] for one in rows(house, "sessions")):
         assert time.monotonic() < deadline, "no session was filled"
         time.sleep(0.05)
@@ -334,15 +342,15 @@ def test_stopping_cuts_a_filling_off_and_the_next_worker_ends_it(day: Day) -> No
     day.hear(happened("Stop"))
     wait_begun(day.house)
     day.house.ok("stop")
-    assert [one for one in processes(day.house) if "hardwon.capture.fill" in one] == []
+    assert [one for one in processes(day.house) if "hardwon.worker.labour" in one] == []
     day.house.ok("start")
     wait_filled(day.house)
     assert len(day.events()) == 3000
 
 
 def wait_begun(house: House) -> None:
-    deadline = time.monotonic() + 60
-    while not any("hardwon.capture.fill" in one for one in processes(house)):
+    deadline = time.monotonic() + 300
+    while not any("hardwon.worker.labour" in one for one in processes(house)):
         assert time.monotonic() < deadline, "no session is being filled"
         time.sleep(0.01)
 
@@ -398,9 +406,9 @@ def test_while_paused_no_transcript_is_read(day: Day) -> None:
     connection.execute("update sessions set to_fill = 1")
     connection.close()
     day.house.ok("pause")
-    assert (fill.main(day.house.home), day.events(), os.path.exists(path)) == (0, [], True)
+    assert (labour(day.house), day.events(), os.path.exists(path)) == (0, [], True)
     day.house.ok("unpause")
-    assert (fill.main(day.house.home), len(day.events())) == (0, 1)
+    assert (labour(day.house), len(day.events())) == (0, 1)
 
 
 def test_a_session_of_which_a_part_was_paused_is_not_filled(day: Day) -> None:
@@ -413,4 +421,4 @@ def test_a_session_of_which_a_part_was_paused_is_not_filled(day: Day) -> None:
     connection = db.connect(day.house.home)
     connection.execute("update sessions set to_fill = 1")
     connection.close()
-    assert (fill.main(day.house.home), day.events()) == (0, [])
+    assert (labour(day.house), day.events()) == (0, [])

@@ -72,7 +72,7 @@ def words(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _is_denied(event: Event, values: Mapping[str, Any]) -> bool:
-    if _is_below(event.cwd, values.get("denyProjects", ())):
+    if is_below(event.cwd, values.get("denyProjects", ())):
         return True
     is_tool = event.kind in _TOOL
     return is_tool and (
@@ -119,7 +119,7 @@ def _rejoined(value: Any, depth: int = 0) -> Any:
     return value if after == text else after.split("\n")
 
 
-def _is_below(place: str, folders: Sequence[str]) -> bool:
+def is_below(place: str, folders: Sequence[str]) -> bool:
     """Whether a folder is one of these or lies in one; links and worktrees are seen through."""
     if not place or not folders:
         return False

@@ -2,14 +2,13 @@
 
 A hook may be cut off, switched off, or not have been there yet. The transcript has the same calls under the same ids,
 so both accounts merge. What the edge would not have let in does not come in this way either, nor does it wait in the
-state that is stored between two readings. Run as a program it fills the sessions that wait for it.
+state that is stored between two readings.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -20,15 +19,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
-from hardwon import claims, clock, paths, settings, switches
+from hardwon import claims, clock, switches
 from hardwon.capture import edge, intake
 from hardwon.core.clean import clean_state
 from hardwon.core.fence import OPEN
 from hardwon.core.private import is_private
-from hardwon.errors import UserError
 from hardwon.hosts.history import Step, history, tail
 from hardwon.hosts.history.siblings import may_be_private
-from hardwon.store import db, sessions, transcripts
+from hardwon.store import db, jobs, sessions, transcripts
 from hardwon.store import projects as known_projects
 from hardwon.words import Event, Mark, replace
 
@@ -55,19 +53,11 @@ class Words(NamedTuple):
     until: float
 
 
-def main(home: str) -> int:
-    """Fill every session that waits for it; 1 if that has to be tried again."""
-    os.nice(10)
-    try:
-        values = settings.resolve(settings.read_config(home))
-        connection = db.connect(home)
-        for session in sessions.to_fill(connection):
-            if not switches.paused(home, session["cwd"], clock.now()):
-                fill(home, connection, session, values)
-    except (UserError, OSError, db.StoreError) as wrong:
-        print(f"filling sessions from transcripts: {wrong}", file=sys.stderr)
-        return 1
-    return 0
+def waiting(home: str, connection: db.Connection, values: Mapping[str, Any]) -> None:
+    """Fill every session that waits for it."""
+    for session in sessions.to_fill(connection):
+        if not switches.paused(home, session["cwd"], clock.now()):
+            fill(home, connection, session, values)
 
 
 def fill(home: str, connection: db.Connection, session: Mapping[str, Any], values: Mapping[str, Any]) -> int:
@@ -84,6 +74,7 @@ def fill(home: str, connection: db.Connection, session: Mapping[str, Any], value
             new += read(connection, session["host"], one, values)
     with db.transaction(connection):
         sessions.is_filled(connection, session["id"], tries)
+        jobs.want(connection, jobs.DISTIL, session["id"], priority=jobs.LIVE, now=clock.now())
     return new
 
 
@@ -269,7 +260,3 @@ def instant(at: str) -> float:
         return datetime.fromisoformat(at).timestamp()
     except (ValueError, OverflowError):
         return 0.0
-
-
-if __name__ == "__main__":
-    sys.exit(main(paths.home()))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hardwon import clock, paths, who
+from hardwon import clock, paths, settings, who
 from hardwon.cli import candidates as shown
 from hardwon.cli.lessons import counted, fields, from_flags
 from hardwon.cli.person import require_person
@@ -25,6 +25,7 @@ from hardwon.store import lessons as shelves
 from hardwon.store.candidates import Judgement, Proposal
 
 MOST_EACH, MOST_ALL = 12_000, 80_000  # characters given to a reader
+ASK_A_MODEL = "\0"  # no file has this name
 _CHOICES = "[a]ccept [e]dit [s]kip [r]eject [u]ndo [q]uit"
 _EDITED = (
     "summary", "problem", "solution", "delivery", "blockReason", "triggers", "unless", "scope", "priority", "tags",
@@ -34,16 +35,22 @@ _WORDS = "[w] accept with the reader's words"
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="for a reader: the episodes whole, and how to judge them")
-@click.option("--judge", "file", metavar="FILE", help="take in a reader's judgements; - reads them from stdin")
-@click.option("--limit", default=20, show_default=True, help="with --json: how many candidates")
+@click.option(
+    "--judge", "file", is_flag=False, flag_value=ASK_A_MODEL, metavar="[FILE]",
+    help="take in a reader's judgements, - from stdin; without FILE ask the model of llm.provider",
+)  # fmt: skip
+@click.option("--limit", default=20, show_default=True, help="how many candidates a reader is given")
 def review(as_json: bool, file: str | None, limit: int) -> None:
     """Look at candidates one by one, best first, and decide.
 
-    An agent may read them with --json and send back what it makes of them with --judge; a person decides.
+    An agent may read them with --json and send back what it makes of them with --judge; a model may be asked with
+    --judge alone. A person decides.
     """
     home = paths.home()
     connection = db.connect(home)
-    if file:
+    if file == ASK_A_MODEL:
+        _ask_a_model(home, connection, limit)
+    elif file:
         _take_judgements(connection, file)
     elif as_json:
         _print_for_a_reader(connection, limit)
@@ -201,8 +208,43 @@ def _take_judgements(connection: db.Connection, file: str) -> None:
         kept.append(Judgement(proposal.number, now, name, one.verdict, one.body, void))
     table.judge(connection, kept)
     for judgement in kept:
-        said = f"void: {judgement.void}" if judgement.void else "kept as a proposal"
-        click.echo(printable(f"{judgement.candidate}  {judgement.verdict:<8}{said}"))
+        _say_kept(judgement)
+
+
+def _ask_a_model(home: str, connection: db.Connection, limit: int) -> None:
+    """Have a model judge what nobody has judged yet; each judgement is kept as it comes."""
+    from hardwon.distil import llm, reader
+    from hardwon.distil.llm.ask import ask, caps_of
+
+    values = settings.resolve(settings.read_config(home))
+    provider = llm.provider(values, os.environ)
+    if provider is None:
+        raise UserError("no model is turned on: llm.provider is none", "hardwon config set llm.provider claude")
+    judged = table.judgements(connection)
+    waiting = [one for one in table.listed(connection) if one.number not in judged][:limit]
+    given = [(one, table.signals_of(connection, one.signature)) for one in waiting]
+
+    def put(prompt: str) -> str:
+        question = llm.Question("You judge candidates. Answer with JSON alone.", prompt, "judge")
+        try:
+            return ask(connection, provider, question, lambda answer: answer.text, caps=caps_of(values))
+        except (llm.Refused, llm.Broken):
+            return ""  # which is no judgement, and is kept as a void one
+
+    name = f"{provider.name} {provider.model}"
+    try:
+        for judgement in reader.judge(given, put, most=MOST_EACH, clean=clean, now=clock.now(), reader=name):
+            table.judge(connection, [judgement])
+            _say_kept(judgement)
+    except llm.Failed as failed:
+        raise UserError(f"{name} was asked no further: {failed.why}", "hardwon cost; what was judged is kept") from None
+    if not waiting:
+        click.echo("nothing to judge: hardwon scan")
+
+
+def _say_kept(judgement: Judgement) -> None:
+    said = f"void: {judgement.void}" if judgement.void else "kept as a proposal"
+    click.echo(printable(f"{judgement.candidate}  {judgement.verdict:<8}{said}"))
 
 
 def _text_of(file: str) -> str:

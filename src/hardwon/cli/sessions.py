@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import datetime
+from textwrap import wrap
 from typing import Any
 
 import click
@@ -15,15 +16,17 @@ from hardwon.cli.lessons import counted
 from hardwon.cli.person import require_person
 from hardwon.cli.show import at_terminal, in_line, printable, table, width
 from hardwon.errors import UserError
-from hardwon.store import db, retention
+from hardwon.recall import compiled
+from hardwon.store import db, documents, observations, retention
 from hardwon.store import sessions as kept
+from hardwon.words import Summary
 
 SHOWN = 5
 SHORTEST = 12
 _COLUMNS = ("id", "when", "project", "prompts", "events", "status")
 _TIMES = ("started_at", "last_at", "ended_at")
 _LONGEST_LINE = 160
-_COUNTED = {"prompt": "prompts", "event": "events", "delivery": "deliveries"}
+_COUNTED = {"prompt": "prompts", "event": "events", "delivery": "deliveries", "observation": "observations"}
 
 
 @click.group()
@@ -79,20 +82,25 @@ def show(name: str, as_json: bool) -> None:
     if as_json:
         counts = {names: sum(step["what"] == what for step in timeline) for what, names in _COUNTED.items()}
         told = [{**step, "at": clock.iso(step["at"])} for step in timeline]
-        click.echo(json.dumps({**_plain(one), "counts": counts, "timeline": told}, indent=2))
+        summary = observations.summary_of(connection, one["id"])
+        whole = {**_plain(one), "counts": counts, "summary": summary and dict(summary.__dict__), "timeline": told}
+        click.echo(json.dumps(whole, indent=2))
         return
     for line in _head(one):
         click.echo(printable(line))
     for step in timeline:
         click.echo(_line(step))
+    for line in _summed_up(observations.summary_of(connection, one["id"])):
+        click.echo(line)
 
 
 def _timeline(connection: db.Connection, one: dict[str, Any]) -> list[dict[str, Any]]:
-    """Prompts, events and deliveries in the order of their times; at the same time what was asked comes first."""
+    """What was asked, delivered, done and observed, in the order of their times."""
     told = [
         *({"what": "prompt", **row} for row in kept.prompts_of(connection, one["id"])),
         *({"what": "delivery", **row} for row in kept.deliveries_of(connection, one["host"], one["session"])),
         *({"what": "event", **row} for row in kept.events_of(connection, one["id"])),
+        *({"what": "observation", **row} for row in observations.told_of(connection, one["id"])),
     ]
     return sorted(told, key=lambda step: float(step["at"]))
 
@@ -120,6 +128,8 @@ def _line(step: dict[str, Any]) -> str:
         lead, said = "> ", step["prompt"]
     elif step["what"] == "delivery":
         lead, said = f"  {step['delivery']}: ", f"{step['summary']} [{step['slug']}]"
+    elif step["what"] == "observation":
+        lead, said = f"  O{step['id']} {step['type']}: ", step["title"]
     elif step["kind"] == "tool":
         outcome = "" if step["outcome"] == "fine" else f" ({step['outcome']})"
         lead, said = f"  {step['tool']}{outcome}: ", _about(step["input"])
@@ -127,6 +137,22 @@ def _line(step: dict[str, Any]) -> str:
         lead, said = f"  {step['kind']} ", step["response"]
     agent = f" [{step['agent']}]" if step.get("agent") else ""
     return printable(f"{when}{agent}  {lead}{in_line(said, _LONGEST_LINE)}").rstrip()
+
+
+def _summed_up(summary: Summary | None) -> list[str]:
+    """A session's summary: each part that says something, its lines below each other."""
+    if summary is None:
+        return []
+    parts = [
+        (name, getattr(summary, name)) for name in ("request", "investigated", "learned", "completed", "next_steps")
+    ]
+    rows = [(name if first else "", line) for name, text in parts for first, line in _lines(text)]
+    return ["", *(printable(f"{name.replace('_', ' '):<13} {line}").rstrip() for name, line in rows)]
+
+
+def _lines(text: str) -> list[tuple[bool, str]]:
+    wrapped = [part for line in text.splitlines() for part in wrap(line, max(width() - 14, SHORTEST))]
+    return [(number == 0, line) for number, line in enumerate(wrapped)]
 
 
 def _about(given: Any) -> str:
@@ -143,7 +169,7 @@ def _about(given: Any) -> str:
 @click.argument("name", metavar="ID")
 @click.option("--yes", is_flag=True, help="without asking")
 def delete(name: str, yes: bool) -> None:
-    """Delete a session with its prompts, events and deliveries."""
+    """Delete a session with its prompts, events and deliveries, and what was distilled from them."""
     require_person("deleting a session")
     connection = _database()
     one = _named(connection, name)
@@ -154,6 +180,7 @@ def delete(name: str, yes: bool) -> None:
         asked = printable(f"Delete session {one['session']} ({one['project'] or '-'}) with {what}?")
         click.confirm(asked, abort=True)
     deliveries = kept.delete(connection, one["id"])
+    compiled.forget(paths.home())
     _wipe(connection)
     click.echo(printable(f"deleted   session {one['session']}: {what}, {_deliveries(deliveries)}"))
     click.echo("kept      what hardwon scan found in its transcript, and the transcript itself, which is the agent's")
@@ -162,6 +189,7 @@ def delete(name: str, yes: bool) -> None:
 def _wipe(connection: db.Connection) -> None:
     """What is deleted stays readable in unused parts of the file until that is written anew."""
     try:
+        documents.rebuild(connection)
         retention.rebuild(connection)
         retention.shrink(connection, lambda: True)
     except db.StoreError as wrong:

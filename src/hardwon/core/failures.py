@@ -116,7 +116,7 @@ _NAMES_FAILURE = re.compile(
     r"\b(?:error|fatal|failed|failure|panic|exception|cannot|can't|could not|unable|denied|refused|rejected|invalid"
     r"|illegal|unknown|unrecogni[sz]ed|unexpected|unsupported|not found|no such|no matches|missing|usage|required"
     r"|conflict|undefined)\b"
-    r"|n't (?:accept|support|have|exist|find)\b|(?:does|is|has) not\b|\w(?:Error|Exception)\b|\bE[A-Z]{4,}\b",
+    r"|n't (?:accept|support|have|exist|find)\b|(?:does|is|has) not\b|\w(?:Error|Exception)\b|(?-i:\bE[A-Z]{4,}\b)",
     re.I,
 )
 # How a program begins such a line: with its name, or with the word itself.

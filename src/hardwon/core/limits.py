@@ -5,3 +5,10 @@ from __future__ import annotations
 SKIP_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion")
 LONGEST_TEXT = 20_000  # characters of a prompt, or of one text in what a tool was given or gave back
 LARGEST_EVENT = 60_000
+
+# The variables in which each provider of models looks for its key.
+MODEL_KEYS = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "claude": ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"),
+}

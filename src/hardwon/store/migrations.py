@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hardwon.store.index_schema import STEP_6
+from hardwon.store.reflection_schema import STEP_10
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
@@ -207,7 +210,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
         create table observations (
-            id integer primary key,
+            id integer primary key autoincrement,
             key text not null unique,
             session integer not null references sessions (id) on delete cascade,
             at real not null,
@@ -230,7 +233,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "create index observations_by_time on observations (at)",
         """
         create table summaries (
-            id integer primary key,
+            id integer primary key autoincrement,
             key text not null unique,
             session integer not null references sessions (id) on delete cascade,
             at real not null,
@@ -244,4 +247,132 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         "create index summaries_by_session on summaries (session, at)",
     ),
+    (
+        """
+        create table turns (
+            session integer not null references sessions (id) on delete cascade,
+            number integer not null,
+            print text not null,
+            made text not null,
+            primary key (session, number)
+        ) strict, without rowid
+        """,
+        """
+        create table jobs (
+            id integer primary key,
+            kind text not null,
+            session integer not null references sessions (id) on delete cascade,
+            state text not null,
+            priority integer not null,
+            wanted integer not null,
+            tries integer not null,
+            made_at real not null,
+            due_at real not null,
+            lease text not null,
+            lease_until real not null,
+            why text not null,
+            unique (kind, session)
+        ) strict
+        """,
+        "create index jobs_in_order on jobs (state, priority, due_at)",
+        "create index observations_by_title on observations (title, at)",
+        "alter table summaries add column print text not null default ''",
+        """
+        create table runs (
+            id integer primary key,
+            at real not null,
+            day text not null,
+            purpose text not null,
+            provider text not null,
+            model text not null,
+            project text not null,
+            session integer references sessions (id) on delete set null,
+            tokens_in integer not null,
+            tokens_out integer not null,
+            tokens_cached integer not null,
+            cost real not null,
+            duration real not null,
+            outcome text not null,
+            why text not null
+        ) strict
+        """,
+        "create index runs_by_day on runs (day)",
+        "create index runs_by_session on runs (session)",
+        """
+        create table refusals (
+            day text not null,
+            cap text not null,
+            at real not null,
+            times integer not null,
+            primary key (day, cap)
+        ) strict, without rowid
+        """,
+    ),
+    STEP_6,
+    (
+        """
+        create table observation_files (
+            project integer not null,
+            path text not null,
+            observation integer not null references observations (id) on delete cascade,
+            primary key (project, path, observation)
+        ) strict, without rowid
+        """,
+        "create index observation_files_by_observation on observation_files (observation)",
+        """
+        create trigger observation_files_named after insert on observations begin
+            insert or ignore into observation_files (project, path, observation)
+            select coalesce((select project from sessions where id = new.session), 0), value, new.id from (
+                select type, value from json_each(iif(json_valid(new.files_modified), new.files_modified, '[]'))
+                union
+                select type, value from json_each(iif(json_valid(new.files_read), new.files_read, '[]'))
+            ) where type = 'text';
+        end
+        """,
+        """
+        create trigger observation_files_changed after update of files_read, files_modified on observations begin
+            delete from observation_files where observation = old.id;
+            insert or ignore into observation_files (project, path, observation)
+            select coalesce((select project from sessions where id = new.session), 0), value, new.id from (
+                select type, value from json_each(iif(json_valid(new.files_modified), new.files_modified, '[]'))
+                union
+                select type, value from json_each(iif(json_valid(new.files_read), new.files_read, '[]'))
+            ) where type = 'text';
+        end
+        """,
+        """
+        create trigger observation_files_moved after update of project on sessions
+        when new.project is not old.project begin
+            update or replace observation_files set project = coalesce(new.project, 0)
+            where observation in (select id from observations where session = new.id);
+        end
+        """,
+        "update observations set files_read = files_read",
+        "create index sessions_by_project on sessions (project, last_at)",
+    ),
+    (
+        # What the viewer counts: failed calls by time with what failed, and after a delivery in its session.
+        "create index events_failed on events (at, signature, session) where outcome = 'failed'",
+        "create index events_failed_in_session on events (session, at) where outcome = 'failed'",
+    ),
+    (
+        """
+        create table memories (
+            id integer primary key autoincrement,
+            key text not null unique,
+            type text not null,
+            text text not null,
+            project text not null,
+            session text not null,
+            status text not null,
+            source text not null,
+            evidence text not null,
+            file text not null,
+            at real not null,
+            decided_at real
+        ) strict
+        """,
+        "create index memories_by_status on memories (status, project)",
+    ),
+    STEP_10,
 )

@@ -15,9 +15,12 @@ from time import monotonic
 
 from hardwon import paths
 from hardwon.store.db import Connection, transaction
+from hardwon.store.observations import LOOSE
+from hardwon.store.turns import WORN
 from hardwon.words import word
 
 DAY = 86_400.0
+LEDGER_DAYS = 400.0  # that runs, refusals and the fate of what reflections said are kept
 SLICE_SECONDS = 0.01  # a hook that writes waits for a transaction of ours, so none is long
 PAGES = 100  # given back to the file system in one transaction
 ROWS = 5_000
@@ -27,6 +30,12 @@ _DELETE = {
     "calls": "delete from calls where id = ?",
     "injections": "delete from injections where id = ?",
 }
+# What a turn was distilled to is more than what is left of it now.
+_WEAR = (
+    f"update turns set print = '{WORN}' || print where print not like '{WORN}%' and (session, number) ="
+    " (select session, prompt from events where id = ?)"
+)
+_TO_DISTIL = "(select session from jobs where kind = 'distil' and state != 'dead')"
 # A transcript's own way to write a time, in seconds; nothing for what is no time.
 _CALL_AT = "cast(strftime('%s', at) as real)"
 
@@ -75,14 +84,21 @@ def purge(
     Between its short transactions it asks whether to go on. Gives the rows deleted by table, and the bytes in use.
     """
     gone: Counter[str] = Counter()
-    old = cutoff(*_latest(connection, now), days)
+    latest = _latest(connection, now)
+    old, oldest_run = cutoff(*latest, days), cutoff(*latest, LEDGER_DAYS)
     if old is not None:
         gone += _delete(connection, _too_old(connection, old), go_on)
         gone += _delete_sessions(connection, old, go_on)
+    if oldest_run is not None:
+        for table in ("runs", "refusals", "kept"):
+            gone[table] += connection.execute(f"delete from {table} where at < ?", (oldest_run,)).rowcount
+        gone["reflections"] += connection.execute(
+            "delete from reflections where at < ? and status in ('discarded', 'moot')", (oldest_run,)
+        ).rowcount
     if used(connection) > most:
         gone += _delete(connection, _oldest(connection), lambda: used(connection) > most and go_on())
     shrink(connection, go_on)
-    return gone, used(connection)
+    return +gone, used(connection)
 
 
 def _latest(connection: Connection, now: float) -> tuple[float | None, float | None]:
@@ -97,7 +113,7 @@ def _latest(connection: Connection, now: float) -> tuple[float | None, float | N
 def _too_old(connection: Connection, old: float) -> Iterator[tuple[str, int]]:
     others = _times(connection, "calls", _CALL_AT) + _times(connection, "injections", "at")
     doomed = [(table, id) for at, table, id in others if at < old]
-    for at, table, id in _events(connection):
+    for at, table, id in _events(connection, f"session not in {_TO_DISTIL}"):
         if at >= old:
             break
         yield table, id
@@ -110,11 +126,12 @@ def _oldest(connection: Connection) -> Iterator[tuple[str, int]]:
     return ((table, id) for _, table, id in heapq.merge(_events(connection), *others))
 
 
-def _events(connection: Connection) -> Iterator[tuple[float, str, int]]:
+def _events(connection: Connection, condition: str = "true") -> Iterator[tuple[float, str, int]]:
     """Every event by its time; in portions, since an open cursor would keep the log from being truncated."""
     last = (float("-inf"), 0)
     while rows := connection.execute(
-        "select at, id from events where (at, id) > (?, ?) order by at, id limit ?", (*last, ROWS)
+        f"select at, id from events where (at, id) > (?, ?) and {condition} order by at, id limit ?",
+        (*last, ROWS),
     ).fetchall():
         yield from ((at, "events", id) for at, id in rows)
         last = rows[-1]["at"], rows[-1]["id"]
@@ -135,6 +152,8 @@ def _delete(connection: Connection, doomed: Iterable[tuple[str, int]], go_on: Ca
             end = monotonic() + SLICE_SECONDS
             while one and monotonic() < end:
                 table, id = one
+                if table == "events":
+                    connection.execute(_WEAR, (id,))
                 gone[table] += connection.execute(_DELETE[table], (id,)).rowcount
                 one = next(rest, None)
     return gone
@@ -143,10 +162,12 @@ def _delete(connection: Connection, doomed: Iterable[tuple[str, int]], go_on: Ca
 def _delete_sessions(connection: Connection, old: float, go_on: Callable[[], bool]) -> Counter[str]:
     """The prompts of sessions that ended before and have no event left; then those of which nothing was distilled.
 
-    A prompt does not go before its session is over: the number of the next is counted from those that are there.
+    A prompt does not go before its session is over: the number of the next is counted from those that are there. If
+    it goes on after that, it begins with 1 again, so what is known of its turns must not bear their numbers.
     """
     gone: Counter[str] = Counter()
-    over = "last_at < ? and not exists (select 1 from events where events.session = sessions.id)"
+    no_event = "not exists (select 1 from events where events.session = sessions.id)"
+    over = f"last_at < ? and id not in {_TO_DISTIL} and {no_event}"
     bare = " and ".join([over, *_nothing_distilled(connection)])
     prompted = "exists (select 1 from prompts where prompts.session = sessions.id)"
     found = connection.execute(f"select id from sessions where ({bare}) or ({over} and {prompted})", (old, old))
@@ -157,6 +178,9 @@ def _delete_sessions(connection: Connection, old: float, go_on: Callable[[], boo
             prompts = connection.execute(
                 f"delete from prompts where session = (select id from sessions where id = ? and {over})", (id, old)
             ).rowcount
+            if prompts:
+                connection.execute("delete from turns where session = ?", (id,))
+                connection.execute(f"update observations set prompt = {LOOSE} where session = ?", (id,))
             done = connection.execute(f"delete from sessions where id = ? and {bare}", (id, old)).rowcount
         gone += Counter({"sessions": done, "prompts": prompts})
     return gone
@@ -166,7 +190,8 @@ def _nothing_distilled(connection: Connection) -> list[str]:
     """A condition for each table whose rows would go with their session and are to stay."""
     rows = connection.execute(
         "select tables.name, key.'from' from sqlite_master as tables, pragma_foreign_key_list(tables.name) as key"
-        " where tables.type = 'table' and key.'table' = 'sessions' and tables.name not in ('events', 'prompts')"
+        " where tables.type = 'table' and key.'table' = 'sessions' and key.on_delete = 'CASCADE'"
+        " and tables.name not in ('events', 'prompts', 'turns', 'jobs')"
     )
     return [f"not exists (select 1 from {table} where {table}.{column} = sessions.id)" for table, column in rows]
 

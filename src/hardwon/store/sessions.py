@@ -10,15 +10,19 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hardwon import clock
+from hardwon.store import jobs
 from hardwon.store.db import Connection, storable, transaction
 from hardwon.words import replace, word
 
 STATUSES = ("initialized", "active", "completed")
+QUIET_SECONDS = 600.0
 MOST_TRIES = 5  # to fill a session; after that its next end of a turn is waited for
 _INSTANT = 1e-6
 _TRANSCRIPT = "transcript"
 _HIDDEN = '{"hidden":true}'
 _OPENS = ("SessionStart", "UserPromptSubmit")
+_ENDS = ("Stop", "SessionEnd")
 
 
 @word
@@ -58,9 +62,22 @@ def take(connection: Connection, report: Report, *, live: bool = False) -> bool:
     if report.kind == "UserPromptSubmit":
         new = report.prompt != "" and _keep_prompt(connection, session["id"], report, at)
     else:
+        if report.kind == "Stop" and not report.agent:
+            _forget_told_end(connection, session["id"], at)
         new = _keep_event(connection, session["id"], report, at)
     _touch(connection, session["id"], report, at)
+    _want_distilling(connection, session["id"], report)
     return new
+
+
+def _want_distilling(connection: Connection, session: int, report: Report) -> None:
+    """At once when a turn or a session ends; else when it has been quiet for so long that nobody will say so."""
+    if report.kind == "SessionStart":
+        return
+    now = clock.now()
+    due = min(report.at, now) + (0.0 if report.kind in _ENDS else QUIET_SECONDS)
+    priority = jobs.HISTORY if report.origin == _TRANSCRIPT else jobs.LIVE
+    jobs.want(connection, jobs.DISTIL, session, priority=priority, now=now, due=due)
 
 
 def _is_known(connection: Connection, report: Report) -> bool:
@@ -179,7 +196,7 @@ def _touch(connection: Connection, session: int, report: Report, at: float) -> N
         " to_fill = iif(?8, 1, to_fill) where id = ?9",
         (
             at, storable(report.cwd), report.project, storable(transcript), opens, ends, storable(report.reason),
-            report.kind in ("Stop", "SessionEnd") and report.origin == "hook", session,
+            report.kind in _ENDS and report.origin == "hook", session,
         ),
     )  # fmt: skip
     connection.execute(
@@ -248,6 +265,24 @@ def counts(connection: Connection) -> dict[str, int]:
     return dict(row)
 
 
+def cwd_of(connection: Connection, session: int) -> str:
+    row = connection.execute("select cwd from sessions where id = ?", (session,)).fetchone()
+    return row["cwd"] if row else ""
+
+
+def transcript_of(connection: Connection, session: int) -> str:
+    row = connection.execute("select transcript from sessions where id = ?", (session,)).fetchone()
+    return row["transcript"] if row else ""
+
+
+def project_of(connection: Connection, session: int) -> str:
+    """The folder of the project that a session belongs to; empty if there is none."""
+    row = connection.execute(
+        "select path from sessions join projects on projects.id = sessions.project where sessions.id = ?", (session,)
+    ).fetchone()
+    return row["path"] if row else ""
+
+
 def deliveries_of(connection: Connection, host: str, session: str) -> list[dict[str, Any]]:
     rows = connection.execute(
         "select at, agent, kind, tool, lesson, slug, summary, delivery from injections where host = ? and session = ?"
@@ -298,12 +333,37 @@ def is_filled(connection: Connection, session: int, tries: int) -> None:
 
 
 def last_words(connection: Connection, host: str, session: str, said: str, *, since: float, until: float) -> None:
-    """What the agent said last in a turn, for the end of it if that did not tell; within the caller's transaction."""
+    """What the agent said last in a turn, for the end of it if that did not tell, or in place of one that no hook told;
+    within the caller's transaction."""
+    row = connection.execute(
+        "select id from sessions where host = ? and session = ?", (host, storable(session))
+    ).fetchone()
+    if row is None:
+        return
+    key = f"{host}:{session}:{since}"
+    told = connection.execute(
+        "select id, response, origin from events where key = ?4 or (session = ?1 and kind = 'Stop' and agent = ''"
+        " and at < ?3 and (at >= ?2 or (origin = 'transcript' and prompt = (select count(*) from prompts where"
+        " session = ?1 and at <= ?2)))) order by origin = 'transcript', at, id limit 1",
+        (row["id"], since, until, storable(key)),
+    ).fetchone()
+    if told is None:
+        report = Report(key, host, session, "Stop", since, response=said, origin=_TRANSCRIPT)
+        _keep_event(connection, row["id"], report, since)
+    elif told["origin"] == _TRANSCRIPT:
+        change = (storable(said), since, told["id"])
+        connection.execute("update events set response = ?, at = ? where id = ?", change)
+    elif told["response"] == "":
+        connection.execute("update events set response = ? where id = ?", (storable(said), told["id"]))
+    _want_distilling(connection, row["id"], Report("", host, session, "Stop", since, origin=_TRANSCRIPT))
+
+
+def _forget_told_end(connection: Connection, session: int, at: float) -> None:
+    """A hook tells the end of a turn: it takes the place of what a transcript told of it."""
     connection.execute(
-        "update events set response = ? where response = '' and id = (select events.id from events join sessions on"
-        " sessions.id = events.session where host = ? and sessions.session = ? and kind = 'Stop' and agent = ''"
-        " and at >= ? and at < ? order by at, events.id limit 1)",
-        (storable(said), host, storable(session), since, until),
+        "delete from events where session = ?1 and kind = 'Stop' and agent = '' and origin = 'transcript'"
+        " and prompt = (select count(*) from prompts where session = ?1 and at <= ?2)",
+        (session, at),
     )
 
 

@@ -7,100 +7,158 @@ import logging
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
 
 from hardwon import clock, paths, settings, switches
 from hardwon.distil import scan
 from hardwon.errors import UserError
 from hardwon.launch import environment
-from hardwon.store import db, sessions
+from hardwon.store import db, documents, jobs, observations, reflections, sessions
 from hardwon.words import Event
 
 FILL_SECONDS = 0.5  # after the end of a turn: the agent may still be writing its transcript
 END_SECONDS = 0.5
+BACKLOG = 500  # documents to index that are not left to the end of the next turn
+SCAN, REFLECT = "scan", "reflect"
+REFLECT_SECONDS = 600.0  # between two looks at sessions that were not due the last time
+_COMMANDS = {
+    SCAN: ("hardwon", "scan", "--auto"),
+    jobs.DISTIL: ("hardwon.worker.labour", jobs.DISTIL),
+    jobs.REFINE: ("hardwon.worker.labour", jobs.REFINE),
+    REFLECT: ("hardwon.worker.labour", REFLECT),
+}
 log = logging.getLogger(__name__)
 
 
 class Background:
-    """Owns the processes."""
+    """Owns the processes, at most one of each kind, and the clock for what is due later."""
 
-    def __init__(self, home: str, connection: db.Connection) -> None:
-        self.home, self.connection = home, connection
+    def __init__(
+        self,
+        home: str,
+        connection: db.Connection,
+        tell: Callable[[str, dict[str, Any]], None] = lambda kind, what: None,
+    ) -> None:
+        self.home, self.connection, self._tell = home, connection, tell
         self._loop = asyncio.get_running_loop()
-        self._scan: subprocess.Popen[bytes] | None = None
-        self._fill: subprocess.Popen[bytes] | None = None
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._told = observations.last_id(connection)
+        self._left = (0, 0)  # to be indexed, after the last time
+        self._looked: tuple[list[tuple[int, float]], float] = [], 0.0  # sessions to reflect on, at the last look
 
     def heard(self, event: Event) -> None:
         if event.kind == "SessionStart":
-            self.scan()
+            self._loop.call_soon_threadsafe(self.scan)
         else:
-            self._loop.call_soon_threadsafe(self._loop.call_later, FILL_SECONDS, self.fill)
+            self._loop.call_soon_threadsafe(self._loop.call_later, FILL_SECONDS, self.work)
 
     def scan(self) -> None:
         """Mine the transcripts if it is due and nobody is at it."""
-        self._note()
-        if self._scan is None and self._is_due():
-            self._scan = self._run("hardwon", "scan", "--auto")
-            log.info("a scan has begun, process %d", self._scan.pid)
+        if SCAN not in self._running and self._wants_scan():
+            self._run(SCAN)
 
-    def fill(self) -> None:
-        """Read the transcripts of sessions for what hooks missed, if any wait for it and nobody is at it."""
-        self._note()
-        if self._fill is None and self._is_waited_for():
-            self._fill = self._run("hardwon.capture.fill")
+    def work(self) -> None:
+        """Fill and distil what waits, unless somebody is at it; set the clock for what is due later."""
+        try:
+            values = settings.resolve(settings.read_config(self.home))
+            due = {jobs.DISTIL: self._plain_due(), jobs.REFINE: self._model_due(values)}
+        except (UserError, db.StoreError) as wrong:  # what cannot be read may deny what the transcript has
+            log.warning("nothing is distilled for now: %s", wrong)
+            return
+        now = clock.now()
+        for kind, at in due.items():
+            if at is not None and at <= now and kind not in self._running:
+                self._run(kind)
+        self._reflect(values, now)
+        later = [at for at in due.values() if at is not None and at > now]
+        if self._alarm:
+            self._alarm.cancel()
+        self._alarm = self._loop.call_later(min(later) - now, self.work) if later else None
 
-    def _run(self, *command: str) -> subprocess.Popen[bytes]:
+    def _reflect(self, values: Mapping[str, Any], now: float) -> None:
+        """Look after sessions that ended or were left, once they are distilled, if any might be due."""
+        if not values["autoReflect"] or not self._running.keys().isdisjoint((REFLECT, jobs.DISTIL)):
+            return
+        left = reflections.unread(self.connection, now, values["idleMinutes"] * 60.0)
+        known, at = self._looked
+        if left and (left != known or not 0 <= now - at < REFLECT_SECONDS):
+            self._looked = left, now
+            self._run(REFLECT)
+
+    def _plain_due(self) -> float | None:
+        now = clock.now()
+        if any(not switches.paused(self.home, one["cwd"], now) for one in sessions.to_fill(self.connection)):
+            return now
+        left = documents.counts_waiting(self.connection)
+        if sum(left) >= BACKLOG and left != self._left:  # what does not get less waits for what is not there
+            return now
+        return jobs.next_due(self.connection, (jobs.DISTIL,))
+
+    def _model_due(self, values: Mapping[str, Any]) -> float | None:
+        return jobs.next_due(self.connection, (jobs.REFINE,)) if values["llm.provider"] != "none" else None
+
+    def _run(self, kind: str) -> None:
         path = os.path.join(self.home, paths.LOG)
         with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as out:
-            return subprocess.Popen(
-                [sys.executable, "-I", "-m", *command],
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-m", *_COMMANDS[kind]],
                 env=environment(self.home),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
             )
+        self._running[kind] = process
+        if kind == SCAN:
+            log.info("a scan has begun, process %d", process.pid)
+        threading.Thread(target=self._mind, args=(kind, process), daemon=True).start()
 
-    def _is_due(self) -> bool:
+    def _mind(self, kind: str, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        with suppress(RuntimeError):  # the worker has left
+            self._loop.call_soon_threadsafe(self._ended, kind, process)
+
+    def _ended(self, kind: str, process: subprocess.Popen[bytes]) -> None:
+        """Free what it held, tell what it made, and go on unless it failed: that waits for the next look."""
+        self._running.pop(kind, None)
+        if process.returncode or kind == SCAN:
+            log.log(logging.WARNING if process.returncode else logging.INFO, "%s: ended %s", kind, process.returncode)
+        if kind == SCAN:
+            return
+        try:
+            jobs.release(self.connection, f"{process.pid}.")
+            for made in observations.after(self.connection, self._told):
+                self._tell("observation", made)
+            self._told = observations.last_id(self.connection)
+            self._left = documents.counts_waiting(self.connection)
+            self._tell("job", dict(jobs.counts(self.connection)))
+        except db.StoreError as wrong:
+            log.warning("after %s: %s", kind, wrong)
+        if not process.returncode:
+            self.work()
+
+    def _wants_scan(self) -> bool:
         try:
             return scan.is_due(self.connection, settings.resolve(settings.read_config(self.home)), clock.now())
         except (UserError, db.StoreError) as wrong:
             log.warning("no background scan: %s", wrong)
             return False
 
-    def _is_waited_for(self) -> bool:
-        """With settings that cannot be read it waits: they may deny what the transcript has."""
-        try:
-            waiting = sessions.to_fill(self.connection)
-            if waiting:
-                settings.read_config(self.home)
-        except (UserError, db.StoreError):
-            return False
-        return any(not switches.paused(self.home, one["cwd"], clock.now()) for one in waiting)
-
     def is_busy(self) -> bool:
-        return self._scan is not None or self._fill is not None
-
-    def reap(self) -> None:
-        """Take note of what has ended, and see to sessions that were left over or failed."""
-        self._note()
-        self.fill()
-
-    def _note(self) -> None:
-        if self._scan is not None and self._scan.poll() is not None:
-            log.info("the scan ended with %s", self._scan.returncode)
-            self._scan = None
-        if self._fill is not None and self._fill.poll() is not None:
-            if self._fill.returncode:
-                log.warning("filling sessions ended with %s", self._fill.returncode)
-            self._fill = None
+        return bool(self._running)
 
     def end(self) -> None:
-        """Cut off the filling of sessions: every step of it is committed whole, and the next worker goes on."""
-        if self._fill is None or self._fill.poll() is not None:
-            return
-        self._fill.terminate()
-        try:
-            self._fill.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._fill.kill()
-            self._fill.wait()
+        """Cut off what distils: every step of it is committed whole, and the next worker goes on. A scan ends alone."""
+        ending = [process for kind, process in self._running.items() if kind != SCAN]
+        for process in ending:
+            process.terminate()
+        for process in ending:
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

@@ -19,7 +19,7 @@ from hardwon import claims, clock, launch, paths, settings, switches
 from hardwon.capture import intake, spool
 from hardwon.errors import UserError
 from hardwon.recall import prompts
-from hardwon.store import db, retention
+from hardwon.store import db, retention, turns
 from hardwon.store.migrations import MIGRATIONS
 from hardwon.worker import lifecycle
 from hardwon.worker.background import Background
@@ -29,6 +29,7 @@ from hardwon.worker.reply import Desk
 
 TICK_SECONDS = 10.0
 PURGE_SECONDS = 3600.0
+AGAIN_SECONDS = 60.0  # with more than fits: what is distilled meanwhile may go
 QUIET_SECONDS = 60.0
 LEAVE_SECONDS = 1.0
 API_SECONDS = 0.5
@@ -68,7 +69,8 @@ def _log_to(home: str) -> None:
 
 async def _serve(home: str, connection: db.Connection, seconds: Seconds, tick: float) -> None:
     installed = lifecycle.installed()
-    background, live = Background(home, connection), Live()
+    live = Live()
+    background = Background(home, connection, live.tell)
     desk = Desk(home, connection, background.heard, live.tell)
     desk.index()
     asked_to_stop = asyncio.Event()
@@ -82,7 +84,7 @@ async def _serve(home: str, connection: db.Connection, seconds: Seconds, tick: f
     opening = asyncio.create_task(_open_api(http, door, _values(desk)))
     while not asked_to_stop.is_set():
         desk.write_what_waits()
-        background.reap()
+        background.work()
         values = _values(desk)
         quiet = seconds() - door.heard >= QUIET_SECONDS and not background.is_busy()
         chores.begin(values, quiet=quiet)
@@ -227,6 +229,8 @@ class Chores:
         self._thread: threading.Thread | None = None
         self._leaving = threading.Event()
         self._next_purge = seconds()
+        self._caught_up = False
+        self._fitted = False  # after the last purge
 
     def begin(self, values: Mapping[str, Any], *, quiet: bool) -> None:
         """See to everything once more, unless that is being done; quiet: the store may be busy for longer."""
@@ -250,6 +254,9 @@ class Chores:
                 intake.drain(self.home, connection, lambda prompt, cwd: prompts.learn(self.home, prompt, cwd))
                 claims.prune(self.home, clock.now() - CLAIM_DAYS * 86_400)
                 switches.forget_ended(self.home, clock.now())
+                if not self._caught_up:
+                    turns.want_behind(connection, clock.now())
+                    self._caught_up = True
                 self._see_to_size(connection, values, quiet)
             finally:
                 connection.close()
@@ -260,14 +267,16 @@ class Chores:
         if quiet and not retention.is_shrinkable(connection) and self._has_room():
             log.info("%s is written anew, so that it can shrink", paths.DATABASE)
             retention.rebuild(connection)
-        if self._seconds() < self._next_purge:
-            return
-        self._next_purge = self._seconds() + PURGE_SECONDS
         days, most = values["retentionDays"], values["maxDbMb"] * 1024 * 1024
+        grew = self._fitted and retention.used(connection) > most
+        if self._seconds() < self._next_purge and not grew:
+            return
         gone, left = retention.purge(connection, days=days, most=most, now=clock.now(), go_on=self._pause)
         if gone:
             told = ", ".join(f"{count} {table}" for table, count in gone.items())
             log.info("too old or too much: %s; %d bytes are in use", told, left)
+        self._fitted = left <= most
+        self._next_purge = self._seconds() + (PURGE_SECONDS if self._fitted else AGAIN_SECONDS)
         if left > most and not self._leaving.is_set():
             log.warning("%s has %d bytes, more than maxDbMb, and no events are left to go", paths.DATABASE, left)
 

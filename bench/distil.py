@@ -1,0 +1,134 @@
+"""What distilling without a model costs: `make bench-distil`; `QUICK=1 make bench-distil` for a short run.
+
+One long session of made-up turns is recorded, then distilled: turns read from the store, observed, kept, summed up.
+Both are timed in CPU seconds in the same round, several rounds in turn, and told as a ratio: events distilled per
+second over events recorded per second. It fails when a bar is missed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from statistics import median
+from typing import Any
+
+from hardwon.core.tokens import estimate
+from hardwon.distil.observe import observe
+from hardwon.distil.summarise import summarise
+from hardwon.store import db, observations, sessions, turns
+from hardwon.store.sessions import Report
+
+QUICK = os.environ.get("QUICK", "0") not in ("", "0")
+EVENTS = 1_000 if QUICK else 5_000
+ROUNDS = 3 if QUICK else 5
+PER_TURN, BATCH = 50, 100
+LEAST_RATIO, MOST_SHARE, MOST_SECONDS = 0.2, 0.1, 3.0
+CWD = "/home/dev/project"
+OUTPUT = "\n".join(f"src/module_{line}/part.py:{line}: ok, nothing to mend here" for line in range(35))
+
+
+def call(number: int) -> tuple[str, dict[str, str], object, str]:
+    """Tool, input, response and outcome of the nth call, in the mix of an ordinary day."""
+    path = f"{CWD}/src/module_{number % 97}/part.py"
+    given: tuple[tuple[str, dict[str, str], object, str], ...] = (
+        ("Read", {"file_path": path}, OUTPUT, "fine"),
+        ("Bash", {"command": f"cd {CWD} && grep -rn 'part_{number}' src | head -20"}, OUTPUT, "fine"),
+        ("Edit", {"file_path": path, "old_string": "a = 1", "new_string": f"def part_{number}():\n    return 1"},
+         {"filePath": path, "structuredPatch": [{"newStart": number % 300 + 1, "lines": ["-a = 1", "+b"]}]}, "fine"),
+        ("Bash", {"command": f"pytest -q tests/test_{number % 9}.py 2>&1 | tail -30"},
+         {"stdout": f"{OUTPUT}\n{number // 10 % 2} failed, {number % 50} passed in 0.41s", "stderr": ""}, "fine"),
+        ("Grep", {"pattern": f"class Part{number}", "path": "src"}, OUTPUT, "fine"),
+        ("Edit", {"file_path": path, "old_string": "b", "new_string": "c"}, {"filePath": path}, "fine"),
+        ("Bash", {"command": f"pytest -q tests/test_{number % 9}.py"},
+         {"stdout": f"{OUTPUT}\n{number % 50 + 1} passed in 0.40s", "stderr": ""}, "fine"),
+        ("Bash", {"command": f"deploy part-{number}"}, "Exit code 2\nerror: unknown part", _rarely_failed(number)),
+        ("Bash", {"command": f"ls -la src/module_{number % 97}"}, {"stdout": OUTPUT, "stderr": ""}, "fine"),
+        ("Bash", {"command": f'git add -A && git commit -m "Part {number}"'},
+         {"stdout": f"[main {number:07x}] Part {number}\n 2 files changed, 9 insertions(+)", "stderr": ""}, "fine"),
+    )  # fmt: skip
+    return given[number % len(given)]
+
+
+def _rarely_failed(number: int) -> str:
+    return "failed" if number % 50 == 7 else "fine"
+
+
+def reports() -> Iterator[Report]:
+    for number in range(EVENTS):
+        common: dict[str, Any] = {"host": "claude-code", "session": "bench", "at": 1000.0 + number, "cwd": CWD}
+        if number % PER_TURN == 0:
+            asked = f"Add part {number} and see that its tests pass"
+            yield Report(key=f"p{number}", kind="UserPromptSubmit", prompt=asked, **common)
+        tool, given, response, outcome = call(number)
+        text = response if isinstance(response, str) else json.dumps(response)
+        yield Report(
+            key=f"e{number}", kind="tool", tool=tool, tool_use_id=f"t{number}", input=json.dumps(given), response=text,
+            outcome=outcome, **common,
+        )  # fmt: skip
+
+
+def record(connection: db.Connection) -> None:
+    waiting = reports()
+    while batch := list(islice(waiting, BATCH)):
+        with db.transaction(connection):
+            for one in batch:
+                sessions.take(connection, one)
+
+
+def distil(connection: db.Connection, session: int) -> None:
+    for number in turns.changed(connection, session):
+        turn, print = turns.read(connection, session, number)
+        turns.keep(connection, turn, print, observe(turn), turns.PLAIN)
+    known = observations.of_session(connection, session)
+    observations.put_summary(connection, session, summarise(turns.session_turns(connection, session), known))
+
+
+def timed(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def once() -> tuple[float, float, float, float]:
+    """CPU seconds to record, to distil, and of these for the words alone; the share of tokens that is left."""
+    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as home:
+        connection = db.connect(home)
+        recorded = timed(lambda: record(connection))
+        (session,) = sessions.listed(connection, limit=2)
+        distilled = timed(lambda: distil(connection, session["id"]))
+        every = turns.session_turns(connection, session["id"])
+        alone = timed(lambda: [observe(turn) for turn in every])
+        made = observations.of_session(connection, session["id"])
+        raw = sum(estimate(json.dumps(one.input) + one.response) for turn in every for one in turn.calls)
+        told = sum(estimate("".join((one.title, one.subtitle, one.narrative, *one.facts))) for one in made)
+        connection.close()
+    return recorded, distilled, alone, told / raw
+
+
+def main() -> int:
+    rounds = [once() for _ in range(ROUNDS)]
+    recorded, distilled, alone, share = (median(column) for column in zip(*rounds, strict=True))
+    ratio = recorded / distilled
+    print(f"recorded    {EVENTS / recorded:8.0f} events a second")
+    print(f"distilled   {EVENTS / distilled:8.0f} events a second, {ratio:.2f} x")
+    print(f"observed    {EVENTS / alone:8.0f} events a second, without the store")
+    print(f"observations are {100 * share:.1f} % of the tokens of their events\n")
+    faults = [
+        *([f"distilling is {ratio:.2f} x recording, may be no less than {LEAST_RATIO}"] if ratio < LEAST_RATIO else []),
+        *([f"observations are {share:.2f} of their events, may be {MOST_SHARE}"] if share > MOST_SHARE else []),
+        *([f"{EVENTS} events took {distilled:.1f} s, may take {MOST_SECONDS}"] if distilled > MOST_SECONDS else []),
+    ]
+    print("\n".join(["not as it should be:", *faults]) if faults else "all within what distilling may cost")
+    figures = {"recorded": EVENTS / recorded, "distilled": EVENTS / distilled, "observed": EVENTS / alone}
+    found = {**figures, "ratio": ratio, "share": share}
+    print(json.dumps({**{name: round(value, 3) for name, value in found.items()}, "quick": QUICK}))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

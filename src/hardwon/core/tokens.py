@@ -1,0 +1,10 @@
+"""About how many tokens a text is, at no cost: four bytes make one, which holds for English and for code."""
+
+from __future__ import annotations
+
+BYTES = 4
+
+
+def estimate(text: str) -> int:
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    return -(-size // BYTES)

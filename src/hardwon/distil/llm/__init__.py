@@ -1,0 +1,86 @@
+"""Who distils with a model, if anybody: one small interface, and the choice from the settings.
+
+The key's variable is named in the settings; its value is read when a question is asked, and goes nowhere but into the
+request.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from hardwon.core.limits import MODEL_KEYS
+from hardwon.distil.llm.said import Answer, Broken, Busy, Capped, Denied, Failed, Provider, Question, Refused
+from hardwon.errors import UserError
+
+__all__ = [
+    "Answer", "Broken", "Busy", "Capped", "Denied", "Failed", "Provider", "Question", "Refused", "key_variable",
+    "provider",
+]  # fmt: skip
+
+MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna", "claude": "haiku"}
+
+
+def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider | None:
+    """The one the settings name, or None; UserError if they cannot be meant so."""
+    name = values["llm.provider"]
+    if name not in MODELS:
+        return None
+    url = _checked(values["llm.baseUrl"].strip())
+    model, variable = values["llm.model"].strip() or MODELS[name], key_variable(values)
+    if model.startswith("-"):
+        raise UserError(f"llm.model is {model!r}, which is no model", "hardwon config set llm.model NAME")
+    if name == "claude":
+        from hardwon.distil.llm import claude
+
+        asked = partial(claude.ask, model=model, url=url, key_name=variable, around=lambda: environ)
+        return Provider(name, model, asked)
+    if name == "anthropic":
+        from hardwon.distil.llm import anthropic as chosen
+    else:
+        from hardwon.distil.llm import openai as chosen  # type: ignore[no-redef]
+    return Provider(name, model, partial(chosen.ask, model=model, url=url, key=lambda: _key(environ, variable)))
+
+
+def key_variable(values: Mapping[str, Any]) -> str:
+    """The name of the environment variable that holds the key; "" if the provider has its own login."""
+    name, own = values["llm.provider"], values["llm.apiKeyEnv"].strip()
+    return own or ("" if name == "claude" else next(iter(MODEL_KEYS.get(name, ())), ""))
+
+
+def _key(environ: Mapping[str, str], variable: str) -> str:
+    found = environ.get(variable, "").strip()
+    if not (found.isascii() and found.isprintable()):  # libraries would put it into the text of their error
+        raise Denied(f"{variable} is not one line of plain characters", free=True)
+    return found
+
+
+def _checked(url: str) -> str:
+    if not url:
+        return ""
+    fix = "hardwon config set llm.baseUrl https://…"
+    try:
+        parts = urlsplit(url)
+        _ = parts.port, (parts.hostname or "").encode("idna")
+    except ValueError:
+        raise UserError("llm.baseUrl is no address", fix) from None
+    plain = url.isascii() and url.isprintable() and " " not in url
+    if parts.scheme not in ("https", "http") or not parts.hostname or not plain:
+        raise UserError("llm.baseUrl is no address that begins with https:// or http://", fix)
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UserError("llm.baseUrl holds a password, a query or a fragment; the key belongs in a variable", fix)
+    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+        raise UserError(f"llm.baseUrl is http to {parts.hostname}: the key would travel in the clear", fix)
+    return url.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,166 @@
+"""The Messages API through the vendor's own library: an extra, loaded when the first question is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from hardwon import clock
+from hardwon.distil.llm.prices import price
+from hardwon.distil.llm.said import (
+    LONGEST_ANSWER,
+    Answer,
+    Broken,
+    Busy,
+    Denied,
+    Question,
+    Refused,
+    counted,
+    mapping,
+    said_by,
+    timed_out,
+    tokens,
+    turned_away,
+)
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic
+    from anthropic.types import Message
+
+OWN_ADDRESS = "https://api.anthropic.com"
+PATIENCE = 90.0  # seconds for a whole answer; the lease of a job is longer
+CONNECT = 10.0
+_MISSING = "the anthropic package is missing: pip install 'hardwon[anthropic]'"
+
+
+def ask(
+    question: Question,
+    *,
+    model: str,
+    url: str = "",
+    key: Callable[[], str],
+    stream: bool = True,
+    patience: float = PATIENCE,
+) -> Answer:
+    """One request, one answer: the library's own retries are off, since each would have to be booked."""
+    secret = key()
+    if not secret:
+        raise Denied("there is no key in the environment", free=True)
+    try:
+        import anthropic
+        import httpx2
+    except ImportError:
+        raise Denied(_MISSING, free=True) from None
+    # A redirect is not followed: the key would go where it was not meant to.
+    http = httpx2.Client(timeout=httpx2.Timeout(patience, connect=min(CONNECT, patience)), follow_redirects=False)
+    client = anthropic.Anthropic(
+        api_key=secret, base_url=url or OWN_ADDRESS, max_retries=0, http_client=http, open_telemetry=False
+    )
+    try:
+        with client:
+            message = _streamed(client, question, model, patience) if stream else _whole(client, question, model)
+    except anthropic.APIStatusError as wrong:
+        if wrong.status_code < 300:  # it began well, and then told of an error
+            raise Busy(f"an error within the stream: {said_by(wrong.body, secret)}", outcome="truncated") from None
+        wait = wrong.response.headers.get("retry-after")
+        raise turned_away(wrong.status_code, wrong.body, wait, clock.now(), secret) from None
+    except (anthropic.APITimeoutError, httpx2.TimeoutException):
+        raise timed_out("no whole answer", patience) from None
+    except anthropic.APIConnectionError as wrong:
+        started = isinstance(wrong.__cause__, httpx2.ConnectError)
+        outcome = "unreachable" if started else "truncated"
+        raise Busy(f"the connection broke: {_cause(wrong)}", outcome=outcome, free=started) from None
+    except httpx2.HTTPError as wrong:
+        raise Busy(f"the connection broke: {type(wrong).__name__}", outcome="truncated") from None
+    except anthropic.APIError as wrong:
+        raise Busy(f"an error within the stream: {said_by(wrong.body, secret)}", outcome="truncated") from None
+    except (anthropic.AnthropicError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as wrong:
+        # The library reads what comes without checking it, and falls over in one of these ways.
+        raise Broken(f"the answer is no message: {type(wrong).__name__}", outcome="malformed") from None
+    return _answer(message, question, model)
+
+
+def _cause(wrong: Exception) -> str:
+    return type(wrong.__cause__ or wrong).__name__
+
+
+def _extra(model: str) -> dict[str, Any]:
+    effort = price(model).effort
+    return {"output_config": {"effort": effort}} if effort else {}
+
+
+def _whole(client: Anthropic, question: Question, model: str) -> dict[str, Any]:
+    message: Message = client.messages.create(
+        model=model,
+        max_tokens=question.most_tokens,
+        system=question.system,
+        messages=[{"role": "user", "content": question.prompt}],
+        **_extra(model),
+    )
+    return message.to_dict(mode="json", warnings=False)
+
+
+def _streamed(client: Anthropic, question: Question, model: str, patience: float) -> dict[str, Any]:
+    """The message that the events of a stream make; an end that did not come is cut off."""
+    made: dict[str, Any] = {"content": [], "stop_reason": None, "usage": {}, "model": None}
+    text, ended, deadline = "", False, monotonic() + patience
+    stream = client.messages.create(
+        model=model,
+        max_tokens=question.most_tokens,
+        system=question.system,
+        messages=[{"role": "user", "content": question.prompt}],
+        stream=True,
+        **_extra(model),
+    )
+    with stream:
+        for each in stream:
+            if monotonic() > deadline:
+                raise timed_out("no whole answer", patience)
+            event = each.to_dict(mode="json", warnings=False)
+            kind = event.get("type")
+            if kind == "message_start":
+                made |= {name: mapping(event.get("message")).get(name) for name in ("usage", "model")}
+            elif kind in ("content_block_start", "content_block_delta"):
+                text += _piece(event)
+                if len(text) > LONGEST_ANSWER:
+                    raise Broken(f"the answer has more than {LONGEST_ANSWER:,} characters", outcome="malformed")
+            elif kind == "message_delta":
+                made["stop_reason"] = mapping(event.get("delta")).get("stop_reason") or made["stop_reason"]
+                made["usage"] = {**mapping(made["usage"]), **mapping(event.get("usage"))}
+            ended = ended or kind == "message_stop"
+    if not ended:
+        raise Busy("the stream ended before the answer did", outcome="truncated")
+    return {**made, "content": [{"type": "text", "text": text}]}
+
+
+def _piece(event: Mapping[str, Any]) -> str:
+    found = mapping(event.get("delta") or event.get("content_block"))
+    said = found.get("text")
+    return said if isinstance(said, str) and found.get("type") in ("text", "text_delta") else ""
+
+
+def _answer(message: Mapping[str, Any], question: Question, model: str) -> Answer:
+    blocks = message.get("content")
+    texts = [mapping(block).get("text") for block in (blocks if isinstance(blocks, list) else ())]
+    text = "".join(each for each in texts if isinstance(each, str))
+    usage, named = mapping(message.get("usage")), message.get("model")
+    written, cached = (counted(usage.get(f"cache_{name}_input_tokens"), 0) for name in ("creation", "read"))
+    fresh = counted(usage.get("input_tokens"), tokens(question.system) + tokens(question.prompt))
+    answer = Answer(
+        text,
+        fresh + written + cached,
+        counted(usage.get("output_tokens"), tokens(text)),
+        cached,
+        named if isinstance(named, str) and named else model,
+    )
+    ended = message.get("stop_reason")
+    if ended == "refusal":
+        raise Refused("the model refused", spent=answer)
+    if ended in ("max_tokens", "model_context_window_exceeded"):
+        raise Broken(f"the answer is longer than {question.most_tokens} tokens", outcome="truncated", spent=answer)
+    if ended not in ("end_turn", "stop_sequence"):
+        raise Broken(f"the answer ended with {str(ended)[:40]!r}", outcome="malformed", spent=answer)
+    if not text.strip():
+        raise Broken("the answer is empty", outcome="malformed", spent=answer)
+    return answer

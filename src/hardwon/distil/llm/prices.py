@@ -1,0 +1,44 @@
+"""What a model's tokens cost. The table is data; a model that is not in it is taken to be dearer than any that is."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from hardwon.words import word
+
+_DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)\Z")
+
+
+@word
+class Price:
+    """Dollars for a million tokens, and the effort to ask for where a model takes one."""
+
+    into: float
+    cached: float
+    out: float
+    effort: str = ""
+
+
+def price(model: str) -> Price:
+    """Of a model by its name; a date at the end and a vendor in front do not make it another one."""
+    table = _table()
+    name = _DATED.sub("", model.rpartition("/")[2])
+    row = table["models"].get(model) or table["models"].get(name) or table["unknown"]
+    return Price(row["in"], row["cached"], row["out"], row.get("effort", ""))
+
+
+def cost(model: str, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
+    """Dollars; `tokens_in` counts the cached ones too."""
+    each = price(model)
+    fresh = max(tokens_in - tokens_cached, 0)
+    return (fresh * each.into + tokens_cached * each.cached + tokens_out * each.out) / 1_000_000
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(files("hardwon.distil.llm").joinpath("prices.json").read_text("utf-8"))
+    return found

@@ -1,0 +1,104 @@
+"""One POST over HTTP, careful where a library would be careless for us.
+
+A redirect is not followed: the key would go where it was not meant to. There is one deadline for all of it, so that
+an answer that drips cannot hold a process, and a largest size. An answer shorter than announced is cut off, not short.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from socket import socket
+from time import monotonic
+from urllib.parse import urlsplit
+
+from hardwon.distil.llm.said import Broken, Busy, timed_out
+from hardwon.words import word
+
+CONNECT = 10.0  # seconds
+LARGEST = 8_000_000  # bytes
+_PIECE = 65_536
+
+
+@word
+class Reply:
+    """What came back: the status, what is known about the body, and the body."""
+
+    status: int
+    kind: str
+    retry_after: str | None
+    body: bytes
+
+
+def post(url: str, headers: Mapping[str, str], body: bytes, *, patience: float) -> Reply:
+    """Send it and read the whole answer within so many seconds."""
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    deadline = monotonic() + patience
+    connection = kind(parts.hostname or "", parts.port, timeout=min(CONNECT, patience))
+    try:
+        try:
+            connection.connect()
+        except OSError as wrong:
+            raise Busy(
+                f"{parts.hostname} cannot be reached: {_name(wrong)}", outcome="unreachable", free=True
+            ) from None
+        held = connection.sock  # an answer without a length takes it away from the connection
+        held.settimeout(max(deadline - monotonic(), 0.01))
+        path = parts.path + (f"?{parts.query}" if parts.query else "")
+        connection.request("POST", path or "/", body, dict(headers))
+        response = connection.getresponse()
+        found = _read(response, held, deadline)
+    except TimeoutError:
+        raise timed_out("no whole answer", patience) from None
+    except (OSError, HTTPException) as wrong:
+        raise Busy(f"the connection broke: {_name(wrong)}", outcome="truncated") from None
+    finally:
+        connection.close()
+    kind_of_body = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
+    return Reply(response.status, kind_of_body, response.getheader("retry-after"), found)
+
+
+def _read(response: HTTPResponse, held: socket, deadline: float) -> bytes:
+    pieces, size = list[bytes](), 0
+    while True:
+        left = deadline - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        held.settimeout(left)
+        piece = response.read1(_PIECE)
+        if not piece:
+            break
+        pieces.append(piece)
+        size += len(piece)
+        if size > LARGEST:
+            raise Broken(f"the answer has more than {LARGEST:,} bytes", outcome="malformed")
+    if response.length:
+        raise IncompleteRead(b"", response.length)
+    return b"".join(pieces)
+
+
+def _name(wrong: Exception) -> str:
+    """What broke, without what was sent."""
+    return getattr(wrong, "strerror", None) or type(wrong).__name__
+
+
+def events(body: bytes) -> Iterator[str]:
+    """The data of each server-sent event that is whole."""
+    data: list[str] = []
+    for line in body.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")[:-1]:
+        if line.startswith("data:"):
+            data.append(line[5:].removeprefix(" "))
+        elif not line and data:
+            yield "\n".join(data)
+            data = []
+
+
+def loads(text: str | bytes) -> object:
+    """A JSON value from outside; Broken if it is none."""
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Broken("the answer is no JSON", outcome="malformed") from None
+    return found

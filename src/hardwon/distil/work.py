@@ -1,0 +1,91 @@
+"""Doing a job: from what is stored of a session to what it meant, each step committed whole."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from hardwon.distil import queue
+from hardwon.distil.llm import Busy, Capped, Denied, Provider, provider
+from hardwon.distil.llm.ask import PATIENCE, ask, caps_of
+from hardwon.distil.observe import observe
+from hardwon.distil.refine import refine as refine_turn
+from hardwon.distil.refine import refine_summary
+from hardwon.distil.summarise import summarise
+from hardwon.errors import UserError
+from hardwon.store import db, jobs, observations, sessions, turns
+from hardwon.words import Job
+
+Clock = Callable[[], float]
+
+
+class _Lost(Exception):
+    """The lease ran out: the work is somebody else's."""
+
+
+def distil(connection: db.Connection, job: Job, values: Mapping[str, Any], clock: Clock) -> None:
+    """Observe every turn of the session that has changed, then sum it up, by plain code."""
+    for number in turns.changed(connection, job.session):
+        turn, mark = turns.read(connection, job.session, number)
+        turns.keep(connection, turn, mark, observe(turn), turns.PLAIN)
+        if values["rememberInTurn"] and turn.said and job.priority == jobs.LIVE:
+            queue.put(queue.folder(), turn, sessions.transcript_of(connection, job.session))
+        if not jobs.renew(connection, job, clock()):
+            return
+    mark = turns.whole(connection, job.session)
+    new = mark not in ("", observations.summed_up(connection, job.session))
+    if new:
+        every, known = turns.session_turns(connection, job.session), observations.of_session(connection, job.session)
+        turns.keep_summary(connection, job.session, summarise(every, known), mark)
+    if new and values["llm.provider"] != "none" and job.priority == jobs.LIVE:
+        jobs.want(connection, jobs.REFINE, job.session, priority=job.priority, now=clock())
+    jobs.finish(connection, job)
+
+
+def refine(
+    connection: db.Connection, job: Job, values: Mapping[str, Any], clock: Clock, environ: Mapping[str, str]
+) -> None:
+    """Have a model say better what plain code said; where it does not, or may not any more, that stays."""
+    try:
+        if asked := provider(values, environ):
+            _refine(connection, job, asked, values, clock)
+    except _Lost:
+        return
+    except Busy as busy:
+        if busy.retry_after and busy.retry_after > PATIENCE:
+            jobs.postpone(connection, job, clock() + busy.retry_after, busy.why)
+        else:
+            jobs.fail(connection, job, busy.why, clock())
+        return
+    except (Denied, UserError) as wrong:
+        jobs.fail(connection, job, str(wrong), clock())
+        return
+    except Capped as capped:
+        if capped.first:
+            print(f"no more model calls today: caps.{capped.cap} is reached; plain code goes on", file=sys.stderr)
+    jobs.finish(connection, job)
+
+
+def _refine(connection: db.Connection, job: Job, asked: Provider, values: Mapping[str, Any], clock: Clock) -> None:
+    project = sessions.project_of(connection, job.session)
+
+    def hold_on() -> None:
+        if not jobs.renew(connection, job, clock()):
+            raise _Lost
+
+    put = partial(
+        ask, connection, asked, now=clock, before=hold_on, caps=caps_of(values), project=project, session=job.session
+    )
+    for number in turns.made_by(connection, job.session, turns.PLAIN):
+        turn, mark = turns.read(connection, job.session, number)
+        plain = observations.of_turn(connection, job.session, number)
+        made = refine_turn(turn, plain, put)
+        turns.keep(connection, turn, mark, plain if made is None else made, asked.model)
+    mark, summary = turns.whole(connection, job.session), observations.summary_of(connection, job.session)
+    if summary and summary.made == turns.PLAIN:
+        every, known = turns.session_turns(connection, job.session), observations.of_session(connection, job.session)
+        summary = refine_summary(every, known, summary, put)
+        if summary:
+            turns.keep_summary(connection, job.session, summary, mark)

@@ -1,0 +1,175 @@
+"""Jobs: distilling that waits, one row for each kind and session.
+
+Whoever works on a job holds a lease of some time. Whatever becomes of that process, the row stays until somebody who
+still holds the lease says that it is done, and `wanted` counts how often it was asked for: a job that was wanted again
+while it ran is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hardwon.store.db import Connection, storable, transaction
+from hardwon.words import Job
+
+DISTIL, REFINE = "distil", "refine"  # by plain code, and better by a model
+LIVE, HISTORY = 0, 10  # priorities: sessions under way come before what was imported
+LEASE_SECONDS = 120.0
+FIRST_WAIT_SECONDS = 15.0  # after the first failure; each further one doubles it
+LONGEST_WAIT_SECONDS = 3600.0
+MOST_TRIES = 5
+STATES = ("waiting", "running", "dead")
+_LONGEST_WHY = 500
+_VANISHED = "whoever worked on it ended without a word: hardwon logs"
+_COLUMNS = ", ".join(Job.__annotations__)
+_OURS = "id = ? and state = 'running' and lease = ?"
+
+
+def want(
+    connection: Connection, kind: str, session: int, *, priority: int, now: float, due: float | None = None
+) -> None:
+    """Ask for a job, within the caller's transaction if there is one. A dead one gets another chance; how long one
+    waits that failed or was put off does not change. Asked for later than now, it waits for quiet: each time it is
+    asked for so it waits anew, unless it is due or under way."""
+    if due is not None and due > now:
+        _want_later(connection, kind, session, priority, now, due)
+        return
+    connection.execute(
+        "insert into jobs (kind, session, state, priority, wanted, tries, made_at, due_at, lease, lease_until, why)"
+        " values (?, ?, 'waiting', ?, 1, 0, ?, ?, '', 0, '') on conflict (kind, session) do update set"
+        " wanted = wanted + 1, priority = min(priority, excluded.priority),"
+        " due_at = iif(state = 'dead', excluded.due_at, iif(why = '', min(due_at, excluded.due_at), due_at)),"
+        " tries = iif(state = 'dead', 0, tries), why = iif(state = 'dead', '', why),"
+        " state = iif(state = 'dead', 'waiting', state)",
+        (kind, session, priority, now, now if due is None else due),
+    )
+
+
+def _want_later(connection: Connection, kind: str, session: int, priority: int, now: float, due: float) -> None:
+    connection.execute(
+        "insert into jobs (kind, session, state, priority, wanted, tries, made_at, due_at, lease, lease_until, why)"
+        " values (?, ?, 'waiting', ?, 1, 0, ?, ?, '', 0, '') on conflict (kind, session) do update set"
+        " due_at = excluded.due_at where state = 'waiting' and why = '' and due_at > excluded.made_at",
+        (kind, session, priority, now, due),
+    )
+
+
+def take(connection: Connection, *, lease: str, now: float, kinds: Sequence[str] = ()) -> Job | None:
+    """The next job that is due, from now on ours; None if there is none. No two callers get the same.
+
+    A try counts from here, so that a job that kills whoever takes it is not taken for ever.
+    """
+    some = f" and kind in ({', '.join('?' * len(kinds))})" if kinds else ""
+    with transaction(connection):
+        # One that ends much later than a lease can was taken before the clock was set back.
+        _free(connection, "lease_until not between ? and ?", (now, now + 2 * LEASE_SECONDS))
+        row = connection.execute(
+            "update jobs set state = 'running', lease = ?, lease_until = ?, tries = tries + 1 where id = ("
+            f"select id from jobs where state = 'waiting' and due_at <= ?{some} order by priority, due_at, id limit 1)"
+            f" returning {_COLUMNS}",
+            (lease, now + LEASE_SECONDS, now, *kinds),
+        ).fetchone()
+    return Job(*row) if row else None
+
+
+def renew(connection: Connection, job: Job, now: float) -> bool:
+    """Hold on to a job; False if it is not ours any more, and then the work is somebody else's."""
+    return bool(
+        connection.execute(
+            f"update jobs set lease_until = ? where {_OURS}", (now + LEASE_SECONDS, job.id, job.lease)
+        ).rowcount
+    )
+
+
+def finish(connection: Connection, job: Job) -> bool:
+    """It is done; False, and nothing changed, if it is not ours any more. One that was wanted again waits again."""
+    with transaction(connection):
+        done = connection.execute(
+            f"delete from jobs where {_OURS} and wanted = ?", (job.id, job.lease, job.wanted)
+        ).rowcount
+        return bool(done) or _put_back(connection, job, job.due_at, "", tries=0)
+
+
+def fail(connection: Connection, job: Job, why: str, now: float) -> bool:
+    """Try again later, each time after twice as long; dead after the last try, unless it was wanted again meanwhile."""
+    wait = min(FIRST_WAIT_SECONDS * 2 ** (job.tries - 1), LONGEST_WAIT_SECONDS)
+    with transaction(connection):
+        if not _put_back(connection, job, now + wait, why, tries=job.tries):
+            return False
+        connection.execute(
+            "update jobs set state = 'dead' where id = ? and tries >= ? and wanted = ?",
+            (job.id, MOST_TRIES, job.wanted),
+        )
+    return True
+
+
+def postpone(connection: Connection, job: Job, until: float, why: str) -> bool:
+    """Put off what cannot be done before; that is no failure."""
+    return _put_back(connection, job, until, why, tries=job.tries - 1)
+
+
+def _put_back(connection: Connection, job: Job, due_at: float, why: str, *, tries: int) -> bool:
+    return bool(
+        connection.execute(
+            "update jobs set state = 'waiting', lease = '', lease_until = 0, due_at = ?, why = ?, tries = ?"
+            f" where {_OURS}",
+            (due_at, storable(why[:_LONGEST_WHY]), tries, job.id, job.lease),
+        ).rowcount
+    )
+
+
+def release(connection: Connection, lease_prefix: str) -> int:
+    """Free at once what a process held that is known to be gone; gives how many."""
+    with transaction(connection):
+        return _free(connection, "substr(lease, 1, length(?1)) = ?1", (lease_prefix,))
+
+
+def _free(connection: Connection, condition: str, values: tuple[object, ...]) -> int:
+    """Running jobs that nobody works on wait again; after the last try they are dead."""
+    return connection.execute(
+        f"update jobs set state = iif(tries >= {MOST_TRIES}, 'dead', 'waiting'), lease = '', lease_until = 0,"
+        f" why = iif(tries >= {MOST_TRIES}, '{_VANISHED}', why) where state = 'running' and {condition}",
+        values,
+    ).rowcount
+
+
+def listed(connection: Connection) -> list[dict[str, Any]]:
+    """Every job with its session: what runs, what waits in the order it is taken, then what is dead."""
+    rows = connection.execute(
+        "select jobs.id, kind, state, priority, wanted, tries, made_at, due_at, lease_until, why, host,"
+        " sessions.session, sessions.id as number, coalesce(projects.path, '') as project from jobs"
+        " join sessions on sessions.id = jobs.session left join projects on projects.id = sessions.project"
+        " order by state = 'dead', state = 'waiting', priority, due_at, jobs.id"
+    )
+    return [dict(row) for row in rows]
+
+
+def retry(connection: Connection, id: int, now: float) -> bool:
+    """Try a job again at once, as if it had never failed; False if there is none, or it runs."""
+    return bool(
+        connection.execute(
+            "update jobs set state = 'waiting', tries = 0, due_at = ?, why = '' where id = ? and state != 'running'",
+            (now, id),
+        ).rowcount
+    )
+
+
+def cancel(connection: Connection, id: int) -> bool:
+    """Forget a job until it is wanted anew; one that runs finds that it has lost its lease."""
+    return bool(connection.execute("delete from jobs where id = ?", (id,)).rowcount)
+
+
+def next_due(connection: Connection, kinds: Sequence[str] = ()) -> float | None:
+    """When the next job is due, or its lease ends; None if nothing waits or runs."""
+    some = f" and kind in ({', '.join('?' * len(kinds))})" if kinds else ""
+    found: float | None = connection.execute(
+        f"select min(iif(state = 'running', lease_until, due_at)) from jobs where state != 'dead'{some}", tuple(kinds)
+    ).fetchone()[0]
+    return found
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    """How many jobs there are in each state."""
+    found = dict(connection.execute("select state, count(*) from jobs group by state").fetchall())
+    return {state: found.get(state, 0) for state in STATES}

@@ -1,0 +1,188 @@
+"""Observations and summaries, as they were distilled from sessions.
+
+Each turn keeps all that it says, also what other turns said before: so it can be distilled anew, moved or deleted in
+any order. What is the same is merged when it is read across sessions. Nothing counts up anywhere, so nothing can be
+counted twice: `times` is how often the turns that are stored say it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hardwon.store.claude_mem import MADE as FOREIGN
+from hardwon.store.db import Connection, storable
+from hardwon.words import Observation, Summary
+
+MERGED_SECONDS = 30 * 86_400.0
+LOOSE = -1  # the number of a turn whose prompt is gone: nothing replaces what is known of it
+_LISTS = frozenset({"facts", "concepts", "files_read", "files_modified", "events"})
+_NAMES = tuple(Observation.__annotations__)
+_SUMMED = tuple(Summary.__annotations__)
+_ALIKE = (
+    "from observations as other join sessions as its on its.id = other.session where other.title = observations.title"
+    " and other.type = observations.type and other.files_read = observations.files_read"
+    " and other.files_modified = observations.files_modified"
+    " and its.project is (select project from sessions where sessions.id = observations.session)"
+)
+
+# Of those that say the same within some time the latest stands for all: a condition, and how often it was said.
+STANDS = (
+    f"not exists (select 1 {_ALIKE} and (other.at, other.key) > (observations.at, observations.key)"
+    f" and other.at < observations.at + {MERGED_SECONDS})"
+)
+TIMES = (
+    f"(select sum(other.times) {_ALIKE} and (other.at, other.key) <= (observations.at, observations.key)"
+    f" and other.at > observations.at - {MERGED_SECONDS})"
+)
+
+
+def replace(connection: Connection, session: int, number: int, observations: Sequence[Observation]) -> None:
+    """What is known of a turn from now on, within the caller's transaction; what another memory told of it stays."""
+    keys = [storable(one.key) for one in observations]
+    connection.execute(
+        "delete from observations where session = ? and prompt = ? and made != ?"
+        f" and key not in ({', '.join('?' * len(keys))})",
+        (session, number, FOREIGN, *keys),
+    )
+    put(connection, session, number, observations)
+
+
+def put(connection: Connection, session: int, number: int, observations: Iterable[Observation]) -> None:
+    """Keep observations of a turn, within the caller's transaction; one whose key is known is changed in its place."""
+    names = ("session", "prompt", *_NAMES)
+    connection.executemany(
+        f"insert into observations ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_in_place(names)}",
+        [(session, number, *(_stored(name, getattr(one, name)) for name in _NAMES)) for one in observations],
+    )
+
+
+def get(connection: Connection, ids: Sequence[int]) -> dict[int, Observation]:
+    """These observations by their numbers, in the order asked for; `times` counts all turns that say the same."""
+    rows = connection.execute(
+        f"select id, {', '.join(_NAMES)}, {TIMES} as often from observations where id in ({', '.join('?' * len(ids))})",
+        tuple(ids),
+    )
+    found = {row["id"]: _observation(row, times=row["often"]) for row in rows}
+    return {id: found[id] for id in ids if id in found}
+
+
+def of_session(connection: Connection, session: int) -> list[Observation]:
+    """All that the turns of one session said, in order, each with its own count."""
+    rows = connection.execute(
+        f"select {', '.join(_NAMES)} from observations where session = ? order by at, key", (session,)
+    )
+    return [_observation(row) for row in rows]
+
+
+def told_of(connection: Connection, session: int) -> list[dict[str, Any]]:
+    """All that was observed in a session, in order, with the numbers by which it can be asked for."""
+    names = ("id", "prompt", *_NAMES)
+    rows = connection.execute(
+        f"select {', '.join(names)} from observations where session = ? order by at, key", (session,)
+    )
+    return [{name: list(list_of(row[name])) if name in _LISTS else row[name] for name in names} for row in rows]
+
+
+def of_turn(connection: Connection, session: int, number: int) -> list[Observation]:
+    """What one turn said; what another memory told of it is not ours."""
+    rows = connection.execute(
+        f"select {', '.join(_NAMES)} from observations where session = ? and prompt = ? and made != ? order by at, key",
+        (session, number, FOREIGN),
+    )
+    return [_observation(row) for row in rows]
+
+
+def after(connection: Connection, id: int, limit: int = 200) -> list[dict[str, Any]]:
+    """What was observed since this one, in short; of very much the latest."""
+    rows = connection.execute(
+        "select observations.id, host, sessions.session, observations.at, type, title, made from observations"
+        " join sessions on sessions.id = observations.session where observations.id > ?"
+        " order by observations.id desc limit ?",
+        (id, limit),
+    )
+    return [dict(row) for row in rows][::-1]
+
+
+def last_id(connection: Connection) -> int:
+    found: int = connection.execute("select coalesce(max(id), 0) from observations").fetchone()[0]
+    return found
+
+
+def latest(connection: Connection, *, limit: int, project: str = "") -> list[tuple[int, Observation]]:
+    """The latest observations with their numbers, newest first, those that say the same merged."""
+    rows = connection.execute(
+        f"select id, {', '.join(_NAMES)}, {TIMES} as often from observations where {STANDS} and (?1 = '' or session in"
+        " (select sessions.id from sessions join projects on projects.id = sessions.project where path = ?1))"
+        " order by at desc, key limit ?2",
+        (project, limit),
+    )
+    return [(row["id"], _observation(row, times=row["often"])) for row in rows]
+
+
+def put_summary(connection: Connection, session: int, summary: Summary, print: str = "") -> bool:
+    """The one summary of a session, in place of the one before, within the caller's transaction; False if the session
+    is gone."""
+    names = ("session", "print", *_SUMMED)
+    if not connection.execute("select 1 from sessions where id = ?", (session,)).fetchone():
+        return False
+    connection.execute(
+        "delete from summaries where session = ? and made != ? and key != ?", (session, FOREIGN, storable(summary.key))
+    )
+    connection.execute(
+        f"insert into summaries ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_in_place(names)}",
+        (session, print, *(storable(getattr(summary, name)) for name in _SUMMED)),
+    )
+    return True
+
+
+def note_summary(connection: Connection, session: int, print: str) -> None:
+    """What a summary that came from elsewhere counts as made from."""
+    connection.execute(
+        "update summaries set print = ? where session = ? and made != ? and print = ''", (print, session, FOREIGN)
+    )
+
+
+def summed_up(connection: Connection, session: int) -> str:
+    """The print of what the session's own summary was made from; empty if there is none."""
+    row = connection.execute(
+        "select print from summaries where session = ? and made != ?", (session, FOREIGN)
+    ).fetchone()
+    return row["print"] if row else ""
+
+
+def summary_of(connection: Connection, session: int) -> Summary | None:
+    """The session's summary, our own before another memory's."""
+    row = connection.execute(
+        f"select {', '.join(_SUMMED)} from summaries where session = ? order by made = ?, at desc limit 1",
+        (session, FOREIGN),
+    ).fetchone()
+    return Summary(*row) if row else None
+
+
+def _in_place(names: Sequence[str]) -> str:
+    """What happens to a row whose key is known; one that says the same is left alone, and nobody indexes it anew."""
+    changes = [name for name in names if name != "key"]
+    return (
+        f"on conflict (key) do update set {', '.join(f'{name} = excluded.{name}' for name in changes)}"
+        f" where ({', '.join(changes)}) is not ({', '.join(f'excluded.{name}' for name in changes)})"
+    )
+
+
+def _stored(name: str, value: Any) -> object:
+    return storable(json.dumps(list(value), separators=(",", ":")) if name in _LISTS else value)
+
+
+def _observation(row: Any, **changes: Any) -> Observation:
+    values = {name: list_of(row[name]) if name in _LISTS else row[name] for name in _NAMES}
+    return Observation(**{**values, **changes})
+
+
+def list_of(text: str) -> tuple[str, ...]:
+    """A list as it is stored; what was imported may be something else."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return (text,) if text else ()
+    return tuple(map(str, found)) if isinstance(found, list) else (text,)

@@ -1,0 +1,156 @@
+"""Runs: the ledger of model calls, and the caps on what a day may cost.
+
+A call is booked with what it will cost at most, in the transaction that looks at the caps, before anything is sent; so
+however many processes ask at once, none gets past a cap. What it did cost takes the estimate's place when it has ended.
+Of a process that was killed the estimate stays, since the call may have been made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from hardwon.store.db import Connection, storable, transaction
+from hardwon.words import Run, word
+
+BEGUN, LOST = "begun", "lost"
+LOST_SECONDS = 3600.0  # after which a run that nobody settled is called lost
+REFLECT = "reflect"  # the purpose that has a cap of its own
+GROUPS = ("day", "purpose", "project", "model", "outcome")
+_INSTANT = 1e-6
+_LONGEST_WHY = 500
+_ALMOST = 1e-9  # dollars that adding up may be wrong by
+_COLUMNS = ", ".join(Run.__annotations__)
+
+
+@word
+class Booking:
+    """A run that may be made, by its id; or the cap that refuses it, and whether that is to be said."""
+
+    id: int | None
+    refused: str = ""
+    refused_first_time: bool = False
+
+
+@word
+class Spent:
+    """What counts against the caps of a day."""
+
+    runs: int
+    tokens: int
+    dollars: float
+    reflections: int
+
+
+def day_of(connection: Connection, now: float) -> str:
+    """The day that counts: the calendar's here, or the day after if runs were booked on that already.
+
+    A clock or a time zone that goes back across midnight must not bring a fresh allowance. More than a day ahead was a
+    clock that was wrong, and must not keep anybody waiting for months.
+    """
+    today = date.fromtimestamp(now)
+    ahead = connection.execute(
+        "select max(day) from runs where day between ? and ?",
+        (today.isoformat(), (today + timedelta(days=1)).isoformat()),
+    ).fetchone()[0]
+    return str(ahead or today.isoformat())
+
+
+def day_at(at: float) -> str:
+    """The calendar's day here at a time."""
+    return date.fromtimestamp(at).isoformat()
+
+
+def book(
+    connection: Connection, *, purpose: str, provider: str, model: str, project: str, session: int | None,
+    estimate_in: int, estimate_out: int, estimate_cost: float, caps: Mapping[str, float], now: float,
+) -> Booking:  # fmt: skip
+    """Count a run before it is made, or say which cap it would pass."""
+    with transaction(connection):
+        day = day_of(connection, now)
+        spent = today(connection, day)
+        after = {
+            "runsPerDay": spent.runs + 1,
+            "tokensPerDay": spent.tokens + estimate_in + estimate_out,
+            "dollarsPerDay": spent.dollars + estimate_cost - _ALMOST,
+            "reflectionsPerDay": spent.reflections + 1 if purpose == REFLECT else 0,
+        }
+        refused = next((name for name, value in after.items() if value > caps[name]), "")
+        if refused:
+            return Booking(None, refused, _refuse(connection, day, refused, now))
+        # The time tells one run from another wherever they are taken, so no two have the same.
+        latest = connection.execute("select max(at) from runs where day = ? and at < ?", (day, now + 1)).fetchone()[0]
+        at = now if latest is None or latest < now else latest + _INSTANT
+        values = (at, day, purpose, provider, model, project, session, estimate_in, estimate_out, estimate_cost, BEGUN)
+        id = connection.execute(
+            "insert into runs (at, day, purpose, provider, model, project, session, tokens_in, tokens_out,"
+            " tokens_cached, cost, duration, outcome, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, '')",
+            tuple(map(storable, values)),
+        ).lastrowid
+    return Booking(id)
+
+
+def _refuse(connection: Connection, day: str, cap: str, now: float) -> bool:
+    times: int = connection.execute(
+        "insert into refusals (day, cap, at, times) values (?, ?, ?, 1)"
+        " on conflict (day, cap) do update set times = times + 1 returning times",
+        (day, cap, now),
+    ).fetchone()[0]
+    return times == 1
+
+
+def settle(
+    connection: Connection, id: int, *, tokens_in: int, tokens_out: int, tokens_cached: int, cost: float,
+    duration: float, outcome: str, why: str = "",
+) -> bool:  # fmt: skip
+    """What a booked run came to, in place of the estimate; False if it was settled before or is gone."""
+    return bool(
+        connection.execute(
+            "update runs set tokens_in = ?, tokens_out = ?, tokens_cached = ?, cost = ?, duration = ?, outcome = ?,"
+            " why = ? where id = ? and outcome = ?",
+            (tokens_in, tokens_out, tokens_cached, cost, duration, outcome, storable(why[:_LONGEST_WHY]), id, BEGUN),
+        ).rowcount
+    )
+
+
+def today(connection: Connection, day: str) -> Spent:
+    """What was spent on a day, what is booked and not settled included."""
+    row = connection.execute(
+        "select count(*), coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(cost), 0.0),"
+        " coalesce(sum(purpose = ?), 0) from runs where day = ?",
+        (REFLECT, day),
+    ).fetchone()
+    return Spent(*row)
+
+
+def totals(connection: Connection, *, by: str, since: str, now: float) -> list[dict[str, Any]]:
+    """What runs came to since a day (2026-11-16): by day in order, by anything else what cost most first."""
+    if by not in GROUPS:
+        raise ValueError(f"{by} is none of {', '.join(GROUPS)}")
+    name = f"iif(outcome = '{BEGUN}' and at < ?1, '{LOST}', outcome)" if by == "outcome" else by
+    rows = connection.execute(
+        f"select {name} as name, count(*) as runs, sum(tokens_in) as tokens_in, sum(tokens_out) as tokens_out,"
+        " sum(tokens_cached) as tokens_cached, sum(cost) as cost, sum(duration) as seconds from runs where day >= ?2"
+        f" group by 1 order by {'1' if by == 'day' else 'cost desc, runs desc, 1'}",
+        (now - LOST_SECONDS, since),
+    )
+    return [dict(row) for row in rows]
+
+
+def refusals(connection: Connection, *, since: str) -> list[dict[str, Any]]:
+    """How often each cap refused a run, by day."""
+    rows = connection.execute("select day, cap, times from refusals where day >= ? order by day, cap", (since,))
+    return [dict(row) for row in rows]
+
+
+def latest(connection: Connection, *, limit: int, now: float) -> list[Run]:
+    """The last runs, newest first; one that was never settled is lost after a while."""
+    rows = connection.execute(f"select {_COLUMNS} from runs order by at desc limit ?", (limit,))
+    found = [Run(*row) for row in rows]
+    return [_named(one, now) for one in found]
+
+
+def _named(run: Run, now: float) -> Run:
+    is_lost = run.outcome == BEGUN and run.at < now - LOST_SECONDS
+    return Run(**{**run.__dict__, "outcome": LOST}) if is_lost else run

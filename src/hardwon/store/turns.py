@@ -1,0 +1,213 @@
+"""The turns of sessions as they are distilled: a prompt, the calls made for it, what the agent said at the end.
+
+A turn's print says what is stored of it, so that one is distilled again when, and only when, that has changed. Number 0
+is what happened before the first prompt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any
+
+from hardwon.store import jobs
+from hardwon.store import observations as known
+from hardwon.store.db import Connection, transaction
+from hardwon.words import Call, Observation, Summary, Turn
+
+PLAIN = "plain"
+WORN = "worn:"  # before the print of a turn that retention took events of: more is known of it than what is left
+_TOLD = "(kind = 'tool' or (kind = 'Stop' and agent = ''))"
+# A turn ends where the next begins, which is found by the index that there is; its number alone would not be.
+_EVENTS = (
+    f"from events where session = ?1 and (?2 is null or prompt = ?2) and {_TOLD}"
+    " and at >= coalesce((select at from prompts where session = ?1 and number = ?2), -1e18)"
+    " and at < coalesce((select at from prompts where session = ?1 and number = ?2 + 1), 1e18) order by at, id"
+)
+_PROMPTS = "from prompts where session = ?1 and (?2 is null or number = ?2) order by number"
+
+
+def changed(connection: Connection, session: int) -> list[int]:
+    """The turns of which something else is stored than what they were distilled from, those that are gone included."""
+    now = _prints(connection, session)
+    kept = _kept(connection, session)
+    there = {number for number, mark in kept.items() if mark == now.get(number, "") or mark.startswith(WORN)}
+    return sorted({*now, *kept} - there)
+
+
+def read(connection: Connection, session: int, number: int) -> tuple[Turn, str]:
+    """A turn and the print of exactly that; the print of one that is gone is empty."""
+    with _one_moment(connection):
+        found = _turns(connection, session, number)
+        return found.get(number, Turn(session, number, 0.0)), _prints(connection, session, number).get(number, "")
+
+
+def session_turns(connection: Connection, session: int) -> list[Turn]:
+    """Every turn of a session, in order."""
+    with _one_moment(connection):
+        found = _turns(connection, session, None)
+    return [found[number] for number in sorted(found)]
+
+
+def keep(connection: Connection, turn: Turn, print: str, observations: Sequence[Observation], made: str) -> bool:
+    """Put these in place of what was known of a turn, with the print of what they were made from.
+
+    False, and nothing changed, if what is stored of it is not that any more, or a model knew better.
+    """
+    with transaction(connection):
+        if _prints(connection, turn.session, turn.number).get(turn.number, "") != print:
+            return False
+        row = connection.execute(
+            "select print, made from turns where session = ? and number = ?", (turn.session, turn.number)
+        ).fetchone()
+        if row and (row["print"].startswith(WORN) or (row["print"] == print and made == PLAIN != row["made"])):
+            return False
+        known.replace(connection, turn.session, turn.number, observations)
+        _note(connection, turn.session, turn.number, print, made)
+    return True
+
+
+def whole(connection: Connection, session: int) -> str:
+    """The print of all that a session was distilled from; empty if nothing was."""
+    kept = sorted((number, mark.removeprefix(WORN)) for number, mark in _kept(connection, session).items())
+    return blake2b(repr(kept).encode(), digest_size=12).hexdigest() if kept else ""
+
+
+def keep_summary(connection: Connection, session: int, summary: Summary, print: str) -> bool:
+    """Put this in place of the session's summary, with the print of what it was made from; False, and nothing changed,
+    if the session was distilled from something else meanwhile."""
+    with transaction(connection):
+        return whole(connection, session) == print and known.put_summary(connection, session, summary, print)
+
+
+def made_by(connection: Connection, session: int, maker: str) -> list[int]:
+    """The turns that were distilled by plain code, or by a model."""
+    rows = connection.execute(
+        "select number from turns where session = ? and made = ? and substr(print, 1, ?) != ? order by number",
+        (session, maker, len(WORN), WORN),
+    )
+    return [number for (number,) in rows.fetchall()]
+
+
+def count_as_distilled(connection: Connection, session: int, numbers: Mapping[int, str]) -> None:
+    """Turns whose observations came from elsewhere, with who made them; those that were distilled here stay."""
+    with transaction(connection):
+        kept = _kept(connection, session)
+        for number, print in _prints(connection, session).items():
+            if number in numbers and number not in kept:
+                _note(connection, session, number, print, numbers[number])
+        known.note_summary(connection, session, whole(connection, session))
+
+
+def want_behind(connection: Connection, now: float) -> None:
+    """Ask for the distilling of every session with a turn that never was, and for which nobody has."""
+    rows = connection.execute(
+        "select id from sessions where id not in (select session from jobs where kind = 'distil')"
+        " and exists (select 1 from (select number from prompts where session = sessions.id"
+        f" union select prompt from events where session = sessions.id and {_TOLD}) as told where not exists"
+        " (select 1 from turns where turns.session = sessions.id and turns.number = told.number)) order by last_at desc"
+    )
+    behind = [id for (id,) in rows.fetchall()]
+    with transaction(connection):
+        for id in behind:
+            jobs.want(connection, jobs.DISTIL, id, priority=jobs.HISTORY, now=now)
+
+
+def numbers(connection: Connection, session: int) -> dict[int, int]:
+    """The number of each prompt of a session, by the prompt's id."""
+    rows = connection.execute("select id, number from prompts where session = ?", (session,))
+    return dict(rows.fetchall())
+
+
+def move(connection: Connection, session: int, before: Mapping[int, int]) -> None:
+    """Follow the prompts that are left after some were deleted, within the caller's transaction; `before` has their
+    numbers until then. What is left of a turn without its prompt belongs to the one before."""
+    after = numbers(connection, session)
+    left = {was: after[id] for id, was in before.items() if id in after}
+    kept = _kept(connection, session)
+    rows = connection.execute("select distinct prompt from observations where session = ? and prompt > 0", (session,))
+    for old in sorted({*kept, *(number for (number,) in rows.fetchall())} - {0}):
+        new = max((number for was, number in left.items() if was <= old), default=0)
+        if old in left:
+            connection.execute("update turns set number = ? where session = ? and number = ?", (new, session, old))
+        else:
+            connection.execute("delete from turns where session = ? and number = ?", (session, old))
+            new = known.LOOSE if kept.get(old, "").startswith(WORN) else new
+        connection.execute("update observations set prompt = ? where session = ? and prompt = ?", (new, session, old))
+
+
+def _note(connection: Connection, session: int, number: int, print: str, made: str) -> None:
+    if print:
+        connection.execute("replace into turns values (?, ?, ?, ?)", (session, number, print, made))
+    else:
+        connection.execute("delete from turns where session = ? and number = ?", (session, number))
+
+
+def _kept(connection: Connection, session: int) -> dict[int, str]:
+    return dict(connection.execute("select number, print from turns where session = ?", (session,)).fetchall())
+
+
+def _prints(connection: Connection, session: int, number: int | None = None) -> dict[int, str]:
+    """The print of each turn that there is; of long texts their lengths, since they are filled in and never edited."""
+    hashes: dict[int, Any] = {}
+    told = connection.execute(f"select number, key, prompt {_PROMPTS}", (session, number)).fetchall()
+    told += connection.execute(
+        f"select prompt, key, kind, tool, agent, outcome, length(input), length(response), length(signature) {_EVENTS}",
+        (session, number),
+    ).fetchall()
+    for of, *values in told:
+        hashes.setdefault(of, blake2b(digest_size=12)).update(repr(values).encode("utf-8", "replace"))
+    return {of: hash.hexdigest() for of, hash in hashes.items()}
+
+
+def _turns(connection: Connection, session: int, number: int | None) -> dict[int, Turn]:
+    one = connection.execute(
+        "select host, session, cwd, started_at, coalesce(path, '') as project from sessions"
+        " left join projects on projects.id = sessions.project where sessions.id = ?",
+        (session,),
+    ).fetchone()
+    prompts = connection.execute(f"select number, at, prompt {_PROMPTS}", (session, number)).fetchall()
+    asked = {row["number"]: row for row in prompts}
+    calls: dict[int, list[Call]] = {}
+    said: dict[int, str] = {}
+    for row in connection.execute(
+        "select prompt, kind, key, at, tool, input, response, outcome, signature, agent, duration " + _EVENTS,
+        (session, number),
+    ):
+        if row["kind"] == "tool":
+            calls.setdefault(row["prompt"], []).append(_call(row))
+        else:
+            said[row["prompt"]] = row["response"] or said.get(row["prompt"], "")
+    found = {}
+    for of in {*asked, *calls, *said}:
+        done = calls.get(of, [])
+        at = asked[of]["at"] if of in asked else done[0].at if done else one["started_at"]
+        found[of] = Turn(
+            session=session, number=of, at=at, host=one["host"], name=one["session"], project=one["project"],
+            cwd=one["cwd"], asked=asked[of]["prompt"] if of in asked else "", said=said.get(of, ""), calls=tuple(done),
+        )  # fmt: skip
+    return found
+
+
+def _call(row: Any) -> Call:
+    names = ("key", "at", "tool", "response", "outcome", "signature", "agent", "duration")
+    return Call(input=_value(row["input"]), **{name: row[name] for name in names})
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return text
+
+
+@contextmanager
+def _one_moment(connection: Connection) -> Iterator[None]:
+    """Everything read within is of one moment, whoever writes."""
+    connection.execute("begin")
+    try:
+        yield
+    finally:
+        connection.execute("rollback")

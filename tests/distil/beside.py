@@ -1,0 +1,26 @@
+"""Made-up sessions as reflecting reads them, for the detectors that look beside the session."""
+
+from __future__ import annotations
+
+from hardwon.distil.reflect.said import Finding
+from hardwon.distil.reflect.said import Story as Told
+
+from .story import Story
+
+KITE = "/home/dev/kite"
+BEGAN = 1_000_000.0
+
+
+def told(story: Story) -> Told:
+    return Told(
+        path="/t.jsonl", host="claude-code", session="s1", project=KITE, cwd=KITE, steps=tuple(story.steps),
+        began=BEGAN, ended=BEGAN + 600, tokens=1_000,
+    )  # fmt: skip
+
+
+def is_shown(story: Story, finding: Finding) -> bool:
+    """Whether each quote stands in the step of its line."""
+    lines = {step.line: f"{step.text}\n{step.command}\n{step.path}\n{step.content}" for step in story.steps}
+    return bool(finding.evidence) and all(
+        one.quote and one.quote in " ".join(lines[one.line].split()) for one in finding.evidence
+    )

@@ -1,0 +1,187 @@
+"""Made-up sessions, as hooks and as transcripts tell them, with the facts that must be told of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import count
+from typing import Any, NamedTuple
+
+from hardwon.words import Call, Turn
+
+ROOT = "/home/dev/kite"
+_numbers = count(1)
+
+
+class Session(NamedTuple):
+    """Turns, and what observations, summary and each part of the summary must hold."""
+
+    name: str
+    turns: tuple[Turn, ...]
+    told: tuple[str, ...]
+    learned: tuple[str, ...] = ()
+    completed: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+
+def call(tool: str, given: dict[str, Any], response: object = "", outcome: str = "fine", agent: str = "") -> Call:
+    number = next(_numbers)
+    text = response if isinstance(response, str) else json.dumps(response)
+    return Call(f"k{number}", float(number), tool, given, text, outcome, agent=agent)
+
+
+def bash(command: str, output: str = "", *, code: int = 0, agent: str = "") -> Call:
+    """As a transcript tells it."""
+    text = f"Exit code {code}\n{output}" if code else output
+    return call("Bash", {"command": command}, text, "failed" if code else "fine", agent)
+
+
+def hooked(command: str, stdout: str = "", stderr: str = "") -> Call:
+    """As a hook tells it."""
+    return call("Bash", {"command": command}, {"stdout": stdout, "stderr": stderr, "interrupted": False})
+
+
+def read(path: str, text: str = "import os\n", *, agent: str = "") -> Call:
+    return call("Read", {"file_path": f"{ROOT}/{path}"}, text, agent=agent)
+
+
+def edit(path: str, before: str, after: str, line: int = 1) -> Call:
+    """As a hook tells it, with the patch."""
+    patch = [{"oldStart": line, "newStart": line, "lines": [f"-{before}", f"+{after}"]}]
+    given = {"file_path": f"{ROOT}/{path}", "old_string": before, "new_string": after}
+    return call("Edit", given, {"filePath": f"{ROOT}/{path}", "structuredPatch": patch})
+
+
+def write(path: str, text: str) -> Call:
+    given = {"file_path": f"{ROOT}/{path}", "content": text}
+    return call("Write", given, {"type": "create", "filePath": f"{ROOT}/{path}", "content": text})
+
+
+def turn(asked: str, calls: Iterable[Call] = (), said: str = "", number: int = 1, name: str = "s-1") -> Turn:
+    done = tuple(calls)
+    at = done[0].at if done else float(next(_numbers))
+    return Turn(1, number, at, "claude-code", name, ROOT, ROOT, asked, said, done)
+
+
+LONG_OUTPUT = "\n".join(f"src/kite/part_{line}.py:{line}: nothing to say about this line" for line in range(300))
+
+
+def sessions() -> list[Session]:
+    return [_token(), _option(), _release(), _look(), _unfinished()]
+
+
+def _token() -> Session:
+    """A test fails until the code is mended; then it is committed."""
+    failing = "E   AssertionError: assert 'old' == 'new'\n===== 1 failed, 11 passed in 0.31s ====="
+    calls = [
+        bash("ls -la", LONG_OUTPUT),
+        bash(f"cd {ROOT} && cat src/auth/token.py", LONG_OUTPUT),
+        read("src/auth/token.py", LONG_OUTPUT),
+        read("src/auth/token.py", LONG_OUTPUT),
+        bash("pytest tests/test_auth.py", failing, code=1),
+        edit("src/auth/token.py", "return old", "def refresh(token):\n    return new", 41),
+        bash("pytest tests/test_auth.py", failing, code=1),
+        edit("src/auth/token.py", "x = 1", "x = 2", 60),
+        bash("pytest tests/test_auth.py 2>&1 | tail -5", failing),
+        edit("src/auth/token.py", "x = 2", "x = 3", 60),
+        bash("pytest tests/test_auth.py", "===== 12 passed in 0.30s ====="),
+    ]
+    commit = hooked(
+        'git add -A && git commit -m "Refresh tokens once"',
+        "[main 1a2b3c4] Refresh tokens once\n 1 file changed, 9 insertions(+), 2 deletions(-)\n",
+    )
+    return Session(
+        "token",
+        (turn("The refresh of tokens is broken, fix it", calls), turn("commit it", [commit], number=2)),
+        told=(
+            "`pytest tests/test_auth.py` failed 3 times, then passed after editing token.py",
+            "src/auth/token.py:41",
+            "refresh",
+            "1 failed, 11 passed",
+            "AssertionError: assert 'old' == 'new'",
+            "12 passed",
+            "Committed 1a2b3c4 on main: “Refresh tokens once” (1 file +9 -2)",
+        ),
+        learned=("pytest tests/test_auth.py", "token.py"),
+        completed=("1a2b3c4", "src/auth/token.py", "12 passed"),
+        never=("ls -la", "nothing to say about this line"),
+    )
+
+
+def _option() -> Session:
+    """Another form of the call works: nothing was edited."""
+    calls = [
+        bash("git log --colour=always -3", "error: unrecognized argument: --colour=always", code=128),
+        bash("git log --color=always -3", "commit 77aa88bb"),
+        bash("mise install go@1.24.1", "mise ERROR unknown option '--fast'", code=1),
+        hooked("npm instal --colour", "", ""),
+        bash("deploy --fast production", "error: unknown option --fast", code=2),
+        bash("deploy --speed=fast production", "deployed " + LONG_OUTPUT),
+    ]
+    return Session(
+        "option",
+        (turn("deploy it to production", calls),),
+        told=("`deploy --fast production` failed", "`deploy --speed=fast production` worked", "unknown option --fast"),
+        learned=("deploy --fast production",),
+    )
+
+
+def _release() -> Session:
+    """New files, a pull request, a sub-agent, and words that decide."""
+    source = "class Kite:\n    def fly(self):\n        return 1\n" + "\n".join(f"# {n}" for n in range(300))
+    calls = [
+        call("Grep", {"pattern": "class Kite", "path": f"{ROOT}/src"}, "src/a.py\n" + LONG_OUTPUT),
+        call("Task", {"description": "Find every caller of fly", "prompt": "Find them"},
+             {"status": "completed", "agentId": "agent-7", "content": [{"type": "text", "text": "Two callers."}]}),
+        read("src/wind.py", LONG_OUTPUT, agent="agent-7"),
+        bash("rg 'fly\\(' src", LONG_OUTPUT, agent="agent-7"),
+        write("src/kite/kite.py", source),
+        hooked("npm test", "Tests:       2 failed, 40 passed, 42 total"),
+        write("tests/kite.test.js", "test('flies', () => {})\n"),
+        hooked("npm test", "Tests:       42 passed, 42 total"),
+        call("TodoWrite", {"todos": []}, "ok"),
+        hooked("gh pr create --title 'Add kites' --body x", "https://github.com/dev/kite/pull/12\n"),
+    ]  # fmt: skip
+    return Session(
+        "release",
+        (turn("Add a Kite class with tests", calls, "Done! The kite flies.\n\n## Next steps\n- Document `fly`"),),
+        told=("Opened https://github.com/dev/kite/pull/12", "Wrote src/kite/kite.py (303 lines): Kite and fly",
+              "42 passed, 42 total", "Find every caller of fly", "2 failed, 40 passed"),
+        completed=("https://github.com/dev/kite/pull/12", "src/kite/kite.py", "The kite flies."),
+        next_steps=("Document `fly`",),
+        never=("TodoWrite",),
+    )  # fmt: skip
+
+
+def _look() -> Session:
+    """Nothing changed: what was read, and what was decided."""
+    calls = [
+        read("src/store/db.py", LONG_OUTPUT),
+        read("src/store/db.py", LONG_OUTPUT),
+        call("WebFetch", {"url": "https://sqlite.org/wal.html"}, LONG_OUTPUT),
+    ]
+    said = "The busy timeout is 5 s. We'll keep WAL mode, because readers never wait."
+    return Session(
+        "look",
+        (turn("How long does a writer wait for the database?", calls, said),),
+        told=("Read src/store/db.py", "https://sqlite.org/wal.html", "The busy timeout is 5 s."),
+        learned=("because readers never wait",),
+    )
+
+
+def _unfinished() -> Session:
+    """A check that still fails when the session ends."""
+    calls = [
+        edit("src/a.ts", "let a", "let b", 3),
+        bash(
+            "npx tsc --noEmit", "src/a.ts(3,5): error TS2322: Type 'string' is not assignable to type 'number'.", code=2
+        ),
+        read("src/a.ts", LONG_OUTPUT),
+    ]
+    return Session(
+        "unfinished",
+        (turn("rename a to b", calls),),
+        told=("Edited src/a.ts:3", "`npx tsc --noEmit` still fails", "error TS2322"),
+        next_steps=("npx tsc --noEmit", "TS2322"),
+    )

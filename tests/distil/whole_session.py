@@ -1,0 +1,63 @@
+"""Made-up sessions as Claude Code writes them down, told a step at a time and read back as a story."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import count
+from typing import Any
+
+from hardwon.distil.reflect import story
+from hardwon.distil.reflect.said import NOTHING_KNOWN, Finding, Past, Story
+from hardwon.distil.reflect.story import holds
+
+ROOT = "/home/dev/kite"
+START = "2026-05-12T10:00:00+00:00"
+
+
+class Session:
+    """Owns a transcript that grows line by line; `at` is the time of the next lines."""
+
+    def __init__(self, folder: os.PathLike[str]) -> None:
+        self.path = os.path.join(folder, "5e551011.jsonl")
+        self.at = START
+        self._numbers = count(1)
+        self._file = open(self.path, "w", encoding="utf-8")  # noqa: SIM115
+
+    def _line(self, kind: str, content: Any) -> None:
+        number = next(self._numbers)
+        line = {
+            "type": kind, "uuid": f"u{number}", "parentUuid": None, "isSidechain": False, "sessionId": "5e551011",
+            "cwd": ROOT, "timestamp": self.at, "message": {"role": kind, "content": content},
+        }  # fmt: skip
+        self._file.write(json.dumps(line) + "\n")
+
+    def person(self, words: str) -> None:
+        self._line("user", words)
+
+    def agent(self, words: str) -> None:
+        self._line("assistant", [{"type": "text", "text": words}])
+
+    def call(self, tool: str, given: dict[str, Any], result: str = "ok", *, failed: bool = False) -> None:
+        number = next(self._numbers)
+        self._line("assistant", [{"type": "tool_use", "id": f"t{number}", "name": tool, "input": given}])
+        told = {"type": "tool_result", "tool_use_id": f"t{number}", "content": result, "is_error": failed}
+        self._line("user", [told])
+
+    def bash(self, command: str, result: str = "ok", *, failed: bool = False) -> None:
+        self.call("Bash", {"command": command}, result, failed=failed)
+
+    def edit(self, path: str, after: str = "wind = 2") -> None:
+        given = {"file_path": f"{ROOT}/{path}", "old_string": "wind = 1", "new_string": after}
+        self.call("Edit", given, "The file has been updated.")
+
+    def story(self) -> Story:
+        self._file.close()
+        return story.read(self.path, "claude-code")
+
+    def found(self, detect: Any, past: Past = NOTHING_KNOWN, **more: Any) -> list[Finding]:
+        """What a detector finds, every pointer of it followed."""
+        found = list(detect(self.story(), past, **more))
+        assert all(one.evidence and 0 <= one.score <= 1 for one in found)
+        assert [each for one in found for each in one.evidence if not holds(each)] == []
+        return found

@@ -1,0 +1,67 @@
+"""Made-up transcripts as Claude Code writes them, for what reads a session whole."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+SESSION = "44444444-aaaa-4bbb-8ccc-000000000004"
+
+
+class Transcript:
+    """Owns the lines of one session, each a few seconds after the one before."""
+
+    def __init__(self, cwd: str = "/home/dev/kite", session: str = SESSION, start: str = "2026-03-04T09:00:00") -> None:
+        self.lines: list[str] = []
+        self._cwd, self._session = cwd, session
+        self._at = datetime.fromisoformat(start).replace(tzinfo=UTC)
+
+    def person(self, text: str) -> None:
+        self._add("user", {"role": "user", "content": text}, 60)
+
+    def agent(self, text: str) -> None:
+        self._add("assistant", {"role": "assistant", "content": [{"type": "text", "text": text}]})
+
+    def call(self, tool: str, given: dict[str, Any], result: str, *, failed: bool = False) -> None:
+        name = f"toolu_{len(self.lines):04d}"
+        used = {"type": "tool_use", "id": name, "name": tool, "input": given}
+        self._add("assistant", {"role": "assistant", "content": [used]})
+        came = {"type": "tool_result", "tool_use_id": name, "content": result, **({"is_error": True} if failed else {})}
+        self._add("user", {"role": "user", "content": [came]})
+
+    def bash(self, command: str, output: str = "", *, code: int = 0) -> None:
+        text = f"Exit code {code}\n{output}" if code else output
+        self.call("Bash", {"command": command}, text, failed=bool(code))
+
+    def edit(self, path: str, before: str, after: str) -> None:
+        given = {"file_path": f"{self._cwd}/{path}", "old_string": before, "new_string": after}
+        self.call("Edit", given, f"The file {self._cwd}/{path} has been updated.")
+
+    def _add(self, type: str, message: dict[str, Any], seconds: int = 5) -> None:
+        self._at += timedelta(seconds=seconds)
+        number = len(self.lines) + 1
+        line = {
+            "parentUuid": f"u{number - 1}" if number > 1 else None, "isSidechain": False, "cwd": self._cwd,
+            "sessionId": self._session, "version": "2.1.100", "type": type, "message": message,
+            "uuid": f"{self._session[:8]}-{number}", "timestamp": f"{self._at:%Y-%m-%dT%H:%M:%S}.000Z",
+        }  # fmt: skip
+        self.lines.append(json.dumps(line))
+
+    def write(self, folder: Path, name: str = "") -> str:
+        path = folder / f"{name or self._session}.jsonl"
+        path.write_text("\n".join(self.lines) + "\n")
+        return str(path)
+
+
+def launch(cwd: str = "/home/dev/kite", session: str = SESSION) -> Transcript:
+    """A test is mended and committed, and something is left to do."""
+    told = Transcript(cwd, session)
+    told.person("The launch test fails since the string became longer. Can you mend it?")
+    told.bash("pytest -q tests/test_launch.py", "E   AssertionError: assert 40 == 55\n== 1 failed in 0.31s ==", code=1)
+    told.edit("src/kite/launch.py", "return min(string, 40)", "return string")
+    told.bash("pytest -q tests/test_launch.py", "12 passed in 0.29s")
+    told.bash('git commit -am "Let strings be longer"', "[longer 3f2a9c1] Let strings be longer\n 1 file changed")
+    told.agent("The launch test passes now.\n\n## Next steps\n- Change src/kite/landing.py, which still cuts at 40.")
+    return told

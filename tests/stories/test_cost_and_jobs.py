@@ -1,0 +1,144 @@
+"""What distilling costs and what waits for it is shown, and can be taken out again."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from typing import Any
+
+import pytest
+
+from hardwon.store import db, jobs, observations, runs, turns
+from hardwon.words import Observation, Summary
+from tests.house_of_one import House, failed, prompt, used
+from tests.stories.test_purge import holding
+
+TEXT = "Wombat Ouagadougou-4417 pelican"
+CAPS = {"runsPerDay": 200, "tokensPerDay": 1_000_000, "dollarsPerDay": 1.0, "reflectionsPerDay": 20}
+
+
+@pytest.fixture
+def store(house: House) -> db.Connection:
+    house.stay_cold()
+    house.ask("s1", prompt("fly the kite"))
+    house.ask("s1", used("Bash", {"command": "make kite"}, {"stdout": "ok"}))
+    house.ask("s1", prompt(f"look for {TEXT}"))
+    house.ask("s1", failed("Bash", {"command": "grep wombat notes"}, f"Exit code 1\n{TEXT}"))
+    house.ask("s1", used("Read", {"file_path": "/home/dev/project/notes"}, {"text": "nothing"}))
+    house.ask("s1", prompt("land the kite"))
+    house.ask("s1", used("Bash", {"command": "make land"}, {"stdout": "ok"}))
+    house.deliveries()
+    return db.connect(house.home)
+
+
+def distil(store: db.Connection) -> None:
+    """An observation for each call, its words made of nothing but the tool's name."""
+    for number in turns.changed(store, 1):
+        turn, print = turns.read(store, 1, number)
+        made = [
+            Observation(call.key, call.at, "change", f"{call.tool} in turn {number}", events=(call.key,))
+            for call in turn.calls
+        ]
+        turns.keep(store, turn, print, made, "plain")
+    observations.put_summary(store, 1, Summary("sum", 1.0, request="kites"))
+
+
+def book(store: db.Connection, now: float, **more: Any) -> int:
+    asked = {"purpose": "observation", "provider": "anthropic", "model": "small", "project": "/home/dev/project"}
+    estimates = {"session": 1, "estimate_in": 1200, "estimate_out": 300, "estimate_cost": 0.0123}
+    booked = runs.book(store, **{**asked, **estimates, "caps": CAPS, "now": now, **more})
+    assert booked.id is not None
+    return booked.id
+
+
+def settle(store: db.Connection, id: int, **more: Any) -> None:
+    used = {"tokens_in": 1000, "tokens_out": 200, "tokens_cached": 0, "cost": 0.0123, "duration": 1.0}
+    runs.settle(store, id, **{**used, "outcome": "fine", **more})
+
+
+def test_with_nothing_spent_one_line_says_so(house: House) -> None:
+    assert house.ok("cost").out == "nothing was spent in the last 30 days: no model was asked\n"
+    assert house.ok("cost", "--json").json()["today"]["runs"] == {"used": 0, "cap": 200}
+
+
+def test_what_was_spent_is_told_by_day_purpose_project_and_model(house: House, store: db.Connection) -> None:
+    now = time.time()
+    settle(store, book(store, now - 2 * 86_400, model="a-model-with-quite-a-long-name-2026-11-16"))
+    settle(store, book(store, now, purpose="summary"), outcome="malformed", why="no XML")
+    book(store, now)
+    runs.book(
+        store, purpose="observation", provider="anthropic", model="small", project="", session=None, estimate_in=10**7,
+        estimate_out=0, estimate_cost=0.0, caps=CAPS, now=now,
+    )  # fmt: skip
+    said = house.ok("cost", env={"COLUMNS": "80"}).out
+    assert max(map(len, said.splitlines())) <= 80
+    assert "2 of 200 runs" in said and "2,700 of 1,000,000 tokens" in said and "0.0246 of 1.0 dollars" in said
+    assert "refused   once today, above caps.tokensPerDay: plain code did it" in said
+    for words in ("by day", "by purpose", "summary", "/home/dev/project", "long-name-2026-11-16", "malformed", "begun"):
+        assert words in said, words
+    told = house.ok("cost", "--json", "--days", "1").json()
+    assert (told["total"]["runs"], [one["name"] for one in told["by"]["model"]]) == (2, ["small"])
+    assert told["today"]["tokens"] == {"used": 2700, "cap": 1_000_000}
+
+
+def test_a_dead_job_is_listed_with_its_reason_retried_and_forgotten(house: House, store: db.Connection) -> None:
+    for waiting in jobs.listed(store):
+        house.ok("jobs", "cancel", str(waiting["id"]))
+    assert house.ok("jobs", "list").out == "no job waits: everything is distilled\n"
+    jobs.want(store, "refine", 1, priority=jobs.LIVE, now=1.0)
+    for count in range(jobs.MOST_TRIES):
+        job = jobs.take(store, lease="me", now=1e9 + count * 1e5)
+        assert job and jobs.fail(store, job, "the model answered nonsense", 1e9 + count * 1e5)
+    said = house.ok("jobs", "list").out
+    assert "dead" in said and "the model answered" in said and "hardwon jobs retry" in said
+    [one] = house.ok("jobs", "list", "--json").json()
+    assert (one["state"], one["tries"], one["session"]) == ("dead", jobs.MOST_TRIES, "s1")
+    assert house.ok("jobs", "retry").out == "1 job waits again\n"
+    assert [one["state"] for one in house.ok("jobs", "list", "--json").json()] == ["waiting"]
+    assert house.ok("jobs", "cancel", str(one["id"])).out == "1 job forgotten\n"
+    assert "is not there" in house.cli("jobs", "cancel", str(one["id"])).err
+    assert "is not there" in house.cli("jobs", "retry", "77").err
+    assert house.ok("jobs", "retry").out == "no job is dead\n"
+
+
+def test_a_purged_text_takes_along_what_was_made_of_it(house: House, store: db.Connection) -> None:
+    distil(store)
+    now = time.time()
+    settle(store, book(store, now), outcome="broken", why=f"could not read {TEXT}")
+    jobs.want(store, "refine", 1, priority=jobs.LIVE, now=now)
+    job = jobs.take(store, lease="me", now=now)
+    assert job and jobs.fail(store, job, f"stumbled over {TEXT}", now)
+    store.close()
+    house.ok("purge", "--text", TEXT, "--yes")
+    assert holding(house.home, TEXT) == []
+    after = db.connect(house.home)
+    rows = after.execute("select prompt, title from observations order by at").fetchall()
+    assert [tuple(row) for row in rows] == [(1, "Bash in turn 1"), (2, "Bash in turn 3")]
+    assert observations.summary_of(after, 1) is None
+    assert {(one["kind"], one["why"]) for one in jobs.listed(after)} == {("refine", ""), ("distil", "")}
+    [run] = runs.latest(after, limit=5, now=now)
+    assert (run.why, run.tokens_in, run.project) == ("", 1000, "/home/dev/project")
+    assert turns.changed(after, 1) == [1]
+    distil(after)
+    titles = [one.title for one in observations.of_session(after, 1)]
+    assert (titles, turns.changed(after, 1)) == (["Bash in turn 1", "Read in turn 1", "Bash in turn 3"], [])
+
+
+@pytest.mark.parametrize("flags", [("--session", "s1"), ("--project", "/home/dev/project"), ("--older-than", "0h")])
+def test_a_purge_of_what_was_recorded_leaves_only_that_something_was_spent(
+    house: House, store: db.Connection, flags: tuple[str, str]
+) -> None:
+    distil(store)
+    now = time.time()
+    settle(store, book(store, now), outcome="broken", why="of the session")
+    settle(store, book(store, now - 9 * 86_400))
+    jobs.want(store, "distil", 1, priority=jobs.LIVE, now=now)
+    store.close()
+    house.ok("purge", *flags, "--yes")
+    with sqlite3.connect(os.path.join(house.home, "hardwon.db")) as plain:
+        tables = ("sessions", "turns", "jobs", "observations", "summaries", "prompts", "events")
+        left = {table: plain.execute(f"select count(*) from {table}").fetchone()[0] for table in tables}
+        ledger = plain.execute("select tokens_in, session, why from runs where at > ?", (now - 86_400,)).fetchall()
+    assert left == dict.fromkeys(tables, 0)
+    assert ledger == [(1000, None, "")]
