@@ -74,8 +74,10 @@ RESUMED = [
 
 
 def shown(house: House, session: str, *, home: str = "hardwon") -> dict[str, Any]:
+    """What was asked and done; what was distilled from it meanwhile, and told again, is left out."""
     found: dict[str, Any] = json.loads(house.hardwon("sessions", "show", session, "--json", home=home))
-    return found
+    del found["summary"], found["counts"]
+    return {**found, "timeline": [step for step in found["timeline"] if step["what"] in ("prompt", "event")]}
 
 
 def rows(found: dict[str, Any]) -> list[Row]:
@@ -200,11 +202,13 @@ def test_imported_from_its_transcripts_a_session_has_the_same_prompts_and_calls(
     wait_recorded(house, session.id)
     by_hooks = shown(house, session.id)
     imported = [json.loads(house.hardwon("import", "transcripts", "--json", home="second")) for _ in range(2)]
+    by_transcripts = shown(house, session.id, home="second")
+    ends = [step["response"] for step in by_transcripts["timeline"] if step.get("kind") == "Stop"]
     assert [(one["sessions"], one["prompts"], one["events"], one["faults"]) for one in imported] == [
-        (1, 5, len(calls(by_hooks)), []),
+        (1, 5, len(calls(by_hooks)) + len(ends), []),
         (0, 0, 0, []),
     ]
-    by_transcripts = shown(house, session.id, home="second")
+    assert set(ends) < {step["response"] for step in by_hooks["timeline"] if step.get("kind") == "Stop"}
     assert (prompts(by_transcripts), calls(by_transcripts)) == (prompts(by_hooks), calls(by_hooks))
     house.hardwon("import", "transcripts")
     assert shown(house, session.id) == by_hooks

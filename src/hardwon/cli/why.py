@@ -7,12 +7,10 @@ import os
 
 import click
 
-from hardwon import clock, paths, projects, settings
+from hardwon import clock, paths
 from hardwon.cli.show import printable
-from hardwon.core.match import match, see, why_not
 from hardwon.errors import UserError
-from hardwon.recall import manifest
-from hardwon.recall.patterns import Patterns
+from hardwon.recall import why as judging
 from hardwon.words import Event
 
 MOST_OTHERS = 15
@@ -33,22 +31,14 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
     """
     if not (command or path or content or tool):
         raise UserError("nothing to judge was given", "hardwon why 'git stash'   (or --path, --content, --tool)")
-    home = paths.home()
-    index, cwd = manifest.ensure(home, clock.now()), os.getcwd()
-    tool = tool or ("Bash" if command else "Edit")
-    event = Event("", "PreToolUse", "", cwd, tool=tool, command=command, path=path, content=content)
-    sight = see(event, root=projects.root(cwd), places=projects.places(cwd))
-    search = Patterns().search
-    fire, others = [], []
-    for entry in map(index.entry, range(len(index))):
-        found = match(entry, sight, search) if entry.delivery != "start" else None
-        if found:
-            fire.append({"slug": entry.slug, "would": entry.delivery, "summary": entry.summary, "in": found.where})
-        else:
-            others.append({"slug": entry.slug, "why": why_not(entry, sight, search)})
-    values = settings.resolve(settings.read_config(home))
-    _, left_out = manifest.choose(manifest.gather(home)[0], values)
-    others.extend({"slug": slug, "why": f"is not in the manifest: {reason}"} for slug, reason in left_out)
+    home, tool = paths.home(), tool or ("Bash" if command else "Edit")
+    event = Event("", "PreToolUse", "", os.getcwd(), tool=tool, command=command, path=path, content=content)
+    found, unmet = judging.judged(home, event, clock.now())
+    fire = [
+        {"slug": one.entry.slug, "would": one.entry.delivery, "summary": one.entry.summary, "in": one.where}
+        for one in found
+    ]
+    others = [{"slug": slug, "why": reason} for slug, reason in (*unmet, *judging.left_out(home))]
     if as_json:
         click.echo(json.dumps({"fires": fire, "others": others}, indent=2))
         return

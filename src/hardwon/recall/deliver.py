@@ -5,27 +5,40 @@ from __future__ import annotations
 import os
 
 from hardwon import claims, paths
-from hardwon.core.decide import on_call, on_start, on_subagent
+from hardwon.core.brief import one_line
+from hardwon.core.decide import on_call, on_start, on_subagent, opening, with_past
 from hardwon.core.fence import fenced
 from hardwon.core.index import Index
+from hardwon.core.match import EDITS
 from hardwon.core.ours import forbidden
-from hardwon.projects import places, root
+from hardwon.projects import home_of, places, root
 from hardwon.words import NOTHING, Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hardwon.core.brief import Line, Past
     from hardwon.core.match import Search
     from hardwon.words import Entry, Event
 
+    Brief = Callable[[str, str], Sequence[Line]]
+    Recall = Callable[[Event], Sequence[Past]]
+
 PROTOCOL_CLAIM = "protocol"
+FIRST_CLAIM = "first"
+ABOUT_FILES = ("Read", *EDITS)
+PATH_SHOWN = 120
 TWIN_SECONDS = 0.3  # calls of one message come within it; a model that has read the reason comes later
 
 
 def open_index(home: str) -> Index:
     """The compiled manifest; FileNotFoundError if there is none, ValueError if it is not one."""
     return Index(os.path.join(home, paths.INDEX))
+
+
+def _nothing(event: Event) -> Sequence[Past]:
+    return ()
 
 
 def reply_to(
@@ -36,28 +49,24 @@ def reply_to(
     search: Search,
     seconds: Callable[[], float],
     learn: Callable[[Event], str],
+    brief: Brief | None = None,
+    of_file: Recall = _nothing,
+    of_prompt: Recall = _nothing,
 ) -> Reply:
     """What to say to this event, with the claims taken that saying it needs. `learn` takes a lesson that the person
-    typed as a prompt and gives the answer to them."""
+    typed as a prompt and gives the answer to them. The last three recall: what is known in a home of a project (if
+    nobody has the store open, what was compiled last), what is known of a file, and what fits a prompt."""
     if event.kind == "SessionStart":
-        free_claims(event, index, home)
-        protocol = _claim_path(event, home, PROTOCOL_CLAIM)
-        return on_start(
-            event,
-            index,
-            places=places(event.cwd),
-            claim=_once(event, home),
-            tell_protocol=lambda: claims.take(protocol, event.id, event.at) is None,
-        )
+        return _on_start(event, index, home, brief)
     if event.kind == "SubagentStart":
         return on_subagent(event, index, places=places(event.cwd), claim=_once(event, home))
     if event.kind == "UserPromptSubmit" and not event.agent:
-        return _on_prompt(event, index, home, learn)
+        return _on_prompt(event, index, home, learn, of_prompt)
     if event.kind == "PreToolUse":
         if why := forbidden(event, home):
             denied = fenced(f"Blocked by hardwon. {why}")
             return Reply(deny=denied, notice="hardwon kept an agent from deciding for you")
-        return on_call(
+        reply = on_call(
             event,
             index,
             root=root(event.cwd),
@@ -68,12 +77,40 @@ def reply_to(
             allowed=lambda entry: os.path.exists(_allow_path(event, home, entry.id)),
             seconds=seconds,
         )
+        return _with_file(reply, event, index, home, of_file)
     return NOTHING
 
 
-def _on_prompt(event: Event, index: Index, home: str, learn: Callable[[Event], str]) -> Reply:
+def _on_start(event: Event, index: Index, home: str, brief: Brief | None) -> Reply:
+    from hardwon.recall import compiled  # a tool call need not pay for these
+    from hardwon.recall.notes import said_in
+
+    free_claims(event, index, home)
+    opened = opening(
+        index,
+        (brief or compiled.read)(home, home_of(event.cwd)) if event.cwd else (),
+        said_in(event.cwd),
+        places=places(event.cwd),
+        claim=_once(event, home),
+        tell_protocol=lambda: _is_ours(event, home, PROTOCOL_CLAIM),
+    )
+    first = os.path.join(home, compiled.FOLDER, FIRST_CLAIM)
+    return on_start(event, index, opened, is_first=lambda: claims.take(first, event.id, event.at) is None)
+
+
+def _with_file(reply: Reply, event: Event, index: Index, home: str, of_file: Recall) -> Reply:
+    """The reply with what is known of the file, once a session. A call that is denied is made again: then."""
+    if reply.deny or event.tool not in ABOUT_FILES or not event.path or not index.settings.get("fileMemory"):
+        return reply
+    past = of_file(event)
+    name, shown = f"file {os.path.join(event.cwd, event.path)}", event.path.removeprefix(f"{event.cwd}/")
+    about = f"about {one_line(shown, PATH_SHOWN)}"
+    return with_past(reply, event, index, past, about=about, claim=lambda one: _is_ours(event, home, name))
+
+
+def _on_prompt(event: Event, index: Index, home: str, learn: Callable[[Event], str], of_prompt: Recall) -> Reply:
     """The one channel on which a person speaks to us inside an agent: `hardwon allow SLUG`, `hardwon accept N`,
-    `hardwon reject N`, or a typed lesson."""
+    `hardwon reject N`, or a typed lesson. Anything else is for the agent, with what it calls to mind."""
     words = event.prompt.split()
     if decides(words):
         return Reply(notice=learn(event))
@@ -82,7 +119,10 @@ def _on_prompt(event: Event, index: Index, home: str, learn: Callable[[Event], s
     lowered = event.prompt.lower()
     if "#lesson" in lowered and "#/lesson" in lowered:
         return Reply(notice=learn(event))
-    return NOTHING
+    if not index.settings.get("promptRecall"):
+        return NOTHING
+    past, about = of_prompt(event), "for this prompt"
+    return with_past(NOTHING, event, index, past, about=about, claim=lambda one: _is_ours(event, home, one.id))
 
 
 def decides(words: Sequence[str]) -> bool:
@@ -126,8 +166,12 @@ def _claim_path(event: Event, home: str, lesson: str) -> str:
 
 
 def _once(event: Event, home: str) -> Callable[[Entry], bool]:
+    return lambda entry: _is_ours(event, home, entry.id)
+
+
+def _is_ours(event: Event, home: str, name: str) -> bool:
     """Once per session. The token is the hook's own, so that it may ask again when its worker died on it."""
-    return lambda entry: claims.take(_claim_path(event, home, entry.id), event.id, event.at) is None
+    return claims.take(_claim_path(event, home, name), event.id, event.at) is None
 
 
 def _held(event: Event, home: str) -> Callable[[Entry], bool]:

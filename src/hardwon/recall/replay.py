@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import islice
 
 from hardwon import projects
 from hardwon.core.fold import fold
@@ -29,11 +30,12 @@ class Replay:
     samples: tuple[Call, ...]
 
 
-def replay(connection: Connection, lesson: Lesson) -> Replay:
+def replay(connection: Connection, lesson: Lesson, *, most: int | None = None) -> Replay:
+    """The trigger on every recorded call, or on so many of the newest."""
     (entry,) = compile_entries([lesson])
     if entry.delivery == "start":
         return Replay(0, 0, 0, ())
-    fired = list(_fired(entry, transcripts.calls(connection, entry.tools)))
+    fired = list(_fired(entry, islice(transcripts.calls(connection, entry.tools), most)))
     failed = [call for call in fired if call.outcome == "failed"]
     fine = [call for call in fired if call.outcome == "fine"]
     return Replay(len(fired), len(failed), len(fine), _samples(failed, fine))
@@ -46,7 +48,7 @@ def _samples(failed: list[Call], fine: list[Call]) -> tuple[Call, ...]:
 
 
 def _fired(entry: Entry, calls: Iterable[Call]) -> Iterable[Call]:
-    search, may_fire = Patterns().search, _prefilter(entry)
+    search, may_fire = Patterns().search, prefilter(entry)
     for call in calls:
         event = _event(call)
         if may_fire(event) and match(entry, see(event, root=_root(call.cwd), places=_places(call.cwd)), search):
@@ -60,7 +62,7 @@ def _event(call: Call) -> Event:
     )  # fmt: skip
 
 
-def _prefilter(entry: Entry) -> Callable[[Event], bool]:
+def prefilter(entry: Entry) -> Callable[[Event], bool]:
     """Whether a call holds what any match must hold; reading a command as a shell does costs a hundred times more."""
     ways = demands_of(entry)
     if ways is None:

@@ -139,13 +139,13 @@ def worded(judgement: Judgement | None) -> dict[str, Any]:
     return changes
 
 
-def tried(connection: Connection, record: Mapping[str, Any]) -> Replay | None:
+def tried(connection: Connection, record: Mapping[str, Any], *, most: int | None = None) -> Replay | None:
     """What the record's trigger would have fired on; None if it has none that can be tried."""
     try:
         lesson = records.read(dict(record))
     except records.BadRecord:
         return None
-    return None if rules.unusable(lesson) else replay(connection, lesson)
+    return None if rules.unusable(lesson) else replay(connection, lesson, most=most)
 
 
 def _written(home: str, id: str) -> Lesson | None:

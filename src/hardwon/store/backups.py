@@ -20,7 +20,22 @@ from hardwon.words import word
 
 FOLDER = "backups"
 FILES = (paths.LESSONS, paths.CONFIG, trust.TRUSTED)
+MEMORIES, DRAFTS = "memory", "drafts"
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(-\d+)?")
+
+
+def files(folder: str) -> tuple[str, ...]:
+    """What is copied of a home beside the database, or lies in a backup: a person's files."""
+    pages = (name for below in (MEMORIES, DRAFTS) for name in _pages(folder, below))
+    return (*FILES, *pages)
+
+
+def _pages(folder: str, below: str) -> list[str]:
+    try:
+        names = sorted(os.listdir(os.path.join(folder, below)))
+    except OSError:
+        return []
+    return [os.path.join(below, name) for name in names if name.endswith(".md")]
 
 
 @word
@@ -43,7 +58,7 @@ def make(home: str, now: float) -> Backup:
     try:
         if os.path.exists(os.path.join(home, paths.DATABASE)):
             _copy_database(home, half)
-        for file in FILES:
+        for file in files(home):
             if (content := _read(os.path.join(home, file))) is not None:
                 paths.write_private(os.path.join(half, file), content)
         os.rename(half, os.path.join(above, name))
@@ -140,7 +155,8 @@ def named(home: str, name: str) -> Backup:
 
 def restore(home: str, backup: Backup, before: Backup) -> None:
     """Put a backup in the place of what is there; if that fails, put back what was there `before`."""
-    contents = {file: _read(os.path.join(backup.path, file)) for file in FILES}
+    names = dict.fromkeys((*files(home), *files(backup.path)))
+    contents = {file: _read(os.path.join(backup.path, file)) for file in names}
     place = os.path.join(home, paths.DATABASE)
     try:
         _put_database(place, os.path.join(backup.path, paths.DATABASE))
@@ -150,7 +166,7 @@ def restore(home: str, backup: Backup, before: Backup) -> None:
         _put_files(home, contents)
     except OSError:
         _put_database(place, os.path.join(before.path, paths.DATABASE))
-        _put_files(home, {file: _read(os.path.join(before.path, file)) for file in FILES})
+        _put_files(home, {file: _read(os.path.join(before.path, file)) for file in names})
         raise
 
 

@@ -29,7 +29,7 @@ class Column(NamedTuple):
     cleaned: str = ""
 
 
-def _columns(text: str, **cleaned: str) -> tuple[Column, ...]:
+def _columns(text: str, /, **cleaned: str) -> tuple[Column, ...]:
     types = {"i": int, "r": float, "o": object}
     pairs = (word.partition(":") for word in text.split())
     return tuple(Column(name, types.get(kind, str), cleaned.get(name, "")) for name, _, kind in pairs)
@@ -67,11 +67,25 @@ COLUMNS = {
         signature="text", record="value",
     ),
     "judgement": _columns("at:r reader verdict body:o void", body="value", void="text"),
+    "memory": _columns(
+        "key type text project session status source evidence:o file at:r decided_at:r", text="text", evidence="value"
+    ),
+    # What it wrote over stays at home: it can be undone only there.
+    "reflection": _columns(
+        "key host session project at:r kind status draft topic resume confidence findings:o decided_at:r",
+        topic="text", resume="text", findings="value",
+    ),
+    "kept": _columns("reflection item was at:r"),
+    "run": _columns(
+        "at:r purpose provider model project tokens_in:i tokens_out:i tokens_cached:i cost:r duration:r outcome why",
+        why="text",
+    ),
 }  # fmt: skip
 TABLES = {
     "project": "projects", "session": "sessions", "prompt": "prompts", "event": "events", "signal": "signals",
     "observation": "observations", "summary": "summaries", "delivery": "injections", "candidate": "candidates",
-    "judgement": "judgements",
+    "judgement": "judgements", "run": "runs", "memory": "memories", "reflection": "reflections",
+    "kept": "kept",
 }  # fmt: skip
 OF_A_SESSION = ("prompt", "event", "observation", "summary")
 MAY_BE_NONE = frozenset({"ended_at", "duration", "decided_at"})
@@ -93,7 +107,10 @@ def lines(
         yield from _projects(connection, project, since)
         yield from _sessions(connection, project, since)
         yield from _deliveries(connection, project, since)
+        yield from _runs(connection, project, since)
         yield from _found(connection, project, since)
+        yield from _memories(connection, project, since)
+        yield from _reflections(connection, project, since)
     finally:
         connection.execute("rollback")
     yield from _lessons(home, project, since)
@@ -161,6 +178,18 @@ def _deliveries(connection: sqlite3.Connection, project: str, since: float) -> I
         yield _line("delivery", _record("delivery", row))
 
 
+def _runs(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
+    """What was asked of models; a run's time is its name. The day it counts for is the importing clock's to say."""
+    rows = connection.execute(
+        f"select sessions.host, sessions.session, {names('run')} from runs"
+        " left join sessions on sessions.id = runs.session where at >= ? and (? = '' or runs.project = ?)"
+        " order by at, purpose, provider, model",
+        (since, project, project),
+    )
+    for row in rows:
+        yield _line("run", {"host": row["host"], "session": row["session"], **_record("run", row)})
+
+
 def _found(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
     """The candidates with what speaks for them, then the signals that none was made of.
 
@@ -190,6 +219,33 @@ def _found(connection: sqlite3.Connection, project: str, since: float) -> Iterat
     )
     for row in others:
         yield _line("signal", _signal(connection, row))
+
+
+def _memories(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
+    """What was proposed, and what a person decided; what an approved one says now is in its file."""
+    rows = connection.execute(
+        f"select {names('memory')} from memories where max(at, coalesce(decided_at, 0)) >= ?"
+        " and (? = '' or project = ?) order by at, key",
+        (since, project, project),
+    )
+    for row in rows:
+        yield _line("memory", _record("memory", row))
+
+
+def _reflections(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
+    """What was written about sessions; whether people keep an item is of no project, and goes with all of them."""
+    rows = connection.execute(
+        f"select {names('reflection')} from reflections where max(at, coalesce(decided_at, 0)) >= ?"
+        " and (? = '' or project = ?) order by at, key",
+        (since, project, project),
+    )
+    for row in rows:
+        yield _line("reflection", _record("reflection", row))
+    kept = connection.execute(
+        f"select {names('kept')} from kept where at >= ? and ? = '' order by at, reflection, item", (since, project)
+    )
+    for row in kept:
+        yield _line("kept", _record("kept", row))
 
 
 def _signal(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from hardwon.core.private import mapped, strip_deep
 from hardwon.core.redact import redact_deep
 from hardwon.errors import UserError
 from hardwon.projects import without_credentials
-from hardwon.store import recount
+from hardwon.store import recount, runs, turns
+from hardwon.store.claude_mem import MADE as FOREIGN
 from hardwon.store.db import Connection, storable, transaction
 from hardwon.store.exports import COLUMNS, FORMAT, MAY_BE_NONE, OF_A_SESSION, TABLES, VERSION
 from hardwon.words import word
@@ -96,6 +97,7 @@ def take(
                 except BadLine as bad:
                     faults.append((number, str(bad)))
             desk.settle()
+    desk.close()
     return Outcome(desk.taken, tuple(sorted(faults)), tuple(desk.lessons))
 
 
@@ -118,6 +120,9 @@ def _checked(record: Mapping[str, Any]) -> dict[str, Any]:
         found["remote"] = without_credentials(found["remote"])
     if kind == "session":
         found["project"] = record.get("project") and _typed(kind, "project", str, record["project"])
+    if kind == "run":
+        named = {name: record.get(name) for name in ("host", "session")}
+        found |= {name: value and _typed(kind, name, str, value) for name, value in named.items()}
     if kind == "signal":
         found["errors"] = [str(error) for error in record.get("errors") or ()]
     if kind == "candidate":
@@ -181,6 +186,7 @@ class _Desk:
         self._old: set[int] = set()
         self._changed: set[int] = set()
         self._hidden: set[tuple[int, int]] = set()
+        self._distilled: dict[int, dict[int, str]] = {}
         self.taken: Counter[str] = Counter()
         self.lessons: list[Numbered] = []
 
@@ -195,6 +201,12 @@ class _Desk:
             self._take_signal(record, fresh=True)
         elif kind in OF_A_SESSION:
             self._take_inner(kind, record)
+        elif kind == "run":
+            self._take_run(record)
+        elif kind == "memory" and not self._approved:
+            self._insert(kind, record, status="candidate", decided_at=None, file="")
+        elif kind == "reflection" and not self._approved:  # it names a file, and what is next is told to agents
+            self._insert(kind, record, status="moot", draft="")
         else:
             self._insert(kind, record)
 
@@ -203,6 +215,13 @@ class _Desk:
         for session in self._changed:
             recount.session(self._connection, session)
         self._changed.clear()
+
+    def close(self) -> None:
+        """Turns that came with what was made of them need not be distilled here; those of sessions that were here
+        before may know more than what came, and are."""
+        for session, made in self._distilled.items():
+            turns.count_as_distilled(self._connection, session, made)
+        turns.want_behind(self._connection, clock.now())
 
     def _insert(self, kind: str, record: Mapping[str, Any], **more: Any) -> bool:
         row = {column.name: _column(record[column.name]) for column in COLUMNS[kind]} | more
@@ -256,8 +275,25 @@ class _Desk:
             return
         if kind == "prompt" and session in self._old and self._is_told(session, record):
             return
-        if self._insert(kind, record, session=session) and session in self._old:
+        new = self._insert(kind, record, session=session)
+        if new and session in self._old:
             self._changed.add(session)
+        elif new and kind == "observation" and record["made"] != FOREIGN:
+            self._distilled.setdefault(session, {})[record["prompt"]] = record["made"]
+
+    def _take_run(self, record: Mapping[str, Any]) -> None:
+        """A run is known by its time and what it was for; it counts for that day, as if it had been made here."""
+        try:
+            before, day, after = (runs.day_at(record["at"] + hours * 3600) for hours in (-36, 0, 36))
+        except (OverflowError, ValueError, OSError):
+            raise BadLine("run: at is no time") from None
+        known = self._connection.execute(
+            "select 1 from runs where day between ? and ? and at = ? and (purpose, provider, model) = (?, ?, ?)",
+            (before, after, *(storable(record[name]) for name in ("at", "purpose", "provider", "model"))),
+        ).fetchone()
+        if not known:
+            session = self._session(record) if record["session"] else None
+            self._insert("run", record, day=day, session=session)
 
     def _is_told(self, session: int, record: Mapping[str, Any]) -> bool:
         row = self._connection.execute(

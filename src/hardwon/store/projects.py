@@ -39,4 +39,5 @@ def _moved(connection: Connection, path: str, remote: str) -> dict[str, object] 
     connection.execute(
         "update projects set path = ?, name = ? where id = ?", (storable(path), storable(name), gone[0]["id"])
     )
+    connection.execute("update memories set project = ? where project = ?", (storable(path), gone[0]["path"]))
     return dict(gone[0])

@@ -16,14 +16,15 @@ from contextlib import suppress
 from typing import Any
 
 from hardwon.core import traces
-from hardwon.store import candidates, recount, transcripts
+from hardwon.store import candidates, documents, jobs, recount, transcripts, turns
 from hardwon.store.candidates import Proposal
 from hardwon.store.db import Connection, migrate, transaction, version
 from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.observations import list_of
 from hardwon.words import Mark, replace, word
 
 HIDDEN = '{"hidden":true}'  # what follows in a transcript counts as private until the next prompt
-_MENDED = ("sessions", "projects", "transcripts", "candidates")
+_MENDED = ("sessions", "projects", "transcripts", "candidates", "jobs", "runs", "events", "prompts")
 _AT = "cast(strftime('%s', at) as real)"
 _BELOW = "(cwd = ?1 or substr(cwd, 1, length(?1) + 1) = ?1 || '/')"
 _IN_PROJECT = f"(project in (select id from projects where path = ?1) or (project is null and {_BELOW}))"
@@ -39,13 +40,13 @@ class Aim:
     before: float | None = None
 
 
-def take_out(connection: Connection, aim: Aim) -> Counter[str]:
+def take_out(connection: Connection, aim: Aim, at: float = 0.0) -> Counter[str]:
     """Delete it within the caller's transaction; gives the rows by table, and what was mended."""
     before = _counts(connection)
     connection.execute("pragma defer_foreign_keys = on")
     signatures = _signatures(connection)
     if aim.pieces:
-        changed = _text(connection, aim.pieces)
+        changed = _text(connection, aim.pieces, at)
     else:
         changed = Counter({"transcripts (state)": _under_way(connection, aim)})
         _rows(connection, aim)
@@ -54,7 +55,10 @@ def take_out(connection: Connection, aim: Aim) -> Counter[str]:
         "select id from sessions where prompts != (select count(*) from prompts where prompts.session = sessions.id)"
         " or (first_prompt = '' and prompts > 0)"
     ).fetchall():
+        numbers = turns.numbers(connection, session)
         recount.session(connection, session)
+        turns.move(connection, session, numbers)
+    documents.forget_files(connection)
     gone = before - _counts(connection)
     return Counter({name: count for name, count in (gone + changed).items() if count})
 
@@ -63,7 +67,7 @@ def carry_out(connection: Connection, aim: Aim, marks: Iterable[tuple[str, str, 
     """Delete it in one transaction, with marks (purpose, path, host) set so that no scan brings it back."""
     connection.execute("pragma secure_delete = on").fetchall()
     with transaction(connection):
-        gone = take_out(connection, aim)
+        gone = take_out(connection, aim, at)
         for purpose, path, host, mark in marks:
             transcripts.set_mark(connection, purpose, path, host, replace(mark, reader="", watch=HIDDEN), at)
     return gone
@@ -129,9 +133,8 @@ def _indexes(connection: Connection) -> list[str]:
 
 
 def _counts(connection: Connection) -> Counter[str]:
-    return Counter(
-        {name: connection.execute(f"select count(*) from {name}").fetchone()[0] for name, _ in _tables(connection)}
-    )
+    names = [name for name, _ in _tables(connection) if name not in documents.TABLES]
+    return Counter({name: connection.execute(f"select count(*) from {name}").fetchone()[0] for name in names})
 
 
 def _signatures(connection: Connection) -> dict[str, int]:
@@ -139,11 +142,13 @@ def _signatures(connection: Connection) -> dict[str, int]:
     return dict(connection.execute("select signature, count(*) from signals group by signature").fetchall())
 
 
-def _text(connection: Connection, pieces: Sequence[str]) -> Counter[str]:
+def _text(connection: Connection, pieces: Sequence[str], at: float) -> Counter[str]:
     def holds(value: object) -> bool:
         return isinstance(value, str) and traces.holds(value, pieces)
 
     connection.create_function("holds", 1, holds, deterministic=True)
+    _told(connection, at)
+    documents.index_again(connection, "holds(words)")  # words may stand side by side that do not in what they are of
     tables = [one for one in _tables(connection) if one[0] not in _MENDED]
     for index in _indexes(connection):
         columns = connection.execute(f"select name from pragma_table_info('{index}')").fetchall()
@@ -166,28 +171,72 @@ def _text(connection: Connection, pieces: Sequence[str]) -> Counter[str]:
         "update transcripts set reader = '', watch = ? where holds(reader) or holds(watch)", (HIDDEN,)
     ).rowcount
     connection.execute("delete from transcripts where holds(path)")
+    mended["jobs (why)"] = connection.execute("update jobs set why = '' where holds(why)").rowcount
+    # A run stays and counts against its day's caps, whatever was said of it.
+    for column in ("purpose", "provider", "model", "project", "outcome", "why"):
+        mended["runs (cut out)"] += connection.execute(f"update runs set {column} = '' where holds({column})").rowcount
     return mended
+
+
+def _told(connection: Connection, at: float) -> None:
+    """The prompts and events that hold a text go with what was distilled from them; the rest is distilled again."""
+    doomed: dict[str, list[tuple[str, int, int]]] = {}
+    for table, number in (("prompts", "number"), ("events", "prompt")):
+        columns = " or ".join(f"holds({column})" for column in dict(_tables(connection))[table])
+        rows = connection.execute(f"select key, session, {number} from {table} where {columns}").fetchall()
+        doomed[table] = [tuple(row) for row in rows]
+        connection.executemany(f"delete from {table} where key = ?", [(key,) for key, _, _ in doomed[table]])
+    asked = {(session, number) for _, session, number in doomed["prompts"]}
+    events = {key for key, _, _ in doomed["events"]}
+    connection.executemany(
+        f"update turns set print = iif(print like '{turns.WORN}%', '{turns.WORN}', '')"
+        " where session = ? and number = ?",
+        {(session, number) for rows in doomed.values() for _, session, number in rows},
+    )
+    for session in {session for rows in doomed.values() for _, session, _ in rows}:
+        for id, number, made_of in connection.execute(
+            "select id, prompt, events from observations where session = ?", (session,)
+        ).fetchall():
+            if (session, number) in asked or not events.isdisjoint(list_of(made_of)):
+                connection.execute("delete from observations where id = ?", (id,))
+        connection.execute("delete from summaries where session = ?", (session,))
+        jobs.want(connection, jobs.DISTIL, session, priority=jobs.HISTORY, now=at)
 
 
 def _rows(connection: Connection, aim: Aim) -> None:
     """Everything of a session, a project or a time. What a session has goes with its row."""
     if aim.session:
-        for table in ("injections", "calls", "signals", "sessions"):
+        connection.execute(
+            "update runs set why = '' where session in (select id from sessions where session = ?)", (aim.session,)
+        )
+        for table in ("injections", "calls", "signals", "memories", "reflections", "sessions"):
             connection.execute(f"delete from {table} where session = ?", (aim.session,))
     elif aim.project:
         connection.execute(
             f"delete from injections where (host, session) in (select host, session from sessions where {_IN_PROJECT})",
             (aim.project,),
         )
+        connection.execute(
+            f"update runs set project = '', why = '' where project = ?1 or session in"
+            f" (select id from sessions where {_IN_PROJECT})",
+            (aim.project,),
+        )
         connection.execute(f"delete from sessions where {_IN_PROJECT}", (aim.project,))
         connection.execute("delete from projects where path = ?1", (aim.project,))
         connection.execute(f"delete from calls where {_BELOW}", (aim.project,))
-        connection.execute("delete from signals where project = ?1", (aim.project,))
+        for table in ("signals", "memories", "reflections"):
+            connection.execute(f"delete from {table} where project = ?1", (aim.project,))
     else:
         for table in ("injections", "prompts", "events", "observations", "summaries", "scans", "judgements"):
             connection.execute(f"delete from {table} where at < ?", (aim.before,))
         for table in ("calls", "signals"):
             connection.execute(f"delete from {table} where {_AT} < ?", (aim.before,))
+        connection.execute("delete from memories where at < ? and status != 'active'", (aim.before,))
+        for table in ("reflections", "kept"):
+            connection.execute(f"delete from {table} where at < ?", (aim.before,))
+        for table in ("runs", "refusals"):  # what was spent on the last day stays: caps count it
+            connection.execute(f"delete from {table} where at < ? and day < (select max(day) from runs)", (aim.before,))
+        connection.execute("update runs set project = '', why = '' where at < ?", (aim.before,))
         connection.execute("delete from sessions where last_at < ?", (aim.before,))
 
 

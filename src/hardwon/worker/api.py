@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -18,13 +19,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from hardwon import __version__, clock, projects
+from hardwon import __version__, clock
 from hardwon.core import record as records
-from hardwon.core.decide import PROTOCOL, whole
-from hardwon.core.fence import fenced
-from hardwon.core.match import in_scope
 from hardwon.errors import UserError
-from hardwon.store import db, injections, sessions
+from hardwon.recall import asking, brief, indexing
+from hardwon.recall import records as whole
+from hardwon.recall import search as searching
+from hardwon.recall import timeline as around
+from hardwon.store import db, injections, observations, sessions
 from hardwon.store import lessons as shelves
 from hardwon.words import Event
 from hardwon.worker import bodies
@@ -33,6 +35,7 @@ from hardwon.worker.openapi import Door, document
 from hardwon.worker.reply import Desk
 
 MOST = 500
+_model = cache(indexing.model_or_none)
 
 
 class Api:
@@ -66,7 +69,7 @@ def app(api: Api) -> Starlette:
 
     return Starlette(
         routes=[routed(door) for door in DOORS],
-        exception_handlers={HTTPException: _refused, UserError: _refused, msgspec.ValidationError: _refused},
+        exception_handlers=dict.fromkeys((HTTPException, UserError, msgspec.ValidationError, db.StoreError), _refused),
     )
 
 
@@ -77,6 +80,10 @@ async def _refused(request: Request, wrong: Exception) -> Response:
         return JSONResponse(body, wrong.status_code, headers=wrong.headers)
     if isinstance(wrong, UserError):
         return JSONResponse({"error": wrong.say, "fix": wrong.fix}, 400)
+    if isinstance(wrong, db.StoreError):
+        return JSONResponse(
+            {"error": f"the database: {wrong}", "fix": "try again in a moment, then: hardwon doctor"}, 503
+        )
     return JSONResponse({"error": str(wrong), "fix": "see /api/openapi.json"}, 400)
 
 
@@ -109,11 +116,9 @@ async def context(api: Api, request: Request) -> Response:
     index = api.desk.index()
     if index is None:
         return PlainTextResponse("")
-    places = projects.places(request.query_params.get("project", ""))
-    entries = [entry for entry in map(index.entry, index.starts) if in_scope(entry.project, places)]
-    protocol = [PROTOCOL] if index.settings["lessonProtocol"] else []
-    said = [*protocol, *map(whole, entries)]
-    return PlainTextResponse(fenced("\n\n".join(said)) if said else "")
+    folder = request.query_params.get("project", "").replace("\0", "")
+    opened = await api.read(lambda connection: brief.shown(connection, api.home, index, folder))
+    return PlainTextResponse(opened.text)
 
 
 async def init(api: Api, request: Request) -> Response:
@@ -183,7 +188,9 @@ async def show_session(api: Api, request: Request) -> Response:
             return None
         number = found[0]["id"]
         prompts, events = sessions.prompts_of(connection, number), sessions.events_of(connection, number)
-        return {**found[0], "promptList": prompts, "eventList": events}
+        summary = observations.summary_of(connection, number)
+        distilled = {"observations": observations.told_of(connection, number), "summary": summary and summary.__dict__}
+        return {**found[0], "promptList": prompts, "eventList": events, **distilled}
 
     found = await api.read(whole_session)
     if found is None:
@@ -195,6 +202,54 @@ async def list_events(api: Api, request: Request) -> Response:
     limit, after = _number(request, "limit", 100, MOST), _number(request, "after", 0, 1 << 60)
     found = await api.read(lambda c: sessions.events_after(c, after=after, limit=limit))
     return JSONResponse({"events": found})
+
+
+def _whose(request: Request) -> str:
+    """The project that is asked about, since there is no folder here to go by."""
+    if project := request.query_params.get("project", ""):
+        return project
+    raise UserError("whose records are meant is not said", "?project=NAME or its path, or * for every one")
+
+
+async def search(api: Api, request: Request) -> Response:
+    asked, now, named = request.query_params, clock.now(), _whose(request)
+    limit = max(_number(request, "limit", 40, MOST), 1)
+    filters = {name: asked.get(name, "") for name in ("type", "concept", "file", "host")}
+    since, until = (asking.when(asked.get(name, ""), now) for name in ("since", "until"))
+    kinds = [asked["kind"]] if asked.get("kind") else []
+
+    def found(connection: db.Connection) -> searching.Found:
+        project = asking.scope(connection, named, "/")
+        return searching.search(
+            connection, api.home, asked.get("query", ""), project=project, kinds=kinds, since=since, until=until,
+            limit=limit, now=now, model=_model(), **filters,
+        )  # fmt: skip
+
+    answer = await api.read(found)
+    hits, close = ([hit.__dict__ for hit in some] for some in (answer.hits, answer.close))
+    return JSONResponse({"hits": hits, "close": close, "note": answer.note})
+
+
+async def timeline(api: Api, request: Request) -> Response:
+    asked, named = request.query_params, _whose(request)
+    before, after = (_number(request, f"depth_{side}", 10, MOST) for side in ("before", "after"))
+    anchor, query, type = (asked.get(name, "") for name in ("anchor", "query", "type"))
+
+    def found(connection: db.Connection) -> around.Timeline:
+        model = _model() if query else None
+        return around.timeline(
+            connection, api.home, anchor=anchor, query=query, before=before, after=after, type=type,
+            project=asking.scope(connection, named, "/"), now=clock.now(), model=model,
+        )  # fmt: skip
+
+    answer = await api.read(found)
+    return JSONResponse({"anchor": answer.anchor, "records": list(answer.records), "note": answer.note})
+
+
+async def batch(api: Api, request: Request) -> Response:
+    given = await _body(request, bodies.Batch)
+    ids = [f"O{id}" if isinstance(id, int) else id for id in given.ids]
+    return JSONResponse({"records": await api.read(lambda connection: whole.fetch(connection, api.home, ids))})
 
 
 async def list_lessons(api: Api, request: Request) -> Response:
@@ -219,6 +274,7 @@ async def stream(api: Api, request: Request) -> Response:
 
 
 _PAGED = (("limit", "integer", "how many at most"), ("after", "integer", "only those with a larger id"))
+_PROJECT = ("project", "string", "its name or folder, or * for every one")
 DOORS = (
     Door("GET", "/api/health", "whether the worker is well", health),
     Door("GET", "/api/openapi.json", "this document", openapi),
@@ -242,6 +298,30 @@ DOORS = (
     ),
     Door("GET", "/api/sessions/{id}", "one session, whole", show_session),
     Door("GET", "/api/events", "events in the order they came in", list_events, query=_PAGED),
+    Door(
+        "GET", "/api/search", "what is known about something, the best first", search,
+        query=(
+            _PROJECT,
+            ("query", "string", "words, a path or an id"),
+            ("kind", "string", "observation, lesson and the like"),
+            ("type", "string", "such as bugfix"),
+            ("concept", "string", "only with this concept"),
+            ("file", "string", "its path, or an end of it"),
+            ("host", "string", "the agent"),
+            ("since", "string", "2026-11-01, or 7d or 2w ago"),
+            ("until", "string", "before this"),
+            _PAGED[0],
+        ),
+    ),
+    Door(
+        "GET", "/api/timeline", "what happened around something", timeline,
+        query=(
+            _PROJECT, ("anchor", "string", "an id"), ("query", "string", "instead: around the best answer"),
+            ("depth_before", "integer", "how many before"), ("depth_after", "integer", "how many after"),
+            ("type", "string", "only of this type"),
+        ),
+    ),
+    Door("POST", "/api/observations/batch", "records whole, by their ids", batch, bodies.Batch),
     Door("GET", "/api/lessons", "every lesson", list_lessons),
     Door("GET", "/api/deliveries", "what was delivered to agents", list_deliveries, query=_PAGED),
     Door("GET", "/api/stream", "what happens, as it happens", stream, answers="text/event-stream"),

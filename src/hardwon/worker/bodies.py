@@ -62,6 +62,12 @@ class Complete(msgspec.Struct):
     host: Short = "api"
 
 
+class Batch(msgspec.Struct):
+    """Ids of what is to be read whole; a number alone is an observation's."""
+
+    ids: Annotated[list[Annotated[str, msgspec.Meta(max_length=300)] | int], msgspec.Meta(min_length=1, max_length=200)]
+
+
 class Processing(msgspec.Struct, rename="camel"):
     """Whether an editor shows that something is being worked on."""
 

@@ -16,7 +16,7 @@ from hardwon.core.index import Index
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES
 from hardwon.hosts import host as host_named
-from hardwon.recall import manifest, prompts
+from hardwon.recall import brief, manifest, past, prompts
 from hardwon.recall.deliver import open_index, reply_to
 from hardwon.recall.patterns import Patterns
 from hardwon.store import db
@@ -97,6 +97,8 @@ class Desk:
 
     def _reply(self, event: Event, index: Index) -> Reply:
         started = thread_time()
+        if index.settings.get("promptRecall"):
+            past.loading()
         return reply_to(
             event,
             index,
@@ -104,6 +106,9 @@ class Desk:
             search=self._patterns.search,
             seconds=lambda: thread_time() - started,
             learn=self._learn,
+            brief=lambda home, project: brief.latest(self.connection, home, project, index.settings),
+            of_file=lambda event: past.of_file(self.connection, event),
+            of_prompt=lambda event: past.of_prompt(self.connection, self.home, event),
         )
 
     def _learn(self, event: Event) -> str:

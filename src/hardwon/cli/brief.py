@@ -1,0 +1,76 @@
+"""brief"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+from hardwon import clock, paths
+from hardwon.cli.show import printable, table
+from hardwon.core.brief import SHARES, Part, width
+from hardwon.core.decide import START_LIMIT, Opening
+from hardwon.core.fence import fenced
+from hardwon.errors import UserError
+from hardwon.recall import brief as briefs
+from hardwon.recall import manifest
+from hardwon.store import db
+
+LIMIT = START_LIMIT + width(fenced(""))
+_COLUMNS = ("section", "share", "wanted", "got", "used", "lines", "for room", "in notes")
+
+
+@click.command()
+@click.option("--explain", is_flag=True, help="what each section wanted, got and left out")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@click.option("--project", default="", metavar="PATH", help="the folder, if it is not this one")
+def brief(explain: bool, as_json: bool, project: str) -> None:
+    """What an agent's session opens with in this folder.
+
+    Nothing is delivered and nothing is claimed by looking.
+    """
+    folder = os.path.abspath(os.path.expanduser(project)) if project else os.getcwd()
+    if not os.path.isdir(folder):
+        raise UserError(f"there is no folder {folder}", "hardwon brief --project PATH")
+    home = paths.home()
+    opened = briefs.shown(db.connect(home), home, manifest.ensure(home, clock.now()), folder)
+    if as_json:
+        click.echo(json.dumps(_plain(opened, folder), indent=2))
+        return
+    click.echo(
+        printable(opened.text) or "a session opens with nothing here: lessonProtocol is off, and nothing is known"
+    )
+    if explain:
+        _explain(opened)
+
+
+def _explain(opened: Opening) -> None:
+    click.echo(
+        f"\n{width(opened.text)} characters of {START_LIMIT} and the fence; a section takes what others leave:\n"
+    )
+    table(_COLUMNS, [list(map(str, _row(part).values())) for part in opened.parts if part.wanted or part.known])
+    click.echo("\nfor room: lines left out for want of it; in notes: lines that CLAUDE.md or AGENTS.md has")
+
+
+def _row(part: Part) -> dict[str, Any]:
+    return {
+        "section": part.section,
+        "share": START_LIMIT * SHARES[part.section] // 100,
+        "wanted": part.wanted,
+        "got": part.room,
+        "used": width(part.text),
+        "lines": part.shown,
+        "leftOut": part.left_out,
+        "inNotes": part.known,
+    }
+
+
+def _plain(opened: Opening, folder: str) -> dict[str, Any]:
+    return {
+        "folder": folder,
+        "text": opened.text,
+        "characters": width(opened.text),
+        "sections": [_row(part) for part in opened.parts],
+    }

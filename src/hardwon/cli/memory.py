@@ -1,0 +1,218 @@
+"""memory list, show, add, edit, approve, reject, retire, check"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+from hardwon import clock, paths, projects, settings, who
+from hardwon.cli.person import require_person
+from hardwon.cli.show import at_terminal, field, hung, in_line, printable, table
+from hardwon.errors import UserError
+from hardwon.recall import brief, compiled
+from hardwon.recall import memories as pages
+from hardwon.store import db, memories
+from hardwon.words import MEMORY_TYPES, STATUSES, Memory
+
+_STATES = {"candidate": "proposed", "active": "approved"}
+
+
+@click.group()
+def memory() -> None:
+    """What agents should know here: propose, edit, approve, retire, check."""
+
+
+@memory.command("list")
+@click.option("--status", type=click.Choice(STATUSES), help="only these")
+@click.option("--all", "everywhere", is_flag=True, help="every project's")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def list_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
+    """The memories of this project, and those that count everywhere."""
+    home, here = paths.home(), projects.home_of(os.getcwd())
+    connection = db.connect(home)
+    statuses = (status,) if status else ("candidate", "active")
+    found = memories.listed(connection, *statuses, project=None if everywhere else here)
+    others = pages.unapproved(connection, home, here) if not status else []
+    if as_json:
+        files = [{"file": one.path, "type": one.type, "text": one.text, "approved": False} for one in others]
+        click.echo(json.dumps([*(_plain(home, one) for one in found), *files], indent=2))
+        return
+    if not found and not others:
+        click.echo("no memories" + (" like that" if status else " yet: hardwon memory add TYPE TEXT"))
+        return
+    rows = [[str(one.id), one.type, _state(home, one), in_line(_words(home, one), 200)] for one in found]
+    for page in others:
+        rows.append(["-", page.type, "not approved here", f"{in_line(page.text, 200)}\n{os.path.basename(page.path)}"])
+    table(["no", "type", "state", "memory"], rows)
+    if any(one.status == "candidate" for one in found) or others:
+        click.echo("a person decides: hardwon memory approve NO|FILE, hardwon memory reject NO")
+
+
+def _state(home: str, one: Memory) -> str:
+    if one.status == "active" and not (page := pages.page_of(home, one)):
+        return "its file is gone"
+    if one.status == "active" and page and page.is_edited:
+        return "edited since approved, not told"
+    return _STATES.get(one.status, one.status)
+
+
+def _words(home: str, one: Memory) -> str:
+    page = pages.page_of(home, one)
+    return page.text if page else one.text
+
+
+def _plain(home: str, one: Memory) -> dict[str, Any]:
+    page = pages.page_of(home, one)
+    said = {**one.__dict__, "evidence": list(one.evidence), "file": page.path if page else one.file}
+    times = {"at": clock.iso(one.at), "decided_at": clock.iso(one.decided_at) if one.decided_at else None}
+    return {**said, **times, "text": page.text if page else one.text, "edited": bool(page and page.is_edited)}
+
+
+@memory.command()
+@click.argument("name", metavar="NO")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def show(name: str, as_json: bool) -> None:
+    """One memory, whole, with where it came from and where its file is."""
+    home = paths.home()
+    one = _named(db.connect(home), name)
+    said = _plain(home, one)
+    if as_json:
+        click.echo(json.dumps(said, indent=2))
+        return
+    hung(f"{one.id}  ", said["text"], bold=True)
+    for label, text in (
+        ("type", one.type), ("state", _state(home, one)), ("project", one.project or "every one"),
+        ("from", ", ".join((one.source, *one.evidence))), ("session", one.session), ("file", said["file"]),
+    ):  # fmt: skip
+        if text:
+            field(label, text)
+
+
+@memory.command()
+@click.argument("type_", metavar="TYPE", type=click.Choice(MEMORY_TYPES))
+@click.argument("text", nargs=-1, required=True, metavar="TEXT…")
+def add(type_: str, text: tuple[str, ...]) -> None:
+    """Write down something to know. TYPE: user, feedback, project or reference.
+
+    A person's is approved at once and becomes a file; an agent's waits for a person.
+    """
+    home, now = paths.home(), clock.now()
+    connection, mark = db.connect(home), who.agent(os.environ)
+    project = projects.home_of(os.getcwd())
+    source = "agent" if mark else "person"
+    one = pages.propose(connection, home, type_, " ".join(text), project=project, source=source, now=now)
+    if mark:
+        click.echo(f"proposed as memory {one.id}, since {mark} says an agent runs this")
+        click.echo(f"a person approves it with: hardwon memory approve {one.id}")
+    else:
+        _approved(connection, home, one, now)
+
+
+@memory.command()
+@click.argument("name", metavar="NO")
+@click.argument("text", nargs=-1, metavar="[TEXT…]")
+def edit(name: str, text: tuple[str, ...]) -> None:
+    """Say a memory in other words; without TEXT in your editor.
+
+    One that is approved stays so, with its new words; one that is proposed still waits.
+    """
+    require_person("editing a memory")
+    home, now = paths.home(), clock.now()
+    connection = db.connect(home)
+    one = _named(connection, name)
+    words = " ".join(text)
+    if not words and not at_terminal():
+        raise UserError("this is not a terminal, so no editor can be opened", f"hardwon memory edit {one.id} TEXT")
+    after = pages.reword(connection, home, one, words or click.edit(_words(home, one)) or _words(home, one), now)
+    _compiled_anew(connection, home)
+    click.echo(printable(f"edited: memory {after.id}, {_STATES.get(after.status, after.status)}"))
+
+
+@memory.command()
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def check(as_json: bool) -> None:
+    """Look through the memories that count here, and say what is wrong with them."""
+    home = paths.home()
+    found = pages.faults(db.connect(home), home, projects.home_of(os.getcwd()))
+    if as_json:
+        click.echo(json.dumps([{"memory": name, "wrong": wrong, "fix": fix} for name, wrong, fix in found], indent=2))
+    elif not found:
+        click.echo("every memory is as it should be")
+    else:
+        for name, wrong, fix in found:
+            hung(f"{name}  ", f"{wrong}\nfix: {fix}")
+    if found:
+        raise SystemExit(1)
+
+
+@memory.command()
+@click.argument("names", nargs=-1, required=True, metavar="NO|FILE…")
+def approve(names: tuple[str, ...]) -> None:
+    """Let memories count: proposals by number, files of this repository by name."""
+    require_person("approving a memory")
+    home, now = paths.home(), clock.now()
+    connection = db.connect(home)
+    for name in names:
+        if name.endswith(pages.END):
+            found = pages.unapproved(connection, home, projects.home_of(os.getcwd()))
+            page = next((page for page in found if os.path.basename(page.path) == os.path.basename(name)), None)
+            if page is None:
+                raise UserError(f"there is no {name!r} here that waits for it", "hardwon memory list")
+            one = pages.adopt(connection, page, now)
+            _compiled_anew(connection, home)
+            click.echo(printable(f"approved as memory {one.id}: {page.path}"))
+        else:
+            _approved(connection, home, _named(connection, name), now)
+
+
+def _approved(connection: db.Connection, home: str, one: Memory, now: float) -> None:
+    after, path = pages.approve(connection, home, one, now)
+    _compiled_anew(connection, home)
+    click.echo(printable(f"approved as memory {after.id}: {path}"))
+
+
+@memory.command()
+@click.argument("names", nargs=-1, required=True, metavar="NO…")
+def reject(names: tuple[str, ...]) -> None:
+    """Say no to proposals; the same words are not proposed again."""
+    require_person("rejecting a memory")
+    _set_aside(names, "candidate")
+
+
+@memory.command()
+@click.argument("names", nargs=-1, required=True, metavar="NO…")
+def retire(names: tuple[str, ...]) -> None:
+    """Let memories no longer count; their files stay."""
+    require_person("retiring a memory")
+    _set_aside(names, "active")
+
+
+def _set_aside(names: tuple[str, ...], status: str) -> None:
+    home, now = paths.home(), clock.now()
+    connection = db.connect(home)
+    for name in names:
+        one = _named(connection, name)
+        if one.status != status:
+            raise UserError(f"memory {one.id} is {one.status}, not {status}", f"hardwon memory show {one.id}")
+        after = pages.set_aside(connection, one, now)
+        where = f"; its file stays: {os.path.join(pages.folder_of(home, one), one.file)}" if one.file else ""
+        click.echo(printable(f"{after.status}: memory {one.id}{where}"))
+    compiled.forget(home)
+    _compiled_anew(connection, home)
+
+
+def _compiled_anew(connection: db.Connection, home: str) -> None:
+    """What the hook says here without the worker follows at once."""
+    values = settings.resolve(settings.read_config(home))
+    brief.compile(connection, home, projects.home_of(os.getcwd()), values)
+
+
+def _named(connection: db.Connection, name: str) -> Memory:
+    number = name.removeprefix("M:")
+    one = memories.get(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
+    if one is None:
+        raise UserError(f"there is no memory {name!r}", "hardwon memory list --all")
+    return one

@@ -1,0 +1,18 @@
+"""Text from outside, made fit to be shown: nothing in it moves a cursor, hides, or turns the writing around."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """The text on its lines; each character that is not a visible one is shown as the sign for such."""
+    return "".join(c if c == "\n" or c.isprintable() else "�" for c in _with_plain_spaces(text))
+
+
+def _with_plain_spaces(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\xa0", " ").expandtabs(4)
+
+
+def in_line(text: str, most: int = 0) -> str:
+    """The text on one line, cut to so many characters."""
+    line = " ".join(printable(text).split())
+    return line if not most or len(line) <= most else f"{line[: most - 1]}…"

@@ -1,0 +1,74 @@
+"""What happened around something: what was asked, observed and summed up before and after it, in its project."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hardwon.recall import embed, records
+from hardwon.recall.search import search
+from hardwon.store import search as index
+from hardwon.store.db import Connection
+from hardwon.words import word
+
+KINDS = ("O", "S", "P", "H")
+_LOOKED_AT = 20  # times as many as wanted, where a type is asked for
+
+
+@word
+class Timeline:
+    """Records in the order of time, the anchor among them; `note` says why there are none."""
+
+    anchor: str
+    records: tuple[dict[str, Any], ...]
+    note: str = ""
+
+
+def timeline(
+    connection: Connection,
+    home: str,
+    *,
+    anchor: str = "",
+    query: str = "",
+    before: int = 10,
+    after: int = 10,
+    type: str = "",
+    project: str = "",
+    now: float,
+    model: embed.Model | None = None,
+) -> Timeline:
+    """What lies around an id, or around the best answer to a question, or else before now."""
+    scope = index.scope_of(index.numbers_of(connection, project)) if project else None
+    if not anchor and query.strip():
+        kinds = list(KINDS)
+        found = search(connection, home, query, project=project, kinds=kinds, limit=1, now=now, model=model)
+        if not found.hits:
+            return Timeline("", (), f"nothing was found for {query!r}")
+        anchor = found.hits[0].id
+    if not anchor:
+        return _latest(connection, home, project, type, before, now)
+    parsed = records.parse_id(anchor)
+    held = index.by_source(connection, parsed[0].letter, *parsed[1:]) if parsed else None
+    if held is None or (scope and not any(low <= held["id"] <= high for low, high in scope)):
+        return Timeline("", (), f"there is no {anchor}" + (" in this project" if project else ""))
+    own = records.id_of(held["kind"], held["row"], held["name"])
+    earlier = _side(connection, home, held["project"], held["at"], own, type, before, is_before=True)
+    later = _side(connection, home, held["project"], held["at"], own, type, after, is_before=False)
+    return Timeline(own, (*reversed(earlier), *records.fetch(connection, home, [own]), *later))
+
+
+def _side(
+    connection: Connection, home: str, project: int, at: float, own: str, type: str, limit: int, *, is_before: bool
+) -> list[dict[str, Any]]:
+    """The nearest on one side of a time, without the anchor itself."""
+    looked_at = (limit + 1) * (_LOOKED_AT if type else 1)
+    rows = index.around(connection, project, at, kinds=KINDS, before=is_before, limit=looked_at)
+    ids = [records.id_of(one["kind"], one["row"], one["name"]) for one in rows]
+    found = records.fetch(connection, home, [id for id in ids if id != own])
+    return [one for one in found if "error" not in one and type.lower() in ("", one["type"].lower())][:limit]
+
+
+def _latest(connection: Connection, home: str, project: str, type: str, limit: int, now: float) -> Timeline:
+    numbers = index.numbers_of(connection, project) if project else index.all_projects(connection)
+    each = [_side(connection, home, number, now + 1, "", type, limit, is_before=True) for number in numbers]
+    found = sorted((one for side in each for one in side), key=lambda one: float(one["at"]))[-limit:] if limit else []
+    return Timeline("", tuple(found), "" if found else "nothing is recorded yet")

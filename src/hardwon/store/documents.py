@@ -1,0 +1,232 @@
+"""The documents of the index: what can be found, each with the words it is found by.
+
+A document's number is its project, a running number and how long it is, put together: what lies in a project is one
+range of numbers, in which an index of words can be read without looking at any other. Whatever is deleted elsewhere
+takes its document along, by triggers; whatever comes or changes waits in `to_index`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from math import log2
+from time import monotonic
+from typing import Any
+
+from hardwon.store.db import Connection, storable, transaction
+from hardwon.words import word
+
+EVERYWHERE = 1 << 22  # stands for a project: what counts in all of them
+PROJECT_BITS, SIZE_BITS = 40, 4
+TABLES = frozenset({"documents", "vectors", "to_embed", "to_index", "indexed_files", "observation_files"})
+
+
+@word
+class Kind:
+    """What can be found; `table` is empty for what people keep in files."""
+
+    letter: str
+    name: str
+    table: str = ""
+    is_embedded: bool = True
+    weight: float = 1.0
+
+
+# Calls are many and their words are noise to a vector, and what they meant is in an observation.
+KINDS = {
+    kind.letter: kind
+    for kind in (
+        Kind("O", "observation", "observations"),
+        Kind("S", "summary", "summaries"),
+        Kind("P", "prompt", "prompts"),
+        Kind("E", "event", "events", is_embedded=False, weight=0.8),
+        Kind("L", "lesson"),
+        Kind("M", "memory"),
+        Kind("H", "handoff"),
+    )
+}
+
+
+@word
+class Document:
+    """What the index is to know: `name` is for what has no row, and `times` how often it was put on the list."""
+
+    kind: str
+    row: int
+    name: str
+    session: int
+    project: int
+    at: float
+    words: tuple[str, ...]
+    times: int = 0
+
+
+def size_class(count: int) -> int:
+    """How long a text is, in steps of the square root of two; 15 is 181 words and more."""
+    return min(int(2 * log2(max(count, 1))), (1 << SIZE_BITS) - 1)
+
+
+def first_of(project: int) -> int:
+    return project << PROJECT_BITS
+
+
+def waiting(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
+    """What is to be indexed: kind, row, and how often it was put on the list."""
+    rows = connection.execute("select kind, row, times from to_index limit ?", (limit,))
+    return [tuple(row) for row in rows]
+
+
+def counts_waiting(connection: Connection) -> tuple[int, int]:
+    """How much waits for its words, and how much for its vector."""
+    row = connection.execute("select (select count(*) from to_index), (select count(*) from to_embed)").fetchone()
+    return int(row[0]), int(row[1])
+
+
+def rows_of(connection: Connection, kind: Kind, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """The rows with what is known of their sessions: `session` is the host's id, `session_number` ours."""
+    found = connection.execute(
+        f"select {kind.table}.*, sessions.id as session_number, sessions.host, sessions.session as session_name,"
+        " coalesce(sessions.project, 0) as project_number, coalesce(projects.path, '') as project"
+        f" from {kind.table} join sessions on sessions.id = {kind.table}.session"
+        " left join projects on projects.id = sessions.project"
+        f" where {kind.table}.id in (select value from json_each(?))",
+        (json.dumps(list(rows)),),
+    )
+    return [{**dict(row), "session": row["session_name"]} for row in found]
+
+
+def put(connection: Connection, documents: Iterable[Document], *, seconds: float) -> int:
+    """Write documents in one transaction, as many as there is time for; gives how many were looked at.
+
+    One that was put on the list again meanwhile is left for the next time, one that is gone from it is not wanted.
+    """
+    done, end = 0, monotonic() + seconds
+    with transaction(connection):
+        for document in documents:
+            still = connection.execute(
+                "delete from to_index where kind = ? and row = ? and times = ?",
+                (document.kind, document.row, document.times),
+            ).rowcount
+            if still:
+                write(connection, document)
+            done += 1
+            if monotonic() > end:
+                break
+    return done
+
+
+def drop(connection: Connection, gone: Iterable[tuple[str, int, int]]) -> None:
+    """Take from the list what has no row any more."""
+    with transaction(connection):
+        connection.executemany("delete from to_index where kind = ? and row = ? and times = ?", list(gone))
+
+
+def write(connection: Connection, document: Document) -> None:
+    """Put a document in its place, within the caller's transaction; without words there is none."""
+    source = (document.kind, document.row, storable(document.name))
+    words = storable(" ".join(document.words))
+    old = connection.execute(
+        "select id, words, session, project, at from documents where kind = ? and row = ? and name = ?", source
+    ).fetchone()
+    if old and tuple(old)[1:] == (words, document.session, document.project, document.at):
+        return
+    if old:
+        connection.execute("delete from documents where id = ?", (old["id"],))
+    if not document.words:
+        return
+    id = _next(connection, document)
+    connection.execute(
+        "insert into documents (id, kind, row, name, session, project, at, words) values (?, ?, ?, ?, ?, ?, ?, ?)",
+        (id, *source, document.session, document.project, document.at, words),
+    )
+    connection.execute("insert into document_words (rowid, words) values (?, ?)", (id, words))
+    if KINDS[document.kind].is_embedded:
+        connection.execute("insert or ignore into to_embed (document) values (?)", (id,))
+
+
+def _next(connection: Connection, document: Document) -> int:
+    low = first_of(document.project)
+    (last,) = connection.execute(
+        "select max(id) from documents where id between ? and ?", (low, first_of(document.project + 1) - 1)
+    ).fetchone()
+    number = (((last or low) - low) >> SIZE_BITS) + 1
+    return low | number << SIZE_BITS | size_class(len(document.words))
+
+
+def of_file(connection: Connection, kind: str, path: str, print: str, documents: Iterable[Document]) -> bool:
+    """Make a file's documents those given, all or none; False if they are of this print already."""
+    with transaction(connection):
+        known = connection.execute("select print from indexed_files where path = ?", (storable(path),)).fetchone()
+        if known and known["print"] == print:
+            return False
+        listed = {one.name: one for one in documents}
+        held = connection.execute("select id, name from documents where kind = ?", (kind,)).fetchall()
+        connection.executemany("delete from documents where id = ?", [(id,) for id, name in held if name not in listed])
+        for one in listed.values():
+            write(connection, one)
+        connection.execute("insert or replace into indexed_files (path, print) values (?, ?)", (storable(path), print))
+    return True
+
+
+def print_of(connection: Connection, path: str) -> str:
+    row = connection.execute("select print from indexed_files where path = ?", (storable(path),)).fetchone()
+    return str(row["print"]) if row else ""
+
+
+def forget_files(connection: Connection) -> None:
+    """Leave out all that came from files, within the caller's transaction; the next refresh reads them again."""
+    tables = ", ".join(f"'{kind.letter}'" for kind in KINDS.values() if not kind.table)
+    connection.execute(f"delete from documents where kind in ({tables})")
+    connection.execute("delete from indexed_files")
+
+
+def index_again(connection: Connection, which: str) -> None:
+    """Put documents of rows on the list, within the caller's transaction; a row that goes leaves it by its trigger."""
+    tables = ", ".join(f"'{kind.letter}'" for kind in KINDS.values() if kind.table)
+    connection.execute(
+        f"insert into to_index (kind, row, times) select kind, row, 1 from documents where kind in ({tables})"
+        f" and {which} on conflict (kind, row) do update set times = times + 1"
+    )
+
+
+def rebuild(connection: Connection) -> None:
+    """Build the index of words anew, so that nothing of what was deleted is left in its pages."""
+    connection.execute("insert into document_words (document_words) values ('rebuild')")
+
+
+def to_embed(connection: Connection, limit: int) -> list[tuple[int, str, int, str]]:
+    """Documents that wait for a vector: number, kind, row and name."""
+    rows = connection.execute(
+        "select id, kind, row, name from documents where id in (select document from to_embed limit ?)", (limit,)
+    )
+    return [tuple(row) for row in rows]
+
+
+def put_vectors(connection: Connection, model: str, vectors: Iterable[tuple[int, bytes, bytes]]) -> int:
+    """Keep (document, code, vector) in one transaction, of those documents that are still there."""
+    done = 0
+    with transaction(connection):
+        for document, code, vector in vectors:
+            connection.execute("delete from to_embed where document = ?", (document,))
+            done += connection.execute(
+                "insert or ignore into vectors (document, model, code, vector) select id, ?, ?, ? from documents"
+                " where id = ?",
+                (model, code, vector, document),
+            ).rowcount
+    return done
+
+
+def leave_out(connection: Connection, documents: Sequence[int]) -> None:
+    """Let those wait no longer that have no text any more."""
+    if documents:
+        with transaction(connection):
+            connection.executemany("delete from to_embed where document = ?", [(one,) for one in documents])
+
+
+def drop_stale(connection: Connection, model: str, limit: int) -> int:
+    """Drop some vectors that another model made; their documents wait for new ones."""
+    with transaction(connection):
+        return connection.execute(
+            "delete from vectors where id in (select id from vectors where model < ?1 or model > ?1 limit ?2)",
+            (model, limit),
+        ).rowcount

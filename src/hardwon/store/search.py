@@ -1,0 +1,207 @@
+"""Looking things up in the index: by words, by vectors, by their place in a session, by time.
+
+A scope is a row of ranges of document numbers. What is asked of the index of words is made here from plain words, each
+in quotes of its own, so that nothing a person types is read as a query.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hardwon.store.db import Connection, storable
+from hardwon.store.documents import EVERYWHERE, PROJECT_BITS, SIZE_BITS, first_of
+
+CHUNK = 10_000
+Scope = list[tuple[int, int]]
+
+
+def numbers_of(connection: Connection, project: str) -> list[int]:
+    """The projects of this path, or else of this name."""
+    for column in ("path", "name"):
+        rows = connection.execute(f"select id from projects where {column} = ?", (storable(project),)).fetchall()
+        if rows:
+            return [number for (number,) in rows]
+    return []
+
+
+def all_projects(connection: Connection) -> list[int]:
+    """Every project that has a document, by jumping from one range of numbers to the next."""
+    found: list[int] = []
+    after = -1
+    while True:
+        (id,) = connection.execute("select min(id) from documents where id > ?", (after,)).fetchone()
+        if id is None:
+            return found
+        found.append(id >> PROJECT_BITS)
+        after = first_of(found[-1] + 1) - 1
+
+
+def scope_of(projects: Sequence[int]) -> Scope:
+    """The documents of these projects, and those that count everywhere."""
+    return [(first_of(one), first_of(one + 1) - 1) for one in dict.fromkeys([*projects, EVERYWHERE])]
+
+
+def about_how_many(connection: Connection, scope: Scope) -> int:
+    """The documents of a scope, as their last numbers tell: those that went are counted too."""
+    total = 0
+    for low, high in scope:
+        (last,) = connection.execute("select max(id) from documents where id between ? and ?", (low, high)).fetchone()
+        total += ((last or low) - low) >> SIZE_BITS
+    return total
+
+
+def asked(*groups: Sequence[str], beginning: bool = False) -> str:
+    """What the index is asked for: of each group of words any one; with `beginning` words that begin so."""
+    end = " *" if beginning else ""
+    return " AND ".join("(" + " OR ".join(f'"{word}"{end}' for word in group) + ")" for group in groups if group)
+
+
+def frequency(connection: Connection, match: str, scope: Scope, most: int) -> int:
+    """How many documents of the scope match, counted up to a limit."""
+    total = 0
+    for low, high in scope:
+        (count,) = connection.execute(
+            "select count(*) from (select 1 from document_words where document_words match ?"
+            " and rowid between ? and ? limit ?)",
+            (match, low, high, most - total),
+        ).fetchone()
+        total += count
+    return total
+
+
+def matching(connection: Connection, match: str, scope: Scope, most: int) -> list[int]:
+    """The documents of the scope that match, so many at most, in each range the latest first."""
+    found: list[int] = []
+    for low, high in scope:
+        rows = connection.execute(
+            "select rowid from document_words where document_words match ? and rowid between ? and ?"
+            " order by rowid desc limit ?",
+            (match, low, high, most - len(found)),
+        )
+        found += [id for (id,) in rows]
+    return found
+
+
+def latest(connection: Connection, project: int, match: str, since: float, until: float) -> Iterator[dict[str, Any]]:
+    """A project's documents that match, of a stretch of time, the latest first, read as they are asked for."""
+    matching = " and +id in (select rowid from document_words where document_words match ? and rowid between ? and ?)"
+    words = (match, first_of(project), first_of(project + 1) - 1) if match else ()
+    rows = connection.execute(
+        f"select id, kind, row, name, session, project, at from documents where project = ? and at >= ? and at < ?"
+        f"{matching if match else ''} order by at desc, id desc",
+        (project, since, until, *words),
+    )
+    return (dict(row) for row in rows)
+
+
+def in_time(connection: Connection, scope: Scope, since: float, until: float) -> list[int]:
+    found: list[int] = []
+    for low, high in scope:
+        rows = connection.execute(
+            "select id from documents where project between ? and ? and at >= ? and at < ? order by at",
+            (low >> PROJECT_BITS, high >> PROJECT_BITS, since, until),
+        )
+        found += [id for (id,) in rows]
+    return found
+
+
+def documents(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    rows = connection.execute(
+        "select id, kind, row, name, session, project, at from documents where id in (select value from json_each(?))",
+        (json.dumps(list(ids)),),
+    )
+    return {row["id"]: dict(row) for row in rows}
+
+
+def words(connection: Connection, ids: Sequence[int]) -> dict[int, set[str]]:
+    """The words and marks of documents."""
+    rows = connection.execute(
+        "select id, words from documents where id in (select value from json_each(?))", (json.dumps(list(ids)),)
+    )
+    return {id: set(held.split()) for id, held in rows}
+
+
+def by_source(connection: Connection, kind: str, row: int, name: str) -> dict[str, Any] | None:
+    found = connection.execute(
+        "select id, kind, row, name, session, project, at from documents where kind = ? and row = ? and name = ?",
+        (kind, row, storable(name)),
+    ).fetchone()
+    return dict(found) if found else None
+
+
+_BESIDE = (
+    "(select id from documents as beside where beside.session = one.session and beside.kind = one.kind and"
+    " (beside.at, beside.id) {than} (one.at, one.id) order by beside.at {order}, beside.id {order} limit 1{offset})"
+)
+_NEIGHBOURS = ", ".join(
+    _BESIDE.format(than=than, order=order, offset=offset)
+    for offset in ("", " offset 1")
+    for than, order in (("<", "desc"), (">", "asc"))
+)
+
+
+def neighbours(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[int | None, ...]]:
+    """For documents of sessions those of the same kind beside them: before, after, and once more on."""
+    rows = connection.execute(
+        f"select id, {_NEIGHBOURS} from documents as one where session and id in (select value from json_each(?))",
+        (json.dumps(list(ids)),),
+    )
+    return {id: tuple(beside) for id, *beside in rows}
+
+
+def vectors(connection: Connection, ids: Sequence[int], model: str) -> list[tuple[int, bytes]]:
+    rows = connection.execute(
+        "select document, vector from vectors where document in (select value from json_each(?)) and +model = ?",
+        (json.dumps(list(ids)), model),
+    )
+    return [tuple(row) for row in rows]
+
+
+def codes(
+    connection: Connection, project: int, model: str, *, after: int, upto: int
+) -> Iterator[list[tuple[int, int, bytes]]]:
+    """What a project's vectors were boiled down to, those that came between two numbers, in portions.
+
+    Each with its own number, which is never given twice, and its document's, which may be.
+    """
+    # Without a sign the planner does not know that the project is the better half at first, and the worse one later.
+    first, second = ("+", "") if after == 0 else ("", "+")
+    cursor = connection.execute(
+        f"select id, document, code from vectors where {first}id > ? and {first}id <= ?"
+        f" and {second}document between ? and ? and +model = ?",
+        (after, upto, first_of(project), first_of(project + 1) - 1, model),
+    )
+    while rows := cursor.fetchmany(CHUNK):
+        yield [tuple(row) for row in rows]
+
+
+def vectors_mark(connection: Connection, project: int) -> tuple[int, int]:
+    """How many vectors a project has, and the last number given to any: what comes or goes changes one of them."""
+    row = connection.execute(
+        "select count(*), coalesce((select seq from sqlite_sequence where name = 'vectors'), 0) from vectors"
+        " where document between ? and ?",
+        (first_of(project), first_of(project + 1) - 1),
+    ).fetchone()
+    return int(row[0]), int(row[1])
+
+
+def vector_numbers(connection: Connection, project: int) -> list[int]:
+    rows = connection.execute(
+        "select id from vectors where document between ? and ?", (first_of(project), first_of(project + 1) - 1)
+    )
+    return [number for (number,) in rows]
+
+
+def around(
+    connection: Connection, project: int, at: float, *, kinds: Sequence[str], before: bool, limit: int
+) -> Iterator[dict[str, Any]]:
+    """A project's documents before or after a time, the nearest first; those of that very time come after it."""
+    than, order = ("<", "desc") if before else (">=", "asc")
+    rows = connection.execute(
+        f"select id, kind, row, name, session, project, at from documents where project = ? and at {than} ?"
+        f" and kind in (select value from json_each(?)) order by at {order}, id {order} limit ?",
+        (project, at, json.dumps(list(kinds)), limit),
+    )
+    return (dict(row) for row in rows.fetchall())

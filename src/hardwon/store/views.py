@@ -1,0 +1,279 @@
+"""What the viewer's pages ask of the store: pages of rows by key, and counts that an index holds.
+
+No page may cost more because more is stored. So a page of a list goes on behind the last row of the one before, and
+what is counted is counted over a stretch of time, in an index that has only what is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hardwon.store.db import Connection, storable
+from hardwon.words import word
+
+_DAY = "strftime('%Y-%m-%d', at, 'unixepoch', 'localtime')"
+_HEAD = 300  # characters of a long text in a list
+
+
+@word
+class Place:
+    """Where a timeline goes on: behind the step of this time, kind and number."""
+
+    at: float = 0.0
+    rank: int = 0
+    id: int = 0
+
+
+@word
+class Marks:
+    """The last row that was seen of each table that something new is shown of."""
+
+    prompts: int = 0
+    events: int = 0
+    injections: int = 0
+    observations: int = 0
+
+
+_SESSION = (
+    "select sessions.id, host, session, project, coalesce(projects.name, '') as project_name,"
+    f" substr(first_prompt, 1, {_HEAD}) as first_prompt, prompts, status, started_at, last_at,"
+    " (select count(*) from events where events.session = sessions.id) as events,"
+    " (select count(*) from events where events.session = sessions.id and outcome = 'failed') as failed"
+    " from sessions left join projects on projects.id = sessions.project"
+)
+
+
+def sessions(
+    connection: Connection,
+    *,
+    project: int | None = None,
+    host: str = "",
+    status: str = "",
+    since: float | None = None,
+    until: float | None = None,
+    before: tuple[float, int] | None = None,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """The sessions like that, the latest first, from behind the one with this time and number."""
+    wanted: list[tuple[str, Sequence[object]]] = []
+    if project is not None:
+        wanted.append(("project = ?", (project,)))
+    if host:
+        wanted.append(("host = ?", (host,)))
+    if status:
+        wanted.append(("status = ?", (status,)))
+    if since is not None:
+        wanted.append(("last_at >= ?", (since,)))
+    if until is not None:
+        wanted.append(("started_at < ?", (until,)))
+    if before is not None:
+        wanted.append(("(last_at, sessions.id) < (?, ?)", before))
+    where = f" where {' and '.join(text for text, _ in wanted)}" if wanted else ""
+    values = [value for _, given in wanted for value in given]
+    rows = connection.execute(f"{_SESSION}{where} order by last_at desc, sessions.id desc limit ?", (*values, limit))
+    return [dict(row) for row in rows]
+
+
+def session(connection: Connection, number: int) -> dict[str, Any] | None:
+    row = connection.execute(
+        "select sessions.id, host, session, project, coalesce(projects.name, '') as project_name,"
+        " coalesce(projects.path, '') as project_path, cwd, transcript, first_prompt, prompts, status, reason,"
+        " started_at, last_at, ended_at from sessions left join projects on projects.id = sessions.project"
+        " where sessions.id = ?",
+        (number,),
+    ).fetchone()
+    return dict(row) if row else None
+
+
+def cost_of(connection: Connection, session: int) -> dict[str, Any]:
+    """What distilling a session took of a model."""
+    row = connection.execute(
+        "select count(*) as runs, coalesce(sum(tokens_in + tokens_out), 0) as tokens, coalesce(sum(cost), 0.0) as cost"
+        " from runs where session = ?",
+        (session,),
+    ).fetchone()
+    return dict(row)
+
+
+def projects(connection: Connection, *, limit: int = 200) -> list[dict[str, Any]]:
+    """The projects, those heard of last first."""
+    rows = connection.execute(
+        "select projects.id, name, path, max(last_at) as last_at from sessions join projects on"
+        " projects.id = sessions.project group by projects.id order by last_at desc limit ?",
+        (limit,),
+    )
+    return [dict(row) for row in rows]
+
+
+def hosts(connection: Connection) -> list[str]:
+    return [host for (host,) in connection.execute("select distinct host from sessions order by host")]
+
+
+_STEPS = (
+    f"select 'prompt' as what, id, at, 0 as rank, number, substr(prompt, 1, {_HEAD * 20}) as text"
+    " from prompts where session = :session and at >= :at and (at, 0, id) > (:at, :rank, :id)",
+    "select 'delivery' as what, id, at, 1 as rank, agent, tool, lesson, slug, summary, delivery"
+    " from injections where session = :name and host = :host and at >= :at and (at, 1, id) > (:at, :rank, :id)",
+    "select 'event' as what, id, at, 2 as rank, kind, agent, tool, substr(input, 1, 6000) as input,"
+    " substr(response, 1, 4000) as response, length(input) + length(response) as size, outcome, duration, origin"
+    " from events where session = :session and at >= :at and (at, 2, id) > (:at, :rank, :id)",
+    "select 'observation' as what, id, at, 3 as rank, type, title, subtitle, narrative, facts, files_modified, made"
+    " from observations where session = :session and at >= :at and (at, 3, id) > (:at, :rank, :id)",
+)
+
+
+def timeline(connection: Connection, one: dict[str, Any], *, after: Place, limit: int) -> list[dict[str, Any]]:
+    """The next steps of a session in the order of their times; at the same time what was asked comes first."""
+    values = {"session": one["id"], "host": one["host"], "name": storable(one["session"]), **after.__dict__}
+    found = [
+        dict(row)
+        for select in _STEPS
+        for row in connection.execute(f"{select} order by at, id limit :limit", {**values, "limit": limit})
+    ]
+    return sorted(found, key=lambda step: (step["at"], step["rank"], step["id"]))[:limit]
+
+
+def event(connection: Connection, session: int, id: int) -> dict[str, Any] | None:
+    """One event, whole."""
+    row = connection.execute("select * from events where session = ? and id = ?", (session, id)).fetchone()
+    return dict(row) if row else None
+
+
+def place_of(connection: Connection, table: str, id: int) -> tuple[int, float] | None:
+    """The session that a prompt, event, observation or summary belongs to, and its time."""
+    row = connection.execute(f"select session, at from {table} where id = ?", (id,)).fetchone()
+    return (row["session"], row["at"]) if row else None
+
+
+_NEWS = {
+    "prompts": "select 'prompt' as what, prompts.id, prompts.at, host, sessions.id as number,"
+    f" coalesce(projects.name, '') as project, substr(prompt, 1, {_HEAD}) as text, '' as tool, '' as outcome,"
+    " '' as slug from prompts join sessions on sessions.id = prompts.session",
+    "events": "select 'event' as what, events.id, events.at, host, sessions.id as number,"
+    " coalesce(projects.name, '') as project, substr(iif(kind = 'tool', input, response), 1, 2000) as text,"
+    " iif(kind = 'tool', tool, kind) as tool, outcome, '' as slug from events join sessions on"
+    " sessions.id = events.session",
+    "injections": "select 'delivery' as what, injections.id, injections.at, injections.host, sessions.id as number,"
+    " coalesce(projects.name, '') as project, summary as text, tool, delivery as outcome, slug from injections"
+    " left join sessions on sessions.host = injections.host and sessions.session = injections.session",
+    "observations": "select 'observation' as what, observations.id, observations.at, host, sessions.id as number,"
+    " coalesce(projects.name, '') as project, title as text, type as tool, '' as outcome, '' as slug"
+    " from observations join sessions on sessions.id = observations.session",
+}
+
+
+def news(connection: Connection, *, after: Marks, limit: int) -> tuple[list[dict[str, Any]], Marks]:
+    """What came last, the latest first, with the marks behind which the next of it will stand."""
+    found: list[dict[str, Any]] = []
+    seen = dict(after.__dict__)
+    for table, select in _NEWS.items():
+        rows = connection.execute(
+            f"{select} left join projects on projects.id = sessions.project where {table}.id > ?"
+            f" order by {table}.id desc limit ?",
+            (seen[table], limit),
+        ).fetchall()
+        found += map(dict, rows)
+        seen[table] = max([seen[table], *(row["id"] for row in rows)])
+    found.sort(key=lambda one: (-one["at"], one["what"]))
+    return found[:limit], Marks(**seen)
+
+
+def failures_by_day(connection: Connection, since: float) -> dict[str, int]:
+    rows = connection.execute(
+        f"select {_DAY} as day, count(*) from events where outcome = 'failed' and at >= ? group by day", (since,)
+    )
+    return dict(map(tuple, rows))
+
+
+def repeated(connection: Connection, since: float, *, limit: int) -> list[dict[str, Any]]:
+    """The errors that came most often, each with the latest call that met it."""
+    rows = connection.execute(
+        "select signature, count(*) as times, count(distinct events.session) as sessions, max(at) as at,"
+        " max(events.id) as id from events where outcome = 'failed' and at >= ? and signature != ''"
+        " group by signature order by times desc, at desc limit ?",
+        (since, limit),
+    ).fetchall()
+    calls = {row["id"]: call(connection, row["id"]) for row in rows}
+    return [{**dict(row), "call": calls[row["id"]]} for row in rows]
+
+
+def call(connection: Connection, id: int) -> dict[str, Any]:
+    """One call with what a trigger looks at."""
+    row = connection.execute(
+        "select events.id, sessions.id as number, host, cwd, tool, input, outcome, at from events"
+        " join sessions on sessions.id = events.session where events.id = ?",
+        (id,),
+    ).fetchone()
+    return dict(row)
+
+
+def deliveries_by_day(connection: Connection, since: float) -> dict[str, int]:
+    rows = connection.execute(f"select {_DAY} as day, count(*) from injections where at >= ? group by day", (since,))
+    return dict(map(tuple, rows))
+
+
+def deliveries(
+    connection: Connection, *, lesson: str = "", since: float = 0.0, before: int = 1 << 62, limit: int
+) -> list[dict[str, Any]]:
+    """Deliveries, the latest first, with the session's number if it is still there."""
+    rows = connection.execute(
+        "select injections.id, at, injections.host, injections.session, sessions.id as number, tool, lesson, slug,"
+        " summary, delivery, agent from injections left join sessions on sessions.host = injections.host"
+        " and sessions.session = injections.session"
+        f" where {'lesson = ?' if lesson else '? is not null'} and injections.id < ? and at >= ?"
+        " order by injections.id desc limit ?",
+        (lesson, before, since, limit),
+    )
+    return [dict(row) for row in rows]
+
+
+def lesson_by_day(connection: Connection, lesson: str, since: float) -> dict[str, int]:
+    rows = connection.execute(
+        f"select {_DAY} as day, count(*) from injections where lesson = ? and at >= ? group by day", (lesson, since)
+    )
+    return dict(map(tuple, rows))
+
+
+def next_call(connection: Connection, session: int, at: float, tool: str) -> dict[str, Any] | None:
+    """The first call of this tool that ended after a time."""
+    row = connection.execute(
+        "select id, at, tool, substr(input, 1, 4000) as input, outcome from events where session = ? and at > ?"
+        " and kind = 'tool' and (? in ('', tool)) order by at, id limit 1",
+        (session, at, tool),
+    ).fetchone()
+    return dict(row) if row else None
+
+
+def failures_after(connection: Connection, session: int, at: float, *, limit: int = 50) -> list[dict[str, Any]]:
+    """The calls of a session that failed after a time."""
+    rows = connection.execute(
+        "select events.id, tool, input, cwd, host, at from events join sessions on sessions.id = events.session"
+        " where events.session = ? and at > ? and outcome = 'failed' order by at limit ?",
+        (session, at, limit),
+    )
+    return [dict(row) for row in rows]
+
+
+def sessions_by_project(connection: Connection, since: float, *, limit: int) -> list[tuple[str, int]]:
+    rows = connection.execute(
+        "select coalesce(name, ''), count(*) as times from sessions"
+        " left join projects on projects.id = sessions.project where last_at >= ? group by sessions.project"
+        " order by times desc limit ?",
+        (since, limit),
+    )
+    return [(name, times) for name, times in rows]
+
+
+def sessions_by_hour(connection: Connection, since: float) -> dict[int, int]:
+    rows = connection.execute(
+        "select cast(strftime('%H', started_at, 'unixepoch', 'localtime') as integer) as hour, count(*) from sessions"
+        " where last_at >= ? group by hour",
+        (since,),
+    )
+    return dict(map(tuple, rows))
+
+
+def counts(connection: Connection, tables: Sequence[str]) -> dict[str, int]:
+    """How many rows these tables have."""
+    return {table: connection.execute(f"select count(*) from {table}").fetchone()[0] for table in tables}

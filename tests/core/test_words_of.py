@@ -1,0 +1,50 @@
+"""The words by which a text is found."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardwon.core.words_of import LONGEST, ends_of, mark, squeezed, words_of
+
+
+def test_prose_gives_its_words_without_those_that_say_nothing() -> None:
+    assert words_of("The Worker was not started, so the hook waited.") == ["worker", "started", "hook", "waited"]
+
+
+@pytest.mark.parametrize(
+    "written", ["getUserById", "get_user_by_id", "GetUserByID", "get-user-by-id", "get.user.by.id"]
+)
+def test_an_identifier_gives_its_parts_and_itself_however_it_is_written(written: str) -> None:
+    assert {"get", "user", "id", "getuserbyid"} <= set(words_of(written))
+
+
+def test_a_path_gives_its_parts_itself_and_its_ends() -> None:
+    words = set(words_of("see src/auth/token.py:12"))
+    assert {"src", "auth", "token", "py", "srcauthtokenpy12"} <= words
+    assert {"authtokenpy", "tokenpy"} <= set(words_of("src/auth/token.py"))
+
+
+def test_signs_of_scripts_without_spaces_are_found_alone_and_in_pairs() -> None:
+    assert {"認", "証", "認証", "証の"} <= set(words_of("認証の更新 with token"))
+    assert words_of("認証の", asked=True) == ["認証", "証の"]
+    assert words_of("鍵", asked=True) == ["鍵"]
+
+
+def test_an_acronym_is_parted_from_what_follows_it() -> None:
+    assert {"http", "server", "httpserver"} <= set(words_of("HTTPServer"))
+
+
+def test_a_mark_is_no_word_of_any_text() -> None:
+    assert mark("t", "Bug fix!") == "0tbugfix"
+    assert ends_of("/home/dev/src/auth/token.py")[:3] == ["tokenpy", "authtokenpy", "srcauthtokenpy"]
+
+
+@given(st.text())
+def test_whatever_is_typed_gives_plain_words_that_are_never_a_query(text: str) -> None:
+    for asked in (True, False):
+        words = words_of(text, asked=asked)
+        assert all(word.isalnum() and word == word.lower() and len(word) <= LONGEST for word in words)
+        assert len(words) == len(set(words))
+    assert not squeezed(text) or squeezed(text).isalnum()

@@ -1,0 +1,98 @@
+"""The real Claude Code asks over MCP: what an earlier session was about is in the model's next request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .claude_code import Session, ToolResult
+from .house import HARDWON, House
+from .model_server import Call, Reply, Request, Script, bash
+
+pytestmark = pytest.mark.real
+
+QUESTION = "why does the lighthouse blink twice after midnight"
+ANSWER = "The lighthouse blinks twice because its relay bounces; ALBATROSS-9 is the spare."
+DONE = Reply("done")
+WAIT = "WaitForMcpServers"
+
+
+def mcp(house: House) -> list[str]:
+    """What the CLI is given so that it starts our server, as a person's settings would have it."""
+    server = {"command": HARDWON[0], "args": ["mcp"], "env": {"HARDWON_HOME": str(house.root / "hardwon")}}
+    return ["--mcp-config", json.dumps({"mcpServers": {"hardwon": server}}), "--strict-mcp-config"]
+
+
+def ask(tool: str, **given: Any) -> Reply:
+    return Reply(calls=(Call(f"mcp__hardwon__{tool}", given),))
+
+
+def connected(*replies: Reply | Callable[[Request], Reply]) -> Script:
+    """The replies, once the server is there: one version of the CLI starts without it, and has a tool to wait for it."""
+    left = iter(replies)
+
+    def script(request: Request) -> Reply:
+        tools = {tool["name"] for tool in request.body["tools"]}
+        if WAIT in tools and "mcp__hardwon__search" not in tools:
+            return Reply(calls=(Call(WAIT, {}),))
+        reply = next(left, DONE)
+        return reply if isinstance(reply, Reply) else reply(request)
+
+    return script
+
+
+def answered(session: Session) -> list[ToolResult]:
+    """What our server said, without what the CLI said of waiting for it."""
+    ids = {
+        block["id"]
+        for line in session.lines
+        if line["type"] == "assistant"
+        for block in line["message"]["content"]
+        if block["type"] == "tool_use" and block["name"].startswith("mcp__hardwon__")
+    }
+    calls = [
+        block["tool_use_id"]
+        for line in session.lines
+        if line["type"] == "user" and isinstance(line["message"]["content"], list)
+        for block in line["message"]["content"]
+        if block["type"] == "tool_result"
+    ]
+    return [result for id, result in zip(calls, session.results, strict=True) if id in ids]
+
+
+def test_the_agent_searches_and_reads_the_right_record_whole(house: House) -> None:
+    house.session([bash("echo relay"), Reply(ANSWER)], QUESTION)
+    house.wait_for_background()
+
+    def read_the_last_word(request: Request) -> Reply:
+        index = next(text for text in request.texts if "Recalled by hardwon" in text)
+        (id,) = re.findall(r"(?m)^  (E\d+) .* Stop ", index)
+        return ask("get", ids=[id])
+
+    script = connected(ask("search", query="why the lighthouse blinks", kind="event"), read_the_last_word)
+    session = house.session(script, "go on", more=mcp(house))
+    search, get = answered(session)
+    assert (search.refused, get.refused, session.said) == (False, False, ("done",))
+    assert "ALBATROSS-9 is the spare" in get.text and "<hardwon-context>" in get.text
+    assert any("ALBATROSS-9 is the spare" in text and "event, Stop" in text for text in session.turns[-1].texts)
+
+
+def test_what_the_agent_proposes_waits_and_is_told_once_approved(house: House) -> None:
+    said = "Relays for the lighthouse are ordered from the island, never from the mainland"
+    session = house.session(connected(ask("remember", type="project", text=said)), more=mcp(house))
+    assert "hardwon memory approve 1" in answered(session)[0].text
+    assert not house.session([DONE]).turns_with(said)
+    house.hardwon("memory", "approve", "1")
+    assert house.session([DONE]).turns_with(said) == [0]
+    assert len(list(house.project.glob(".claude/memory/project_relays-for-the-lighthouse*.md"))) == 1
+
+
+def test_a_bad_call_is_answered_with_a_sentence(house: House) -> None:
+    script = connected(ask("get", ids=["O999"]), ask("search", query="x", limit=0))
+    first, second = answered(house.session(script, more=mcp(house)))
+    assert first.refused and "there is no O999" in first.text
+    assert second.refused and "limit" in second.text

@@ -1,0 +1,132 @@
+"""A person looks for what is known, at a terminal."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from starlette.testclient import TestClient
+
+from hardwon.store import db
+from hardwon.worker.api import Api, app
+from hardwon.worker.live import Live
+from hardwon.worker.reply import Desk
+from tests.house_of_one import GIT_STASH, House, prompt, used
+from tests.remembered import DAY, NOON, Remembered
+
+WIDE = {"COLUMNS": "80", "TZ": "UTC"}
+
+
+@pytest.fixture
+def kite(house: House, tmp_path: Path) -> str:
+    """A project of which a few things are known."""
+    folder = tmp_path / "kite"
+    folder.mkdir()
+    known = Remembered(house.home, str(folder))
+    first, second = known.session(name="first"), known.session(at=NOON + DAY, name="second")
+    known.observe(first, "token refresh raced with logout", files=["src/auth/token.py"], type="bugfix")
+    known.observe(first, "getUserById caches for a minute", at=NOON + 60, files=["src/users.py"])
+    known.observe(second, "認証トークンの更新に失敗した " * 9, at=NOON + DAY, files=["src/auth/token.py"])
+    known.observe(second, "a decision about queues " * 20, at=NOON + DAY + 60, type="decision")
+    known.summarise(second, at=NOON + DAY + 90, request="mend the token refresh", completed="it is mended")
+    known.close()
+    return str(folder)
+
+
+def test_hits_are_shown_by_day_and_file_with_what_they_cost_to_read(house: House, kite: str) -> None:
+    shown = house.ok("search", "token", "refresh", cwd=kite, env=WIDE).out
+    assert "2026-11-12" in shown and "src/auth/token.py" in shown and "O1" in shown and "~" in shown
+    assert shown.index("token refresh raced") < shown.index("getUserById") if "getUserById" in shown else True
+    assert max(map(cell_len, shown.splitlines())) <= 80
+
+
+def test_every_table_fits_into_80_columns(house: House, kite: str) -> None:
+    for words in (
+        ("search", "decision", "queues"),
+        ("search", "認証トークン"),
+        ("timeline",),
+        ("show", "O1", "O4", "S1"),
+    ):
+        shown = house.ok(*words, cwd=kite, env=WIDE).out
+        assert max(map(cell_len, shown.splitlines())) <= 80, words
+
+
+def test_a_search_stays_in_the_project_of_the_folder_unless_all_are_asked_for(
+    house: House, kite: str, tmp_path: Path
+) -> None:
+    assert "nothing was found" in house.ok("search", "getUserById", cwd=str(tmp_path), env=WIDE).out
+    assert "O2" in house.ok("search", "getUserById", "--all", cwd=str(tmp_path), env=WIDE).out
+    for named in ("kite", "./kite", kite):
+        assert "O2" in house.ok("search", "getUserById", "--project", named, cwd=str(tmp_path), env=WIDE).out
+
+
+def test_a_project_that_nobody_knows_is_said(house: House, kite: str) -> None:
+    for command in (("search", "token"), ("timeline",)):
+        wrong = house.cli(*command, "--project", "nosuch", cwd=kite)
+        assert (wrong.code, wrong.err.splitlines()[0]) == (1, "error: nothing is known of a project 'nosuch'")
+        assert "--all" in wrong.err
+
+
+def test_the_output_for_machines_has_reasons_and_readable_times(house: House, kite: str) -> None:
+    found = house.ok("search", "user_by_id", "--json", "--limit", "1", cwd=kite).json()
+    (hit,) = found["hits"]
+    assert (hit["id"], hit["at"], hit["kind"]) == ("O2", "2026-11-12T12:01:00Z", "observation")
+    assert hit["why"] and hit["files"] == ["src/users.py"] and hit["session"] == "first"
+
+
+def test_a_timeline_marks_what_it_lies_around(house: House, kite: str) -> None:
+    shown = house.ok("timeline", "--around", "O2", "--before", "1", "--after", "1", cwd=kite, env=WIDE).out
+    assert [line.split()[0] for line in shown.splitlines() if " discovery " in line or " bugfix " in line] == [
+        "O1",
+        "*",
+        "O3",
+    ]
+    wrong = house.cli("timeline", "--around", "O99", cwd=kite)
+    assert (wrong.code, wrong.err.splitlines()[0]) == (1, "error: there is no O99 in this project")
+
+
+def test_records_are_shown_whole_and_what_is_missing_is_named(house: House, kite: str) -> None:
+    ran = house.ok("show", "S1,O1", "O99", cwd=kite)
+    assert "completed: it is mended" in ran.out and "raced with logout" in ran.out
+    assert ran.err == "there is no O99\n"
+    assert house.cli("show", "O99").code == 1
+
+
+def test_what_an_agent_just_did_is_found_with_the_worker_up_or_down(house: House, tmp_path: Path) -> None:
+    house.stay_cold()
+    place = os.path.realpath(tmp_path)
+    house.ask("s1", prompt("why is the zeppelin late?", cwd=place))
+    house.ask("s1", used("Bash", {"command": "make zeppelin"}, {"stdout": "inflated"}, cwd=place))
+    found = house.ok("search", "zeppelin", "--json", cwd=place).json()
+    assert {hit["id"][0] for hit in found["hits"]} == {"P", "E"}
+
+
+def test_lessons_are_found_from_any_folder(house: House, tmp_path: Path) -> None:
+    house.add(GIT_STASH)
+    (hit,) = house.ok("search", "untracked", "files", "--json", cwd=str(tmp_path)).json()["hits"]
+    assert hit["id"].startswith("L:") and "git stash" in hit["title"]
+    assert "git stash -u" in house.ok("show", hit["id"], cwd=str(tmp_path)).out
+
+
+def test_a_program_is_told_what_is_wrong_with_its_question_or_with_the_store(house: House, kite: str) -> None:
+    with closing(db.connect(house.home)) as connection:
+        api = Api(house.home, Desk(house.home, connection), Live())
+        with closing(api), TestClient(app(api)) as client:
+
+            def asked(**query: str) -> tuple[int, str]:
+                answer = client.get("/api/search", params={"project": kite, **query})
+                return answer.status_code, answer.json().get("error", "")
+
+            assert asked(kind="foo") == asked(kind="foo", query="token") == (400, "there is no kind 'foo'")
+            assert asked(project="a\0b", query="token") == (400, "a project's name or path has no NUL character")
+            assert asked(query="token") == (200, "")
+            connection.execute("drop table documents")
+            assert asked(query="token") == (503, "the database: no such table: documents")
+
+
+def test_nothing_to_look_for_and_no_date_are_said(house: House) -> None:
+    assert house.cli("search").err.startswith("error: there is nothing to look for")
+    assert house.cli("search", "x", "--since", "soon").err.startswith("error: 'soon' is not a date")
