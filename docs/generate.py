@@ -61,7 +61,7 @@ def schema_page() -> str:
         lines += [f"## Step {number}", ""]
         for statement in step:
             text = re.sub(r"\n {8}", "\n", statement).strip()
-            table = re.match(r"create table (\w+)", text)
+            table = re.match(r"create (?:virtual )?table (\w+)", text)
             lines += [*([f"Table `{table[1]}`:", ""] if table else []), "```sql", text + ";", "```", ""]
     return "\n".join(lines)
 

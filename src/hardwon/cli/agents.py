@@ -17,7 +17,7 @@ import click
 import hardwon
 from hardwon import clock, paths, projects
 from hardwon.cli.person import require_person
-from hardwon.cli.show import at_terminal
+from hardwon.cli.show import at_terminal, styled
 from hardwon.core.jsontext import Misfit, NotJson
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES, host
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from hardwon.hosts import Host
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
-_HOSTS = click.Choice(list(MODULES))
+TIMER = "timer"
+_HOSTS = click.Choice([*MODULES, TIMER])
 
 
 def command_for(name: str, home: str) -> Callable[[str], str]:
@@ -48,9 +49,18 @@ def is_ours(command: str) -> bool:
 @click.argument("agent", type=_HOSTS)
 @click.option("--project", "here", is_flag=True, help="for this project only, in a file that is not committed")
 @click.option("--print", "only_print", is_flag=True, help="show the change and stop")
+@click.option("--with", "clockwork", type=click.Choice(["systemd", "launchd", "cron"]), help="for the timer: whose")
 @click.option("--yes", is_flag=True, help="do not ask")
-def install(agent: str, here: bool, only_print: bool, yes: bool) -> None:
-    """Add hardwon's hooks to an agent's settings; nothing else in them is touched."""
+def install(agent: str, here: bool, only_print: bool, clockwork: str | None, yes: bool) -> None:
+    """Add hardwon's hooks to an agent's settings; nothing else in them is touched.
+
+    `timer` instead has sessions that were left reflected on every ten minutes, the worker running or not.
+    """
+    if agent == TIMER:
+        from hardwon.cli import timer
+
+        timer.install(paths.home(), clockwork, only_print=only_print, confirmed=partial(_confirmed, yes))
+        return
     module, home = host(agent), paths.home()
     path = _settings_path(module, here)
     before = _read(path)
@@ -94,12 +104,18 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
     require_person("uninstalling")
     if every == bool(agent) or (data and not every):
         raise UserError("say which agent, or --all", "hardwon uninstall claude-code, or hardwon uninstall --all")
+    from hardwon.cli import timer
+
+    if agent == TIMER:
+        timer.uninstall(paths.home())
+        return
     if agent:
         take_out(agent, _settings_path(host(agent), here), yes=yes)
         return
     from hardwon.cli.leave import leave
 
-    leave([partial(take_out, name, path, yes=True) for name, path in _places(paths.home())], data=data, yes=yes)
+    take_outs = [partial(take_out, name, path, yes=True) for name, path in _places(paths.home())]
+    leave([*take_outs, partial(timer.uninstall, paths.home(), quietly=True)], data=data, yes=yes)
 
 
 def _places(home: str) -> list[tuple[str, str]]:
@@ -162,7 +178,7 @@ def _show_change(path: str, before: str, after: str) -> None:
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=2)
     for line in lines:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-        click.secho(line, fg=colour)
+        styled(line, fg=colour)
 
 
 def _confirmed(yes: bool, command: str) -> bool:

@@ -9,7 +9,7 @@ import click
 
 from hardwon import clock, paths, settings
 from hardwon.cli.person import require_person
-from hardwon.cli.show import table
+from hardwon.cli.show import in_line, table
 from hardwon.errors import UserError
 from hardwon.recall import manifest
 
@@ -25,15 +25,17 @@ def config(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
-        cells = [[str(row["name"]), _plain(row["value"]), _plain(row["default"]), str(row["origin"])] for row in rows]
-        table(["setting", "value", "default", "origin"], cells, wide=1)
+        cells = [[str(row["name"]), _plain(row["value"]), _origin(row)] for row in rows]
+        table(["setting", "value", "from"], cells, wide=1)
 
 
 @config.command("get")
 @click.argument("name")
-def get(name: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="its default, origin and help as well")
+def get(name: str, as_json: bool) -> None:
     """One setting's value, as JSON."""
-    click.echo(_plain(_row(_setting(name))["value"]))
+    row = _row(_setting(name))
+    click.echo(json.dumps(row, indent=2) if as_json else _plain(row["value"]))
 
 
 @config.command("set")
@@ -49,10 +51,7 @@ def put(name: str, value: str) -> None:
         wanted = value
     if wanted is not None and (wrong := settings.fault(setting, wanted)):
         raise UserError(wrong, f"hardwon config set {name} {_plain(setting.default)}")
-    document = settings.read_config(home)
-    _assign(document, name, wanted)
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    paths.write_private(settings.config_path(home), text.encode())
+    settings.put(home, name, wanted)
     manifest.build(home, clock.now())
     click.echo(f"{name} is {_plain(_row(setting)['value'])}")
 
@@ -64,22 +63,15 @@ def _setting(name: str) -> settings.Setting:
 
 
 def _row(setting: settings.Setting) -> dict[str, Any]:
-    given = settings.lookup(settings.read_config(paths.home()), setting.name)
-    wrong = settings.fault(setting, given) if given is not None else None
-    origin = "default" if given is None else f"default: {wrong}" if wrong else paths.CONFIG
-    value = setting.default if given is None or wrong else given
+    value, origin = settings.origin(settings.read_config(paths.home()), setting)
     return {"name": setting.name, "value": value, "default": setting.default, "origin": origin, "help": setting.help}
 
 
-def _assign(document: dict[str, Any], name: str, value: object) -> None:
-    group, _, inner = name.rpartition(".")
-    holder = document.setdefault(group, {}) if group else document
-    if not isinstance(holder, dict):
-        raise UserError(f"{group} in config.json is {holder!r}, not an object", f"edit it: {group} holds {inner}")
-    if value is None:
-        holder.pop(inner, None)
-    else:
-        holder[inner] = value
+def _origin(row: dict[str, Any]) -> str:
+    """Where a value comes from; of one that was set, what it would be otherwise."""
+    if row["origin"] == "default":
+        return "default"
+    return in_line(f"{row['origin']} (default {_plain(row['default'])})", 40)
 
 
 def _plain(value: object) -> str:

@@ -19,7 +19,7 @@ from hardwon.cli.show import at_terminal, printable
 from hardwon.core import record as records
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
-from hardwon.recall import manifest, prompts
+from hardwon.recall import compiled, manifest, prompts
 from hardwon.store import backups, claude_mem, db, exports, imports
 from hardwon.store import lessons as shelves
 from hardwon.store.imports import Numbered
@@ -228,6 +228,7 @@ def restore(name: str | None, yes: bool, as_json: bool) -> None:
     with undisturbed(home):
         before = backups.make(home, clock.now())
         backups.restore(home, chosen, before)
+        compiled.forget(home)
         db.connect(home).close()
         manifest.build(home, clock.now())
     click.echo(f"restored  {chosen.name}")

@@ -19,14 +19,14 @@ import click
 from hardwon import __version__, clock, launch, paths, projects, settings, switches
 from hardwon.capture import spool
 from hardwon.cli.agents import command_for, is_ours
-from hardwon.cli.show import ago, printable
+from hardwon.cli.show import ago, printable, styled
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES, host
+from hardwon.hosts import MODULES, beside, host
 from hardwon.recall import health, manifest
 from hardwon.recall.deliver import open_index
 from hardwon.recall.health import Advice, Facts
 from hardwon.recall.patterns import Patterns
-from hardwon.store import candidates, db, injections, retention, transcripts, trust
+from hardwon.store import candidates, db, hooks, injections, jobs, retention, transcripts, trust
 from hardwon.store import lessons as shelves
 from hardwon.words import word
 from hardwon.worker import lifecycle
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 ROUNDS = 9
 SLOW = 4.0  # times an empty interpreter
+SESSIONS = 10  # the latest, whose hooks are looked at
+TAIL = 2_000_000  # bytes of a transcript that are looked at
+SLOW_MILLISECONDS = 500.0  # of a person's time, for each call
 MOST_SHOWN = 5  # of each kind of advice
 MOST_CALLS, LONGEST = 20_000, 2.0  # calls tried, the newest, and seconds of computing spent on them
 _PAYLOAD = {
@@ -71,12 +74,14 @@ def doctor(as_json: bool) -> None:
     checks = [*_home(home), *_lessons(home), *_worker(home), *_database(home)]
     for name in MODULES:
         checks.extend(_agent(home, host(name)))
+        checks.extend(_beside(host(name)))
+    checks.extend(_fired(home))
     if as_json:
         click.echo(json.dumps([check.__dict__ for check in checks], indent=2))
     else:
         for check in checks:
             mark, colour = {True: ("ok", "green"), False: ("bad", "red"), None: ("--", "yellow")}[check.well]
-            click.secho(f"{mark:<4}", fg=colour, nl=False)
+            styled(f"{mark:<4}", fg=colour, nl=False)
             click.echo(printable(f"{check.name:<13}{check.found}"))
             if check.fix:
                 click.echo(printable(f"    {'fix:':<13}{check.fix}"))
@@ -111,9 +116,9 @@ def _lessons(home: str) -> Iterator[Check]:
         return
     yield Check("lessons", not built.faults, f"{built.count} in force", "hardwon lessons check" if built.faults else "")
     for fault in built.faults[:5]:
-        yield Check("", False, fault)
+        yield Check("", False, fault, "hardwon lessons check")
     for slug, reason in built.left_out[:5]:
-        yield Check("", None, f"left out {slug}: {reason}")
+        yield Check("", None, f"left out {slug}: {reason}", f"hardwon lessons edit {slug}")
     index = open_index(home)
     lessons, _ = manifest.choose(manifest.gather(home)[0], dict(index.settings))
     if lessons:
@@ -207,7 +212,7 @@ def _database(home: str) -> Iterator[Check]:
         connection = db.connect(home)
         try:
             held, last = retention.holdings(connection), candidates.last_scan(connection)
-            proposed = len(candidates.listed(connection))
+            proposed, waiting = len(candidates.listed(connection)), jobs.counts(connection)
         finally:
             connection.close()
     except (UserError, db.StoreError) as wrong:
@@ -220,6 +225,9 @@ def _database(home: str) -> Iterator[Check]:
     when = f"the last {ago(last)}" if last else "none yet"
     fix = "hardwon review" if proposed else ""
     yield Check("scan", None if fix else True, f"{when}; {proposed} candidates wait for you", fix)
+    dead = waiting["dead"]
+    said = f"{waiting['waiting'] + waiting['running']} jobs wait" + (f", {dead} came to nothing" if dead else "")
+    yield Check("distilling", not dead, said, "hardwon jobs list" if dead else "")
 
 
 def _most_megabytes(home: str) -> int:
@@ -231,7 +239,8 @@ def _most_megabytes(home: str) -> int:
 
 def _agent(home: str, module: Host) -> Iterator[Check]:
     program, path = shutil.which(module.PROGRAM), module.settings_file()
-    yield Check(module.NAME, True if program else None, program or f"{module.TITLE} is not on the PATH")
+    missing = f"{module.TITLE} is not on the PATH"
+    yield Check(module.NAME, bool(program) or None, program or missing, "" if program else f"install {module.TITLE}")
     try:
         with open(os.path.realpath(path), encoding="utf-8") as file:
             found = module.installed(file.read(), is_ours)
@@ -249,6 +258,67 @@ def _agent(home: str, module: Host) -> Iterator[Check]:
         yield Check("hooks", True, f"{len(found)} in {path}")
     if found.get("PreToolUse"):
         yield _try_hook(found["PreToolUse"][0], f"hardwon install {module.NAME}")
+
+
+def _beside(module: Host) -> Iterator[Check]:
+    """Who else remembers for this agent; two that do may say the same twice, or the opposite."""
+    local = module.settings_file(project=projects.root(os.getcwd()))
+    files = [local, os.path.join(os.path.dirname(local), "settings.json"), module.settings_file()]
+    found = [(path, _settings(path)) for path in dict.fromkeys(files)]
+    for path, settled in found:
+        for name, how in beside.others(settled, is_ours).items():
+            mend = f"/plugin disable {name}, in {module.TITLE}" if how == "plugin" else f"take its hooks out of {path}"
+            yield Check("others", None, f"{name} is here as well, by a {how} in {path}", f"if one is enough: {mend}")
+    is_here = shutil.which(module.PROGRAM) or any(settled for _, settled in found)
+    if is_here and beside.remembers([settled for _, settled in found], os.environ):
+        mend = f'if one is enough: "autoMemoryEnabled": false in {module.settings_file()}'
+        yield Check("auto-memory", None, f"{module.TITLE} keeps notes of its own beside hardwon's", mend)
+
+
+def _settings(path: str) -> object:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return json.load(file)
+    except (OSError, ValueError, RecursionError):  # said with the hooks
+        return None
+
+
+def _fired(home: str) -> Iterator[Check]:
+    """What hooks told of the latest sessions, and how long the agent says that they took."""
+    if not os.path.exists(os.path.join(home, paths.DATABASE)):
+        return
+    try:
+        connection = db.connect(home)
+        told = hooks.latest(connection, SESSIONS)
+        connection.close()
+    except (UserError, db.StoreError):  # said with the database
+        return
+    if not told:
+        return
+    by_hooks, filled = sum(one.by_hooks for one in told), sum(one.by_transcript for one in told)
+    fired = sum(1 for one in told if one.by_hooks)
+    more = f"; {filled} more came from transcripts" if filled else ""
+    fix = "" if fired else "hardwon install claude-code, then start the agent anew"
+    found = f"in {fired} of the last {len(told)} sessions, {by_hooks} events{more}"
+    yield Check("hooks fired", True if fired else None, found, fix)
+    times = [time for one in told for time in beside.hook_times(_tail(one.transcript), is_ours)]
+    if times:
+        middle = statistics.median(took for _, took in times)
+        event, slowest = max(times, key=lambda time: time[1])
+        found = f"{middle:.0f} ms in the middle, {slowest:.0f} ms at most ({event}), as the agent timed {len(times)}"
+        fits = middle < SLOW_MILLISECONDS
+        yield Check("hooks took", True if fits else None, found, "" if fits else "hardwon start")
+
+
+def _tail(path: str) -> list[bytes]:
+    if not os.path.isfile(path):
+        return []
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(os.path.getsize(path) - TAIL, 0))
+            return file.read(TAIL).splitlines()
+    except OSError:
+        return []
 
 
 def _try_hook(command: str, fix: str) -> Check:

@@ -19,11 +19,11 @@ from hardwon.worker import lifecycle
 
 _DATA = (
     paths.LESSONS, paths.CONFIG, trust.TRUSTED, paths.DATABASE, f"{paths.DATABASE}-wal", f"{paths.DATABASE}-shm",
-    backups.FOLDER, "token",
+    backups.FOLDER, backups.MEMORIES, backups.DRAFTS, "token",
 )  # fmt: skip
 _BUILT = (
-    paths.MANIFEST, paths.INDEX, paths.WORKER, paths.SOCKET, paths.PAUSED, launch.STARTS, "claims", "briefs",
-    os.path.dirname(paths.LOG), "scan.lock", "lessons.lock", "manifest.lock", paths.LOCK,
+    paths.MANIFEST, paths.INDEX, paths.WORKER, paths.SOCKET, paths.PAUSED, launch.STARTS, "claims", "briefs", "links",
+    os.path.dirname(paths.LOG), "scan.lock", "reflect.lock", "lessons.lock", "manifest.lock", paths.LOCK,
 )  # fmt: skip
 
 

@@ -24,16 +24,16 @@ from hardwon.distil import propose
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
 from hardwon.hosts.history import history, host_of, tail
-from hardwon.recall import manifest
+from hardwon.recall import compiled, manifest
 from hardwon.store import backups, db, exports, residue, transcripts
 from hardwon.store import purge as cutting
 from hardwon.store.purge import Aim
 from hardwon.words import Mark, replace, word
 
 _SPANS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
-_APPROVED = (paths.LESSONS, paths.CONFIG, "trusted.json", paths.INSTALLED, paths.PAUSED)
+_APPROVED = (paths.LESSONS, paths.CONFIG, "trusted.json", paths.INSTALLED, paths.PAUSED, "memory/*.md")
 _BUILT = (paths.MANIFEST, paths.INDEX)
-_QUEUES = ("drafts", "briefs")
+_QUEUES = ("drafts",)
 _OF_PROJECTS = (".hardwon/lessons.json", ".claude/memory/*.md", "docs/sessions/*.md")
 _CANNOT = (
     "file system snapshots and backups that others made, blocks that an SSD or the file system has freed but not"
@@ -159,6 +159,7 @@ def _everything(home: str, connection: db.Connection, search: Search) -> dict[st
         **_backups(home, search),
     }
     if not search.dry:
+        compiled.forget(home)
         with suppress(UserError):  # lessons.json cannot be read, and what was built before stays
             manifest.build(home, clock.now())
     return {
@@ -292,7 +293,7 @@ def _backup(one: backups.Backup, search: Search) -> Counter[str]:
             shutil.rmtree(one.path)
         return Counter({"whole backups that cannot be opened": 1})
     for path in residue.below(one.path) if search.pieces else ():
-        if os.path.basename(path) in backups.FILES and residue.holds(path, search.pieces):
+        if os.path.relpath(path, one.path) in backups.files(one.path) and residue.holds(path, search.pieces):
             gone[os.path.basename(path)] += 1
             _cut_copy(path, search)
     return gone
@@ -334,7 +335,7 @@ def _approved(home: str, connection: db.Connection, search: Search) -> list[str]
     if not search.pieces:
         return []
     known = exports.project_paths(connection) if search.aim.pieces else []
-    places = [os.path.join(home, name) for name in _APPROVED]
+    places = [one for name in _APPROVED for one in glob.glob(os.path.join(glob.escape(home), name))]
     places += [
         one for path in known for kind in _OF_PROJECTS for one in glob.glob(os.path.join(glob.escape(path), kind))
     ]

@@ -13,6 +13,8 @@ from typing import Any
 import click
 
 from hardwon import clock
+from hardwon.core.printable import in_line as in_line
+from hardwon.core.printable import printable as printable
 
 WIDEST = 100  # columns that are still easy to read
 _NAME = 10
@@ -40,28 +42,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: int = 
     console.print(shown)
 
 
-def printable(text: str) -> str:
-    """Text from outside without the characters that move a terminal's cursor or turn its writing around."""
-    return "".join(c if c == "\n" or c.isprintable() else "�" for c in _with_plain_spaces(text))
-
-
-def _with_plain_spaces(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\xa0", " ").expandtabs(4)
-
-
-def in_line(text: str, most: int = 0) -> str:
-    """Text from outside on one line, cut to so many characters."""
-    line = " ".join(printable(text).split())
-    return line if not most or len(line) <= most else f"{line[: most - 1]}…"
-
-
 def width() -> int:
     return max(min(shutil.get_terminal_size().columns, WIDEST), 40)
 
 
-def styled(text: str, *, err: bool = False, **style: Any) -> None:
+def styled(text: str, *, err: bool = False, nl: bool = True, **style: Any) -> None:
     """A line in bold, dim or a colour, unless the person wants none of that."""
-    click.echo(text if _is_plain() or not style else click.style(text, **style), err=err)
+    click.echo(text if _is_plain() or not style else click.style(text, **style), err=err, nl=nl)
 
 
 def _is_plain() -> bool:

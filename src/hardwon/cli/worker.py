@@ -96,13 +96,18 @@ def _lines(kept: dict[str, Any], waiting: int) -> list[tuple[str, str]]:
 @click.command()
 @click.option("-n", "lines", default=50, show_default=True, help="how many lines")
 @click.option("-f", "--follow", is_flag=True, help="go on printing as it grows")
-def logs(lines: int, follow: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="print JSON, one array")
+def logs(lines: int, follow: bool, as_json: bool) -> None:
     """The worker's log, its end first of all."""
     path = os.path.join(paths.home(), paths.LOG)
     if not os.path.exists(path):
         raise UserError(f"there is no log yet at {path}", "hardwon start")
     with open(path, encoding="utf-8", errors="replace") as file:
-        click.echo("".join(file.readlines()[-lines:]), nl=False)
+        last = file.readlines()[-lines:]
+        if as_json:
+            click.echo(json.dumps([line.rstrip("\n") for line in last], indent=2))
+            return
+        click.echo("".join(last), nl=False)
         while follow:
             click.echo(file.read(), nl=False)
             sleep(0.3)

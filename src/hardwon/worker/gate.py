@@ -3,6 +3,9 @@
 A web page can make a browser call 127.0.0.1, under a name of its own choice. So the Host must be ours, an Origin, if
 there is one, must be ours, and nothing is answered without the token, which no page can read. The Unix socket lies in a
 private folder, so who can open it is let in.
+
+The viewer's own pages have one name, and neither token nor socket opens them: the viewer asks for its cookie. What the
+browser says of where a request comes from must be right before it is asked anything.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 LARGEST_BODY = 1_000_000
 SLOWEST_BODY = 10.0
 NAMES = ("127.0.0.1", "localhost", "hardwon.localhost")
+VIEWER = "hardwon.localhost"
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -23,8 +27,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def gate(app: App, *, token: str, port: int) -> App:
-    """The app behind its gate."""
+def gate(api: App, pages: App, *, token: str, port: int) -> App:
+    """The API and the viewer's pages behind their gate."""
+    ours = f"{VIEWER}:{port}".encode()
     hosts = {f"{name}:{port}".encode() for name in NAMES}
     origins = {b"http://" + host for host in hosts}
 
@@ -32,7 +37,11 @@ def gate(app: App, *, token: str, port: int) -> App:
         if scope["type"] != "http":
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
-        refused = _refused(scope, headers, hosts, origins, token.encode())
+        for_api = is_api(scope["path"])
+        if for_api:
+            refused = _refused(scope, headers, hosts, origins, token.encode())
+        else:
+            refused = _from_elsewhere(scope["method"], headers, ours)
         if refused:
             await answer(send, *refused)
             return
@@ -44,9 +53,33 @@ def gate(app: App, *, token: str, port: int) -> App:
         except TimeoutError:
             await answer(send, 408, "the body did not come in time", "send it at once")
             return
-        await app(scope, _replayed(body, receive), send)
+        await (api if for_api else pages)(scope, _replayed(body, receive), send)
 
     return guarded
+
+
+def is_api(path: str) -> bool:
+    return path.startswith("/api/") or (path.startswith("/sessions/") and path.endswith("/init"))
+
+
+def _from_elsewhere(method: str, headers: dict[bytes, bytes], ours: bytes) -> tuple[int, str, str] | None:
+    """Why a page is not shown, or a form not taken, to whoever asks from where this does.
+
+    A browser names the Origin of a form only where it may name a referrer, so pages allow that, to ourselves alone.
+    """
+    if headers.get(b"host", b"").lower() != ours:
+        return 421, "this is not the viewer's name", "hardwon view"
+    origin, site = headers.get(b"origin", b"").lower(), headers.get(b"sec-fetch-site", b"")
+    if origin not in (b"", b"http://" + ours):
+        return 403, "pages of other origins are not answered", "hardwon view"
+    if method not in ("GET", "HEAD"):
+        if not origin or site not in (b"", b"same-origin"):
+            return 403, "only a form of the viewer's own is taken", "hardwon view"
+        return None
+    is_visit = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
+    if site in (b"cross-site", b"same-site") and not is_visit:
+        return 403, "pages of other origins are not answered", "hardwon view"
+    return None
 
 
 def _refused(

@@ -1,0 +1,225 @@
+"""What a page of the viewer costs with much in the store next to an empty one: `make bench-viewer`.
+
+Two workers serve, one of an empty home and one of a home with 100,000 observations and as many events. A real Chromium
+opens every page of both in turns, and what counts is the ratio of the times to the first paint, with the browser's own
+work in them; without a Chromium it is that of the answers. Search is asked for words as frequent as words are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from urllib.parse import urlencode, urlsplit
+
+import httpx
+from playwright.sync_api import Page, sync_playwright
+from search import COLUMNS, texts
+
+from hardwon.recall import admit, indexing
+from hardwon.store import db, injections
+from hardwon.words import Injection
+
+SIZE = int(os.environ.get("SIZE", "100000"))
+BLOCK, DAY = 5_000, 86_400.0
+EACH = 20  # observations and events of a session
+ROUNDS = 9
+MOST = 3.0  # times an empty page
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-proxy-server", "--disable-background-networking"]
+PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
+PAGES = (
+    "/",
+    "/sessions",
+    "/sessions?status=completed&host=claude-code",
+    "/lessons",
+    "/review",
+    "/insights",
+    "/settings",
+)
+SESSION = (
+    "id, host, session, project, cwd, transcript, first_prompt, prompts, status, reason, started_at, opened_at,"
+    " last_at, to_fill"
+)
+EVENT = (
+    "key, session, kind, at, prompt, agent, tool, tool_use_id, input, response, outcome, signature, duration, origin"
+)
+LESSON = {
+    "summary": "make needs its targets built in order",
+    "problem": "make fails when a target is asked for before what it needs",
+    "solution": "ask for make all first, then for the target",
+    "triggers": {"toolNames": ["Bash"], "commandPatterns": ["^make a"]},
+}
+Ask = Callable[[str], float]
+
+
+def fill(home: str) -> list[str]:
+    """A lesson, and 60 days of sessions with observations, events of which every tenth failed, and deliveries. Gives
+    some questions."""
+    connection, dice, now = db.connect(home), random.Random(3), time.time()
+    lesson = admit.add(home, LESSON, approved=True)
+    source = texts(dice)
+    with db.transaction(connection):
+        insert(
+            connection, "projects", "path, name, remote, at", [(f"/home/dev/p{n}", f"p{n}", "", now) for n in range(20)]
+        )
+    for first in range(0, SIZE, BLOCK):
+        block = list(enumerate(islice(source, min(BLOCK, SIZE - first)), first))
+        numbers = sorted({place // EACH + 1 for place, _ in block})
+        began = {number: now - 60 * DAY * (1 - number * EACH / SIZE) - 3600 for number in numbers}
+        with db.transaction(connection):
+            insert(connection, "sessions", SESSION, [session(number, began[number]) for number in numbers])
+            insert(connection, "observations", COLUMNS, [observed(*one, began) for one in block])
+            insert(connection, "events", EVENT, [called(*one, began) for one in block])
+        about = (lesson.id, lesson.slug, lesson.summary, lesson.delivery)
+        told = [(f"d{n}", began[n], "claude-code", f"s{n}", "", "PreToolUse", "Bash", *about) for n in numbers]
+        injections.add(connection, [Injection(*one) for one in told])
+    indexing.refresh(connection, home, model=indexing.model_or_none(), go_on=lambda: True)
+    connection.close()
+    return [" ".join(dice.sample(text.split(), 3)) for _, text in islice(source, ROUNDS)]
+
+
+def insert(connection: db.Connection, table: str, columns: str, rows: list[tuple[object, ...]]) -> None:
+    marks = ", ".join("?" * len(rows[0]))
+    connection.executemany(f"insert into {table} ({columns}) values ({marks})", rows)
+
+
+def session(number: int, at: float) -> tuple[object, ...]:
+    asked = f"what was asked in session {number}"
+    return (
+        number,
+        "claude-code",
+        f"s{number}",
+        number % 20 + 1,
+        "",
+        "",
+        asked,
+        1,
+        "completed",
+        "",
+        at,
+        at,
+        at + 600,
+        0,
+    )
+
+
+def observed(place: int, said: tuple[str, str], began: dict[int, float]) -> tuple[object, ...]:
+    number, at = when(place, began)
+    return (f"o{place}", number, at, 1, "discovery", said[0], "", said[1], *["[]"] * 5, 900, 1, "plain")
+
+
+def called(place: int, said: tuple[str, str], began: dict[int, float]) -> tuple[object, ...]:
+    number, at = when(place, began)
+    outcome, signature = ("failed", f"make code {said[0].split()[place % 3]}") if place % 10 == 0 else ("fine", "")
+    given = json.dumps({"command": f"make {said[0][:40]}"})
+    call = (1, "", "Bash", f"t{place}", given, said[1] * 4)
+    return (f"e{place}", number, "tool", at, *call, outcome, signature, 5.0, "hook")
+
+
+def when(place: int, began: dict[int, float]) -> tuple[int, float]:
+    number = place // EACH + 1
+    return number, began[number] + place % EACH * 20 + 1
+
+
+def hardwon(home: str, *words: str) -> str:
+    environment = {**os.environ, "HARDWON_HOME": home}
+    run = subprocess.run(
+        [sys.executable, "-m", "hardwon", *words], env=environment, check=True, capture_output=True, text=True
+    )
+    return run.stdout.strip()
+
+
+@contextmanager
+def painting(links: list[str]) -> Iterator[list[Ask]]:
+    """For each link, milliseconds until a page of it is painted in Chromium; or answered, where there is none."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        print("there is no Chromium here: these are times of answers")
+        yield [answering(link) for link in links]
+        return
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        asks: list[Ask] = []
+        for link in links:
+            page = browser.new_context().new_page()
+            page.goto(link)
+
+            asks.append(partial(painted, page, link.partition("/open")[0]))
+        yield asks
+        browser.close()
+
+
+def painted(page: Page, origin: str, path: str) -> float:
+    page.goto(origin + path)
+    return float(page.wait_for_function(PAINTED).json_value())
+
+
+def answering(link: str) -> Ask:
+    parts = urlsplit(link)
+    client = httpx.Client(base_url=f"http://127.0.0.1:{parts.port}", headers={"host": parts.netloc}, trust_env=False)
+    answer = client.get(f"{parts.path}?{parts.query}")
+    client.headers["cookie"] = answer.headers["set-cookie"].partition(";")[0]
+
+    def asked(path: str) -> float:
+        began = time.perf_counter()
+        client.get(path).raise_for_status()
+        return (time.perf_counter() - began) * 1000
+
+    return asked
+
+
+def main() -> int:
+    ratios: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
+        os.environ["HOME"] = place
+        empty, full = os.path.join(place, "empty"), os.path.join(place, "full")
+        os.makedirs(full, mode=0o700)
+        began = time.perf_counter()
+        questions = fill(full)
+        print(f"{SIZE:,} observations and events, indexed, in {time.perf_counter() - began:.0f} s")
+        try:
+            for home in (empty, full):
+                hardwon(home, "config", "set", "apiPort", "0")
+                hardwon(home, "start")
+            with painting([hardwon(home, "view", "--print") for home in (empty, full)]) as (bare, loaded):
+                last = SIZE // EACH
+                deep = f"/sessions?before={time.time() - 30 * 86_400:.6f}-1"
+                for path in (*PAGES, deep, f"/sessions/{last}"):
+                    ratios[path] = compared(path, bare, loaded, [path] * ROUNDS)
+                asked = ["/search?" + urlencode({"q": question}) for question in questions]
+                ratios["/search?q=…"] = compared("/search?q=…", bare, loaded, asked)
+        finally:
+            for home in (empty, full):
+                hardwon(home, "stop")
+    print(json.dumps({"size": SIZE, "ratios": ratios}))
+    slow = [path for path, ratio in ratios.items() if ratio > MOST]
+    if slow:
+        print(f"more than {MOST} x an empty page: {', '.join(slow)}")
+    return bool(slow)
+
+
+def compared(name: str, bare: Ask, loaded: Ask, paths: list[str]) -> float:
+    """The full home's page as a ratio to the empty home's first page, in turns; the first of each is not counted.
+
+    The best of each counts: a browser has many processes, and whatever else runs only adds to their times.
+    """
+    loaded(paths[0])
+    bare("/")
+    both = [(loaded(path), bare("/")) for path in paths]
+    ours, empty = min(a for a, _ in both), min(b for _, b in both)
+    ratio = ours / empty
+    print(f"{name:50} {ours:7.1f} ms   {ratio:5.2f} x an empty page", flush=True)
+    return round(ratio, 2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

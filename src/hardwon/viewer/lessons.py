@@ -1,0 +1,143 @@
+"""Lessons: those in force, proposed and retired; one of them with what became of its deliveries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hardwon.core import record as records
+from hardwon.core import rules
+from hardwon.errors import UserError
+from hardwon.recall import admit, manifest
+from hardwon.recall import review as deciding
+from hardwon.recall.patterns import Patterns
+from hardwon.store import candidates, injections, views
+from hardwon.store import lessons as shelves
+from hardwon.viewer import fields, firing, plots
+from hardwon.viewer.ask import GONE, Ask, Moved, Shown, number
+from hardwon.words import STATUSES, Lesson
+
+PAGE, DELIVERIES = 200, 25
+DAYS = 90
+
+
+def page(ask: Ask) -> Shown:
+    """The lessons of one status, highest priority first."""
+    wanted = ask.query.get("status", "active")
+    wanted = wanted if wanted in STATUSES else "active"
+    found = manifest.gather(ask.home)[0]
+    counts = {status: sum(lesson.status == status for lesson in found) for status in STATUSES}
+    shown = sorted((one for one in found if one.status == wanted), key=lambda one: (-one.priority, one.slug))
+    start = min(number(ask.query, "from") or 0, len(shown))
+    delivered = injections.by_lesson(ask.connection)
+    values = {
+        "title": "Lessons",
+        "status": wanted,
+        "counts": counts,
+        "waiting": len(candidates.listed(ask.connection)),
+        "lessons": [(one, *delivered.get(one.id, (0, None))) for one in shown[start : start + PAGE]],
+        "further": start + PAGE if len(shown) > start + PAGE else None,
+    }
+    return Shown("lessons.html", values)
+
+
+def one(ask: Ask) -> Shown:
+    lesson, is_own = _lesson(ask)
+    if lesson is None:
+        return GONE
+    since = plots.midnight(ask.now, DAYS)
+    by_day = views.lesson_by_day(ask.connection, lesson.id, since)
+    latest = views.deliveries(
+        ask.connection, lesson=lesson.id, before=number(ask.query, "before") or 1 << 62, limit=DELIVERIES + 1
+    )
+    values = {
+        "title": lesson.summary[:100],
+        "lesson": lesson,
+        "told": deciding.told(records.write(lesson)),
+        "is_own": is_own,
+        "seen": _print(lesson),
+        "faults": rules.faults(lesson),
+        "plot": plots.by_day(by_day, ask.now, DAYS),
+        "days": DAYS,
+        "deliveries": _followed(ask, lesson, latest[:DELIVERIES]),
+        "older": latest[DELIVERIES - 1]["id"] if len(latest) > DELIVERIES else None,
+    }
+    return Shown("lesson.html", values)
+
+
+def _followed(ask: Ask, lesson: Lesson, deliveries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each delivery with the call that came next, and how often the same went wrong all the same."""
+    trigger, patterns = firing.trigger_of(lesson), Patterns()
+    return [
+        {
+            **one,
+            "then": one["number"] and views.next_call(ask.connection, one["number"], one["at"], one["tool"]),
+            "repeats": firing.repeats(ask.connection, trigger, one, patterns) if trigger else None,
+        }
+        for one in deliveries
+    ]
+
+
+def _lesson(ask: Ask) -> tuple[Lesson | None, bool]:
+    """A lesson by its slug or id, and whether it is in the person's own file, where it can be changed."""
+    name = ask.path["slug"]
+    own = {one.id for one in shelves.read(shelves.lessons_path(ask.home)).lessons}
+    found = next((one for one in manifest.gather(ask.home)[0] if name in (one.slug, one.id)), None)
+    return found, found is not None and found.id in own
+
+
+def edit(ask: Ask) -> Shown:
+    lesson, is_own = _lesson(ask)
+    return _editor(ask, lesson) if lesson and is_own else GONE
+
+
+def change(ask: Ask) -> Shown | Moved:
+    lesson = _own(ask)
+    try:
+        changed = fields.changes(records.write(lesson), ask.form)
+        if changed:
+            admit.edit(ask.home, lesson.id, changed)
+    except UserError as wrong:
+        return _editor(ask, lesson, wrong)
+    return Moved(f"/lessons/{lesson.slug}", "Changed, and in force." if changed else "Nothing was changed.")
+
+
+def retire(ask: Ask) -> Moved:
+    lesson = _own(ask)
+    admit.set_status(ask.home, lesson.id, "retired")
+    return Moved(f"/lessons/{lesson.slug}", "Retired. It stays in the file, and can be put in force again.")
+
+
+def restore(ask: Ask) -> Moved:
+    lesson = _own(ask)
+    if wrong := rules.faults(lesson):
+        raise admit.refusal(wrong)
+    admit.set_status(ask.home, lesson.id, "active")
+    return Moved(f"/lessons/{lesson.slug}", f"In force as a {lesson.delivery}.")
+
+
+def _own(ask: Ask) -> Lesson:
+    """The lesson as the person saw it, if it is theirs to change."""
+    lesson, is_own = _lesson(ask)
+    if lesson is None or not is_own:
+        raise UserError("there is no such lesson in lessons.json", "hardwon lessons list")
+    if ask.form.get("seen") != _print(lesson):
+        raise UserError("the lesson says something else by now", "look at it again before you decide")
+    return lesson
+
+
+def _print(lesson: Lesson) -> str:
+    return f"{lesson.content_hash}{lesson.status}{lesson.updated}"
+
+
+def _editor(ask: Ask, lesson: Lesson, wrong: UserError | None = None) -> Shown:
+    values = {
+        "title": f"Edit {lesson.slug}"[:100],
+        "fields": fields.shown(records.write(lesson), ask.form),
+        "seen": _print(lesson),
+        "action": f"/lessons/{lesson.slug}/edit",
+        "back": f"/lessons/{lesson.slug}",
+        "done": "Save",
+        "wrong": wrong,
+        "asks": False,
+    }
+    return Shown("edit.html", values, 422 if wrong else 200)

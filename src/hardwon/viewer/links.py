@@ -1,0 +1,55 @@
+"""The link that opens the viewer: a code that works once, for some minutes.
+
+Who may write into the home could as well write lessons.json, so that is who can make a code: it is a file there, named
+by the code's hash. No request makes one, so whoever holds the API's token cannot; and a file goes only once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+
+from hardwon import paths
+
+FOLDER = "links"
+NAME = "hardwon.localhost"
+LIFE_SECONDS = 300.0
+
+
+def make(home: str, port: int, now: float) -> str:
+    """A fresh link to the viewer at this port; those that were never used are forgotten."""
+    folder = paths.private_folder(os.path.join(home, FOLDER))
+    for name in os.listdir(folder):
+        if not _is_fresh(os.path.join(folder, name), now):
+            _take(os.path.join(folder, name))
+    code = secrets.token_urlsafe(32)
+    paths.write_private(_path(home, code), b"")
+    return f"http://{NAME}:{port}/open?code={code}"
+
+
+def redeem(home: str, code: str, now: float) -> bool:
+    """Whether the code is good. It is not good a second time."""
+    path = _path(home, code)
+    fresh = _is_fresh(path, now)
+    return _take(path) and fresh
+
+
+def _path(home: str, code: str) -> str:
+    return os.path.join(home, FOLDER, hashlib.sha256(code.encode("utf-8", "replace")).hexdigest())
+
+
+def _is_fresh(path: str, now: float) -> bool:
+    try:
+        return -1 <= now - os.stat(path).st_mtime < LIFE_SECONDS
+    except OSError:
+        return False
+
+
+def _take(path: str) -> bool:
+    """Of all who try at once, one succeeds."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,138 @@
+"""From values to HTML. Whatever a template puts out is text from outside: it is cut, made harmless and escaped on its
+way, by the engine and not by whoever writes a template."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+import jinja2
+from markupsafe import Markup, escape
+
+from hardwon.core.printable import in_line, printable
+
+LONGEST = 20_000  # characters of one text on a page
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_ABOUT = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt")
+
+
+def harmless(value: Any) -> Any:
+    """A value as a page may show it; what a template has made itself is left as it is."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    if len(value) <= LONGEST:
+        return printable(value)
+    return f"{printable(value[:LONGEST])}… ({len(value):,} characters)"
+
+
+_KINDS = {
+    "SessionStart": "session starts", "SessionEnd": "session ends", "Stop": "turn ends", "PreCompact": "compacts",
+    "SubagentStart": "sub-agent starts", "SubagentStop": "sub-agent ends",
+}  # fmt: skip
+
+
+def named(kind: str) -> str:
+    """What an event is called by people."""
+    return _KINDS.get(kind, kind)
+
+
+def short(at: float | None, now: float) -> Markup | str:
+    """A time of today with its seconds, any other with its day."""
+    is_today = bool(at) and datetime.fromtimestamp(now).date() == datetime.fromtimestamp(at or 0).date()
+    return when(at, "%H:%M:%S" if is_today else "%m-%d %H:%M")
+
+
+def when(at: float | None, form: str = "%Y-%m-%d %H:%M") -> Markup | str:
+    if not at:
+        return ""
+    try:
+        there = datetime.fromtimestamp(at)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return Markup('<time datetime="{}">{}</time>').format(there.isoformat(timespec="seconds"), there.strftime(form))
+
+
+def about(given: Any) -> str:
+    """What a call was about, from its input as it is stored: its command or path, else all of it."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given) if given else ""
+        except ValueError:  # it was cut
+            return str(given)
+    if not isinstance(given, dict):
+        return str(given or "")
+    for name in _ABOUT:
+        if isinstance(given.get(name), str) and given[name]:
+            return str(given[name])
+    return json.dumps(given, ensure_ascii=False) if given else ""
+
+
+def listed(text: Any) -> list[str]:
+    """A list that is stored as JSON."""
+    try:
+        found = json.loads(text) if isinstance(text, str) and text else text
+    except ValueError:
+        return [str(text)]
+    return [str(one) for one in found] if isinstance(found, list | tuple) else []
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    return ""
+
+
+def line(value: Any, most: int = 200) -> str:
+    text = value if isinstance(value, str) else str(value or "")
+    return in_line(text[: most * 4], most)
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def marked(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
+    """A text with some stretches of it made to stand out."""
+    parts, end = [], 0
+    for start, stop in spans:
+        parts += [escape(harmless(text[end:start])), Markup("<mark>{}</mark>").format(harmless(text[start:stop]))]
+        end = stop
+    return Markup("").join([*parts, escape(harmless(text[end:]))])
+
+
+def query(values: Mapping[str, Any]) -> str:
+    """What stands behind the question mark, without what is empty."""
+    return urlencode({name: value for name, value in values.items() if value not in ("", None)}, errors="replace")
+
+
+def environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(os.path.join(_FOLDER, "templates")),
+        autoescape=True,
+        finalize=harmless,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    for one in (about, counted, line, listed, marked, named, query, short, size, when):
+        made.filters[one.__name__] = one
+    return made
+
+
+def static_files() -> dict[str, tuple[str, bytes]]:
+    """The style sheet, the script and the picture, by name, each with its type."""
+    types = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+    found = {}
+    for name in sorted(os.listdir(os.path.join(_FOLDER, "static"))):
+        with open(os.path.join(_FOLDER, "static", name), "rb") as file:
+            found[name] = (types[os.path.splitext(name)[1]], file.read())
+    return found

@@ -1,0 +1,57 @@
+"""The browsers that were let in. They are known by a cookie, in memory alone: nothing on disk opens the viewer, and
+with the worker's end everybody is out."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+COOKIE = "hardwon"
+MOST = 20
+IDLE_SECONDS = 86_400.0
+
+
+class Visitor:
+    """Owns what is remembered of one browser: the secret its forms carry, what to tell it next, what it decided."""
+
+    def __init__(self, now: float) -> None:
+        self.form = secrets.token_urlsafe(32)
+        self.seen = now
+        self.said = ""
+        self.decided: list[str] = []
+
+    def told(self) -> str:
+        """What was done since the last page, to be said once."""
+        said, self.said = self.said, ""
+        return said
+
+
+class Visitors:
+    """Owns who is in, by the hash of their cookie."""
+
+    def __init__(self) -> None:
+        self._inside: dict[str, Visitor] = {}
+
+    def let_in(self, now: float) -> str:
+        """A new visitor's cookie."""
+        cookie = secrets.token_urlsafe(32)
+        self._inside[_hash(cookie)] = Visitor(now)
+        while len(self._inside) > MOST:
+            del self._inside[min(self._inside, key=lambda one: self._inside[one].seen)]
+        return cookie
+
+    def find(self, cookie: str, now: float) -> Visitor | None:
+        found = self._inside.get(_hash(cookie)) if cookie else None
+        if found and now - found.seen > IDLE_SECONDS:
+            del self._inside[_hash(cookie)]
+            return None
+        if found:
+            found.seen = now
+        return found
+
+    def let_out(self, cookie: str) -> None:
+        self._inside.pop(_hash(cookie), None)
+
+
+def _hash(cookie: str) -> str:
+    return hashlib.sha256(cookie.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,74 @@
+"""Reflecting, for the command and for the worker's clock: the settings, the model, and where memories are proposed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from hardwon import clock, settings, switches
+from hardwon.capture import edge
+from hardwon.distil.llm import Answer, Question, provider
+from hardwon.distil.llm.ask import ask, caps_of
+from hardwon.distil.reflect import left, run
+from hardwon.distil.reflect.said import Remembered, Story
+from hardwon.errors import UserError
+from hardwon.recall import memories, ratify
+from hardwon.store import db, runs
+
+T = TypeVar("T")
+
+
+def reflect(connection: db.Connection, home: str, transcript: str, host: str, *, plain: bool) -> run.Reflected:
+    """Draft a handoff of the session in a transcript."""
+    values = settings.resolve(settings.read_config(home))
+    asked = None if plain else provider(values, os.environ)
+    shut = partial(is_shut, home, values, clock.now())
+
+    def put(question: Question, read: Callable[[Answer], T]) -> T:
+        assert asked, "who is asked is known"
+        return ask(connection, asked, question, read, caps=caps_of(values))
+
+    def propose(one: Remembered, told: Story) -> None:
+        offer(connection, home, one, told)
+
+    return run.reflect(
+        connection, home, transcript, host=host, now=clock.now(), ask=put if asked else None, propose=propose,
+        most_turns=values["reflectTurns"], shut=shut,
+    )  # fmt: skip
+
+
+def offer(connection: db.Connection, home: str, one: Remembered, told: Story) -> None:
+    """Propose a memory to the person; what is known or was rejected already is not."""
+    where = [f"{each.path}:{each.line}" for each in one.evidence]
+    try:
+        memories.propose(
+            connection, home, one.type, one.text, project=told.project, source=ratify.SOURCE, session=told.session,
+            evidence=where, now=clock.now(),
+        )  # fmt: skip
+    except UserError:
+        return
+
+
+def reflect_on_left(
+    connection: db.Connection, home: str, *, plain: bool = False
+) -> Iterator[run.Reflected | UserError | OSError]:
+    """Every session that was left and not handed off; one that cannot be reflected on does not keep the others waiting.
+
+    Then the drafts that a person's setting lets be ratified unseen are.
+    """
+    values, now = settings.resolve(settings.read_config(home)), clock.now()
+    today = runs.today(connection, runs.day_of(connection, now)).reflections
+    denied = partial(is_shut, home, values, now)
+    for one in left.left(connection, home, values, os.environ, now=now, denied=denied, by_model_today=today):
+        try:
+            yield reflect(connection, home, one.transcript, one.host, plain=plain or not one.due.by_model)
+        except (UserError, OSError) as wrong:
+            yield wrong
+    ratify.overdue(connection, home, values, now)
+
+
+def is_shut(home: str, values: Mapping[str, Any], now: float, cwd: str) -> bool:
+    """Whether a person has said that nothing of this folder is to be recorded, or sent."""
+    return switches.paused(home, cwd, now) or edge.is_below(cwd, values["denyProjects"])

@@ -1,0 +1,361 @@
+"""The viewer in a real browser, against the real worker: every page and deed, live, inert, closed to others."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests import busy_home
+from tests.house_of_one import House, failed, happened, prompt, used
+
+from .agents import Agent, program_of
+from .browser import opened
+
+pytestmark = pytest.mark.real
+
+AXE = Agent("axe-core", "4.10.3", "axe-core", "axe-core/axe.min.js")
+LESSON = "/lessons/git-stash-leaves-untracked-files"
+PAGES = (
+    "/", "/sessions", "/sessions?host=claude-code", "/sessions/{session}", "/sessions/{session}/events/{event}", "/search?q=wind", "/lessons",
+    "/lessons?status=retired", LESSON, f"{LESSON}/edit", "/review", "/review/1", "/review/1/edit", "/insights", "/settings",
+    "/nowhere",
+)  # fmt: skip
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 860}},
+    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 800}},
+}
+TELL_VIOLATIONS = "addEventListener('securitypolicyviolation', (it) => console.error('CSP ' + it.violatedDirective))"
+
+
+class Visit:
+    """Owns a page of a browser that the link let in, and what went wrong on it."""
+
+    def __init__(self, context: BrowserContext, house: House) -> None:
+        link = house.ok("view", "--print").out.strip()
+        self.known = busy_home.first_of(house.home)
+        self.origin, self.complaints = link.partition("/open")[0], list[str]()
+        context.add_init_script(TELL_VIOLATIONS)
+        self.page = context.new_page()
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda wrong: self.complaints.append(str(wrong)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
+        self.page.goto(link)
+        assert self.page.url == f"{self.origin}/"
+
+    def _said(self, message: Any) -> None:
+        if message.type == "error" and "404" not in message.text:
+            self.complaints.append(message.text)
+
+    def go(self, path: str) -> Page:
+        self.page.goto(self.origin + path.format(**self.known))
+        return self.page
+
+
+@contextmanager
+def visiting(browser: Browser, house: House, **look: Any) -> Iterator[Visit]:
+    with browser.new_context(**look) as context:
+        visit = Visit(context, house)
+        yield visit
+        assert visit.complaints == []
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with opened() as chromium:
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def busy(shared_house: House) -> House:
+    busy_home.fill(shared_house.home, time.time())
+    shared_house.ok("config", "set", "apiPort", "0")
+    return shared_house
+
+
+@pytest.fixture
+def house(own_home: str) -> Iterator[House]:
+    """hardwon alone, without an agent beside it."""
+    built = House(os.path.join(own_home, ".hardwon"))
+    yield built
+    built.cli("stop")
+
+
+@pytest.fixture
+def own(house: House) -> House:
+    busy_home.fill(house.home, time.time())
+    house.ok("config", "set", "apiPort", "0")
+    return house
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_no_page_breaks_its_policy_or_hinders_anybody(browser: Browser, busy: House, look: str) -> None:
+    """axe-core finds nothing serious: names, labels, landmarks, contrast, what a keyboard reaches."""
+    axe = program_of(AXE)
+    with visiting(browser, busy, **LOOKS[look]) as visit:
+        visit.page.context.add_init_script(path=axe)
+        for path in PAGES:
+            page = visit.go(path)
+            found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']}).then((it) => it.violations)")
+            serious = [
+                (one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], path
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
+
+
+def test_reading_works_without_scripts(browser: Browser, busy: House) -> None:
+    with visiting(browser, busy, java_script_enabled=False) as visit:
+        for path in PAGES:
+            expect(visit.go(path).locator("h1")).to_be_visible()
+        page = visit.go("/search")
+        page.get_by_label("Search for").fill("wind")
+        page.get_by_role("button", name="Search").click()
+        expect(page.locator(".hits li").first).to_be_visible()
+        page.locator(".hits a").first.click()
+        expect(page.locator(".timeline, .told").first).to_be_visible()
+
+
+def test_hostile_text_is_inert_on_every_page(browser: Browser, house: House) -> None:
+    busy_home.fill(house.home, time.time(), count=3, hostile=True)
+    house.ok("config", "set", "apiPort", "0")
+    with visiting(browser, house, **LOOKS["narrow"]) as visit:
+        for path in (*PAGES, "/lessons/hostile-lesson", "/lessons/hostile-lesson/edit"):
+            page = visit.go(path)
+            page.evaluate("document.querySelectorAll('details').forEach((it) => { it.open = true; })")
+            assert page.title() != "owned", path
+            assert page.locator("main script, main img").count() == 0, path
+            text = page.locator("body").inner_text()
+            assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x1b]", text), path
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
+        page = visit.go("/")
+        house.ask("hurt", prompt(busy_home.HOSTILE + " while one looks"))
+        expect(page.locator(".stream li").first).to_contain_text("while one looks")
+        assert page.title() != "owned"
+
+
+def test_what_happens_shows_without_loading_the_page_again(browser: Browser, own: House) -> None:
+    own.ok("lessons", "add", "--summary", "tar wants a file name here", "--problem", "tar without -f reads a tape drive",
+           "--solution", "always give tar -f and a file", "--command", r"^tar\b", "--delivery", "hold")  # fmt: skip
+    with visiting(browser, own) as visit:
+        page = visit.go("/")
+        expect(page.locator("[data-live]")).to_contain_text("Live")
+        page.evaluate("window.here = true")
+        own.session_start("live")
+        own.ask("live", prompt("fly the kite at dusk"))
+        expect(page.locator(".stream .prompt").first).to_contain_text("fly the kite at dusk")
+        own.ask(
+            "live",
+            {
+                "hook_event_name": "PreToolUse",
+                "tool_name": "Bash",
+                "tool_input": {"command": "tar x"},
+                "cwd": "/home/dev/kite",
+            },
+        )
+        expect(page.locator(".stream .delivery").first).to_contain_text("tar wants a file name here")
+        own.ask("live", failed("Bash", {"command": "make dusk"}, "make: *** No rule to make target 'dusk'"))
+        expect(page.locator(".stream .tool").first).to_contain_text("make dusk")
+        changed = {"file_path": "/home/dev/project/dusk.py", "old_string": "day", "new_string": "night"}
+        own.ask("live", used("Edit", changed, {"filePath": "/home/dev/project/dusk.py"}))
+        own.ask("live", happened("Stop", last_assistant_message="there is no dusk in the makefile"))
+        expect(page.locator(".stream .observation", has_text="dusk").first).to_be_visible(timeout=60_000)
+        assert page.evaluate("window.here") is True
+
+
+def test_a_lost_stream_is_taken_up_again(browser: Browser, own: House) -> None:
+    with visiting(browser, own) as visit:
+        page = visit.go("/")
+        expect(page.locator("[data-live]")).to_contain_text("Live")
+        page.context.set_offline(True)
+        page.evaluate("window.stop()")
+        own.ask("live", prompt("told while nobody listened"))
+        page.context.set_offline(False)
+        expect(page.locator(".stream .prompt").first).to_contain_text("told while nobody listened", timeout=30_000)
+        visit.complaints.clear()  # the browser says that it was offline
+    own.ok("stop")
+
+
+def test_a_person_decides_by_keyboard(browser: Browser, own: House) -> None:
+    with visiting(browser, own) as visit:
+        page = visit.go("/review")
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_contain_text("(1)")
+        page.keyboard.press("a")
+        expect(page.get_by_role("status")).to_contain_text("In force as a hold: pip-install-1")
+        page.keyboard.press("u")
+        expect(page.get_by_role("status")).to_contain_text("Taken back")
+        page.keyboard.press("w")
+        expect(page.get_by_role("status")).to_contain_text("In force")
+        page.keyboard.press("e")
+        page.get_by_label("Summary").fill("pip wants a venv first in this house")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status")).to_contain_text("In force as a hold: pip-install-2")
+        page.keyboard.press("j")
+        expect(page.locator("h1")).to_contain_text("(4)")
+        page.keyboard.press("k")
+        expect(page.locator("h1")).to_contain_text("(3)")
+        page.keyboard.press("r")
+        expect(page.get_by_role("status")).to_contain_text("Rejected: pip-install-3")
+    decided = {one["number"]: one["status"] for one in own.stored("candidates")}
+    assert decided == {1: "active", 2: "active", 3: "rejected", 4: "candidate"}
+    assert (
+        own.ok("lessons", "show", "pip-install-2", "--json").json()["summary"] == "pip wants a venv first in this house"
+    )
+
+
+def test_a_person_changes_a_lesson_and_the_settings(browser: Browser, own: House) -> None:
+    with visiting(browser, own) as visit:
+        page = visit.go(LESSON)
+        page.get_by_role("button", name="Retire").click()
+        expect(page.get_by_role("status")).to_contain_text("Retired")
+        page.get_by_role("button", name="Put in force").click()
+        expect(page.get_by_role("status")).to_contain_text("In force as a hold")
+        page.get_by_role("link", name="Edit").click()
+        page.get_by_label("Priority").fill("9")
+        page.get_by_label("Delivery").select_option("note")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("note, priority 9")).to_be_visible()
+        page = visit.go("/settings")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_role("link", name="paused")).to_be_visible()
+        page.get_by_role("button", name="Speak again").click()
+        expect(page.get_by_role("link", name="paused")).to_have_count(0)
+        row = page.locator("#s-retentionDays")
+        row.get_by_role("textbox").fill("30")
+        row.get_by_role("button", name="Set").click()
+        expect(page.get_by_role("status")).to_contain_text("retentionDays is 30")
+    assert own.ok("config", "get", "retentionDays").out.strip() == "30"
+
+
+def test_search_follows_what_is_typed(browser: Browser, own: House) -> None:
+    with visiting(browser, own) as visit:
+        page = visit.go("/")
+        page.keyboard.press("/")
+        page.wait_for_url("**/search")
+        page.keyboard.type("lighthouse blink")
+        expect(page.locator(".hits mark").first).to_be_visible(timeout=30_000)
+        expect(page.locator(".hits")).to_contain_text("found by")
+        page.keyboard.press("Escape")
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        expect(page.locator(".timeline li:target, .summary").first).to_be_visible()
+
+
+def test_filters_and_keys_lead_where_they_say(browser: Browser, own: House) -> None:
+    with visiting(browser, own) as visit:
+        page = visit.go("/sessions")
+        page.get_by_label("Project").select_option(label="kite")
+        page.get_by_role("button", name="Filter").click()
+        expect(page.locator("tbody tr")).to_have_count(3)
+        for key, heading in (
+            ("l", "Lessons"),
+            ("r", "To review"),
+            ("i", "Insights"),
+            ("o", "Settings"),
+            ("s", "Sessions"),
+        ):
+            page.keyboard.press("g")
+            page.keyboard.press(key)
+            expect(page.locator("h1")).to_have_text(heading)
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Close this session").click()
+        expect(page.locator("h1")).to_have_text("This browser is not let in")
+        visit.complaints.clear()  # the browser says that it got a 401
+
+
+def test_the_link_works_once_and_its_cookie_is_strict(browser: Browser, busy: House) -> None:
+    link = busy.ok("view", "--print").out.strip()
+    with browser.new_context() as first, browser.new_context() as second:
+        first.new_page().goto(link)
+        (cookie,) = first.cookies()
+        assert (cookie["domain"], cookie["httpOnly"], cookie["sameSite"]) == ("hardwon.localhost", True, "Strict")
+        page = second.new_page()
+        page.goto(link)
+        expect(page.locator("h1")).to_have_text("This link was used, or is too old")
+        assert second.cookies() == []
+
+
+def test_a_link_on_another_page_opens_the_viewer_too(browser: Browser, busy: House) -> None:
+    link = busy.ok("view", "--print").out.strip()
+    with browser.new_context() as context, listening(f'<a href="{link}">open</a>') as other:
+        page = context.new_page()
+        page.goto(other.url)
+        page.get_by_text("open").click()
+        expect(page.locator("h1")).to_have_text("Now")
+        assert page.url == link.partition("open?")[0]
+
+
+class Listening(ThreadingHTTPServer):
+    """Owns another local port, and remembers what it is sent."""
+
+    daemon_threads = True
+
+    def __init__(self, text: str) -> None:
+        super().__init__(("127.0.0.1", 0), Telling)
+        self.text, self.cookies = text, list[str]()
+        self.url = f"http://localhost:{self.server_address[1]}"
+
+
+class Telling(BaseHTTPRequestHandler):
+    server: Listening
+
+    def do_GET(self) -> None:
+        self.server.cookies.append(self.headers.get("cookie", ""))
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(self.server.text.encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def listening(text: str) -> Iterator[Listening]:
+    with Listening(text) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+
+
+TRIES = """async (viewer) => {
+    const gets = (path, more) => fetch(viewer + path, {credentials: 'include', ...more}).then((it) => it.text(), () => '');
+    const made = [await gets('/sessions'), await gets('/live'), await gets('/review/4/reject', {method: 'POST'})];
+    const frame = document.createElement('iframe');
+    frame.src = viewer + '/sessions';
+    document.body.append(frame);
+    await new Promise((done) => { frame.onload = done; setTimeout(done, 3000); });
+    try { made.push(frame.contentDocument ? frame.contentDocument.body.innerText : ''); } catch { made.push(''); }
+    const form = Object.assign(document.createElement('form'), {method: 'post', action: viewer + '/review/4/reject', target: 'away'});
+    document.body.append(Object.assign(document.createElement('iframe'), {name: 'away'}), form);
+    form.submit();
+    await new Promise((done) => setTimeout(done, 500));
+    return made.join('');
+}"""
+
+
+def test_another_origin_and_another_port_get_nothing(browser: Browser, busy: House) -> None:
+    """The browser that the viewer let in visits others: they are sent no cookie, read nothing and decide nothing."""
+    with visiting(browser, busy) as visit, listening("<p>made up</p>") as other:
+        assert len(visit.page.context.cookies()) == 1
+        page = visit.page.context.new_page()
+        for name in ("localhost", "127.0.0.1"):
+            page.goto(f"http://{name}:{other.server_address[1]}/")
+            assert page.evaluate(TRIES, visit.origin) == ""
+        assert set(other.cookies) == {""}
+        expect(visit.go("/review/4").get_by_role("button", name="Reject")).to_be_visible()

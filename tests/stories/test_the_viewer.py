@@ -1,0 +1,448 @@
+"""The viewer over HTTP: who is let in, who may decide, and that whatever is shown is only text."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests import busy_home
+from tests.house_of_one import House, prompt
+
+LESSON = "/lessons/git-stash-leaves-untracked-files"
+PAGES = (
+    "/", "/sessions", "/sessions?project=1&host=claude-code&status=completed&since=2020-01-01&until=2040-01-01",
+    "/search", "/search?q=git+stash", "/lessons", "/lessons?status=retired", "/lessons?status=candidate", "/review", "/insights",
+    "/insights?days=7", "/insights?days=90", "/settings",
+)  # fmt: skip
+PAGES_OF_ONE = (
+    "/sessions/{session}", "/sessions/{session}/events/{event}", LESSON, f"{LESSON}/edit",
+    "/review/1", "/review/1/edit", "/?after=0.0.0.0", "/search?q=wind&part=1", "/search?q=wind&kind=observation&file=wind.py",
+)  # fmt: skip
+
+
+class Browser:
+    """Owns a connection to the viewer as a browser has one: it knows its name, keeps a cookie, says where it comes from."""
+
+    def __init__(self, link: str) -> None:
+        parts = urlsplit(link)
+        self.origin, self.link = f"http://{parts.netloc}", link.removeprefix(f"http://{parts.netloc}")
+        self.client = httpx.Client(
+            base_url=f"http://127.0.0.1:{parts.port}", headers={"host": parts.netloc}, timeout=30, trust_env=False
+        )
+
+    def open(self) -> httpx.Response:
+        answer = self.get(self.link)
+        if "set-cookie" in answer.headers:
+            self.client.headers["cookie"] = answer.headers["set-cookie"].partition(";")[0]
+        self.client.cookies.clear()
+        return answer
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return self.client.get(path, headers=headers)
+
+    def secrets(self, path: str) -> dict[str, str]:
+        """What the hidden fields of a page's first forms hold."""
+        found = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', self.get(path).text)
+        return dict(reversed(found))
+
+    def post(self, path: str, given: dict[str, str], **headers: str) -> httpx.Response:
+        said = {"origin": self.origin, "sec-fetch-site": "same-origin", **headers}
+        return self.client.post(path, data=given, headers={name: value for name, value in said.items() if value})
+
+
+@pytest.fixture(scope="module")
+def busy(shared_house: House) -> House:
+    busy_home.fill(shared_house.home, time.time())
+    shared_house.ok("config", "set", "apiPort", "0")
+    return shared_house
+
+
+def named(house: House) -> list[str]:
+    known = busy_home.first_of(house.home)
+    return [path.format(**known) for path in PAGES_OF_ONE]
+
+
+def opened(house: House) -> Browser:
+    browser = Browser(house.ok("view", "--print").out.strip())
+    assert browser.open().status_code == 303
+    return browser
+
+
+@pytest.fixture
+def fresh(house: House) -> Iterator[Browser]:
+    house.ok("config", "set", "apiPort", "0")
+    yield opened(house)
+
+
+def test_the_link_is_one_line_and_works_once(busy: House) -> None:
+    told = busy.ok("view", "--print").out
+    assert re.fullmatch(r"http://hardwon\.localhost:\d+/open\?code=[\w-]{40,}\n", told)
+    first, second = Browser(told.strip()), Browser(told.strip())
+    answer = first.open()
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert (second.open().status_code, "set-cookie" in second.open().headers) == (401, False)
+    assert (first.get("/").status_code, second.get("/").status_code) == (200, 401)
+    assert os.listdir(os.path.join(busy.home, "links")) == []
+
+
+def test_the_cookie_is_for_this_host_alone_and_no_script_sees_it(busy: House) -> None:
+    cookie = Browser(busy.ok("view", "--print").out.strip()).open().headers["set-cookie"]
+    name, *flags = cookie.split("; ")
+    assert name.startswith("hardwon=") and len(name) > 40
+    assert {flag.lower() for flag in flags} == {"httponly", "path=/", "samesite=strict"}
+
+
+def test_an_old_link_does_not_work(busy: House) -> None:
+    browser = Browser(busy.ok("view", "--print").out.strip())
+    folder = os.path.join(busy.home, "links")
+    (name,) = os.listdir(folder)
+    os.utime(os.path.join(folder, name), (0, time.time() - 301))
+    assert browser.open().status_code == 401
+
+
+def test_a_link_that_another_site_led_to_goes_on_from_here(busy: House) -> None:
+    """A browser sends no strict cookie behind somebody else's link, not even after a redirect."""
+    browser = Browser(busy.ok("view", "--print").out.strip())
+    visit = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    answer = browser.get(browser.link, **visit)
+    assert (answer.status_code, 'http-equiv="refresh"' in answer.text, "set-cookie" in answer.headers) == (
+        200,
+        True,
+        True,
+    )
+
+
+def test_an_agent_gets_no_link(busy: House) -> None:
+    refused = busy.cli("view", "--print", env={"CLAUDECODE": "1"})
+    assert (refused.code, "http" in refused.out, "for a person" in refused.err) == (1, False, True)
+    assert busy.ask(
+        "s9", {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "hardwon view --print"}}
+    ).denied
+
+
+def test_without_its_cookie_nothing_is_shown(busy: House) -> None:
+    browser = opened(busy)
+    del browser.client.headers["cookie"]
+    for path in (*PAGES, *named(busy), "/live", "/nowhere"):
+        for headers in ({}, {"cookie": "hardwon=made-up"}, {"cookie": f"hardwon={'x' * 5000}"}):
+            answer = browser.get(path, **headers)
+            assert (answer.status_code, "kite" in answer.text) == (401, False), path
+
+
+def test_the_apis_token_opens_no_page_and_approves_nothing(busy: House) -> None:
+    browser = opened(busy)
+    secrets = browser.secrets("/review/2")
+    del browser.client.headers["cookie"]
+    with open(os.path.join(busy.home, "token")) as file:
+        bearer = f"Bearer {file.read().strip()}"
+    assert browser.get("/review/2", authorization=bearer).status_code == 401
+    assert browser.post("/review/2/accept", secrets, authorization=bearer).status_code == 401
+    made = [browser.client.request(method, "/open", headers={"authorization": bearer}) for method in ("GET", "POST")]
+    assert all("set-cookie" not in one.headers for one in made)
+    socket = re.sub(r"\.sock$", ".api", os.path.realpath(os.path.join(busy.home, "socket")))
+    with httpx.Client(transport=httpx.HTTPTransport(uds=socket), base_url=browser.origin) as beside:
+        assert beside.get("/api/health").status_code == 200
+        assert beside.get("/review/2").status_code == 401
+        assert beside.post("/review/2/accept", data=secrets, headers={"origin": browser.origin}).status_code == 401
+    assert busy.ok("scan", "candidates", "--json").out.count('"status": "candidate"') >= 3
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "evil.example", "hardwon.localhost.evil.example"])
+def test_the_viewer_has_one_name(busy: House, name: str) -> None:
+    browser = opened(busy)
+    port = browser.origin.rpartition(":")[2]
+    assert browser.get("/", host=f"{name}:{port}").status_code == 421
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": ""},
+        {"origin": "null"},
+        {"origin": "null", "sec-fetch-site": ""},
+        {"origin": "null", "sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+        {"origin": "http://hardwon.localhost:1"},
+        {"origin": "http://127.0.0.1"},
+    ],
+    ids=str,
+)
+def test_a_form_from_elsewhere_is_not_taken_even_with_the_cookie(busy: House, headers: dict[str, str]) -> None:
+    browser = opened(busy)
+    secrets = browser.secrets("/review/2")
+    refused = browser.post("/review/2/reject", secrets, **headers)
+    assert (refused.status_code, browser.get("/review/2").text.count("Reject")) == (403, 1)
+
+
+def test_a_form_without_the_secret_of_its_session_is_not_taken(busy: House) -> None:
+    one, other = opened(busy), opened(busy)
+    for wrong in ({}, {"form": "x"}, {**one.secrets("/review/2"), "form": other.secrets("/review/2")["form"]}):
+        assert one.post("/review/2/reject", wrong).status_code == 403
+    as_json = one.client.post("/review/2/reject", json=one.secrets("/review/2"), headers={"origin": one.origin})
+    assert as_json.status_code == 403
+
+
+def test_what_is_embedded_elsewhere_gets_nothing(busy: House) -> None:
+    browser = opened(busy)
+    for site in ("cross-site", "same-site"):
+        for mode, dest in (("no-cors", "image"), ("cors", "empty"), ("navigate", "iframe"), ("no-cors", "script")):
+            said = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
+            assert browser.get("/sessions", **said).status_code == 403
+            assert browser.get("/static/viewer.js", **said).status_code == 403
+
+
+@pytest.mark.parametrize("path", [*PAGES, *PAGES_OF_ONE])
+def test_every_page_shows_what_there_is_behind_strict_headers(busy: House, path: str) -> None:
+    answer = opened(busy).get(path.format(**busy_home.first_of(busy.home)))
+    assert answer.status_code == 200, answer.text[-3000:]
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+    wanted = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-store"}
+    assert {name: answer.headers[name] for name in wanted} == wanted
+    assert not re.search(r"<script(?! src=\"/static/)|<style|\sstyle=|\son\w+=|https?://(?!www\.w3\.org)", answer.text)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_says_what_to_do_where_there_is_nothing(fresh: Browser, path: str) -> None:
+    answer = fresh.get(path)
+    assert answer.status_code == 200, answer.text[-3000:]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/sessions/99999", "/sessions/x", "/sessions/1/events/99999", "/lessons/none", "/review/99", "/found/X1", "/found/O999999",
+     "/../etc/passwd", "/static/../app.py", "/static/x", "/sessions?before=x&project=x&since=x", "/?after=1.2", "/sessions/1?after=9-x"],
+)  # fmt: skip
+def test_what_is_not_there_is_no_error(busy: House, path: str) -> None:
+    assert opened(busy).get(path).status_code in (200, 404)
+
+
+def test_a_long_list_goes_on_behind_its_last_row(house: House) -> None:
+    busy_home.fill(house.home, time.time(), count=120)
+    house.ok("config", "set", "apiPort", "0")
+    browser, path, seen = opened(house), "/sessions", list[str]()
+    while path:
+        text = browser.get(path).text
+        seen += re.findall(r'href="/sessions/(\d+)" data-row', text)
+        further = re.search(r'rel="next" href="([^"]+)"', text)
+        path = further[1].replace("&amp;", "&") if further else ""
+    assert (len(seen), len(set(seen))) == (120, 120)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    house = House(str(tmp_path_factory.mktemp("hostile") / ".hardwon"))
+    busy_home.fill(house.home, time.time(), count=3, hostile=True)
+    house.ok("config", "set", "apiPort", "0")
+    yield house
+    house.cli("stop")
+
+
+@pytest.mark.parametrize("path", [*PAGES, *PAGES_OF_ONE, "/lessons/hostile-lesson", "/lessons/hostile-lesson/edit"])
+def test_hostile_text_is_only_text_and_no_page_grows_with_it(hostile: House, path: str) -> None:
+    answer = opened(hostile).get(path.format(**busy_home.first_of(hostile.home)))
+    assert answer.status_code == 200, answer.text[-2000:]
+    assert "<script>" not in answer.text and "<img src=x" not in answer.text
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x1b\x00]", answer.text)
+    assert len(answer.text) < 700_000
+
+
+def test_a_person_accepts_edits_rejects_and_takes_back(house: House) -> None:
+    busy_home.fill(house.home, time.time())
+    house.ok("config", "set", "apiPort", "0")
+    browser = opened(house)
+
+    done = browser.post("/review/1/accept", browser.secrets("/review/1"))
+    assert (done.status_code, done.headers["location"]) == (303, "/review/2")
+    assert "In force as a hold: pip-install-1" in browser.get("/review/2").text
+    assert house.ask(
+        "s1",
+        {
+            "hook_event_name": "PreToolUse",
+            "tool_name": "Bash",
+            "tool_input": {"command": "pip install thing1 x"},
+            "tool_use_id": "t1",
+        },
+    ).denied
+
+    assert browser.post("/review/undo", browser.secrets("/review")).headers["location"] == "/review/1"
+    assert "pip-install-1" not in house.ok("lessons", "list", "--json").out
+
+    words = browser.post("/review/1/words", browser.secrets("/review/1"))
+    assert words.status_code == 303
+    assert (
+        house.ok("lessons", "show", "pip-install-1", "--json").json()["solution"]
+        == "make a venv before any pip install"
+    )
+
+    changed = {
+        "summary": "pip wants a venv first here",
+        "commandPatterns": "^pip3? install\n^python3 -m pip install",
+        "priority": "9",
+    }
+    assert browser.post("/review/2/edit", {**browser.secrets("/review/2/edit"), **changed}).status_code == 303
+    written = house.ok("lessons", "show", "pip-install-2", "--json").json()
+    assert (written["summary"], written["priority"]) == ("pip wants a venv first here", 9)
+    assert written["triggers"]["commandPatterns"] == ["^pip3? install", "^python3 -m pip install"]
+
+    assert browser.post("/review/3/reject", browser.secrets("/review/3")).status_code == 303
+    decided = {one["number"]: one["status"] for one in house.stored("candidates")}
+    assert decided == {1: "active", 2: "active", 3: "rejected", 4: "candidate"}
+
+
+def test_what_is_refused_says_why_and_keeps_what_was_typed(house: House) -> None:
+    busy_home.fill(house.home, time.time())
+    house.ok("config", "set", "apiPort", "0")
+    browser = opened(house)
+    secrets = browser.secrets("/review/2/edit")
+    wrong = browser.post("/review/2/edit", {**secrets, "commandPatterns": "^pip (install", "summary": "kept as typed"})
+    assert (
+        wrong.status_code,
+        "^pip (install" in wrong.text,
+        "kept as typed" in wrong.text,
+        "refused" in wrong.text,
+    ) == (422, True, True, True)
+
+    block = {**browser.secrets("/review/4/edit"), "delivery": "block"}
+    asked = browser.post("/review/4/edit", block)
+    assert (asked.status_code, "too few to be sure" in asked.text, 'name="confirm"' in asked.text) == (422, True, True)
+    assert browser.post("/review/4/edit", {**block, "confirm": "yes"}).status_code == 303
+    assert house.ok("lessons", "show", "pip-install-4", "--json").json()["delivery"] == "block"
+
+    fires = browser.post("/review/1/edit", {**browser.secrets("/review/1/edit"), "delivery": "block", "confirm": "yes"})
+    assert (fires.status_code, "it cannot block" in fires.text) == (422, True)
+
+
+def test_a_candidate_that_changed_since_it_was_seen_is_not_accepted(house: House) -> None:
+    busy_home.fill(house.home, time.time())
+    house.ok("config", "set", "apiPort", "0")
+    browser = opened(house)
+    stale = {**browser.secrets("/review/1"), "seen": browser.secrets("/review/2")["seen"]}
+    assert browser.post("/review/1/accept", stale).status_code == 400
+    assert len(house.ok("lessons", "list", "--json").json()) == 2
+
+
+def test_a_lesson_is_edited_retired_and_put_in_force_again(house: House) -> None:
+    busy_home.fill(house.home, time.time())
+    house.ok("config", "set", "apiPort", "0")
+    browser = opened(house)
+    same = browser.post(
+        f"{LESSON}/edit", {**browser.secrets(f"{LESSON}/edit"), "summary": "git stash leaves untracked files behind"}
+    )
+    assert (same.status_code, "Nothing was changed" in browser.get(LESSON).text) == (303, True)
+    browser.post(f"{LESSON}/edit", {**browser.secrets(f"{LESSON}/edit"), "priority": "10", "unless": ""})
+    shown = house.ok("lessons", "show", LESSON.rpartition("/")[2], "--json").json()
+    assert (shown["priority"], shown.get("unless", [])) == (10, [])
+    assert browser.post(f"{LESSON}/retire", browser.secrets(LESSON)).status_code == 303
+    assert not house.ask(
+        "s1", {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "git stash"}}
+    ).denied
+    assert browser.post(f"{LESSON}/restore", browser.secrets(LESSON)).status_code == 303
+    assert house.ask(
+        "s2", {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "git stash"}}
+    ).denied
+
+
+def test_settings_are_changed_in_the_file_and_what_else_is_in_it_stays(fresh: Browser, house: House) -> None:
+    path = os.path.join(house.home, "config.json")
+    with open(path) as file:
+        before = json.load(file)
+    with open(path, "w") as file:
+        json.dump({**before, "mine": {"own": 1}}, file)
+    secret = {"form": fresh.secrets("/settings")["form"]}
+    assert fresh.post("/settings/retentionDays", {**secret, "value": "30"}).status_code == 303
+    assert (
+        fresh.post("/settings/denyProjects", {**secret, "value": "/home/dev/secret\r\n/home/dev/other\r\n"}).status_code
+        == 303
+    )
+    assert fresh.post("/settings/scoring.hangTimeoutBonus", {**secret, "value": "2"}).status_code == 303
+    with open(path) as file:
+        now = json.load(file)
+    assert now == {
+        **before,
+        "mine": {"own": 1},
+        "retentionDays": 30,
+        "denyProjects": ["/home/dev/secret", "/home/dev/other"],
+        "scoring": {"hangTimeoutBonus": 2},
+    }
+    assert fresh.post("/settings/retentionDays", {**secret, "default": "1"}).status_code == 303
+    assert fresh.post("/settings/retentionDays", {**secret, "value": "many"}).status_code == 400
+    with open(path) as file:
+        assert "retentionDays" not in file.read()
+
+
+@pytest.mark.parametrize("name", ["llm.provider", "llm.baseUrl", "caps.dollarsPerDay", "nothing", "__class__"])
+def test_what_goes_to_a_model_and_what_it_may_cost_is_set_at_a_terminal(
+    fresh: Browser, house: House, name: str
+) -> None:
+    secret = {"form": fresh.secrets("/settings")["form"]}
+    assert fresh.post(f"/settings/{name}", {**secret, "value": "anthropic"}).status_code == 400
+    with open(os.path.join(house.home, "config.json")) as file:
+        assert "anthropic" not in file.read()
+
+
+def test_a_pause_is_set_and_lifted(fresh: Browser, house: House) -> None:
+    secret = {"form": fresh.secrets("/settings")["form"]}
+    assert fresh.post("/settings/pause", {**secret, "where": "*", "length": "3600"}).status_code == 303
+    assert 'href="/settings#pause">paused' in fresh.get("/").text
+    house.ask("quiet", prompt("nobody hears this"))
+    assert fresh.post("/settings/unpause", secret).status_code == 303
+    house.ask("loud", prompt("somebody hears this"))
+    text = fresh.get("/").text
+    assert ("somebody hears" in text, "nobody hears" in text) == (True, False)
+
+
+def test_what_happens_shows_on_the_next_look_and_in_the_stream(fresh: Browser, house: House) -> None:
+    marks = re.search(r'data-stream="([\d.]+)"', fresh.get("/").text)
+    assert marks
+    with fresh.client.stream("GET", "/live") as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith(":")
+        house.ask("s1", prompt("fly the kite"))
+        while not next(lines).startswith("event: prompt"):
+            continue
+    part = fresh.get(f"/?after={marks[1]}").text
+    assert ("fly the kite" in part, "<html" in part) == (True, False)
+    again = re.search(r'data-marks="([\d.]+)"', part)
+    assert again and "fly the kite" not in fresh.get(f"/?after={again[1]}").text
+
+
+def test_closing_the_session_lets_nobody_in_any_more(busy: House) -> None:
+    browser = opened(busy)
+    kept = browser.client.headers["cookie"]
+    assert browser.post("/leave", {"form": browser.secrets("/")["form"]}).status_code == 303
+    assert browser.get("/", cookie=kept).status_code == 401
+
+
+def test_a_restarted_worker_knows_nobody(fresh: Browser, house: House) -> None:
+    assert fresh.get("/").status_code == 200
+    house.ok("restart")
+    again = opened(house)
+    again.client.headers["cookie"] = fresh.client.headers["cookie"]
+    assert again.get("/").status_code == 401
+
+
+def test_a_call_is_shown_with_its_line_in_the_transcript(house: House) -> None:
+    busy_home.fill(house.home, time.time(), count=1)
+    path = busy_home.transcript(house.home)
+    house.ok("config", "set", "apiPort", "0")
+    house.ask("session-0000", {"hook_event_name": "Stop", "transcript_path": path, "cwd": "/home/dev/kite"})
+    browser = opened(house)
+    link = re.search(r'href="(/sessions/1/events/\d+)"', browser.get("/sessions/1").text)  # the first is number one
+    assert link and f"{path}:1" in browser.get(link[1]).text
+
+
+def test_view_says_so_where_the_pages_are_turned_off(house: House) -> None:
+    house.ok("config", "set", "apiPort", "--", "-1")
+    refused = house.cli("view", "--print")
+    assert (refused.code, "apiPort" in refused.err) == (1, True)
