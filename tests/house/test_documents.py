@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -135,6 +136,24 @@ def test_every_command_is_documented() -> None:
         "every command is in docs/cli.md, as `hardwon … name`",
         unwritten((" ".join(path) for path in commands(cli())), page("docs/cli.md")),
         "write what it does and one example there",
+    )
+
+
+def test_every_hook_is_documented_with_its_budget() -> None:
+    host = importlib.import_module("hardwon.hosts.claude_code")
+    rows = re.findall(r"(?m)^\| `(\w+)` \| (\d+) s \|", page("docs/hooks.md"))
+    assert {name: int(seconds) for name, seconds in rows} == host.EVENTS, (
+        "rule: docs/hooks.md has every hook of EVENTS with its budget\nto mend: write its row there"
+    )
+
+
+def test_every_mcp_tool_and_its_arguments_are_documented() -> None:
+    tools = importlib.import_module("hardwon.mcp").TOOLS
+    arguments = {name for tool in tools for name in inspect.signature(tool).parameters} - {"place"}
+    uphold(
+        "every MCP tool and argument is in docs/mcp.md, as `name`",
+        unwritten([*(tool.__name__ for tool in tools), *sorted(arguments)], page("docs/mcp.md")),
+        "write what it gives and takes there",
     )
 
 

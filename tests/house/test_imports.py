@@ -33,10 +33,11 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "who": frozenset(),
     "launch": BOTTOM,
     "cold": BOTTOM | {"hosts", "store", "launch"} | ROOMS,
-    "worker": BOTTOM | {"hosts", "store", "launch", "who"} | ROOMS,
+    "viewer": BOTTOM | {"hosts", "store", "who"} | ROOMS,
+    "worker": BOTTOM | {"hosts", "store", "launch", "who", "viewer"} | ROOMS,
     "mcp": BOTTOM | {"hosts", "store", "who"} | ROOMS,
     "hook": frozenset({"cold"}),
-    "cli": BOTTOM | {"hosts", "store", "who", "launch", "cold", "worker", "mcp"} | ROOMS,
+    "cli": BOTTOM | {"hosts", "store", "who", "launch", "cold", "viewer", "worker", "mcp"} | ROOMS,
     "__main__": frozenset({"cli"}),
 }
 

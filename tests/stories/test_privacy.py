@@ -78,20 +78,23 @@ HIDDEN = [
 ]
 
 
-@pytest.mark.parametrize("hidden", HIDDEN)
-def test_a_private_part_is_not_kept_wherever_it_stands(home: House, hidden: str) -> None:
-    inner = json.dumps({"note": f"seen {hidden}", "list": [f"seen {hidden}"]})
-    home.ask("s1", prompt(f"seen {hidden}"))
-    home.ask("s1", used("Bash", {"command": f"echo seen {hidden}"}, {"stdout": f"seen {hidden}", "stderr": ""}))
-    home.ask(
-        "s1",
-        used("mcp__notes__put", {"deep": [{"text": f"seen {hidden}"}]}, [{"type": "text", "text": f"seen {inner}"}]),
-    )
-    home.ask("s1", used("Read", {"file_path": f"/home/dev/seen {hidden}"}, f"seen {hidden}"))
-    home.ask("s1", failed("Bash", {"command": "x"}, f"Exit code 1\nseen {hidden}"))
-    home.ask("s1", happened("SubagentStop", last_assistant_message=f"seen {hidden}", **SUB))
-    home.ask("s1", happened("Stop", last_assistant_message=f"seen {hidden}"))
-    assert texts(home).count("seen") >= 10
+def test_a_private_part_is_not_kept_wherever_it_stands(home: House) -> None:
+    for number, hidden in enumerate(HIDDEN):
+        name = f"s{number}"
+        given, inner = (
+            {"command": f"echo seen {hidden}"},
+            json.dumps({"note": f"seen {hidden}", "list": [f"seen {hidden}"]}),
+        )
+        home.ask(name, prompt(f"seen {hidden}"))
+        home.ask(name, used("Bash", given, {"stdout": f"seen {hidden}", "stderr": ""}))
+        deep = {"deep": [{"text": f"seen {hidden}"}]}
+        home.ask(name, used("mcp__notes__put", deep, [{"type": "text", "text": f"seen {inner}"}]))
+        home.ask(name, used("Read", {"file_path": f"/home/dev/seen {hidden}"}, f"seen {hidden}"))
+        home.ask(name, failed("Bash", {"command": "x"}, f"Exit code 1\nseen {hidden}"))
+        home.ask(name, happened("SubagentStop", last_assistant_message=f"seen {hidden}", **SUB))
+        home.ask(name, happened("Stop", last_assistant_message=f"seen {hidden}"))
+        assert traces(home, PLANTED) == [], hidden
+        assert texts(home).count("seen") >= 10 * (number + 1), hidden
 
 
 def test_a_private_part_that_a_patch_has_line_by_line_is_not_kept(home: House) -> None:
@@ -110,18 +113,18 @@ WHOLLY = [
 ]
 
 
-def private_turn(house: House, wholly: str, **more: Any) -> None:
+def private_turn(house: House, wholly: str, session: str = "s1", **more: Any) -> None:
     """A wholly private prompt and all that an agent does about it; none of it is marked but the prompt."""
-    house.ask("s1", prompt(wholly, **more))
-    house.ask("s1", bash(f"curl https://{PLANTED}.example", **more))
-    house.ask("s1", used("Bash", {"command": f"curl https://{PLANTED}.example"}, {"stdout": PLANTED}, **more))
-    house.ask("s1", happened("SubagentStart", **SUB, **more))
-    house.ask("s1", used("Read", {"file_path": f"/home/dev/{PLANTED}"}, PLANTED, **SUB, **more))
-    house.ask("s1", happened("SubagentStop", last_assistant_message=PLANTED, **SUB, **more))
-    house.ask("s1", happened("PreCompact", trigger="auto", custom_instructions=PLANTED, **more))
-    house.ask("s1", happened("SessionStart", source="compact", **more))
-    house.ask("s1", failed("Bash", {"command": PLANTED}, f"Exit code 1\n{PLANTED}: not found", **more))
-    house.ask("s1", happened("Stop", last_assistant_message=f"I fetched {PLANTED}", **more))
+    house.ask(session, prompt(wholly, **more))
+    house.ask(session, bash(f"curl https://{PLANTED}.example", **more))
+    house.ask(session, used("Bash", {"command": f"curl https://{PLANTED}.example"}, {"stdout": PLANTED}, **more))
+    house.ask(session, happened("SubagentStart", **SUB, **more))
+    house.ask(session, used("Read", {"file_path": f"/home/dev/{PLANTED}"}, PLANTED, **SUB, **more))
+    house.ask(session, happened("SubagentStop", last_assistant_message=PLANTED, **SUB, **more))
+    house.ask(session, happened("PreCompact", trigger="auto", custom_instructions=PLANTED, **more))
+    house.ask(session, happened("SessionStart", source="compact", **more))
+    house.ask(session, failed("Bash", {"command": PLANTED}, f"Exit code 1\n{PLANTED}: not found", **more))
+    house.ask(session, happened("Stop", last_assistant_message=f"I fetched {PLANTED}", **more))
 
 
 def kept_in(house: House) -> tuple[list[str], list[str]]:
@@ -129,14 +132,17 @@ def kept_in(house: House) -> tuple[list[str], list[str]]:
     return [row["prompt"] for row in house.stored("prompts")], calls
 
 
-@pytest.mark.parametrize("wholly", WHOLLY)
-def test_a_wholly_private_prompt_is_not_kept_and_neither_is_what_was_done_about_it(home: House, wholly: str) -> None:
-    home.ask("s1", prompt("before"))
-    home.ask("s1", used("Bash", {"command": "ls"}, "a"))
-    private_turn(home, wholly)
-    home.ask("s1", prompt("after"))
-    home.ask("s1", used("Bash", {"command": "pwd"}, "/"))
-    assert kept_in(home) == (["before", "after"], ["ls", "pwd"])
+def test_a_wholly_private_prompt_is_not_kept_and_neither_is_what_was_done_about_it(home: House) -> None:
+    for number, wholly in enumerate(WHOLLY):
+        name = f"s{number}"
+        home.ask(name, prompt("before"))
+        home.ask(name, used("Bash", {"command": "ls"}, "a"))
+        private_turn(home, wholly, name)
+        home.ask(name, prompt("after"))
+        home.ask(name, used("Bash", {"command": "pwd"}, "/"))
+        assert traces(home, PLANTED) == [], wholly
+        times = number + 1
+        assert kept_in(home) == (["before", "after"] * times, ["ls", "pwd"] * times), wholly
 
 
 @pytest.mark.parametrize("killed_after", range(0, 9, 2))
@@ -249,39 +255,36 @@ def test_a_lesson_typed_within_private_tags_leaves_nothing(home: House) -> None:
     assert traces(home, PLANTED, KEY) == []
 
 
-@pytest.mark.parametrize("worker", [up, down])
-@pytest.mark.parametrize(
-    ("denied", "given"),
-    [
-        (".env", {"file_path": "/home/dev/project/.env"}),
-        ("*.pem", {"file_path": "keys/my.pem"}),
-        ("/home/dev/vault", {"file_path": "/home/dev/vault/deep/a"}),
-        ("/home/dev/vault", {"file_path": "../vault/a"}),
-        ("~/vault", {"command": "cat ~/vault/a"}),
-        ("~/vault", {"command": 'cat "$HOME/vault/a"'}),
-        ("/home/dev/vault", {"command": "cat ../vault/a | sort"}),
-        ("/home/dev/vault/a", {"command": "echo $(</home/dev/vault/a)"}),
-        ("/home/dev/my vault", {"command": "cat '/home/dev/my vault/a'"}),
-        ("/home/dev/va*", {"command": "scp /home/dev/vault host:"}),
-        (".ssh", {"path": "/home/dev/.ssh/config"}),
-    ],
-)  # fmt: skip
-def test_a_call_about_a_denied_path_leaves_nothing(
-    house: House, worker: Worker, denied: str, given: dict[str, str]
-) -> None:
-    worker(house)
-    house.ok("config", "set", "denyPaths", json.dumps([denied]))
-    tool = "Bash" if "command" in given else "Read"
-    house.ask("s1", used(tool, given, PLANTED))
-    house.ask("s1", failed(tool, given, f"Exit code 1\n{PLANTED}"))
-    house.ask(
-        "s1",
-        used("mcp__files__read", {"any name": next(iter(given.values()))}, PLANTED) if tool == "Read" else prompt("x"),
-    )
-    house.ask("s1", used("Bash", {"command": "ls /home/dev/vagrant"}, "seen")) if "*" not in denied else None
-    assert traces(house, PLANTED) == []
-    assert [row["response"] for row in house.stored("events")] == ([] if "*" in denied else ["seen"])
-    assert traces(house, PLANTED) == []
+DENIED = [
+    (".env", {"file_path": "/home/dev/project/.env"}),
+    ("*.pem", {"file_path": "keys/my.pem"}),
+    ("/home/dev/vault", {"file_path": "/home/dev/vault/deep/a"}),
+    ("/home/dev/vault", {"file_path": "../vault/a"}),
+    ("~/vault", {"command": "cat ~/vault/a"}),
+    ("~/vault", {"command": 'cat "$HOME/vault/a"'}),
+    ("/home/dev/vault", {"command": "cat ../vault/a | sort"}),
+    ("/home/dev/vault/a", {"command": "echo $(</home/dev/vault/a)"}),
+    ("/home/dev/my vault", {"command": "cat '/home/dev/my vault/a'"}),
+    ("/home/dev/va*", {"command": "scp /home/dev/vault host:"}),
+    (".ssh", {"path": "/home/dev/.ssh/config"}),
+]
+
+
+def test_a_call_about_a_denied_path_leaves_nothing(home: House) -> None:
+    others = 0
+    for number, (denied, given) in enumerate(DENIED):
+        name, tool = f"s{number}", "Bash" if "command" in given else "Read"
+        home.ok("config", "set", "denyPaths", json.dumps([denied]))
+        home.ask(name, used(tool, given, PLANTED))
+        home.ask(name, failed(tool, given, f"Exit code 1\n{PLANTED}"))
+        home.ask(
+            name, used("mcp__files__read", {"any name": next(iter(given.values()))}, PLANTED)
+        ) if tool == "Read" else None
+        if "*" not in denied:
+            home.ask(name, used("Bash", {"command": "ls /home/dev/vagrant"}, "seen"))
+            others += 1
+        assert traces(home, PLANTED) == [], (denied, given)
+        assert [row["response"] for row in home.stored("events")] == ["seen"] * others, (denied, given)
 
 
 @pytest.mark.parametrize("worker", [up, down])

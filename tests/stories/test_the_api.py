@@ -15,12 +15,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.house_of_one import GIT_STASH, House, bash
+from tests.house_of_one import GIT_STASH, House, bash, wait_for
+from tests.remembered import Remembered
 
 
 def wait_for_port(house: House) -> int:
     """The API comes up a moment after the hooks' socket."""
-    for _ in range(200):
+    for _ in range(1500):
         if port := house.status()["port"]:
             return int(port)
         time.sleep(0.05)
@@ -32,13 +33,19 @@ def token(house: House) -> str:
         return file.read().strip()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def house(shared_house: House) -> House:
+    """One worker for all of these, as it is in life."""
+    return shared_house
+
+
+@pytest.fixture(scope="module")
 def api(house: House) -> Iterator[httpx.Client]:
     house.ok("config", "set", "apiPort", "0")
     house.ok("start")
     port = wait_for_port(house)
     headers = {"authorization": f"Bearer {token(house)}"}
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30, trust_env=False) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=300, trust_env=False) as client:
         yield client
 
 
@@ -159,6 +166,24 @@ def test_nothing_here_approves(api: httpx.Client, house: House) -> None:
     assert house.ask("s1", bash("git stash")).denied
 
 
+def test_what_is_known_is_searched_and_read_by_a_program(api: httpx.Client, house: House, tmp_path: Any) -> None:
+    past = Remembered(house.home, str(tmp_path))
+    first = past.observe(past.session(), "The tail was too short", type="bugfix")
+    past.close()
+    house.ok("search", "tail", cwd=str(tmp_path))
+    asked = {"query": "short tail", "project": str(tmp_path)}
+    (hit,) = api.get("/api/search", params=asked).json()["hits"]
+    assert (hit["id"], hit["type"]) == (f"O{first}", "bugfix")
+    around = api.get("/api/timeline", params={"anchor": hit["id"], "project": "*"}).json()
+    assert [one["id"] for one in around["records"]] == [hit["id"]]
+    whole = api.post("/api/observations/batch", json={"ids": [first, "O999"]}).json()["records"]
+    assert (whole[0]["title"], whole[1]["error"]) == ("The tail was too short", "there is no O999")
+    unsaid = api.get("/api/search", params={"query": "tail"})
+    assert (unsaid.status_code, "project" in unsaid.json()["fix"]) == (400, True)
+    assert api.get("/api/search", params={**asked, "since": "soon"}).status_code == 400
+    assert api.get("/api/search", params={**asked, "project": "nowhere"}).status_code == 400
+
+
 def test_what_happens_is_streamed_and_a_lost_listener_catches_up(api: httpx.Client, house: House) -> None:
     with api.stream("GET", "/api/stream") as stream:
         lines = stream.iter_lines()
@@ -199,9 +224,11 @@ def test_two_hundred_idle_listeners_hinder_nobody(api: httpx.Client, house: Hous
         assert api.get("/api/stream").status_code == 503
         assert api.get("/api/health").json()["clients"] == 200
         assert house.session_start("s2").context
+    wait_for(lambda: api.get("/api/health").json()["clients"] == 0)
 
 
-def test_a_taken_port_gives_the_next_one(house: House) -> None:
+def test_a_taken_port_gives_the_next_one(own_home: str) -> None:
+    house = House(os.path.join(own_home, ".hardwon"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -209,6 +236,7 @@ def test_a_taken_port_gives_the_next_one(house: House) -> None:
         house.ok("config", "set", "apiPort", str(port))
         house.ok("start")
         assert wait_for_port(house) > port
+    house.leave()
 
 
 def test_the_document_is_true(api: httpx.Client, house: House, tmp_path: Any) -> None:
@@ -220,7 +248,7 @@ def test_the_document_is_true(api: httpx.Client, house: House, tmp_path: Any) ->
         "--url", str(api.base_url).rstrip("/"), "--header", f"Authorization: Bearer {token(house)}",
         "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
         "--max-examples", "10", "--exclude-path", "/api/stream", "--phases", "examples,coverage,fuzzing",
-        "--generation-database", "none", "--seed", "1", "--request-timeout", "10",
+        "--generation-database", "none", "--seed", "1", "--request-timeout", "120",
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     ran = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env={**environment, "NO_PROXY": "*"})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from time import sleep
 
 import pytest
 
+from hardwon.recall.deliver import TWIN_SECONDS
 from tests.house_of_one import GIT_STASH, House, bash, lesson
 
 
@@ -29,8 +31,11 @@ def test_a_held_call_says_why_and_its_repeat_passes(manned: House) -> None:
 
 def test_twins_of_a_held_call_are_held_too(manned: House) -> None:
     manned.add({**GIT_STASH, "delivery": "hold"})
-    first, twin = manned.ask("s1", bash("git stash")), manned.ask("s1", bash("git stash"))
-    assert first.denied and twin.denied == first.denied
+    for number in range(9):
+        (first, twin), seconds = manned.ask_at_once(f"s{number}", [bash("git stash"), bash("git stash")])
+        if seconds < TWIN_SECONDS:  # on a busy machine it may come so late that it is no twin any more
+            assert b'"deny"' in first and twin == first
+            break
 
 
 def test_the_same_call_asked_about_again_gets_the_same_answer_whenever(manned: House) -> None:
@@ -161,8 +166,4 @@ def test_why_says_what_would_fire_and_claims_nothing(manned: House) -> None:
 
 def wait_out_twins() -> None:
     """Let the moment pass in which calls count as made in one message."""
-    from time import sleep
-
-    from hardwon.recall.deliver import TWIN_SECONDS
-
     sleep(TWIN_SECONDS)

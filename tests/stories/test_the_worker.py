@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from tests.house_of_one import GIT_STASH, House, bash
+from tests.house_of_one import GIT_STASH, House, bash, wait_for
 
 
 def workers(house: House) -> list[int]:
@@ -66,7 +66,7 @@ def test_a_session_start_brings_the_worker_back_after_a_kill(house: House) -> No
     house.ok("start")
     os.kill(house.status()["pid"], signal.SIGKILL)
     assert "git stash -u" in house.session_start("s1").context
-    assert house.status()["running"]
+    wait_for(lambda: bool(house.status()["running"]))
 
 
 def test_a_tool_call_does_not_start_a_worker(house: House) -> None:
@@ -127,5 +127,6 @@ def test_the_home_and_its_files_are_the_owners_alone(house: House) -> None:
 
 def test_the_workers_environment_has_nothing_of_the_agents(house: House) -> None:
     house.ask("s1", {"hook_event_name": "SessionStart", "source": "startup", "cwd": "/"}, env={"MY_SECRET": "hunter2"})
+    wait_for(lambda: bool(house.status()["running"]))
     with open(f"/proc/{house.status()['pid']}/environ", "rb") as file:
         assert b"hunter2" not in file.read()

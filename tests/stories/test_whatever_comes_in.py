@@ -44,12 +44,18 @@ ODD = {
 }
 
 
-@pytest.fixture(params=["worker up", "worker down"])
-def guarded(request: pytest.FixtureRequest, house: House) -> House:
-    house.add({**GIT_STASH, "delivery": "block"})
-    if request.param == "worker up":
-        house.ok("start")
-    return house
+@pytest.fixture(scope="module")
+def blocking(shared_house: House) -> House:
+    shared_house.add({**GIT_STASH, "delivery": "block"})
+    return shared_house
+
+
+@pytest.fixture(scope="module", params=["worker up", "worker down"])
+def guarded(request: pytest.FixtureRequest, blocking: House) -> House:
+    """One house for everything that comes in, as it is in life."""
+    blocking.ok("start" if request.param == "worker up" else "stop")
+    blocking.stay_cold()
+    return blocking
 
 
 @pytest.mark.parametrize("name", ODD)

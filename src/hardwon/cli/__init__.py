@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,8 +12,12 @@ from hardwon import __version__
 from hardwon.cli.show import printable
 from hardwon.errors import UserError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 VERBS = {
     "up": ("up", "start hardwon, say where things are and what to do next"),
+    "demo": ("demo", "see a mistake found, accepted and held, in a throwaway home"),
     "install": ("agents", "add hardwon's hooks to an agent's settings"),
     "uninstall": ("agents", "take hardwon's hooks out again; your data stays"),
     "doctor": ("doctor", "check every part, and say how to mend what is broken"),
@@ -21,8 +26,20 @@ VERBS = {
     "review": ("review", "look at what was proposed, one by one, and decide"),
     "accept": ("review", "put a proposed lesson in force"),
     "reject": ("review", "say no to a proposed lesson; it stays rejected"),
+    "brief": ("brief", "what a session opens with here, and why"),
+    "view": ("view", "look at everything in the browser, and decide there"),
+    "search": ("search", "what is known about some words, a file or an id"),
+    "timeline": ("search", "what was asked and observed around something"),
+    "show": ("search", "a record by its id, whole"),
+    "memory": ("memory", "what agents should know: propose, approve, retire"),
+    "handoff": ("handoff", "what sessions leave for the next: read, ratify, write"),
+    "reflect": ("reflect", "draft the handoff of a session: what it came to, what is open"),
+    "resume": ("handoff", "where the last session here left off"),
+    "mcp": ("mcp", "answer an agent over MCP, on stdin and stdout"),
     "sessions": ("sessions", "what was recorded: list, show and delete sessions"),
     "import": ("import_", "take in what was recorded elsewhere"),
+    "jobs": ("jobs", "distilling that waits, runs or failed: list, retry, cancel"),
+    "cost": ("cost", "what models were asked and what it cost, against the caps"),
     "config": ("config", "every setting: its value, its default, where it comes from"),
     "trust": ("trust", "use the lessons that a repository carries"),
     "why": ("why", "which lessons would fire on a command, and why not the others"),
@@ -38,6 +55,7 @@ VERBS = {
     "restart": ("worker", "stop the worker, then start it"),
     "status": ("worker", "whether the worker runs, and where"),
     "logs": ("worker", "the worker's log"),
+    "completion": ("completion", "what your shell needs to complete hardwon's commands"),
 }
 
 
@@ -53,6 +71,13 @@ class Verbs(click.Group):
         module = __import__(f"hardwon.cli.{VERBS[name][0]}", fromlist=[name])
         command: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name, help=says) for name, (_, says) in VERBS.items() if name.startswith(incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

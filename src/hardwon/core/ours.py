@@ -30,11 +30,13 @@ _DECIDING = {
     "pause": (), "trust": (), "install": (), "uninstall": (), "accept": (), "reject": (), "allow": (), "review": (),
     "config": ("set",), "lessons": ("edit", "retire", "restore", "import"), "up": ("--yes",),
     "scan": ("promote", "--yes"), "sessions": ("delete",), "import": ("jsonl", "claude-mem"),
-    "purge": (), "restore": (),
+    "purge": (), "restore": (), "view": (), "memory": ("approve", "reject", "retire", "edit"),
+    "handoff": ("ratify", "discard"), "reflect": ("--undo",), "jobs": ("retry", "cancel"),
 }  # fmt: skip
 _SHOWING = {
     "trust": ("--list",), "install": ("--print",), "review": ("--json", "--judge"), "purge": ("--dry-run",),
 }  # fmt: skip
+_WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no option with a value comes before the verb
 _INTERPRETERS = ("python", "pypy")
 _LAUNCHERS = (
     "uv", "uvx", "pipx", "poetry", "pdm", "hatch", "pixi", "conda", "script", "tmux", "screen", "unbuffer", "expect",
@@ -115,8 +117,8 @@ def _decides(given: Sequence[str]) -> bool:
     if verb not in _DECIDING or options in ({"--help"}, {"-h"}) or options.intersection(_SHOWING.get(verb, ())):
         return False
     wanted = _DECIDING[verb]
-    told = more[:1] if verb in ("lessons", "config") else given  # these have no option with a value before the verb
-    return not wanted or any(word in wanted for word in told)
+    told = more[:1] if verb in _WITHOUT_OPTIONS else given
+    return not wanted or any(word.partition("=")[0] in wanted for word in told)
 
 
 def _hides(one: Simple) -> bool:

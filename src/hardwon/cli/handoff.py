@@ -1,0 +1,234 @@
+"""handoff list, show, ratify, amend, discard, write; resume"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from time import localtime, strftime
+from typing import Any
+
+import click
+
+from hardwon import clock, paths, projects, settings, who
+from hardwon.cli.person import require_person
+from hardwon.cli.show import ago, at_terminal, field, hung, in_line, printable, table
+from hardwon.errors import UserError
+from hardwon.recall import brief, handoffs, ratify
+from hardwon.store import db, reflections, sessions
+from hardwon.store.reflections import DRAFT, RATIFIED, Reflection
+
+_TEMPLATE = "## Summary\n\n\n## Decisions\n\n\n## Open ends\n\n\n## Resume Prompt\n\n\nConfidence: M\n"
+
+
+@click.group()
+def handoff() -> None:
+    """What sessions leave for the next: read, ratify, amend, discard, write."""
+
+
+@handoff.command("list")
+@click.option("--all", "everywhere", is_flag=True, help="every project's")
+@click.option("--status", type=click.Choice(reflections.STATUSES), help="only these")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def list_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
+    """The handoffs of this project, newest first: drafts, and what was ratified."""
+    statuses = (status,) if status else (DRAFT, RATIFIED)
+    project = None if everywhere else projects.home_of(os.getcwd())
+    found = reflections.listed(db.connect(paths.home()), *statuses, project=project)
+    if as_json:
+        click.echo(json.dumps([_plain(one) for one in found], indent=2))
+        return
+    if not found:
+        click.echo(
+            "no handoffs" + (" like that" if status else " yet: hardwon reflect SESSION, or hardwon handoff write")
+        )
+        return
+    rows = [[str(one.id), ago(one.at), _state(one), f"{in_line(_topic(one), 200)}\n{one.draft}"] for one in found]
+    table(["no", "when", "state", "about, and its file"], rows)
+    if any(one.status == DRAFT for one in found):
+        click.echo("a person decides: hardwon handoff show NO, then ratify, amend or discard")
+
+
+def _topic(one: Reflection) -> str:
+    page = handoffs.page_of(one)
+    return page.topic if page else one.topic
+
+
+def _state(one: Reflection) -> str:
+    page = handoffs.page_of(one)
+    if one.status in (DRAFT, RATIFIED) and page is None:
+        return f"{one.status}, file gone"
+    return "edited, not told" if page and page.is_edited else one.status
+
+
+def _plain(one: Reflection) -> dict[str, Any]:
+    page = handoffs.page_of(one)
+    return {
+        "id": one.id, "status": one.status, "state": _state(one), "session": one.session, "host": one.host,
+        "project": one.project, "at": clock.iso(one.at), "kind": one.kind, "file": one.draft,
+        "topic": page.topic if page else one.topic, "confidence": page.confidence if page else one.confidence,
+        "resume": handoffs.resume_of(page) if page else one.resume.splitlines(),
+        "decided_at": clock.iso(one.decided_at) if one.decided_at else None,
+    }  # fmt: skip
+
+
+@handoff.command()
+@click.argument("name", metavar="NO|SESSION")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def show(name: str, as_json: bool) -> None:
+    """One handoff as its file says it now."""
+    one = _named(db.connect(paths.home()), name)
+    page = handoffs.page_of(one)
+    if as_json:
+        more = {"sections": dict(page.sections), "text": page.text} if page else {}
+        click.echo(json.dumps({**_plain(one), **more}, indent=2))
+        return
+    hung(f"{one.id}  ", _topic(one), bold=True)
+    for label, text in (("state", _state(one)), ("session", one.session), ("file", one.draft)):
+        field(label, text)
+    click.echo(f"\n{page.text}" if page else "\nits file is gone, or no file of its own")
+    if one.status == DRAFT and page:
+        click.echo(f"\na person decides: hardwon handoff ratify {one.id}, amend {one.id} or discard {one.id}")
+
+
+@handoff.command("ratify")
+@click.argument("names", nargs=-1, required=True, metavar="NO|SESSION…")
+@click.option("--commit/--no-commit", "commits", default=None, help="one git commit of just these files")
+def ratify_handoffs(names: tuple[str, ...], commits: bool | None) -> None:
+    """Let handoffs count: write their pages, and approve the memories they name.
+
+    What the draft says now is what counts; take out what is wrong first. Nothing is ever pushed.
+    """
+    require_person("ratifying a handoff")
+    home, now = paths.home(), clock.now()
+    connection, values = db.connect(home), _values(home)
+    for name in names:
+        wanted = bool(values.get("handoffCommit")) if commits is None else commits
+        _say(ratify.ratify(connection, home, _named(connection, name), now, commits=wanted))
+    _compiled_anew(connection, home)
+
+
+def _say(done: ratify.Ratified) -> None:
+    lines = [f"ratified: {done.page}"]
+    lines += [f"approved as memory {memory.id}: {path}" for memory, path in done.memories]
+    lines += [f"committed as {done.commit.id[:12]}: {', '.join(done.commit.files)}"] if done.commit else []
+    click.echo(printable("\n".join([*lines, *done.left])))
+
+
+@handoff.command()
+@click.argument("name", metavar="NO|SESSION")
+def amend(name: str) -> None:
+    """Open a handoff in your editor; a ratified one counts as you leave it."""
+    home = paths.home()
+    connection = db.connect(home)
+    one = _named(connection, name)
+    if one.status == RATIFIED:
+        require_person("amending what was ratified")
+    if handoffs.page_of(one) is None:
+        raise UserError(f"its file is gone, or no file of its own: {one.draft}", "hardwon handoff list")
+    if not at_terminal():
+        raise UserError("this is not a terminal, so no editor can be opened", f"edit {one.draft}")
+    click.edit(filename=one.draft)
+    page = handoffs.page_of(one)
+    if page and page.is_edited:
+        ratify.ratify(connection, home, one, clock.now())
+        _compiled_anew(connection, home)
+    then = "" if one.status == RATIFIED else f"; now: hardwon handoff ratify {one.id}"
+    click.echo(printable(f"amended: {one.draft}{then}"))
+
+
+@handoff.command()
+@click.argument("names", nargs=-1, required=True, metavar="NO|SESSION…")
+def discard(names: tuple[str, ...]) -> None:
+    """Say no to drafts; their files are deleted."""
+    require_person("discarding a handoff")
+    home, now = paths.home(), clock.now()
+    connection = db.connect(home)
+    for name in names:
+        one = _named(connection, name)
+        ratify.discard(connection, one, now)
+        click.echo(printable(f"discarded: handoff {one.id}, {one.draft} is deleted"))
+    _compiled_anew(connection, home)
+
+
+@handoff.command()
+@click.argument("text", nargs=-1, metavar="[TEXT…]")
+@click.option("--session", "name", default="", metavar="ID", help="whose; else the last one here")
+@click.option("--topic", default="", metavar="TEXT", help="what it was about")
+def write(text: tuple[str, ...], name: str, topic: str) -> None:
+    """Hand a session off yourself. TEXT is what to say to the next one.
+
+    Without TEXT it is read from stdin, or written in your editor. A draft of the session is no longer wanted then.
+    What a person writes counts at once; what an agent writes is a draft.
+    """
+    home, now = paths.home(), clock.now()
+    connection, mark = db.connect(home), who.agent(os.environ)
+    project = projects.home_of(os.getcwd())
+    found = sessions.found(connection, name) if name else sessions.listed(connection, limit=1, project=project)
+    if name and len(found) != 1:
+        raise UserError(f"there is no session {name!r}, or more than one", "hardwon sessions list")
+    about = (
+        found[0] if found else {"session": strftime("%Y-%m-%d-%H%M", localtime(now)), "host": "", "first_prompt": ""}
+    )
+    said = " ".join(text) or (click.edit(_TEMPLATE, extension=".md") or "" if at_terminal() else sys.stdin.read())
+    if not said.strip() or said == _TEMPLATE:
+        raise UserError("there is nothing to hand off", "hardwon handoff write TEXT")
+    from hardwon.distil.reflect import run  # with all that reads transcripts, which only this one pays for
+
+    folder = run.repository_folder(os.getcwd()) or os.path.join(home, run.DRAFTS)
+    one = ratify.write(
+        connection, home, said, session=about["session"], host=about["host"], now=now, is_ratified=not mark,
+        project=about.get("project_path") or project, folder=folder, topic=topic or in_line(about["first_prompt"], 90),
+    )  # fmt: skip
+    _compiled_anew(connection, home)
+    state = f"written as a draft, since {mark} says an agent runs this" if mark else "written"
+    click.echo(printable(f"{state}: handoff {one.id}, {one.draft}"))
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def resume(as_json: bool) -> None:
+    """Where the last session in this project left off, and what comes next."""
+    home, project = paths.home(), projects.home_of(os.getcwd())
+    connection = db.connect(home)
+    draft = handoffs.waiting(connection, project)
+    page = next(iter(handoffs.told(connection, home, project)), None)
+    if as_json:
+        said = {"draft": _plain(draft) if draft else None, "handoff": _plain(page.known) if page else None}
+        click.echo(json.dumps(said, indent=2))
+        return
+    if draft:
+        click.echo(printable(f"{handoffs.banner(draft)} (hardwon handoff show {draft.id})"))
+    if page:
+        hung(f"{page.known.id}  ", page.topic, bold=True)
+        field("ratified", ago(page.known.decided_at or page.known.at))
+        field("file", page.path)
+        click.echo()
+        for line in handoffs.resume_of(page):
+            hung("   ", line)
+    if not draft and not page:
+        click.echo("no session here was handed off yet: hardwon handoff write TEXT")
+
+
+def _values(home: str) -> dict[str, Any]:
+    return settings.resolve(settings.read_config(home))
+
+
+def _compiled_anew(connection: db.Connection, home: str) -> None:
+    """What the hook says here without the worker follows at once."""
+    brief.compile(connection, home, projects.home_of(os.getcwd()), _values(home))
+
+
+def _named(connection: db.Connection, name: str) -> Reflection:
+    """By its number, or the newest of a session by the beginning of its id."""
+    number = name.removeprefix("H:")
+    one = (
+        reflections.get(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
+    )
+    if one is None:
+        every = reflections.listed(connection, limit=1_000)
+        found = [each for each in every if each.session == name or (each.session.startswith(name) and len(name) >= 4)]
+        one = next((each for each in found if each.status == DRAFT), next(iter(found), None))
+    if one is None:
+        raise UserError(f"there is no handoff {name!r}", "hardwon handoff list --all")
+    return one

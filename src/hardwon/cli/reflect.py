@@ -1,0 +1,107 @@
+"""reflect"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+from hardwon import clock, paths, projects
+from hardwon.cli.person import require_person
+from hardwon.cli.show import in_line, printable, table
+from hardwon.distil.reflect import run
+from hardwon.errors import UserError
+from hardwon.recall import ratify
+from hardwon.store import db, sessions
+from hardwon.worker.reflecting import reflect as reflect_on
+from hardwon.worker.reflecting import reflect_on_left
+
+
+@click.command()
+@click.argument("what", required=False, default="", metavar="[SESSION|TRANSCRIPT]")
+@click.option("--idle", is_flag=True, help="every session that was left and not handed off")
+@click.option("--menu", "show_menu", is_flag=True, help="what is looked for, and what people keep of it")
+@click.option("--undo", type=int, metavar="ID", help="put back every file that a reflection wrote")
+@click.option("--plain", is_flag=True, help="without a model, even if one is set")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def reflect(what: str, idle: bool, show_menu: bool, undo: int | None, plain: bool, as_json: bool) -> None:
+    """Draft the handoff of a session: what it came to, what is open.
+
+    Without a SESSION it is the latest in this folder. The draft lies in
+    docs/sessions of its repository and waits for you: hardwon handoff list.
+    """
+    home = paths.home()
+    connection = db.connect(home)
+    if show_menu:
+        _menu(connection, as_json)
+    elif undo is not None:
+        require_person("undoing a reflection")
+        one = run.undo(connection, home, undo, clock.now())
+        ratify.undone(connection, one, clock.now())
+        click.echo(printable(f"reflection {one.id} is undone: {', '.join(file.path for file in one.files)}"))
+    elif idle:
+        _idle(connection, home, plain, as_json)
+    else:
+        done = reflect_on(connection, home, *_transcript(connection, what), plain=plain)
+        click.echo(json.dumps(run.as_json(done), indent=2)) if as_json else _show(done)
+
+
+def _transcript(connection: db.Connection, what: str) -> tuple[str, str]:
+    """The path of a transcript and its host, where we know it."""
+    if what and os.path.isfile(what):
+        return what, ""
+    if what:
+        found = sessions.found(connection, what)
+        if len(found) > 1:
+            raise UserError(f"{what!r} is the beginning of {len(found)} sessions", "give more of the id")
+    else:
+        found = sessions.listed(connection, limit=1, project=projects.home_of(os.getcwd()))
+    if not found:
+        say = f"there is no session or file {what!r}" if what else "no session of this folder is recorded"
+        raise UserError(say, "hardwon sessions list   (or give the path of a transcript)")
+    if not found[0]["transcript"]:
+        raise UserError(f"session {found[0]['session']} has no transcript that we know of", "give the path of it")
+    return found[0]["transcript"], found[0]["host"]
+
+
+def _idle(connection: db.Connection, home: str, plain: bool, as_json: bool) -> None:
+    made = list[run.Reflected]()
+    for done in reflect_on_left(connection, home, plain=plain):
+        if isinstance(done, run.Reflected):
+            made.append(done)
+        else:
+            click.echo(printable(str(done)), err=True)
+    if as_json:
+        click.echo(json.dumps([run.as_json(done) for done in made], indent=2))
+        return
+    for done in made:
+        _show(done)
+    if not made:
+        click.echo("no session waits to be reflected on")
+
+
+def _show(done: run.Reflected) -> None:
+    made = done.draft
+    click.echo(printable(f"{made.topic}\n  draft: {done.record.draft}   (reflection {done.record.id})"))
+    for one in made.findings:
+        click.echo(f"  {in_line(one.item)} -> {one.target}: {in_line(one.text)}")
+    for memory in made.memories:
+        click.echo(f"  memory to approve ({memory.type}): {in_line(memory.text)}")
+    comes_next = next((one.text for one in made.open), "nothing is known to be open")
+    click.echo(f"  next: {in_line(comes_next)}")
+    if done.said:
+        click.echo(printable(f"  {done.said}"), err=True)
+
+
+def _menu(connection: db.Connection, as_json: bool) -> None:
+    rows = run.menu(connection)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    table(["item", "kept", "dropped", "weight", "what"], [_row(row) for row in rows])
+
+
+def _row(row: dict[str, Any]) -> list[str]:
+    return [row["item"], str(row["kept"]), str(row["dropped"]), f"{row['weight']:.2f}", row["help"]]

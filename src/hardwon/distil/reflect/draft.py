@@ -1,0 +1,279 @@
+"""The draft of a handoff: what a session came to, for whoever goes on, written to be read in a minute.
+
+Every statement ends with the lines of the transcript that show it; a section with nothing to say is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
+from typing import NamedTuple
+
+from hardwon import clock
+from hardwon.core.reflected import Evidence, Finding, Remembered
+from hardwon.core.similarity import jaccard, tokens
+from hardwon.distil import telling
+from hardwon.distil.deeds import deeds
+from hardwon.distil.reflect import parts
+from hardwon.distil.reflect import story as telltale
+from hardwon.distil.reflect.parts import Seen, Statement
+from hardwon.distil.reflect.person import fatigue_window
+from hardwon.distil.reflect.said import Story
+from hardwon.distil.remembering import remembered
+from hardwon.distil.signals import Episode, episodes
+from hardwon.distil.wording import listed, plain, short
+
+PLAIN = "plain"
+LEAST_FINDINGS, MOST_FINDINGS, TELLING = 2, 4, 0.5
+MOST_TOUCHED, MOST_LESSONS, MOST_LINES, MOST_LOOKED_AT = 5, 2, 3, 4
+SURE = 0.5  # the score from which on a correction is worth a line here; a scan proposes more
+TOPIC = 90
+TRIED, LEFT = "failed experiments", "not done"  # items of the menu that belong in a section
+SAME = 0.7  # of the words, from which on two memories are one
+CONFIDENCE = {"H": "high", "M": "middling", "L": "low"}
+_STREAM = re.compile(r"(?:^|/)(?:workstreams?|plans|phases)/([\w.-]{1,80})", re.I)
+_SEEN = 60  # characters, in which a way that fails must differ from the one that works
+_GENERIC = "src lib libs app apps packages internal pkg cmd tests test docs crates modules"
+_HOLDS_CODE = frozenset(_GENERIC.split())
+_TRUNKS = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
+
+
+class Lesson(NamedTuple):
+    """What another session would be spared by knowing."""
+
+    problem: str
+    solution: str
+    score: float
+    evidence: tuple[Evidence, ...]
+
+
+class Draft(NamedTuple):
+    """A handoff that nobody has read yet; `made` says by whom."""
+
+    story: Story
+    topic: str
+    workstream: str
+    touched: tuple[str, ...]
+    fatigue: str
+    summary: tuple[Statement, ...]
+    decisions: tuple[Statement, ...]
+    failed: tuple[Statement, ...]
+    open: tuple[Statement, ...]
+    resume: tuple[Statement, ...]
+    confidence: str
+    because: str
+    findings: tuple[Finding, ...] = ()
+    memories: tuple[Remembered, ...] = ()
+    lessons: tuple[Lesson, ...] = ()
+    made: str = PLAIN
+
+
+def draft(
+    story: Story, findings: Sequence[Finding] = (), memories: Sequence[Remembered] = (), zone: tzinfo | None = None
+) -> Draft:
+    """What plain code has to say of a session; `zone` is where the person is, by default where the machine is."""
+    of = parts.seen(story)
+    asked, came_to = parts.requests(of), parts.outcome(of)
+    open_ends = parts.distinct([*parts.open_ends(of), *_noticed(findings, LEFT)])[: parts.MOST_OPEN]
+    streams = workstreams(telling.files_modified(of.done), _branch(of))
+    confidence, because = _confidence(of, open_ends)
+    return Draft(
+        story=story,
+        topic=_topic(of),
+        workstream=streams[0] if streams else "",
+        touched=tuple(streams[:MOST_TOUCHED]),
+        fatigue=fatigue_window(story, zone),
+        summary=tuple(parts.distinct([*asked, *came_to, *parts.causes(of)])),
+        decisions=tuple(parts.decisions(of)),
+        failed=tuple(parts.distinct([*parts.failures(of), *_noticed(findings, TRIED)])),
+        open=tuple(open_ends),
+        resume=tuple(_resume(of, asked, open_ends)),
+        confidence=confidence,
+        because=because,
+        findings=tuple(most_telling(findings)),
+        memories=tuple(memories),
+        lessons=tuple(_lessons(story)),
+    )
+
+
+def _noticed(findings: Iterable[Finding], item: str) -> list[Statement]:
+    return [Statement(one.text, one.evidence) for one in findings if one.item == item]
+
+
+def _topic(of: Seen) -> str:
+    """The first thing that was asked; if nothing was, what was committed or changed."""
+    asked = of.summary.request.partition("\n")[0]
+    subjects = telling.subjects(of.done)
+    changed = listed(map(telling.path_shown, telling.files_modified(of.done)), 2)
+    said = next((one.text for one in parts.outcome(of)), "")
+    return short(asked or (subjects[-1] if subjects else changed) or said or "A session without a request", TOPIC)
+
+
+def _branch(of: Seen) -> str:
+    """The branch of the last commit, unless everything is done on it."""
+    branch = next((branch for _, (branch, *_) in reversed(parts.commits(of))), "")
+    return "" if branch in _TRUNKS else branch
+
+
+def workstreams(paths: Iterable[str], branch: str = "") -> list[str]:
+    """The streams of work that files belong to: those that are named, the branch, then the busiest areas."""
+    inside = parts.inside(paths)
+    named = Counter(found[1].removesuffix(".md") for path in inside if (found := _STREAM.search(path)))
+    areas = Counter(area for path in inside if (area := _area(path)) and not _STREAM.search(path))
+    return [
+        *(name for name, _ in named.most_common()),
+        *([branch] if branch else []),
+        *(name for name, _ in areas.most_common()),
+    ]
+
+
+def _area(path: str) -> str:
+    folders = [part for part in path.split("/")[:-1] if part not in _HOLDS_CODE and not part.startswith(".")]
+    return "/".join(folders[:2])
+
+
+def _resume(of: Seen, asked: Sequence[Statement], open_ends: Sequence[Statement]) -> list[Statement]:
+    """What to say to the next session: what it is about, where it stands, what comes first, what to look at."""
+    last = [(one.text.partition(": ")[2], one) for one in asked[-1:] if not parts.unfinished(of)]
+    found = [Statement(f"Last asked: {line}", one.evidence) for line, one in last]
+    if saved := parts.commits(of):
+        deed, (branch, name, subject, _) = saved[-1]
+        found.append(
+            Statement(f"The last commit is {name} on {branch}: “{short(subject, 90)}”", parts.of_deed(of, deed, name))
+        )
+    found += [
+        Statement(f"{'First' if not place else 'Then'}: {one.text}", one.evidence)
+        for place, one in enumerate(open_ends[:3])
+    ]
+    edits = [deed for deed in of.recent if deed.kind == "changed" and not deed.failed and deed.paths]
+    if edits:
+        paths = parts.inside(telling.files_modified(reversed(edits)))[:MOST_LOOKED_AT]
+        found += [Statement(f"Look at {listed(paths, 4)}", parts.of_deed(of, edits[-1]))] if paths else []
+    return found
+
+
+def _confidence(of: Seen, open_ends: Sequence[Statement]) -> tuple[str, str]:
+    """How far the next step is known: by what is open, and by whether a check or a commit shows where things stand."""
+    last = next((deed for deed in reversed(of.done) if deed.kind == "check"), None)
+    saved = any(deed.kind == "saved" and not deed.failed for deed in of.recent)
+    if parts.unfinished(of) and any(deed.kind == "check" for deed in deeds(of.turns[-1])):
+        return "M", "the session was cut off, but the last check shows where things stand"
+    if parts.unfinished(of):
+        return "L", "the session ended before the last request was answered"
+    if open_ends and (last or saved):
+        return "H", "what is open was said or seen, and a check or commit shows where things stand"
+    if open_ends:
+        return "M", "what is open was said, but no check or commit shows where things stand"
+    if (last and not last.failed) or saved:
+        return "M", "what was asked seems done; nothing says what comes next"
+    return "L", "nothing says what comes next, and no check or commit shows where things stand"
+
+
+def most_telling(findings: Iterable[Finding]) -> list[Finding]:
+    """Two to four of what comes best first, each item of the menu once; what says little only to make it two."""
+    best = dict[str, Finding]()
+    for one in findings:
+        best.setdefault(one.item, one)
+    ranked = list(best.values())
+    return [one for place, one in enumerate(ranked[:MOST_FINDINGS]) if one.score >= TELLING or place < LEAST_FINDINGS]
+
+
+def said_to_last(story: Story) -> Iterator[Remembered]:
+    """What a person said that later sessions should know, by the turn in which they said it."""
+    for number, one in enumerate(telltale.exchanges(story), 1):
+        if one.asked:
+            for type, text in remembered(one.asked.text):
+                yield Remembered(type, text, (telltale.quote(story, one.asked, text),), number)
+
+
+def unknown(memories: Iterable[Remembered], known: Iterable[str]) -> list[Remembered]:
+    """Each memory once, without those that are known already in nearly the same words."""
+    words = [tokens(text) for text in known]
+    kept = list[Remembered]()
+    for one in memories:
+        own = tokens(one.text)
+        if own and all(jaccard(own, other) < SAME for other in words):
+            kept.append(one)
+            words.append(own)
+    return kept
+
+
+def _lessons(story: Story) -> list[Lesson]:
+    """The corrections in the session that a scan would propose."""
+    found = sorted((one for one in episodes(story.steps) if one.score >= SURE), key=lambda one: -one.score)
+    made = [_lesson(story, one) for one in found]
+    return [one for one in made if one.problem[:_SEEN] not in one.solution][:MOST_LESSONS]
+
+
+def _lesson(story: Story, one: Episode) -> Lesson:
+    steps = {step.line: parts.begun(story, step) for step in story.steps}
+    shown = tuple(telltale.quote(story, steps[each.line], each.quote) for each in one.evidence if each.line in steps)
+    return Lesson(short(one.problem, 160), short(one.solution, 160), round(one.score, 2), shown)
+
+
+def everything(of: Draft) -> list[Statement]:
+    """All that a draft says, each with its evidence."""
+    said = [*of.summary, *of.decisions, *of.failed, *of.open, *of.resume]
+    said += [Statement(one.text, one.evidence) for one in of.findings]
+    said += [Statement(one.text, one.evidence) for one in of.memories]
+    return said + [Statement(one.problem, one.evidence) for one in of.lessons]
+
+
+def markdown(of: Draft) -> str:
+    """The draft as the file that a person reads and edits."""
+    sections = (
+        ("Summary", _bullets(of.summary)),
+        ("Decisions", _bullets(of.decisions)),
+        ("What failed and was ruled out", _bullets(of.failed)),
+        ("Open ends", _bullets(of.open)),
+        ("Resume Prompt", _prompt(of)),
+        ("Findings", [f"- **{one.item}** → {one.target}: {_told(one.text, one.evidence)}" for one in of.findings]),
+        ("Memories to approve", [f"- {one.type}: {_told(one.text, one.evidence)}" for one in of.memories]),
+        ("Lessons to consider", [f"- {_told(f'{one.problem} → {one.solution}', one.evidence)}" for one in of.lessons]),
+    )
+    body = [f"## {name}\n\n" + "\n".join(lines) for name, lines in sections if lines]
+    return "\n\n".join([f"{_front(of)}\n\n# {_safe(of.topic)}", *body]) + "\n"
+
+
+def _front(of: Draft) -> str:
+    story = of.story
+    fields = {
+        "topic": of.topic,
+        "workstream": of.workstream,
+        "workstreams_touched": list(of.touched),
+        "session": story.session,
+        "host": story.host,
+        "began": clock.iso(story.began) if story.began else "",
+        "ended": clock.iso(story.ended) if story.ended else "",
+        "minutes": round((story.ended - story.began) / 60),
+        "tokens": story.tokens,
+        "fatigue_window": of.fatigue or False,
+        "confidence": of.confidence,
+        "status": "draft",
+        "made": of.made,
+        "transcript": story.path,
+    }
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items() if value != ""]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _bullets(statements: Iterable[Statement]) -> list[str]:
+    return [f"- {_told(one.text, one.evidence)}" for one in statements]
+
+
+def _prompt(of: Draft) -> list[str]:
+    quoted = [f"> {_told(one.text, one.evidence)}  " for one in of.resume]
+    return [*quoted, *([""] if quoted else []), f"Confidence: {of.confidence} ({of.because})"]
+
+
+def _told(text: str, evidence: Sequence[Evidence]) -> str:
+    lines = sorted({one.line for one in evidence})[:MOST_LINES]
+    return f"{_safe(text)} ({', '.join(f'L{line}' for line in lines)})" if lines else _safe(text)
+
+
+def _safe(text: str) -> str:
+    """One line that is no markup for a page: tags and comments show as they are."""
+    return plain(text).replace("<", "\\<") if "<" in text else plain(text)

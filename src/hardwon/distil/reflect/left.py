@@ -1,0 +1,149 @@
+"""Which sessions there are for the idle clock to look at: those recorded, and transcripts that no hook told of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hardwon import claims
+from hardwon.distil import queue
+from hardwon.distil.idle import OLDEST, Due, Quiet, due, is_handoff
+from hardwon.distil.reflect import story
+from hardwon.errors import UserError
+from hardwon.hosts.history import MODULES, history
+from hardwon.store import reflections, sessions, turns
+from hardwon.store.db import Connection
+from hardwon.words import Turn, replace
+
+MOST = 500  # sessions that are looked at, the latest first
+_BY_AGENTS = ("/subagents/", "/agent-")
+
+
+class Left(NamedTuple):
+    """A session to reflect on, by its transcript."""
+
+    due: Due
+    transcript: str
+    host: str
+    session: str
+    cwd: str
+
+
+class _Seen(NamedTuple):
+    quiet: Quiet
+    transcript: str
+    host: str
+    session: str
+    cwd: str
+
+
+class _Decided(NamedTuple):
+    """When a session was last reflected on and last handed off for good, 0 for never, and how often it was read."""
+
+    read: float
+    handed_off: float
+    reflections: int
+
+
+Decided = dict[str, _Decided]
+_NEVER = _Decided(0.0, 0.0, 0)
+
+
+def left(
+    connection: Connection, home: str, values: Mapping[str, Any], environment: Mapping[str, str], *, now: float,
+    denied: Callable[[str], bool], queued_in: str = "", by_model_today: int = 0,
+) -> list[Left]:  # fmt: skip
+    """The sessions that are due, those that became due first in front; nothing is read if it is turned off."""
+    if not values["autoReflect"]:
+        return []
+    decided = _decided(connection)
+    waiting = [one.session for one in queue.read(queued_in or queue.folder())]
+    every = [
+        *_recorded(connection, home, now, denied, decided, waiting),
+        *_told_by_nobody(connection, home, environment, now, denied, decided, waiting),
+    ]
+    known = {one.quiet.id: one for one in every}
+    found = due([one.quiet for one in every], now, values, by_model_today=by_model_today)
+    return [Left(one, *known[one.id][1:]) for one in found]
+
+
+def _decided(connection: Connection) -> Decided:
+    found = Decided()
+    for one in reflections.listed(connection, limit=10 * MOST):
+        known = found.get(one.session, _NEVER)
+        ratified = (one.decided_at or one.at) if one.status == reflections.RATIFIED else 0.0
+        found[one.session] = _Decided(max(known.read, one.at), max(known.handed_off, ratified), known.reflections + 1)
+    return found
+
+
+def _recorded(
+    connection: Connection, home: str, now: float, denied: Callable[[str], bool], decided: Decided, waiting: list[str]
+) -> Iterator[_Seen]:
+    for one in sessions.listed(connection, limit=MOST):
+        name = str(one["session"])
+        known = decided.get(name, _NEVER)
+        if not one["transcript"] or one["last_at"] <= max(now - OLDEST, known.read):
+            continue
+        every = turns.session_turns(connection, one["id"])
+        quiet = _quiet(one["id"], every, one["last_at"], one["ended_at"] or 0.0, known, waiting)
+        quiet = replace(quiet, is_private=claims.was_paused(home, name), is_denied=denied(one["cwd"]))
+        yield _Seen(quiet, one["transcript"], one["host"], name, one["cwd"])
+
+
+def _quiet(id: int, every: Sequence[Turn], last: float, ended: float, known: _Decided, waiting: list[str]) -> Quiet:
+    """The session so far; whether it may be looked at is said by whoever knows."""
+    return Quiet(
+        id=id,
+        last=last,
+        prompted=tuple(turn.at for turn in every if turn.asked),
+        ended=ended,
+        handed_off=max([known.handed_off, *(turn.at for turn in every if is_handoff(turn))]),
+        reflected=known.read,
+        reflections=known.reflections,
+        calls=sum(len(turn.calls) for turn in every),
+        queued=waiting.count(every[-1].name) if every else 0,
+        is_under_way=bool(every) and not ended and not every[-1].said,
+    )
+
+
+def _told_by_nobody(
+    connection: Connection, home: str, environment: Mapping[str, str], now: float, denied: Callable[[str], bool],
+    decided: Decided, waiting: list[str],
+) -> Iterator[_Seen]:  # fmt: skip
+    """The sessions of hosts without hooks, by their transcripts; numbered below zero."""
+    known = {os.path.realpath(one["transcript"]) for one in sessions.listed(connection, limit=10 * MOST)}
+    for number, (host, path, changed) in enumerate(_transcripts(environment, now - OLDEST), 1):
+        name = os.path.basename(path)
+        if os.path.realpath(path) in known or any(one in name and was.read >= changed for one, was in decided.items()):
+            continue
+        try:
+            told = story.read(path, host)
+        except (OSError, UserError):
+            continue
+        every = list(story.turns(told))
+        quiet = _quiet(-number, every, told.ended, 0.0, decided.get(told.session, _NEVER), waiting)
+        is_private = not told.steps or claims.was_paused(home, told.session)
+        quiet = replace(quiet, is_private=is_private, is_denied=denied(told.cwd))
+        yield _Seen(quiet, path, host, told.session, told.cwd)
+
+
+def _transcripts(environment: Mapping[str, str], since: float) -> list[tuple[str, str, float]]:
+    """Host, path and time of the transcripts that changed since, the latest first."""
+    found = list[tuple[str, str, float]]()
+    for host in MODULES:
+        module = history(host)
+        for top in module.folders(environment, os.path.expanduser("~")):
+            for folder, _, names in os.walk(top):
+                for path in (os.path.join(folder, name) for name in names):
+                    changed = _changed(path) if module.is_transcript(path) else 0.0
+                    if changed > since and not any(part in path for part in _BY_AGENTS):
+                        found.append((host, path, changed))
+    return sorted(found, key=lambda one: -one[2])[:MOST]
+
+
+def _changed(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0

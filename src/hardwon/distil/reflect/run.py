@@ -1,0 +1,289 @@
+"""Reflecting on one session: read, detect, draft, write; each of it can be looked up afterwards, and undone.
+
+The draft goes into the session's own repository and nowhere else: not into one that a link or a submodule leads to,
+not over a file that somebody wrote or changed. Where that cannot be, it goes into the home.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b, sha256
+from itertools import count
+from typing import Any
+
+from hardwon import clock, paths, projects
+from hardwon.core.reflected import Finding, Remembered
+from hardwon.distil import queue
+from hardwon.distil.llm.said import Failed
+from hardwon.distil.refine import Ask
+from hardwon.distil.reflect import model, story
+from hardwon.distil.reflect.around import around
+from hardwon.distil.reflect.draft import Draft, draft, markdown, most_telling, said_to_last, unknown
+from hardwon.distil.reflect.menu import MENU, findings
+from hardwon.distil.reflect.said import Story
+from hardwon.errors import UserError
+from hardwon.store import reflections
+from hardwon.store.db import Connection
+from hardwon.store.reflections import File, Reflection
+from hardwon.words import word
+
+DRAFTS, LOGS, LOCK = "drafts", os.path.join("logs", "reflections"), "reflect.lock"
+IN_REPOSITORY = os.path.join("docs", "sessions")
+CONFIG, SWITCH = os.path.join(".hardwon", "config.json"), "sessionDrafts"
+END = ".draft.md"
+_LARGEST = 1_000_000  # bytes of a file that may be a draft
+_LEAST_WEIGHT, _SEEN_ENOUGH = 0.25, 3
+
+Propose = Callable[[Remembered, Story], object]
+
+
+@word
+class Reflected:
+    """What came of it: the record, the draft and where it is; `said` is why a model has no part in it."""
+
+    record: Reflection
+    draft: Draft
+    said: str = ""
+
+
+def reflect(
+    connection: Connection, home: str, transcript: str, *, host: str = "", now: float, ask: Ask | None = None,
+    propose: Propose | None = None, most_turns: int = model.MOST_TURNS, queued_in: str = "",
+    shut: Callable[[str], bool] = lambda cwd: False,
+) -> Reflected:  # fmt: skip
+    """Draft a handoff of the session in a transcript; UserError if somebody is at it, or it says nothing.
+
+    `propose` is given each memory that nobody knows yet. Of a folder that is `shut` nothing is sent to a model.
+    """
+    told = story.read(transcript, host)
+    if not told.steps:
+        raise UserError(f"{transcript} holds nothing that may be told of", "a session that is private is left alone")
+    with alone(home, told.session) as mine:
+        if not mine:
+            raise UserError(f"session {told.session} is being reflected on already", "wait a moment, then try again")
+        ask = None if shut(told.cwd) else ask
+        return _reflect(connection, home, told, now, ask, propose, most_turns, queued_in or queue.folder())
+
+
+def _reflect(
+    connection: Connection, home: str, told: Story, now: float, ask: Ask | None, propose: Propose | None,
+    most_turns: int, folder: str,
+) -> Reflected:  # fmt: skip
+    known = reflections.past(connection, told.project, now, host=told.host, session=told.session)
+    past = around(known, told.project, told.began, told.ended)
+    found = weighed(findings(told, past), reflections.keeping(connection))
+    queued = queue.read(folder, told.session)
+    memories = unknown(_memories(told, queued, found), [text for _, text in past.memories])
+    made, said, log = draft(told, found, memories), "", dict[str, Any]()
+    if ask:
+        try:
+            made = model.refined(made, past, ask, log, most_turns=most_turns)
+        except Failed as failed:
+            said = f"by plain code: {failed.why}"
+    key = clock.ulid(now)
+    raw = os.path.join(home, LOGS, f"{key}.json")
+    paths.write_private(raw, _dumped({"session": told.session, "said": said, "findings": found, **log}))
+    page = _write(connection, home, told, markdown(made).encode("utf-8", "replace"))
+    record = Reflection(
+        0, key, told.host, told.session, told.project, now, "plain" if made.made == "plain" else "model",
+        draft=page.path, topic=made.topic, resume="\n".join(one.text for one in made.resume),
+        confidence=made.confidence, findings=made.findings, files=(page, *_taken(queued)), log=raw,
+    )  # fmt: skip
+    record = reflections.put(connection, record)
+    for one in made.memories if propose else ():
+        propose(one, told)  # type: ignore[misc]
+    queue.remove(queued)
+    return Reflected(record, made, said)
+
+
+def weighed(found: Sequence[Finding], keeping: Mapping[str, tuple[int, int]]) -> list[Finding]:
+    """The findings by how telling they are and by how often people kept what the item said, best first."""
+    return sorted(found, key=lambda one: -one.score * weight(*keeping.get(one.item, (0, 0))))
+
+
+def weight(kept: int, dropped: int) -> float:
+    """Between a quarter and one and a half; an item that was seldom decided about stays where it is."""
+    if kept + dropped < _SEEN_ENOUGH:
+        return 1.0
+    return max(_LEAST_WEIGHT, 0.5 + kept / (kept + dropped))
+
+
+def menu(connection: Connection) -> list[dict[str, Any]]:
+    """The menu as it stands: what people kept and dropped of each item, those that weigh most first."""
+    keeping = reflections.keeping(connection)
+    rows = [
+        {"item": one.name, "group": one.group, "help": one.help, "kept": kept, "dropped": dropped,
+         "weight": round(weight(kept, dropped), 2)}
+        for one in MENU
+        for kept, dropped in [keeping.get(one.name, (0, 0))]
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: -row["weight"])
+
+
+def _memories(told: Story, queued: Sequence[queue.Queued], found: Sequence[Finding]) -> Iterator[Remembered]:
+    """What waits in the queue, what was said to be remembered and is not there, and what findings suggest."""
+    asked = {number: one.asked for number, one in enumerate(story.exchanges(told), 1) if one.asked}
+    for one in queued:
+        step = asked.get(one.turn)
+        yield Remembered(one.type, one.text, (story.quote(told, step, one.text),) if step else (), one.turn)
+    yield from said_to_last(told)
+    for finding in most_telling(found):
+        if finding.memory:
+            quote = finding.evidence[0].quote if finding.evidence else ""
+            theirs = quote and finding.text.endswith(f"“{quote}”")
+            yield Remembered(finding.memory, quote if theirs else finding.text, finding.evidence)
+
+
+def _taken(queued: Sequence[queue.Queued]) -> list[File]:
+    return [File(path, raw) for path, raw in {one.path: one.raw for one in queued}.items()]
+
+
+def _write(connection: Connection, home: str, told: Story, content: bytes) -> File:
+    """Put the page where it belongs; into the home if it cannot be written there."""
+    known = {
+        (file.path, file.after) for one in reflections.listed(connection, session=told.session) for file in one.files
+    }
+    for folder in filter(None, (repository_folder(told.cwd), os.path.join(home, DRAFTS))):
+        try:
+            path, before = _free(folder, paths.safe_name(told.session or "session"), known)
+            if folder.startswith(f"{home}{os.sep}"):
+                paths.write_private(path, content)
+            else:
+                os.makedirs(folder, exist_ok=True)
+                paths.replace_file(path, content, 0o644)
+        except OSError:
+            if folder.startswith(f"{home}{os.sep}"):
+                raise
+            continue
+        return File(path, before, print_of(content))
+    raise AssertionError("the home comes last")
+
+
+def repository_folder(cwd: str) -> str:
+    """Where drafts go in the repository that this folder is in; nothing if there is none, or it must not be."""
+    if not os.path.isabs(cwd) or not os.path.isdir(cwd):
+        return ""
+    top = projects.root(os.path.realpath(cwd))
+    if not os.path.lexists(os.path.join(top, ".git")) or top == os.path.realpath(os.path.expanduser("~")):
+        return ""
+    folder = there = os.path.join(top, IN_REPOSITORY)
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    real = os.path.realpath(there)
+    own = os.path.isdir(real) and projects.root(real) == top and os.access(real, os.W_OK | os.X_OK)
+    return folder if own and _may(top) else ""
+
+
+def _may(top: str) -> bool:
+    """Whether the repository's own settings let drafts be put there; ones that cannot be read do not."""
+    try:
+        with open(os.path.join(top, CONFIG), encoding="utf-8-sig") as file:
+            said = json.load(file)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and said.get(SWITCH, True) is not False
+
+
+def _free(folder: str, name: str, known: set[tuple[str, str]]) -> tuple[str, str | None]:
+    """A path for the page, and what stands there: nothing, or a page of ours that nobody changed."""
+    for number in count(1):
+        path = os.path.join(folder, f"{name}{f'-{number}' if number > 1 else ''}{END}")
+        if not os.path.lexists(path):
+            return path, None
+        if not os.path.islink(path) and (there := _content(path)) and (path, print_of(there)) in known:
+            return path, there.decode("utf-8", "replace")
+    raise AssertionError("numbers do not end")
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LARGEST)
+    except OSError:
+        return None
+
+
+def print_of(content: bytes) -> str:
+    return sha256(content).hexdigest()
+
+
+def undo(connection: Connection, home: str, number: int, now: float) -> Reflection:
+    """Put back every file as it was before; UserError, and nothing touched, if somebody changed one since."""
+    one = reflections.get(connection, number)
+    if not one:
+        raise UserError(f"there is no reflection {number}", "hardwon handoff list")
+    if not one.files:
+        raise UserError(f"reflection {number} was undone already", "hardwon handoff list")
+    for file in one.files:
+        there = _content(file.path)
+        if there is not None and (os.path.islink(file.path) or print_of(there) != file.after):
+            raise UserError(f"{file.path} was changed since", "move it away if it is not needed, then try again")
+    for file in reversed(one.files):
+        _restore(home, file)
+    reflections.wrote(connection, number, ())
+    reflections.decide(connection, number, reflections.DISCARDED, now, was=one.status)
+    return one
+
+
+def _restore(home: str, file: File) -> None:
+    if file.before is not None:
+        os.makedirs(os.path.dirname(file.path), exist_ok=True)
+        is_private = file.after == "" or file.path.startswith(f"{home}{os.sep}")
+        paths.replace_file(file.path, file.before.encode("utf-8", "replace"), 0o600 if is_private else 0o644)
+    elif os.path.lexists(file.path):
+        os.unlink(file.path)
+        for folder in (os.path.dirname(file.path), os.path.dirname(os.path.dirname(file.path))):
+            if folder.endswith((IN_REPOSITORY, os.sep + "docs")) and not os.listdir(folder):
+                os.rmdir(folder)
+
+
+@contextmanager
+def alone(home: str, session: str) -> Iterator[bool]:
+    """Whether nobody else reflects on this session: each has a byte of one file to lock."""
+    paths.private_folder(home)
+    place = int.from_bytes(blake2b(session.encode("utf-8", "replace"), digest_size=6).digest(), "big")
+    with open(os.open(os.path.join(home, LOCK), os.O_RDWR | os.O_CREAT, 0o600), "r+b") as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        except OSError:
+            yield False
+            return
+        yield True
+
+
+def _dumped(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, indent=1, default=vars, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def as_json(done: Reflected) -> dict[str, Any]:
+    """What `hardwon reflect --json` prints."""
+    made = done.draft
+    return {
+        "id": done.record.id,
+        "session": made.story.session,
+        "draft": done.record.draft,
+        "topic": made.topic,
+        "made": made.made,
+        "said": done.said,
+        "confidence": made.confidence,
+        "findings": [
+            {"item": one.item, "text": one.text, "score": one.score, "target": one.target,
+             "evidence": [vars(each) for each in one.evidence]}
+            for one in made.findings
+        ],
+        "memories": [
+            {"type": one.type, "text": one.text, "evidence": [vars(each) for each in one.evidence]}
+            for one in made.memories
+        ],
+        "lessons": [
+            {"problem": one.problem, "solution": one.solution, "score": one.score,
+             "evidence": [vars(each) for each in one.evidence]}
+            for one in made.lessons
+        ],
+    }  # fmt: skip

@@ -1,0 +1,279 @@
+"""A session's transcript as one story: read whole, cut into exchanges and turns, and quoted.
+
+Texts are cleaned as they are read, so nothing made of a story holds a secret. A quote is one stretch of one line
+between what was taken out, so it stands in the transcript as it is given.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import orjson
+
+from hardwon import projects
+from hardwon.core import failures
+from hardwon.core.clean import clean_all
+from hardwon.core.match import OURSELVES
+from hardwon.core.private import is_private
+from hardwon.core.shell import simple_commands
+from hardwon.core.tokens import estimate
+from hardwon.distil.reflect.said import Evidence, Exchange, Story
+from hardwon.distil.wording import sentences
+from hardwon.errors import UserError
+from hardwon.hosts.history import Step, history, host_of, tail
+from hardwon.hosts.history.siblings import may_be_private
+from hardwon.words import Call, Mark, Turn, replace
+
+LONGEST_QUOTE = 200
+LONGEST_TYPED = 1_500  # characters of a prompt that somebody types
+_LONGEST_TEXT = 20_000  # characters of a text that are looked at
+_HEAD = 4096
+_LINES_OF_A_STEP = 400
+_DEPTH = 4  # strings of JSON within strings of JSON
+_TAKEN_OUT = re.compile(r"\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
+# Shells, logs, diffs, lists of findings from a review, and text with an address or a place in front.
+_PASTED = re.compile(
+    r"[❯$%>✗✓×●⎿☒☐\[{<|+=]|@@|[-=]{2,}|\S+@\S+|\d{4}-\d\d|(?:/|~/|https?:)\S+$|[\w./-]{1,200}\.\w{1,9}:\d+"
+    r"|(?:error|warning|traceback|stop says|(?:\d+\. )?(?:critical|high|medium|low)(?: severity)?:)\b"
+    r"|(?![\w“‘])[^\x00-\x7f]",
+    re.I,
+)
+_LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
+def read(path: str, host: str = "") -> Story:
+    """The story of a transcript; OSError if it cannot be read, UserError if no host wrote it."""
+    path = os.path.realpath(path)
+    with open(path, "rb") as file:
+        host = host or host_of(path, file.read(_HEAD))
+        if not host:
+            raise UserError(
+                f"{path} is no transcript of an agent we know", "hardwon sessions   (lists those there are)"
+            )
+        steps = [] if may_be_private(path) else _own(list(_visible(_steps(host, path, file))))
+    times = [at for step in steps if (at := instant(step.at))]
+    cwd = next((step.cwd for step in steps if step.cwd), "")
+    return Story(
+        path=path,
+        host=host,
+        session=steps[-1].session if steps else "",
+        project=projects.home_of(cwd) if cwd else "",
+        cwd=cwd,
+        steps=tuple(_clean(steps)),
+        began=min(times, default=0.0),
+        ended=max(times, default=0.0),
+        tokens=sum(estimate(text) for step in steps for text in (step.command, step.content, step.text)),
+    )
+
+
+def _steps(host: str, path: str, file: Any) -> Iterator[Step]:
+    module = history(host)
+    reader = module.Reader()
+    for lines, _ in tail.portions(file, Mark(), whole=module.WHOLE or path.endswith(".json")):
+        for number, line in lines:
+            yield from reader.read(number, line)
+
+
+def _visible(steps: Iterator[Step]) -> Iterator[Step]:
+    """Without what follows a wholly private prompt, and without calls of hardwon, which print other sessions."""
+    hidden, ours = False, set[str]()
+    for step in steps:
+        if step.kind == "person":
+            hidden = is_private(step.text)
+        if step.kind == "call" and _is_ours(step.command):
+            ours.add(step.call)
+        if not hidden and not (step.call in ours and step.kind in ("call", "result")):
+            yield step
+
+
+def _is_ours(command: str) -> bool:
+    return OURSELVES in command and any(part.program == OURSELVES for part in simple_commands(command[:4_000]))
+
+
+def _own(steps: list[Step]) -> list[Step]:
+    """The steps of the session that the transcript ends in: a fork begins with a copy of what it was forked from."""
+    return [step for step in steps if step.session == steps[-1].session]
+
+
+def _clean(steps: Sequence[Step]) -> list[Step]:
+    """The steps fit to be kept. What is cut is cut afterwards: half a secret, or of a private part, is not known."""
+    texts = list({text for step in steps for text in (step.command, step.path, step.content, step.text, step.refused)})
+    changed = dict(zip(texts, map(_cut, clean_all(texts)), strict=True))
+    return [
+        step._replace(
+            command=changed[step.command], path=changed[step.path], content=changed[step.content],
+            text=changed[step.text], refused=changed[step.refused],
+        )
+        for step in steps
+    ]  # fmt: skip
+
+
+def _cut(text: str) -> str:
+    half = _LONGEST_TEXT // 2
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:half]}\n{text[-half:]}"
+
+
+def instant(at: str) -> float:
+    """A transcript's time in seconds; 0 if it is none."""
+    try:
+        return datetime.fromisoformat(at).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def exchanges(story: Story) -> tuple[Exchange, ...]:
+    """The steps of the main agent by what the person asked; words in one line of the transcript belong together."""
+    found: list[Exchange] = []
+    asked: Step | None = None
+    own: list[Step] = []
+    for step in story.steps:
+        if step.agent:
+            continue
+        if step.kind != "person":
+            own.append(step)
+            continue
+        if asked and not own and step.line == asked.line:
+            asked = asked._replace(text=f"{asked.text}\n{step.text}")
+            continue
+        if asked or own:
+            found.append(Exchange(asked, tuple(own)))
+        asked, own = step, []
+    return (*found, Exchange(asked, tuple(own))) if asked or own else tuple(found)
+
+
+def spoken(step: Step | None) -> list[str]:
+    """The sentences that a person typed: not what they pasted, and nothing of a prompt so long that it was written
+    somewhere else."""
+    if not step or step.kind != "person" or len(step.text) > LONGEST_TYPED:
+        return []
+    typed = "\n".join(line for line in step.text.splitlines() if not _PASTED.match(line.lstrip()))
+    return [sentence for sentence in sentences(typed) if not _PASTED.match(sentence)]
+
+
+def says(sign: re.Pattern[str], sentence: str) -> bool:
+    """Whether a sentence has the sign, whichever apostrophe it was typed with."""
+    return bool(sign.search(sentence.replace("’", "'")))
+
+
+def calls(story: Story) -> dict[str, tuple[Step, Step | None]]:
+    """Each call with its result, None while there is none, by the key that `turns` gives it."""
+    found: dict[str, tuple[Step, Step | None]] = {}
+    for step in story.steps:
+        if step.kind == "call":
+            found[_key(step)] = (step, None)
+        elif step.kind == "result" and step.call in found:
+            found[step.call] = (found[step.call][0], step)
+    return found
+
+
+def turns(story: Story) -> tuple[Turn, ...]:
+    """The story as turns, so that whatever is distilled from stored turns can be distilled from it."""
+    ended = calls(story)
+    return tuple(
+        Turn(
+            session=0,
+            number=number,
+            at=instant(one.asked.at if one.asked else one.steps[0].at),
+            host=story.host,
+            name=story.session,
+            project=story.project,
+            cwd=story.cwd,
+            asked=one.asked.text if one.asked else "",
+            said=last_words(one),
+            calls=tuple(_call(step, ended[_key(step)][1]) for step in one.steps if step.kind == "call"),
+        )
+        for number, one in enumerate(exchanges(story), 1)
+    )
+
+
+def last_words(exchange: Exchange) -> str:
+    """What the agent said after its last call, else the last that it said at all."""
+    said = [step for step in exchange.steps if step.kind == "agent"]
+    last = max((place for place, step in enumerate(exchange.steps) if step.kind == "call"), default=-1)
+    behind = [step.text for step in exchange.steps[last + 1 :] if step.kind == "agent"]
+    return "\n\n".join(behind) if behind else said[-1].text if said else ""
+
+
+def _key(step: Step) -> str:
+    return step.call or step.id
+
+
+def _call(step: Step, result: Step | None) -> Call:
+    given = {"command": step.command, "file_path": step.path, "content": step.content}
+    if step.tool in ("Grep", "Glob"):
+        given["pattern"] = given.pop("content")
+    failed = bool(result and result.failed and not result.refused)
+    outcome = "refused" if result and result.refused else "failed" if failed else "fine"
+    text = result.text if result else ""
+    return Call(
+        key=_key(step), at=instant(step.at), tool=step.tool, agent=step.agent, response=text, outcome=outcome,
+        input={name: value for name, value in given.items() if value},
+        signature=_signature(step, text) if failed else "",
+    )  # fmt: skip
+
+
+def _signature(step: Step, text: str) -> str:
+    line = failures.key_line(text, shell=step.tool == "Bash")
+    return failures.signature(step.tool, step.command, failures.about(text, line, step.command), line)
+
+
+def quote(story: Story, step: Step, words: str = "") -> Evidence:
+    """The step as evidence: the longest stretch of the words that it has as they are, else its line most like them."""
+    fields = (step.text, step.command, step.content, step.path, step.refused)
+    own = [part for text in fields for part in _stretches(text)]
+    wanted = sorted(_stretches(words), key=len, reverse=True)
+    best = next((part for part in wanted if any(part in line for line in own)), "")
+    if not best and own:
+        about = frozenset(words.split())
+        best = max(own, key=lambda line: len(about.intersection(line.split())))
+    found = Evidence(story.path, step.line, _within(best))
+    return _placed(found) if story.path.endswith(".json") or history(story.host).WHOLE else found
+
+
+def _placed(evidence: Evidence) -> Evidence:
+    """The same with the line that has the quote: what a document tells of one step stands in several lines."""
+    with open(evidence.path, "rb") as file:
+        for number, line in enumerate(islice(file, evidence.line - 1, evidence.line + _LINES_OF_A_STEP), evidence.line):
+            if _says(line, evidence.quote, _DEPTH):
+                return replace(evidence, line=number)
+    return evidence
+
+
+def _stretches(text: str) -> list[str]:
+    """The pieces of a text that stand in the transcript as they are."""
+    return [flat for part in _TAKEN_OUT.split(text) if (flat := _flat(part))]
+
+
+def _within(part: str) -> str:
+    return part if len(part) <= LONGEST_QUOTE else part[:LONGEST_QUOTE].rpartition(" ")[0] or part[:LONGEST_QUOTE]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def holds(evidence: Evidence) -> bool:
+    """Whether the quote stands in its line of its transcript, or of its page."""
+    try:
+        with open(evidence.path, "rb") as file:
+            line = next(islice(file, evidence.line - 1, evidence.line), b"")
+    except OSError:
+        return False
+    wanted = _flat(evidence.quote)
+    return bool(wanted) and (wanted in _flat(line.decode("utf-8", "replace")) or _says(line, wanted, _DEPTH))
+
+
+def _says(line: bytes, wanted: str, depth: int) -> bool:
+    for found in _LITERAL.finditer(line):
+        try:
+            text = orjson.loads(found[0])
+        except orjson.JSONDecodeError:
+            continue
+        if wanted in _flat(text) or (depth and '"' in text and _says(text.encode(), wanted, depth - 1)):
+            return True
+    return False

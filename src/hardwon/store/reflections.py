@@ -1,0 +1,252 @@
+"""What reflecting on sessions wrote, what became of it, and what a reflection is told of the sessions before.
+
+A draft waits for a person. What it put where is kept beside it, with what stood there before, so that it can be undone.
+Whether people keep an item of the menu is counted by item alone: it holds no words, and outlives the reflection.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from hardwon.core.habits import counted
+from hardwon.core.reflected import Earlier, Evidence, Finding, Handed, Past
+from hardwon.core.tokens import BYTES
+from hardwon.store import memories
+from hardwon.store.db import Connection, storable, transaction
+from hardwon.store.observations import list_of
+from hardwon.words import replace, word
+
+KINDS = ("plain", "model", "person")
+RECENT_SECONDS = 72 * 3600.0
+STATUSES = ("draft", "ratified", "discarded", "moot")
+DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
+WAS = ("kept", "dropped")
+LOOKED_BACK = 30  # sessions of the project that a reflection is told of
+PAUSE = 300.0  # seconds: of a longer gap between two events no more counts as work
+_LONGEST = 2_000  # characters of a prompt
+
+
+@word
+class File:
+    """A file that was written, and what stood there before; None if there was none."""
+
+    path: str
+    before: str | None = None
+    after: str = ""  # the print of what was written, so that a person's change since is seen
+
+
+@word
+class Reflection:
+    """What was written about a session; `draft` is its page, `log` the raw record of how it was made."""
+
+    id: int
+    key: str
+    host: str
+    session: str
+    project: str
+    at: float
+    kind: str
+    status: str = DRAFT
+    draft: str = ""
+    topic: str = ""
+    resume: str = ""
+    confidence: str = ""
+    findings: tuple[Finding, ...] = ()
+    files: tuple[File, ...] = ()
+    log: str = ""
+    decided_at: float | None = None
+
+
+_NAMES = tuple(Reflection.__annotations__)[1:]
+_COLUMNS = ", ".join(("id", *_NAMES))
+
+
+def put(connection: Connection, reflection: Reflection) -> Reflection:
+    """Keep a new one, which gets its number; an earlier draft of the session that nobody decided about is moot."""
+    values = [storable(_stored(getattr(reflection, name))) for name in _NAMES]
+    with transaction(connection):
+        connection.execute(
+            "update reflections set status = ?, decided_at = ? where host = ? and session = ? and status = ?",
+            (MOOT, reflection.at, reflection.host, storable(reflection.session), DRAFT),
+        )
+        cursor = connection.execute(
+            f"insert into reflections ({', '.join(_NAMES)}) values ({', '.join('?' * len(_NAMES))})", values
+        )
+    return replace(reflection, id=int(cursor.lastrowid or 0))
+
+
+def get(connection: Connection, number: int) -> Reflection | None:
+    row = connection.execute(f"select {_COLUMNS} from reflections where id = ?", (number,)).fetchone()
+    return _reflection(row) if row else None
+
+
+def listed(
+    connection: Connection, *statuses: str, project: str | None = None, session: str = "", limit: int = 100
+) -> list[Reflection]:
+    """Those of these statuses, or all, newest first."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from reflections where (?1 = '[]' or status in (select value from json_each(?1)))"
+        " and (?2 is null or project = ?2) and (?3 = '' or session = ?3) order by at desc, id desc limit ?4",
+        (json.dumps(statuses), storable(project), storable(session), limit),
+    )
+    return list(map(_reflection, rows))
+
+
+def decide(connection: Connection, number: int, status: str, at: float, *, was: str = DRAFT) -> bool:
+    """False, and nothing changed, if it is not what it was any more."""
+    return bool(
+        connection.execute(
+            "update reflections set status = ?, decided_at = ? where id = ? and status = ?", (status, at, number, was)
+        ).rowcount
+    )
+
+
+def wrote(connection: Connection, number: int, files: Sequence[File], *, draft: str | None = None) -> None:
+    """All that it has written so far, and where its page is now."""
+    connection.execute(
+        "update reflections set files = ?, draft = coalesce(?, draft) where id = ?",
+        (storable(_stored(tuple(files))), storable(draft), number),
+    )
+
+
+def note_kept(connection: Connection, reflection: Reflection, item: str, was: str, at: float) -> None:
+    """Whether a person kept what an item had to say; of one reflection the last word counts."""
+    connection.execute(
+        "insert into kept (reflection, item, was, at) values (?, ?, ?, ?)"
+        " on conflict (reflection, item) do update set was = excluded.was, at = excluded.at",
+        (reflection.key, item, was, at),
+    )
+
+
+def keeping(connection: Connection) -> dict[str, tuple[int, int]]:
+    """How often people kept and dropped what each item said."""
+    rows = connection.execute("select item, sum(was = 'kept'), sum(was = 'dropped') from kept group by item")
+    return {item: (kept, dropped) for item, kept, dropped in rows}
+
+
+def past(connection: Connection, project: str, now: float, *, host: str = "", session: str = "") -> Past:
+    """What the database knows beside a session: the project's sessions and handoffs before it, newest first, memories.
+
+    What lies in the repository (conventions, workstreams, commits) is not ours to know; see `distil/reflect/around.py`.
+    """
+    own = connection.execute(
+        "select id, session, started_at, prompts, first_prompt from sessions where host = ? and session = ?",
+        (host, storable(session)),
+    ).fetchone()
+    until = own["started_at"] if own else now
+    rows = connection.execute(
+        "select sessions.id, session, started_at, prompts, first_prompt from sessions join projects"
+        " on projects.id = sessions.project where path = ? and started_at < ? and prompts > 0"
+        " and not (host = ? and session = ?) order by started_at desc, sessions.id desc limit ?",
+        (storable(project), until, host, storable(session), LOOKED_BACK),
+    ).fetchall()
+    handed = [one for one in listed(connection, DRAFT, RATIFIED, project=project) if one.session != session]
+    return Past(
+        sessions=tuple(_earlier(connection, row) for row in rows),
+        memories=tuple((one.type, one.text) for one in memories.listed(connection, "active", project=project)),
+        handoffs=tuple(
+            Handed(one.at, one.session, one.resume, one.confidence, one.status) for one in handed if one.at < now
+        ),
+        own=_earlier(connection, own) if own else None,
+    )
+
+
+def _earlier(connection: Connection, row: sqlite3.Row) -> Earlier:
+    calls, size, failed = 0, len(row["first_prompt"]), Counter[str]()
+    times, commands = list[float](), list[str]()
+    for at, tool, input, length, outcome, signature in _events(connection, row["id"]):
+        times.append(at)
+        size += len(input) + length
+        calls += bool(tool)
+        if outcome == "failed" and signature:
+            failed[signature] += 1
+        if tool == "Bash" and (command := _command(input)):
+            commands.append(command)
+    habits = counted(commands)
+    return Earlier(
+        session=row["session"],
+        at=row["started_at"],
+        tokens=size // BYTES,
+        minutes=sum(min(later - at, PAUSE) for at, later in pairwise(times)) / 60,
+        calls=calls,
+        failures=dict(failed),
+        files=_files(connection, row["id"]),
+        commands=dict(habits),
+        prompts=row["prompts"],
+        asked=row["first_prompt"][:_LONGEST],
+        saved="git commit" in habits,
+    )
+
+
+def _events(connection: Connection, session: int) -> Iterator[tuple[float, str, str, int, str, str]]:
+    rows = connection.execute(
+        "select at, iif(kind = 'tool', tool, ''), input, length(response), outcome, signature from events"
+        " where session = ? order by at, id",
+        (session,),
+    )
+    return (tuple(row) for row in rows)
+
+
+def _command(input: str) -> str:
+    try:
+        given = json.loads(input)
+    except ValueError:
+        return ""
+    command = given.get("command") if isinstance(given, dict) else ""
+    return command if isinstance(command, str) else ""
+
+
+def _files(connection: Connection, session: int) -> tuple[str, ...]:
+    rows = connection.execute("select files_modified from observations where session = ? order by at", (session,))
+    return tuple(dict.fromkeys(file for (text,) in rows for file in list_of(text)))
+
+
+def _stored(value: Any) -> Any:
+    """Lists of values go in as JSON of their fields."""
+    return json.dumps(value, default=vars, separators=(",", ":")) if isinstance(value, tuple) else value
+
+
+def _reflection(row: sqlite3.Row) -> Reflection:
+    values = {name: row[name] for name in _NAMES}
+    return Reflection(row["id"], **values | {"findings": _findings(row["findings"]), "files": _written(row["files"])})
+
+
+def _findings(text: str) -> tuple[Finding, ...]:
+    """What was found; of what came from elsewhere only what is in order."""
+    found = []
+    for one in _objects(text):
+        evidence = [each for each in one.get("evidence") or () if isinstance(each, dict)]
+        try:
+            found.append(Finding(**one | {"evidence": tuple(Evidence(**each) for each in evidence)}))
+        except TypeError:
+            continue
+    return tuple(found)
+
+
+def _written(text: str) -> tuple[File, ...]:
+    return tuple(File(**one) for one in _objects(text))
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def unread(connection: Connection, now: float, idle: float) -> list[tuple[int, float]]:
+    """The sessions of the last days that ended or are quiet, and of which something was not reflected on; by number,
+    with when they were last heard of."""
+    rows = connection.execute(
+        "select id, last_at from sessions where prompts > 0 and transcript != '' and last_at > ?"
+        " and (status = 'completed' or (? > 0 and last_at < ?)) and not exists (select 1 from reflections where"
+        " reflections.session = sessions.session and reflections.at >= sessions.last_at) order by id",
+        (now - RECENT_SECONDS, idle, now - idle),
+    )
+    return [(row["id"], row["last_at"]) for row in rows]

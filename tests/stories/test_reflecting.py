@@ -1,0 +1,94 @@
+"""A tab is closed without a word, and nothing is forgotten: the draft is there, with what it was made from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hardwon.distil.reflect import story
+from hardwon.distil.reflect.said import Evidence
+from tests.distil.model_servers import ModelServer, Reply
+from tests.distil.written import SESSION, Transcript, launch
+from tests.house_of_one import House
+
+AN_AGENT = {"CLAUDECODE": "1"}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    made = tmp_path / "kite"
+    made.mkdir()
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=made, check=True)
+    return made
+
+
+def left_behind(repository: Path) -> Transcript:
+    told = launch(str(repository))
+    told.person("From now on always use pnpm, never npm.")
+    told.agent("I will.")
+    return told
+
+
+def test_a_closed_session_is_drafted_and_every_word_can_be_followed(
+    house: House, repository: Path, tmp_path: Path
+) -> None:
+    path = left_behind(repository).write(tmp_path)
+    made = house.ok("reflect", path, "--json").json()
+    assert made["draft"] == str(repository / "docs" / "sessions" / f"{SESSION}.draft.md")
+    page = Path(made["draft"]).read_text()
+    for words in (
+        "src/kite/landing.py", "`pytest -q tests/test_launch.py`", "3f2a9c1", "Confidence: H", "status: \"draft\"",
+        "- feedback: From now on always use pnpm, never npm. (L11)",
+    ):  # fmt: skip
+        assert words in page
+    shown = [each for part in ("findings", "memories", "lessons") for one in made[part] for each in one["evidence"]]
+    assert shown and all(story.holds(Evidence(**each)) for each in shown)
+    waiting = [one for one in house.stored("memories") if one["status"] == "candidate"]
+    assert [(one["type"], one["text"]) for one in waiting] == [("feedback", "From now on always use pnpm, never npm.")]
+
+
+def test_a_person_reads_in_the_terminal_where_the_draft_is_and_takes_it_back(
+    house: House, repository: Path, tmp_path: Path
+) -> None:
+    path = left_behind(repository).write(tmp_path)
+    said = house.ok("reflect", path).out
+    draft = repository / "docs" / "sessions" / f"{SESSION}.draft.md"
+    assert str(draft) in said and "pnpm" in said
+    refused = house.cli("reflect", "--undo", "1", env=AN_AGENT)
+    assert (refused.code, draft.exists()) == (1, True) and "is for a person" in refused.err
+    assert str(draft) in house.ok("reflect", "--undo", "1").out
+    assert list(repository.glob("[!.]*")) == []
+
+
+def test_the_menu_says_what_is_looked_for(house: House) -> None:
+    rows = house.ok("reflect", "--menu", "--json").json()
+    assert {"failed experiments", "assumptions", "tone"} <= {row["item"] for row in rows}
+    assert "failed experiments" in house.ok("reflect", "--menu").out
+
+
+def test_what_cannot_be_reflected_on_is_said(house: House, tmp_path: Path) -> None:
+    assert "no session or file 'nowhere'" in house.cli("reflect", "nowhere").err
+    (tmp_path / "notes.txt").write_text("only words")
+    assert "is no transcript" in house.cli("reflect", str(tmp_path / "notes.txt")).err
+    assert "no session of this folder is recorded" in house.cli("reflect", cwd=str(tmp_path)).err
+
+
+def test_a_model_tells_it_better_and_at_the_cap_plain_code_does(house: House, repository: Path, tmp_path: Path) -> None:
+    path = left_behind(repository).write(tmp_path)
+    told = {"text": "12 tests of the launch pass", "evidence": [{"line": 7, "quote": "12 passed"}]}
+    answer = {"topic": "Longer strings", "summary": [told], "resume": [told], "confidence": "M", "because": "it is so"}
+    server = ModelServer(Reply(json.dumps(answer)))
+    try:
+        for name, value in (("provider", "openai"), ("baseUrl", f"{server.url}/v1"), ("apiKeyEnv", "MY_KEY")):
+            house.ok("config", "set", f"llm.{name}", value)
+        house.ok("config", "set", "caps.reflectionsPerDay", "1")
+        first = house.ok("reflect", path, "--json", env={"MY_KEY": "sk-made-up"}).json()
+        second = house.ok("reflect", path, "--json", env={"MY_KEY": "sk-made-up"}).json()
+    finally:
+        server.close()
+    assert (first["topic"], first["said"], len(server.requests)) == ("Longer strings", "", 1)
+    assert (second["made"], second["said"]) == ("plain", "by plain code: caps.reflectionsPerDay is reached")
+    assert [one["purpose"] for one in house.stored("runs")] == ["reflect"]
