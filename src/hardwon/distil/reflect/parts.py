@@ -268,7 +268,7 @@ def failures(of: Seen) -> list[Statement]:
 def _is_retry(mend: Mend) -> bool:
     """Whether the same command worked the next time, unchanged: nothing was ruled out."""
     last = mend.failing[-1]
-    return bool(mend.worked) and not mend.edited and mend.worked.call.input == last.call.input  # type: ignore[union-attr]
+    return mend.worked is not None and not mend.edited and mend.worked.call.input == last.call.input
 
 
 def _mended(of: Seen, group: Sequence[Mend]) -> Statement:

@@ -94,8 +94,9 @@ def _reflect(
         confidence=made.confidence, findings=made.findings, files=(page, *_taken(queued)), log=raw,
     )  # fmt: skip
     record = reflections.put(connection, record)
-    for one in made.memories if propose else ():
-        propose(one, told)  # type: ignore[misc]
+    if propose:
+        for one in made.memories:
+            propose(one, told)
     queue.remove(queued)
     return Reflected(record, made, said)
 
