@@ -94,6 +94,7 @@ class Event:
     interrupted: bool = False
     duration: float | None = None  # milliseconds
     message: str = ""  # the last the agent said, or why something happened
+    parts: tuple[Event, ...] = ()  # a call that changes several files, as the calls that would change one each
 
 
 @word

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
-from hardwon.core.jsontext import DEEPEST, Misfit, NotJson, Path, append, get, parse, remove
+from hardwon.core.jsontext import DEEPEST, Misfit, NotJson, Path, append, get, parse, put, remove, take
 
 PRE = ("hooks", "PreToolUse")
 POST = ("hooks", "PostToolUse")
@@ -397,3 +397,33 @@ def test_parse_gives_every_part_its_place() -> None:
 def test_nesting_is_fine_as_deep_as_the_limit() -> None:
     assert parse("[" * DEEPEST + "]" * DEEPEST).kind == "array"
     assert parse('{"a":' * DEEPEST + "1" + "}" * DEEPEST).kind == "object"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "{}\n",
+        '{"a": 1}',
+        '{\n  "a": 1\n}\n',
+        '{"mcpServers": {}}',
+        '{"mcpServers": {"x": {"command": "y"}}, "z": [ ]}\n\n',
+    ],
+)
+def test_a_value_is_put_under_a_key_and_taken_out_to_the_letter(before: str) -> None:
+    path = ["mcpServers", "hardwon"]
+    after, made = put(before, path, {"command": "hardwon", "args": ["mcp"]})
+    assert get(after, path) == {"command": "hardwon", "args": ["mcp"]}
+    assert take(after, path, made=made) == before
+
+
+def test_nothing_is_put_where_something_stands_or_where_no_object_is() -> None:
+    with pytest.raises(Misfit):
+        put('{"a": {"b": 1}}', ["a", "b"], 2)
+    with pytest.raises(Misfit):
+        put('{"a": [1]}', ["a", "b"], 2)
+
+
+def test_taking_what_is_not_there_changes_nothing() -> None:
+    assert take('{"a": {"b": 1}}', ["a", "c"], made=[["a"]]) == '{"a": {"b": 1}}'
+    assert take("", ["a"]) == ""

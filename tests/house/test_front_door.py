@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
+from hardwon.hosts import MODULES
+
 from .tree import SRC, Import, Source, imports, page, python_files, uphold
 
 HOOK = "src/hardwon/hook.py"
@@ -86,7 +88,7 @@ def top(module: str) -> str:
 def cold_path(*, at_load: bool = False) -> list[Source]:
     """With `at_load` what every cold hook loads; what a function imports when a rare case needs it is not in that."""
     page("src/hardwon/cold.py")
-    hosts = [behind(f"hardwon.hosts.{name}", python_files("src/hardwon"), at_load) for name in ("claude_code",)]
+    hosts = [behind(f"hardwon.hosts.{name}", python_files("src/hardwon"), at_load) for name in MODULES.values()]
     cold = behind("hardwon.cold", python_files("src/hardwon"), at_load)
     return sorted(
         {source.module: source for found in [cold, *hosts] for source in found}.values(), key=lambda s: s.module

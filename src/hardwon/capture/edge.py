@@ -82,7 +82,7 @@ def _is_denied(event: Event, values: Mapping[str, Any]) -> bool:
 
 def _bare(event: Event) -> Event:
     """That something happened in a private turn, and nothing of what."""
-    return replace(event, prompt="", message="", input=None, response=None, command="", path="", content="")
+    return replace(event, prompt="", message="", input=None, response=None, command="", path="", content="", parts=())
 
 
 def _fit(event: Event, values: Mapping[str, Any]) -> Event:
@@ -97,6 +97,7 @@ def _fit(event: Event, values: Mapping[str, Any]) -> Event:
         command=trim(clean(event.command), most),
         path="",
         content="",
+        parts=(),
     )
 
 
@@ -137,7 +138,8 @@ def _touches(event: Event, denied: Sequence[str]) -> bool:
     spelled = [os.path.expanduser(path) for path in denied]
     real = [os.path.realpath(path) if path.startswith("/") else path for path in spelled]
     # What a tool of another server calls a path nobody knows, so each of its lines may be one.
-    texts = [event.path, *(event.content.split("\n") if event.tool.startswith("mcp__") else ())]
+    texts = [event.path, *(part.path for part in event.parts)]
+    texts += event.content.split("\n") if event.tool.startswith("mcp__") else ()
     for word in filter(None, {*texts, *_words(event.command)}):
         path = os.path.normpath(os.path.join(event.cwd, os.path.expanduser(word)))
         if any(_is_like(path, one) for one in spelled) or any(_is_like(os.path.realpath(path), one) for one in real):

@@ -8,7 +8,8 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,12 @@ from hardwon.cli.person import require_person
 from hardwon.cli.show import at_terminal, styled
 from hardwon.core.jsontext import Misfit, NotJson
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES, host
+from hardwon.hosts import MODULES, setup
 from hardwon.recall import manifest
+from hardwon.words import replace, word
 
 if TYPE_CHECKING:
-    from hardwon.hosts import Host
+    from hardwon.hosts import Made, Setup
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
 TIMER = "timer"
@@ -45,13 +47,20 @@ def is_ours(command: str) -> bool:
     return "/hardwon/hook.py" in command
 
 
+def server_words(home: str) -> list[str]:
+    """What an agent runs to have us as an MCP server; the home is said where it is not the usual one."""
+    words = [sys.executable, "-I", "-m", "hardwon", "mcp"]
+    return words if home == os.path.expanduser("~/.hardwon") else ["env", f"HARDWON_HOME={home}", *words]
+
+
 @click.command()
 @click.argument("agent", type=_HOSTS)
 @click.option("--project", "here", is_flag=True, help="for this project only, in a file that is not committed")
+@click.option("--mcp", is_flag=True, help="register hardwon's MCP server with the agent, too")
 @click.option("--print", "only_print", is_flag=True, help="show the change and stop")
 @click.option("--with", "clockwork", type=click.Choice(["systemd", "launchd", "cron"]), help="for the timer: whose")
 @click.option("--yes", is_flag=True, help="do not ask")
-def install(agent: str, here: bool, only_print: bool, clockwork: str | None, yes: bool) -> None:
+def install(agent: str, here: bool, mcp: bool, only_print: bool, clockwork: str | None, yes: bool) -> None:
     """Add hardwon's hooks to an agent's settings; nothing else in them is touched.
 
     `timer` instead has sessions that were left reflected on every ten minutes, the worker running or not.
@@ -61,36 +70,80 @@ def install(agent: str, here: bool, only_print: bool, clockwork: str | None, yes
 
         timer.install(paths.home(), clockwork, only_print=only_print, confirmed=partial(_confirmed, yes))
         return
-    module, home = host(agent), paths.home()
-    path = _settings_path(module, here)
-    before = _read(path)
-    ledger = _ledger(home)
-    kept = ledger.get(path, {})
-    try:
-        given = before if os.path.exists(path) else "{}\n"
-        bare = module.uninstall(given, kept.get("made", []), is_ours)
-        after, made = module.install(bare, command_for(agent, home))
-    except (NotJson, Misfit) as wrong:
-        raise UserError(f"{path} {_where(wrong)}", f"mend it, then: hardwon install {agent}") from None
+    module, home = setup(agent), paths.home()
+    path, ledger = _settings_path(module, here), _ledger(home)
+    plans = [_hooks_in(module, agent, path, home, ledger)]
+    if mcp:
+        plans = _with_server(plans, module, agent, home, ledger)
     if not shutil.which(module.PROGRAM):
         click.echo(f"{module.TITLE} is not on the PATH here; its settings are prepared all the same")
-    if after == before:
-        click.echo(f"already installed in {path}")
+    changes = [plan for plan in plans if plan.after != plan.before]
+    for plan in plans:
+        if plan not in changes:
+            click.echo(f"already installed in {plan.path}")
+        _show_change(plan.path, plan.before, plan.after)
+    if only_print or not changes:
         return
-    _show_change(path, before, after)
-    if only_print:
-        return
-    if bare != given:
+    if any(plan.replaces for plan in changes):
         require_person("changing hooks that are there")
-    if not _confirmed(yes, f"hardwon install {agent} --yes"):
+    if not _confirmed(yes, f"hardwon install {agent}{' --mcp' * mcp} --yes"):
         return
-    existed = kept.get("existed", os.path.exists(path))
-    backup = _write(home, agent, path, before, after)
-    ledger[path] = {"host": agent, "existed": existed, "made": made}
+    for plan in changes:
+        existed = ledger.get(plan.path, {}).get("existed", os.path.exists(plan.path))
+        backup = _write(home, agent, plan.path, plan.before, plan.after)
+        ledger[plan.path] = {"host": agent, "existed": existed, **plan.made}
+        click.echo(f"installed in {plan.path}" + (f"; the file as it was: {backup}" if backup else ""))
     _keep_ledger(home, ledger)
     manifest.build(home, clock.now())
-    click.echo(f"installed in {path}" + (f"; the file as it was: {backup}" if backup else ""))
     click.echo(f"running sessions of {module.TITLE} pick it up when they start anew; try: hardwon doctor")
+    if module.THEN:
+        click.echo(module.THEN)
+
+
+@word
+class Plan:
+    """One file of an agent as it is and as it is to be, and which containers in it are ours, by what they hold."""
+
+    path: str
+    before: str
+    after: str
+    made: dict[str, Made]
+    replaces: bool
+
+
+def _hooks_in(module: Setup, agent: str, path: str, home: str, ledger: dict[str, Any]) -> Plan:
+    before, kept = _read(path), ledger.get(path, {})
+    with _mendable(path, f"hardwon install {agent}"):
+        given = before if os.path.exists(path) else module.EMPTY
+        bare = module.uninstall(given, kept.get("made", []), is_ours)
+        after, made = module.install(bare, command_for(agent, home))
+    return Plan(path, before, after, {**_containers(kept), "made": made}, bare != given)
+
+
+def _with_server(plans: list[Plan], module: Setup, agent: str, home: str, ledger: dict[str, Any]) -> list[Plan]:
+    """The plans with our MCP server in the agent's file for them, which may be the one that has the hooks."""
+    path = os.path.realpath(module.mcp_file())
+    plan = next((plan for plan in plans if plan.path == path), None)
+    if plan is None:
+        before = _read(path)
+        plan = Plan(path, before, before, _containers(ledger.get(path, {})), False)
+    with _mendable(path, f"hardwon install {agent} --mcp"):
+        bare = module.remove_mcp(plan.after, plan.made.get("mcp", []))
+        after, made = module.add_mcp(bare, server_words(home))
+    plan = replace(plan, after=after, made={**plan.made, "mcp": made})
+    return [*(other for other in plans if other.path != path), plan]
+
+
+def _containers(kept: dict[str, Any]) -> dict[str, Made]:
+    return {name: kept[name] for name in ("made", "mcp") if name in kept}
+
+
+@contextmanager
+def _mendable(path: str, then: str) -> Iterator[None]:
+    try:
+        yield
+    except (NotJson, Misfit) as wrong:
+        raise UserError(f"{path} {_where(wrong)}", f"mend it, then: {then}") from None
 
 
 @click.command()
@@ -110,7 +163,10 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
         timer.uninstall(paths.home())
         return
     if agent:
-        take_out(agent, _settings_path(host(agent), here), yes=yes)
+        take_out(agent, _settings_path(setup(agent), here), yes=yes)
+        server = os.path.realpath(setup(agent).mcp_file())
+        if not here and server in _ledger(paths.home()):
+            take_out(agent, server, yes=yes)
         return
     from hardwon.cli.leave import leave
 
@@ -120,31 +176,30 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
 
 def _places(home: str) -> list[tuple[str, str]]:
     """Every agent with each settings file of it that may hold our hooks."""
-    usual = [(name, _settings_path(host(name), here=False)) for name in MODULES]
+    usual = [(name, _settings_path(setup(name), here=False)) for name in MODULES]
     noted = [(str(kept["host"]), path) for path, kept in _ledger(home).items() if kept.get("host") in MODULES]
     return list(dict.fromkeys([*usual, *noted]))
 
 
 def take_out(agent: str, path: str, *, yes: bool) -> None:
-    """Take our hooks out of one settings file."""
-    module, home = host(agent), paths.home()
+    """Take our hooks out of one settings file, and our MCP server if we put it there."""
+    module, home = setup(agent), paths.home()
     before = _read(path)
     ledger = _ledger(home)
     kept = ledger.get(path, {})
-    try:
-        after = module.uninstall(before, kept.get("made", []), is_ours)
-    except (NotJson, Misfit) as wrong:
-        raise UserError(f"{path} {_where(wrong)}", f"mend it, then: hardwon uninstall {agent}") from None
+    with _mendable(path, f"hardwon uninstall {agent}"):
+        after = module.remove_mcp(before, kept["mcp"]) if "mcp" in kept else before
+        after = module.uninstall(after, kept.get("made", []), is_ours)
     if left := module.installed(after, is_ours):
         say = f"{path}: somebody else's hook stands in one entry with ours, in {', '.join(left)}"
         raise UserError(say, f"give theirs an entry of its own, then: hardwon uninstall {agent}")
     if after == before:
-        click.echo(f"no hooks of ours in {path}")
+        click.echo(f"nothing of ours in {path}")
         return
     _show_change(path, before, after)
     if not _confirmed(yes, f"hardwon uninstall {agent} --yes"):
         return
-    if not kept.get("existed", True) and after.strip() in ("", "{}"):
+    if not kept.get("existed", True) and after.strip() in ("", module.EMPTY.strip()):
         os.unlink(path)
     else:
         _write(home, agent, path, before, after)
@@ -153,7 +208,7 @@ def take_out(agent: str, path: str, *, yes: bool) -> None:
     click.echo(f"uninstalled from {path}; your data stays in {home}")
 
 
-def _settings_path(module: Host, here: bool) -> str:
+def _settings_path(module: Setup, here: bool) -> str:
     """Through links to the file itself, so that a settings file kept elsewhere stays a link."""
     return os.path.realpath(module.settings_file(project=projects.root(os.getcwd()) if here else ""))
 

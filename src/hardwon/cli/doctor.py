@@ -4,66 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import statistics
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import groupby, islice, takewhile
-from time import perf_counter, process_time
+from time import process_time
 from typing import TYPE_CHECKING
 
 import click
 
 from hardwon import __version__, clock, launch, paths, projects, settings, switches
 from hardwon.capture import spool
-from hardwon.cli.agents import command_for, is_ours
+from hardwon.cli.doctor_agents import Check, agents
 from hardwon.cli.show import ago, printable, styled
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES, beside, host
 from hardwon.recall import health, manifest
 from hardwon.recall.deliver import open_index
 from hardwon.recall.health import Advice, Facts
 from hardwon.recall.patterns import Patterns
-from hardwon.store import candidates, db, hooks, injections, jobs, retention, transcripts, trust
+from hardwon.store import candidates, db, injections, jobs, retention, transcripts, trust
 from hardwon.store import lessons as shelves
-from hardwon.words import word
 from hardwon.worker import lifecycle
 
 if TYPE_CHECKING:
     from hardwon.core.index import Index
     from hardwon.core.match import Search
-    from hardwon.hosts import Host
     from hardwon.words import Lesson
 
-ROUNDS = 9
-SLOW = 4.0  # times an empty interpreter
-SESSIONS = 10  # the latest, whose hooks are looked at
-TAIL = 2_000_000  # bytes of a transcript that are looked at
-SLOW_MILLISECONDS = 500.0  # of a person's time, for each call
 MOST_SHOWN = 5  # of each kind of advice
 MOST_CALLS, LONGEST = 20_000, 2.0  # calls tried, the newest, and seconds of computing spent on them
-_PAYLOAD = {
-    "session_id": "hardwon-doctor",
-    "transcript_path": "",
-    "cwd": "/",
-    "permission_mode": "default",
-    "hook_event_name": "PreToolUse",
-    "tool_name": "Bash",
-    "tool_input": {"command": "true", "description": "hardwon doctor"},
-    "tool_use_id": "toolu_doctor",
-}
-
-
-@word
-class Check:
-    """One thing looked at: what was found, and what mends it if it is not well. None: worth knowing, not wrong."""
-
-    name: str
-    well: bool | None
-    found: str
-    fix: str = ""
 
 
 @click.command()
@@ -71,11 +39,7 @@ class Check:
 def doctor(as_json: bool) -> None:
     """Check every part, and say how to mend what is broken."""
     home = paths.home()
-    checks = [*_home(home), *_lessons(home), *_worker(home), *_database(home)]
-    for name in MODULES:
-        checks.extend(_agent(home, host(name)))
-        checks.extend(_beside(host(name)))
-    checks.extend(_fired(home))
+    checks = [*_home(home), *_lessons(home), *_worker(home), *_database(home), *agents(home)]
     if as_json:
         click.echo(json.dumps([check.__dict__ for check in checks], indent=2))
     else:
@@ -235,111 +199,3 @@ def _most_megabytes(home: str) -> int:
         return int(settings.resolve(settings.read_config(home))["maxDbMb"])
     except UserError:  # said with the lessons
         return int(settings.BY_NAME["maxDbMb"].default)
-
-
-def _agent(home: str, module: Host) -> Iterator[Check]:
-    program, path = shutil.which(module.PROGRAM), module.settings_file()
-    missing = f"{module.TITLE} is not on the PATH"
-    yield Check(module.NAME, bool(program) or None, program or missing, "" if program else f"install {module.TITLE}")
-    try:
-        with open(os.path.realpath(path), encoding="utf-8") as file:
-            found = module.installed(file.read(), is_ours)
-    except FileNotFoundError:
-        found = {}
-    except (OSError, ValueError) as wrong:
-        yield Check("hooks", False, f"{path}: {wrong}", f"mend it, then: hardwon install {module.NAME}")
-        return
-    wanted = {event: [command_for(module.NAME, home)(event)] for event in module.EVENTS}
-    if not found:
-        yield Check("hooks", None, f"none in {path}", f"hardwon install {module.NAME}")
-    elif found != wanted:
-        yield Check("hooks", False, f"those in {path} are another version's", f"hardwon install {module.NAME}")
-    else:
-        yield Check("hooks", True, f"{len(found)} in {path}")
-    if found.get("PreToolUse"):
-        yield _try_hook(found["PreToolUse"][0], f"hardwon install {module.NAME}")
-
-
-def _beside(module: Host) -> Iterator[Check]:
-    """Who else remembers for this agent; two that do may say the same twice, or the opposite."""
-    local = module.settings_file(project=projects.root(os.getcwd()))
-    files = [local, os.path.join(os.path.dirname(local), "settings.json"), module.settings_file()]
-    found = [(path, _settings(path)) for path in dict.fromkeys(files)]
-    for path, settled in found:
-        for name, how in beside.others(settled, is_ours).items():
-            mend = f"/plugin disable {name}, in {module.TITLE}" if how == "plugin" else f"take its hooks out of {path}"
-            yield Check("others", None, f"{name} is here as well, by a {how} in {path}", f"if one is enough: {mend}")
-    is_here = shutil.which(module.PROGRAM) or any(settled for _, settled in found)
-    if is_here and beside.remembers([settled for _, settled in found], os.environ):
-        mend = f'if one is enough: "autoMemoryEnabled": false in {module.settings_file()}'
-        yield Check("auto-memory", None, f"{module.TITLE} keeps notes of its own beside hardwon's", mend)
-
-
-def _settings(path: str) -> object:
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            return json.load(file)
-    except (OSError, ValueError, RecursionError):  # said with the hooks
-        return None
-
-
-def _fired(home: str) -> Iterator[Check]:
-    """What hooks told of the latest sessions, and how long the agent says that they took."""
-    if not os.path.exists(os.path.join(home, paths.DATABASE)):
-        return
-    try:
-        connection = db.connect(home)
-        told = hooks.latest(connection, SESSIONS)
-        connection.close()
-    except (UserError, db.StoreError):  # said with the database
-        return
-    if not told:
-        return
-    by_hooks, filled = sum(one.by_hooks for one in told), sum(one.by_transcript for one in told)
-    fired = sum(1 for one in told if one.by_hooks)
-    more = f"; {filled} more came from transcripts" if filled else ""
-    fix = "" if fired else "hardwon install claude-code, then start the agent anew"
-    found = f"in {fired} of the last {len(told)} sessions, {by_hooks} events{more}"
-    yield Check("hooks fired", True if fired else None, found, fix)
-    times = [time for one in told for time in beside.hook_times(_tail(one.transcript), is_ours)]
-    if times:
-        middle = statistics.median(took for _, took in times)
-        event, slowest = max(times, key=lambda time: time[1])
-        found = f"{middle:.0f} ms in the middle, {slowest:.0f} ms at most ({event}), as the agent timed {len(times)}"
-        fits = middle < SLOW_MILLISECONDS
-        yield Check("hooks took", True if fits else None, found, "" if fits else "hardwon start")
-
-
-def _tail(path: str) -> list[bytes]:
-    if not os.path.isfile(path):
-        return []
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(os.path.getsize(path) - TAIL, 0))
-            return file.read(TAIL).splitlines()
-    except OSError:
-        return []
-
-
-def _try_hook(command: str, fix: str) -> Check:
-    """Run the installed command as the agent would, and time it against an empty interpreter in the same run."""
-    payload = json.dumps(_PAYLOAD).encode()
-    empty = [sys.executable, "-I", "-S", "-c", "pass"]
-    hook_times, empty_times = [], []
-    for _ in range(ROUNDS):
-        begun = perf_counter()
-        done = subprocess.run(["/bin/sh", "-c", command], input=payload, capture_output=True, timeout=20)
-        hook_times.append(perf_counter() - begun)
-        begun = perf_counter()
-        subprocess.run(empty, capture_output=True, timeout=20)
-        empty_times.append(perf_counter() - begun)
-        try:
-            answered = isinstance(json.loads(done.stdout), dict)
-        except ValueError:
-            answered = False
-        if done.returncode != 0 or not answered:
-            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
-            return Check("hook", False, f"the installed command gave no answer: {said}", fix)
-    hook, bare = statistics.median(hook_times), statistics.median(empty_times)
-    found = f"answers in {hook * 1000:.0f} ms ({hook / bare:.1f} x an empty interpreter)"
-    return Check("hook", hook < SLOW * bare, found, "" if hook < SLOW * bare else "hardwon start")

@@ -15,7 +15,7 @@ from hardwon.cli.scan import mine, read_size, say_left
 from hardwon.cli.show import at_terminal
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES, host
+from hardwon.hosts import MODULES, setup
 from hardwon.recall import manifest
 from hardwon.store import candidates, db
 from hardwon.worker import lifecycle
@@ -35,7 +35,7 @@ def up(ctx: click.Context, yes: bool) -> None:
     click.echo(f"home      {home}")
     click.echo(f"lessons   {built.count} in force")
     for name in MODULES:
-        module = host(name)
+        module = setup(name)
         where = module.settings_file()
         if _has_hooks(name, where):
             click.echo(f"agent     {module.TITLE}: hooks installed")
@@ -76,7 +76,7 @@ def _show_mistakes(home: str) -> bool:
 def _has_hooks(name: str, path: str) -> bool:
     try:
         with open(os.path.realpath(path), encoding="utf-8") as file:
-            return bool(host(name).installed(file.read(), is_ours))
+            return bool(setup(name).installed(file.read(), is_ours))
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as wrong:

@@ -14,7 +14,7 @@ from hardwon.words import NOTHING, Injection, Reply, replace, word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hardwon.core.brief import Line, Part, Past
     from hardwon.core.index import Index
@@ -45,6 +45,8 @@ HELD = "Held once by hardwon: this has gone wrong before. Read why, then decide.
 BLOCK_SECONDS, OTHER_SECONDS = 0.4, 0.25
 GO_ON = "If the call is right as it stands, make it again: it will run."
 BLOCKED = "Blocked by hardwon."
+STOPS = ("block", "hold")
+NOTES_AFTER = ("gemini", "opencode")  # these show the model nothing before a call, and a note with its result
 
 
 def on_call(
@@ -59,31 +61,51 @@ def on_call(
     allowed: Callable[[Entry], bool],
     seconds: Callable[[], float],
 ) -> Reply:
-    """What to say before a tool call: a block, else what is to be held, else what is to be noted.
+    """What to say about a tool call: a block, else what is to be held, else what is to be noted. Afterwards it can
+    only be noted, and where notes are read then, none is given before.
 
     `seconds` tells how much computing this call has had (not how long it waited for a busy machine); when there is
     too much of it, blocks are the last to be given up.
     """
+    ways: tuple[str, ...] = ("note",) if event.kind != "PreToolUse" else STOPS
+    if event.kind == "PreToolUse" and event.host not in NOTES_AFTER:
+        ways = (*STOPS, "note")
+    matches: dict[str, Match] = {}
+    for part in event.parts or (event,):
+        for found in _matches(part, index, ways, root=root, places=places, search=search, seconds=seconds):
+            if found.entry.delivery != "block":
+                matches.setdefault(found.entry.id, found)
+            elif not allowed(found.entry):
+                return _blocked(event, found, index)
+    held = _select(matches.values(), "hold", index, claim=hold, around=size(HELD) + size(GO_ON))
+    if held:
+        body = JOINT.join([HELD, *(text for _, text in held), GO_ON])
+        return _reply(event, index, held, deny=fenced(body))
+    noted = _select(matches.values(), "note", index, claim=claim, around=0)
+    return _reply(event, index, noted, context=fenced(JOINT.join(text for _, text in noted))) if noted else NOTHING
+
+
+def _matches(
+    event: Event,
+    index: Index,
+    ways: Sequence[str],
+    *,
+    root: str,
+    places: Sequence[str],
+    search: Search,
+    seconds: Callable[[], float],
+) -> Iterator[Match]:
+    """The lessons that are delivered in one of these ways and fit the call, as far as there is time for them."""
     candidates = index.candidates(event.tool, texts(event))
     if not candidates:
-        return NOTHING
+        return
     sight = see(event, root=root, places=places)
-    matches: list[Match] = []
     for number in candidates:
         entry = index.entry(number)
         if seconds() > (BLOCK_SECONDS if entry.delivery == "block" else OTHER_SECONDS):
             break
-        found = match(entry, sight, search)
-        if found and entry.delivery != "block":
-            matches.append(found)
-        elif found and not allowed(entry):
-            return _blocked(event, found, index)
-    held = _select(matches, "hold", index, claim=hold, around=size(HELD) + size(GO_ON))
-    if held:
-        body = JOINT.join([HELD, *(text for _, text in held), GO_ON])
-        return _reply(event, index, held, deny=fenced(body))
-    noted = _select(matches, "note", index, claim=claim, around=0)
-    return _reply(event, index, noted, context=fenced(JOINT.join(text for _, text in noted))) if noted else NOTHING
+        if entry.delivery in ways and (found := match(entry, sight, search)):
+            yield found
 
 
 @word

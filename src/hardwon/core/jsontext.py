@@ -101,22 +101,41 @@ def append(text: str, path: Sequence[str], value: object) -> tuple[str, tuple[Pa
     """
     path = tuple(path)
     if _blank(text):
-        bom = int(text.startswith(_BOM))
-        text, made = append(f"{text[:bom]}{{}}{text[bom:]}", path, value)
+        text, made = append(_empty(text), path, value)
         return text, ((), *made)
     root = parse(text)
     nodes = _walk(root, path)
     here, depth = nodes[-1], len(nodes) - 1
-    if here.kind != ("array" if depth == len(path) else "object"):
-        raise Misfit(path[:depth], text[here.start : here.end] if here.kind == "scalar" else here.kind)
-    style = _style(text, root)
+    if depth < len(path):
+        return _grow(text, root, nodes, path, [value]), _made(path, depth, len(path))
+    if here.kind != "array":
+        raise _misfit(text, here, path)
+    return _insert(text, here, None, value, _style(text, root)), ()
+
+
+def put(text: str, path: Sequence[str], value: object) -> tuple[str, tuple[Path, ...]]:
+    """The text with `value` under the last key of `path`, where nothing may stand, and the containers made for it."""
+    path = tuple(path)
+    if _blank(text):
+        text, made = put(_empty(text), path, value)
+        return text, ((), *made)
+    root = parse(text)
+    nodes = _walk(root, path)
+    depth = len(nodes) - 1
     if depth == len(path):
-        return _insert(text, here, None, value, style), ()
-    inner: object = [value]
-    for key in reversed(path[depth + 1 :]):
-        inner = {key: inner}
-    text = _insert(text, here, path[depth], inner, style)
-    return text, tuple(path[:end] for end in range(depth + 1, len(path) + 1))
+        raise _misfit(text, nodes[-1], path)
+    return _grow(text, root, nodes, path, value), _made(path, depth, len(path) - 1)
+
+
+def take(text: str, path: Sequence[str], *, made: Iterable[Sequence[str]] = ()) -> str:
+    """The text without what stands at `path`, and without the containers in `made` that this empties."""
+    if _blank(text):
+        return text
+    path = tuple(path)
+    nodes = _walk(parse(text), path)
+    if len(nodes) <= len(path):
+        return text
+    return _prune(text, nodes[:-1], path[:-1], _others(nodes[-2], nodes[-1]), made)
 
 
 def remove(text: str, path: Sequence[str], drop: Callable[[Any], bool], *, made: Iterable[Sequence[str]] = ()) -> str:
@@ -127,7 +146,7 @@ def remove(text: str, path: Sequence[str], drop: Callable[[Any], bool], *, made:
     """
     if _blank(text):
         return text
-    path, ours = tuple(path), {tuple(each) for each in made}
+    path = tuple(path)
     nodes = _walk(parse(text), path)
     here, depth = nodes[-1], len(nodes) - 1
     if depth < len(path) or here.kind != "array":
@@ -135,11 +154,44 @@ def remove(text: str, path: Sequence[str], drop: Callable[[Any], bool], *, made:
     kept = [i for i, one in enumerate(here.elements) if not drop(json.loads(text[one.start : one.end]))]
     if len(kept) == len(here.elements):
         return text
+    return _prune(text, nodes, path, kept, made)
+
+
+def _empty(text: str) -> str:
+    bom = int(text.startswith(_BOM))
+    return f"{text[:bom]}{{}}{text[bom:]}"
+
+
+def _made(path: Path, first: int, last: int) -> tuple[Path, ...]:
+    return tuple(path[:end] for end in range(first + 1, last + 1))
+
+
+def _misfit(text: str, found: Node, path: Path) -> Misfit:
+    return Misfit(path, text[found.start : found.end] if found.kind == "scalar" else found.kind)
+
+
+def _grow(text: str, root: Node, nodes: Sequence[Node], path: Path, value: object) -> str:
+    """The text with `value` at the path, of which only the first nodes are there."""
+    here, depth = nodes[-1], len(nodes) - 1
+    if here.kind != "object":
+        raise _misfit(text, here, path[:depth])
+    for key in reversed(path[depth + 1 :]):
+        value = {key: value}
+    return _insert(text, here, path[depth], value, _style(text, root))
+
+
+def _others(parent: Node, gone: Node) -> list[int]:
+    return [i for i, member in enumerate(parent.members) if member.value.start != gone.start]
+
+
+def _prune(text: str, nodes: Sequence[Node], path: Path, kept: list[int], made: Iterable[Sequence[str]]) -> str:
+    """The text with only the kept children in the last node; one that is left empty goes with it if it was made."""
+    here, depth, ours = nodes[-1], len(nodes) - 1, {tuple(each) for each in made}
     while not kept and path[:depth] in ours:
         if depth == 0:
             return text[: here.start] + text[here.end :]
         emptied, here, depth = here, nodes[depth - 1], depth - 1
-        kept = [i for i, member in enumerate(here.members) if member.value.start != emptied.start]
+        kept = _others(here, emptied)
     return _cut(text, here, kept)
 
 

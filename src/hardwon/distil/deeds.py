@@ -20,7 +20,7 @@ from hardwon.distil import results
 from hardwon.distil.corrections import EDITS
 from hardwon.distil.results import Tally
 from hardwon.distil.wording import plain, short
-from hardwon.hosts.claude_code import content_of, first_of, strings_in, text_of
+from hardwon.hosts.fields import content_of, first_of, strings_in, text_of
 from hardwon.words import Call, Turn
 
 Kind = Literal["saved", "check", "ran", "changed", "read", "searched", "fetched", "agent", "used", "looked", "noise"]

@@ -8,7 +8,7 @@ from hardwon.core.failures import About, Failure, names_failure, only_looks
 from hardwon.distil import corrections, results
 from hardwon.distil.deeds import Deed
 from hardwon.distil.signals import Episode, Watch
-from hardwon.hosts.claude_code import first_of, text_of
+from hardwon.hosts.fields import first_of, text_of
 from hardwon.hosts.history import Step
 from hardwon.words import replace, word
 

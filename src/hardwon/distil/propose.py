@@ -18,7 +18,7 @@ from hardwon.core.private import mapped
 from hardwon.core.similarity import normal
 from hardwon.distil import signals
 from hardwon.distil.signals import THRESHOLD, Episode
-from hardwon.hosts.claude_code import strings_in
+from hardwon.hosts.fields import strings_in
 from hardwon.hosts.history import Step
 from hardwon.store import candidates
 from hardwon.store.candidates import Proposal

@@ -13,7 +13,7 @@ from hardwon.distil import results, telling
 from hardwon.distil.deeds import Deed, deeds
 from hardwon.distil.mended import mends, standing, why
 from hardwon.distil.wording import fitted, listed, says_something, sentences, short
-from hardwon.hosts.claude_code import text_of
+from hardwon.hosts.fields import text_of
 from hardwon.words import Observation, Summary, Turn
 
 _LINE = 180

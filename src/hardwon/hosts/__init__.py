@@ -1,36 +1,57 @@
-"""The agents hardwon knows: one module each, with the same few names.
+"""The agents hardwon knows: two modules each, with the same few names.
 
-`read` turns a hook's payload into an Event, None if it is of no interest, ValueError if it is malformed; `write` turns
-a Reply into the bytes the agent expects. Both are on the hook's path and import nothing that costs.
+`hosts.NAME` is on the hook's path and imports nothing that costs: `read` turns a hook's payload into an Event, None if
+it is of no interest, ValueError if it is malformed; `write` turns a Reply into the bytes the agent expects.
+`hosts.setup.NAME` puts our hooks and our MCP server into the agent's files, and takes them out again.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Protocol
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol
 
     from hardwon.words import Event, Reply
 
+    Ours = Callable[[str], bool]
+    Made = list[list[str]]
+
     class Host(Protocol):
         NAME: str
-        TITLE: str
-        PROGRAM: str
-        EVENTS: dict[str, int]
+        EVENTS: dict[str, int]  # by our name of each, the seconds it may take
 
         def read(self, kind: str, payload: bytes) -> Event | None: ...
         def write(self, event: Event, reply: Reply) -> bytes: ...
+
+    class Setup(Protocol):
+        TITLE: str
+        PROGRAM: str
+        LEAST: tuple[int, ...]  # the oldest version on which a hold was seen to hold
+        EMPTY: str  # what a settings file of its own begins as
+        PROBE: dict[str, Any]  # a payload of a harmless call, as the agent would send it
+        THEN: str  # what a person does once the hooks are in, if anything is left to do
+
         def settings_file(self, *, project: str = "") -> str: ...
-        def install(self, text: str, command: Callable[[str], str]) -> tuple[str, list[list[str]]]: ...
-        def uninstall(self, text: str, made: list[list[str]], ours: Callable[[str], bool]) -> str: ...
-        def installed(self, text: str, ours: Callable[[str], bool]) -> dict[str, list[str]]: ...
+        def install(self, text: str, command: Callable[[str], str]) -> tuple[str, Made]: ...
+        def uninstall(self, text: str, made: Made, ours: Ours) -> str: ...
+        def installed(self, text: str, ours: Ours) -> dict[str, list[str]]: ...
+        def mcp_file(self) -> str: ...
+        def add_mcp(self, text: str, words: Sequence[str]) -> tuple[str, Made]: ...
+        def remove_mcp(self, text: str, made: Made) -> str: ...
+        def mcp(self, text: str) -> list[str]: ...
 
 
-MODULES = {"claude-code": "hardwon.hosts.claude_code"}
+MODULES = {"claude-code": "claude_code"}
 
 
 def host(name: str) -> Host:
-    """The module for a host; KeyError if we do not know it."""
-    module: Host = __import__(MODULES[name], fromlist=["read"])
+    """How an agent speaks; KeyError if we do not know it."""
+    module: Host = __import__(f"hardwon.hosts.{MODULES[name]}", fromlist=["read"])
+    return module
+
+
+def setup(name: str) -> Setup:
+    """How an agent is set up."""
+    module: Setup = __import__(f"hardwon.hosts.setup.{MODULES[name]}", fromlist=["install"])
     return module

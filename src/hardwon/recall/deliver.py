@@ -6,7 +6,7 @@ import os
 
 from hardwon import claims, paths
 from hardwon.core.brief import one_line
-from hardwon.core.decide import on_call, on_start, on_subagent, opening, with_past
+from hardwon.core.decide import NOTES_AFTER, on_call, on_start, on_subagent, opening, with_past
 from hardwon.core.fence import fenced
 from hardwon.core.index import Index
 from hardwon.core.match import EDITS
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 PROTOCOL_CLAIM = "protocol"
 FIRST_CLAIM = "first"
 ABOUT_FILES = ("Read", *EDITS)
+AFTER = ("PostToolUse", "PostToolUseFailure")
 PATH_SHOWN = 120
 TWIN_SECONDS = 0.3  # calls of one message come within it; a model that has read the reason comes later
 
@@ -62,10 +63,11 @@ def reply_to(
         return on_subagent(event, index, places=places(event.cwd), claim=_once(event, home))
     if event.kind == "UserPromptSubmit" and not event.agent:
         return _on_prompt(event, index, home, learn, of_prompt)
-    if event.kind == "PreToolUse":
-        if why := forbidden(event, home):
-            denied = fenced(f"Blocked by hardwon. {why}")
-            return Reply(deny=denied, notice="hardwon kept an agent from deciding for you")
+    if event.kind == "PreToolUse" and (why := forbidden(event, home)):
+        denied = fenced(f"Blocked by hardwon. {why}")
+        return Reply(deny=denied, notice="hardwon kept an agent from deciding for you")
+    notes_now = (event.kind != "PreToolUse") == (event.host in NOTES_AFTER)
+    if event.kind == "PreToolUse" or (event.kind in AFTER and notes_now):
         reply = on_call(
             event,
             index,
@@ -77,7 +79,7 @@ def reply_to(
             allowed=lambda entry: os.path.exists(_allow_path(event, home, entry.id)),
             seconds=seconds,
         )
-        return _with_file(reply, event, index, home, of_file)
+        return _with_file(reply, event, index, home, of_file) if notes_now else reply
     return NOTHING
 
 

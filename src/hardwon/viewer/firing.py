@@ -11,7 +11,7 @@ from hardwon import projects
 from hardwon.core import rules
 from hardwon.core.index import Index
 from hardwon.core.match import match, see, texts
-from hardwon.hosts.claude_code import content_of, first_of, text_of
+from hardwon.hosts.fields import content_of, first_of, text_of
 from hardwon.recall.manifest import compile_entries
 from hardwon.recall.patterns import Patterns
 from hardwon.recall.replay import prefilter

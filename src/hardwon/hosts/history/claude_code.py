@@ -15,7 +15,8 @@ from typing import Any
 import orjson
 
 from hardwon.core.fence import outside
-from hardwon.hosts.claude_code import ALIASES, content_of, first_of, text_of
+from hardwon.hosts.claude_code import ALIASES
+from hardwon.hosts.fields import content_of, first_of, text_of
 from hardwon.hosts.history import Step
 from hardwon.hosts.history.wire import Wire, forget_oldest, kept, kept_path, map_of, openings, parsed, unfenced
 

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from hardwon.hosts.claude_code import first_of, strings_in, text_of
+from hardwon.hosts.fields import first_of, strings_in, text_of
 from hardwon.hosts.history import Kind, Step
 from hardwon.hosts.history.wire import (
     Wire,

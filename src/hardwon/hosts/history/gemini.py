@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hardwon.core.fence import outside
-from hardwon.hosts.claude_code import first_of, strings_in, text_of
+from hardwon.hosts.fields import first_of, strings_in, text_of
 from hardwon.hosts.history import Kind, Step
 from hardwon.hosts.history.wire import (
     Where,

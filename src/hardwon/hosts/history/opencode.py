@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from hardwon.hosts.claude_code import first_of, strings_in, text_of
+from hardwon.hosts.fields import first_of, strings_in, text_of
 from hardwon.hosts.history import Kind, Step
 from hardwon.hosts.history.wire import Where, Wire, is_ours, lines_of, map_of, openings, parsed, rows_of, unfenced
 

@@ -1,0 +1,178 @@
+"""doctor, of the agents: what is installed in each, whether it answers, and who else is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from hardwon import paths, projects
+from hardwon.cli.agents import command_for, is_ours
+from hardwon.errors import UserError
+from hardwon.hosts import MODULES, beside, setup
+from hardwon.store import db, hooks
+from hardwon.words import word
+
+if TYPE_CHECKING:
+    from hardwon.hosts import Setup
+
+ROUNDS = 9
+SLOW = 4.0  # times an empty interpreter
+SESSIONS = 10  # the latest, whose hooks are looked at
+TAIL = 2_000_000  # bytes of a transcript that are looked at
+SLOW_MILLISECONDS = 500.0  # of a person's time, for each call
+_ASKED = " PreToolUse "
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+@word
+class Check:
+    """One thing looked at: what was found, and what mends it if it is not well. None: worth knowing, not wrong."""
+
+    name: str
+    well: bool | None
+    found: str
+    fix: str = ""
+
+
+def agents(home: str) -> Iterator[Check]:
+    for name in MODULES:
+        yield from _agent(home, name, setup(name))
+    yield from _beside(setup("claude-code"))
+    yield from _fired(home)
+
+
+def _agent(home: str, name: str, module: Setup) -> Iterator[Check]:
+    program, path, mend = shutil.which(module.PROGRAM), module.settings_file(), f"hardwon install {name}"
+    found: dict[str, list[str]] = {}
+    try:
+        with open(os.path.realpath(path), encoding="utf-8") as file:
+            found = module.installed(file.read(), is_ours)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as wrong:
+        yield Check("hooks", False, f"{path}: {wrong}", f"mend it, then: {mend}")
+        return
+    if not program and not found:
+        yield Check(name, None, f"{module.TITLE} is not on the PATH", f"install {module.TITLE}")
+        return
+    yield _version(name, module, program)
+    wanted = module.installed(module.install(module.EMPTY, command_for(name, home))[0], is_ours)
+    if not found:
+        yield Check("hooks", None, f"none in {path}", mend)
+    elif found != wanted:
+        yield Check("hooks", False, f"those in {path} are another version's", mend)
+    else:
+        yield Check("hooks", True, f"{len(found)} in {path}")
+    asked = [command for commands in found.values() for command in commands if _ASKED in command]
+    if asked:
+        yield _try_hook(asked[0], module.PROBE, mend)
+
+
+def _version(name: str, module: Setup, program: str | None) -> Check:
+    """Whether the agent is there, and no older than the oldest on which a hold was seen to hold."""
+    if not program:
+        return Check(name, None, f"{module.TITLE} is not on the PATH", f"install {module.TITLE}")
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20).stdout
+    except (OSError, subprocess.SubprocessError):
+        said = ""
+    found = _VERSION.search(said)
+    if not found:
+        return Check(name, None, f"{program} does not say which version it is")
+    old = tuple(map(int, found[0].split("."))) < module.LEAST
+    least = ".".join(map(str, module.LEAST))
+    fix = f"hooks are known to work from {least} on: bring it up to date" if old else ""
+    return Check(name, not old, f"{program}, version {found[0]}", fix)
+
+
+def _beside(module: Setup) -> Iterator[Check]:
+    """Who else remembers for this agent; two that do may say the same twice, or the opposite."""
+    local = module.settings_file(project=projects.root(os.getcwd()))
+    files = [local, os.path.join(os.path.dirname(local), "settings.json"), module.settings_file()]
+    found = [(path, _settings(path)) for path in dict.fromkeys(files)]
+    for path, settled in found:
+        for name, how in beside.others(settled, is_ours).items():
+            mend = f"/plugin disable {name}, in {module.TITLE}" if how == "plugin" else f"take its hooks out of {path}"
+            yield Check("others", None, f"{name} is here as well, by a {how} in {path}", f"if one is enough: {mend}")
+    is_here = shutil.which(module.PROGRAM) or any(settled for _, settled in found)
+    if is_here and beside.remembers([settled for _, settled in found], os.environ):
+        mend = f'if one is enough: "autoMemoryEnabled": false in {module.settings_file()}'
+        yield Check("auto-memory", None, f"{module.TITLE} keeps notes of its own beside hardwon's", mend)
+
+
+def _settings(path: str) -> object:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return json.load(file)
+    except (OSError, ValueError, RecursionError):  # said with the hooks
+        return None
+
+
+def _fired(home: str) -> Iterator[Check]:
+    """What hooks told of the latest sessions, and how long the agent says that they took."""
+    if not os.path.exists(os.path.join(home, paths.DATABASE)):
+        return
+    try:
+        connection = db.connect(home)
+        told = hooks.latest(connection, SESSIONS)
+        connection.close()
+    except (UserError, db.StoreError):  # said with the database
+        return
+    if not told:
+        return
+    by_hooks, filled = sum(one.by_hooks for one in told), sum(one.by_transcript for one in told)
+    fired = sum(1 for one in told if one.by_hooks)
+    more = f"; {filled} more came from transcripts" if filled else ""
+    fix = "" if fired else "hardwon install claude-code, then start the agent anew"
+    found = f"in {fired} of the last {len(told)} sessions, {by_hooks} events{more}"
+    yield Check("hooks fired", True if fired else None, found, fix)
+    times = [time for one in told for time in beside.hook_times(_tail(one.transcript), is_ours)]
+    if times:
+        middle = statistics.median(took for _, took in times)
+        event, slowest = max(times, key=lambda time: time[1])
+        found = f"{middle:.0f} ms in the middle, {slowest:.0f} ms at most ({event}), as the agent timed {len(times)}"
+        fits = middle < SLOW_MILLISECONDS
+        yield Check("hooks took", True if fits else None, found, "" if fits else "hardwon start")
+
+
+def _tail(path: str) -> list[bytes]:
+    if not os.path.isfile(path):
+        return []
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(os.path.getsize(path) - TAIL, 0))
+            return file.read(TAIL).splitlines()
+    except OSError:
+        return []
+
+
+def _try_hook(command: str, probe: dict[str, Any], fix: str) -> Check:
+    """Run the installed command as the agent would, and time it against an empty interpreter in the same run."""
+    payload = json.dumps(probe).encode()
+    empty = [sys.executable, "-I", "-S", "-c", "pass"]
+    hook_times, empty_times = [], []
+    for _ in range(ROUNDS):
+        begun = perf_counter()
+        done = subprocess.run(["/bin/sh", "-c", command], input=payload, capture_output=True, timeout=20)
+        hook_times.append(perf_counter() - begun)
+        begun = perf_counter()
+        subprocess.run(empty, capture_output=True, timeout=20)
+        empty_times.append(perf_counter() - begun)
+        try:
+            answered = isinstance(json.loads(done.stdout), dict)
+        except ValueError:
+            answered = False
+        if done.returncode != 0 or not answered:
+            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
+            return Check("hook", False, f"the installed command gave no answer: {said}", fix)
+    hook, bare = statistics.median(hook_times), statistics.median(empty_times)
+    found = f"answers in {hook * 1000:.0f} ms ({hook / bare:.1f} x an empty interpreter)"
+    return Check("hook", hook < SLOW * bare, found, "" if hook < SLOW * bare else "hardwon start")

@@ -1,0 +1,61 @@
+"""Our hooks and our MCP server in JSON that belongs to somebody else: all else in it stays as it was, to the letter.
+
+Most agents keep hooks in the shape that Claude Code has, `{"hooks": {EVENT: [{"hooks": [{"command": …}]}]}}`, and MCP
+servers by name in one object; what differs is said in each agent's module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hardwon.core import jsontext
+from hardwon.hosts.fields import text_of
+
+if TYPE_CHECKING:
+    from hardwon.hosts import Made, Ours
+
+SERVER = "hardwon"
+
+
+def add_hooks(text: str, entries: Mapping[str, Mapping[str, Any]]) -> tuple[str, Made]:
+    """The settings with one entry of ours at each of the agent's events, and the containers made for them."""
+    made: Made = []
+    for event, entry in entries.items():
+        text, new = jsontext.append(text, ["hooks", event], {"hooks": [dict(entry)]})
+        made.extend(map(list, new))
+    return text, made
+
+
+def remove_hooks(text: str, made: Made, ours: Ours) -> str:
+    """The settings without our hooks, whichever version of us put them there."""
+    for event in hooks_in(text, ours):
+        text = jsontext.remove(text, ["hooks", event], lambda entry: _is_ours(entry, ours), made=made)
+    return text
+
+
+def hooks_in(text: str, ours: Ours) -> dict[str, list[str]]:
+    """Our commands in these settings, by the agent's name of the event."""
+    hooks = jsontext.get(text, ["hooks"]) if text.strip() else None
+    found: dict[str, list[str]] = {}
+    for event, entries in hooks.items() if isinstance(hooks, dict) else ():
+        for entry in entries if isinstance(entries, list) else ():
+            found.setdefault(event, []).extend(command for command in _commands(entry) if ours(command))
+    return {event: commands for event, commands in found.items() if commands}
+
+
+def _is_ours(entry: object, ours: Callable[[str], bool]) -> bool:
+    commands = _commands(entry)
+    return bool(commands) and all(map(ours, commands))
+
+
+def _commands(entry: object) -> list[str]:
+    hooks = entry.get("hooks") if isinstance(entry, dict) else None
+    given = hooks if isinstance(hooks, list) else []
+    return [text_of(hook, "command") for hook in given if isinstance(hook, dict)]
+
+
+def add_server(text: str, path: Sequence[str], entry: object) -> tuple[str, Made]:
+    """The settings with our MCP server at the path; what stood there under our name is ours, so it goes."""
+    text, made = jsontext.put(jsontext.take(text, path), path, entry)
+    return text, [list(each) for each in made]
