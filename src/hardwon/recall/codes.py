@@ -1,8 +1,8 @@
 """Which of many vectors are near to one, without reading them: a bit per dimension is kept in memory.
 
 Bits that differ are counted for every document of the scope, and only the nearest are compared exactly. What was loaded
-stays for as long as the process lives; what came or went meanwhile is noticed by how many vectors a project has and by
-the last number that was given to one.
+stays for as long as the process lives; what came or went meanwhile is noticed by how many vectors of a project went and
+by the last number that was given to one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _brought_up(connection: Connection, model: str, project: int, mark: tuple[in
     """What is held with what came since, and without what went."""
     import numpy
 
-    count, newest = mark
+    went, newest = mark
     last = held.mark[1] if held and held.mark[1] <= newest else 0  # numbers begin anew in a database that was restored
     numbers, documents = ([held.numbers], [held.documents]) if held and last else ([], [])
     codes = [held.codes] if held and last and len(held.numbers) else []
@@ -91,7 +91,7 @@ def _brought_up(connection: Connection, model: str, project: int, mark: tuple[in
     if not codes:
         return _Held(mark, numpy.empty(0, numpy.int64), numpy.empty(0, numpy.int64), numpy.empty((0, 0), numpy.uint64))
     found = _Held(mark, numpy.concatenate(numbers), numpy.concatenate(documents), numpy.concatenate(codes, axis=1))
-    if len(found.numbers) == count:
+    if held is None or not last or held.mark[0] == went:
         return found
     there = numpy.isin(found.numbers, numpy.array(search.vector_numbers(connection, project), numpy.int64))
     return _Held(mark, found.numbers[there], found.documents[there], found.codes[:, there])

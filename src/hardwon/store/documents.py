@@ -18,7 +18,9 @@ from hardwon.words import word
 
 EVERYWHERE = 1 << 22  # stands for a project: what counts in all of them
 PROJECT_BITS, SIZE_BITS = 40, 4
-TABLES = frozenset({"documents", "vectors", "to_embed", "to_index", "indexed_files", "observation_files"})
+TABLES = frozenset(
+    {"documents", "vectors", "to_embed", "to_index", "indexed_files", "observation_files", "vectors_went"}
+)
 
 
 @word

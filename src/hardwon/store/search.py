@@ -178,11 +178,11 @@ def codes(
 
 
 def vectors_mark(connection: Connection, project: int) -> tuple[int, int]:
-    """How many vectors a project has, and the last number given to any: what comes or goes changes one of them."""
+    """How many vectors of a project went, and the last number given to any: what comes or goes changes one of them."""
     row = connection.execute(
-        "select count(*), coalesce((select seq from sqlite_sequence where name = 'vectors'), 0) from vectors"
-        " where document between ? and ?",
-        (first_of(project), first_of(project + 1) - 1),
+        "select coalesce((select times from vectors_went where project = ?), 0),"
+        " coalesce((select seq from sqlite_sequence where name = 'vectors'), 0)",
+        (project,),
     ).fetchone()
     return int(row[0]), int(row[1])
 
