@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,86 +16,12 @@ from hardwon.recall import asking, codes, embed, indexing
 from hardwon.recall.records import fetch
 from hardwon.recall.search import Found, search
 from hardwon.recall.timeline import timeline
-from hardwon.store import db, documents, projects, purge, retention, sessions
+from hardwon.store import db, documents, projects, purge, retention
 from hardwon.store import search as index
 
-NOW = 1_795_000_000.0
-DAY = 86_400.0
+from .library import BOAT, DAY, KITE, NOW, Library
+
 MANY = 2_100  # documents, more than which have a word that picks nothing by itself
-KITE, BOAT = "/home/dev/kite", "/home/dev/boat"
-
-
-class Library:
-    """Owns a store, and puts in what tests look for."""
-
-    def __init__(self, home: str) -> None:
-        self.home = home
-        self.connection = db.connect(home)
-        self._count = 0
-
-    def prompt(self, text: str, *, project: str = KITE, session: str = "s1", at: float = 0.0) -> str:
-        self._count += 1
-        at = at or NOW - 10 * DAY + self._count
-        with db.transaction(self.connection):
-            number = projects.resolve(self.connection, project, "", NOW)
-            sessions.take(
-                self.connection,
-                sessions.Report(
-                    f"p{self._count}", "claude-code", session, "UserPromptSubmit", at, project, number, prompt=text
-                ),
-            )
-        (id,) = self.connection.execute("select max(id) from prompts").fetchone()
-        return f"P{id}"
-
-    def observe(
-        self, title: str, *, project: str = KITE, session: str = "s1", files: tuple[str, ...] = (), **more: Any
-    ) -> str:
-        self.prompt("go on", project=project, session=session)
-        (number,) = self.connection.execute("select id from sessions where session = ?", (session,)).fetchone()
-        row = {
-            "key": f"o{self._count}", "session": number, "at": NOW - 10 * DAY + self._count, "prompt": 1,
-            "type": "discovery", "title": title, "subtitle": "", "narrative": "", "facts": "[]", "concepts": "[]",
-            "files_read": "[]", "files_modified": json.dumps(files), "events": "[]", "tokens": 900, "times": 1,
-            "made": "plain", **more,
-        }  # fmt: skip
-        names, marks = ", ".join(row), ", ".join("?" * len(row))
-        cursor = self.connection.execute(f"insert into observations ({names}) values ({marks})", tuple(row.values()))
-        return f"O{cursor.lastrowid}"
-
-    def observe_many(self, titles: Sequence[str], **more: Any) -> list[str]:
-        """Observations of one session, a second apart, the first an hour after all others."""
-        (last,) = self.connection.execute("select coalesce(max(id), 0) from observations").fetchone()
-        first = self.observe(titles[0], session="many", **more)
-        self.connection.execute("update observations set at = ? where id = ?", (NOW - 9 * DAY, int(first[1:])))
-        with db.transaction(self.connection):
-            columns = "session, prompt, type, subtitle, narrative, facts, concepts, files_read, files_modified, events"
-            self.connection.executemany(
-                f"insert into observations (key, title, at, tokens, times, made, {columns})"
-                f" select ?, ?, ?, tokens, times, made, {columns} from observations where id = ?",
-                [
-                    (f"many {last} {number}", title, NOW - 9 * DAY + number, int(first[1:]))
-                    for number, title in enumerate(titles[1:], 1)
-                ],
-            )
-        rows = self.connection.execute("select id from observations where id > ? order by at", (last,)).fetchall()
-        return [f"O{id}" for (id,) in rows]
-
-    def refresh(self, model: embed.Model | None = None) -> None:
-        indexing.refresh(self.connection, self.home, model=model, go_on=lambda: True)
-
-    def find(self, query: str, **how: Any) -> Found:
-        self.refresh()
-        return search(self.connection, self.home, query, **{"project": KITE, "now": NOW, "limit": 10, **how})
-
-    def ids(self, query: str, **how: Any) -> list[str]:
-        return [hit.id for hit in self.find(query, **how).hits]
-
-
-@pytest.fixture
-def library(own_home: str) -> Iterator[Library]:
-    made = Library(os.path.join(own_home, ".hardwon"))
-    yield made
-    made.connection.close()
 
 
 # What is written, and what is asked for.
