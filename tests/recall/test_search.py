@@ -390,7 +390,7 @@ def test_frequent_words_that_hardly_a_document_has_all_of_find_the_latest_of_eac
 
 
 def test_a_frequent_word_weighs_little_and_its_hits_are_no_exact_ids(library: Library) -> None:
-    library.observe_many([f"deploy {'server' if number < MANY * 9 // 10 else 'x'}" for number in range(MANY)])
+    library.observe_many([f"deploy {'server' if number < MANY * 9 // 10 else 'x'} n{number}" for number in range(MANY)])
     library.refresh()
     hits = library.find("deploy server").hits
     assert len(hits) == 10 and all(hit.why == ("words: server",) for hit in hits)
@@ -423,3 +423,12 @@ def test_records_are_fetched_in_the_order_asked_and_what_is_missing_is_named(lib
     assert [one["id"] for one in found] == [second, "O999", first, "rubbish"]
     assert found[1]["error"] == "there is no O999" and "not an id" in found[3]["error"]
     assert (found[2]["facts"], found[2]["session"], found[2]["project"]) == (["a fact"], "s1", KITE)
+
+
+def test_observations_that_read_the_same_are_shown_once(library: Library) -> None:
+    alike = [library.observe("ran the anemometer tests", session=f"s{number}") for number in range(4)]
+    other = library.observe("the anemometer tests hang on port 4000")
+    hits = library.find("anemometer tests").hits
+    (one,) = (hit for hit in hits if hit.id != other)
+    assert len(hits) == 2 and one.id in alike and one.why[-1] == "others read the same"
+    assert [hit.id for hit in library.find(" ".join(alike)).hits] == alike

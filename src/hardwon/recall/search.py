@@ -31,6 +31,8 @@ CLOSE = 3
 EXCERPT = 200
 MOST_FILES, LONGEST_FILE = 20, 300  # that a question names
 MOST_LOOKED_AT = 5_000  # of those that look like passing the filters
+OFTEN_ALIKE = ("observation", "event")
+IS_ASKED_FOR = "exact id"
 LEXICAL = "lexical only: the model is absent"
 _DAY = 86_400.0
 _EVERY: index.Scope = [(0, (1 << 63) - 1)]
@@ -232,15 +234,28 @@ def _named(connection: Connection, query: str, scope: index.Scope) -> list[Ranke
 def _hits(
     connection: Connection, home: str, query: str, ranked: Iterable[Ranked], limit: int, filters: _Filters
 ) -> list[Hit]:
-    """The best that pass the filters, as they are shown; no more rows are read than it takes."""
+    """The best that pass the filters, as they are shown; no more rows are read than it takes. Of observations and
+    events that read the same the best stands for all."""
     asked, files = words_of(query, asked=True), _files_in(query)
-    rest, seen, found = iter(ranked), set[int](), list[Hit]()
+    rest, seen, found = iter(ranked), set[int](), dict[tuple[str, ...], list[Hit]]()
     while len(found) < limit and (portion := list(islice(rest, limit + CLOSE))):
         new = {one.document["id"]: one for one in reversed(portion) if one.document["id"] not in seen}
         seen.update(new)
-        shown = _shown(connection, home, list(new.values())[::-1], asked, files)
-        found += [hit for hit in shown if filters.let_pass(hit)]
-    return found[:limit]
+        for hit in _shown(connection, home, list(new.values())[::-1], asked, files):
+            if filters.let_pass(hit):
+                found.setdefault(_likeness(hit), []).append(hit)
+    return [_standing_for(alike) for alike in islice(found.values(), limit)]
+
+
+def _likeness(hit: Hit) -> tuple[str, ...]:
+    """What those have in common that are shown once; what was asked for by its id is shown."""
+    if hit.kind not in OFTEN_ALIKE or IS_ASKED_FOR in hit.why:
+        return (hit.id,)
+    return (hit.kind, hit.project, hit.title, hit.text)
+
+
+def _standing_for(alike: Sequence[Hit]) -> Hit:
+    return replace(alike[0], why=(*alike[0].why, "others read the same")) if len(alike) > 1 else alike[0]
 
 
 def _shown(
@@ -278,7 +293,7 @@ def _why(one: Ranked, names: dict[int, str], files: Sequence[str], asked: Sequen
     """The reasons in a few words; `asked` are the files that the question names."""
     named = [path for path in asked if any(_is_end(path, file) for file in files)]
     reasons = [
-        "exact id" if one.is_named else "",
+        IS_ASKED_FOR if one.is_named else "",
         f"file: {named[0]}" if named else "",
         f"words: {', '.join(one.words[:6])}" if one.words else "",
         "meaning" if one.meaning >= ranking.NEAR_ENOUGH else "",
