@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from statistics import median
 from urllib.parse import urlencode, urlsplit
 
 import httpx
@@ -26,11 +27,13 @@ from playwright.sync_api import Page, sync_playwright
 from search import COLUMNS, texts
 
 from hardwon.recall import admit, indexing
-from hardwon.store import db, injections
-from hardwon.words import Injection
+from hardwon.store import db, injections, memories, reflections
+from hardwon.store.reflections import Reflection
+from hardwon.words import Injection, Memory
 
 SIZE = int(os.environ.get("SIZE", "100000"))
 BLOCK, DAY = 5_000, 86_400.0
+KEPT = 500  # memories, and handoffs
 EACH = 20  # observations and events of a session
 ROUNDS = 9
 MOST = 3.0  # times an empty page
@@ -42,6 +45,8 @@ PAGES = (
     "/sessions?status=completed&host=claude-code",
     "/lessons",
     "/review",
+    "/memory",
+    "/handoffs",
     "/insights",
     "/settings",
 )
@@ -82,9 +87,19 @@ def fill(home: str) -> list[str]:
         about = (lesson.id, lesson.slug, lesson.summary, lesson.delivery)
         told = [(f"d{n}", began[n], "claude-code", f"s{n}", "", "PreToolUse", "Bash", *about) for n in numbers]
         injections.add(connection, [Injection(*one) for one in told])
+    keep(connection, now)
     indexing.refresh(connection, home, model=indexing.model_or_none(), go_on=lambda: True)
     connection.close()
     return [" ".join(dice.sample(text.split(), 3)) for _, text in islice(source, ROUNDS)]
+
+
+def keep(connection: db.Connection, now: float) -> None:
+    """Memories and handoffs as a year of work may leave them."""
+    for number in range(KEPT):
+        project, key = f"/home/dev/p{number % 20}", f"k{number}"
+        said = f"what to know of thing {number} in this project"
+        memories.put(connection, Memory(0, key, "project", said, project, "", "active", "person", (), "", now, now))
+        reflections.put(connection, Reflection(0, key, "claude-code", f"s{number}", project, now, "plain", topic=said))
 
 
 def insert(connection: db.Connection, table: str, columns: str, rows: list[tuple[object, ...]]) -> None:
@@ -210,14 +225,17 @@ def main() -> int:
 def compared(name: str, bare: Ask, loaded: Ask, paths: list[str]) -> float:
     """The full home's page as a ratio to the empty home's first page, in turns; the first of each is not counted.
 
-    The best of each counts: a browser has many processes, and whatever else runs only adds to their times.
+    The median of the ratios of each turn counts: both of a turn meet the machine as it is just then. The ratio of the
+    best of each is printed beside it.
     """
     loaded(paths[0])
     bare("/")
     both = [(loaded(path), bare("/")) for path in paths]
-    ours, empty = min(a for a, _ in both), min(b for _, b in both)
-    ratio = ours / empty
-    print(f"{name:50} {ours:7.1f} ms   {ratio:5.2f} x an empty page", flush=True)
+    ratio, best = median(a / b for a, b in both), min(a for a, _ in both) / min(b for _, b in both)
+    print(
+        f"{name:50} {median(a for a, _ in both):7.1f} ms   {ratio:5.2f} x an empty page   (best {best:5.2f} x)",
+        flush=True,
+    )
     return round(ratio, 2)
 
 

@@ -1,18 +1,21 @@
 """Makes docs/images/*.png: the viewer of a made-up home, in a real browser, with the real worker. Run it as
 
-.venv/bin/python -m scripts.screenshots
+.venv/bin/python -m scripts.screenshots           the pictures of the documents
+.venv/bin/python -m scripts.screenshots FOLDER    every page whole, light, dark and narrow, to be looked at
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 
-from playwright.sync_api import Page, ViewportSize
+from playwright.sync_api import Browser, Page, ViewportSize
 from tests import busy_home
 from tests.house_of_one import House
 from tests.real.browser import opened
+from tests.real.test_viewer import LOOKS, PAGES
 from tests.told import Told
 
 from hardwon import clock
@@ -38,8 +41,11 @@ def main() -> int:
             Told(folder).person("show me the log").mistake().write()
         house.ok("scan")
         try:
-            with opened() as browser, browser.new_context(color_scheme="light", viewport=SIZE) as context:
-                return _take(context.new_page(), house)
+            with opened() as browser:
+                if len(sys.argv) > 1:
+                    return _take_all(browser, house, sys.argv[1])
+                with browser.new_context(color_scheme="light", viewport=SIZE) as context:
+                    return _take(context.new_page(), house)
         finally:
             house.leave()
 
@@ -56,6 +62,19 @@ def _take(page: Page, house: House) -> int:
         large |= len(picture) > LARGEST
         sys.stdout.write(f"{name:<14}{len(picture):>8,} bytes\n")
     return large
+
+
+def _take_all(browser: Browser, house: House, folder: str) -> int:
+    known = busy_home.first_of(house.home)
+    for look, options in LOOKS.items():
+        with browser.new_context(**options) as context:
+            link, page = house.ok("view", "--print").out.strip(), context.new_page()
+            page.goto(link)
+            for path in PAGES:
+                page.goto(link.partition("/open")[0] + path.format(**known))
+                name = re.sub(r"\W+", "-", path.replace("{", "").replace("}", "")).strip("-") or "now"
+                page.screenshot(path=os.path.join(folder, f"{name}.{look}.png"), full_page=True, animations="disabled")
+    return 0
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from hardwon.store.sessions import Report
 from hardwon.store.transcripts import Call, Portion
 from hardwon.words import Injection, Mark, Observation, Summary
 
+from . import busy_home_kept
+
 DAY = 86_400.0
 HOSTILE = (
     "<script>document.title='owned'</script>\"'><img src=x onerror=document.title='owned'>\u202egnp.exe\u200b\x1b[31m"
@@ -103,6 +105,7 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
         injections.add(connection, [given])
     _found(connection, now, hostile)
     _spent(connection, now)
+    busy_home_kept.fill(connection, home, now, HOSTILE if hostile else "")
     with db.transaction(connection):
         jobs.want(connection, "distil", 1, priority=0, now=now)
     connection.close()
@@ -191,7 +194,7 @@ def proposal(number: int, now: float, **changes: Any) -> Proposal:
     record |= changes
     return Proposal(
         0, f"01CANDIDATE{number:015}", f"pip-install-{number}", f"pip environment {number}", 2, "candidate", 0.9 - number / 100,
-        {"error": 0.3, "correction": 0.4, "repeated": 0.1}, 3 + number, ("session-0001", "session-0002"), ("/home/dev/kite",), record, found_at=now,
+        {"about": 0.35, "cure": 0.3, "attempts": 0.15, "recurs": 0.1}, 3 + number, ("session-0001", "session-0002"), ("/home/dev/kite",), record, found_at=now,
     )  # fmt: skip
 
 
@@ -242,12 +245,14 @@ def _spent(connection: db.Connection, now: float) -> None:
 
 
 def first_of(home: str) -> dict[str, int]:
-    """The numbers of a session with a summary, and of a call in it that failed."""
+    """The numbers of a session with a summary, of a call in it that failed, and of what is kept."""
     connection = db.connect(home)
     (session,) = sessions.found(connection, "session-0001")[:1]
     events = [one for one in sessions.events_after(connection, after=0, limit=100) if one["session"] == "session-0001"]
+    kept = busy_home_kept.numbers(connection)
     connection.close()
-    return {"session": session["id"], "event": next(one["id"] for one in events if one["outcome"] == "failed")}
+    failed = next(one["id"] for one in events if one["outcome"] == "failed")
+    return {"session": session["id"], "event": failed, **kept}
 
 
 def transcript(home: str) -> str:

@@ -41,6 +41,16 @@ def write_private(path: str, content: bytes) -> None:
     replace_file(path, content, 0o600)
 
 
+def write_page(home: str, path: str, text: str) -> None:
+    """Replace what people read: private in the home, and elsewhere as their own files are."""
+    content = text.encode("utf-8", "replace")
+    if path.startswith(home + os.sep):
+        write_private(path, content)
+    else:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        replace_file(path, content, 0o644)
+
+
 def replace_file(path: str, content: bytes, mode: int) -> None:
     """The file itself, where the path leads: one that a person keeps elsewhere stays a link."""
     path = os.path.realpath(path)

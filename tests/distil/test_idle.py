@@ -15,7 +15,6 @@ from hardwon.distil.idle import (
     due,
     idle_seconds,
     left_alone,
-    next_due,
     when,
 )
 from hardwon.words import replace
@@ -111,13 +110,6 @@ def test_it_can_be_turned_off_and_left_to_ends() -> None:
 def test_what_was_left_long_ago_stays_left() -> None:
     assert due([quiet()], quiet().last + OLDEST, VALUES) == []
     assert len(due([quiet()], quiet().last + OLDEST - 1, VALUES)) == 1
-
-
-def test_the_clock_is_told_when_to_look_again() -> None:
-    sessions = [quiet(1), quiet(2, at(9), at(9, 30)), quiet(3, is_private=True)]
-    assert next_due(sessions, at(9, 10), VALUES) == at(9, 20)
-    assert next_due(sessions, at(9, 20), VALUES) == at(9, 45)
-    assert next_due(sessions, at(9, 45), VALUES) is None
 
 
 def test_of_thirty_that_are_due_a_model_may_have_twenty_and_plain_code_has_the_rest() -> None:

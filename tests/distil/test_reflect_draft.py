@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hardwon.core.reflected import NOTHING_KNOWN, Evidence, Finding, Remembered
+from hardwon.core.similarity import SAME, jaccard, tokens
 from hardwon.distil.reflect import story
 from hardwon.distil.reflect.draft import (
     Draft,
@@ -155,6 +156,12 @@ def test_a_memory_that_is_known_or_said_twice_is_proposed_once_or_not_at_all() -
     assert [one.text for one in unknown(memories, ["The release is on thursday."])] == [said[0]]
 
 
+def test_what_could_not_be_approved_for_being_known_is_not_put_to_a_person() -> None:
+    known, like_it = "always run gust tests before commit", "always run gust tests before each push"
+    assert SAME <= jaccard(tokens(known), tokens(like_it)) < 0.7
+    assert unknown([Remembered("feedback", like_it, ())], [known]) == []
+
+
 @pytest.mark.parametrize(
     ("paths", "branch", "expected"),
     [
@@ -174,5 +181,5 @@ def test_work_late_at_night_is_marked_with_its_hours(tmp_path: Path) -> None:
     told = Transcript(start="2026-03-04T23:20:00")
     told.person("One more thing before I go to bed: rename the tower.")
     told.agent("Done.")
-    assert 'fatigue_window: "23:21-23:21"' in page(told, tmp_path)
+    assert 'fatigue_window: "23:21"' in page(told, tmp_path)
     assert "fatigue_window: false" in page(launch(), tmp_path)

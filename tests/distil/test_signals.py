@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from hardwon.distil.signals import THRESHOLD, WINDOW, Episode, Watch, episodes, recurring
+from hardwon.distil.signals import THRESHOLD, WINDOW, Episode, Watch, episodes, recurrence, total
 from hardwon.hosts.history import Step
 
 from .story import NO_ANCHOR, TYPES, UNKNOWN, Story, noise
@@ -160,16 +160,15 @@ def test_a_slip_that_recurs_across_sessions_rises() -> None:
     story.fails("cd src && kite test", "Exit code 1\nbash: line 1: cd: src: No such file or directory")
     story.works("cd /home/dev/kite/src && kite test")
     found = story.only()
-    assert recurring(found, 1) == found
-    assert found.score < recurring(found, 2).score < recurring(found, 4).score == recurring(found, 40).score
-    assert recurring(found, 4).score >= THRESHOLD
-    assert recurring(found, 2).parts["recurs"] > 0
+    once, twice, often, ever = (recurrence(found.errors[0].about, False, times) for times in (1, 2, 4, 40))
+    assert 0.0 == once < twice < often == ever
+    assert found.score < total({**found.parts, "recurs": often}) >= THRESHOLD
 
 
 def test_a_check_that_fails_in_many_sessions_is_still_a_check() -> None:
     story = Story()
     story.fails("npm run typecheck", TYPES)
-    assert recurring(story.only(), 9).score == story.only().score
+    assert recurrence(story.only().errors[0].about, False, 9) == 0.0
 
 
 def test_a_cure_that_keeps_its_output_in_a_file_is_no_edit() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from hardwon.core.tokens import estimate
 from hardwon.distil.observe import observe
+from hardwon.distil.results import Tally, tally
 from hardwon.distil.summarise import summarise
 from hardwon.words import Summary, Turn, replace
 
@@ -93,3 +94,7 @@ def test_a_check_that_passes_later_does_not_remain() -> None:
 def test_files_that_were_changed_are_not_listed_as_only_read() -> None:
     made = summary_of(turn("mend it", [read("a.py"), read("b.py"), edit("a.py", "x", "y"), hooked("ls")]))
     assert (made.investigated, made.completed) == ("Read b.py", "Changed a.py")
+
+
+def test_a_bare_fail_of_go_is_not_the_name_of_what_failed() -> None:
+    assert tally("FAIL\nFAIL\tkite/wind [build failed]\nFAIL\n") == Tally("FAIL kite/wind", True)

@@ -26,7 +26,9 @@ AXE = Agent("axe-core", "4.10.3", "axe-core", "axe-core/axe.min.js")
 LESSON = "/lessons/git-stash-leaves-untracked-files"
 PAGES = (
     "/", "/sessions", "/sessions?host=claude-code", "/sessions/{session}", "/sessions/{session}/events/{event}", "/search?q=wind", "/lessons",
-    "/lessons?status=retired", LESSON, f"{LESSON}/edit", "/review", "/review/1", "/review/1/edit", "/insights", "/settings",
+    "/lessons?status=retired", LESSON, f"{LESSON}/edit", "/review", "/review/1", "/review/1/edit", "/memory", "/memory?status=candidate",
+    "/memory/{proposed}", "/memory/{proposed}/edit", "/memory/{approved}", "/handoffs", "/handoffs?status=ratified", "/handoffs/{draft}",
+    "/handoffs/{draft}/ratify", "/handoffs/{draft}/amend", "/handoffs/{draft}/discard", "/handoffs/{ratified}", "/insights", "/settings",
     "/nowhere",
 )  # fmt: skip
 LOOKS: dict[str, dict[str, Any]] = {
@@ -261,6 +263,8 @@ def test_filters_and_keys_lead_where_they_say(browser: Browser, own: House) -> N
         for key, heading in (
             ("l", "Lessons"),
             ("r", "To review"),
+            ("m", "Memory"),
+            ("h", "Handoffs"),
             ("i", "Insights"),
             ("o", "Settings"),
             ("s", "Sessions"),

@@ -3,119 +3,22 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hardwon import projects
-from hardwon.core.reflected import Evidence, Finding
-from hardwon.recall import handoffs, memories, ratify
-from hardwon.store import db, reflections
-from hardwon.store.reflections import File, Reflection
+from hardwon.recall import handoffs, ratify
+from hardwon.store import reflections
 from hardwon.words import replace
+from tests.handed import AGENT, DRAFT, PNPM, Left, brief, git, listed, made_repository, remembered
 from tests.house_of_one import House, bash
 from tests.remembered import DAY, NOON
-
-AGENT = {"CLAUDECODE": "1"}
-PNPM = "from now on always use pnpm, never npm"
-DRAFT = f"""---
-topic: "Move the kite to pnpm"
-workstream: "kite"
-session: "s1"
-tokens: 1200
-confidence: "H"
-status: "draft"
-mine: "a field of the person's"
----
-
-# Move the kite to pnpm
-
-## Summary
-
-- Asked: move the kite to pnpm (L3)
-
-## Resume Prompt
-
-> Last asked: move the kite to pnpm (L3)  
-> First: `make test` fails: no lock file (L9, L12)  
-
-Confidence: H (a check shows where things stand)
-
-## Findings
-
-- **failed experiments** → learning: npm ci was tried and given up (L7)
-- **assumptions** → adr: everybody has pnpm (L8)
-
-## Memories to approve
-
-- feedback: {PNPM} (L3)
-- project: The wind tables move on Thursday (L5)
-"""  # noqa: W291
-FOUND = tuple(
-    Finding(item, "what was found", 0.8, "learning", (Evidence("/t.jsonl", 7, "x"),))
-    for item in ("failed experiments", "assumptions")
-)
-
-
-class Left:
-    """Owns a connection; puts drafts where reflecting would."""
-
-    def __init__(self, house: House, folder: Path) -> None:
-        self.home, self.folder = house.home, folder
-        self.connection = db.connect(house.home)
-
-    def draft(
-        self, session: str = "s1", text: str = DRAFT, *, at: float = NOON, folder: Path | None = None
-    ) -> Reflection:
-        path = (folder or self.folder / "docs" / "sessions") / f"{session}.draft.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        project = projects.home_of(str(self.folder))
-        written = File(str(path), None, handoffs.print_of(str(path)))
-        return reflections.put(
-            self.connection,
-            Reflection(0, f"key-{session}-{at}", "claude-code", session, project, at, "plain", draft=str(path),
-                       findings=FOUND, files=(written,)),
-        )  # fmt: skip
-
-    def propose(self, text: str, session: str = "s1") -> None:
-        project = projects.home_of(str(self.folder))
-        memories.propose(
-            self.connection,
-            self.home,
-            "feedback",
-            text,
-            project=project,
-            source=ratify.SOURCE,
-            session=session,
-            now=NOON,
-        )
-
-    def get(self, number: int) -> Reflection:
-        one = reflections.get(self.connection, number)
-        assert one
-        return one
-
-
-def git(folder: Path, *words: str) -> str:
-    ran = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
 
 
 @pytest.fixture
 def repository(tmp_path: Path, own_home: str) -> Path:
-    Path(own_home, ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@kite.example\n")
-    folder = tmp_path / "kite"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
-    (folder / "a.txt").write_text("one\n")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "first")
-    return folder
+    return made_repository(tmp_path / "kite", own_home)
 
 
 @pytest.fixture
@@ -123,19 +26,6 @@ def left(house: House, repository: Path) -> Iterator[Left]:
     owned = Left(house, repository)
     yield owned
     owned.connection.close()
-
-
-def listed(house: House, folder: Path, *more: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = house.ok("handoff", "list", "--json", *more, cwd=str(folder)).json()
-    return found
-
-
-def brief(house: House, folder: Path) -> str:
-    return house.ok("brief", cwd=str(folder)).out
-
-
-def remembered(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / ".claude" / "memory").glob("*.md"))
 
 
 def test_a_draft_is_announced_but_not_told(house: House, left: Left) -> None:
@@ -157,6 +47,7 @@ def test_what_a_person_ratifies_is_a_page_and_the_next_session_hears_it(house: H
     assert "status: ratified\nratified: " in text and 'mine: "a field of the person\'s"' in text
     assert "Memories to approve" not in text and "## Findings" in text
     assert os.listdir(page.parent) == ["s1.md"]
+    house.ok("lessons", "build")  # told without the worker too
     opened = house.session_start("s2", cwd=str(left.folder)).context
     assert "H:1 Move the kite to pnpm\nH:1 Last asked: move the kite to pnpm\nH:1 First: `make test` fails" in opened
     assert f"feedback: {PNPM}" in opened and "auto-handed-off" not in opened
@@ -177,6 +68,23 @@ def test_a_line_that_was_taken_out_of_the_draft_is_not_kept(house: House, left: 
     assert states == {"always use pnpm here, never npm": "active"}
     assert "always use pnpm here" in brief(house, left.folder)
     assert reflections.keeping(left.connection) == {"failed experiments": (1, 0), "assumptions": (0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("draft", "page"),
+    [
+        ("---\nmine: x\n---\n\nstatus: flying\n", "---\nSTATE\nmine: x\n---\n\nstatus: flying\n"),
+        ("---\na: b\nstatus: draft\n---\n\nstatus: on\n", "---\na: b\nSTATE\n---\n\nstatus: on\n"),
+        ("---\ntranscript: /t\n---\n\ntranscript: a\n", "---\nSTATE\n---\n\ntranscript: a\n"),
+        ("---\n---\n\nstatus: on\n", "---\nSTATE\n---\n\nstatus: on\n"),
+        ("---\nstatus: on\n", "---\nSTATE\n---\n\n---\nstatus: on\n"),
+        ("status: on\n", "---\nSTATE\n---\n\nstatus: on\n"),
+    ],
+)
+def test_the_state_is_said_above_the_text_which_loses_no_line(tmp_path: Path, draft: str, page: str) -> None:
+    path = tmp_path / "s1.draft.md"
+    path.write_text(draft)
+    assert ratify.ratified_text(str(path), NOON) == page.replace("STATE", "status: ratified\nratified: 2026-11-12")
 
 
 def test_a_memory_that_is_known_is_not_written_twice(house: House, left: Left) -> None:
@@ -376,10 +284,21 @@ def test_secrets_and_odd_signs_in_a_draft_go_no_further(house: House, left: Left
 def test_drafts_are_ratified_by_themselves_only_if_the_setting_says_after_how_many_days(left: Left) -> None:
     left.draft("old", at=NOON - 8 * DAY)
     left.draft("young", DRAFT.replace("pnpm", "yarn"), at=NOON - 6 * DAY)
-    assert ratify.overdue(left.connection, left.home, {}, NOON) == []
-    assert ratify.overdue(left.connection, left.home, {"ratifyAfterDays": 0}, NOON) == []
-    (done,) = ratify.overdue(left.connection, left.home, {"ratifyAfterDays": 7}, NOON)
-    assert done.page.endswith("old.md") and left.get(2).status == "draft"
+    assert (
+        ratify.overdue(left.connection, {}, NOON) == ratify.overdue(left.connection, {"ratifyAfterDays": 0}, NOON) == []
+    )
+    (done,) = ratify.ratify_overdue(left.connection, left.home, {"ratifyAfterDays": 7}, NOON)
+    assert isinstance(done, ratify.Ratified) and done.page.endswith("old.md") and left.get(2).status == "draft"
+    assert reflections.keeping(left.connection) == {}
+
+
+def test_a_draft_that_cannot_be_ratified_by_itself_does_not_keep_the_others_waiting(left: Left) -> None:
+    left.draft("one", at=NOON - 9 * DAY)
+    left.draft("two", DRAFT.replace("pnpm", "yarn"), at=NOON - 8 * DAY)
+    (left.folder / "docs" / "sessions" / "two.md").write_text("mine\n")
+    done = list(ratify.ratify_overdue(left.connection, left.home, {"ratifyAfterDays": 7}, NOON))
+    assert sorted(type(one).__name__ for one in done) == ["Ratified", "UserError"]
+    assert (left.get(1).status, left.get(2).status) == ("ratified", "draft")
 
 
 def test_all_that_was_written_is_noted_and_memories_whose_files_are_put_back_are_retired(
@@ -396,7 +315,7 @@ def test_all_that_was_written_is_noted_and_memories_whose_files_are_put_back_are
     assert all(handoffs.print_of(file.path) == file.after for file in one.files[1:])
     for file in one.files[1:]:
         os.unlink(file.path)
-    assert ratify.undone(left.connection, one, NOON) == 2
+    assert ratify.undone(left.connection, left.home, one, NOON) == 2
     assert house.ok("memory", "list", "--status", "retired", "--json", cwd=str(left.folder)).json()[0]["id"] == 1
 
 

@@ -100,6 +100,16 @@ def test_a_file_that_came_with_the_repository_waits_for_a_person(house: House, r
     assert "M:1 project: Ignore all tests" in brief(house, repository)
 
 
+def test_what_a_repository_says_of_its_user_is_approved_once(house: House, repository: str) -> None:
+    folder = Path(repository, ".claude", "memory")
+    folder.mkdir(parents=True)
+    (folder / "user_ada.md").write_text("Ada flies at dawn.\n")
+    house.ok("memory", "approve", "user_ada.md", cwd=repository)
+    assert "not approved here" not in house.ok("memory", "list", cwd=repository).out
+    assert house.cli("memory", "approve", "user_ada.md", cwd=repository).code == 1
+    assert brief(house, repository).count("Ada flies at dawn") == len(house.stored("memories")) == 1
+
+
 @pytest.mark.parametrize("name", ["link.md", "large.md", "pipe.md"])
 def test_what_is_no_file_of_its_own_is_never_read(house: House, repository: str, name: str, tmp_path: Path) -> None:
     folder = Path(repository, ".claude", "memory")

@@ -12,13 +12,11 @@ from hardwon import clock, paths
 from hardwon.cli.show import printable, table
 from hardwon.core.brief import SHARES, Part, width
 from hardwon.core.decide import START_LIMIT, Opening
-from hardwon.core.fence import fenced
 from hardwon.errors import UserError
 from hardwon.recall import brief as briefs
 from hardwon.recall import manifest
 from hardwon.store import db
 
-LIMIT = START_LIMIT + width(fenced(""))
 _COLUMNS = ("section", "share", "wanted", "got", "used", "lines", "for room", "in notes")
 
 

@@ -10,11 +10,12 @@ import click
 
 from hardwon import clock, paths
 from hardwon.capture import intake
-from hardwon.cli.show import printable, table
+from hardwon.cli.show import hung, printable
 from hardwon.store import db, injections
 from hardwon.words import Injection
 
 POLL_SECONDS = 0.5
+_UNDER = " " * 16  # a slug is to be copied whole, which beside the rest there is no room for
 
 
 @click.command()
@@ -31,7 +32,10 @@ def deliveries(limit: int, follow: bool, as_json: bool) -> None:
     elif as_json:
         click.echo(json.dumps([_plain(one) for _, one in found], indent=2))
     elif found:
-        table(["when", "how", "host", "tool", "lesson"], [_row(one) for _, one in found])
+        for _, one in found:
+            *known, told = _row(one)
+            click.echo(printable("  ".join(known)))
+            hung(_UNDER, told)
     else:
         click.echo("nothing has been delivered yet")
 

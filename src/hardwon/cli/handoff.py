@@ -77,7 +77,7 @@ def _plain(one: Reflection) -> dict[str, Any]:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def show(name: str, as_json: bool) -> None:
     """One handoff as its file says it now."""
-    one = _named(db.connect(paths.home()), name)
+    one = handoffs.named(db.connect(paths.home()), name)
     page = handoffs.page_of(one)
     if as_json:
         more = {"sections": dict(page.sections), "text": page.text} if page else {}
@@ -104,15 +104,9 @@ def ratify_handoffs(names: tuple[str, ...], commits: bool | None) -> None:
     connection, values = db.connect(home), _values(home)
     for name in names:
         wanted = bool(values.get("handoffCommit")) if commits is None else commits
-        _say(ratify.ratify(connection, home, _named(connection, name), now, commits=wanted))
+        done = ratify.ratify(connection, home, handoffs.named(connection, name), now, commits=wanted)
+        click.echo(printable("\n".join(ratify.lines_of(done))))
     _compiled_anew(connection, home)
-
-
-def _say(done: ratify.Ratified) -> None:
-    lines = [f"ratified: {done.page}"]
-    lines += [f"approved as memory {memory.id}: {path}" for memory, path in done.memories]
-    lines += [f"committed as {done.commit.id[:12]}: {', '.join(done.commit.files)}"] if done.commit else []
-    click.echo(printable("\n".join([*lines, *done.left])))
 
 
 @handoff.command()
@@ -121,7 +115,7 @@ def amend(name: str) -> None:
     """Open a handoff in your editor; a ratified one counts as you leave it."""
     home = paths.home()
     connection = db.connect(home)
-    one = _named(connection, name)
+    one = handoffs.named(connection, name)
     if one.status == RATIFIED:
         require_person("amending what was ratified")
     if handoffs.page_of(one) is None:
@@ -145,7 +139,7 @@ def discard(names: tuple[str, ...]) -> None:
     home, now = paths.home(), clock.now()
     connection = db.connect(home)
     for name in names:
-        one = _named(connection, name)
+        one = handoffs.named(connection, name)
         ratify.discard(connection, one, now)
         click.echo(printable(f"discarded: handoff {one.id}, {one.draft} is deleted"))
     _compiled_anew(connection, home)
@@ -217,18 +211,3 @@ def _values(home: str) -> dict[str, Any]:
 def _compiled_anew(connection: db.Connection, home: str) -> None:
     """What the hook says here without the worker follows at once."""
     brief.compile(connection, home, projects.home_of(os.getcwd()), _values(home))
-
-
-def _named(connection: db.Connection, name: str) -> Reflection:
-    """By its number, or the newest of a session by the beginning of its id."""
-    number = name.removeprefix("H:")
-    one = (
-        reflections.get(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
-    )
-    if one is None:
-        every = reflections.listed(connection, limit=1_000)
-        found = [each for each in every if each.session == name or (each.session.startswith(name) and len(name) >= 4)]
-        one = next((each for each in found if each.status == DRAFT), next(iter(found), None))
-    if one is None:
-        raise UserError(f"there is no handoff {name!r}", "hardwon handoff list --all")
-    return one

@@ -12,7 +12,7 @@ from hardwon import clock, paths, projects, settings, who
 from hardwon.cli.person import require_person
 from hardwon.cli.show import at_terminal, field, hung, in_line, printable, table
 from hardwon.errors import UserError
-from hardwon.recall import brief, compiled
+from hardwon.recall import brief, compiled, memory_files
 from hardwon.recall import memories as pages
 from hardwon.store import db, memories
 from hardwon.words import MEMORY_TYPES, STATUSES, Memory
@@ -77,7 +77,7 @@ def _plain(home: str, one: Memory) -> dict[str, Any]:
 def show(name: str, as_json: bool) -> None:
     """One memory, whole, with where it came from and where its file is."""
     home = paths.home()
-    one = _named(db.connect(home), name)
+    one = pages.named(db.connect(home), name)
     said = _plain(home, one)
     if as_json:
         click.echo(json.dumps(said, indent=2))
@@ -122,7 +122,7 @@ def edit(name: str, text: tuple[str, ...]) -> None:
     require_person("editing a memory")
     home, now = paths.home(), clock.now()
     connection = db.connect(home)
-    one = _named(connection, name)
+    one = pages.named(connection, name)
     words = " ".join(text)
     if not words and not at_terminal():
         raise UserError("this is not a terminal, so no editor can be opened", f"hardwon memory edit {one.id} TEXT")
@@ -156,7 +156,7 @@ def approve(names: tuple[str, ...]) -> None:
     home, now = paths.home(), clock.now()
     connection = db.connect(home)
     for name in names:
-        if name.endswith(pages.END):
+        if name.endswith(memory_files.END):
             found = pages.unapproved(connection, home, projects.home_of(os.getcwd()))
             page = next((page for page in found if os.path.basename(page.path) == os.path.basename(name)), None)
             if page is None:
@@ -165,7 +165,7 @@ def approve(names: tuple[str, ...]) -> None:
             _compiled_anew(connection, home)
             click.echo(printable(f"approved as memory {one.id}: {page.path}"))
         else:
-            _approved(connection, home, _named(connection, name), now)
+            _approved(connection, home, pages.named(connection, name), now)
 
 
 def _approved(connection: db.Connection, home: str, one: Memory, now: float) -> None:
@@ -194,11 +194,11 @@ def _set_aside(names: tuple[str, ...], status: str) -> None:
     home, now = paths.home(), clock.now()
     connection = db.connect(home)
     for name in names:
-        one = _named(connection, name)
+        one = pages.named(connection, name)
         if one.status != status:
             raise UserError(f"memory {one.id} is {one.status}, not {status}", f"hardwon memory show {one.id}")
         after = pages.set_aside(connection, one, now)
-        where = f"; its file stays: {os.path.join(pages.folder_of(home, one), one.file)}" if one.file else ""
+        where = f"; its file stays: {memory_files.path_of(home, one)}" if one.file else ""
         click.echo(printable(f"{after.status}: memory {one.id}{where}"))
     compiled.forget(home)
     _compiled_anew(connection, home)
@@ -208,11 +208,3 @@ def _compiled_anew(connection: db.Connection, home: str) -> None:
     """What the hook says here without the worker follows at once."""
     values = settings.resolve(settings.read_config(home))
     brief.compile(connection, home, projects.home_of(os.getcwd()), values)
-
-
-def _named(connection: db.Connection, name: str) -> Memory:
-    number = name.removeprefix("M:")
-    one = memories.get(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
-    if one is None:
-        raise UserError(f"there is no memory {name!r}", "hardwon memory list --all")
-    return one

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from hardwon import claims, clock, paths, settings
+from hardwon import claims, clock, paths, settings, transcript
 from hardwon.capture import edge, fill
 from hardwon.cli.data import confirmed, project_path, undisturbed
 from hardwon.cli.person import require_person
@@ -23,7 +23,6 @@ from hardwon.core import traces
 from hardwon.distil import propose
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
-from hardwon.hosts.history import history, host_of, tail
 from hardwon.recall import compiled, manifest
 from hardwon.store import backups, db, exports, residue, transcripts
 from hardwon.store import purge as cutting
@@ -137,14 +136,9 @@ def _transcripts(connection: db.Connection, aim: Aim, pieces: tuple[str, ...]) -
         return
     for path in sorted(cutting.transcripts_of(connection, aim)):
         inner = glob.glob(os.path.join(glob.escape(path.removesuffix(".jsonl")), "**", "*.jsonl"), recursive=True)
-        for one in (path, *sorted(inner)):
-            if os.path.isfile(one) and (host := _host(one)):
+        for one in (path, *(transcript.subagents(path) if transcript.is_row(path) else sorted(inner))):
+            if transcript.exists(one) and (host := transcript.host_of(one)):
                 yield one, host
-
-
-def _host(path: str) -> str:
-    with open(path, "rb") as file:
-        return host_of(path, file.read(4096))
 
 
 def _everything(home: str, connection: db.Connection, search: Search) -> dict[str, Any]:
@@ -188,11 +182,10 @@ def _marks(connection: db.Connection, search: Search) -> Iterator[tuple[str, str
     for path, host in search.transcripts:
         if search.aim.pieces and traces.holds(path, search.pieces):
             continue  # then the mark itself would hold it
-        whole = history(host).WHOLE or path.endswith(".json")
         for purpose in (transcripts.SCAN, fill.PURPOSE):
-            with open(path, "rb") as file:
-                mark = tail.still(file, transcripts.mark_of(connection, path, purpose))
-                for _, after in tail.portions(file, mark, whole=whole):
+            with transcript.reading(path, transcripts.mark_of(connection, path, purpose)) as opened:
+                mark = opened.mark
+                for _, after in opened.portions:
                     mark = after
             yield purpose, path, host, mark
 
@@ -359,13 +352,17 @@ def _left(home: str, search: Search, approved: Mapping[str, list[int]]) -> list[
     ]
 
 
+def _one(what: str) -> str:
+    return f"{what[:-3]}y" if what.endswith("ies") else what.removesuffix("s")
+
+
 def _said(report: dict[str, Any], aim: Aim, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(report, indent=2))
         return
     word = "would go" if report["dry"] else "gone"
     for place, counts in report["gone"].items():
-        told = ", ".join(f"{count} {what}" for what, count in counts.items())
+        told = ", ".join(f"{count} {_one(what) if count == 1 else what}" for what, count in counts.items())
         click.echo(printable(f"{word:<10}{place}: {told}"))
     if not report["gone"]:
         click.echo(f"{word:<10}nothing: it is nowhere in what hardwon keeps")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from typing import Any
 
 import click
 
-from hardwon import clock, paths, projects
+from hardwon import clock, paths, projects, settings, transcript
 from hardwon.cli.person import require_person
 from hardwon.cli.show import in_line, printable, table
 from hardwon.distil.reflect import run
 from hardwon.errors import UserError
-from hardwon.recall import ratify
-from hardwon.store import db, sessions
+from hardwon.recall import brief, compiled, ratify
+from hardwon.store import db, reflections, sessions
 from hardwon.worker.reflecting import reflect as reflect_on
 from hardwon.worker.reflecting import reflect_on_left
 
@@ -38,19 +39,39 @@ def reflect(what: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
         _menu(connection, as_json)
     elif undo is not None:
         require_person("undoing a reflection")
-        one = run.undo(connection, home, undo, clock.now())
-        ratify.undone(connection, one, clock.now())
-        click.echo(printable(f"reflection {one.id} is undone: {', '.join(file.path for file in one.files)}"))
+        _undo(connection, home, undo)
     elif idle:
         _idle(connection, home, plain, as_json)
     else:
         done = reflect_on(connection, home, *_transcript(connection, what), plain=plain)
+        _compiled_anew(connection, home, done.record.project)
         click.echo(json.dumps(run.as_json(done), indent=2)) if as_json else _show(done)
+
+
+def _undo(connection: db.Connection, home: str, number: int) -> None:
+    """Put the files back. A commit is history, which is not ours to change: say how the person takes it back."""
+    known = reflections.get(connection, number)
+    committed = ratify.committed(known) if known else []
+    one = run.undo(connection, home, number, clock.now())
+    ratify.undone(connection, home, one, clock.now())
+    compiled.forget(home)
+    _compiled_anew(connection, home, one.project)
+    click.echo(printable(f"reflection {one.id} is undone: {', '.join(file.path for file in one.files)}"))
+    if committed:
+        top = projects.root(os.path.dirname(committed[0]))
+        names = [os.path.relpath(path, top) for path in committed]
+        command = shlex.join(["git", "-C", top, "commit", "-m", f"Take back handoff {one.id}", "--", *names])
+        click.echo(printable(f"the commit stays; this takes the files out of the next:\n  {command}"))
+
+
+def _compiled_anew(connection: db.Connection, home: str, project: str) -> None:
+    """What the hook says there without the worker follows at once."""
+    brief.compile(connection, home, project, settings.resolve(settings.read_config(home)))
 
 
 def _transcript(connection: db.Connection, what: str) -> tuple[str, str]:
     """The path of a transcript and its host, where we know it."""
-    if what and os.path.isfile(what):
+    if what and transcript.exists(os.path.realpath(what)):
         return what, ""
     if what:
         found = sessions.found(connection, what)
@@ -61,9 +82,11 @@ def _transcript(connection: db.Connection, what: str) -> tuple[str, str]:
     if not found:
         say = f"there is no session or file {what!r}" if what else "no session of this folder is recorded"
         raise UserError(say, "hardwon sessions list   (or give the path of a transcript)")
-    if not found[0]["transcript"]:
-        raise UserError(f"session {found[0]['session']} has no transcript that we know of", "give the path of it")
-    return found[0]["transcript"], found[0]["host"]
+    host, session = found[0]["host"], found[0]["session"]
+    path = found[0]["transcript"] or transcript.located(host, session)
+    if not path:
+        raise UserError(f"session {session} has no transcript that we know of", "give the path of it")
+    return path, host
 
 
 def _idle(connection: db.Connection, home: str, plain: bool, as_json: bool) -> None:
@@ -71,6 +94,7 @@ def _idle(connection: db.Connection, home: str, plain: bool, as_json: bool) -> N
     for done in reflect_on_left(connection, home, plain=plain):
         if isinstance(done, run.Reflected):
             made.append(done)
+            _compiled_anew(connection, home, done.record.project)
         else:
             click.echo(printable(str(done)), err=True)
     if as_json:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 def printable(text: str) -> str:
     """The text on its lines; each character that is not a visible one is shown as the sign for such."""
+    if text.isprintable():
+        return text
     return "".join(c if c == "\n" or c.isprintable() else "�" for c in _with_plain_spaces(text))
 
 

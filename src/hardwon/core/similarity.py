@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hardwon.words import Lesson, word
 
-SAME = 0.5
+SAME = 0.5  # of the words in common, from which on it is the same lesson, or memory, in other words
 _MANY = 1_000  # lessons with one word in common: too many to look for the nearest among them
 _STOP_WORDS = (
     "a an and are as at be been but by can do does for from had has have if in into is it its of on or so such than "
@@ -77,11 +77,6 @@ def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     """The share of words in common; texts without words have nothing in common."""
     shared = len(a & b)
     return shared / (len(a) + len(b) - shared) if shared else 0.0
-
-
-def likeness(a: Lesson, b: Lesson) -> float:
-    """How much two lessons say the same, 0 to 1; from SAME on it is one lesson in other words."""
-    return jaccard(_said(a), _said(b))
 
 
 def nearest(lesson: Lesson, others: Sequence[Lesson]) -> tuple[Lesson, float] | None:

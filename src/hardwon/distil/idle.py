@@ -9,7 +9,7 @@ it. Nothing here knows the time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -31,7 +31,24 @@ _COMMITS = re.compile(
 )
 _PAGE = re.compile(r"(?:^|/)docs/sessions/[^/]+(?<!\.draft)\.md$")
 
+LOOK_AGAIN = 600.0  # seconds after which sessions that were not due the last time are looked at again
 Why = Literal["ended", "idle"]
+
+
+@word
+class Look:
+    """What the worker's clock saw when it last had sessions looked at: their numbers, each with its last event."""
+
+    left: tuple[tuple[int, float], ...] = ()
+    at: float = 0.0
+
+
+def look(left: Sequence[tuple[int, float]], now: float, last: Look, *, overdue: bool = False) -> Look | None:
+    """What is to be looked at now, None if nothing is: what is left has changed, or the last look is a while ago."""
+    if not left and not overdue:
+        return None
+    is_recent = 0 <= now - last.at < LOOK_AGAIN
+    return None if is_recent and tuple(left) == last.left else Look(tuple(left), now)
 
 
 @word
@@ -81,12 +98,6 @@ def due(sessions: Iterable[Quiet], now: float, values: Mapping[str, Any], *, by_
     return [Due(session.id, why, at, number < left) for number, (at, session, why) in enumerate(ordered)]
 
 
-def next_due(sessions: Iterable[Quiet], now: float, values: Mapping[str, Any]) -> float | None:
-    """When the next session becomes due if nothing more happens; None if none will."""
-    found = [at[0] for session in sessions if (at := when(session, values))]
-    return min((at for at in found if at > now), default=None)
-
-
 def when(session: Quiet, values: Mapping[str, Any]) -> tuple[float, Why] | None:
     """From when on it is to be reflected on, and why; None if it is left alone."""
     if left_alone(session, values):
@@ -128,7 +139,13 @@ def worked(session: Quiet) -> float:
 
 def is_handoff(turn: Turn) -> bool:
     """Whether its person had the session handed off in this turn: by command, by commit or by the page itself."""
-    return bool(_COMMAND.match(turn.asked)) or any(call.outcome == "fine" and _hands_off(call) for call in turn.calls)
+    return handed_off_at(turn) is not None
+
+
+def handed_off_at(turn: Turn) -> float | None:
+    """When that was; None if it was not."""
+    times = [call.at for call in turn.calls if call.outcome == "fine" and _hands_off(call)]
+    return max([*times, turn.at]) if times or _COMMAND.match(turn.asked) else None
 
 
 def _hands_off(call: Call) -> bool:

@@ -17,7 +17,7 @@ from hardwon.distil import corrections
 from hardwon.distil.suggest import problem_of, solution_of, tags_of, trigger_of
 from hardwon.distil.watch import Open, Thread, restored, saved
 from hardwon.hosts.history import Step
-from hardwon.words import replace, word
+from hardwon.words import word
 
 WINDOW = 15  # calls; corrections come 3 to 15 calls after the error
 THRESHOLD = 0.4  # from here on an episode is proposed even if it never happens again
@@ -115,13 +115,6 @@ def episodes(steps: Iterable[Step], *, window: int = WINDOW) -> list[Episode]:
     """Every episode of a session in the order in which they ended; those still open come last."""
     watch = Watch(window=window)
     return [episode for step in steps for episode in watch.take(step)] + watch.unfinished()
-
-
-def recurring(episode: Episode, sessions: int) -> Episode:
-    """The same episode, scored by the number of sessions in which its signature was met."""
-    wordless = episode.refused and not episode.person_words
-    parts = {**episode.parts, "recurs": recurrence(episode.errors[0].about, wordless, sessions)}
-    return replace(episode, parts=parts, score=total(parts))
 
 
 def recurrence(about: About, wordless: bool, sessions: int) -> float:

@@ -39,6 +39,7 @@ _HEADS_NEXT = re.compile(
     r"^\W*(?:next steps?|remaining(?: work)?|to-?do|follow[- ]?ups?|what's (?:left|next)|still open)\b.{0,30}:?\W*$",
     re.I,
 )
+_LEADS_NEXT = re.compile(r"^(?:next(?: steps?)?|to-?do|remaining)\s*:\s+", re.I)  # whoever tells it says so themselves
 _LEARNS = re.compile(
     r"\b(?:turns out|root cause|the (?:problem|issue|bug|cause|reason|culprit) (?:is|was)|because|it seems that"
     r"|happens when|confirmed|verified that)\b",
@@ -173,4 +174,5 @@ def _remaining(said: str) -> list[str]:
     heads = [place for place, sentence in enumerate(every) if _HEADS_NEXT.match(sentence)]
     if heads:
         return [short(sentence, _LINE) for sentence in every[heads[-1] + 1 : heads[-1] + 5]]
-    return [short(sentence, _LINE) for sentence in every if _REMAINS.search(sentence)][-3:]
+    found = [_LEADS_NEXT.sub("", sentence) or sentence for sentence in every if _REMAINS.search(sentence)]
+    return [short(sentence, _LINE) for sentence in found][-3:]

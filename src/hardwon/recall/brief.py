@@ -18,7 +18,7 @@ from hardwon.core.decide import Opening, opening
 from hardwon.core.index import Index
 from hardwon.core.tokens import estimate
 from hardwon.recall import compiled, handoffs, memories
-from hardwon.recall.memories import Page
+from hardwon.recall.memory_files import Page
 from hardwon.recall.notes import said_in
 from hardwon.store import briefs, db
 from hardwon.store.briefs import Seen

@@ -14,7 +14,8 @@ from time import localtime, strftime
 
 from hardwon.core.clean import clean
 from hardwon.core.printable import in_line, printable
-from hardwon.recall import memories
+from hardwon.errors import UserError
+from hardwon.recall import memory_files
 from hardwon.store import reflections
 from hardwon.store.db import Connection
 from hardwon.store.reflections import DRAFT, RATIFIED, Reflection
@@ -46,12 +47,25 @@ def page_of(known: Reflection) -> Page | None:
     text = read(known.draft)
     if text is None:
         return None
-    fields, body = memories.parted(printable(clean(text)))
+    fields, body = memory_files.parted(printable(clean(text)))
     topic = in_line(fields.get("topic", "") or known.topic, 200)
     confidence = fields.get("confidence", "")[:1].upper() or known.confidence
     as_ratified = next((file.after for file in reversed(known.files) if file.path == known.draft), "")
     is_edited = known.status == RATIFIED and print_of(known.draft) != as_ratified
     return Page(known, known.draft, topic, confidence, fields, sections_of(body), body.strip(), is_edited)
+
+
+def named(connection: Connection, name: str) -> Reflection:
+    """By its number, which may stand behind `H:`, or the newest of a session by the beginning of its id."""
+    number = name.removeprefix("H:")
+    is_number = number.isascii() and number.isdigit() and len(number) < 16
+    if is_number and (one := reflections.get(connection, int(number))):
+        return one
+    every = reflections.listed(connection, limit=_MOST)
+    found = [each for each in every if each.session == name or (each.session.startswith(name) and len(name) >= 4)]
+    if not found:
+        raise UserError(f"there is no handoff {name!r}", "hardwon handoff list --all")
+    return next((each for each in found if each.status == DRAFT), found[0])
 
 
 def print_of(path: str) -> str:
@@ -97,7 +111,7 @@ def waiting(connection: Connection, project: str) -> Reflection | None:
 def prints(connection: Connection) -> str:
     """Another text whenever another handoff counts, or one of the files is another."""
     found = reflections.listed(connection, RATIFIED, limit=_MOST)
-    seen = [(one.id, one.draft, one.files, memories.stat(one.draft)) for one in found]
+    seen = [(one.id, one.draft, one.files, memory_files.stat(one.draft)) for one in found]
     return sha256(repr(seen).encode("utf-8", "replace")).hexdigest()
 
 

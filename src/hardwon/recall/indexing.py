@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hardwon import projects as places
 from hardwon.core.words_of import ends_of, mark, words_of
 from hardwon.errors import UserError
-from hardwon.recall import codes, embed, handoffs, manifest, memories, records
+from hardwon.recall import codes, embed, handoffs, manifest, memories, memory_files, records
 from hardwon.recall.records import Content
 from hardwon.store import documents
 from hardwon.store import lessons as shelves
@@ -109,7 +109,7 @@ def _lessons(connection: Connection, home: str) -> int:
 
 def _memories(connection: Connection, home: str) -> int:
     """Make the memories in the index those that count, as their files say them now."""
-    path, print = memories.IN_HOME, memories.prints(connection, home)
+    path, print = memory_files.IN_HOME, memories.prints(connection, home)
     if documents.print_of(connection, path) == print:
         return 0
     found = [

@@ -1,23 +1,25 @@
-"""What the person typed to hardwon as a prompt: a lesson, or a decision about candidates. It is done, and answered."""
+"""What the person typed to hardwon as a prompt: a lesson, or a decision about what waits. It is done, and answered."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
 
-from hardwon import clock, paths
+from hardwon import clock, paths, settings
 from hardwon.core import tags
+from hardwon.core.printable import in_line
 from hardwon.errors import UserError
 from hardwon.projects import home_of
-from hardwon.recall import admit, review
+from hardwon.recall import admit, brief, compiled, handoffs, memories, ratify, review
 from hardwon.recall.deliver import decides
 from hardwon.store import db
 from hardwon.words import word
 
 LONGEST_LINE = 500
 log = logging.getLogger(__name__)
+Decide = Callable[[db.Connection, str, str, str], str]  # connection, home, verb and name to what is said of it
 
 
 @word
@@ -41,9 +43,9 @@ def answer(home: str, prompt: str, cwd: str) -> list[Said]:
     Lessons are in force only if they are all of the prompt. A block among other text may have been pasted from
     anywhere, so it is proposed.
     """
-    words = prompt.split()
-    if decides(words):
-        return [_decided(home, words[1], name) for name in words[2:]]
+    if decision := decides(prompt.split()):
+        about, verb, names = decision
+        return [_decided(home, _DECIDE[about], verb, name) for name in names]
     found = tags.blocks(prompt)
     if not found and tags.is_unclosed(prompt):
         return [Said("the #lesson block is not closed; end it with #/lesson on a line of its own", False)]
@@ -69,20 +71,53 @@ def leave(home: str, said: Iterable[Said]) -> None:
             file.writelines(f"{clock.now():.0f} what you typed was not taken: {line}\n" for line in lines)
 
 
-def _decided(home: str, verb: str, name: str) -> Said:
+def _decided(home: str, decide: Decide, verb: str, name: str) -> Said:
     try:
-        connection = db.connect(home)
-        try:
-            proposal = review.named(connection, name)
-            if verb == "reject":
-                review.reject(connection, proposal)
-                return Said(f"rejected: {proposal.record['summary']} [{proposal.slug}]", True)
-            lesson = review.accept(home, connection, proposal, {})
-            return Said(f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]", True)
-        finally:
-            connection.close()
+        with closing(db.connect(home)) as connection:
+            return Said(decide(connection, home, verb, name), True)
     except UserError as refused:
         return Said(refused.say, False)
+    except OSError as wrong:
+        return Said(f"NOT done: {wrong}", False)
+
+
+def _lesson(connection: db.Connection, home: str, verb: str, name: str) -> str:
+    proposal = review.named(connection, name)
+    if verb == "reject":
+        review.reject(connection, proposal)
+        return f"rejected: {proposal.record['summary']} [{proposal.slug}]"
+    lesson = review.accept(home, connection, proposal, {})
+    return f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]"
+
+
+def _handoff(connection: db.Connection, home: str, verb: str, name: str) -> str:
+    one, values = handoffs.named(connection, name), settings.resolve(settings.read_config(home))
+    if verb == "discard":
+        ratify.discard(connection, one, clock.now())
+        said = [f"discarded: handoff {one.id}, {one.draft} is deleted"]
+    else:
+        done = ratify.ratify(connection, home, one, clock.now(), commits=values["handoffCommit"])
+        said = ratify.lines_of(done)
+    compiled.forget(home)
+    brief.latest(connection, home, one.project, values)
+    return "; ".join(said)
+
+
+def _memory(connection: db.Connection, home: str, verb: str, name: str) -> str:
+    one, wanted = memories.named(connection, name), "active" if verb == "retire" else "candidate"
+    if verb != "approve" and one.status != wanted:
+        raise UserError(f"memory {one.id} is {one.status}, not {wanted}")
+    if verb == "approve":
+        _, path = memories.approve(connection, home, one, clock.now())
+        said = f"approved as memory {one.id}: {path}"
+    else:
+        said = f"{memories.set_aside(connection, one, clock.now()).status}: memory {one.id}, {in_line(one.text, 100)}"
+    compiled.forget(home)
+    brief.latest(connection, home, one.project, settings.resolve(settings.read_config(home)))
+    return said
+
+
+_DECIDE: dict[str, Decide] = {"": _lesson, "handoff": _handoff, "memory": _memory}
 
 
 def _learned(home: str, cwd: str, tag: tags.Tag, typed: bool) -> Said:

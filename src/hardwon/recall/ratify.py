@@ -17,7 +17,7 @@ from hardwon.core.clean import clean
 from hardwon.core.printable import in_line
 from hardwon.core.similarity import SAME, jaccard, tokens
 from hardwon.errors import UserError
-from hardwon.recall import commit, handoffs, memories
+from hardwon.recall import commit, handoffs, memories, memory_files
 from hardwon.recall.handoffs import FINDINGS, HEADING, MEMORIES, RESUME, SHOWN_BY, Page, page_of, print_of, read
 from hardwon.store import memories as proposed
 from hardwon.store import reflections
@@ -29,7 +29,9 @@ DRAFT_END, END = ".draft.md", ".md"
 SOURCE = "reflection"  # of a memory that came with a draft
 DAY = 86_400.0
 _MEMORY = re.compile(rf"[-*] ({'|'.join(MEMORY_TYPES)}): (.+)")
-_STATE = re.compile(r"\A(---\n(?:.*\n)*?)status:[^\n]*\n")
+_FRONT = re.compile(r"\A---\n((?:.*\n)*?)---[ \t]*\n")
+_STATE = re.compile(r"^status:.*\n", re.M)
+_TRANSCRIPT = re.compile(r"^transcript:.*\n", re.M)
 
 
 @word
@@ -42,10 +44,21 @@ class Ratified:
     left: tuple[str, ...] = ()
 
 
-def ratify(connection: Connection, home: str, known: Reflection, now: float, *, commits: bool = False) -> Ratified:
+def lines_of(done: Ratified) -> list[str]:
+    """What was done, and what was not, for the person who asked for it."""
+    lines = [f"ratified: {done.page}"]
+    lines += [f"approved as memory {memory.id}: {path}" for memory, path in done.memories]
+    lines += [f"committed as {done.commit.id[:12]}: {', '.join(done.commit.files)}"] if done.commit else []
+    return [*lines, *done.left]
+
+
+def ratify(
+    connection: Connection, home: str, known: Reflection, now: float, *, commits: bool = False, is_read: bool = True
+) -> Ratified:
     """Make the page of a draft and approve its memories; if asked for, commit just these files.
 
-    A page that was edited since is ratified as it is now.
+    A page that was edited since is ratified as it is now. Of a draft that nobody has read nothing is learned about what
+    people keep.
     """
     page = page_of(known)
     if page is None:
@@ -55,7 +68,7 @@ def ratify(connection: Connection, home: str, known: Reflection, now: float, *, 
     if known.status != DRAFT:
         raise UserError(f"handoff {known.id} is {known.status} already", f"hardwon handoff show {known.id}")
     may_commit = [path for path in (known.draft, *_indexes(home, known)) if commits and commit.is_as_committed(path)]
-    path, files = _write_page(connection, home, known, page, now)
+    path, files = _write_page(connection, home, known, page, now, is_read)
     approved, left, more = _approve(connection, home, known, page, now)
     reflections.wrote(connection, known.id, (*files, *more))
     done = Ratified(path, tuple(approved), None, tuple(left))
@@ -72,41 +85,61 @@ def _ratify_again(connection: Connection, known: Reflection) -> Ratified:
 
 
 def _write_page(
-    connection: Connection, home: str, known: Reflection, page: Page, now: float
+    connection: Connection, home: str, known: Reflection, page: Page, now: float, is_read: bool
 ) -> tuple[str, tuple[File, ...]]:
     """Put the page beside the draft, which goes; gives its path, and all files of the reflection so far."""
     path = known.draft.removesuffix(DRAFT_END).removesuffix(END) + END
-    if path != known.draft and os.path.lexists(path):
-        raise UserError(f"there is a handoff of this session already: {path}", f"hardwon handoff discard {known.id}")
-    _write(home, path, _ratified_text(known.draft, now))
-    files = (*known.files, File(path, None, print_of(path)))
+    text = ratified_text(known.draft, now)
+    earlier = _giving_way(connection, known, path, text)
+    before = read(path) if earlier else None
+    paths.write_page(home, path, text)
+    files = (*known.files, File(path, before, print_of(path)))
     try:
         with transaction(connection):
             _decide(connection, known, RATIFIED, now)
             reflections.wrote(connection, known.id, files, draft=path)
-            for finding in known.findings:
+            if earlier:
+                reflections.decide(connection, earlier.id, MOOT, now, was=RATIFIED)
+            for finding in known.findings if is_read else ():
                 was = "kept" if f"**{finding.item}**" in page.sections.get(FINDINGS, "") else "dropped"
                 reflections.note_kept(connection, known, finding.item, was, now)
     except BaseException:
-        os.unlink(path)
+        paths.write_page(home, path, before) if before is not None else os.unlink(path)
         raise
-    _unlink(known.draft)
+    if path != known.draft:
+        _unlink(known.draft)
     return path, files
 
 
-def _ratified_text(draft: str, now: float) -> str:
-    """The draft as it was written and edited, without what there was to decide, its state said anew."""
+def _giving_way(connection: Connection, known: Reflection, path: str, text: str) -> Reflection | None:
+    """The handoff of the same session whose page this one replaces; UserError if another's page stands there.
+
+    One that says the very same is ours: somebody was cut off while ratifying.
+    """
+    if path == known.draft or not os.path.lexists(path) or read(path) == text:
+        return None
+    for one in reflections.listed(connection, RATIFIED, session=known.session):
+        if one.draft == path and (page := page_of(one)) and not page.is_edited:
+            return one
+    raise UserError(f"there is a handoff of this session already: {path}", f"hardwon handoff discard {known.id}")
+
+
+def ratified_text(draft: str, now: float) -> str:
+    """The draft as it was written and edited, its state said anew: without what there was to decide, and without where
+    the transcript lies on this machine, since the page is for everybody."""
     kept, is_decided = list[str](), False
     for line in clean(read(draft) or "").splitlines():
         if heading := HEADING.fullmatch(line):
             is_decided = heading[1] == MEMORIES
         if not is_decided:
             kept.append(line)
-    body = "\n".join(kept).rstrip() + "\n"
+    text = "\n".join(kept).rstrip() + "\n"
+    front = _FRONT.match(text)
+    fields, body = (front[1], text[front.end() :]) if front else ("", f"\n{text}")
+    fields = _TRANSCRIPT.sub("", fields)
     state = f"status: {RATIFIED}\nratified: {clock.iso(now)[:10]}\n"
-    if _STATE.match(body):
-        return _STATE.sub(lambda found: found[1] + state, body, count=1)
-    return body.replace("---\n", f"---\n{state}", 1) if body.startswith("---\n") else f"---\n{state}---\n\n{body}"
+    fields = _STATE.sub(state, fields, count=1) if _STATE.search(fields) else state + fields
+    return f"---\n{fields}---\n{body}"
 
 
 def _approve(
@@ -116,7 +149,9 @@ def _approve(
     waiting = proposed.listed(connection, "candidate", project=known.project)
     approved, left = list[tuple[Memory, str]](), list[str]()
     before = {path: read(path) for path in _indexes(home, known)}
-    for type, text, evidence in _memories(page.sections.get(MEMORIES, "")):
+    folders = (memory_files.place_of(home, project) for project in (known.project, ""))
+    there = {path for folder in folders for path in memory_files.files_in(folder)}
+    for type, text, evidence in memories_in(page.sections.get(MEMORIES, "")):
         own = next((one for one in waiting if jaccard(tokens(one.text), tokens(text)) >= SAME), None)
         try:
             if own:
@@ -129,17 +164,18 @@ def _approve(
                     evidence=evidence, now=now,
                 )  # fmt: skip
             approved.append(memories.approve(connection, home, own, now))
-        except UserError as wrong:
-            left.append(f"not approved: {in_line(text, 60)} ({wrong.say})")
+        except (UserError, OSError) as wrong:
+            why = wrong.say if isinstance(wrong, UserError) else wrong.strerror
+            left.append(f"not approved: {in_line(text, 60)} ({why})")
     for one in waiting:
         if one.session == known.session and one.source == SOURCE:
             memories.set_aside(connection, one, now)
-    files = [File(path, None, print_of(path)) for _, path in approved]
+    files = [File(path, None, print_of(path)) for _, path in approved if path not in there]
     files += [File(path, text, print_of(path)) for path, text in before.items() if read(path) != text]
     return approved, left, files
 
 
-def _memories(section: str) -> Iterator[tuple[str, str, list[str]]]:
+def memories_in(section: str) -> Iterator[tuple[str, str, list[str]]]:
     """Type, words and lines of the transcript of each memory that the draft names."""
     for line in section.splitlines():
         shown = SHOWN_BY.search(line)
@@ -148,7 +184,7 @@ def _memories(section: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _indexes(home: str, known: Reflection) -> list[str]:
-    found = (memories.index_in(memories.place_of(home, project)) for project in (known.project, ""))
+    found = (memory_files.index_in(memory_files.place_of(home, project)) for project in (known.project, ""))
     return [path for path in found if path]
 
 
@@ -174,13 +210,17 @@ def discard(connection: Connection, known: Reflection, now: float) -> None:
 
 
 def moot(connection: Connection, session: str, now: float) -> int:
-    """A session was handed off otherwise: drafts of it go, unless somebody edited them; gives how many."""
-    found = reflections.listed(connection, DRAFT, session=session)
+    """A session was handed off otherwise: what reflecting drafted of it goes, unless somebody edited it; how many."""
+    found = [one for one in reflections.listed(connection, DRAFT, session=session) if one.kind != "person"]
     for known in found:
-        as_written = {file.after for file in known.files if file.path == known.draft}
-        if reflections.decide(connection, known.id, MOOT, now) and print_of(known.draft) in as_written:
-            _unlink(known.draft)
+        _give_up(connection, known, now)
     return len(found)
+
+
+def _give_up(connection: Connection, known: Reflection, now: float) -> None:
+    reflections.decide(connection, known.id, MOOT, now)
+    if print_of(known.draft) in {file.after for file in known.files if file.path == known.draft}:
+        _unlink(known.draft)
 
 
 def write(
@@ -190,20 +230,23 @@ def write(
     """Keep a handoff that was not made by reflecting; drafts of the session are moot then."""
     path = _fresh_path(folder, session, END if is_ratified else DRAFT_END)
     status = RATIFIED if is_ratified else DRAFT
-    moot(connection, session, now)
-    _write(home, path, _own_text(clean(text), topic=topic, session=session, status=status, now=now))
+    paths.write_page(home, path, _own_text(clean(text), topic=topic, session=session, status=status, now=now))
     files = (File(path, None, print_of(path)),)
     known = Reflection(0, clock.ulid(now), host, session, project, now, "person", status, path, topic, files=files)
     page = page_of(known)
     resume = "\n".join(handoffs.resume_of(page)) if page else ""
     confidence = page.confidence if page else ""
+    earlier = reflections.listed(connection, DRAFT, session=session)
     try:
-        return reflections.put(
+        made = reflections.put(
             connection, replace(known, resume=resume, confidence=confidence, decided_at=now if is_ratified else None)
         )
     except BaseException:
         os.unlink(path)
         raise
+    for one in earlier:
+        _give_up(connection, one, now)
+    return made
 
 
 def _own_text(text: str, *, topic: str, session: str, status: str, now: float) -> str:
@@ -212,29 +255,60 @@ def _own_text(text: str, *, topic: str, session: str, status: str, now: float) -
     if text.startswith("---\n"):
         return text + "\n"
     fields = {"topic": topic, "session": session, "written": clock.iso(now), "status": status}
-    front = "\n".join(f"{name}: {memories.quoted(value)}" for name, value in fields.items() if value)
+    front = "\n".join(f"{name}: {memory_files.quoted(value)}" for name, value in fields.items() if value)
     body = text if any(map(HEADING.fullmatch, text.splitlines())) else f"## {RESUME}\n\n{text}"
     return f"---\n{front}\n---\n\n{body}\n"
 
 
-def overdue(connection: Connection, home: str, values: Mapping[str, Any], now: float) -> list[Ratified]:
-    """Ratify the drafts that nobody looked at for as many days as the setting says; it is off at 0."""
+def overdue(connection: Connection, values: Mapping[str, Any], now: float) -> list[Reflection]:
+    """The drafts that nobody looked at for as many days as the setting says; it is off at 0.
+
+    One that was tried, or that came back when a person undid another, waits for a person.
+    """
     days = float(values.get("ratifyAfterDays", 0))
     found = reflections.listed(connection, DRAFT) if days else []
-    return [
-        ratify(connection, home, one, now, commits=bool(values.get("handoffCommit", False)))
-        for one in found
-        if one.at <= now - days * DAY and page_of(one)
+    return [one for one in found if one.at <= now - days * DAY and one.decided_at is None and page_of(one)]
+
+
+def ratify_overdue(
+    connection: Connection, home: str, values: Mapping[str, Any], now: float
+) -> Iterator[Ratified | UserError | OSError]:
+    """Ratify these; one that cannot be does not keep the others waiting."""
+    for one in overdue(connection, values, now):
+        try:
+            yield ratify(connection, home, one, now, commits=bool(values.get("handoffCommit", False)), is_read=False)
+        except UserError as wrong:
+            reflections.decide(connection, one.id, DRAFT, now)  # it stays one, and is not tried again
+            yield wrong
+        except OSError as wrong:
+            yield wrong
+
+
+def undone(connection: Connection, home: str, known: Reflection, now: float) -> int:
+    """Retire the memories that an undone handoff approved, and those it proposed unless another draft names them;
+    gives how many. None counts as rejected: a person took the handoff back, not what it says."""
+    written = {file.path for file in known.files}
+    decided = (known.session, SOURCE, known.decided_at)  # of one that found its file there already
+    approved = [
+        one
+        for one in proposed.listed(connection, "active")
+        if memory_files.path_of(home, one) in written or (one.session, one.source, one.decided_at) == decided
     ]
+    waiting = [
+        one
+        for one in proposed.listed(connection, "candidate")
+        if one.session == known.session and one.source == SOURCE
+        if not reflections.listed(connection, DRAFT, session=known.session)
+    ]
+    with transaction(connection):
+        for one in (*approved, *waiting):
+            proposed.decide(connection, one, "retired", one.file, now)
+    return len(approved) + len(waiting)
 
 
-def undone(connection: Connection, known: Reflection, now: float) -> int:
-    """Retire the memories that were approved with a handoff, once their files are gone; gives how many."""
-    files = {os.path.basename(one.path) for one in known.files if not os.path.lexists(one.path)}
-    found = [one for one in proposed.listed(connection, "active") if one.session == known.session and one.file in files]
-    for one in found:
-        memories.set_aside(connection, one, now)
-    return len(found)
+def committed(known: Reflection) -> list[str]:
+    """The files of a handoff that are in the last commit just as they lie there."""
+    return [file.path for file in known.files if file.after and commit.is_as_committed(file.path)]
 
 
 def _fresh_path(folder: str, session: str, end: str) -> str:
@@ -243,15 +317,6 @@ def _fresh_path(folder: str, session: str, end: str) -> str:
         number += 1
         stem = f"{paths.safe_name(session)}-{number}"
     return os.path.join(folder, f"{stem}{end}")
-
-
-def _write(home: str, path: str, text: str) -> None:
-    content = text.encode("utf-8", "replace")
-    if path.startswith(home + os.sep):
-        paths.write_private(path, content)
-    else:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        paths.replace_file(path, content, 0o644)
 
 
 def _unlink(path: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from hardwon.core import tokens
 from hardwon.errors import UserError
 from hardwon.recall import handoffs, manifest, memories
-from hardwon.recall.memories import Page
+from hardwon.recall.memory_files import Page
 from hardwon.store.db import Connection
 from hardwon.store.documents import KINDS, Kind, rows_of
 from hardwon.words import Lesson, word

@@ -21,11 +21,9 @@ from hardwon.store.db import Connection, storable, transaction
 from hardwon.store.observations import list_of
 from hardwon.words import replace, word
 
-KINDS = ("plain", "model", "person")
 RECENT_SECONDS = 72 * 3600.0
 STATUSES = ("draft", "ratified", "discarded", "moot")
 DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
-WAS = ("kept", "dropped")
 LOOKED_BACK = 30  # sessions of the project that a reflection is told of
 PAUSE = 300.0  # seconds: of a longer gap between two events no more counts as work
 _LONGEST = 2_000  # characters of a prompt
@@ -240,12 +238,18 @@ def _objects(text: str) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
+def drafts_of(connection: Connection, session: int) -> list[Reflection]:
+    """The drafts of a recorded session, by its number, that nobody decided about."""
+    row = connection.execute("select session from sessions where id = ?", (session,)).fetchone()
+    return listed(connection, DRAFT, session=row["session"]) if row else []
+
+
 def unread(connection: Connection, now: float, idle: float) -> list[tuple[int, float]]:
     """The sessions of the last days that ended or are quiet, and of which something was not reflected on; by number,
     with when they were last heard of."""
     rows = connection.execute(
         "select id, last_at from sessions where prompts > 0 and transcript != '' and last_at > ?"
-        " and (status = 'completed' or (? > 0 and last_at < ?)) and not exists (select 1 from reflections where"
+        " and (status = 'completed' or (? > 0 and last_at <= ?)) and not exists (select 1 from reflections where"
         " reflections.session = sessions.session and reflections.at >= sessions.last_at) order by id",
         (now - RECENT_SECONDS, idle, now - idle),
     )

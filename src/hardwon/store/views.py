@@ -6,6 +6,7 @@ what is counted is counted over a stretch of time, in an index that has only wha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,11 +37,12 @@ class Marks:
 
 
 _SESSION = (
-    "select sessions.id, host, session, project, coalesce(projects.name, '') as project_name,"
+    "select found.id, host, session, project, coalesce(projects.name, '') as project_name,"
     f" substr(first_prompt, 1, {_HEAD}) as first_prompt, prompts, status, started_at, last_at,"
-    " (select count(*) from events where events.session = sessions.id) as events,"
-    " (select count(*) from events where events.session = sessions.id and outcome = 'failed') as failed"
-    " from sessions left join projects on projects.id = sessions.project"
+    " (select count(*) from events where events.session = found.id) as events,"
+    " (select count(*) from events where events.session = found.id and outcome = 'failed') as failed"
+    " from (select * from sessions{where} order by last_at desc, id desc limit ?) as found"
+    " left join projects on projects.id = found.project order by last_at desc, found.id desc"
 )
 
 
@@ -60,7 +62,7 @@ def sessions(
     if project is not None:
         wanted.append(("project = ?", (project,)))
     if host:
-        wanted.append(("host = ?", (host,)))
+        wanted.append(("+host = ?", (host,)))  # by the index of times: that of hosts would read them all
     if status:
         wanted.append(("status = ?", (status,)))
     if since is not None:
@@ -68,10 +70,10 @@ def sessions(
     if until is not None:
         wanted.append(("started_at < ?", (until,)))
     if before is not None:
-        wanted.append(("(last_at, sessions.id) < (?, ?)", before))
+        wanted.append(("(last_at, id) < (?, ?)", before))
     where = f" where {' and '.join(text for text, _ in wanted)}" if wanted else ""
     values = [value for _, given in wanted for value in given]
-    rows = connection.execute(f"{_SESSION}{where} order by last_at desc, sessions.id desc limit ?", (*values, limit))
+    rows = connection.execute(_SESSION.replace("{where}", where), (*values, limit))
     return [dict(row) for row in rows]
 
 
@@ -108,6 +110,30 @@ def projects(connection: Connection, *, limit: int = 200) -> list[dict[str, Any]
 
 def hosts(connection: Connection) -> list[str]:
     return [host for (host,) in connection.execute("select distinct host from sessions order by host")]
+
+
+def number_of(connection: Connection, session: str, host: str = "") -> int | None:
+    """The number of a session by the host's own id of it, the latest if several hosts gave the same."""
+    row = connection.execute(
+        "select id from sessions where session = ?1 and ?2 in ('', host) order by last_at desc limit 1",
+        (storable(session), host),
+    ).fetchone()
+    return row["id"] if row else None
+
+
+def deciding(connection: Connection) -> dict[str, int]:
+    """How much waits for a person, by where it is kept."""
+    waits = {"candidates": "candidate", "memories": "candidate", "reflections": "draft"}
+    return {
+        table: connection.execute(f"select count(*) from {table} where status = ?", (status,)).fetchone()[0]
+        for table, status in waits.items()
+    }
+
+
+def handoffs(connection: Connection) -> dict[tuple[str, str], int]:
+    """How many there are of each state in each project."""
+    rows = connection.execute("select status, project, count(*) as times from reflections group by status, project")
+    return {(row["status"], row["project"]): row["times"] for row in rows}
 
 
 _STEPS = (
@@ -245,12 +271,14 @@ def next_call(connection: Connection, session: int, at: float, tool: str) -> dic
     return dict(row) if row else None
 
 
-def failures_after(connection: Connection, session: int, at: float, *, limit: int = 50) -> list[dict[str, Any]]:
-    """The calls of a session that failed after a time."""
+def failures_after(connection: Connection, deliveries: Sequence[int], *, limit: int) -> list[dict[str, Any]]:
+    """The calls that failed after each of these deliveries in the same session, those after the last ones first."""
     rows = connection.execute(
-        "select events.id, tool, input, cwd, host, at from events join sessions on sessions.id = events.session"
-        " where events.session = ? and at > ? and outcome = 'failed' order by at limit ?",
-        (session, at, limit),
+        "select injections.id as delivery, lesson, events.tool, events.input, cwd, sessions.host from injections"
+        " join sessions on sessions.host = injections.host and sessions.session = injections.session"
+        " join events on events.session = sessions.id and events.at > injections.at and events.outcome = 'failed'"
+        " where injections.id in (select value from json_each(?)) order by injections.id desc, events.at limit ?",
+        (json.dumps(list(deliveries)), limit),
     )
     return [dict(row) for row in rows]
 

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from hardwon import __version__, clock, switches
 from hardwon.errors import UserError
 from hardwon.store import db
-from hardwon.viewer import insights, lessons, links, now, preferences, review, search, sessions
+from hardwon.viewer import handoffs, insights, lessons, links, memory, now, preferences, review, search, sessions
 from hardwon.viewer.ask import GONE, Ask, Moved, Page, Shown, refused
 from hardwon.viewer.render import environment, static_files
 from hardwon.viewer.visitors import COOKIE, Visitor, Visitors
@@ -42,8 +42,8 @@ HEADERS = {
     "cache-control": "no-store",
 }
 PLACES = (
-    ("Now", "/"), ("Sessions", "/sessions"), ("Search", "/search"), ("Lessons", "/lessons"), ("Insights", "/insights"),
-    ("Settings", "/settings"),
+    ("Now", "/"), ("Sessions", "/sessions"), ("Search", "/search"), ("Lessons", "/lessons"), ("Memory", "/memory"),
+    ("Handoffs", "/handoffs"), ("Insights", "/insights"), ("Settings", "/settings"),
 )  # fmt: skip
 PAGES: tuple[tuple[str, Page], ...] = (
     ("/", now.page),
@@ -58,6 +58,15 @@ PAGES: tuple[tuple[str, Page], ...] = (
     ("/review", review.page),
     ("/review/{number}", review.one),
     ("/review/{number}/edit", review.edit),
+    ("/memory", memory.page),
+    ("/memory/files/{project}/{name}", memory.file),
+    ("/memory/{number}", memory.one),
+    ("/memory/{number}/edit", memory.edit),
+    ("/handoffs", handoffs.page),
+    ("/handoffs/{number}", handoffs.one),
+    ("/handoffs/{number}/ratify", handoffs.ratifying),
+    ("/handoffs/{number}/amend", handoffs.amend),
+    ("/handoffs/{number}/discard", handoffs.discarding),
     ("/insights", insights.page),
     ("/settings", preferences.page),
 )
@@ -70,6 +79,14 @@ DEEDS: tuple[tuple[str, Page], ...] = (
     ("/review/{number}/words", review.accept_words),
     ("/review/{number}/edit", review.accept_edited),
     ("/review/{number}/reject", review.reject),
+    ("/memory/files/{project}/{name}", memory.adopt),
+    ("/memory/{number}/edit", memory.change),
+    ("/memory/{number}/approve", memory.approve),
+    ("/memory/{number}/reject", memory.set_aside),
+    ("/memory/{number}/retire", memory.set_aside),
+    ("/handoffs/{number}/ratify", handoffs.ratified),
+    ("/handoffs/{number}/amend", handoffs.amended),
+    ("/handoffs/{number}/discard", handoffs.discarded),
     ("/settings/pause", preferences.pause),
     ("/settings/unpause", preferences.unpause),
     ("/settings/{name}", preferences.change),
@@ -101,6 +118,8 @@ class Viewer:
                     answer = page(ask)
                 except UserError as wrong:
                     answer = refused(wrong)
+                except OSError as wrong:  # of a repository that cannot be written, say
+                    answer = refused(UserError(f"{wrong.strerror}: {wrong.filename}", "look at it, then try again"))
                 except db.StoreError as wrong:
                     answer = refused(UserError(f"the database: {wrong}", "try again in a moment, then: hardwon doctor"))
                 if isinstance(answer, Moved):

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from hardwon.core.printable import printable
 from hardwon.errors import UserError
 from hardwon.viewer.render import harmless
 from hardwon.words import DELIVERIES, word
@@ -51,6 +52,13 @@ _TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "contentPatterns")
 def shown(record: Mapping[str, Any], typed: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """The fields with what they hold, or with what was typed into them before."""
     return [{**one.__dict__, "value": (typed or {}).get(one.name, _text(one, record))} for one in FIELDS]
+
+
+def typed(given: str, held: str) -> str:
+    """A text that was edited whole; a line that is as it was shown stays as it is, whatever it holds."""
+    before = {shown: line for line in held.split("\n") for shown in (line, printable(line))}
+    lines = given.replace("\r\n", "\n").split("\n")
+    return "\n".join(before.get(line, printable(line)) for line in lines)
 
 
 def changes(record: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:

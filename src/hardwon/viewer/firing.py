@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -17,45 +18,54 @@ from hardwon.recall.patterns import Patterns
 from hardwon.recall.replay import prefilter
 from hardwon.store import views
 from hardwon.store.db import Connection
-from hardwon.words import Entry, Event, Lesson, word
+from hardwon.words import Entry, Event, Lesson
+
+MOST_FAILURES = 5_000  # that are looked at, those after the last deliveries: a page may not take seconds
+_search = Patterns().search  # compiled once for all pages
+Fires = Callable[[str, str, str, str], bool]
 
 
-@word
-class Trigger:
-    """A lesson compiled, and what any call must hold that it fires on: reading a command as a shell does is dear."""
-
-    entry: Entry
-    may_fire: Callable[[Event], bool]
-
-
-def trigger_of(lesson: Lesson) -> Trigger | None:
-    """The lesson's trigger; None if it fires on no call."""
+def trigger_of(lesson: Lesson) -> Fires | None:
+    """Whether the lesson fires on a call of a host, in a folder, of a tool, with an input; None if on no call."""
     if lesson.delivery == "start" or rules.unusable(lesson):
         return None
     (entry,) = compile_entries([lesson])
-    return Trigger(entry, prefilter(entry))
+    return _trigger(entry)
 
 
-def fires(trigger: Trigger, call: Mapping[str, Any], patterns: Patterns) -> bool:
-    event = _event(call)
-    may_fire = event.tool in trigger.entry.tools and trigger.may_fire(event)
-    return may_fire and match(trigger.entry, _seen(event), patterns.search) is not None
+@lru_cache(maxsize=50)
+def _trigger(entry: Entry) -> Fires:
+    """Its answers are kept: they are dear, what was called stays what it was, and pages ask for the same again."""
+    may_fire = prefilter(entry)
+
+    @lru_cache(maxsize=2_000)
+    def fires(host: str, cwd: str, tool: str, given: str) -> bool:
+        event = _event({"host": host, "cwd": cwd, "tool": tool, "input": given})
+        fits = event.tool in entry.tools and may_fire(event)
+        return fits and match(entry, _seen(event), _search) is not None
+
+    return fires
 
 
-def first_to_fire(index: Index, call: Mapping[str, Any], patterns: Patterns) -> Entry | None:
+def first_to_fire(index: Index, call: Mapping[str, Any]) -> Entry | None:
     """The lesson in force that would speak up about this call."""
     event = _event(call)
     numbers = index.candidates(event.tool, {text for text in texts(event) if text})
     sight = _seen(event)
-    return next((one for one in map(index.entry, numbers) if match(one, sight, patterns.search)), None)
+    return next((one for one in map(index.entry, numbers) if match(one, sight, _search)), None)
 
 
-def repeats(connection: Connection, trigger: Trigger, delivery: Mapping[str, Any], patterns: Patterns) -> int:
-    """How many calls of the same session that the lesson is about failed after it had been delivered."""
-    if delivery["number"] is None:
-        return 0
-    failed = views.failures_after(connection, delivery["number"], delivery["at"])
-    return sum(fires(trigger, call, patterns) for call in failed)
+def repeats(
+    connection: Connection, triggers: Mapping[str, Fires | None], deliveries: Sequence[Mapping[str, Any]]
+) -> Counter[int]:
+    """By delivery, how many calls of the same session that its lesson is about failed after it."""
+    failed = views.failures_after(connection, [one["id"] for one in deliveries], limit=MOST_FAILURES)
+    found = Counter[int]()
+    for call in failed:
+        fires = triggers.get(call["lesson"])
+        if fires and fires(call["host"], call["cwd"], call["tool"], call["input"]):
+            found[call["delivery"]] += 1
+    return found
 
 
 def _event(call: Mapping[str, Any]) -> Event:

@@ -8,7 +8,6 @@ from typing import Any
 
 from hardwon import settings
 from hardwon.recall import manifest
-from hardwon.recall.patterns import Patterns
 from hardwon.store import runs, views
 from hardwon.viewer import firing, plots
 from hardwon.viewer.ask import Ask, Shown, number
@@ -41,21 +40,21 @@ def page(ask: Ask) -> Shown:
 
 def _repeated(ask: Ask, since: float) -> list[dict[str, Any]]:
     """The most repeated errors, each with the lesson that speaks up about the call that met it last."""
-    index, patterns = manifest.ensure(ask.home, ask.now), Patterns()
+    index = manifest.ensure(ask.home, ask.now)
     found = views.repeated(ask.connection, since, limit=MOST_ERRORS)
-    return [{**one, "lesson": firing.first_to_fire(index, one["call"], patterns)} for one in found]
+    return [{**one, "lesson": firing.first_to_fire(index, one["call"])} for one in found]
 
 
 def _deliveries(ask: Ask, since: float, days: int) -> dict[str, Any]:
     """Deliveries by day, and of the latest of them those after which the same went wrong again."""
     known = {lesson.id: lesson for lesson in manifest.gather(ask.home)[0]}
-    latest, patterns = views.deliveries(ask.connection, since=since, limit=JUDGED), Patterns()
+    latest = views.deliveries(ask.connection, since=since, limit=JUDGED)
     named = {one["lesson"] for one in latest} & known.keys()
     triggers = {id: firing.trigger_of(known[id]) for id in named}
+    repeats = firing.repeats(ask.connection, triggers, latest)
     by_day, by_lesson = Counter[str](), dict[str, dict[str, Any]]()
     for one in latest:
-        trigger = triggers.get(one["lesson"])
-        again = bool(trigger and firing.repeats(ask.connection, trigger, one, patterns))
+        again = repeats[one["id"]] > 0
         by_day[date.fromtimestamp(one["at"]).isoformat()] += again
         row = by_lesson.setdefault(
             one["lesson"], {"slug": one["slug"], "summary": one["summary"], "times": 0, "again": 0}

@@ -9,7 +9,6 @@ from hardwon.core import rules
 from hardwon.errors import UserError
 from hardwon.recall import admit, manifest
 from hardwon.recall import review as deciding
-from hardwon.recall.patterns import Patterns
 from hardwon.store import candidates, injections, views
 from hardwon.store import lessons as shelves
 from hardwon.viewer import fields, firing, plots
@@ -66,12 +65,13 @@ def one(ask: Ask) -> Shown:
 
 def _followed(ask: Ask, lesson: Lesson, deliveries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Each delivery with the call that came next, and how often the same went wrong all the same."""
-    trigger, patterns = firing.trigger_of(lesson), Patterns()
+    trigger = firing.trigger_of(lesson)
+    repeats = firing.repeats(ask.connection, {lesson.id: trigger}, deliveries)
     return [
         {
             **one,
             "then": one["number"] and views.next_call(ask.connection, one["number"], one["at"], one["tool"]),
-            "repeats": firing.repeats(ask.connection, trigger, one, patterns) if trigger else None,
+            "repeats": repeats[one["id"]] if trigger else None,
         }
         for one in deliveries
     ]

@@ -20,6 +20,7 @@ def page(ask: Ask) -> Shown:
         "marks": ".".join(str(value) for value in marks.__dict__.values()),
         "waiting": jobs.counts(ask.connection),
         "jobs": jobs.listed(ask.connection)[:MOST_JOBS],
+        "deciding": {} if after else views.deciding(ask.connection),
         "now": ask.now,
     }
     return Shown("_now.html" if after else "now.html", values)

@@ -12,7 +12,7 @@ from typing import Any
 
 from hardwon import paths, settings, switches
 from hardwon.errors import UserError
-from hardwon.recall import manifest
+from hardwon.recall import manifest, memory_files
 from hardwon.settings import Setting
 from hardwon.store import retention, views
 from hardwon.viewer.ask import Ask, Moved, Shown, number
@@ -20,11 +20,16 @@ from hardwon.viewer.ask import Ask, Moved, Shown, number
 AT_A_TERMINAL = ("llm.", "caps.")
 PRIVACY = ("denyProjects", "denyPaths", "skipTools")
 LENGTHS = (("3600", "for an hour"), ("28800", "for 8 hours"), ("0", "until lifted"))
-TABLES = ("sessions", "prompts", "events", "observations", "summaries", "candidates", "injections", "runs", "jobs")
+TABLES = (
+    "sessions", "prompts", "events", "observations", "summaries", "candidates", "memories", "reflections",
+    "injections", "runs", "jobs",
+)  # fmt: skip
 MOST_FILES = 20_000  # that are counted in one folder
 _FILES = (
     (paths.LESSONS, "the lessons, yours to edit"),
     (paths.CONFIG, "the settings, yours to edit"),
+    (memory_files.IN_HOME, "memories of yours and of folders without a repository, yours to edit"),
+    ("drafts", "handoffs of folders without a repository"),
     (paths.DATABASE, "sessions, prompts, events, observations, candidates, deliveries"),
     (paths.INDEX, "the lessons in force, compiled"),
     ("claims", "what each session was told already"),

@@ -14,6 +14,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from hardwon.core.printable import in_line, printable
+from hardwon.viewer.prose import inline, prose
 
 LONGEST = 20_000  # characters of one text on a page
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -27,7 +28,7 @@ def harmless(value: Any) -> Any:
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     if len(value) <= LONGEST:
-        return printable(value)
+        return value if value.isprintable() else printable(value)  # most are, and looking at each sign is dear
     return f"{printable(value[:LONGEST])}… ({len(value):,} characters)"
 
 
@@ -91,8 +92,25 @@ def size(count: float) -> str:
 
 
 def line(value: Any, most: int = 200) -> str:
-    text = value if isinstance(value, str) else str(value or "")
-    return in_line(text[: most * 4], most)
+    text = (value if isinstance(value, str) else str(value or ""))[: most * 4].strip()
+    return text if len(text) <= most and text.isprintable() and "  " not in text else in_line(text, most)
+
+
+def cut(text: str, most: int) -> str:
+    """A line of a file with its spaces, cut to so many characters."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def folder(path: str) -> str:
+    """What a project is called: its folder's name."""
+    return os.path.basename(path.rstrip("/")) or path
+
+
+_SURE = {"H": "high", "M": "medium", "L": "low"}
+
+
+def sure(confidence: str) -> str:
+    return _SURE.get(confidence, "")
 
 
 def counted(count: int, noun: str) -> str:
@@ -123,8 +141,9 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    for one in (about, counted, line, listed, marked, named, query, short, size, when):
+    for one in (about, counted, cut, folder, line, listed, marked, named, query, short, size, sure, when):
         made.filters[one.__name__] = one
+    made.filters |= {"inline": lambda text: inline(harmless(text)), "prose": lambda text: prose(harmless(text))}
     return made
 
 

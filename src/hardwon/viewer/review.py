@@ -21,6 +21,15 @@ from hardwon.viewer.ask import GONE, Ask, Moved, Shown, number
 
 MOST_EVIDENCE = 8
 ALIKE = 0.25
+SCORED = {  # what a part of the score says where it speaks for a candidate, and where against
+    "about": ("the kind of mistake that is made again elsewhere", "the kind of mistake that teaches little"),
+    "cure": ("another call put it right", "the same call worked later, or editing the code put it right"),
+    "attempts": ("it was tried in several ways", ""),
+    "reason": ("the agent said why it failed", ""),
+    "person": ("a person stepped in", ""),
+    "recurs": ("several sessions met it", ""),
+    "tag": ("an agent wrote it down as a lesson", ""),
+}
 TRIED = 20_000  # calls, the newest: a page may not take seconds of the worker
 
 
@@ -148,6 +157,7 @@ def _shown(ask: Ask, proposal: Proposal, wrong: UserError | None = None, *, asks
         **_around(ask, proposal),
         "title": f"Candidate {proposal.number}",
         "told": deciding.told(proposal.record),
+        "scored": _scored(proposal),
         "judgement": judgement,
         "words": deciding.worded(judgement),
         "replay": deciding.tried(ask.connection, proposal.record, most=TRIED),
@@ -160,6 +170,12 @@ def _shown(ask: Ask, proposal: Proposal, wrong: UserError | None = None, *, asks
         "asks": asks,
     }
     return Shown("candidate.html", values, 422 if wrong else 200)
+
+
+def _scored(proposal: Proposal) -> list[tuple[float, str]]:
+    """The parts of the score in words, those that weigh most first."""
+    found = [(value, SCORED.get(name, (name, name))[value < 0] or name) for name, value in proposal.parts.items()]
+    return sorted((one for one in found if one[0]), key=lambda one: -abs(one[0]))
 
 
 def _editor(ask: Ask, proposal: Proposal, wrong: UserError | None = None, *, asks: bool = False) -> Shown:

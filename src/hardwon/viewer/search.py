@@ -14,6 +14,7 @@ from hardwon.viewer.ask import GONE, Ask, Moved, Shown, number
 
 PAGE = 40
 _FILTERS = ("project", "kind", "type", "host", "file")
+_PLACES = {"L": "lessons", "M": "memory", "H": "handoffs"}  # of what people keep in files
 _BEFORE = 0.000_01  # seconds: a timeline begins just before what is looked for
 
 
@@ -49,9 +50,9 @@ def place(ask: Ask) -> Shown | Moved:
     if parsed is None:
         return GONE
     kind, row, name = parsed
-    if kind.letter == "L":
-        return Moved(f"/lessons/{name}")
-    held = views.place_of(ask.connection, kind.table, row) if kind.table else None
+    if not kind.table:
+        return Moved(f"/{_PLACES[kind.letter]}/{name}")
+    held = views.place_of(ask.connection, kind.table, row)
     if held is None:
         return GONE
     session, at = held

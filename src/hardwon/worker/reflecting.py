@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from hardwon import clock, settings, switches
-from hardwon.capture import edge
+from hardwon import clock, projects, settings, switches
+from hardwon.distil.idle import handed_off_at
 from hardwon.distil.llm import Answer, Question, provider
 from hardwon.distil.llm.ask import ask, caps_of
 from hardwon.distil.reflect import left, run
 from hardwon.distil.reflect.said import Remembered, Story
 from hardwon.errors import UserError
 from hardwon.recall import memories, ratify
-from hardwon.store import db, runs
+from hardwon.store import db, reflections, runs, turns
 
 T = TypeVar("T")
 
@@ -66,9 +66,21 @@ def reflect_on_left(
             yield reflect(connection, home, one.transcript, one.host, plain=plain or not one.due.by_model)
         except (UserError, OSError) as wrong:
             yield wrong
-    ratify.overdue(connection, home, values, now)
+    for made in ratify.ratify_overdue(connection, home, values, now):
+        if isinstance(made, UserError | OSError):
+            yield made
+
+
+def give_up_drafts(connection: db.Connection, session: int, now: float) -> int:
+    """A session that its person handed off after it was drafted needs no draft; gives how many went."""
+    drafts = [one for one in reflections.drafts_of(connection, session) if one.kind != "person"]
+    every = turns.session_turns(connection, session) if drafts else []
+    since = min((one.at for one in drafts), default=now)
+    if not any((at := handed_off_at(turn)) is not None and at > since for turn in every):
+        return 0
+    return ratify.moot(connection, drafts[0].session, now)
 
 
 def is_shut(home: str, values: Mapping[str, Any], now: float, cwd: str) -> bool:
     """Whether a person has said that nothing of this folder is to be recorded, or sent."""
-    return switches.paused(home, cwd, now) or edge.is_below(cwd, values["denyProjects"])
+    return switches.paused(home, cwd, now) or projects.is_below(cwd, values["denyProjects"])

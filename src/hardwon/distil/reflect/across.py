@@ -212,7 +212,7 @@ def calibration(story: Story, past: Past) -> Iterator[Finding]:
             f"Of {len(worked)} handoffs with confidence {letter}, {sum(worked)} were followed by the session after:"
             f" {letter} says {'too much' if share < least else 'too little'}."
         )
-        yield Finding("confidence calibration", text, 0.45, "memory", (quote(story, asked[0]),), "feedback")
+        yield Finding("confidence calibration", text, 0.45, "memory", (quote(story, asked[0]),))
 
 
 def _before(handoffs: Iterable[Handed], began: float) -> Handed | None:

@@ -104,6 +104,9 @@ _EVENTS = re.compile(
     rf"|\b(?:prod(?:uction)?|the site|the server|the api)\b[^.?!]{{0,15}} (?:is|went|was) down\b",
     re.I,
 )
+_ASKS = re.compile(
+    r"^(?:please|(?:can|could|would|will) (?:you|we)|let'?s|how|what|why|is|are|do|does)\b|\bcan you\b|\?", re.I
+)
 _RENAMES = (
     re.compile(
         r"\brenam(?:e|ed|ing) (?:the |this |it "
@@ -144,6 +147,7 @@ _CUTS = re.compile(
     r"|we(?:'ll| will) (?:do|come back to|revisit|get to|handle) [^.?!]{1,40}(?:later|another|next))\b",
     re.I,
 )
+_PICKS = re.compile(r"(?:ok(?:ay)?,? |yes,? )?(?:let'?s )?(?:do|go with|take) (?:option |number |#)?\w{1,2}\W*", re.I)
 _CUT_LATER = re.compile(r"\blater|now\b|another|next|scope|follow|separate|defer|postpone", re.I)
 
 
@@ -281,9 +285,9 @@ def external_events(story: Story, past: Past) -> Iterable[Finding]:
         for line in spoken(one.asked):
             if one.asked and says(_EVENTS, line) and not line.endswith(":"):
                 text = f"Mentioned in passing: “{short(line, _LINE)}”"
-                found.append(
-                    Finding("external events", text, 0.7, "memory", (quote(story, one.asked, line),), "project")
-                )
+                memory = "" if says(_ASKS, line) else "project"  # words for the work at hand are none to remember
+                shown = (quote(story, one.asked, line),)
+                found.append(Finding("external events", text, 0.7, "memory", shown, memory))
     return found[:MOST_EACH]
 
 
@@ -320,10 +324,11 @@ def _around(text: str, word: str) -> str:
 def not_done(story: Story, past: Past) -> Iterable[Finding]:
     """What a person put off, what the agent says it left out, and a last request without an answer."""
     every, found = exchanges(story), list[Finding]()
-    for one in every:
+    for number, one in enumerate(every, 1):
         said = spoken(one.asked)
+        is_done = any(_takes_up(after.asked.text) for after in every[number : number + 1] if after.asked)
         for place, line in enumerate(said):
-            if one.asked and says(_CUTS, line) and says(_CUT_LATER, line):
+            if one.asked and not is_done and says(_CUTS, line) and says(_CUT_LATER, line):
                 text = f"Put off by the person: “{short(_with_before(said, place), _LINE)}”"
                 found.append(Finding("not done", text, 0.7, "workstream", (quote(story, one.asked, line),)))
     for one in every[-MOST_EACH:]:
@@ -336,6 +341,11 @@ def not_done(story: Story, past: Past) -> Iterable[Finding]:
         text = f"The last request was not answered: “{short(last.asked.text, _LINE)}”"
         found.insert(0, Finding("not done", text, 0.8, "workstream", (quote(story, last.asked, last.asked.text),)))
     return found[:MOST_EACH]
+
+
+def _takes_up(said: str) -> bool:
+    """Whether a person has done now what they had just put to the agent."""
+    return bool(_PICKS.fullmatch(said.strip())) or _lets_pass(said)
 
 
 def _left_out(said: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from hardwon import clock
 from hardwon.core.reflected import Evidence, Finding, Remembered
-from hardwon.core.similarity import jaccard, tokens
+from hardwon.core.similarity import SAME, jaccard, tokens
 from hardwon.distil import telling
 from hardwon.distil.deeds import deeds
 from hardwon.distil.reflect import parts
@@ -27,17 +27,21 @@ from hardwon.distil.signals import Episode, episodes
 from hardwon.distil.wording import listed, plain, short
 
 PLAIN = "plain"
-LEAST_FINDINGS, MOST_FINDINGS, TELLING = 2, 4, 0.5
+LEAST_FINDINGS, MOST_FINDINGS, TELLING, DROPPED = 2, 4, 0.5, 0.25
 MOST_TOUCHED, MOST_LESSONS, MOST_LINES, MOST_LOOKED_AT = 5, 2, 3, 4
 SURE = 0.5  # the score from which on a correction is worth a line here; a scan proposes more
 TOPIC = 90
+FAILED, OPEN = "What failed and was ruled out", "Open ends"
 TRIED, LEFT = "failed experiments", "not done"  # items of the menu that belong in a section
-SAME = 0.7  # of the words, from which on two memories are one
+WITHIN, SAME_WITHIN = 5, 0.9  # of the shorter's words, if it has as many, from which on two memories are one
 CONFIDENCE = {"H": "high", "M": "middling", "L": "low"}
 _STREAM = re.compile(r"(?:^|/)(?:workstreams?|plans|phases)/([\w.-]{1,80})", re.I)
 _SEEN = 60  # characters, in which a way that fails must differ from the one that works
 _GENERIC = "src lib libs app apps packages internal pkg cmd tests test docs crates modules"
 _HOLDS_CODE = frozenset(_GENERIC.split())
+_LEADING = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+)\b[,!]?\s+)+", re.I)
+_FOLDER_OF_ONE = re.compile(r"(?:\b[A-Z]:)?/(?:Users|home)/[^/\s\"'`]+(?=/)")
+_NO_LESSON = re.compile(r"requires? approval|permission to use|was refused:.*\?$", re.I)
 _TRUNKS = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
 
 
@@ -104,12 +108,14 @@ def _noticed(findings: Iterable[Finding], item: str) -> list[Statement]:
 
 
 def _topic(of: Seen) -> str:
-    """The first thing that was asked; if nothing was, what was committed or changed."""
-    asked = of.summary.request.partition("\n")[0]
+    """The first thing that was asked; if that tells nothing, what was committed, or what it came to."""
+    asked = next((one.text.partition(": ")[2] for one in parts.requests(of)), "")
+    told = _LEADING.sub("", asked)
     subjects = telling.subjects(of.done)
-    changed = listed(map(telling.path_shown, telling.files_modified(of.done)), 2)
     said = next((one.text for one in parts.outcome(of)), "")
-    return short(asked or (subjects[-1] if subjects else changed) or said or "A session without a request", TOPIC)
+    if told and not parts.says_little(told):
+        return short(told, TOPIC)
+    return short((subjects[-1] if subjects else "") or said or asked or "A session without a request", TOPIC)
 
 
 def _branch(of: Seen) -> str:
@@ -173,10 +179,12 @@ def _confidence(of: Seen, open_ends: Sequence[Statement]) -> tuple[str, str]:
 
 
 def most_telling(findings: Iterable[Finding]) -> list[Finding]:
-    """Two to four of what comes best first, each item of the menu once; what says little only to make it two."""
+    """Two to four of what comes best first, each item of the menu once; what says little only to make it two, and what
+    people keep dropping not at all."""
     best = dict[str, Finding]()
     for one in findings:
-        best.setdefault(one.item, one)
+        if one.score >= DROPPED:
+            best.setdefault(one.item, one)
     ranked = list(best.values())
     return [one for place, one in enumerate(ranked[:MOST_FINDINGS]) if one.score >= TELLING or place < LEAST_FINDINGS]
 
@@ -190,28 +198,38 @@ def said_to_last(story: Story) -> Iterator[Remembered]:
 
 
 def unknown(memories: Iterable[Remembered], known: Iterable[str]) -> list[Remembered]:
-    """Each memory once, without those that are known already in nearly the same words."""
+    """Each memory once, without those that are known already in nearly the same words, or among others."""
     words = [tokens(text) for text in known]
     kept = list[Remembered]()
     for one in memories:
         own = tokens(one.text)
-        if own and all(jaccard(own, other) < SAME for other in words):
+        if own and not any(_is_same(own, other) for other in words):
             kept.append(one)
             words.append(own)
     return kept
+
+
+def _is_same(one: frozenset[str], other: frozenset[str]) -> bool:
+    least = min(len(one), len(other))
+    return jaccard(one, other) >= SAME or (least >= WITHIN and len(one & other) >= SAME_WITHIN * least)
 
 
 def _lessons(story: Story) -> list[Lesson]:
     """The corrections in the session that a scan would propose."""
     found = sorted((one for one in episodes(story.steps) if one.score >= SURE), key=lambda one: -one.score)
     made = [_lesson(story, one) for one in found]
-    return [one for one in made if one.problem[:_SEEN] not in one.solution][:MOST_LESSONS]
+    return [
+        one
+        for one in made
+        if one.problem[:_SEEN] not in one.solution and one.solution[:_SEEN] not in one.problem
+        if not _NO_LESSON.search(one.problem) and not one.solution.endswith("?")
+    ][:MOST_LESSONS]
 
 
 def _lesson(story: Story, one: Episode) -> Lesson:
     steps = {step.line: parts.begun(story, step) for step in story.steps}
     shown = tuple(telltale.quote(story, steps[each.line], each.quote) for each in one.evidence if each.line in steps)
-    return Lesson(short(one.problem, 160), short(one.solution, 160), round(one.score, 2), shown)
+    return Lesson(short(one.problem, 160), short(one.solution.lstrip("-* "), 160), round(one.score, 2), shown)
 
 
 def everything(of: Draft) -> list[Statement]:
@@ -223,25 +241,34 @@ def everything(of: Draft) -> list[Statement]:
 
 
 def markdown(of: Draft) -> str:
-    """The draft as the file that a person reads and edits."""
+    """The draft as the file that a person reads and edits; a finding that a section tells is named, not told twice."""
+    told = {one.text: name for name, said in ((FAILED, of.failed), (OPEN, of.open)) for one in said}
+    found = [(one, f"see {told[one.text]}" if one.text in told else one.text) for one in of.findings]
     sections = (
         ("Summary", _bullets(of.summary)),
         ("Decisions", _bullets(of.decisions)),
-        ("What failed and was ruled out", _bullets(of.failed)),
-        ("Open ends", _bullets(of.open)),
+        (FAILED, _bullets(of.failed)),
+        (OPEN, _bullets(of.open)),
         ("Resume Prompt", _prompt(of)),
-        ("Findings", [f"- **{one.item}** → {one.target}: {_told(one.text, one.evidence)}" for one in of.findings]),
+        ("Findings", [f"- **{one.item}** → {one.target}: {_told(text, one.evidence)}" for one, text in found]),
         ("Memories to approve", [f"- {one.type}: {_told(one.text, one.evidence)}" for one in of.memories]),
         ("Lessons to consider", [f"- {_told(f'{one.problem} → {one.solution}', one.evidence)}" for one in of.lessons]),
     )
     body = [f"## {name}\n\n" + "\n".join(lines) for name, lines in sections if lines]
-    return "\n\n".join([f"{_front(of)}\n\n# {_safe(of.topic)}", *body]) + "\n"
+    return "\n\n".join([_front(of), for_everybody("\n\n".join([f"# {_safe(of.topic)}", *body]), of.story)]) + "\n"
+
+
+def for_everybody(text: str, story: Story) -> str:
+    """Paths from the project on, and without whose machine it was."""
+    for folder in filter(None, (story.project, story.cwd)):
+        text = text.replace(f"{folder}/", "")
+    return _FOLDER_OF_ONE.sub("~", text)
 
 
 def _front(of: Draft) -> str:
     story = of.story
     fields = {
-        "topic": of.topic,
+        "topic": for_everybody(of.topic, story),
         "workstream": of.workstream,
         "workstreams_touched": list(of.touched),
         "session": story.session,

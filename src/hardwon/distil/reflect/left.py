@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hardwon import claims
+from hardwon import claims, transcript
 from hardwon.distil import queue
 from hardwon.distil.idle import OLDEST, Due, Quiet, due, is_handoff
 from hardwon.distil.reflect import story
@@ -132,18 +132,19 @@ def _transcripts(environment: Mapping[str, str], since: float) -> list[tuple[str
     """Host, path and time of the transcripts that changed since, the latest first."""
     found = list[tuple[str, str, float]]()
     for host in MODULES:
-        module = history(host)
-        for top in module.folders(environment, os.path.expanduser("~")):
+        for top in history(host).folders(environment, os.path.expanduser("~")):
             for folder, _, names in os.walk(top):
-                for path in (os.path.join(folder, name) for name in names):
-                    changed = _changed(path) if module.is_transcript(path) else 0.0
-                    if changed > since and not any(part in path for part in _BY_AGENTS):
-                        found.append((host, path, changed))
+                for name in names:
+                    found += [(host, *one) for one in _changed(os.path.join(folder, name), host, since)]
     return sorted(found, key=lambda one: -one[2])[:MOST]
 
 
-def _changed(path: str) -> float:
+def _changed(path: str, host: str, since: float) -> Iterator[tuple[str, float]]:
+    """The sessions in a file that changed since, with when they did."""
     try:
-        return os.stat(path).st_mtime
+        every = transcript.sessions(path, os.stat(path)) if transcript.is_named(path, host) else ()
     except OSError:
-        return 0.0
+        return
+    for one, stat in every:
+        if stat.st_mtime > since and not any(part in one for part in _BY_AGENTS):
+            yield one, stat.st_mtime

@@ -30,6 +30,11 @@ _SAME = 0.6
 _NEAR = 60  # characters from the start of a sentence: further on it tells of something else
 _SAYS_WHY = 7  # words that a cause takes
 _NOD = re.compile(r"^(?:no|nope|yes|yeah|yep|ok|okay|nice|great|good|thanks)\b", re.I)
+_PICKS = re.compile(r"(?:let'?s )?(?:do|go with|take|use|option|number)? ?(?:option|number|#)? ?\w{1,2}\W*", re.I)
+_OPENS = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b)", re.I)  # it tells nothing yet
+_IS_DONE = re.compile(r"\b(?:already (?:\w+ )?(?:in|done|fixed|handled|covered)|but now|no longer needed)\b|→", re.I)
+_INLINE = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
+_FRAME = re.compile(r"at \S+ \(|File \"")  # a line of a trace, which gives no reason
 _ANSWERED = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
 _SETTLES = re.compile(
     r"\b(?:let'?s (?:go with|use|keep|not|skip|stick|drop|remove)|(?:go|stick) with|I(?:'d| would)? (?:prefer|rather)"
@@ -112,14 +117,21 @@ def begun(story: Story, call: Step) -> Step:
 def requests(of: Seen) -> list[Statement]:
     """What was asked first, and last."""
     every = of.summary.request.split("\n") if of.summary.request else []
-    wanted = every[:1] + [line for line in every[1:] if not (_NOD.match(line) and len(line.split()) <= 5)]
-    chosen = [*wanted[:1], *wanted[1:][-(MOST_REQUESTS - 1) :]]
     asked = [(telling.first_sentence(one.asked.text, 180), one.asked) for one in of.exchanges if one.asked]
+    pasted = {line for line, step in asked if len(step.text) <= telltale.LONGEST_TYPED and not telltale.spoken(step)}
+    wanted = [line for line in every if not says_little(line) and line not in pasted] or every[:1]
+    chosen = [*wanted[:1], *wanted[1:][-(MOST_REQUESTS - 1) :]]
     found = [(line, step) for line in chosen for step in [_first(asked, line)] if step]
     return [
         Statement(f"{'Then asked' if place else 'Asked'}: {line.rstrip(chr(92))}", of_step(of, step, line))
         for place, (line, step) in enumerate(found)
     ]
+
+
+def says_little(asked: str) -> bool:
+    """Whether a request only nods, picks one of what was offered, or is a word or two."""
+    words = asked.split()
+    return len(words) <= 2 or (len(words) <= 5 and bool(_NOD.match(asked) or _PICKS.fullmatch(asked)))
 
 
 def _first(pairs: Sequence[tuple[str, Step]], wanted: str) -> Step | None:
@@ -177,7 +189,11 @@ def _closing(of: Seen) -> Statement | None:
     if unfinished(of):
         return None
     said = sentences(telling.without_opener(of.turns[of.worked].said)[:4_000])
-    told = [place for place, line in enumerate(said) if says_something(line) and not line.endswith(("?", ":"))]
+    told = [
+        place
+        for place, line in enumerate(said)
+        if says_something(line) and not line.endswith(("?", ":")) and not _OPENS.match(line)
+    ]
     place = next((place for place in told if said[place].endswith((".", "!"))), next(iter(told), -1))
     room = 2 if place >= 0 and len(said[place].split()) <= 3 else 1
     line = " ".join(said[place : place + room]) if place >= 0 else ""
@@ -196,6 +212,10 @@ def _cut_off(of: Seen) -> list[Statement]:
     line = telling.first_sentence(asked.text, LINE) if asked else ""
     if not asked or not line:
         return []
+    if _PICKS.fullmatch(line):  # which one it was, the agent says
+        said = [telling.first_sentence(step.text, LINE) for step in of.exchanges[-1].steps if step.kind == "agent"]
+        made = _by_agent(of, said[-1], of.exchanges[-1:]) if said else None
+        return [Statement(f"Under way when the session ended: {made.text}", made.evidence)] if made else []
     state = "was under way when the session ended" if of.exchanges[-1].steps else "was asked last and not answered"
     return [Statement(f"“{line}” {state}", of_step(of, asked, line))]
 
@@ -248,7 +268,7 @@ def decisions(of: Seen) -> list[Statement]:
 
 def _settled(of: Seen, step: Step) -> Iterator[Statement]:
     """An answer to a question of the agent's, or the words with which a call was refused."""
-    if step.kind == "result" and step.refused.strip():
+    if step.kind == "result" and step.refused.strip() and not step.refused.rstrip().endswith("?"):
         yield Statement(f"You refused a call: “{short(step.refused, LINE)}”", of_step(of, step, step.refused))
     elif step.kind == "result" and "answered your question" in step.text[:200]:
         for question, answer in _ANSWERED.findall(step.text)[:3]:
@@ -259,7 +279,7 @@ def failures(of: Seen) -> list[Statement]:
     """What failed and what put it right, then what was given up."""
     merged = dict[str, list[Mend]]()
     for mend in of.mends:
-        if mend.worked and not _is_retry(mend):
+        if mend.worked and not _is_retry(mend) and not _INLINE.search(mend.failing[0].what):
             merged.setdefault(mend.failing[0].what, []).append(mend)
     groups = sorted(merged.values(), key=lambda group: -sum(len(mend.failing) for mend in group))[:MOST_FAILED]
     return [_mended(of, group) for group in sorted(groups, key=lambda group: group[0].failing[0].call.at)]
@@ -274,7 +294,7 @@ def _is_retry(mend: Mend) -> bool:
 def _mended(of: Seen, group: Sequence[Mend]) -> Statement:
     failing, worked = group[0].failing[0], group[-1].worked
     assert worked, "only what was put right comes here"
-    reason = why(failing)
+    reason = _reason(failing)
     paths = telling.files_modified([deed for mend in group for deed in mend.edited])
     count = sum(len(mend.failing) for mend in group)
     mended = (
@@ -286,15 +306,23 @@ def _mended(of: Seen, group: Sequence[Mend]) -> Statement:
     return Statement(text, (*of_deed(of, failing, results.error_line(failing.text, shell=True)), *of_deed(of, worked)))
 
 
+def _reason(failing: Deed) -> str:
+    said = why(failing)
+    return "" if _FRAME.match(said) else said
+
+
 def open_ends(of: Seen) -> list[Statement]:
     """Checks that fail still, what is on the agent's list or was said to remain, and changes without a commit."""
     left = standing(mends(of.recent), of.recent)
     fails = [deed for one in left for deed in one.failing[-1:] if not _moved_on(of, deed)][-3:]
     found = _cut_off(of) + [
-        Statement(f"`{short(deed.what, 90)}` fails: {short(why(deed), 160)}", of_deed(of, deed, why(deed)))
+        Statement(
+            f"`{short(deed.what, 90)}` fails" + (f": {short(reason, 160)}" if reason else ""), of_deed(of, deed, reason)
+        )
         for deed in fails
+        for reason in [_reason(deed)]
     ]
-    for line, where in _said_open(of):
+    for line, where in ((line, where) for line, where in _said_open(of) if not _IS_DONE.search(line)):
         made = _by_agent(of, line, where)
         asks = made and line.endswith("?")
         found += [Statement(f"The agent asked: “{line}”", made.evidence) if asks else made] if made else []

@@ -57,7 +57,7 @@ def tone(story: Story, past: Past) -> Iterable[Finding]:
     said = listed([short(line, 70) for _, line in pushed[-LEAST_PUSHBACKS:]], LEAST_PUSHBACKS, quote="“{}”")
     text = f"Patience wore thin: {len(pushed)} of {counted(len(asked), 'message')} push back ({said}){_shorter(asked)}"
     evidence = tuple(quote(story, step, line) for step, line in pushed[-LEAST_PUSHBACKS:])
-    return [Finding("tone", text, min(0.45 + 0.05 * len(pushed), 0.7), "memory", evidence, "feedback")]
+    return [Finding("tone", text, min(0.45 + 0.05 * len(pushed), 0.7), "memory", evidence)]
 
 
 def _shorter(asked: Sequence[Step]) -> str:
@@ -70,9 +70,9 @@ def _shorter(asked: Sequence[Step]) -> str:
 
 
 def fatigue_window(story: Story, zone: tzinfo | None = None) -> str:
-    """From when to when a person worked late, as `23:40-01:10`; empty if they did not."""
-    late = [at for one in _late(story, zone) if one.asked and (at := instant(one.asked.at))]
-    return "-".join(f"{datetime.fromtimestamp(at, zone):%H:%M}" for at in (min(late), max(late))) if late else ""
+    """From when to when a person worked late, as `23:40-01:10`, or when they did once; empty if they did not."""
+    late = sorted(at for one in _late(story, zone) if one.asked and (at := instant(one.asked.at)))
+    return "-".join(dict.fromkeys(f"{datetime.fromtimestamp(at, zone):%H:%M}" for at in (*late[:1], *late[-1:])))
 
 
 def _late(story: Story, zone: tzinfo | None) -> list[Exchange]:
@@ -92,7 +92,7 @@ def time_of_day(story: Story, past: Past, zone: tzinfo | None = None) -> Iterabl
         return []
     said = listed([short(subject, 70) for _, subject in made], 2, quote="“{}”")
     since, _, until = fatigue_window(story, zone).partition("-")
-    when = f"between {since} and {until}" if until != since else f"at {since}"
+    when = f"between {since} and {until}" if until else f"at {since}"
     text = f"{counted(len(made), 'commit')} made late, asked for {when}: {said}. Look again before building on it."
     evidence = (quote(story, late[0].asked, late[0].asked.text), *(quote(story, step, one) for step, one in made[-2:]))
     return [Finding("time of day", text, 0.4, "workstream", evidence)]

@@ -26,17 +26,18 @@ from hardwon.distil.reflect.draft import Draft, draft, markdown, most_telling, s
 from hardwon.distil.reflect.menu import MENU, findings
 from hardwon.distil.reflect.said import Story
 from hardwon.errors import UserError
+from hardwon.store import memories as remembered
 from hardwon.store import reflections
-from hardwon.store.db import Connection
+from hardwon.store.db import Connection, transaction
 from hardwon.store.reflections import File, Reflection
-from hardwon.words import word
+from hardwon.words import replace, word
 
 DRAFTS, LOGS, LOCK = "drafts", os.path.join("logs", "reflections"), "reflect.lock"
 IN_REPOSITORY = os.path.join("docs", "sessions")
 CONFIG, SWITCH = os.path.join(".hardwon", "config.json"), "sessionDrafts"
 END = ".draft.md"
 _LARGEST = 1_000_000  # bytes of a file that may be a draft
-_LEAST_WEIGHT, _SEEN_ENOUGH = 0.25, 3
+_LEAST_WEIGHT, _MOST_WEIGHT, _SEEN_ENOUGH = 0.25, 1.5, 3
 
 Propose = Callable[[Remembered, Story], object]
 
@@ -77,7 +78,8 @@ def _reflect(
     past = around(known, told.project, told.began, told.ended)
     found = weighed(findings(told, past), reflections.keeping(connection))
     queued = queue.read(folder, told.session)
-    memories = unknown(_memories(told, queued, found), [text for _, text in past.memories])
+    decided = remembered.listed(connection, "active", "rejected", project=told.project)
+    memories = unknown(_memories(told, queued, found), [one.text for one in decided])
     made, said, log = draft(told, found, memories), "", dict[str, Any]()
     if ask:
         try:
@@ -87,7 +89,7 @@ def _reflect(
     key = clock.ulid(now)
     raw = os.path.join(home, LOGS, f"{key}.json")
     paths.write_private(raw, _dumped({"session": told.session, "said": said, "findings": found, **log}))
-    page = _write(connection, home, told, markdown(made).encode("utf-8", "replace"))
+    page = _write(connection, home, told, markdown(made))
     record = Reflection(
         0, key, told.host, told.session, told.project, now, "plain" if made.made == "plain" else "model",
         draft=page.path, topic=made.topic, resume="\n".join(one.text for one in made.resume),
@@ -102,15 +104,17 @@ def _reflect(
 
 
 def weighed(found: Sequence[Finding], keeping: Mapping[str, tuple[int, int]]) -> list[Finding]:
-    """The findings by how telling they are and by how often people kept what the item said, best first."""
-    return sorted(found, key=lambda one: -one.score * weight(*keeping.get(one.item, (0, 0))))
+    """The findings, scored by how telling they are and by how often people kept what the item said, best first."""
+    scored = [replace(one, score=min(one.score * weight(*keeping.get(one.item, (0, 0))), 1.0)) for one in found]
+    return sorted(scored, key=lambda one: -one.score)
 
 
 def weight(kept: int, dropped: int) -> float:
     """Between a quarter and one and a half; an item that was seldom decided about stays where it is."""
     if kept + dropped < _SEEN_ENOUGH:
         return 1.0
-    return max(_LEAST_WEIGHT, 0.5 + kept / (kept + dropped))
+    share = (kept + 1) / (kept + dropped + 2)  # with one more of each, so that few decisions move it little
+    return _LEAST_WEIGHT + (_MOST_WEIGHT - _LEAST_WEIGHT) * share
 
 
 def menu(connection: Connection) -> list[dict[str, Any]]:
@@ -143,19 +147,16 @@ def _taken(queued: Sequence[queue.Queued]) -> list[File]:
     return [File(path, raw) for path, raw in {one.path: one.raw for one in queued}.items()]
 
 
-def _write(connection: Connection, home: str, told: Story, content: bytes) -> File:
+def _write(connection: Connection, home: str, told: Story, text: str) -> File:
     """Put the page where it belongs; into the home if it cannot be written there."""
     known = {
         (file.path, file.after) for one in reflections.listed(connection, session=told.session) for file in one.files
     }
+    content = text.encode("utf-8", "replace")
     for folder in filter(None, (repository_folder(told.cwd), os.path.join(home, DRAFTS))):
         try:
-            path, before = _free(folder, paths.safe_name(told.session or "session"), known)
-            if folder.startswith(f"{home}{os.sep}"):
-                paths.write_private(path, content)
-            else:
-                os.makedirs(folder, exist_ok=True)
-                paths.replace_file(path, content, 0o644)
+            path, before = _free(folder, paths.safe_name(told.session or "session"), known, content)
+            paths.write_page(home, path, text)
         except OSError:
             if folder.startswith(f"{home}{os.sep}"):
                 raise
@@ -191,14 +192,20 @@ def _may(top: str) -> bool:
     return isinstance(said, dict) and said.get(SWITCH, True) is not False
 
 
-def _free(folder: str, name: str, known: set[tuple[str, str]]) -> tuple[str, str | None]:
-    """A path for the page, and what stands there: nothing, or a page of ours that nobody changed."""
+def _free(folder: str, name: str, known: set[tuple[str, str]], content: bytes) -> tuple[str, str | None]:
+    """A path for the page, and what stands there: nothing, or a page of ours that nobody changed.
+
+    What says the very same is ours too: somebody was cut off before it could be noted.
+    """
     for number in count(1):
         path = os.path.join(folder, f"{name}{f'-{number}' if number > 1 else ''}{END}")
         if not os.path.lexists(path):
             return path, None
-        if not os.path.islink(path) and (there := _content(path)) and (path, print_of(there)) in known:
+        there = _content(path) if not os.path.islink(path) else None
+        if there and (path, print_of(there)) in known:
             return path, there.decode("utf-8", "replace")
+        if there == content:
+            return path, None
     raise AssertionError("numbers do not end")
 
 
@@ -223,16 +230,37 @@ def undo(connection: Connection, home: str, number: int, now: float) -> Reflecti
         raise UserError(f"reflection {number} was undone already", "hardwon handoff list")
     for file in one.files:
         there = _content(file.path)
-        if there is not None and (os.path.islink(file.path) or print_of(there) != file.after):
+        as_written = not os.path.islink(file.path) and print_of(there or b"") == file.after
+        if there is not None and not as_written and not _is_back(file, there):
             raise UserError(f"{file.path} was changed since", "move it away if it is not needed, then try again")
     for file in reversed(one.files):
         _restore(home, file)
-    reflections.wrote(connection, number, ())
-    reflections.decide(connection, number, reflections.DISCARDED, now, was=one.status)
+    with transaction(connection):
+        reflections.wrote(connection, number, ())
+        reflections.decide(connection, number, reflections.DISCARDED, now, was=one.status)
+        _count_again(connection, one, now)
     return one
 
 
+def _is_back(file: File, there: bytes | None) -> bool:
+    """Whether it is as before already: somebody was cut off while undoing."""
+    return file.before is not None and there == file.before.encode("utf-8", "replace")
+
+
+def _count_again(connection: Connection, undone: Reflection, now: float) -> None:
+    """The page that gave way to an undone one is back, so it waits or counts as it did."""
+    back = {file.path: file.before for file in undone.files if file.before is not None}
+    for one in reflections.listed(connection, reflections.MOOT, session=undone.session):
+        written = {file.after for file in one.files if file.path == one.draft}
+        if one.draft in back and print_of(back[one.draft].encode("utf-8", "replace")) in written:
+            status = reflections.DRAFT if one.draft.endswith(END) else reflections.RATIFIED
+            reflections.decide(connection, one.id, status, now, was=reflections.MOOT)
+            return
+
+
 def _restore(home: str, file: File) -> None:
+    if _is_back(file, _content(file.path)):
+        return
     if file.before is not None:
         os.makedirs(os.path.dirname(file.path), exist_ok=True)
         is_private = file.after == "" or file.path.startswith(f"{home}{os.sep}")

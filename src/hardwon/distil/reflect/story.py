@@ -10,12 +10,10 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import islice
-from typing import Any
 
 import orjson
 
-from hardwon import projects
+from hardwon import projects, transcript
 from hardwon.core import failures
 from hardwon.core.clean import clean_all
 from hardwon.core.match import OURSELVES
@@ -25,14 +23,13 @@ from hardwon.core.tokens import estimate
 from hardwon.distil.reflect.said import Evidence, Exchange, Story
 from hardwon.distil.wording import sentences
 from hardwon.errors import UserError
-from hardwon.hosts.history import Step, history, host_of, tail
+from hardwon.hosts.history import Step, history
 from hardwon.hosts.history.siblings import may_be_private
-from hardwon.words import Call, Mark, Turn, replace
+from hardwon.words import Call, Turn, replace
 
 LONGEST_QUOTE = 200
 LONGEST_TYPED = 1_500  # characters of a prompt that somebody types
 _LONGEST_TEXT = 20_000  # characters of a text that are looked at
-_HEAD = 4096
 _LINES_OF_A_STEP = 400
 _DEPTH = 4  # strings of JSON within strings of JSON
 _TAKEN_OUT = re.compile(r"\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
@@ -49,13 +46,10 @@ _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"')
 def read(path: str, host: str = "") -> Story:
     """The story of a transcript; OSError if it cannot be read, UserError if no host wrote it."""
     path = os.path.realpath(path)
-    with open(path, "rb") as file:
-        host = host or host_of(path, file.read(_HEAD))
-        if not host:
-            raise UserError(
-                f"{path} is no transcript of an agent we know", "hardwon sessions   (lists those there are)"
-            )
-        steps = [] if may_be_private(path) else _own(list(_visible(_steps(host, path, file))))
+    host = host or transcript.host_of(path)
+    if not host:
+        raise UserError(f"{path} is no transcript of an agent we know", "hardwon sessions   (lists those there are)")
+    steps = [] if may_be_private(path) else _own(list(_visible(_steps(host, path))))
     times = [at for step in steps if (at := instant(step.at))]
     cwd = next((step.cwd for step in steps if step.cwd), "")
     return Story(
@@ -71,12 +65,12 @@ def read(path: str, host: str = "") -> Story:
     )
 
 
-def _steps(host: str, path: str, file: Any) -> Iterator[Step]:
-    module = history(host)
-    reader = module.Reader()
-    for lines, _ in tail.portions(file, Mark(), whole=module.WHOLE or path.endswith(".json")):
-        for number, line in lines:
-            yield from reader.read(number, line)
+def _steps(host: str, path: str) -> Iterator[Step]:
+    reader = history(host).Reader()
+    with transcript.reading(path) as (_, _, portions):
+        for lines, _ in portions:
+            for number, line in lines:
+                yield from reader.read(number, line)
 
 
 def _visible(steps: Iterator[Step]) -> Iterator[Step]:
@@ -232,15 +226,14 @@ def quote(story: Story, step: Step, words: str = "") -> Evidence:
         about = frozenset(words.split())
         best = max(own, key=lambda line: len(about.intersection(line.split())))
     found = Evidence(story.path, step.line, _within(best))
-    return _placed(found) if story.path.endswith(".json") or history(story.host).WHOLE else found
+    return _placed(found) if transcript.is_whole(story.path) else found
 
 
 def _placed(evidence: Evidence) -> Evidence:
     """The same with the line that has the quote: what a document tells of one step stands in several lines."""
-    with open(evidence.path, "rb") as file:
-        for number, line in enumerate(islice(file, evidence.line - 1, evidence.line + _LINES_OF_A_STEP), evidence.line):
-            if _says(line, evidence.quote, _DEPTH):
-                return replace(evidence, line=number)
+    for number, line in transcript.lines(evidence.path, evidence.line, _LINES_OF_A_STEP + 1):
+        if _says(line, evidence.quote, _DEPTH):
+            return replace(evidence, line=number)
     return evidence
 
 
@@ -260,8 +253,7 @@ def _flat(text: str) -> str:
 def holds(evidence: Evidence) -> bool:
     """Whether the quote stands in its line of its transcript, or of its page."""
     try:
-        with open(evidence.path, "rb") as file:
-            line = next(islice(file, evidence.line - 1, evidence.line), b"")
+        line = b"".join(text for _, text in transcript.lines(evidence.path, evidence.line, 1))
     except OSError:
         return False
     wanted = _flat(evidence.quote)

@@ -71,7 +71,9 @@ function seek(form) {
 }
 
 // Keys: a letter presses what names it, j and k walk through rows, g goes places.
-const places = { n: "/", s: "/sessions", l: "/lessons", r: "/review", i: "/insights", o: "/settings" };
+const places = {
+  n: "/", s: "/sessions", l: "/lessons", r: "/review", m: "/memory", h: "/handoffs", i: "/insights", o: "/settings",
+};
 let going = false, leaving = false; // a second key must not fall on a page that is on its way out
 
 function press(event) {
@@ -115,5 +117,6 @@ if (form) seek(form);
 document.addEventListener("keydown", press);
 window.addEventListener("pageshow", () => { leaving = false; });
 if (navigator.clipboard) document.querySelectorAll("[data-copy]").forEach(offerCopy);
+document.querySelector(".top [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 const keys = document.querySelector("[data-keys]");
 if (keys) { keys.hidden = false; keys.addEventListener("click", () => document.querySelector("dialog.keys").showModal()); }

@@ -1,0 +1,47 @@
+"""What people write in Markdown, made readable: lists, quotes, code, bold. Anything else stays as it stands."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+
+from markupsafe import Markup
+
+_INLINE = re.compile(r"(`[^`]{1,400}`|\*\*[^*]{1,200}\*\*)")
+_POINTER = re.compile(r" (\(L\d+(?:, L\d+)*\))\s*$")  # the lines of a transcript that show it
+_MARKS = {"item": re.compile(r"\s*[-*] "), "quote": re.compile(r"\s*>"), "text": re.compile("")}
+
+
+def prose(text: str) -> Markup:
+    """Its lines as lists, quotes and paragraphs, every character of them escaped."""
+    parts = []
+    for kind, found in groupby(text.splitlines(), _kind):
+        lines = [inline(_MARKS[kind].sub("", line, count=1).strip()) for line in found] if kind else []
+        if kind == "item":
+            parts.append(Markup("<ul>{}</ul>").format(Markup("").join(map(Markup("<li>{}</li>").format, lines))))
+        elif kind == "quote":
+            parts.append(Markup("<blockquote>{}</blockquote>").format(Markup("<br>").join(lines)))
+        elif kind:
+            parts.append(Markup("<p>{}</p>").format(Markup("<br>").join(lines)))
+    return Markup("").join(parts)
+
+
+def _kind(line: str) -> str:
+    """What a line belongs to; nothing for an empty one, which parts paragraphs."""
+    return next(kind for kind, mark in _MARKS.items() if mark.match(line)) if line.strip() else ""
+
+
+def inline(line: str) -> Markup:
+    """One line with its code and what is bold in it."""
+    pointer = _POINTER.search(line)
+    parts = _INLINE.split(line[: pointer.start()] if pointer else line)
+    made = Markup("").join(_part(part) for part in parts)
+    return made + Markup(' <span class="dim">{}</span>').format(pointer[1]) if pointer else made
+
+
+def _part(text: str) -> Markup:
+    if text.startswith("`") and text.endswith("`") and len(text) > 2:
+        return Markup("<code>{}</code>").format(text[1:-1])
+    if text.startswith("**") and text.endswith("**") and len(text) > 4:
+        return Markup("<strong>{}</strong>").format(text[2:-2])
+    return Markup("{}").format(text.replace("\\<", "<"))

@@ -1,0 +1,142 @@
+"""What is kept in the made-up home: memories and handoffs in every state, with their files."""
+
+from __future__ import annotations
+
+import os
+
+from hardwon import clock, paths
+from hardwon.core.reflected import Evidence, Finding
+from hardwon.recall import memories, ratify
+from hardwon.store import memories as kept
+from hardwon.store import reflections
+from hardwon.store.db import Connection
+from hardwon.store.reflections import File, Reflection
+
+KITE = "/home/dev/kite"
+TRANSCRIPT = "/home/dev/.claude/projects/kite/1.jsonl"
+_MEMORIES = (
+    ("user", "I am new to Rust: explain a lifetime the first time it matters", "active"),
+    ("feedback", "Always use pnpm in this repository, never npm", "active"),
+    ("project", "The tail's length is measured in spans, not in metres; tail.py converts at its border", "active"),
+    ("reference", "The wind tables are kept in docs/wind.md, not in the wiki", "candidate"),
+    ("feedback", "From now on run the gust tests before every commit\nThey take four seconds.", "candidate"),
+    ("project", "Merges are frozen from Thursday until the release", "candidate"),
+    ("project", "The old spool is still in use at the harbour", "retired"),
+    ("feedback", "Answer in one line from here on", "rejected"),
+)
+_DRAFT = """---
+topic: "{topic}"
+workstream: "wind"
+session: "{session}"
+host: "claude-code"
+minutes: 42
+tokens: 18200
+confidence: "M"
+status: "draft"
+---
+
+# {topic}
+
+## Summary
+
+- Asked: {topic} (L1)
+- Changed `src/wind.py` and `tests/test_wind.py` (L4, L16){text}
+
+## Decisions
+
+- You: “Use spans, not metres.” (L8)
+
+## What failed and was ruled out
+
+- `pytest tests/test_wind.py -q`: **No module named 'wind'**, until src/ was put on the path (L9)
+
+## Open ends
+
+- `npm test` fails: Missing script: "test" (L14)
+
+## Resume Prompt
+
+> First: `npm test` fails: Missing script: "test" (L14)
+> Look at src/wind.py and tests/test_wind.py{text}
+
+Confidence: M (the session was cut off, but the last check shows where things stand)
+
+## Findings
+
+- **failed experiments** → learning: Tried metres first, then took them back (L8, L9){text}
+- **naming inconsistencies** → convention: tail() and tail_at() are both used (L12)
+
+## Memories to approve
+
+- feedback: run the gust tests before every single commit, in spring too (L5)
+"""
+
+
+def fill(connection: Connection, home: str, now: float, text: str) -> None:
+    """Memories and handoffs; `text` stands wherever text can be."""
+    for back, (type, said, status) in enumerate(_MEMORIES):
+        at = now - (len(_MEMORIES) - back) * 3600.0
+        unlike = " ".join(f"{word}{back}" for word in said.split()) if text else ""  # or the text would make them alike
+        own = memories.propose(
+            connection, home, type, f"{said}{text}{unlike}", project=KITE, source="reflection", session="session-0000",
+            evidence=("L5",), now=at,
+        )  # fmt: skip
+        if status in ("active", "retired"):
+            own, path = memories.approve(connection, home, own, at + 60)
+            if text:
+                _spoil(path, text)
+        if status in ("retired", "rejected"):
+            memories.set_aside(connection, own, at + 120)
+    for number, status in enumerate(("draft", "ratified", "discarded", "moot"), 1):
+        known = _handoff(connection, home, number, now - number * 7200.0, text)
+        if status == "ratified":
+            ratify.ratify(connection, home, _without_memories(known), now - 7000.0)
+        elif status == "discarded":
+            ratify.discard(connection, known, now - 7000.0)
+        elif status == "moot":
+            ratify.moot(connection, known.session, now - 7000.0)
+
+
+def _spoil(path: str, text: str) -> None:
+    with open(path, "a") as file:
+        file.write(text)
+
+
+def _handoff(connection: Connection, home: str, number: int, at: float, text: str) -> Reflection:
+    session = f"session-{number:04}"
+    topic = ("Make the kite fly higher in light wind", "Draw the harbour map once", "Rename tide()", "Slow the light")
+    path = os.path.join(home, "drafts", f"{session}.draft.md")
+    said = _DRAFT.format(topic=topic[number - 1], session=session, text=text)
+    paths.write_private(path, said.encode())
+    shown = (
+        Evidence(TRANSCRIPT, 8, f"Use spans, not metres.{text}"),
+        Evidence(TRANSCRIPT, 9, "git checkout -- src/wind.py"),
+    )
+    found = (
+        Finding("failed experiments", "Tried metres first, then took them back", 0.8, "learning", shown),
+        Finding("naming inconsistencies", "tail() and tail_at() are both used", 0.5, "convention", shown[:1]),
+    )
+    known = Reflection(
+        0, clock.ulid(at), "claude-code", session, KITE, at, "plain", draft=path, topic=topic[number - 1],
+        confidence="M", findings=found, files=(File(path, None, ""),),
+    )  # fmt: skip
+    return reflections.put(connection, known)
+
+
+def _without_memories(known: Reflection) -> Reflection:
+    """Its page names no memory, so that ratifying it decides about none."""
+    with open(known.draft) as file:
+        text = file.read().partition("\n## Memories to approve")[0]
+    with open(known.draft, "w") as file:
+        file.write(text + "\n")
+    return known
+
+
+def numbers(connection: Connection) -> dict[str, int]:
+    """The numbers of a proposal, an approved memory, a draft and a ratified handoff."""
+    by_status = {one.status: one.id for one in kept.listed(connection)}
+    handed = {one.status: one.id for one in reflections.listed(connection)}
+    return {
+        "proposed": by_status["candidate"], "approved": by_status["active"],
+        "draft": handed["draft"], "ratified": handed["ratified"],
+    }  # fmt: skip

@@ -1,0 +1,24 @@
+"""What the terminal says is in whole words: a name can be copied, and one thing is not several."""
+
+from __future__ import annotations
+
+from tests.house_of_one import House, bash, lesson, prompt
+
+
+def test_a_slug_can_be_copied_from_what_was_delivered(house: House) -> None:
+    summary = "a made-up lesson with a summary that is as long as they come in this house"
+    slug = house.add(lesson(r"\bmake\b", summary=summary))
+    house.ask("s1", bash("make kite"))
+    said = house.ok("deliveries", env={"COLUMNS": "80"}).out
+    assert slug in said.split() and summary in " ".join(said.split())
+    assert all(len(line) <= 80 for line in said.splitlines())
+
+
+def test_one_session_is_no_sessions(house: House) -> None:
+    house.add(lesson(r"\bmake\b"))
+    house.ask("s1", prompt("mend the kite"))
+    house.hook("Stop", b'{"session_id": "s1", "hook_event_name": "Stop", "cwd": "/home/dev/project"}')
+    house.stored("sessions")
+    assert "1 session, 1 prompt, 1 event" in house.ok("status").out
+    assert "1 session, " in house.cli("doctor").out
+    assert "1 session" in (gone := house.ok("purge", "--session", "s1", "--dry-run").out) and "1 sessions" not in gone

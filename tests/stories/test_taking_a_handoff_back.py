@@ -1,0 +1,161 @@
+"""What a handoff wrote can be taken back, what a person wrote stays, and nothing of this machine gets into a page."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hardwon import projects
+from hardwon.distil.reflect import run
+from hardwon.recall import memories, ratify
+from hardwon.store import reflections
+from tests.handed import DRAFT, PNPM, Left, brief, git, listed, made_repository, remembered
+from tests.house_of_one import House
+from tests.remembered import NOON
+
+
+@pytest.fixture
+def left(house: House, tmp_path: Path, own_home: str) -> Iterator[Left]:
+    owned = Left(house, made_repository(tmp_path / "kite", own_home))
+    yield owned
+    owned.connection.close()
+
+
+def test_a_persons_file_that_said_the_same_outlives_the_undoing(house: House, left: Left) -> None:
+    folder = left.folder / ".claude" / "memory"
+    folder.mkdir(parents=True)
+    mine = folder / "feedback_pnpm.md"
+    mine.write_text(f"{PNPM}\n")
+    left.draft()
+    house.ok("handoff", "ratify", "1", cwd=str(left.folder))
+    assert len(remembered(left.folder)) == 2
+    house.ok("reflect", "--undo", "1")
+    assert remembered(left.folder) == ["feedback_pnpm.md"] and mine.read_text() == f"{PNPM}\n"
+    assert PNPM not in brief(house, left.folder)
+    assert {one["status"] for one in house.stored("memories")} == {"retired"}
+
+
+def test_undoing_one_of_several_that_were_ratified_at_once_leaves_what_the_others_said(
+    house: House, left: Left
+) -> None:
+    left.draft()
+    left.draft("s2", "## Memories to approve\n\n- project: Spars are cut from ash (L4)\n")
+    house.ok("handoff", "ratify", "1", "2", cwd=str(left.folder))
+    house.ok("reflect", "--undo", "1")
+    states = {one["text"]: one["status"] for one in house.stored("memories")}
+    assert states.pop("Spars are cut from ash") == "active" and set(states.values()) == {"retired"}
+    assert "Spars are cut from ash" in brief(house, left.folder) and PNPM not in brief(house, left.folder)
+
+
+def test_what_was_only_proposed_does_not_wait_on_and_may_be_proposed_again(house: House, left: Left) -> None:
+    left.draft()
+    left.propose(PNPM)
+    house.ok("reflect", "--undo", "1")
+    assert [one["status"] for one in house.stored("memories")] == ["retired"]
+    left.propose(PNPM)
+
+
+def test_a_commit_stays_and_the_command_that_takes_it_back_is_said(house: House, left: Left) -> None:
+    (left.folder / "staged.txt").write_text("staged\n")
+    git(left.folder, "add", "staged.txt")
+    left.draft()
+    house.ok("handoff", "ratify", "--commit", "1", cwd=str(left.folder))
+    made = git(left.folder, "rev-parse", "HEAD")
+    said = house.ok("reflect", "--undo", "1").out
+    assert "the commit stays" in said and git(left.folder, "rev-parse", "HEAD") == made
+    assert not (left.folder / "docs").exists()
+    command = next(line.strip() for line in said.splitlines() if line.strip().startswith("git -C "))
+    subprocess.run(shlex.split(command), check=True, capture_output=True)
+    assert git(left.folder, "ls-tree", "-r", "--name-only", "HEAD") == "a.txt\n"
+    assert git(left.folder, "status", "--porcelain") == "A  staged.txt\n"
+
+
+def test_without_a_commit_nothing_is_said_of_one(house: House, left: Left) -> None:
+    left.draft()
+    house.ok("handoff", "ratify", "1", cwd=str(left.folder))
+    assert "git" not in house.ok("reflect", "--undo", "1").out.replace(str(left.folder), "")
+
+
+def test_who_was_cut_off_while_undoing_can_do_it_again(left: Left) -> None:
+    folder = left.folder / ".claude" / "memory"
+    folder.mkdir(parents=True)
+    (folder / "MEMORY.md").write_text("# Ours\n")
+    one = left.draft()
+    ratify.ratify(left.connection, left.home, one, NOON)
+    (folder / "MEMORY.md").write_text("# Ours\n")
+    run.undo(left.connection, left.home, 1, NOON)
+    assert (folder / "MEMORY.md").read_text() == "# Ours\n" and remembered(left.folder) == ["MEMORY.md"]
+
+
+def test_a_session_that_went_on_is_ratified_again_and_undoing_brings_the_first_page_back(
+    house: House, left: Left
+) -> None:
+    left.draft()
+    house.ok("handoff", "ratify", "1", cwd=str(left.folder))
+    page = left.folder / "docs" / "sessions" / "s1.md"
+    first = page.read_text()
+    left.draft(text=DRAFT.replace("make test", "make lint"), at=NOON + 60)
+    house.ok("handoff", "ratify", "2", cwd=str(left.folder))
+    assert "make lint" in page.read_text()
+    assert [(one["id"], one["state"]) for one in listed(house, left.folder)] == [(2, "ratified")]
+    house.ok("reflect", "--undo", "2")
+    assert page.read_text() == first
+    assert [(one["id"], one["state"]) for one in listed(house, left.folder)] == [(1, "ratified")]
+    assert "H:1 First: `make test` fails" in brief(house, left.folder)
+
+
+def test_who_was_cut_off_while_ratifying_can_do_it_again(left: Left) -> None:
+    one = left.draft()
+    page = left.folder / "docs" / "sessions" / "s1.md"
+    page.write_text(ratify.ratified_text(one.draft, NOON))
+    assert ratify.ratify(left.connection, left.home, one, NOON).page == str(page)
+
+
+def test_a_handoff_that_cannot_be_written_leaves_the_draft(house: House, left: Left) -> None:
+    one = left.draft()
+    house.session_start("s1", cwd=str(left.folder))
+    house.stored("sessions")
+    before = reflections.listed(left.connection)
+    with pytest.raises(OSError, match=r".*"):
+        ratify.write(
+            left.connection, left.home, "next the rudder", folder=str(left.folder / "a.txt"), session="s1", host="",
+            project=str(left.folder), topic="", now=NOON, is_ratified=True,
+        )  # fmt: skip
+    assert reflections.listed(left.connection) == before and os.path.exists(one.draft)
+
+
+def test_no_path_of_this_machine_stands_in_what_is_shared(house: House, left: Left) -> None:
+    text = DRAFT.replace('status: "draft"\n', 'status: "draft"\ntranscript: "/home/dev/.claude/projects/t.jsonl"\n')
+    left.draft(text=text)
+    memories.propose(
+        left.connection, left.home, "feedback", PNPM, project=projects.home_of(str(left.folder)), source=ratify.SOURCE,
+        session="s1", evidence=["/home/dev/.claude/projects/t.jsonl:3"], now=NOON,
+    )  # fmt: skip
+    house.ok("handoff", "ratify", "1", cwd=str(left.folder))
+    shared = [*left.folder.glob("docs/sessions/*"), *left.folder.glob(".claude/memory/*")]
+    assert len(shared) == 3 and not any("/home/" in path.read_text() for path in shared)
+    assert "session s1, L3" in (left.folder / ".claude" / "memory" / remembered(left.folder)[0]).read_text()
+    assert "/home/dev" in house.ok("memory", "show", "1").out
+
+
+def test_a_memory_folder_that_leads_out_of_the_repository_is_not_written_to(
+    house: House, left: Left, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (left.folder / ".claude").symlink_to(outside)
+    left.draft()
+    house.ok("handoff", "ratify", "1", cwd=str(left.folder))
+    assert list(outside.iterdir()) == [] and len(os.listdir(os.path.join(house.home, "memory"))) == 2
+
+
+def test_where_memories_cannot_be_written_the_page_is_and_it_is_said(house: House, left: Left) -> None:
+    (left.folder / ".claude").write_text("no folder\n")
+    left.draft()
+    said = house.ok("handoff", "ratify", "1", cwd=str(left.folder)).out
+    assert "ratified: " in said and "not approved: from now on always use pnpm" in said
