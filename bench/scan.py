@@ -53,7 +53,7 @@ def scan_all(folder: str) -> int:
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as home:
         connection = db.connect(home)
         files = list(scan.find({"claude-code": [folder]}, {}))
-        scan.run(connection, files, settings.resolve({}), kind="full")
+        scan.run(home, connection, files, settings.resolve({}), kind="full")
         found = len(candidates.listed(connection))
         connection.close()
     return found

@@ -27,6 +27,21 @@ GIT_STASH: dict[str, Any] = {
 }
 _numbers = itertools.count(1)
 
+# The hook and the worker as they are, but with another clock: `first` is Python that sets it.
+OTHER_HOOK = """
+import sys, time
+first, path = sys.argv[1:3]
+exec(first)
+sys.argv[:] = sys.argv[2:]
+exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__", "__file__": path})
+"""
+OTHER_WORKER = """
+import sys, time
+exec(sys.argv[1])
+from hardwon.worker.loop import main
+sys.exit(main(sys.argv[2], tick=float(sys.argv[3])))
+"""
+
 
 def lesson(command: str = "", **changes: Any) -> dict[str, Any]:
     """A sound record, with what the test is about changed."""
@@ -106,6 +121,7 @@ class House:
 
     def __init__(self, home: str) -> None:
         self.home = home
+        self._started: list[subprocess.Popen[bytes]] = []
 
     def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
         return {**os.environ, "HARDWON_HOME": self.home, **(more or {})}
@@ -128,9 +144,20 @@ class House:
             written: Sequence[dict[str, Any]] = json.load(file)["lessons"]
         return next(str(one["slug"]) for one in written if one["summary"] == record["summary"])
 
-    def hook(self, event: str, payload: bytes, env: dict[str, str] | None = None, host: str = "claude-code") -> bytes:
+    def _command(self, event: str, first: str = "", host: str = "claude-code") -> list[str]:
+        other = ["-c", OTHER_HOOK, first] if first else []
+        return [sys.executable, "-I", "-S", *other, HOOK, host, event, self.home]
+
+    def hook(
+        self,
+        event: str,
+        payload: bytes,
+        env: dict[str, str] | None = None,
+        host: str = "claude-code",
+        first: str = "",
+    ) -> bytes:
         """What the installed command prints; its exit code must be 0 whatever it was given."""
-        command = [sys.executable, "-I", "-S", HOOK, host, event, self.home]
+        command = self._command(event, first, host)
         done = subprocess.run(command, input=payload, capture_output=True, env=self.environment(env))
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout
@@ -145,14 +172,19 @@ class House:
         return Answer(own.get("additionalContext", ""), denied, said.get("systemMessage", ""), raw)
 
     def ask_at_once(
-        self, session: str, payloads: Sequence[dict[str, Any]], meanwhile: threading.Thread | None = None
-    ) -> tuple[list[bytes], float]:
-        """What hooks print that are asked in the same instant, however slowly they start, and the seconds they took.
+        self,
+        session: str,
+        payloads: Sequence[dict[str, Any]],
+        meanwhile: threading.Thread | None = None,
+        clock: float | None = None,
+    ) -> list[bytes]:
+        """What hooks print that are asked in the same instant, however slowly they start; with a clock that stands
+        still it is the same instant to them as well, however slowly they go on.
 
         A pipe takes in less than is written to it here, so a write that returns was read: that hook is up, and waits
         for the end of what it is told.
         """
-        command = [sys.executable, "-I", "-S", HOOK, "claude-code", "PreToolUse", self.home]
+        command = self._command("PreToolUse", "" if clock is None else _stopped(clock))
         hooks = [
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment())
             for _ in payloads
@@ -163,16 +195,21 @@ class House:
             hook.stdin.flush()
         if meanwhile:
             meanwhile.start()
-        begun = monotonic()
         for hook in hooks:
             assert hook.stdin
             hook.stdin.close()
         said = [hook.stdout.read() for hook in hooks if hook.stdout]
-        seconds = monotonic() - begun
         assert [hook.wait() for hook in hooks] == [0] * len(hooks)
         if meanwhile:
             meanwhile.join()
-        return said, seconds
+        return said
+
+    def start_with(self, *, clock: float | None = None, tick: float = 10.0) -> None:
+        """Start a worker whose clock stands still, or that looks after things so often, and wait until it serves."""
+        os.makedirs(self.home, mode=0o700, exist_ok=True)
+        command = [sys.executable, "-c", OTHER_WORKER, "" if clock is None else _stopped(clock), self.home, str(tick)]
+        self._started.append(subprocess.Popen(command, env=self.environment(), start_new_session=True))
+        wait_for(lambda: bool(lifecycle.status(self.home).running))
 
     def session_start(self, session: str, source: str = "startup", **more: Any) -> Answer:
         return self.ask(
@@ -198,6 +235,12 @@ class House:
         os.kill(self.status()["pid"], signal.SIGKILL)
         wait_for(lambda: not lifecycle.is_held(self.home))
 
+    def stop_building(self) -> None:
+        """From here on nobody can compile the manifest: what is in force is what there is."""
+        lock = os.path.join(self.home, "manifest.lock")
+        os.unlink(lock)
+        os.mkdir(lock)
+
     def leave(self) -> None:
         """End the worker and whatever else runs for this home: a start under way, work in the background."""
         lifecycle.stop(self.home)
@@ -207,6 +250,8 @@ class House:
                     os.kill(number, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
+        for process in self._started:
+            process.wait()
 
     def stored(self, table: str) -> list[dict[str, Any]]:
         """The rows of a table as they are in the file, with whatever waited in the spool taken in."""
@@ -217,6 +262,10 @@ class House:
             return [dict(row) for row in connection.execute(f"select * from {table} order by id")]
         finally:
             connection.close()
+
+
+def _stopped(clock: float) -> str:
+    return f"time.time = lambda: {clock!r}"
 
 
 def running_for(home: str) -> list[int]:

@@ -12,7 +12,6 @@ from time import monotonic, process_time, sleep, time
 
 from hardwon import claims, launch, paths, switches
 from hardwon.capture import spool
-from hardwon.core.jsons import loads
 from hardwon.core.match import patience
 from hardwon.hosts import host as host_named
 from hardwon.recall.deliver import decides, open_index, reply_to
@@ -20,18 +19,23 @@ from hardwon.words import NOTHING, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
+    from subprocess import Popen
     from typing import Any
 
     from hardwon.core.index import Index
     from hardwon.hosts import Host
-    from hardwon.words import Event, Pattern
+    from hardwon.words import Event, Injection, Pattern
 
     Ask = Callable[[str, str, str, str, bytes], bytes | None]
 
 SILENCE = b"{}"
+ASKS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")
+SOURCES = (paths.LESSONS, "trusted.json")
 START_SECONDS = 1.5
-BUILD_SECONDS = 0.8
+BUILD_SECONDS = 10.0  # for an agent that would wait for ever: the others give a hook less, and then the build goes on
+OPENING_SECONDS = 4.0  # of that at the start of a session, where a person waits
+BUILDING, UNBUILT = "building.lock", "manifest.unbuilt"
 LOG = "logs/hook.log"
 LOG_BYTES = 200_000
 
@@ -72,60 +76,117 @@ def _launch(home: str, kind: str) -> None:
 
 
 def _from_manifest(module: Host, event: Event, home: str) -> bytes:
-    index = _index(home)
-    reply = NOTHING
+    index = _opened(home)
+    kept = None if event.kind == "PreToolUse" else _kept(event, home, index)
+    if index is None and event.kind in ASKS and not _is_unbuildable(home):
+        _spool(home, event, kept)  # the agent may end us before the manifest is there
+        index = _built(home, OPENING_SECONDS if event.kind == "SessionStart" else BUILD_SECONDS)
+    reply, started = NOTHING, process_time()
     if index is not None:
         reply = reply_to(
-            event, index, home, search=search, seconds=process_time, learn=lambda event: _keep_lesson(home, event)
+            event,
+            index,
+            home,
+            search=search,
+            seconds=lambda: process_time() - started,  # to get as far as this may take a small machine long
+            learn=lambda event: _keep_lesson(home, event),
         )
-    try:
-        kept = None if event.kind == "PreToolUse" else _kept(event, home, index)
-        if reply.injections or kept:
-            spool.keep(home, event, kept=kept, injections=reply.injections)
-    except OSError as full:  # the agent gets its answer all the same
-        _log(home, event.kind, full)
+    _spool(home, event, kept, reply.injections)
     return module.write(event, reply)
 
 
-def _index(home: str) -> Index | None:
+def _spool(home: str, event: Event, kept: Event | None, injections: Sequence[Injection] = ()) -> None:
+    """Leave it for the worker, in the place of what was left of the same event before."""
+    try:
+        if injections or kept:
+            spool.keep(home, event, kept=kept, injections=injections)
+    except OSError as full:  # the agent gets its answer all the same
+        _log(home, event.kind, full)
+
+
+def _opened(home: str) -> Index | None:
+    """The compiled manifest, however old."""
     try:
         return open_index(home)
-    except (FileNotFoundError, ValueError):
-        if not os.path.exists(os.path.join(home, paths.LESSONS)):
-            return None
-        _build_manifest(home)
-        return open_index(home)
+    except (OSError, ValueError):
+        return None
+
+
+def _sources(home: str) -> str:
+    """Another text when there is something else to build from; empty with nothing."""
+    found = []
+    for name in SOURCES:
+        try:
+            found.append(str(os.stat(os.path.join(home, name)).st_mtime_ns))
+        except OSError:
+            continue
+    return " ".join(found)
+
+
+def _is_unbuildable(home: str) -> bool:
+    """Whether there is nothing to build from, or nothing but what could not be built."""
+    wanted = _sources(home)
+    try:
+        with open(os.path.join(home, UNBUILT), encoding="ascii", errors="replace") as file:
+            return not wanted or file.read() == wanted
+    except OSError:
+        return not wanted
 
 
 def _kept(event: Event, home: str, index: Index | None) -> Event | None:
-    from hardwon.capture.edge import kept  # a tool call that is only asked about need not pay for it
+    from hardwon.capture.edge import kept, limits  # a tool call that is only asked about need not pay for it
 
-    return kept(event, home, _limits(home, index))
+    return kept(event, home, limits(home, {} if index is None else index.settings))
 
 
-def _limits(home: str, index: Index | None) -> Mapping[str, Any]:
-    """The settings in force. What a person has left out since the manifest was built stays out at once."""
-    built = {} if index is None else index.settings
-    config = os.path.join(home, paths.CONFIG)
+def _built(home: str, seconds: float) -> Index | None:
+    """An index that is gone or spoilt is made from the sources by a process of its own, once however many wait for it.
+
+    If the agent ends the hook meanwhile, the build goes on, and the next call finds it done.
+    """
+    import fcntl
+
+    end, wanted = monotonic() + seconds, _sources(home)
     try:
-        if built and os.stat(config).st_mtime_ns <= os.stat(os.path.join(home, paths.INDEX)).st_mtime_ns:
-            return built
-        with open(config, encoding="utf-8-sig") as file:
-            wanted = loads(file.read())
-    except (OSError, ValueError):
-        return built
-    lists = ("skipTools", "denyProjects", "denyPaths")
-    wanted = wanted if isinstance(wanted, dict) else {}
-    return {**built, **{name: wanted[name] for name in lists if isinstance(wanted.get(name), list)}}
+        lock = os.open(os.path.join(home, BUILDING), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return None
+    try:
+        is_ours = _is_free(lock, fcntl)
+        building = _build(home, lock) if is_ours else None
+        while monotonic() < end:
+            ended = building.poll() is not None if building else _is_free(lock, fcntl)
+            if ended or (not is_ours and _opened(home)):
+                break
+            sleep(0.01)
+        index = _opened(home)
+        if index is None and building and building.poll():
+            paths.write_private(os.path.join(home, UNBUILT), wanted.encode())
+        return index
+    except OSError:
+        return None
+    finally:
+        os.close(lock)
 
 
-def _build_manifest(home: str) -> None:
-    """A spoilt index is made anew from the sources; it takes a whole interpreter, which is rare enough."""
+def _is_free(lock: int, fcntl: Any) -> bool:
+    """Whether nobody builds; then the lock is ours."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _build(home: str, lock: int) -> Popen[bytes]:
+    """A process that holds the lock for as long as it lives."""
     import subprocess
 
     words = [sys.executable, "-I", "-m", "hardwon", "lessons", "build"]
-    environment = {**os.environ, "HARDWON_HOME": home}
-    subprocess.run(words, env=environment, capture_output=True, timeout=BUILD_SECONDS)
+    env, null = {**os.environ, "HARDWON_HOME": home}, subprocess.DEVNULL
+    return subprocess.Popen(
+        words, env=env, stdin=null, stdout=null, stderr=null, start_new_session=True, pass_fds=[lock]
+    )
 
 
 def _keep_lesson(home: str, event: Event) -> str:

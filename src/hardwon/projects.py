@@ -1,4 +1,5 @@
-"""Which project a folder belongs to. A linked worktree belongs to the repository it was made from.
+"""Which project a folder belongs to, and which of them are denied. A linked worktree belongs to the repository it was
+made from.
 
 Plain files are read instead of asking git: a hook has no time to start a process.
 """
@@ -6,6 +7,12 @@ Plain files are read instead of asking git: a hook has no time to start a proces
 from __future__ import annotations
 
 import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MARKS = "'\"`=<>()[]{}|&;:,@\0"
 
 
 def root(folder: str) -> str:
@@ -76,3 +83,44 @@ def without_credentials(remote: str) -> str:
         return remote
     place, slash, path = rest.partition("/")
     return f"{scheme}://{place.rpartition('@')[2]}{slash}{path}"
+
+
+def is_below(place: str, folders: Sequence[str]) -> bool:
+    """Whether a folder is one of these or lies in one; links and worktrees are seen through."""
+    if not place or not folders:
+        return False
+    wanted = [os.path.realpath(os.path.expanduser(folder)) for folder in folders]
+    found = [*places(place), os.path.abspath(place)]
+    return any(one == folder or one.startswith(folder.rstrip("/") + "/") for one in found for folder in wanted)
+
+
+def touches(denied: Sequence[str], cwd: str, tool: str, command: str, content: str, named: Sequence[str]) -> bool:
+    """Whether a call is about a path that is denied, by what it names or in its command; links are seen through."""
+    spelled = [os.path.expanduser(path) for path in denied]
+    real = [os.path.realpath(path) if path.startswith("/") else path for path in spelled]
+    # What a tool of another server calls a path nobody knows, so each of its lines may be one.
+    texts = [*named, *(content.split("\n") if tool.startswith("mcp__") else ())]
+    for word in filter(None, {*texts, *_words(command)}):
+        path = os.path.normpath(os.path.join(cwd, os.path.expanduser(word)))
+        if any(_is_like(path, one) for one in spelled) or any(_is_like(os.path.realpath(path), one) for one in real):
+            return True
+    return any(path.rstrip("/") in command for path in spelled if " " in path)
+
+
+def _words(command: str) -> set[str]:
+    """What may be a path in a command."""
+    for mark in _MARKS:
+        command = command.replace(mark, " ")
+    return {word.replace("$HOME", "~", 1) for word in command.split()}
+
+
+def _is_like(path: str, denied: str) -> bool:
+    """`*.pem` is meant by its end, `/home/dev/key*` by its beginning; any other is a file, or a folder and all below,
+    wherever it is if it does not say."""
+    if denied.startswith("*"):
+        return path.endswith(denied[1:])
+    if denied.endswith("*"):
+        return path.startswith(denied[:-1])
+    if denied.startswith("/"):
+        return f"{path}/".startswith(denied.rstrip("/") + "/")
+    return f"/{denied.strip('/')}/" in f"{path}/"

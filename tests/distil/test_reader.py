@@ -80,10 +80,9 @@ def kites(transcript: Transcript, error: str = UNKNOWN, **more: Any) -> Signal:
 
 
 def signals(path: str, host: str) -> list[Signal]:
-    module = history(host)
-    told = module.Reader()
+    told = history(host).Reader()
     with open(path, "rb") as file:
-        lines = [line for portion, _ in tail.portions(file, Mark(), whole=module.WHOLE) for line in portion]
+        lines = [line for portion, _ in tail.portions(file, Mark(), whole=host == "opencode") for line in portion]
     steps = [step for number, line in lines for step in told.read(number, line)]
     return [propose.from_episode(each, host, path, "/home/dev/kite") for each in episodes(steps)]
 

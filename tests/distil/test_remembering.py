@@ -244,9 +244,8 @@ def real_prompts() -> Iterator[str]:
             with open(path, "rb") as file:
                 content = file.read()
             if host := host_of(path, content[:4096]):
-                module = history(host)
-                reader = module.Reader()
-                for number, line in enumerate([content] if module.WHOLE else content.split(b"\n"), 1):
+                reader = history(host).Reader()
+                for number, line in enumerate([content] if host == "opencode" else content.split(b"\n"), 1):
                     yield from (step.text for step in reader.read(number, line) if step.kind == "person")
 
 

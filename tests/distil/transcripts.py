@@ -33,8 +33,7 @@ def _below(top: str, host: str) -> Iterator[tuple[str, list[Step]]]:
 
 
 def _steps(path: str, host: str) -> list[Step]:
-    module = history(host)
-    reader = module.Reader()
+    reader = history(host).Reader()
     with open(path, "rb") as file:
-        lines = [file.read()] if module.WHOLE else list(file)
+        lines = [file.read()] if host == "opencode" else list(file)
     return [step for number, line in enumerate(lines, 1) for step in reader.read(number, line)]

@@ -11,7 +11,7 @@ import pytest
 
 from hardwon.store import db, jobs, observations, runs, turns
 from hardwon.words import Observation, Summary
-from tests.house_of_one import House, failed, prompt, used
+from tests.house_of_one import House, failed, prompt, used, wait_for
 from tests.stories.test_purge import holding
 
 TEXT = "Wombat Ouagadougou-4417 pelican"
@@ -100,6 +100,15 @@ def test_a_dead_job_is_listed_with_its_reason_retried_and_forgotten(house: House
     assert "is not there" in house.cli("jobs", "cancel", str(one["id"])).err
     assert "is not there" in house.cli("jobs", "retry", "77").err
     assert house.ok("jobs", "retry").out == "no job is dead\n"
+
+
+def test_a_job_that_is_retried_is_done_at_once_by_a_worker_that_would_not_look_for_an_hour(
+    house: House, store: db.Connection
+) -> None:
+    store.execute("update jobs set state = 'dead'")
+    house.start_with(tick=3600)
+    assert house.ok("jobs", "retry").out == "1 job waits again\n"
+    wait_for(lambda: jobs.listed(store) == [])
 
 
 def test_a_purged_text_takes_along_what_was_made_of_it(house: House, store: db.Connection) -> None:

@@ -15,7 +15,7 @@ ROUNDS = 50 if os.environ.get("HARDWON_LONG") == "1" else 6
 
 
 def all_at_once(house: House, session: str, meanwhile: threading.Thread | None = None) -> list[bytes]:
-    return house.ask_at_once(session, [bash("git stash") for _ in range(HOOKS)], meanwhile)[0]
+    return house.ask_at_once(session, [bash("git stash") for _ in range(HOOKS)], meanwhile)
 
 
 @pytest.mark.parametrize("worker", ["up", "down", "killed between"])

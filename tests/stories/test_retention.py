@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.store import db, retention
+from hardwon.store import db, retention, turns
 from hardwon.store.retention import DAY, cutoff
 from tests.house_of_one import House
 
@@ -216,12 +216,13 @@ def made_before(home: str) -> None:
 def test_the_worker_keeps_the_limits_and_status_tells_them(house: House) -> None:
     os.makedirs(house.home, mode=0o700)
     with open(os.path.join(house.home, "config.json"), "w") as file:
-        json.dump({"retentionDays": 7, "maxDbMb": 10}, file)
+        json.dump({"retentionDays": 7, "maxDbMb": 10, "autoReflect": False}, file)
     store = db.connect(house.home)
     put(store, [RECENT - 20 * DAY] * 5, session="old")
     put(store, [RECENT - number for number in range(3000)], session="new", chars=6000)
     put(store, [RECENT - 2 * DAY], session="two days ago")
-    store.execute("delete from jobs")  # all of it is distilled
+    for (number,) in store.execute("select id from sessions").fetchall():
+        turns.count_as_distilled(store, number, {1: turns.PLAIN})  # and nothing came of it that would keep a session
     before = house.status()
     assert (before["database"]["events"], before["database"]["sessions"], before["database"]["prompts"]) == (3006, 3, 3)
     assert before["database"]["oldest"] == pytest.approx(RECENT - 20 * DAY)
@@ -234,7 +235,7 @@ def test_the_worker_keeps_the_limits_and_status_tells_them(house: House) -> None
     house.ok("start")
     assert wait_until(lambda: retention.file_bytes(house.home) <= 10 << 20)
     after = house.status()["database"]
-    assert after["oldest"] > RECENT - 7 * DAY and 0 < after["events"] < 3001
+    assert after["oldest"] > RECENT - 7 * DAY and 0 < after["events"] < 3001 and after["sessions"] == 2
     assert store.execute("select 1 from events where at = ?", (RECENT,)).fetchone()
     said = house.ok("status").out
     assert "MB of at most 10 MB; events are kept 7 days" in said and f"{after['events']} events" in said

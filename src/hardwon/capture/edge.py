@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import os
 
-from hardwon import claims
+from hardwon import claims, paths
 from hardwon.core.clean import clean
 from hardwon.core.fence import outside
+from hardwon.core.jsons import loads
 from hardwon.core.limits import LARGEST_EVENT, LONGEST_TEXT, SKIP_TOOLS
 from hardwon.core.private import is_private, strip_deep
 from hardwon.core.redact import redact_deep
 from hardwon.core.trim import DEEPEST, trim, trim_deep
 from hardwon.paths import safe_name
+from hardwon.projects import is_below, touches
 from hardwon.words import replace
 
 TYPE_CHECKING = False
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 PRIVATE = "private-"
 _LATEST = "+latest"
 _TOOL = ("PostToolUse", "PostToolUseFailure")
-_MARKS = "'\"`=<>()[]{}|&;:,@\0"
 _REMINDER = ("<system-reminder>", "</system-reminder>")
 
 
@@ -54,6 +55,22 @@ def kept(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
         for name in names:
             claims.take(os.path.join(markers, name), event.id, event.at)
     return None if event.kind in _TOOL else _bare(event)
+
+
+def limits(home: str, built: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings in force. What a person has left out since the manifest was built stays out at once, also if it
+    cannot be built."""
+    config = os.path.join(home, paths.CONFIG)
+    try:
+        if built and os.stat(config).st_mtime_ns <= os.stat(os.path.join(home, paths.INDEX)).st_mtime_ns:
+            return built
+        with open(config, encoding="utf-8-sig") as file:
+            wanted = loads(file.read())
+    except (OSError, ValueError):
+        return built
+    lists = ("skipTools", "denyProjects", "denyPaths")
+    wanted = wanted if isinstance(wanted, dict) else {}
+    return {**built, **{name: wanted[name] for name in lists if isinstance(wanted.get(name), list)}}
 
 
 def _names(event: Event) -> list[str]:
@@ -120,47 +137,9 @@ def _rejoined(value: Any, depth: int = 0) -> Any:
     return value if after == text else after.split("\n")
 
 
-def is_below(place: str, folders: Sequence[str]) -> bool:
-    """Whether a folder is one of these or lies in one; links and worktrees are seen through."""
-    if not place or not folders:
-        return False
-    from hardwon.projects import places
-
-    wanted = [os.path.realpath(os.path.expanduser(folder)) for folder in folders]
-    found = [*places(place), os.path.abspath(place)]
-    return any(one == folder or one.startswith(folder.rstrip("/") + "/") for one in found for folder in wanted)
-
-
 def _touches(event: Event, denied: Sequence[str]) -> bool:
-    """Whether a call is about a path that is denied, by its own words or in a command; links are seen through."""
+    """Whether a call is about a path that is denied, by its own words or in a command."""
     if not denied:
         return False
-    spelled = [os.path.expanduser(path) for path in denied]
-    real = [os.path.realpath(path) if path.startswith("/") else path for path in spelled]
-    # What a tool of another server calls a path nobody knows, so each of its lines may be one.
-    texts = [event.path, *(part.path for part in event.parts)]
-    texts += event.content.split("\n") if event.tool.startswith("mcp__") else ()
-    for word in filter(None, {*texts, *_words(event.command)}):
-        path = os.path.normpath(os.path.join(event.cwd, os.path.expanduser(word)))
-        if any(_is_like(path, one) for one in spelled) or any(_is_like(os.path.realpath(path), one) for one in real):
-            return True
-    return any(path.rstrip("/") in event.command for path in spelled if " " in path)
-
-
-def _words(command: str) -> set[str]:
-    """What may be a path in a command."""
-    for mark in _MARKS:
-        command = command.replace(mark, " ")
-    return {word.replace("$HOME", "~", 1) for word in command.split()}
-
-
-def _is_like(path: str, denied: str) -> bool:
-    """`*.pem` is meant by its end, `/home/dev/key*` by its beginning; any other is a file, or a folder and all below,
-    wherever it is if it does not say."""
-    if denied.startswith("*"):
-        return path.endswith(denied[1:])
-    if denied.endswith("*"):
-        return path.startswith(denied[:-1])
-    if denied.startswith("/"):
-        return f"{path}/".startswith(denied.rstrip("/") + "/")
-    return f"/{denied.strip('/')}/" in f"{path}/"
+    named = [event.path, *(part.path for part in event.parts)]
+    return touches(denied, event.cwd, event.tool, event.command, event.content, named)

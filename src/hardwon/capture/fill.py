@@ -7,7 +7,6 @@ state that is stored between two readings.
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,11 +14,11 @@ from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
 from math import inf
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
-from hardwon import claims, clock, switches
+from hardwon import claims, clock, switches, transcript
 from hardwon.capture import edge, intake
 from hardwon.core.clean import clean_state
 from hardwon.core.fence import OPEN
@@ -64,15 +63,13 @@ def fill(home: str, connection: db.Connection, session: Mapping[str, Any], value
     """Take in what a session's transcripts know; gives how many reports were new."""
     with db.transaction(connection):
         tries = sessions.begin_fill(connection, session["id"])
-    path, new = str(session["transcript"]), 0
-    if claims.was_paused(home, session["session"]):
-        path = ""
-    below = glob.escape(path.removesuffix(".jsonl"))
-    found = [path, *sorted(glob.glob(os.path.join(below, "subagents", "*.jsonl")))] if path else []
-    for one in found:
+    path, new = str(session["transcript"]) or transcript.located(session["host"], session["session"]), 0
+    found = [] if claims.was_paused(home, session["session"]) else [path, *transcript.subagents(path)]
+    for one in filter(None, found):
         with suppress(OSError):
             new += read(connection, session["host"], one, values)
     with db.transaction(connection):
+        sessions.set_transcript(connection, session["id"], path)
         sessions.is_filled(connection, session["id"], tries)
         jobs.want(connection, jobs.DISTIL, session["id"], priority=jobs.LIVE, now=clock.now())
     return new
@@ -81,22 +78,20 @@ def fill(home: str, connection: db.Connection, session: Mapping[str, Any], value
 def read(connection: db.Connection, host: str, path: str, values: Mapping[str, Any]) -> int:
     """Take in what one transcript has new, portion by portion, each with its mark; OSError if it cannot be read."""
     path = os.path.realpath(path)
-    with open(path, "rb") as file:
-        known, stat = transcripts.mark_of(connection, path, PURPOSE), os.fstat(file.fileno())
-        if known and tail.is_unchanged(stat, known):
+    known = transcripts.mark_of(connection, path, PURPOSE)
+    with transcript.reading(path, known) as opened:
+        if known and tail.is_unchanged(opened.stat, known):
             return 0
-        return sum(_portions(connection, host, path, file, known, values))
+        return sum(_portions(connection, host, path, opened, values))
 
 
 def _portions(
-    connection: db.Connection, host: str, path: str, file: BinaryIO, known: Mark | None, values: Mapping[str, Any]
+    connection: db.Connection, host: str, path: str, opened: transcript.Reading, values: Mapping[str, Any]
 ) -> Iterator[int]:
-    module, stat = history(host), os.fstat(file.fileno())
-    whole = module.WHOLE or path.endswith(".json")
-    mark = Mark(inode=stat.st_ino) if whole else tail.still(file, known)
-    reader = module.Reader(_loads(mark.reader))
+    stat, mark, portions = opened
+    whole, reader = transcript.is_whole(path), history(host).Reader(_loads(mark.reader))
     turn = Turn(host, path, values, _loads(mark.watch), stat.st_mtime)
-    for lines, after in tail.portions(file, mark, whole=whole):
+    for lines, after in portions:
         told = [
             one
             for number, line in lines
@@ -245,6 +240,8 @@ class Turn:
 def is_shut(path: str, session: str) -> bool:
     """Whether nothing is kept of a sub-agent that has a file of its own: something in its session is private, or the
     session's transcript is not there to be asked. Older versions put the file beside the session's."""
+    if transcript.is_row(path):
+        return False  # opencode's are not handed over if anything is private
     folder = os.path.dirname(path)
     if os.path.basename(folder) != "subagents":
         folder = os.path.join(folder, session, "subagents")

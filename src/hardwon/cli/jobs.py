@@ -13,6 +13,7 @@ from hardwon.cli.show import in_line, table
 from hardwon.errors import UserError
 from hardwon.store import db
 from hardwon.store import jobs as kept
+from hardwon.worker import lifecycle
 
 _TIMES = ("made_at", "due_at", "lease_until")
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
@@ -71,6 +72,7 @@ def retry(ids: tuple[int, ...]) -> None:
             raise UserError(f"job {id} {'runs' if id in listed else 'is not there'}", "hardwon jobs list")
     wanted = ids or tuple(id for id, state in listed.items() if state == "dead")
     done = sum(kept.retry(connection, id, clock.now()) for id in wanted)
+    lifecycle.wake(paths.home())
     click.echo(f"{_counted(done)} again" if done else "no job is dead")
 
 

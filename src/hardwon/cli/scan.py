@@ -76,22 +76,24 @@ def _alone(
     """Scan while nobody else does; in the background not at all if somebody does, or if it is not due."""
     with mining.alone(home, wait=False) as free:
         if free:
-            return _mined(connection, values, flags)
+            return _mined(home, connection, values, flags)
     if flags["auto"]:
         return None
     click.echo("another scan is at work; waiting for it", err=True)
     with mining.alone(home, wait=True):
-        return _mined(connection, values, flags)
+        return _mined(home, connection, values, flags)
 
 
-def _mined(connection: db.Connection, values: dict[str, Any], flags: dict[str, Any]) -> mining.Outcome | None:
+def _mined(
+    home: str, connection: db.Connection, values: dict[str, Any], flags: dict[str, Any]
+) -> mining.Outcome | None:
     if flags["auto"]:
         if not mining.is_due(connection, values, clock.now()):
             return None
         os.nice(10)
     tiers = (1,) if flags["tier1_only"] else (2,) if flags["tier2_only"] else (1, 2)
     named = {name: flags[name] for name in ("full", "auto", "places", "host", "since")}
-    return mine(connection, values, **named, tiers=tiers, silent=flags["auto"] or flags["as_json"])
+    return mine(home, connection, values, **named, tiers=tiers, silent=flags["auto"] or flags["as_json"])
 
 
 def _print_json(connection: db.Connection, outcome: mining.Outcome, left: int) -> None:
@@ -108,6 +110,7 @@ def _print_json(connection: db.Connection, outcome: mining.Outcome, left: int) -
 
 
 def mine(
+    home: str,
     connection: db.Connection,
     values: Mapping[str, Any],
     *,
@@ -131,7 +134,7 @@ def mine(
     everything = not (places or host or since)
     kind = "part" if not everything else "full" if full or not known else "auto" if auto else "new"
     with _progress(sum(file.size for file in files), silent) as passed:
-        return mining.run(connection, files, values, kind=kind, tiers=tiers, passed=passed)
+        return mining.run(home, connection, files, values, kind=kind, tiers=tiers, passed=passed)
 
 
 def _must_exist(places: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ import click
 from hardwon import launch, paths, settings
 from hardwon.capture import spool
 from hardwon.cli.show import ago
+from hardwon.distil.wording import counted
 from hardwon.errors import UserError
 from hardwon.store import db, retention
 from hardwon.worker import lifecycle
@@ -50,6 +51,7 @@ def status(as_json: bool) -> None:
     if said.running:
         click.echo(f"worker    running, process {said.pid}, since {ago(said.since or 0)}")
         click.echo(f"socket    {said.socket}")
+        click.echo(f"port      {said.port or 'none: the API is not up'}")
     else:
         failed, _ = launch.starts(said.home)
         click.echo("worker    stopped" + (f"; {failed} starts came to nothing: hardwon logs" if failed else ""))
@@ -83,7 +85,7 @@ def _kept(home: str) -> dict[str, Any]:
 def _lines(kept: dict[str, Any], waiting: int) -> list[tuple[str, str]]:
     megabytes, most = kept["bytes"] / 1024 / 1024, kept["limit_bytes"] // 1024 // 1024
     days = f"{kept['retention_days']} days" if kept["retention_days"] else "for ever"
-    counts = f"{kept['sessions']} sessions, {kept['prompts']} prompts, {kept['events']} events"
+    counts = ", ".join(counted(kept[f"{name}s"], name) for name in ("session", "prompt", "event"))
     oldest = f", the oldest of {ago(kept['oldest'])}" if kept["oldest"] else ""
     lines = [
         ("database", kept["fault"] or f"{megabytes:.1f} MB of at most {most} MB; events are kept {days}"),

@@ -14,14 +14,15 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from hardwon import transcript
 from hardwon.core import record, rules, tags
 from hardwon.core.clean import clean as without_secrets
 from hardwon.core.match import FILES
 from hardwon.core.trim import trim
 from hardwon.errors import UserError
-from hardwon.hosts.history import MODULES, Step, history, tail
+from hardwon.hosts.history import MODULES, Step, history
 from hardwon.store.candidates import Judgement, Proposal
-from hardwon.words import Mark, Signal, replace, word
+from hardwon.words import Signal, replace, word
 
 VERDICTS = ("lesson", "trivial", "none")
 DELIVERIES = ("note", "hold", "start")  # a block is a person's idea
@@ -137,11 +138,11 @@ def _steps(signal: Signal) -> list[Step]:
     if signal.host not in MODULES or not lines:
         return []
     first, last = min(lines) - _AROUND, max(lines) + _AROUND
-    module, found = history(signal.host), list[Step]()
+    found = list[Step]()
     forgets = signal.host == _FORGETS and not signal.agent
-    reader = module.Reader()
-    with open(signal.path, "rb") as file:
-        for numbered, _ in tail.portions(file, Mark(), whole=module.WHOLE):
+    reader = history(signal.host).Reader()
+    with transcript.reading(signal.path) as (_, _, portions):
+        for numbered, _ in portions:
             for number, line in numbered:
                 if number > last and signal.host in _IN_ORDER:
                     return found
@@ -151,7 +152,7 @@ def _steps(signal: Signal) -> list[Step]:
                     if first <= step.line <= last and step.agent == signal.agent:
                         found.append(step)
     # A document may hold several sessions; in a file of lines they follow each other, and the lines tell.
-    return [step for step in found if not module.WHOLE or step.session == signal.session]
+    return [step for step in found if not transcript.is_whole(signal.path) or step.session == signal.session]
 
 
 def _is_evidence(step: Step, signal: Signal, clean: Clean) -> bool:

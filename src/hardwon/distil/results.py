@@ -33,7 +33,7 @@ _BAD = re.compile(
 _PARTS = re.compile(
     r"(\d+) (passed|failed|failures?|errors?|passing|failing|pass|fail|skipped|ignored|issues?|problems?)\b"
 )
-_GO = re.compile(r"^(ok|FAIL|---? FAIL:)\s+(\S+)", re.M)
+_GO = re.compile(r"^(ok|FAIL|---? FAIL:)[ \t]+(\S+)", re.M)
 _TYPES = re.compile(r"\berror TS\d+:")
 _PLACE = re.compile(r"^(?:\[[\w:.-]+\] )?[^\s:(]*\w\.\w{1,5}(?::\d+(?::\d+)?:?|\(\d+,\d+\):)\s+\S[^\n]*", re.M)
 _ASSERTS = re.compile(r"^E  +(\w*(?:Error|Exception|Exit|assert)\b[^\n]*)", re.M)

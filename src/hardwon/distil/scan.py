@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from hardwon import clock, paths, projects
+from hardwon import clock, paths, projects, transcript
 from hardwon.core import tags
 from hardwon.core.clean import clean_all, clean_state
 from hardwon.core.failures import ends, hidden_failure
@@ -23,8 +23,9 @@ from hardwon.core.match import OURSELVES
 from hardwon.core.private import is_private
 from hardwon.core.shell import simple_commands
 from hardwon.distil import propose
+from hardwon.distil.denied import Denied, denied
 from hardwon.distil.signals import Episode, Watch
-from hardwon.hosts.history import MODULES, History, Step, history, host_of, tail
+from hardwon.hosts.history import MODULES, History, Step, history, tail
 from hardwon.hosts.history.siblings import may_be_private
 from hardwon.store import candidates, transcripts
 from hardwon.store.candidates import Proposal, Scan
@@ -33,8 +34,8 @@ from hardwon.store.transcripts import Call, Portion
 from hardwon.words import Mark, Signal, replace, word
 
 LONGEST_COMMAND, LONGEST_CONTENT, LOOKED_AT_CONTENT = 4_000, 1_000, 2_000
-_HEAD = 4096
 WHOLE_SCANS = ("full", "new", "auto")  # the others looked at some transcripts only
+UNDER_WAY = ("open", "running", "scripts")  # where a reader remembers commands
 BATCH = 2_000  # calls and signals in one transaction
 
 Found = tuple[Portion, int, int]  # with the bytes and malformed lines in it
@@ -63,6 +64,7 @@ class Outcome:
 
 
 def run(
+    home: str,
     connection: Connection,
     files: Sequence[File],
     values: Mapping[str, Any],
@@ -74,7 +76,8 @@ def run(
     """Read the files, weigh what they gave, and record the scan; `passed` is told the bytes of each file done."""
     faults: list[tuple[str, str]] = []
     transcripts.prepare(connection)
-    portions = _all_portions(connection, files, int(values["scanWindow"]), faults, passed)
+    left_out = denied(home, values)
+    portions = _all_portions(connection, files, int(values["scanWindow"]), left_out, faults, passed)
     found = signals = malformed = 0
     for batch in _batches(portions):
         signals += transcripts.keep(connection, [portion for portion, _, _ in batch], clock.now())
@@ -128,14 +131,7 @@ def alone(home: str, *, wait: bool) -> Iterator[bool]:
 
 def vanished(known: Mapping[str, Mark]) -> list[str]:
     """The transcripts that are gone, or that have become another file under the same name."""
-    return [path for path, mark in known.items() if _inode(path) != mark.inode]
-
-
-def _inode(path: str) -> int:
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return -1
+    return [path for path, mark in known.items() if transcript.inode(path) != mark.inode]
 
 
 def find(folders: Mapping[str, Iterable[str]], known: Mapping[str, Mark]) -> Iterator[File]:
@@ -143,13 +139,18 @@ def find(folders: Mapping[str, Iterable[str]], known: Mapping[str, Mark]) -> Ite
     met: set[str] = set()
     for host, places in folders.items():
         for place in places:
-            for path, stat in _files(os.path.realpath(os.path.expanduser(place))):
+            for path, stat in _transcripts(os.path.realpath(os.path.expanduser(place))):
                 mark = known.get(path)
                 if path in met or (mark and tail.is_unchanged(stat, mark)):
                     continue
                 met.add(path)
                 if named := _host(path, host):
                     yield File(path, named, max(stat.st_size - (mark.offset if mark else 0), 0), stat.st_mtime)
+
+
+def _transcripts(place: str) -> Iterator[tuple[str, os.stat_result]]:
+    for path, stat in _files(place):
+        yield from transcript.sessions(path, stat)
 
 
 def _files(place: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -174,11 +175,10 @@ def _files(place: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def _host(path: str, wanted: str) -> str:
     """The host that wrote it, if it is the one that is wanted."""
-    if wanted and not history(wanted).is_transcript(path):
+    if wanted and not transcript.is_named(path, wanted):
         return ""
     try:
-        with open(path, "rb") as file:
-            host = host_of(path, file.read(_HEAD))
+        host = transcript.host_of(path)
     except OSError:
         return ""
     return host if wanted in ("", host) else ""
@@ -188,6 +188,7 @@ def _all_portions(
     connection: Connection,
     files: Iterable[File],
     window: int,
+    left_out: Denied,
     faults: list[tuple[str, str]],
     passed: Callable[[int], None],
 ) -> Iterator[Found]:
@@ -196,31 +197,33 @@ def _all_portions(
         if may_be_private(file.path):
             continue
         try:
-            yield from _read(file, transcripts.mark_of(connection, file.path), window)
+            yield from _read(file, transcripts.mark_of(connection, file.path), window, left_out)
         except OSError as wrong:
             faults.append((file.path, wrong.strerror or str(wrong)))
         passed(file.size)
 
 
-def _read(file: File, known: Mark | None, window: int) -> Iterator[Found]:
-    module = history(file.host)
-    with open(file.path, "rb") as opened:
-        mark = tail.still(opened, known)
-        whole = module.WHOLE or file.path.endswith(".json")  # Gemini wrote documents before it wrote lines
-        if whole:
-            mark = Mark(inode=mark.inode)
-        for portion in _portions(file, module, mark, tail.portions(opened, mark, whole=whole), window):
+def _read(file: File, known: Mark | None, window: int, left_out: Denied) -> Iterator[Found]:
+    with transcript.reading(file.path, known) as opened:
+        mark = opened.mark
+        for portion in _portions(file, history(file.host), mark, opened.portions, window, left_out):
             after = portion.mark
             yield portion, after.offset - mark.offset, after.malformed - mark.malformed
             mark = after
 
 
 def _portions(
-    file: File, module: History, mark: Mark, lines: Iterable[tuple[tail.Lines, Mark]], window: int
+    file: File,
+    module: History,
+    mark: Mark,
+    lines: Iterable[tuple[tail.Lines, Mark]],
+    window: int,
+    left_out: Denied,
 ) -> Iterator[Portion]:
     reader = module.Reader(_loads(mark.reader))
     before = _loads(mark.watch) or {}
     watch, hidden = Watch(before, window=window), bool(before.get("hidden"))
+    shut = hidden
     for numbered, after in lines:
         desk = _Desk(file)
         seen: list[Step] = []
@@ -228,13 +231,16 @@ def _portions(
             for step in reader.read(number, line):
                 if step.kind == "person":  # what follows a wholly private prompt is private too
                     hidden = is_private(step.text)
-                if not (hidden or (step.kind == "call" and _is_ours(step))):
+                if hidden or left_out(step):
+                    shut = True
+                elif not (step.kind == "call" and _is_ours(step)):
                     seen.append(step)
         for step in _fit(seen):
             desk.take(step, watch.take(step))
         desk.found(watch.unfinished())
         state = {**watch.state(), "hidden": hidden}
-        told = {"reader": _dumps(clean_state(reader.state())), "watch": _dumps(clean_state(state))}
+        read = {name: kept for name, kept in reader.state().items() if not (shut and name in UNDER_WAY)}
+        told = {"reader": _dumps(clean_state(read)), "watch": _dumps(clean_state(state))}
         yield desk.portion(replace(after, malformed=reader.malformed, **told))
 
 

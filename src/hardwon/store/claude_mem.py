@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
-from urllib.parse import quote
 
 from hardwon.errors import UserError
+from hardwon.store import db
 
 MADE = "claude-mem"
 _HOSTS = {"claude": "claude-code", "": "claude-code"}
@@ -30,10 +30,7 @@ def opened(path: str) -> sqlite3.Connection:
     """The file, to be read and nothing else; UserError if it is not claude-mem's."""
     if not os.path.exists(path):
         raise UserError(f"there is no {path}", "give claude-mem's database: hardwon import claude-mem FILE")
-    # Without its log beside it nobody is writing, and then not even a lock file is made.
-    how = "mode=ro" if os.path.exists(f"{path}-wal") else "mode=ro&immutable=1"
-    connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{how}", uri=True)
-    connection.row_factory = sqlite3.Row
+    connection = db.reading(path)
     try:
         if not _has(connection, "sdk_sessions"):
             raise UserError(f"{path} is not claude-mem's: it has no table sdk_sessions", "give it another file")

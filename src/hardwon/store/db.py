@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from sqlite3 import Connection as Connection
 from sqlite3 import Error as StoreError
+from urllib.parse import quote
 
 from hardwon import paths
 from hardwon.errors import UserError
@@ -19,6 +20,7 @@ __all__ = [
     "connect",
     "copy",
     "migrate",
+    "reading",
     "storable",
     "transaction",
     "version",
@@ -49,6 +51,16 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3
     except BaseException:
         connection.close()
         raise
+    return connection
+
+
+def reading(path: str, *, seconds: float = 5.0) -> sqlite3.Connection:
+    """Somebody else's database, to be read and nothing else."""
+    # Without a log beside it nobody is writing, and then not even a lock file is made.
+    is_written = any(os.path.exists(f"{path}{log}") for log in ("-wal", "-journal"))
+    how = "mode=ro" if is_written else "mode=ro&immutable=1"
+    connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{how}", uri=True, timeout=seconds)
+    connection.row_factory = sqlite3.Row
     return connection
 
 

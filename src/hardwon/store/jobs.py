@@ -19,6 +19,7 @@ LEASE_SECONDS = 120.0
 FIRST_WAIT_SECONDS = 15.0  # after the first failure; each further one doubles it
 LONGEST_WAIT_SECONDS = 3600.0
 MOST_TRIES = 5
+QUIET_SLACK_SECONDS = 30.0  # every event asks for quiet: a wait that is nearly as long as asked for is not written anew
 STATES = ("waiting", "running", "dead")
 _LONGEST_WHY = 500
 _VANISHED = "whoever worked on it ended without a word: hardwon logs"
@@ -31,7 +32,7 @@ def want(
 ) -> None:
     """Ask for a job, within the caller's transaction if there is one. A dead one gets another chance; how long one
     waits that failed or was put off does not change. Asked for later than now, it waits for quiet: each time it is
-    asked for so it waits anew, unless it is due or under way."""
+    asked for so it waits anew, to within a slack, unless it is due or under way."""
     if due is not None and due > now:
         _want_later(connection, kind, session, priority, now, due)
         return
@@ -50,7 +51,8 @@ def _want_later(connection: Connection, kind: str, session: int, priority: int, 
     connection.execute(
         "insert into jobs (kind, session, state, priority, wanted, tries, made_at, due_at, lease, lease_until, why)"
         " values (?, ?, 'waiting', ?, 1, 0, ?, ?, '', 0, '') on conflict (kind, session) do update set"
-        " due_at = excluded.due_at where state = 'waiting' and why = '' and due_at > excluded.made_at",
+        " due_at = excluded.due_at where state = 'waiting' and why = '' and due_at > excluded.made_at"
+        f" and abs(due_at - excluded.due_at) >= {QUIET_SLACK_SECONDS}",
         (kind, session, priority, now, due),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from hardwon import paths
 from hardwon.core import traces
+from hardwon.store import opencode
 
 _CHUNK = 8 * 1024 * 1024
 _OVERLAP = 64 * 1024
@@ -31,16 +32,25 @@ def holds(path: str, pieces: Sequence[str]) -> bool:
         return True
     hint = traces.hint(pieces)
     try:
-        with open(path, "rb") as file:
-            kept = b""
-            while block := file.read(_CHUNK):
-                kept += block
-                if _may_hold(kept, hint) and any(traces.holds(text, pieces) for text in traces.readings(kept)):
-                    return True
-                kept = kept[-_OVERLAP:]
+        kept = b""
+        for block in _blocks(path):
+            kept += block
+            if _may_hold(kept, hint) and any(traces.holds(text, pieces) for text in traces.readings(kept)):
+                return True
+            kept = kept[-_OVERLAP:]
     except OSError:
         return False
     return False
+
+
+def _blocks(path: str) -> Iterator[bytes]:
+    """What stands there, a few megabytes at a time."""
+    if opencode.place(path):
+        yield from (line.text for line in opencode.lines(path))
+        return
+    with open(path, "rb") as file:
+        while block := file.read(_CHUNK):
+            yield block
 
 
 def _may_hold(data: bytes, hint: Sequence[bytes]) -> bool:

@@ -14,8 +14,10 @@ from typing import Any
 
 from hardwon import clock, paths, settings, switches
 from hardwon.distil import scan
+from hardwon.distil.idle import Look, look
 from hardwon.errors import UserError
 from hardwon.launch import environment
+from hardwon.recall import ratify
 from hardwon.store import db, documents, jobs, observations, reflections, sessions
 from hardwon.words import Event
 
@@ -23,7 +25,6 @@ FILL_SECONDS = 0.5  # after the end of a turn: the agent may still be writing it
 END_SECONDS = 0.5
 BACKLOG = 500  # documents to index that are not left to the end of the next turn
 SCAN, REFLECT = "scan", "reflect"
-REFLECT_SECONDS = 600.0  # between two looks at sessions that were not due the last time
 _COMMANDS = {
     SCAN: ("hardwon", "scan", "--auto"),
     jobs.DISTIL: ("hardwon.worker.labour", jobs.DISTIL),
@@ -48,7 +49,8 @@ class Background:
         self._alarm: asyncio.TimerHandle | None = None
         self._told = observations.last_id(connection)
         self._left = (0, 0)  # to be indexed, after the last time
-        self._looked: tuple[list[tuple[int, float]], float] = [], 0.0  # sessions to reflect on, at the last look
+        self._looked = Look()
+        self._fault = ""  # that was said, and has not gone
 
     def heard(self, event: Event) -> None:
         if event.kind == "SessionStart":
@@ -58,22 +60,29 @@ class Background:
 
     def scan(self) -> None:
         """Mine the transcripts if it is due and nobody is at it."""
-        if SCAN not in self._running and self._wants_scan():
-            self._run(SCAN)
+        try:
+            values = settings.resolve(settings.read_config(self.home))
+            if SCAN not in self._running and scan.is_due(self.connection, values, clock.now()):
+                self._run(SCAN)
+        except (OSError, UserError, db.StoreError) as wrong:
+            log.warning("no background scan: %s", wrong)
 
     def work(self) -> None:
         """Fill and distil what waits, unless somebody is at it; set the clock for what is due later."""
         try:
             values = settings.resolve(settings.read_config(self.home))
             due = {jobs.DISTIL: self._plain_due(), jobs.REFINE: self._model_due(values)}
-        except (UserError, db.StoreError) as wrong:  # what cannot be read may deny what the transcript has
-            log.warning("nothing is distilled for now: %s", wrong)
+            now = clock.now()
+            for kind, at in due.items():
+                if at is not None and at <= now and kind not in self._running:
+                    self._run(kind)
+            self._reflect(values, now)
+        except (OSError, UserError, db.StoreError) as wrong:  # what cannot be read may deny what the transcript has
+            if str(wrong) != self._fault:  # the next look is soon
+                log.warning("nothing is distilled for now: %s", wrong)
+            self._fault = str(wrong)
             return
-        now = clock.now()
-        for kind, at in due.items():
-            if at is not None and at <= now and kind not in self._running:
-                self._run(kind)
-        self._reflect(values, now)
+        self._fault = ""
         later = [at for at in due.values() if at is not None and at > now]
         if self._alarm:
             self._alarm.cancel()
@@ -81,13 +90,13 @@ class Background:
 
     def _reflect(self, values: Mapping[str, Any], now: float) -> None:
         """Look after sessions that ended or were left, once they are distilled, if any might be due."""
-        if not values["autoReflect"] or not self._running.keys().isdisjoint((REFLECT, jobs.DISTIL)):
+        if not self._running.keys().isdisjoint((REFLECT, jobs.DISTIL)):
             return
-        left = reflections.unread(self.connection, now, values["idleMinutes"] * 60.0)
-        known, at = self._looked
-        if left and (left != known or not 0 <= now - at < REFLECT_SECONDS):
-            self._looked = left, now
+        left = reflections.unread(self.connection, now, values["idleMinutes"] * 60.0) if values["autoReflect"] else []
+        overdue = bool(ratify.overdue(self.connection, values, now))
+        if seen := look(left, now, self._looked, overdue=overdue):
             self._run(REFLECT)
+            self._looked = seen
 
     def _plain_due(self) -> float | None:
         now = clock.now()
@@ -140,13 +149,6 @@ class Background:
             log.warning("after %s: %s", kind, wrong)
         if not process.returncode:
             self.work()
-
-    def _wants_scan(self) -> bool:
-        try:
-            return scan.is_due(self.connection, settings.resolve(settings.read_config(self.home)), clock.now())
-        except (UserError, db.StoreError) as wrong:
-            log.warning("no background scan: %s", wrong)
-            return False
 
     def is_busy(self) -> bool:
         return bool(self._running)

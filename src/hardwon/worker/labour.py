@@ -22,7 +22,7 @@ from hardwon.distil.reflect.run import Reflected
 from hardwon.errors import UserError
 from hardwon.recall import brief, indexing
 from hardwon.store import db, jobs, sessions
-from hardwon.worker.reflecting import is_shut, reflect_on_left
+from hardwon.worker.reflecting import give_up_drafts, is_shut, reflect_on_left
 
 REFLECT = "reflect"
 SHIFT_SECONDS = 20.0
@@ -63,6 +63,7 @@ def work_off(
         try:
             if kind == jobs.DISTIL:
                 work.distil(connection, job, values, clock)
+                give_up_drafts(connection, job.session, clock())
             elif is_shut(home, values, clock(), sessions.cwd_of(connection, job.session)):
                 jobs.finish(connection, job)
             else:

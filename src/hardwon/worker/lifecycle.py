@@ -9,6 +9,7 @@ import os
 import signal
 import stat
 import tempfile
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any
 
@@ -134,6 +135,14 @@ def start(home: str) -> Status:
             child = launch.launch(home)
         sleep(0.02)
     raise UserError(f"the worker did not come up within {START_SECONDS:.0f} s", "hardwon logs")
+
+
+def wake(home: str) -> None:
+    """Have the worker, if there is one, look for work now. One that does not know this signal takes no harm from it."""
+    pid = status(home).pid
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def stop(home: str) -> bool:

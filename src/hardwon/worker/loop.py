@@ -18,6 +18,7 @@ from typing import Any
 from hardwon import claims, clock, launch, paths, settings, switches
 from hardwon.capture import intake, spool
 from hardwon.errors import UserError
+from hardwon.hosts import found
 from hardwon.recall import prompts
 from hardwon.store import db, retention, turns
 from hardwon.store.migrations import MIGRATIONS
@@ -25,7 +26,7 @@ from hardwon.worker import lifecycle
 from hardwon.worker.background import Background
 from hardwon.worker.http import Http
 from hardwon.worker.live import Live
-from hardwon.worker.reply import Desk
+from hardwon.worker.reply import FIRST_BUILD_SECONDS, Desk
 
 TICK_SECONDS = 10.0
 PURGE_SECONDS = 3600.0
@@ -72,11 +73,13 @@ async def _serve(home: str, connection: db.Connection, seconds: Seconds, tick: f
     live = Live()
     background = Background(home, connection, live.tell)
     desk = Desk(home, connection, background.heard, live.tell)
-    desk.index()
+    desk.index(FIRST_BUILD_SECONDS)
     asked_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, asked_to_stop.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, background.work)  # see `lifecycle.wake`
     door, chores = Door(home, desk, seconds), Chores(home, seconds)
+    _tell_plugins(home)
     await door.open()
     launch.forget_starts(home)
     log.info("serving %s, process %d", home, os.getpid())
@@ -116,6 +119,13 @@ async def _open_api(http: Http, door: Door, values: Mapping[str, Any]) -> None:
         log.info("the API is at port %d", http.port)
     except (ImportError, OSError, UserError, db.StoreError) as wrong:
         log.warning("no API: %s", wrong)
+
+
+def _tell_plugins(home: str) -> None:
+    try:
+        found.tell(home)
+    except OSError as wrong:
+        log.warning("plugins may not find this hardwon: %s", wrong)
 
 
 def _values(desk: Desk) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import urandom
-from time import thread_time
+from time import monotonic, thread_time
+from typing import Any
 
 from hardwon import claims, clock, paths, switches
 from hardwon.capture import edge, intake, spool
@@ -25,6 +26,8 @@ from hardwon.words import NOTHING, Event, Injection, Reply, replace
 PROTOCOL = "1"
 SILENCE = b"{}"
 BUILD_SECONDS = 0.2
+FIRST_BUILD_SECONDS = 10.0  # when the worker starts, and nobody waits yet
+AGAIN_SECONDS = 10.0  # until a build that found no room is tried again
 LEARN_SECONDS = 0.3
 MOST_UNWRITTEN = 20_000
 LIVE_KINDS = {"SessionStart": "session", "SessionEnd": "session", "UserPromptSubmit": "prompt"}
@@ -49,6 +52,7 @@ class Desk:
         self._patterns = Patterns()
         self._opened: object = None
         self._built_from: object = None
+        self._again_at = 0.0
 
     def answer(self, message: bytes) -> bytes:
         """What to print for one message: a line `hardwon 1 HOST EVENT ID`, then the payload. Empty: not understood,
@@ -79,7 +83,7 @@ class Desk:
             claims.note_pause(self.home, event.session, event.at)
             return SILENCE
         reply = NOTHING if index is None else self._reply(event, index)
-        kept = edge.kept(event, self.home, {} if index is None else index.settings)
+        kept = edge.kept(event, self.home, self._limits(index))
         if (reply.injections or kept) and not self._record(event, kept, reply.injections):
             return b""
         if event.kind in ("SessionStart", "Stop", "SessionEnd"):
@@ -92,8 +96,11 @@ class Desk:
         index = self.index()
         if switches.paused(self.home, event.cwd, event.at):
             return False
-        kept = edge.kept(event, self.home, {} if index is None else index.settings)
+        kept = edge.kept(event, self.home, self._limits(index))
         return kept is not None and self._record(event, kept, ())
+
+    def _limits(self, index: Index | None) -> Mapping[str, Any]:
+        return edge.limits(self.home, {} if index is None else index.settings)
 
     def _reply(self, event: Event, index: Index) -> Reply:
         started = thread_time()
@@ -131,26 +138,26 @@ class Desk:
             late.set()
         if ended.is_set():
             return prompts.spoken(said)
-        return "hardwon: it is being checked; see hardwon lessons list, or hardwon doctor if it is not there"
+        return "hardwon: it takes a moment longer; hardwon doctor tells if it was not taken"
 
-    def index(self) -> Index | None:
+    def index(self, seconds: float = BUILD_SECONDS) -> Index | None:
         """The manifest in force, built anew if a source changed; with a broken source the last good one.
 
-        A large build goes on in its thread while calls are answered from the manifest before it.
+        A build that takes longer goes on in its thread while calls are answered from the manifest before it.
         """
         spoilt = self._open()
         wanted = manifest.sources(self.home)
         changed = self._index is None or wanted != self._index.sources
-        if spoilt or (changed and wanted != self._built_from):
+        if (spoilt or (changed and wanted != self._built_from)) and monotonic() >= self._again_at:
             self._built_from = wanted
             building = threading.Thread(target=self._build, daemon=True)
             building.start()
-            building.join(BUILD_SECONDS)
+            building.join(seconds)
             self._open()
         return self._index
 
     def _open(self) -> bool:
-        """Open the index file if it is another than before; True if it is not one."""
+        """Open the index file if it is another than before; True if it is not one, or was there and is gone."""
         try:
             stat = os.stat(os.path.join(self.home, paths.INDEX))
             is_now = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
@@ -159,6 +166,8 @@ class Desk:
                 self._index, self._patterns = open_index(self.home), Patterns()
         except OSError as wrong:
             log.info("no manifest to open: %s", wrong)
+            was_there, self._opened = self._opened is not None, None
+            return was_there
         except ValueError as wrong:
             log.warning("the manifest is built anew: %s", wrong)
             return True
@@ -172,7 +181,7 @@ class Desk:
             return
         except (OSError, ValueError) as wrong:
             log.warning("the manifest could not be built and is tried again: %s", wrong)
-            self._built_from = None
+            self._built_from, self._again_at = None, monotonic() + AGAIN_SECONDS
             return
         log.info("manifest: %d lessons in force", built.count)
         for slug, reason in built.left_out:

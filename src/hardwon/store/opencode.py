@@ -1,0 +1,156 @@
+"""opencode's own database, read as transcripts: each session is one, and each of its messages a line.
+
+A session's path is `…/opencode.db/SESSION`, a sub-agent's `…/opencode.db/SESSION/subagents/ITS-SESSION`: names that no
+file has, so that whatever is kept of a transcript (how far it was read, where a quote stands) is kept of a session too.
+A line is the rows of one message, as in a dump of the tables. The last message counts once it is a finished answer,
+because opencode changes it until then. The database is only read, and what is wrong with it is an OSError.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from typing import NamedTuple
+
+import orjson
+
+from hardwon.store import db
+
+BUSY_SECONDS = 2.0
+NAME = re.compile(r"opencode(?:-[\w.-]+)?\.db")
+_PATH = re.compile(rf"(.*/{NAME.pattern})/(?:[\w-]+/subagents/)?([\w-]+)")
+_ID = re.compile(r"[\w-]+")
+_TAG = "%<private%"
+_MESSAGES = "select max(time_updated) from message where session_id = session.id"
+_CHANGED = f"cast(max(coalesce(time_updated, 0), coalesce(({_MESSAGES}), 0)) as integer)"
+
+
+class Session(NamedTuple):
+    """A session by its path, with the database's inode and when it changed, in milliseconds."""
+
+    path: str
+    inode: int
+    changed: int
+
+
+class Line(NamedTuple):
+    """A message: the how many-th of its session, its id, and its rows as JSON."""
+
+    number: int
+    id: str
+    text: bytes
+
+
+def is_database(path: str) -> bool:
+    return NAME.fullmatch(os.path.basename(path)) is not None
+
+
+def place(path: str) -> tuple[str, str] | None:
+    """The database and the session that a path names; None if it is the path of a file."""
+    found = _PATH.fullmatch(path)
+    return (found[1], found[2]) if found and not os.path.isdir(found[1]) else None
+
+
+def sessions(database: str) -> list[Session]:
+    """All that the database holds, those that changed last behind."""
+    with _reading(database) as connection:
+        inode = os.stat(database).st_ino
+        rows = connection.execute(f"select id, parent_id, {_CHANGED} from session order by 3, id").fetchall()
+    return [Session(_path(database, id, parent), inode, at) for id, parent, at in rows if _ID.fullmatch(str(id))]
+
+
+def session(path: str) -> Session:
+    """One of them as it is now."""
+    database, id = place(path) or (path, "")
+    with _reading(database) as connection:
+        row = connection.execute(f"select {_CHANGED} from session where id = ?", (id,)).fetchone()
+        if row is None:
+            raise OSError(errno.ENOENT, "there is no such session any more" if id else "it was busy; scan again")
+        return Session(path, os.stat(database).st_ino, row[0])
+
+
+def subagents(path: str) -> list[str]:
+    """The paths of the sessions that work for this one."""
+    database, own = place(path) or (path, "")
+    with _reading(database) as connection:
+        rows = connection.execute("select id from session where parent_id = ? order by id", (own,)).fetchall()
+    return [_path(database, id, own) for (id,) in rows if _ID.fullmatch(str(id))]
+
+
+def located(folders: Iterable[str], own: str) -> str:
+    """The path of a session that some database in these folders has; empty if none has it."""
+    for folder in folders:
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        for database in (os.path.join(folder, name) for name in names if NAME.fullmatch(name)):
+            path = _path(os.path.realpath(database), own, "")
+            try:
+                return session(path).path
+            except OSError:
+                continue
+    return ""
+
+
+def lines(path: str, after: str = "") -> Iterator[Line]:
+    """The messages behind the one of this id; none of a sub-agent whose session has anything marked as private."""
+    database, own = place(path) or (path, "")
+    with _reading(database) as connection:
+        about = connection.execute("select id, directory, parent_id from session where id = ?", (own,)).fetchone()
+        if about is None or (about["parent_id"] and _may_be_private(connection, own)):
+            return
+        before = "select count(*) from message where session_id = ? and id <= ?"
+        number = connection.execute(before, (own, after)).fetchone()[0]
+        held = None
+        for row in connection.execute(
+            "select id, session_id, data from message where session_id = ? and id > ? order by id", (own, after)
+        ):
+            if held:
+                yield _line(connection, number, about, held)
+            number, held = number + 1, row
+        if held and _is_finished(held["data"]):
+            yield _line(connection, number, about, held)
+
+
+def _line(connection: sqlite3.Connection, number: int, about: sqlite3.Row, message: sqlite3.Row) -> Line:
+    parts = connection.execute("select id, message_id, data from part where message_id = ? order by id", message[:1])
+    rows = {"session": [dict(about)], "message": [dict(message)], "part": [dict(part) for part in parts]}
+    return Line(number, message["id"], orjson.dumps(rows, default=str))
+
+
+def _is_finished(data: object) -> bool:
+    try:
+        told = orjson.loads(data) if isinstance(data, str) else {}
+    except orjson.JSONDecodeError:
+        return True  # it gets no better
+    time = told.get("time") if isinstance(told, dict) and told.get("role") == "assistant" else None
+    return isinstance(time, dict) and bool(time.get("completed"))
+
+
+def _may_be_private(connection: sqlite3.Connection, own: str) -> bool:
+    found = connection.execute(
+        "with recursive above (id) as (select parent_id from session where id = ?"
+        " union select parent_id from session join above using (id))"
+        " select 1 from part where session_id in (select id from above where id is not null) and data like ? limit 1",
+        (own, _TAG),
+    )
+    return found.fetchone() is not None
+
+
+def _path(database: str, own: str, parent: str | None) -> str:
+    return os.path.join(database, parent, "subagents", own) if parent else os.path.join(database, own)
+
+
+@contextmanager
+def _reading(database: str) -> Iterator[sqlite3.Connection]:
+    """The database as it is at one moment."""
+    os.stat(database)
+    try:
+        with closing(db.reading(database, seconds=BUSY_SECONDS)) as connection:
+            connection.text_factory = lambda text: text.decode("utf-8", "replace")
+            connection.execute("begin")
+            yield connection
+    except sqlite3.Error as wrong:
+        raise OSError(errno.EIO, f"opencode's database cannot be read: {wrong}") from None
