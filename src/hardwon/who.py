@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# What agents set for the commands they run. People set CODEX_HOME, CODEX_API_KEY and the like for themselves.
-MARKS = (
-    "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "AI_AGENT", "GEMINI_CLI", "OPENCODE", "CURSOR_AGENT", "CODEX_SANDBOX",
-    "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI", "CODEX_MANAGED_BY_NPM", "CODEX_MANAGED_BY_BUN",
-)  # fmt: skip
+from hardwon.core.ours import MARKS
 
 
 def agent(environment: Mapping[str, str]) -> str:

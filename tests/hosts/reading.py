@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.hosts.history import MODULES, Reader, Step, history
+from hardwon.hosts.history import MODULES, Reader, Step
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRANSCRIPTS = os.path.join(TESTS, "transcripts")
@@ -32,7 +32,7 @@ def lines_of(path: str) -> list[bytes]:
 def handed_over(host: str, path: str) -> list[bytes]:
     """The lines of a transcript, or all of it as one if that is how its host is read."""
     lines = lines_of(path)
-    return [b"".join(lines)] if history(host).WHOLE else lines
+    return [b"".join(lines)] if host == "opencode" else lines
 
 
 def steps_of(reader: Reader, lines: Iterable[bytes], start: int = 1) -> list[Step]:

@@ -50,7 +50,7 @@ def outcome(status: str = "success", name: str = "run_shell_command", **response
         ("success", {"output": "Output: no\nExit Code: 3\n\n<hook_context>a note</hook_context>"}, ("no\nExit Code: 3", True, "")),
         ("error", {"error": "File not found: a.txt"}, ("File not found: a.txt", True, "")),
         ("error", {"error": "Tool execution blocked: not on Fridays"}, ("Tool execution blocked: not on Fridays", True, "")),
-        ("error", {"error": f"Tool execution blocked: {fenced('Blocked by hardwon. No.')}"}, ("Tool execution blocked:", False, "")),
+        ("error", {"error": f"Tool execution blocked: {fenced('Blocked by hardwon. No.')}"}, ("", False, "")),
         ("cancelled", {"error": "[Operation Cancelled] Reason: User did not allow tool call"}, ("[Operation Cancelled] Reason: User did not allow tool call", False, " ")),
         ("completed", {"output": "hi"}, ("hi", False, "")),
     ],

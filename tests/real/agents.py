@@ -41,6 +41,11 @@ def claude_code(version: str) -> Agent:
     return Agent("claude-code", version, "@anthropic-ai/claude-code", "@anthropic-ai/claude-code-*/claude")
 
 
+CODEX = Agent("codex", "0.166.0", "@openai/codex", "@openai/codex-*/vendor/*/bin/codex")
+GEMINI = Agent("gemini", "0.61.0", "@google/gemini-cli", "@google/gemini-cli/bundle/gemini.js")
+OPENCODE = Agent("opencode", "1.18.33", "opencode-ai", "opencode-*-*/bin/opencode")
+
+
 def program_of(agent: Agent) -> Path:
     """The agent's program; skips the test where it cannot be had, and fails it in CI."""
     found = _fetched(agent)
@@ -92,4 +97,5 @@ def _install(agent: Agent) -> str:
 
 
 def _program(agent: Agent) -> Path | None:
-    return next(agent.folder.glob(f"node_modules/{agent.program}"), None)
+    """Of several builds the last by name: npm brings a `-baseline` one beside that for newer processors."""
+    return max(agent.folder.glob(f"node_modules/{agent.program}"), default=None)

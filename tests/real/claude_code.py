@@ -2,90 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
-import os
-import signal
-import socket
 import subprocess
-import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from . import loopback
-from .model_server import SUMMARY, ModelServer, Request, Script
+from .conversation import HookRun, Line, Resident, Session, Talk, ToolResult, run
+from .scripted import MESSAGES
 
-PATIENCE = 90  # seconds for a session that takes two
 MODEL = "claude-sonnet-4-5"  # the default differs between versions
 
-
-@dataclass(frozen=True)
-class HookRun:
-    """One run of one hook, as the CLI reports it."""
-
-    event: str  # PreToolUse, SessionStart, …
-    exit_code: int
-    outcome: str  # success, error or cancelled
-    stdout: str
-    stderr: str
+# As no program would write it: whoever writes the file anew instead of giving the old bytes back is seen.
+SETTINGS = """\
+{ "theme":"dark" , "note": "caf\\u00e9 \N{SNOWMAN}",
+\t"hooks": {"PreToolUse": [ {"matcher": "*", "hooks":
+\t\t[{"type": "command", "command": "{ cat; echo; } >> OTHER_LOG"}] } ]},
+  "permissions": { "deny" : [ ] } }  \n\n"""
 
 
-@dataclass(frozen=True)
-class ToolResult:
-    text: str
-    refused: bool
+def furnish(root: Path) -> None:
+    settings = root / "home" / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(SETTINGS.replace("OTHER_LOG", str(root / "other.log")), encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class Session:
-    """What one run of the CLI did, seen from both of its sides."""
-
-    exit_code: int
-    requests: tuple[Request, ...]
-    lines: tuple[Mapping[str, Any], ...]
-    stderr: str
-
-    @property
-    def id(self) -> str:
-        """As the CLI calls it, and the transcript it writes."""
-        return next(str(line["session_id"]) for line in self.lines if "session_id" in line)
-
-    @property
-    def turns(self) -> tuple[Request, ...]:
-        """The main conversation, without sub-agents and what the CLI asks on the side."""
-        return tuple(request for request in self.requests if request.kind == "main")
-
-    def turns_with(self, token: str) -> list[int]:
-        return [number for number, turn in enumerate(self.turns) if token in turn]
-
-    @property
-    def hooks(self) -> tuple[HookRun, ...]:
-        return tuple(_hook_run(line) for line in self.lines if line.get("subtype") == "hook_response")
-
-    @property
-    def results(self) -> tuple[ToolResult, ...]:
-        by_line = (_tool_results(line) for line in self.lines if line["type"] == "user")
-        return tuple(itertools.chain.from_iterable(by_line))
-
-    @property
-    def said(self) -> tuple[str, ...]:
-        """The answer to each prompt."""
-        return tuple(str(line.get("result")) for line in self.lines if line["type"] == "result")
-
-
-def environment(home: Path, config: Path, temporary: Path) -> dict[str, str]:
-    """All the CLI gets to see: nothing of this machine but the search path, and a key that opens nothing."""
+def environment(root: Path) -> dict[str, str]:
     return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "LANG": "C.UTF-8",
-        "TERM": "dumb",
-        "CLAUDE_CONFIG_DIR": str(config),
-        "CLAUDE_CODE_TMPDIR": str(temporary),
+        "CLAUDE_CONFIG_DIR": str(root / "home" / ".claude"),
+        "CLAUDE_CODE_TMPDIR": str(root / "tmp"),
         "ANTHROPIC_API_KEY": "made-up-and-local",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_TELEMETRY": "1",
@@ -95,71 +41,28 @@ def environment(home: Path, config: Path, temporary: Path) -> dict[str, str]:
     }
 
 
-def converse(
-    program: Path,
-    prompts: Sequence[str],
-    script: Script,
-    sub: Script = (),
-    *,
-    cwd: Path,
-    env: Mapping[str, str],
-    own_network: bool,
-    summary: str = SUMMARY,
-    resume: str = "",
-    more: Sequence[str] = (),
-) -> Session:
+def converse(program: Path, talk: Talk) -> Session:
     """One session in one process: each prompt is typed when the answer to the one before is there."""
     asked = [
         str(program), "--print", "--verbose",
         "--input-format", "stream-json", "--output-format", "stream-json", "--include-hook-events",
         "--permission-mode", "bypassPermissions", "--model", MODEL,
-        *(("--resume", resume) if resume else ()), *more,
+        *(("--resume", talk.resume) if talk.resume else ()), *talk.more,
     ]  # fmt: skip
-    network = "own" if own_network else "shared"
-    ours, theirs = socket.socketpair()
-    with ours, theirs, open(cwd.parent / "stderr.txt", "w+") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", loopback.__file__, network, str(theirs.fileno()), *asked],
-            cwd=cwd, env=dict(env), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
-            pass_fds=[theirs.fileno()], start_new_session=True,
-        )  # fmt: skip
-        theirs.close()
-        with process, _killed_after(PATIENCE, process):
-            server = ModelServer(_listener(ours), script, sub, summary)
-            try:
-                lines = tuple(_exchange(process, prompts))
-                process.wait()
-            finally:
-                server.close()
-        stderr.seek(0)
-        return Session(process.returncode, tuple(server.requests), lines, stderr.read())
+    exit_code, requests, lines, stderr = run(talk, asked, MESSAGES, partial(_exchange, prompts=talk.prompts))
+    return Session(
+        exit_code, requests, lines, stderr,
+        id=next((str(line["session_id"]) for line in lines if "session_id" in line), ""),
+        results=tuple(itertools.chain.from_iterable(_tool_results(line) for line in lines if line["type"] == "user")),
+        said=tuple(str(line.get("result")) for line in lines if line["type"] == "result"),
+        hooks=tuple(_hook_run(line) for line in lines if line.get("subtype") == "hook_response"),
+    )  # fmt: skip
 
 
-@contextlib.contextmanager
-def _killed_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[None]:
-    """Ends the process and its children when the time is up, or when the test gives up on it."""
-
-    def end() -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-    watchdog = threading.Timer(seconds, end)
-    watchdog.start()
-    try:
-        yield
-    finally:
-        watchdog.cancel()
-        if process.returncode is None:
-            end()
+CLAUDE_CODE = Resident("claude-code", ".claude/settings.json", furnish, environment, converse)
 
 
-def _listener(door: socket.socket) -> socket.socket:
-    _, handles, _, _ = socket.recv_fds(door, 16, 1)
-    assert handles, "the launcher ended before it listened; stderr.txt in the house says why"
-    return socket.socket(fileno=handles[0])
-
-
-def _exchange(process: subprocess.Popen[str], prompts: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+def _exchange(process: subprocess.Popen[str], prompts: Sequence[str]) -> Iterator[Line]:
     """What the CLI prints, to its end. Prompts sent before a `result` would be merged into one."""
     assert process.stdin and process.stdout
     waiting = [*prompts[1:]]
@@ -181,7 +84,7 @@ def _type(process: subprocess.Popen[str], prompt: str) -> None:
     process.stdin.flush()
 
 
-def _hook_run(line: Mapping[str, Any]) -> HookRun:
+def _hook_run(line: Line) -> HookRun:
     return HookRun(
         event=line["hook_event"],
         exit_code=line.get("exit_code", -1),
@@ -191,7 +94,7 @@ def _hook_run(line: Mapping[str, Any]) -> HookRun:
     )
 
 
-def _tool_results(line: Mapping[str, Any]) -> Iterator[ToolResult]:
+def _tool_results(line: Line) -> Iterator[ToolResult]:
     content = line["message"]["content"]
     for block in content if isinstance(content, list) else ():
         if block["type"] == "tool_result":

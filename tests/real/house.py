@@ -1,4 +1,4 @@
-"""A person's machine in a temporary folder: their home, a repository, Claude Code's settings, hardwon."""
+"""A person's machine in a temporary folder: their home, a repository, an agent's settings, hardwon."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,8 +18,8 @@ from time import monotonic, sleep
 from types import MappingProxyType
 from typing import Any
 
-from . import claude_code
-from .claude_code import Session
+from .claude_code import CLAUDE_CODE
+from .conversation import Resident, Session, Talk
 from .model_server import SUMMARY, Script
 
 Env = Mapping[str, str]
@@ -27,25 +28,23 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE = 30
 HARDWON = (str(Path(sys.executable).with_name("hardwon")),)
 
-# As no program would write it: whoever writes the file anew instead of giving the old bytes back is seen.
-SETTINGS = """\
-{ "theme":"dark" , "note": "caf\\u00e9 \N{SNOWMAN}",
-\t"hooks": {"PreToolUse": [ {"matcher": "*", "hooks":
-\t\t[{"type": "command", "command": "{ cat; echo; } >> OTHER_LOG"}] } ]},
-  "permissions": { "deny" : [ ] } }  \n\n"""
+
+_BUDGET = re.compile(r'("timeout": |\|\| :",\s+)(\d+)')
 
 
 class House:
-    def __init__(self, root: Path, program: Path, *, own_network: bool) -> None:
+    def __init__(self, root: Path, program: Path, *, own_network: bool, resident: Resident = CLAUDE_CODE) -> None:
         self.root = root
         self.project = root / "project"
-        self.settings = root / "home" / ".claude" / "settings.json"
+        self.resident = resident
+        self.settings = root / "home" / resident.settings
         self._program = program
         self._own_network = own_network
         self._other_log = root / "other.log"
-        for folder in (self.project, self.settings.parent, root / "tmp"):
-            folder.mkdir(parents=True)
-        self.settings.write_text(SETTINGS.replace("OTHER_LOG", str(self._other_log)), encoding="utf-8")
+        for name in ("project", "home", "tmp", "bin"):
+            (root / name).mkdir()
+        (root / "bin" / "hardwon").symlink_to(HARDWON[0])
+        resident.furnish(root)
         self._git("init", "--quiet", "--initial-branch=main")
         self._git("config", "user.name", "nobody")
         self._git("config", "user.email", "nobody@example.invalid")
@@ -56,19 +55,38 @@ class House:
 
     @property
     def env(self) -> dict[str, str]:
-        """The agent's environment. It does not know where hardwon's home is: an IDE would not either."""
-        return claude_code.environment(self.root / "home", self.settings.parent, self.root / "tmp")
+        """All the agent gets to see: nothing of this machine but the search path, and a key that opens nothing. It
+        does not know where hardwon's home is: an IDE would not either."""
+        return {
+            "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
+            "HOME": str(self.root / "home"),
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            **self.resident.environment(self.root),
+        }
 
     # What the person types
 
-    def hardwon(self, *arguments: str, program: Sequence[str] = HARDWON, home: str = "hardwon") -> str:
-        told = {name: self.env[name] for name in ("PATH", "HOME", "LANG", "CLAUDE_CONFIG_DIR")}
+    def hardwon(
+        self, *arguments: str, program: Sequence[str] = HARDWON, home: str = "hardwon", ends: Sequence[int] = (0,)
+    ) -> str:
+        told = {name: self.env[name] for name in ("PATH", "HOME", "LANG", "CLAUDE_CONFIG_DIR") if name in self.env}
         done = subprocess.run(
             [*program, *arguments], cwd=self.project, env=told | {"HARDWON_HOME": str(self.root / home)},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
-        assert done.returncode == 0, f"hardwon {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        assert done.returncode in ends, f"hardwon {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        if arguments[0] == "install":
+            self._be_patient()
         return done.stdout
+
+    def _be_patient(self) -> None:
+        """Two agents at once on two cores make a hook late now and then, and what comes late the agent does not hear.
+        What it would have heard is what is tested here; `make bench-hook` measures the time. Codex has time enough."""
+        file = self.root / "home" / self.resident.settings
+        if self.resident.name != "codex" and file.exists():
+            text = file.read_text(encoding="utf-8")
+            file.write_text(_BUDGET.sub(lambda found: f"{found[1]}{int(found[2]) * 10}", text), encoding="utf-8")
 
     def add(self, delivery: str, solution: str, command: str = "", *more: str) -> None:
         """A lesson for a shell command, or for the start of a session."""
@@ -85,7 +103,8 @@ class House:
         return found
 
     def kill_worker(self) -> int:
-        pid: int = self.status()["pid"]
+        pid: int | None = self.status()["pid"]
+        assert pid, "there is no worker to kill"
         os.kill(pid, signal.SIGKILL)
         return pid
 
@@ -101,11 +120,11 @@ class House:
     ) -> Session:
         """The agent at work in the project, once; it must end by itself and well. `resume` is an earlier session, `more`
         what else the CLI is given."""
-        session = claude_code.converse(
-            self._program, prompts or ("go on",), script, sub,
-            cwd=self.project, env={**self.env, **env}, own_network=self._own_network,
-            summary=summary, resume=resume, more=more,
+        talk = Talk(
+            script, prompts or ("go on",), self.project, {**self.env, **env}, self._own_network,
+            sub=sub, summary=summary, resume=resume, more=more,
         )  # fmt: skip
+        session = self.resident.converse(self._program, talk)
         assert session.exit_code == 0, f"{session.exit_code}: {session.stderr}\n{session.lines[-1:]}"
         return session
 

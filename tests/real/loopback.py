@@ -4,7 +4,8 @@
 
 A socket belongs to the network it was made in, whoever holds it. So this process, already inside, opens the
 listening socket, hands it out over FD and becomes the program: the model server stays outside, in the test,
-and the program can reach that and nothing else. `shared` keeps the machine's network, for systems that refuse
+and the program can reach that and nothing else. Where it listens is in the environment, under each name that an
+agent knows, and in place of `{MODEL_URL}` in an argument. `shared` keeps the machine's network, for systems that refuse
 it another; `own` without more is the question whether they do.
 """
 
@@ -20,6 +21,7 @@ import sys
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+NAMES = ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "MODEL_URL")
 
 
 def refusal() -> str:
@@ -50,8 +52,9 @@ def main(network: str, door: str = "", *command: str) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     with socket.socket(fileno=int(door)) as out:
         socket.send_fds(out, [b"listening"], [listener.fileno()])
-    os.environ["ANTHROPIC_BASE_URL"] = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    os.execv(command[0], command)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    os.environ.update(dict.fromkeys(NAMES, url))
+    os.execv(command[0], [word.replace("{MODEL_URL}", url) for word in command])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .claude_code import Session
+from .conversation import Session
 from .house import House, SeparateInstall
 from .model_server import Call, Reply, Request, Script, bash
 
@@ -119,16 +119,18 @@ def test_with_the_worker_killed_in_the_middle_a_block_still_holds(house: House) 
     house.hardwon("start")
     killed: list[int] = []
 
-    def script(request: Request) -> Reply:
-        if "no touch forbidden in this house" in request:
+    def script(_: Request) -> Reply:
+        if killed:
             return DONE
         killed.append(house.kill_worker())
         return bash("touch forbidden")
 
     session = house.session(script)
-    assert refused(session) == [True]
+    asked = [hook for hook in session.hooks if hook.event == "PreToolUse"]
+    assert refused(session) == [True], f"the call passed; before it the agent ran these hooks: {asked}"
+    assert "no touch forbidden in this house" in session.results[0].text
     assert not (house.project / "forbidden").exists()
-    assert (len(killed), house.status()["running"]) == (1, False), "a worker was there, so it was not cold"
+    assert not house.status()["running"], "a worker was there, so it was not cold"
     listed = json.loads(house.hardwon("deliveries", "--json"))
     assert [delivery["delivery"] for delivery in listed] == ["block"]
 

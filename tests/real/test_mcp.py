@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .claude_code import Session, ToolResult
+from .conversation import Session, ToolResult
 from .house import HARDWON, House
 from .model_server import Call, Reply, Request, Script, bash
 

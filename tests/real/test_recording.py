@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from .claude_code import Session
+from .conversation import Session
 from .house import PATIENCE, House
 from .model_server import Call, Reply, Request, Script, bash
 

@@ -310,3 +310,11 @@ def test_words_at_the_instant_of_the_next_prompt_are_told_once_however_often_the
         for _ in range(2):
             sessions.last_words(connection, "claude-code", "s1", "done", since=NOON + 120, until=NOON + 120)
         assert ends(connection) == [("transcript", "done")]
+
+
+def test_what_two_hooks_tell_is_known_though_the_clock_was_set_back() -> None:
+    told = report("Stop", 0, response="done")
+    with store() as connection, db.transaction(connection):
+        sessions.take(connection, report("SessionStart", 60), live=True)
+        assert sessions.take(connection, told, live=True)
+        assert not sessions.take(connection, replace(told, key="another"), live=True)

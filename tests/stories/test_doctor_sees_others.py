@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from hardwon.cli.agents import HOOK
+from hardwon.cli.doctor_agents import try_hook
 from hardwon.hosts import beside
+from hardwon.hosts.found import HOOK
 from tests.house_of_one import House, happened, prompt, used
 
 SESSION = "5e551017-0000-4000-8000-000000000001"
@@ -74,6 +75,38 @@ def test_the_agents_own_memory_is_named_while_it_is_on(house: House, own_home: s
     settle(own_home, {"autoMemoryEnabled": False})
     assert checks(house, "auto-memory") == []
     assert len(checks(house, "auto-memory", env={"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "0"})) == 1
+
+
+PLUGGED = {
+    "claude": (".claude/settings.json", '{"enabledPlugins": {"hardwon@hardwon": %s}}'),
+    "codex": (".codex/config.toml", '[plugins."hardwon@hardwon"]\nenabled = %s\n'),
+}
+
+
+@pytest.mark.parametrize("program", [*PLUGGED, "gemini"])
+def test_hooks_that_come_by_our_plugin_are_known(house: House, own_home: str, program: str) -> None:
+    path = os.path.join(own_home, "bin", program)
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w") as file:
+        file.write("#!/bin/sh\necho 99.0.0\n")
+    os.chmod(path, 0o755)
+    only = {"env": {"PATH": f"{os.path.dirname(path)}:/usr/bin:/bin"}}
+
+    def is_known(on: bool) -> bool:
+        name, text = PLUGGED.get(program, (".gemini/extensions/hardwon/gemini-extension.json", "{}"))
+        place = os.path.join(own_home, name)
+        if on or program in PLUGGED:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(place, "w") as file:
+                file.write(text.replace("%s", "true" if on else "false"))
+        return "by the plugin" in json.dumps(checks(house, "hooks", **only))
+
+    assert (is_known(False), is_known(True)) == (False, True)
+
+
+def test_a_hook_that_never_answers_is_said_to_be_so() -> None:
+    found = try_hook("exec sleep 600", {}, "hardwon install claude-code", seconds=0.1)
+    assert (found.well, "did not answer" in found.found) == (False, True)
 
 
 def test_settings_of_any_shape_are_looked_at_without_harm(own_home: str) -> None:

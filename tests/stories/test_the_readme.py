@@ -28,7 +28,10 @@ VARIES = (
     (r"localhost:\d+/open\?code=\S+", "LINK"), (r"cost \d+|\d+>\d+|about \d+|~\d+", "TOKENS"), (r"\s+", " "),
 )  # fmt: skip
 # A person is asked, or a name stands for any.
-GIVEN = {"install claude-code": " --yes", "uninstall --all --data": " --yes", "uninstall claude-code": " --yes"}
+GIVEN = {
+    "install claude-code": " --yes", "uninstall --all --data": " --yes", "uninstall claude-code": " --yes",
+    "export notes": " --yes",
+}  # fmt: skip
 TALKS = ("hardwon review",)
 MAKES = ("test", "test-real", "check", "bench-hook")
 

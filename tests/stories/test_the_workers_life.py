@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import hardwon
+from hardwon import launch
 from hardwon.store import db, retention
 from hardwon.worker.lifecycle import may_rest
 from tests.house_of_one import HOOK, House, call, running_for
@@ -271,3 +272,12 @@ def test_an_edit_of_the_settings_is_in_force_at_the_next_event(house: House) -> 
         kept = dict(rows.fetchall())
     assert list(kept) == ["toolu_1", "toolu_2"]
     assert 900 < kept["toolu_1"] < 1300 and 2900 < kept["toolu_2"] < 3300
+
+
+def test_a_worker_looks_where_the_agents_of_the_person_keep_their_files(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "GEMINI_CLI_TRUSTED_FOLDERS_PATH", "XDG_CONFIG_HOME")
+    for name in (*names, "CLAUDECODE"):
+        monkeypatch.setenv(name, "/elsewhere")
+    assert set(launch.environment(house.home)) & {*names, "CLAUDECODE"} == {*names}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import shlex
@@ -15,36 +14,42 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import hardwon
 from hardwon import clock, paths, projects
+from hardwon.cli.change import confirmed as _confirmed
+from hardwon.cli.change import read as _read
+from hardwon.cli.change import show as _show_change
 from hardwon.cli.person import require_person
-from hardwon.cli.show import at_terminal, styled
 from hardwon.core.jsontext import Misfit, NotJson
+from hardwon.core.tomltext import NotToml
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES, setup
+from hardwon.hosts import MODULES, setup_of
+from hardwon.hosts.found import HOOK, is_ours, tell
+from hardwon.hosts.found import ledger as _ledger
+from hardwon.hosts.found import places as _places
+from hardwon.hosts.setup import codex_trust
 from hardwon.recall import manifest
 from hardwon.words import replace, word
 
 if TYPE_CHECKING:
     from hardwon.hosts import Made, Setup
 
-HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
 TIMER = "timer"
 _HOSTS = click.Choice([*MODULES, TIMER])
+_TRUSTED = "Codex trusts these hooks now, exactly as they are; it asks you again if one of them changes"
 
 
 def command_for(name: str, home: str) -> Callable[[str], str]:
-    """What an agent runs for an event. `|| :` because a missing file makes Python exit 2, which agents read as deny."""
+    """What an agent runs for an event. `|| :` because a missing file makes Python exit 2, which agents read as deny.
+
+    An agent that was started from another's shell has guards all the same, but what it is told is no person's word.
+    """
 
     def command(event: str) -> str:
         words = [sys.executable, "-I", "-S", HOOK, name, event, home]
-        return f"{shlex.join(words)} || :"
+        mark = "" if event == "UserPromptSubmit" else f"AI_AGENT={name}_hook "
+        return f"{mark}{shlex.join(words)} || :"
 
     return command
-
-
-def is_ours(command: str) -> bool:
-    return "/hardwon/hook.py" in command
 
 
 def server_words(home: str) -> list[str]:
@@ -57,10 +62,11 @@ def server_words(home: str) -> list[str]:
 @click.argument("agent", type=_HOSTS)
 @click.option("--project", "here", is_flag=True, help="for this project only, in a file that is not committed")
 @click.option("--mcp", is_flag=True, help="register hardwon's MCP server with the agent, too")
+@click.option("--trust", is_flag=True, help="for codex: trust these hooks, as you would with /hooks in it")
 @click.option("--print", "only_print", is_flag=True, help="show the change and stop")
 @click.option("--with", "clockwork", type=click.Choice(["systemd", "launchd", "cron"]), help="for the timer: whose")
 @click.option("--yes", is_flag=True, help="do not ask")
-def install(agent: str, here: bool, mcp: bool, only_print: bool, clockwork: str | None, yes: bool) -> None:
+def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, clockwork: str | None, yes: bool) -> None:
     """Add hardwon's hooks to an agent's settings; nothing else in them is touched.
 
     `timer` instead has sessions that were left reflected on every ten minutes, the worker running or not.
@@ -70,11 +76,13 @@ def install(agent: str, here: bool, mcp: bool, only_print: bool, clockwork: str 
 
         timer.install(paths.home(), clockwork, only_print=only_print, confirmed=partial(_confirmed, yes))
         return
-    module, home = setup(agent), paths.home()
+    module, home = setup_of(agent), paths.home()
     path, ledger = _settings_path(module, here), _ledger(home)
     plans = [_hooks_in(module, agent, path, home, ledger)]
     if mcp:
         plans = _with_server(plans, module, agent, home, ledger)
+    if trust:
+        plans = _with_trust(plans, module, agent, ledger)
     if not shutil.which(module.PROGRAM):
         click.echo(f"{module.TITLE} is not on the PATH here; its settings are prepared all the same")
     changes = [plan for plan in plans if plan.after != plan.before]
@@ -84,20 +92,21 @@ def install(agent: str, here: bool, mcp: bool, only_print: bool, clockwork: str 
         _show_change(plan.path, plan.before, plan.after)
     if only_print or not changes:
         return
-    if any(plan.replaces for plan in changes):
-        require_person("changing hooks that are there")
-    if not _confirmed(yes, f"hardwon install {agent}{' --mcp' * mcp} --yes"):
+    if trust or any(plan.replaces for plan in changes):
+        require_person("trusting hooks" if trust else "changing hooks that are there")
+    if not _confirmed(yes, f"hardwon install {agent}{' --mcp' * mcp}{' --trust' * trust} --yes"):
         return
     for plan in changes:
         existed = ledger.get(plan.path, {}).get("existed", os.path.exists(plan.path))
         backup = _write(home, agent, plan.path, plan.before, plan.after)
         ledger[plan.path] = {"host": agent, "existed": existed, **plan.made}
+        _keep_ledger(home, ledger)
         click.echo(f"installed in {plan.path}" + (f"; the file as it was: {backup}" if backup else ""))
-    _keep_ledger(home, ledger)
+        _say_moved(agent, plan.path, plan.before, plan.after)
     manifest.build(home, clock.now())
     click.echo(f"running sessions of {module.TITLE} pick it up when they start anew; try: hardwon doctor")
-    if module.THEN:
-        click.echo(module.THEN)
+    if then := _TRUSTED if trust else module.THEN:
+        click.echo(then)
 
 
 @word
@@ -117,32 +126,71 @@ def _hooks_in(module: Setup, agent: str, path: str, home: str, ledger: dict[str,
         given = before if os.path.exists(path) else module.EMPTY
         bare = module.uninstall(given, kept.get("made", []), is_ours)
         after, made = module.install(bare, command_for(agent, home))
+    if _are_equal(after, given):  # our server or somebody else's hooks would only change places
+        after, made = given, kept.get("made", made)
     return Plan(path, before, after, {**_containers(kept), "made": made}, bare != given)
+
+
+def _are_equal(one: str, other: str) -> bool:
+    """Whether they say the same, in whatever order the hooks of an event stand."""
+    try:
+        return bool(_unordered(json.loads(one)) == _unordered(json.loads(other)))
+    except ValueError:
+        return one == other
+
+
+def _unordered(settings: dict[str, Any]) -> dict[str, Any]:
+    hooks = settings.get("hooks", {}).items()
+    ordered = {event: sorted(found, key=json.dumps) if isinstance(found, list) else found for event, found in hooks}
+    return {**settings, "hooks": ordered}
+
+
+def _say_moved(agent: str, path: str, before: str, after: str) -> None:
+    """Codex knows a hook by its place in this file; those of others that stood behind ours have another one now."""
+    moved = codex_trust.moved(path, before, after, is_ours) if agent == "codex" and path.endswith(".json") else []
+    if moved:
+        click.echo(f"Codex asks you to trust the hooks of others in {', '.join(moved)} again: they have moved")
 
 
 def _with_server(plans: list[Plan], module: Setup, agent: str, home: str, ledger: dict[str, Any]) -> list[Plan]:
     """The plans with our MCP server in the agent's file for them, which may be the one that has the hooks."""
-    path = os.path.realpath(module.mcp_file())
-    plan = next((plan for plan in plans if plan.path == path), None)
-    if plan is None:
-        before = _read(path)
-        plan = Plan(path, before, before, _containers(ledger.get(path, {})), False)
-    with _mendable(path, f"hardwon install {agent} --mcp"):
-        bare = module.remove_mcp(plan.after, plan.made.get("mcp", []))
-        after, made = module.add_mcp(bare, server_words(home))
+    plan = _plan_of(plans, os.path.realpath(module.mcp_file()), ledger)
+    after, made, words = plan.after, plan.made.get("mcp", []), server_words(home)
+    with _mendable(plan.path, f"hardwon install {agent} --mcp"):
+        if module.mcp(after) != words:
+            after, made = module.add_mcp(module.remove_mcp(after, made), words)
     plan = replace(plan, after=after, made={**plan.made, "mcp": made})
-    return [*(other for other in plans if other.path != path), plan]
+    return [*(other for other in plans if other.path != plan.path), plan]
+
+
+def _with_trust(plans: list[Plan], module: Setup, agent: str, ledger: dict[str, Any]) -> list[Plan]:
+    """The plans with the hooks that are put in trusted, in the file where Codex keeps which of them a person trusts."""
+    if agent != "codex":
+        raise UserError(f"{module.TITLE} runs hooks without being told to trust them", f"hardwon install {agent}")
+    wanted = codex_trust.hooks(module.settings_file(), plans[0].after, is_ours)
+    plan = _plan_of(plans, os.path.realpath(module.mcp_file()), ledger)
+    with _mendable(plan.path, f"hardwon install {agent} --trust"):
+        after, made = codex_trust.granted(plan.after, wanted, plan.made.get("trust", []))
+    plan = replace(plan, after=after, made={**plan.made, "trust": made})
+    return [*(other for other in plans if other.path != plan.path), plan]
+
+
+def _plan_of(plans: list[Plan], path: str, ledger: dict[str, Any]) -> Plan:
+    """The plan for a file, which may be one that has the hooks."""
+    before = _read(path)
+    untouched = Plan(path, before, before, _containers(ledger.get(path, {})), False)
+    return next((plan for plan in plans if plan.path == path), untouched)
 
 
 def _containers(kept: dict[str, Any]) -> dict[str, Made]:
-    return {name: kept[name] for name in ("made", "mcp") if name in kept}
+    return {name: kept[name] for name in ("made", "mcp", "trust") if name in kept}
 
 
 @contextmanager
 def _mendable(path: str, then: str) -> Iterator[None]:
     try:
         yield
-    except (NotJson, Misfit) as wrong:
+    except (NotJson, NotToml, Misfit) as wrong:
         raise UserError(f"{path} {_where(wrong)}", f"mend it, then: {then}") from None
 
 
@@ -163,8 +211,8 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
         timer.uninstall(paths.home())
         return
     if agent:
-        take_out(agent, _settings_path(setup(agent), here), yes=yes)
-        server = os.path.realpath(setup(agent).mcp_file())
+        take_out(agent, _settings_path(setup_of(agent), here), yes=yes)
+        server = os.path.realpath(setup_of(agent).mcp_file())
         if not here and server in _ledger(paths.home()):
             take_out(agent, server, yes=yes)
         return
@@ -174,23 +222,18 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
     leave([*take_outs, partial(timer.uninstall, paths.home(), quietly=True)], data=data, yes=yes)
 
 
-def _places(home: str) -> list[tuple[str, str]]:
-    """Every agent with each settings file of it that may hold our hooks."""
-    usual = [(name, _settings_path(setup(name), here=False)) for name in MODULES]
-    noted = [(str(kept["host"]), path) for path, kept in _ledger(home).items() if kept.get("host") in MODULES]
-    return list(dict.fromkeys([*usual, *noted]))
-
-
 def take_out(agent: str, path: str, *, yes: bool) -> None:
-    """Take our hooks out of one settings file, and our MCP server if we put it there."""
-    module, home = setup(agent), paths.home()
+    """Take our hooks out of one settings file, and our MCP server and the trust in our hooks if we put them there."""
+    module, home = setup_of(agent), paths.home()
     before = _read(path)
     ledger = _ledger(home)
     kept = ledger.get(path, {})
+    for_hooks = "made" in kept or not kept
     with _mendable(path, f"hardwon uninstall {agent}"):
         after = module.remove_mcp(before, kept["mcp"]) if "mcp" in kept else before
-        after = module.uninstall(after, kept.get("made", []), is_ours)
-    if left := module.installed(after, is_ours):
+        after = codex_trust.revoked(after, kept.get("trust", []))
+        after = module.uninstall(after, kept.get("made", []), is_ours) if for_hooks else after
+    if left := module.installed(after, is_ours) if for_hooks else {}:
         say = f"{path}: somebody else's hook stands in one entry with ours, in {', '.join(left)}"
         raise UserError(say, f"give theirs an entry of its own, then: hardwon uninstall {agent}")
     if after == before:
@@ -205,6 +248,7 @@ def take_out(agent: str, path: str, *, yes: bool) -> None:
         _write(home, agent, path, before, after)
     ledger.pop(path, None)
     _keep_ledger(home, ledger)
+    _say_moved(agent, path, before, after)
     click.echo(f"uninstalled from {path}; your data stays in {home}")
 
 
@@ -213,35 +257,10 @@ def _settings_path(module: Setup, here: bool) -> str:
     return os.path.realpath(module.settings_file(project=projects.root(os.getcwd()) if here else ""))
 
 
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise UserError(f"{path} cannot be read: {wrong}", "mend or move that file") from None
-
-
-def _where(wrong: NotJson | Misfit) -> str:
+def _where(wrong: NotJson | NotToml | Misfit) -> str:
     if isinstance(wrong, NotJson):
         return f"line {wrong.line}, column {wrong.column}: {wrong.say}"
     return str(wrong)
-
-
-def _show_change(path: str, before: str, after: str) -> None:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=2)
-    for line in lines:
-        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-        styled(line, fg=colour)
-
-
-def _confirmed(yes: bool, command: str) -> bool:
-    if yes:
-        return True
-    if at_terminal():
-        return click.confirm("Make this change?", default=True)
-    raise UserError("nothing was changed: this is not a terminal, so nobody can be asked", command)
 
 
 def _write(home: str, agent: str, path: str, before: str, after: str) -> str:
@@ -261,15 +280,6 @@ def _write(home: str, agent: str, path: str, before: str, after: str) -> str:
     return backup
 
 
-def _ledger(home: str) -> dict[str, Any]:
-    """What we did to which settings file, so that it can be undone to the letter."""
-    try:
-        with open(os.path.join(home, paths.INSTALLED), encoding="utf-8") as file:
-            found = json.load(file)
-        return found if isinstance(found, dict) else {}
-    except (OSError, ValueError):
-        return {}
-
-
 def _keep_ledger(home: str, ledger: dict[str, Any]) -> None:
     paths.write_private(os.path.join(home, paths.INSTALLED), json.dumps(ledger, indent=2).encode())
+    tell(home)

@@ -13,6 +13,7 @@ import click
 from hardwon import clock, paths, projects, who
 from hardwon.capture import intake
 from hardwon.cli.lessons import counted
+from hardwon.cli.notes import export_notes
 from hardwon.cli.person import require_person
 from hardwon.cli.scan import _instant
 from hardwon.cli.show import at_terminal, printable
@@ -73,15 +74,18 @@ def opened(home: str) -> db.Connection:
     return connection
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--project", metavar="NAME|PATH", help="only what belongs to this project alone")
 @click.option("--since", metavar="DATE", help="only what happened since, such as 2026-11-01")
 @click.option("--out", default="-", metavar="FILE|-", show_default=True, help="where to; - is stdout")
-def export(project: str | None, since: str | None, out: str) -> None:
+@click.pass_context
+def export(ctx: click.Context, project: str | None, since: str | None, out: str) -> None:
     """Write what is recorded and learned as lines of JSON.
 
     The format is described in docs/export.md; hardwon import jsonl reads it.
     """
+    if ctx.invoked_subcommand:
+        return
     home = paths.home()
     connection = opened(home)
     path, earliest = project_path(connection, project), _instant(since) if since else 0.0
@@ -92,6 +96,9 @@ def export(project: str | None, since: str | None, out: str) -> None:
         return
     count = _written(os.path.abspath(os.path.expanduser(out)), lines)
     click.echo(f"exported  {counted(count - 1, 'record')} to {out}")
+
+
+export.add_command(export_notes)
 
 
 def _written(path: str, lines: Iterable[str]) -> int:

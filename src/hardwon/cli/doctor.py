@@ -16,6 +16,7 @@ from hardwon import __version__, clock, launch, paths, projects, settings, switc
 from hardwon.capture import spool
 from hardwon.cli.doctor_agents import Check, agents
 from hardwon.cli.show import ago, printable, styled
+from hardwon.distil.wording import counted
 from hardwon.errors import UserError
 from hardwon.recall import health, manifest
 from hardwon.recall.deliver import open_index
@@ -183,7 +184,8 @@ def _database(home: str) -> Iterator[Check]:
         yield Check("database", False, str(wrong), getattr(wrong, "fix", "").removeprefix("hardwon doctor; "))
         return
     megabytes = retention.file_bytes(home) / 1024 / 1024
-    found = f"{megabytes:.1f} MB of at most {most} MB, {held.sessions} sessions, {held.events} events"
+    holds = f"{counted(held.sessions, 'session')}, {counted(held.events, 'event')}"
+    found = f"{megabytes:.1f} MB of at most {most} MB, {holds}"
     fits = megabytes <= most
     yield Check("database", True if fits else None, found, "" if fits else "hardwon start; it drops the oldest events")
     when = f"the last {ago(last)}" if last else "none yet"

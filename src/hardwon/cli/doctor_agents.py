@@ -14,9 +14,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from hardwon import paths, projects
-from hardwon.cli.agents import command_for, is_ours
+from hardwon.cli.agents import command_for
+from hardwon.core import jsontext, tomltext
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES, beside, setup
+from hardwon.hosts import MODULES, beside, setup_of
+from hardwon.hosts.found import is_ours
+from hardwon.hosts.setup import SERVER, codex_trust, gemini
 from hardwon.store import db, hooks
 from hardwon.words import word
 
@@ -28,7 +31,9 @@ SLOW = 4.0  # times an empty interpreter
 SESSIONS = 10  # the latest, whose hooks are looked at
 TAIL = 2_000_000  # bytes of a transcript that are looked at
 SLOW_MILLISECONDS = 500.0  # of a person's time, for each call
+PROBE_SECONDS = 20.0
 _ASKED = " PreToolUse "
+_OFF = (False, {"enabled": False})  # what an agent has beside a plugin that is not on
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -44,8 +49,8 @@ class Check:
 
 def agents(home: str) -> Iterator[Check]:
     for name in MODULES:
-        yield from _agent(home, name, setup(name))
-    yield from _beside(setup("claude-code"))
+        yield from _agent(home, name, setup_of(name))
+    yield from _beside(setup_of("claude-code"))
     yield from _fired(home)
 
 
@@ -65,15 +70,62 @@ def _agent(home: str, name: str, module: Setup) -> Iterator[Check]:
         return
     yield _version(name, module, program)
     wanted = module.installed(module.install(module.EMPTY, command_for(name, home))[0], is_ours)
-    if not found:
+    if not found and (plugin := _plugin(name, module)):
+        yield Check("hooks", True, f"by the plugin, as {plugin} says")
+    elif not found:
         yield Check("hooks", None, f"none in {path}", mend)
     elif found != wanted:
         yield Check("hooks", False, f"those in {path} are another version's", mend)
     else:
         yield Check("hooks", True, f"{len(found)} in {path}")
+    if found and name == "codex":
+        yield _trust(module)
+    if found and name == "gemini" and (why := gemini.hindrance(_text(path), projects.root(os.getcwd()))):
+        yield Check("trust", None, why, module.THEN)
     asked = [command for commands in found.values() for command in commands if _ASKED in command]
     if asked:
-        yield _try_hook(asked[0], module.PROBE, mend)
+        yield try_hook(asked[0], module.PROBE, mend)
+
+
+def _plugin(name: str, module: Setup) -> str:
+    """Where it stands that the agent has our plugin; empty if it has none."""
+    path = module.mcp_file() if name == "codex" else module.settings_file()
+    if name == "gemini":
+        folder = os.path.join(os.path.dirname(path), "extensions", SERVER)
+        return folder if os.path.isdir(folder) else ""
+    try:
+        text = _text(path)
+        told = tomltext.get(text, ["plugins"]) if name == "codex" else jsontext.get(text, ["enabledPlugins"])
+    except (OSError, ValueError):
+        return ""
+    on = [key for key, value in told.items() if value not in _OFF] if isinstance(told, dict) else []
+    return path if any(key.partition("@")[0] == SERVER for key in on) else ""
+
+
+def _trust(module: Setup) -> Check:
+    """Whether Codex runs our hooks: those that nobody trusted it leaves out, and does not say so."""
+    config, mend = module.mcp_file(), "type /hooks in Codex and trust hardwon's, or: hardwon install codex --trust"
+    try:
+        text = _text(config)
+        wanted = codex_trust.hooks(module.settings_file(), _text(module.settings_file()), is_ours)
+        left_out = codex_trust.distrusted(text, wanted)
+        off = codex_trust.switched_off(text)
+    except (OSError, ValueError) as wrong:
+        return Check("trust", False, f"{config}: {wrong}", "mend it")
+    if off:
+        return Check("trust", False, f"hooks are switched off in {config}", "hooks = true below [features] there")
+    if left_out:
+        told = [f"{why}: {', '.join(events)}" for why, events in left_out.items()]
+        return Check("trust", False, f"Codex leaves out {'; '.join(told)}", mend)
+    return Check("trust", True, f"Codex trusts all {len(wanted)} hooks")
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
 
 
 def _version(name: str, module: Setup, program: str | None) -> Check:
@@ -131,7 +183,7 @@ def _fired(home: str) -> Iterator[Check]:
     by_hooks, filled = sum(one.by_hooks for one in told), sum(one.by_transcript for one in told)
     fired = sum(1 for one in told if one.by_hooks)
     more = f"; {filled} more came from transcripts" if filled else ""
-    fix = "" if fired else "hardwon install claude-code, then start the agent anew"
+    fix = "" if fired else f"hardwon install {told[0].host}, then start the agent anew"
     found = f"in {fired} of the last {len(told)} sessions, {by_hooks} events{more}"
     yield Check("hooks fired", True if fired else None, found, fix)
     times = [time for one in told for time in beside.hook_times(_tail(one.transcript), is_ours)]
@@ -154,17 +206,20 @@ def _tail(path: str) -> list[bytes]:
         return []
 
 
-def _try_hook(command: str, probe: dict[str, Any], fix: str) -> Check:
+def try_hook(command: str, probe: dict[str, Any], fix: str, seconds: float = PROBE_SECONDS) -> Check:
     """Run the installed command as the agent would, and time it against an empty interpreter in the same run."""
     payload = json.dumps(probe).encode()
     empty = [sys.executable, "-I", "-S", "-c", "pass"]
     hook_times, empty_times = [], []
     for _ in range(ROUNDS):
         begun = perf_counter()
-        done = subprocess.run(["/bin/sh", "-c", command], input=payload, capture_output=True, timeout=20)
+        try:
+            done = subprocess.run(["/bin/sh", "-c", command], input=payload, capture_output=True, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return Check("hook", False, f"the installed command did not answer within {seconds:g} seconds", fix)
         hook_times.append(perf_counter() - begun)
         begun = perf_counter()
-        subprocess.run(empty, capture_output=True, timeout=20)
+        subprocess.run(empty, capture_output=True)
         empty_times.append(perf_counter() - begun)
         try:
             answered = isinstance(json.loads(done.stdout), dict)

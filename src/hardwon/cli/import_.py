@@ -1,4 +1,4 @@
-"""import transcripts, import jsonl, import claude-mem"""
+"""import transcripts, import jsonl, import claude-mem, import notes"""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hardwon import clock, paths, settings
 from hardwon.capture import fill
 from hardwon.cli.data import take_claude_mem, take_jsonl
 from hardwon.cli.lessons import counted
+from hardwon.cli.notes import import_notes
 from hardwon.cli.scan import _instant, _must_exist, _progress
 from hardwon.cli.show import printable
 from hardwon.distil import scan as mining
@@ -36,7 +37,10 @@ class Outcome:
 
 @click.group("import")
 def import_() -> None:
-    """Take in what was recorded elsewhere: transcripts, an export, claude-mem."""
+    """Take in what was recorded elsewhere: transcripts, an export, claude-mem, notes."""
+
+
+import_.add_command(import_notes)
 
 
 @import_.command()

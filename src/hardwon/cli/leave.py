@@ -14,6 +14,7 @@ from hardwon.capture import spool
 from hardwon.cli.data import confirmed, opened
 from hardwon.cli.show import printable
 from hardwon.errors import UserError
+from hardwon.hosts import found
 from hardwon.store import backups, trust
 from hardwon.worker import lifecycle
 
@@ -23,6 +24,7 @@ _DATA = (
 )  # fmt: skip
 _BUILT = (
     paths.MANIFEST, paths.INDEX, paths.WORKER, paths.SOCKET, paths.PAUSED, launch.STARTS, "claims", "briefs", "links",
+    found.FRONT_DOOR, found.HOOKED,
     os.path.dirname(paths.LOG), "scan.lock", "reflect.lock", "lessons.lock", "manifest.lock", paths.LOCK,
 )  # fmt: skip
 
@@ -79,6 +81,7 @@ def _say(home: str, refused: list[str]) -> None:
             os.rmdir(home)
     click.echo(f"left      {home}: {', '.join(left)}" if left else "left      nothing")
     click.echo("          agents that are running call the hook until they start anew")
+    click.echo("          a plugin of ours: remove it in the agent, such as claude plugin uninstall hardwon@hardwon")
     click.echo("          the program itself: remove it the way you installed it, such as pipx uninstall hardwon")
     for say in refused:
         click.echo(printable(f"not out   {say}"), err=True)

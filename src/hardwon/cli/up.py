@@ -8,14 +8,15 @@ import shutil
 import click
 
 from hardwon import clock, paths, settings
-from hardwon.cli.agents import install, is_ours
+from hardwon.cli.agents import install
 from hardwon.cli.candidates import listing
 from hardwon.cli.lessons import counted
 from hardwon.cli.scan import mine, read_size, say_left
 from hardwon.cli.show import at_terminal
+from hardwon.cli.timer import installed
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES, setup
+from hardwon.hosts import MODULES, found, setup_of
 from hardwon.recall import manifest
 from hardwon.store import candidates, db
 from hardwon.worker import lifecycle
@@ -30,12 +31,13 @@ def up(ctx: click.Context, yes: bool) -> None:
     """Start hardwon, say where things are and what to do next."""
     home = paths.home()
     built = manifest.build(home, clock.now())
+    found.tell(home)
     said = lifecycle.start(home)
     click.echo(f"worker    running, process {said.pid}")
     click.echo(f"home      {home}")
     click.echo(f"lessons   {built.count} in force")
     for name in MODULES:
-        module = setup(name)
+        module = setup_of(name)
         where = module.settings_file()
         if _has_hooks(name, where):
             click.echo(f"agent     {module.TITLE}: hooks installed")
@@ -45,10 +47,22 @@ def up(ctx: click.Context, yes: bool) -> None:
             ctx.invoke(install, agent=name, here=False, only_print=False, yes=True)
         else:
             click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
+    click.echo(f"reflect   {_reflecting(home)}")
     if _show_mistakes(home):
         click.echo("next      hardwon review          decide about what was found")
     click.echo("next      hardwon lessons add     write what went wrong, for the next time")
+    click.echo("          hardwon view            look at everything in the browser")
     click.echo("          hardwon doctor          check every part")
+
+
+def _reflecting(home: str) -> str:
+    """The worker's own clock does it, so there is nothing to install; it is on unless the person says otherwise."""
+    values = settings.resolve(settings.read_config(home))
+    if not values["autoReflect"]:
+        return "off; on again with: hardwon config set autoReflect true"
+    left = f", or are left for {values['idleMinutes']} minutes," if values["idleMinutes"] else ""
+    timer = " (a timer too)" if installed(home) else ""
+    return f"sessions that end{left} are drafted for the next{timer}; off: hardwon config set autoReflect false"
 
 
 def _show_mistakes(home: str) -> bool:
@@ -57,7 +71,7 @@ def _show_mistakes(home: str) -> bool:
     connection = db.connect(home)
     with mining.alone(home, wait=False) as free:
         if free:
-            click.echo(f"scanned   {read_size(mine(connection, values))}")
+            click.echo(f"scanned   {read_size(mine(home, connection, values))}")
         else:
             click.echo("scanned   another scan is at work")
     waiting = candidates.listed(connection)
@@ -76,7 +90,7 @@ def _show_mistakes(home: str) -> bool:
 def _has_hooks(name: str, path: str) -> bool:
     try:
         with open(os.path.realpath(path), encoding="utf-8") as file:
-            return bool(setup(name).installed(file.read(), is_ours))
+            return bool(setup_of(name).installed(file.read(), found.is_ours))
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as wrong:

@@ -47,6 +47,9 @@ GO_ON = "If the call is right as it stands, make it again: it will run."
 BLOCKED = "Blocked by hardwon."
 STOPS = ("block", "hold")
 NOTES_AFTER = ("gemini", "opencode")  # these show the model nothing before a call, and a note with its result
+# What a session opens with comes with the first prompt: what stands before one, Gemini CLI leaves out when the session
+# is resumed, the prompt too.
+OPENED_LATE = ("gemini",)
 
 
 def on_call(
@@ -175,6 +178,13 @@ def on_start(event: Event, index: Index, opened: Opening, *, is_first: Callable[
     return replace(reply, notice=notice, injections=(*reply.injections, record))
 
 
+def joined(first: Reply, then: Reply) -> Reply:
+    """Two replies to one event, of which the first says nothing but words."""
+    context = "\n".join(filter(None, (first.context, then.context)))
+    notice = "\n".join(filter(None, (first.notice, then.notice)))
+    return Reply(then.deny, context, notice, (*first.injections, *then.injections))
+
+
 def _told(part: Part) -> str:
     return _counted(part.shown, "observation") if part.section == "index" else part.about
 
@@ -260,7 +270,8 @@ def _reply(
 
 def _injection(event: Event, lesson: str, slug: str, summary: str, delivery: Delivery) -> Injection:
     return Injection(
-        event=event.id,
+        # Two hooks may ask about one call, and both are denied: it is one delivery.
+        event=f"{event.session}:{event.tool_use_id}" if event.tool_use_id else event.id,
         at=event.at,
         host=event.host,
         session=event.session,

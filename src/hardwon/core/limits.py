@@ -5,6 +5,7 @@ from __future__ import annotations
 SKIP_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion")
 LONGEST_TEXT = 20_000  # characters of a prompt, or of one text in what a tool was given or gave back
 LARGEST_EVENT = 60_000
+TWICE_SECONDS = 2.0  # within which two hooks of ours tell of one event, on a busy machine
 
 # The variables in which each provider of models looks for its key.
 MODEL_KEYS = {

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from hardwon.core.shell import Simple
     from hardwon.words import Event
 
-# What must stay as it is around our commands: by the marks `who` tells an agent, by the last our home is found.
+# What agents set for the commands they run. People set CODEX_HOME, CODEX_API_KEY and the like for themselves.
 MARKS = (
     "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "AI_AGENT", "GEMINI_CLI", "OPENCODE", "CURSOR_AGENT", "CODEX_SANDBOX",
     "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI", "CODEX_MANAGED_BY_NPM", "CODEX_MANAGED_BY_BUN",
 )  # fmt: skip
-_KEPT = frozenset((*MARKS, "HARDWON_HOME"))
+_KEPT = frozenset((*MARKS, "HARDWON_HOME"))  # what must stay as it is around our commands
 _SETTERS = ("unset", "export", "declare", "typeset", "readonly", "local")
 
 # A verb decides, or it does with one of these words; with one of the others it only shows or proposes.
@@ -32,12 +32,17 @@ _DECIDING = {
     "scan": ("promote", "--yes"), "sessions": ("delete",), "import": ("jsonl", "claude-mem"),
     "purge": (), "restore": (), "view": (), "memory": ("approve", "reject", "retire", "edit"),
     "handoff": ("ratify", "discard"), "reflect": ("--undo",), "jobs": ("retry", "cancel"),
+    "ratify": (), "discard": (), "approve": (),  # as a person types them to an agent
 }  # fmt: skip
 _SHOWING = {
     "trust": ("--list",), "install": ("--print",), "review": ("--json", "--judge"), "purge": ("--dry-run",),
 }  # fmt: skip
 _WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no option with a value comes before the verb
 _INTERPRETERS = ("python", "pypy")
+_SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
+_DOOR = "door.sh"  # of our plugins: it becomes the hook
+AGENTS = ("claude-code", "codex", "gemini", "opencode")
+_GIVEN = tuple((name,) for name in AGENTS)
 _LAUNCHERS = (
     "uv", "uvx", "pipx", "poetry", "pdm", "hatch", "pixi", "conda", "script", "tmux", "screen", "unbuffer", "expect",
     "strace", "flock", "parallel",
@@ -52,7 +57,7 @@ def forbidden(event: Event, home: str) -> str:
     """Why this call is a person's to make, or nothing."""
     if event.tool in EDITS and event.path and _is_ours(os.path.join(event.cwd, event.path), home):
         return f"The files in {home} are a person's to edit; propose a lesson with: hardwon lessons add"
-    if event.tool != SHELL or OURSELVES not in event.command:
+    if event.tool != SHELL or (OURSELVES not in event.command and _DOOR not in event.command):
         return ""
     simple = _simple(event.command) if len(event.command) <= _LONGEST else None
     if simple is None:
@@ -79,7 +84,7 @@ def _simple(command: str) -> list[Simple] | None:
     found = list(seen[0])
     for one in seen[0]:
         for word in one.words[1:] if one.program in _LAUNCHERS else ():
-            if OURSELVES in word and " " in word:
+            if (OURSELVES in word or _DOOR in word) and " " in word:
                 found += _simple(word) or ()
     return found
 
@@ -134,17 +139,23 @@ def _hides(one: Simple) -> bool:
 
 def _runs_hook(one: Simple) -> bool:
     words = one.words
+    if any(word.rpartition("/")[2] == _DOOR and words[at + 1 : at + 2] in _GIVEN for at, word in enumerate(words)):
+        return True
     if one.program in _LAUNCHERS:
         starts = [place for place, word in enumerate(words) if word == "run" or word.startswith(_INTERPRETERS)]
         return bool(starts) and _is_hook(_script(words[starts[-1] :]))
-    return _is_hook(_script(words) if one.program.startswith(_INTERPRETERS) else words)
+    if one.program in _SHELLS and "-n" in words:
+        return False
+    return _is_hook(_script(words) if one.program.startswith(_INTERPRETERS) or one.program in _SHELLS else words)
 
 
 def _is_hook(words: Sequence[str]) -> bool:
     """Whether these are our hook and what it is given; in its own folder it has no more of a name than any other."""
     path = words[0] if words else ""
-    return path.endswith((f"{OURSELVES}/hook.py", f"{OURSELVES}.hook")) or (
-        path.rpartition("/")[2] == "hook.py" and len(words) > 3
+    return (
+        path.endswith((f"{OURSELVES}/hook.py", f"{OURSELVES}.hook"))
+        or (path.rpartition("/")[2] == "hook.py" and len(words) > 3)
+        or (OURSELVES in path and path.endswith(f"/{_DOOR}"))
     )
 
 
@@ -156,7 +167,7 @@ def _at_a_glance(command: str) -> str:
         words = command[at : at + _REACH].translate(_UNQUOTED).partition("\n")[0].split()
         if _names_us(words[0]) and (hides or _decides(words[1:])):
             return _for_a_person(words[1:])
-        if words[0].startswith(f"{OURSELVES}/hook.py"):
+        if words[0].startswith(f"{OURSELVES}/hook.py") or words[0].endswith(f"/{_DOOR}"):
             return "hardwon's hook is run by the agent program, never by a command"
         hits, at = hits + 1, command.find(OURSELVES, at + 1)
     return "hardwon stands in this command too often for it to be read" if hits == _MOST else ""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         def mcp(self, text: str) -> list[str]: ...
 
 
-MODULES = {"claude-code": "claude_code"}
+MODULES = {"claude-code": "claude_code", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
 
 
 def host(name: str) -> Host:
@@ -51,7 +51,7 @@ def host(name: str) -> Host:
     return module
 
 
-def setup(name: str) -> Setup:
+def setup_of(name: str) -> Setup:
     """How an agent is set up."""
     module: Setup = __import__(f"hardwon.hosts.setup.{MODULES[name]}", fromlist=["install"])
     return module

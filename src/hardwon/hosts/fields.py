@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from hardwon.core.jsons import loads
 
 TYPE_CHECKING = False
@@ -20,6 +22,21 @@ def payload_of(payload: bytes) -> dict[str, Any]:
 def folder_of(wire: dict[str, Any]) -> str:
     """Where it happened; what the file system cannot name is left out of it."""
     return text_of(wire, "cwd").replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def tail_of(path: str, most: int) -> list[bytes]:
+    """The lines at a file's end; none if it cannot be read from there, and a pipe is not waited for."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except (OSError, ValueError):
+        return []
+    try:
+        size = os.lseek(file, 0, os.SEEK_END)
+        return os.pread(file, most, max(size - most, 0)).split(b"\n")
+    except OSError:
+        return []
+    finally:
+        os.close(file)
 
 
 def number_of(wire: dict[str, Any], key: str) -> float | None:

@@ -6,9 +6,10 @@ import os
 
 from hardwon import claims, paths
 from hardwon.core.brief import one_line
-from hardwon.core.decide import NOTES_AFTER, on_call, on_start, on_subagent, opening, with_past
+from hardwon.core.decide import NOTES_AFTER, OPENED_LATE, joined, on_call, on_start, on_subagent, opening, with_past
 from hardwon.core.fence import fenced
 from hardwon.core.index import Index
+from hardwon.core.limits import TWICE_SECONDS
 from hardwon.core.match import EDITS
 from hardwon.core.ours import forbidden
 from hardwon.projects import home_of, places, root
@@ -26,10 +27,14 @@ if TYPE_CHECKING:
     Recall = Callable[[Event], Sequence[Past]]
 
 PROTOCOL_CLAIM = "protocol"
+OPENED_CLAIM = "opened"
 FIRST_CLAIM = "first"
 ABOUT_FILES = ("Read", *EDITS)
 AFTER = ("PostToolUse", "PostToolUseFailure")
 PATH_SHOWN = 120
+_DECISIONS = {"": ("accept", "reject"), "handoff": ("ratify", "discard"), "memory": ("approve", "reject", "retire")}
+_SHORT = {"ratify": "handoff", "discard": "handoff", "approve": "memory"}
+TWICE = "twice-"
 TWIN_SECONDS = 0.3  # calls of one message come within it; a model that has read the reason comes later
 
 
@@ -58,12 +63,19 @@ def reply_to(
     typed as a prompt and gives the answer to them. The last three recall: what is known in a home of a project (if
     nobody has the store open, what was compiled last), what is known of a file, and what fits a prompt."""
     if event.kind == "SessionStart":
-        return _on_start(event, index, home, brief)
+        if _is_asked_twice(event, home, event.source):
+            return NOTHING
+        free_claims(event, index, home)
+        claims.release(_claim_path(event, home, OPENED_CLAIM))
+        return NOTHING if event.host in OPENED_LATE else _on_start(event, index, home, brief)
     if event.kind == "SubagentStart":
         return on_subagent(event, index, places=places(event.cwd), claim=_once(event, home))
     if event.kind == "UserPromptSubmit" and not event.agent:
-        return _on_prompt(event, index, home, learn, of_prompt)
-    if event.kind == "PreToolUse" and (why := forbidden(event, home)):
+        reply = _on_prompt(event, index, home, learn, of_prompt)
+        if event.host in OPENED_LATE and _is_ours(event, home, OPENED_CLAIM):
+            return joined(_on_start(event, index, home, brief), reply)
+        return reply
+    if event.kind == "PreToolUse" and (why := next(filter(None, (forbidden(one, home) for one in _parts(event))), "")):
         denied = fenced(f"Blocked by hardwon. {why}")
         return Reply(deny=denied, notice="hardwon kept an agent from deciding for you")
     notes_now = (event.kind != "PreToolUse") == (event.host in NOTES_AFTER)
@@ -83,15 +95,19 @@ def reply_to(
     return NOTHING
 
 
+def _parts(event: Event) -> Sequence[Event]:
+    """The calls that a call is: a patch of several files is one for each."""
+    return event.parts or (event,)
+
+
 def _on_start(event: Event, index: Index, home: str, brief: Brief | None) -> Reply:
     from hardwon.recall import compiled  # a tool call need not pay for these
     from hardwon.recall.notes import said_in
 
-    free_claims(event, index, home)
     opened = opening(
         index,
         (brief or compiled.read)(home, home_of(event.cwd)) if event.cwd else (),
-        said_in(event.cwd),
+        said_in(event.cwd, event.host),
         places=places(event.cwd),
         claim=_once(event, home),
         tell_protocol=lambda: _is_ours(event, home, PROTOCOL_CLAIM),
@@ -111,27 +127,55 @@ def _with_file(reply: Reply, event: Event, index: Index, home: str, of_file: Rec
 
 
 def _on_prompt(event: Event, index: Index, home: str, learn: Callable[[Event], str], of_prompt: Recall) -> Reply:
-    """The one channel on which a person speaks to us inside an agent: `hardwon allow SLUG`, `hardwon accept N`,
-    `hardwon reject N`, or a typed lesson. Anything else is for the agent, with what it calls to mind."""
-    words = event.prompt.split()
-    if decides(words):
-        return Reply(notice=learn(event))
-    if words[:2] == ["hardwon", "allow"] and len(words) == 3:
+    """The one channel on which a person speaks to us inside an agent: `hardwon allow SLUG`, a decision about what
+    waits, or a typed lesson. Anything else is for the agent, with what it calls to mind."""
+    words, lowered = event.prompt.split(), event.prompt.lower()
+    teaches = decides(words) or ("#lesson" in lowered and "#/lesson" in lowered)
+    allows = words[:2] == ["hardwon", "allow"] and len(words) == 3
+    if (teaches or allows) and event.source == "command":
+        return Reply(notice="hardwon: NOT done, a command's text said that and not you; type it yourself")
+    if teaches:
+        return NOTHING if _is_asked_twice(event, home, event.prompt) else Reply(notice=learn(event))
+    if allows:
         return _allow(event, index, home, words[2])
-    lowered = event.prompt.lower()
-    if "#lesson" in lowered and "#/lesson" in lowered:
-        return Reply(notice=learn(event))
     if not index.settings.get("promptRecall"):
         return NOTHING
     past, about = of_prompt(event), "for this prompt"
     return with_past(NOTHING, event, index, past, about=about, claim=lambda one: _is_ours(event, home, one.id))
 
 
-def decides(words: Sequence[str]) -> bool:
-    """Whether a prompt is a decision about candidates and nothing else."""
-    if len(words) not in range(3, 20) or words[0] != "hardwon" or words[1] not in ("accept", "reject"):
-        return False
-    return all(name.isdigit() or (len(name) > 5 and "-" in name[1:-1]) for name in words[2:])
+def _is_asked_twice(event: Event, home: str, about: str) -> bool:
+    """Whether another hook has just been answered the same: a plugin may stand beside the settings."""
+    folder = claims.folder(home, TWICE + event.session)  # its own: a session that starts frees its claims
+    path = os.path.join(folder, claims.name(event.kind, about))
+    for _ in range(2):
+        taken = claims.take(path, event.id, event.at)
+        if taken is None or abs(event.at - taken) < TWICE_SECONDS:
+            return taken is not None
+        claims.release(path)
+    return False
+
+
+def decides(words: Sequence[str]) -> tuple[str, str, Sequence[str]] | None:
+    """What a prompt decides about (nothing said: lessons), the verb and the names; None if it is anything else.
+
+    A command as we print it counts, and its short form: `hardwon handoff ratify 3`, `hardwon ratify 3`.
+    """
+    if len(words) not in range(3, 20) or words[0] != "hardwon":
+        return None
+    about, verb, names = _SHORT.get(words[1], ""), words[1], words[2:]
+    if verb in _DECISIONS:
+        about, verb, names = words[1], words[2], words[3:]
+    elif verb == "reject" and all(name.startswith("M:") for name in names):
+        about = "memory"
+    if not names or verb not in _DECISIONS[about] or not all(map(_is_name, names)):
+        return None
+    return about, verb, names
+
+
+def _is_name(word: str) -> bool:
+    """Whether it is a number, with or without its letter, a slug or a session's id, and no word of a sentence."""
+    return (word[2:] if word[:2] in ("H:", "M:") else word).isdigit() or (len(word) > 5 and "-" in word[1:-1])
 
 
 def _allow(event: Event, index: Index, home: str, slug: str) -> Reply:

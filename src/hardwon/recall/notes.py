@@ -1,4 +1,4 @@
-"""What a project's own notes tell every agent already: CLAUDE.md, AGENTS.md and the like."""
+"""What a project's own notes tell an agent already: CLAUDE.md, AGENTS.md and the like. Each agent reads its own."""
 
 from __future__ import annotations
 
@@ -7,20 +7,37 @@ import os
 from hardwon.core.brief import normal
 from hardwon.projects import root
 
-NAMES = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", "AGENTS.md")
+AGENTS = "AGENTS.md"
+CLAUDE = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")
+READ_BY = {"claude-code": CLAUDE, "codex": (AGENTS,), "gemini": ("GEMINI.md",), "opencode": (AGENTS,)}
 LONGEST = 200_000
 
 
-def said_in(folder: str) -> frozenset[str]:
-    """The lines of the notes at the top of the project and in this folder, as `normal` leaves them."""
+def said_in(folder: str, host: str = "") -> frozenset[str]:
+    """The lines of the notes that this agent reads, at the top of the project and in this folder, as `normal` leaves
+    them; with no agent named, those of Claude Code's files and of AGENTS.md."""
     lines: set[str] = set()
     for place in {root(folder), folder} if folder else ():
-        for name in NAMES:
-            path = os.path.join(place, name)
-            try:
-                if os.path.isfile(path):  # to read a pipe would be to wait for somebody
-                    with open(path, encoding="utf-8", errors="replace") as file:
-                        lines.update(map(normal, file.read(LONGEST).splitlines()))
-            except (OSError, ValueError):
-                continue
+        names = READ_BY.get(host, (*CLAUDE, AGENTS))
+        if host == "opencode" and not os.path.exists(os.path.join(place, AGENTS)):
+            names = CLAUDE[:1]
+        found = {line for name in names for line in _lines(os.path.join(place, name))}
+        if host == "claude-code" and any(map(_takes_in, found)):
+            found.update(_lines(os.path.join(place, AGENTS)))
+        lines |= found
     return frozenset(lines)
+
+
+def _takes_in(line: str) -> bool:
+    """Whether the line has Claude Code read AGENTS.md as well: `@AGENTS.md`."""
+    return any(word.startswith("@") and AGENTS.lower() in word for word in line.split())
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        if os.path.isfile(path):  # to read a pipe would be to wait for somebody
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return [*map(normal, file.read(LONGEST).splitlines())]
+    except (OSError, ValueError):
+        pass
+    return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
+from hardwon.core.limits import TWICE_SECONDS
 from hardwon.store.db import storable, transaction
 from hardwon.words import Injection
 
@@ -18,10 +19,19 @@ def add(connection: sqlite3.Connection, injections: Iterable[Injection]) -> None
 
 
 def put(connection: sqlite3.Connection, injections: Iterable[Injection]) -> None:
-    """The same, within the caller's transaction."""
-    marks = ", ".join("?" * len(_COLUMNS))
-    rows = [tuple(storable(getattr(one, name)) for name in _COLUMNS) for one in injections]
-    connection.executemany(f"insert or ignore into injections ({', '.join(_COLUMNS)}) values ({marks})", rows)
+    """The same, within the caller's transaction.
+
+    Where the host names no calls, two hooks of one are told by how near they are.
+    """
+    marks = ", ".join(f":{name}" for name in _COLUMNS)
+    rows = [{name: storable(value) for name, value in one.__dict__.items()} for one in injections]
+    connection.executemany(
+        f"insert or ignore into injections ({', '.join(_COLUMNS)}) select {marks}"
+        " where instr(:event, ':') or not exists (select 1 from injections where session = :session"
+        " and at between :at - :twice and :at + :twice and not instr(event, ':') and event != :event"
+        " and lesson = :lesson and host = :host and agent = :agent and kind = :kind and tool = :tool)",
+        [{**row, "twice": TWICE_SECONDS} for row in rows],
+    )
 
 
 def latest(connection: sqlite3.Connection, *, limit: int, after: int = 0) -> list[tuple[int, Injection]]:

@@ -13,7 +13,9 @@ from typing import Any
 from hardwon import clock
 from hardwon.store import jobs
 from hardwon.store.db import Connection, storable, transaction
-from hardwon.words import replace, word
+from hardwon.store.reports import Report as Report
+from hardwon.store.reports import is_told_twice
+from hardwon.words import replace
 
 STATUSES = ("initialized", "active", "completed")
 QUIET_SECONDS = 600.0
@@ -25,33 +27,6 @@ _OPENS = ("SessionStart", "UserPromptSubmit")
 _ENDS = ("Stop", "SessionEnd")
 
 
-@word
-class Report:
-    """One event, cleaned and ready to be kept."""
-
-    key: str
-    host: str
-    session: str
-    kind: str
-    at: float
-    cwd: str = ""
-    project: int | None = None
-    transcript: str = ""
-    agent: str = ""
-    prompt: str = ""
-    prompt_name: str = ""
-    tool: str = ""
-    tool_use_id: str = ""
-    input: str = ""
-    response: str = ""
-    outcome: str = ""
-    signature: str = ""
-    duration: float | None = None
-    reason: str = ""
-    origin: str = "hook"
-    times: int = 1  # that a transcript has told these words, this one included
-
-
 def take(connection: Connection, report: Report, *, live: bool = False) -> bool:
     """Keep a report within the caller's transaction; False if it was known. A live one is the latest of its session,
     whatever the clock says."""
@@ -59,6 +34,8 @@ def take(connection: Connection, report: Report, *, live: bool = False) -> bool:
         return False
     session = _session(connection, report)
     at = max(report.at, session["last_at"] + _INSTANT) if live else report.at
+    if report.origin == "hook" and is_told_twice(connection, session["id"], replace(report, at=at)):
+        return False
     if report.kind == "UserPromptSubmit":
         new = report.prompt != "" and _keep_prompt(connection, session["id"], report, at)
     else:
@@ -88,14 +65,16 @@ def _is_known(connection: Connection, report: Report) -> bool:
 def _session(connection: Connection, report: Report) -> Mapping[str, Any]:
     """The session's row, made if this is the first that is heard of it."""
     names = (report.host, storable(report.session))
-    connection.execute(
-        "insert or ignore into sessions (host, session, cwd, transcript, first_prompt, prompts, status, reason,"
-        " started_at, opened_at, last_at, to_fill) values (?, ?, '', '', '', 0, 'initialized', '', ?, 0, 0, 0)",
-        (*names, report.at),
-    )
-    row: Mapping[str, Any] = connection.execute(
-        "select id, last_at from sessions where host = ? and session = ?", names
-    ).fetchone()
+    find = "select id, last_at from sessions where host = ? and session = ?"
+    row: Mapping[str, Any] | None = connection.execute(find, names).fetchone()
+    if row is None:
+        connection.execute(
+            "insert into sessions (host, session, cwd, transcript, first_prompt, prompts, status, reason,"
+            " started_at, opened_at, last_at, to_fill) values (?, ?, '', '', '', 0, 'initialized', '', ?, 0, 0, 0)",
+            (*names, report.at),
+        )
+        row = connection.execute(find, names).fetchone()
+    assert row is not None
     return row
 
 
@@ -177,6 +156,12 @@ def _keep_event(connection: Connection, session: int, report: Report, at: float)
     return same is None
 
 
+# As a session's row has them after a report.
+_PROMPTS = "(select count(*) from prompts where prompts.session = sessions.id)"
+_OPENED = "max(opened_at, ?5)"
+_ENDED = "iif(?6 is null, ended_at, max(coalesce(ended_at, 0), ?6))"
+
+
 def _touch(connection: Connection, session: int, report: Report, at: float) -> None:
     """The session's row after this report: its status follows from when it was opened, prompted and ended last."""
     opens = at if report.kind in _OPENS else 0.0
@@ -187,23 +172,18 @@ def _touch(connection: Connection, session: int, report: Report, at: float) -> N
         " cwd = iif(cwd = '' or (?1 < started_at and ?2 != ''), ?2, cwd),"
         " project = iif(project is null or (?1 < started_at and ?3 is not null), ?3, project),"
         " transcript = iif(transcript = '' or (?4 != '' and ?1 >= last_at), ?4, transcript),"
-        " prompts = (select count(*) from prompts where prompts.session = sessions.id),"
+        f" prompts = {_PROMPTS},"
         " first_prompt = coalesce((select prompt from prompts where prompts.session = sessions.id"
         "   order by at, id limit 1), ''),"
-        " started_at = min(started_at, ?1), last_at = max(last_at, ?1), opened_at = max(opened_at, ?5),"
-        " ended_at = iif(?6 is null, ended_at, max(coalesce(ended_at, 0), ?6)),"
+        f" started_at = min(started_at, ?1), last_at = max(last_at, ?1), opened_at = {_OPENED}, ended_at = {_ENDED},"
         " reason = iif(?6 is not null and ?6 >= coalesce(ended_at, 0), ?7, reason),"
+        f" status = iif({_ENDED} >= {_OPENED}, 'completed', iif({_PROMPTS} > 0, 'active', 'initialized')),"
         " to_fill = iif(?8, 1, to_fill) where id = ?9",
         (
             at, storable(report.cwd), report.project, storable(transcript), opens, ends, storable(report.reason),
             report.kind in _ENDS and report.origin == "hook", session,
         ),
     )  # fmt: skip
-    connection.execute(
-        "update sessions set status = iif(ended_at is not null and ended_at >= opened_at, 'completed',"
-        " iif(prompts > 0, 'active', 'initialized')) where id = ?",
-        (session,),
-    )
 
 
 def listed(connection: Connection, *, limit: int, project: str = "", status: str = "") -> list[dict[str, Any]]:
@@ -326,6 +306,11 @@ def begin_fill(connection: Connection, session: int) -> int:
         "update sessions set to_fill = to_fill + 1 where id = ? returning to_fill", (session,)
     ).fetchone()
     return int(row["to_fill"]) if row else 0
+
+
+def set_transcript(connection: Connection, session: int, path: str) -> None:
+    """Where a session that does not say so is written down."""
+    connection.execute("update sessions set transcript = ? where id = ? and transcript = ''", (storable(path), session))
 
 
 def is_filled(connection: Connection, session: int, tries: int) -> None:

@@ -47,7 +47,6 @@ class History(Protocol):
     """What a host's module has."""
 
     NAME: str
-    WHOLE: bool  # the file is one document and is read again as a whole when it changes
     Reader: type[Reader]
 
     def folders(self, environment: Mapping[str, str], home: str) -> list[str]: ...

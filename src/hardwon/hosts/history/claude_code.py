@@ -21,7 +21,6 @@ from hardwon.hosts.history import Step
 from hardwon.hosts.history.wire import Wire, forget_oldest, kept, kept_path, map_of, openings, parsed, unfenced
 
 NAME = "claude-code"
-WHOLE = False
 
 Place = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import orjson
 
+from hardwon.core.fence import OPEN
 from hardwon.hosts.fields import first_of, strings_in, text_of
 from hardwon.hosts.history import Kind, Step
 from hardwon.hosts.history.wire import (
@@ -35,23 +35,24 @@ from hardwon.hosts.history.wire import (
     parsed,
     unfenced,
 )
+from hardwon.hosts.tools.codex import (
+    OUTPUT,
+    TIMED,
+    TOOLS,
+    Call,
+    added,
+    call_of,
+    from_json,
+    patch_call,
+    shell_call,
+    stated,
+)
+from hardwon.words import replace
 
 NAME = "codex"
-WHOLE = False
 
 Place = tuple[int, str]  # a line's number, and when it was written
 
-_TOOLS = {
-    "write_stdin": "BashOutput",
-    "apply_patch": "Edit",
-    "view_image": "Read",
-    "read_file": "Read",
-    "list_dir": "LS",
-    "grep_files": "Grep",
-    "update_plan": "TodoWrite",
-    "spawn_agent": "Task",
-} | dict.fromkeys(("exec_command", "shell", "shell_command", "local_shell", "container.exec"), "Bash")
-_SHELLS = frozenset({"bash", "zsh", "sh", "dash", "fish", "pwsh", "powershell", "powershell.exe", "cmd.exe"})
 _INJECTED = re.compile(
     r"\s*(?:</?(?:environment_context|user_instructions|permissions|recommended_plugins|subagent_notification"
     r"|turn_aborted|user_action|user_shell_command|hook_prompt|skills?|skills_instructions|apps_instructions"
@@ -59,32 +60,22 @@ _INJECTED = re.compile(
     r"|INSTRUCTIONS|image)\b|# AGENTS\.md|Another language model started to solve this problem)"
 )
 _REQUEST = "## My request for Codex:"
-_EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,10})$", re.MULTILINE)
 _RUNNING = re.compile(r"^Process running with session ID (\d{1,20})$", re.MULTILINE)
 _FAILED = re.compile(
     r"(?:apply_patch verification failed|execution error|write_stdin failed|exec_command failed|unsupported call"
     r"|unsupported custom tool call|failed to |unable to |tool call error|Command blocked by|err(?:or)?:)",
     re.IGNORECASE,
 )
+_HELD = f"Command blocked by PreToolUse hook: {OPEN}"
 _REFUSED = re.compile(r"(?:(?:exec command|patch) )?(?:rejected|aborted|cancelled) by (?:the )?user")
 _COMMAND = re.compile(r"""["']?\bcmd["']?\s*:\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`)""", re.DOTALL)
 _PATCH = re.compile(r"""(["'`])\*\*\* Begin Patch(?:\\.|(?!\1)[^\\])*\1""", re.DOTALL)
 _NESTED = re.compile(r"\btools\.(\w+)\s*\(")
-_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _ITEMS = frozenset({"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "McpToolCall"})
 _REMEMBERED = 500  # characters of a command or path whose result is still to come
 _PROCESSES = 8
 _WAITING = 32  # calls without a result
 _KINDS = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
-
-
-class Call(NamedTuple):
-    """What a call would do, in the words all hosts share."""
-
-    tool: str
-    command: str = ""
-    path: str = ""
-    content: str = ""
 
 
 class Outcome(NamedTuple):
@@ -189,7 +180,7 @@ class Reader:
         if not key:
             key, self.unnamed = f"{digest(repr(call))}.{self.unnamed}", self.unnamed + 1
         if call.tool == "BashOutput":
-            call = call._replace(command=self.running.get(call.path, ""), path="")
+            call = replace(call, command=self.running.get(call.path, ""), path="")
         if item.get("name") == "exec" and item.get("type") == "custom_tool_call" and self.items:
             self.scripts[key] = [place[0], kept(call.tool), call.command[:_REMEMBERED], call.path[:_REMEMBERED]]
             forget_oldest(self.scripts, _WAITING)
@@ -197,7 +188,7 @@ class Reader:
         if item.get("type") != "web_search_call":
             self.open[key] = call.command[:_REMEMBERED]
             forget_oldest(self.open, _WAITING)
-        yield self._step("call", place, f"call:{key}", call=key, **call._asdict())
+        yield self._step("call", place, f"call:{key}", call=key, **vars(call))
 
     def _result(self, place: Place, key: str, output: object) -> Iterator[Step]:
         outcome, command = _outcome(output), self.open.pop(key, "")
@@ -225,7 +216,7 @@ class Reader:
             self.items = self.items or text_of(item, "type") in _ITEMS
             key, cwd = kept(text_of(item, "id")), unquote(text_of(item, "cwd").removeprefix("file://")) or self.cwd
             if key.startswith("exec-") and (ran := _ran(item)):
-                yield self._step("call", place, f"call:{key}", call=key, **ran[0]._asdict(), cwd=cwd)
+                yield self._step("call", place, f"call:{key}", call=key, **vars(ran[0]), cwd=cwd)
                 yield self._ended(place, key, ran[1], cwd=cwd)
                 self.scripts = {one: [] for one in self.scripts} if ran[1].failed else self.scripts
         elif kind == "turn_aborted" and event.get("reason") == "interrupted":
@@ -254,49 +245,18 @@ def opens(head: bytes) -> bool:
 
 def _call(kind: str, item: Wire) -> Call:
     if kind == "local_shell_call":
-        return _shell(map_of(item, "action").get("command"))
+        return shell_call(map_of(item, "action").get("command"))
     if kind == "web_search_call":
         return Call("WebSearch", content=first_of(map_of(item, "action"), "query", "url", "pattern"))
     name, given = text_of(item, "name"), item.get("arguments", item.get("input"))
     if kind == "custom_tool_call" and isinstance(given, str):
-        known = {"exec": _script, "apply_patch": _patch}.get(name)
+        known = {"exec": _script, "apply_patch": patch_call}.get(name)
         return known(given) if known else Call(name, content=given)
     try:
         given = orjson.loads(given) if isinstance(given, str) else given
     except orjson.JSONDecodeError:
         given = {}
-    given = given if isinstance(given, dict) else {}
-    space = text_of(item, "namespace")
-    if space.startswith("mcp__") or name.startswith("mcp__"):
-        tool = name if name.startswith("mcp__") else f"{space}__{name.lstrip('_')}"
-        return Call(tool, content="\n".join(strings_in(given)))
-    tool = _TOOLS.get(name, name)
-    if tool in ("Bash", "Edit"):
-        return _shell(given.get("cmd", given.get("command"))) if tool == "Bash" else _patch(text_of(given, "input"))
-    if tool == "BashOutput":
-        process = given.get("session_id")
-        return Call(tool, path=str(process) if isinstance(process, int | str) else "")
-    content = first_of(given, "content", "pattern", "query", "url", "prompt", "message")
-    return Call(tool, path=first_of(given, "file_path", "path", "dir_path"), content=content)
-
-
-def _shell(command: object) -> Call:
-    """The line a shell was given: `["bash", "-lc", "X"]` is X."""
-    if isinstance(command, list):
-        words = [word for word in command if isinstance(word, str)]
-        wrapped = len(words) > 2 and re.split(r"[\\/]", words[0])[-1] in _SHELLS
-        command = words[-1] if wrapped or words[:1] == ["apply_patch"] else shlex.join(words)
-    line = command if isinstance(command, str) else ""
-    if "*** Begin Patch" in line and re.match(r"\s*(?:apply_patch\b|\*\*\* Begin Patch)", line):
-        return _patch(line)
-    return Call("Bash", command=line)
-
-
-def _patch(patch: str) -> Call:
-    files = _FILE.findall(patch)
-    added = "\n".join(line[1:] for line in patch.splitlines() if line.startswith("+"))
-    kind, path = files[0] if files else ("Update", "")
-    return Call("Write" if kind == "Add" else "Edit", path=path.rstrip(), content=added)
+    return call_of(name, given if isinstance(given, dict) else {}, text_of(item, "namespace"))
 
 
 def _script(source: str) -> Call:
@@ -305,10 +265,10 @@ def _script(source: str) -> Call:
     if commands:
         return Call("Bash", command="\n".join(commands))
     if patch := _PATCH.search(source):
-        return _patch(_literal(patch.group()))
+        return patch_call(_literal(patch.group()))
     nested = _NESTED.search(source)
     name = nested.group(1) if nested else "exec"
-    return Call(_TOOLS.get(name, name), content=source)
+    return Call(TOOLS.get(name, name), content=source)
 
 
 def _literal(quoted: str) -> str:
@@ -327,12 +287,12 @@ def _ran(item: Wire) -> tuple[Call, Outcome] | None:
         code = item.get("exit_code")
         code = code if isinstance(code, int) else 0
         text = text_of(item, "aggregated_output") or (f"Exit code {code}" if code else "")
-        return _shell(item.get("command")), _settled(text, code != 0 or status == "failed", refused)
+        return shell_call(item.get("command")), _settled(text, code != 0 or status == "failed", refused)
     if kind == "FileChange":
         changes = {path: change for path, change in map_of(item, "changes").items() if isinstance(change, dict)}
         path, first = next(iter(changes.items()), ("", {}))
-        added = [text_of(one, "content") or _patch(text_of(one, "unified_diff")).content for one in changes.values()]
-        call = Call("Write" if first.get("type") == "add" else "Edit", path=path, content="\n".join(added))
+        lines = [text_of(one, "content") or added(text_of(one, "unified_diff")) for one in changes.values()]
+        call = Call("Write" if first.get("type") == "add" else "Edit", path=path, content="\n".join(lines))
         return call, _settled(text_of(item, "stderr") or text_of(item, "stdout"), status == "failed", refused)
     if kind == "McpToolCall":
         result = map_of(item, "result")
@@ -344,6 +304,8 @@ def _ran(item: Wire) -> tuple[Call, Outcome] | None:
 
 
 def _settled(text: str, failed: bool, refused: str = "", process: str = "", broken: bool = False) -> Outcome:
+    if text.startswith(_HELD):
+        return Outcome("")  # the call did not run, so there is no result beside our words
     failed = failed and not refused and not is_ours(text)
     return Outcome(unfenced(text).strip("\n"), failed, refused, process, failed and broken)
 
@@ -353,33 +315,20 @@ def _outcome(output: object) -> Outcome:
     if isinstance(output, dict):
         well = output.get("success") is not False
         output = output.get("content", output.get("output", ""))
-    read = [_unwrapped(part) for part in _texts(output)]
+    read = [from_json(part) for part in _texts(output)]
     text = "\n".join(part for part, _ in read)
     code = next((code for _, code in read if code), None)
-    head, mark, body = text.partition("\nOutput:\n")
-    if not mark or "all time" not in head:
+    head, mark, body = text.partition(OUTPUT)
+    if not mark or TIMED not in head:
         head, body = "", text
-    stated = _EXIT.search(head) if head else _EXIT.match(text)
-    code = int(stated.group(1)) if stated else code
+    says = stated(head or text.partition("\n")[0])
+    code = code if says is None else says
     broken = head.startswith("Script failed")
     failed = not well or bool(code) or broken or (not head and bool(_FAILED.match(body)))
     refused = _REFUSED.match(body) or (failed and not code and _REFUSED.search(body))
     process = _RUNNING.search(head)
-    said = body.strip("\n") or (stated.group() if stated and code else "")
+    said = body.strip("\n") or (f"Process exited with code {code}" if says else "")
     return _settled(said, failed, " " if refused else "", process.group(1) if process else "", broken)
-
-
-def _unwrapped(part: str) -> tuple[str, int]:
-    """A result that is JSON with an exit code inside: its output and that code."""
-    if not part.startswith("{") or '"exit_code"' not in part:
-        return part, 0
-    try:
-        inner = orjson.loads(part)
-    except orjson.JSONDecodeError:
-        return part, 0
-    code = inner.get("exit_code", map_of(inner, "metadata").get("exit_code"))
-    known = isinstance(code, int) and isinstance(inner.get("output"), str)
-    return (inner["output"], code) if known else (part, 0)
 
 
 def _texts(value: object) -> list[str]:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import os
 import re
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hardwon.core.fence import outside
-from hardwon.hosts.fields import first_of, strings_in, text_of
+from hardwon.hosts.fields import strings_in, text_of
 from hardwon.hosts.history import Kind, Step
 from hardwon.hosts.history.wire import (
     Where,
@@ -34,42 +34,16 @@ from hardwon.hosts.history.wire import (
     openings,
     parsed,
     rows_of,
-    unfenced,
 )
+from hardwon.hosts.tools.gemini import about, answered, asked, called, folder, id_of, outcome, words
 
 NAME = "gemini"
-WHOLE = False
 
-_TOOLS = {
-    "run_shell_command": "Bash",
-    "read_background_output": "BashOutput",
-    "read_file": "Read",
-    "read_many_files": "Read",
-    "write_file": "Write",
-    "replace": "Edit",
-    "edit": "Edit",
-    "glob": "Glob",
-    "grep_search": "Grep",
-    "search_file_content": "Grep",
-    "list_directory": "LS",
-    "web_fetch": "WebFetch",
-    "google_web_search": "WebSearch",
-    "write_todos": "TodoWrite",
-    "invoke_agent": "Task",
-    "activate_skill": "Skill",
-}
 _KINDS = frozenset({"user", "gemini", "info", "warning", "error"})
 _ENDED = frozenset({"success", "error", "cancelled", "completed"})
 _SERVED = re.compile(r"(.+) \((.+) MCP Server\)")
-_HOOKED = ("<hook_context>", "</hook_context>")
 _OPENING = re.compile(r"\s*<session_context>")
 _WORKSPACE = re.compile(r"Workspace Directories:[^\w\n]*\n[^\S\n]*- (.+)")
-_EXIT = re.compile(r"^Exit Code: (-?\d+)", re.MULTILINE)
-_FRAME = re.compile(
-    r"\ACommand: (?s:.*?)\nDirectory: .*\n|</?untrusted_context>\n?|^Error: \(none\)\n?"
-    r"|^(?:Signal|Background PIDs|Process Group PGID): .*\n?|^\[System\] Tool input parameters were modified.*",
-    re.MULTILINE,
-)
 _NAME = 200  # characters of a tool's name for people, which is searched for a server's
 _PROGRAM = "System: Please continue."  # sent by the program when the model stopped half-way
 _RECENT = 16  # messages that may still grow
@@ -120,19 +94,23 @@ class Reader:
 
     def _message(self, id: str, message: Wire, where: Where) -> Iterator[Step]:
         told, person = self._told(id), message.get("type") == "user"
-        raw = _words(message.get("content"))
+        raw = words(message.get("content"))
         if person and _OPENING.match(raw):
             workspace = _WORKSPACE.search(raw)
             self.cwd = kept_path(workspace.group(1).strip()) if workspace else self.cwd
             return
-        words = unfenced(outside(raw, *_HOOKED)).strip()
-        mark = digest(words)
-        if words and mark not in told and not (person and (self.agent or words == _PROGRAM)):
+        said = asked(raw) if person else answered(raw)
+        mark = digest(said)
+        if said and mark not in told and not (person and (self.agent or said == _PROGRAM)):
             told[mark] = None
             at = text_of(message, "timestamp")
-            yield self._step("person" if person else "agent", where(raw), id, at, text=words)
+            yield self._step("person" if person else "agent", where(raw), id, at, text=said)
+        equal: Counter[str] = Counter()
         for index, call in enumerate(rows_of(message, "toolCalls")):
-            yield from self._call(id, kept(text_of(call, "id")) or str(index), call, told, where)
+            does = _does(id, call)
+            equal[does["call"]] += 1
+            does["call"] += f":{equal[does['call']]}" if equal[does["call"]] > 1 else ""
+            yield from self._call(f"{id}:{kept(text_of(call, 'id')) or index}", call, does, told, where)
         forget_oldest(told, _MARKS)
 
     def _told(self, id: str) -> dict[str, None]:
@@ -144,23 +122,24 @@ class Reader:
         forget_oldest(self.past, _PAST)
         return told
 
-    def _call(self, message: str, own: str, call: Wire, told: dict[str, None], where: Where) -> Iterator[Step]:
-        at, key = text_of(call, "timestamp"), f"{message}:{own}"
+    def _call(self, key: str, call: Wire, does: dict[str, str], told: dict[str, None], where: Where) -> Iterator[Step]:
+        at, own = text_of(call, "timestamp"), key.partition(":")[2]
         if f"call:{own}" not in told:
             told[f"call:{own}"] = None
-            yield self._step("call", where(text_of(call, "id")), f"call:{key}", at, call=key, **_asked(call))
+            yield self._step("call", where(text_of(call, "id")), f"call:{key}", at, **does)
         if text_of(call, "status") in _ENDED and f"result:{own}" not in told:
             told[f"result:{own}"] = None
             text, failed, refused = _outcome(call)
-            ended = {"text": _plain(text), "failed": failed, "refused": refused}
-            yield self._step("result", where(text), f"result:{key}", at, call=key, **ended)
+            ended: dict[str, Any] = {"call": does["call"], "text": text, "failed": failed, "refused": refused}
+            yield self._step("result", where(_raw(call)), f"result:{key}", at, **ended)
 
-    def _step(self, kind: Kind, line: int, id: str, at: str, **more: Any) -> Step:
-        return Step(kind, line, id, at, self.session, self.agent, self.cwd, **more)
+    def _step(self, kind: Kind, line: int, id: str, at: str, *, place: str = "", **more: Any) -> Step:
+        cwd = kept_path(folder(place, self.cwd))
+        return Step(kind, line, id, at, self.session, self.agent, cwd, **more)
 
 
 def folders(environment: Mapping[str, str], home: str) -> list[str]:
-    return [os.path.join(home, ".gemini", "tmp")]
+    return [os.path.join(environment.get("GEMINI_CLI_HOME") or home, ".gemini", "tmp")]
 
 
 def is_transcript(path: str) -> bool:
@@ -182,39 +161,37 @@ def _storable(held: list[str]) -> list[str]:
     return held[:] if sum(map(len, held)) <= _HELD else held[:1]
 
 
-def _words(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(text_of(part, "text") for part in parts if isinstance(part, dict) and "text" in part)
-
-
-def _asked(call: Wire) -> dict[str, str]:
-    """What a call would do, in the words all hosts share."""
-    name, given = text_of(call, "name"), map_of(call, "args")
+def _does(message: str, call: Wire) -> dict[str, str]:
+    """What a call would do, in the words all hosts share, and its id."""
     served = _SERVED.fullmatch(text_of(call, "displayName")[:_NAME])
-    if served or name.startswith("mcp_"):
-        server, _, tool = name.removeprefix("mcp_").partition("_")
-        tool, server = served.groups() if served else (tool, server)
-        return {"tool": f"mcp__{server}__{tool}", "content": "\n".join(strings_in(given))}
+    own, server = served.groups() if served else ("", "")
+    tool, given = called(text_of(call, "name"), map_of(call, "args"), server, own)
+    command, path, content = said = about(tool, given)
+    place = text_of(given, "dir_path")
     return {
-        "tool": _TOOLS.get(name, name),
-        "command": text_of(given, "command"),
-        "path": first_of(given, "file_path", "absolute_path", "dir_path", "path"),
-        "content": first_of(given, "new_string", "content", "pattern", "query", "url", "prompt"),
+        "call": id_of(message, tool, said),
+        "place": place,
+        "tool": tool,
+        "command": command,
+        "path": path,
+        "content": content,
     }
 
 
 def _outcome(call: Wire) -> tuple[str, bool, str]:
     """A result's text, whether it failed, and whether a person stopped it."""
-    outputs, errors = _responses(call.get("result"))
-    text = "\n".join(errors or outputs) or text_of(call, "resultDisplay")
-    status = call.get("status")
-    if status == "cancelled" or text.startswith("[Operation Cancelled]"):
+    raw, wrong = _raw(call), call.get("status") == "error" or bool(_responses(call.get("result"))[1])
+    if wrong and is_ours(raw):
+        return "", False, ""
+    text, failed = outcome(text_of(call, "name"), raw)
+    if call.get("status") == "cancelled" or raw.startswith("[Operation Cancelled]"):
         return text, False, " "
-    code = _EXIT.search(text) if call.get("name") == "run_shell_command" else None
-    failed = status == "error" or bool(errors) or (code is not None and code.group(1) != "0")
-    return text, failed and not is_ours(text), ""
+    return text, failed or wrong, ""
+
+
+def _raw(call: Wire) -> str:
+    outputs, errors = _responses(call.get("result"))
+    return "\n".join(errors or outputs) or text_of(call, "resultDisplay")
 
 
 def _responses(result: object) -> tuple[list[str], list[str]]:
@@ -228,7 +205,3 @@ def _responses(result: object) -> tuple[list[str], list[str]]:
             errors += strings_in(inner.get("error"))
             outputs += strings_in(inner.get("output")) or strings_in(inner.get("text"))
     return outputs, errors
-
-
-def _plain(text: str) -> str:
-    return unfenced(_FRAME.sub("", outside(text, *_HOOKED))).strip().removeprefix("Output: ")

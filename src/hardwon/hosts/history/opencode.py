@@ -1,10 +1,9 @@
-"""opencode: what `opencode export SESSION` prints, one JSON document per session.
+"""opencode: what `opencode export SESSION` prints, one JSON document per session, or rows of its database.
 
-opencode itself keeps its sessions in `opencode.db`, whose newest rows are in the write-ahead log beside it: a file
-that cannot be read by copying its bytes. So exports are read, named `ses_….json` or `…export….json`, where they were
-saved below its data folder or wherever a scan is pointed; and the database's tables as one document of rows, dumped for
-a report as `…dump….json`. Nothing else there is opened: `auth.json` holds keys, `storage/` the pieces of older
-versions. A document is handed over whole, as line 1.
+opencode keeps its sessions in `opencode.db`, of which each message is handed over as a line: a document of its rows.
+A document of all rows, dumped for a report as `…dump….json`, is read in the same way. Exports are read that are named
+`ses_….json` or `…export….json`, where they were saved below its data folder or wherever a scan is pointed. Nothing else
+there is opened: `auth.json` holds keys, `storage/` the pieces of older versions.
 """
 
 from __future__ import annotations
@@ -15,34 +14,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from hardwon.hosts.fields import first_of, strings_in, text_of
-from hardwon.hosts.history import Kind, Step
+from hardwon.hosts.fields import text_of
+from hardwon.hosts.history import Step
 from hardwon.hosts.history.wire import Where, Wire, is_ours, lines_of, map_of, openings, parsed, rows_of, unfenced
+from hardwon.hosts.tools.opencode import about, asked, called, folder, refusal
 
 NAME = "opencode"
-WHOLE = True
 
-_TOOLS = {
-    "bash": "Bash",
-    "read": "Read",
-    "write": "Write",
-    "edit": "Edit",
-    "multiedit": "MultiEdit",
-    "patch": "Edit",
-    "apply_patch": "Edit",
-    "glob": "Glob",
-    "grep": "Grep",
-    "list": "LS",
-    "task": "Task",
-    "todowrite": "TodoWrite",
-    "todoread": "TodoRead",
-    "webfetch": "WebFetch",
-    "websearch": "WebSearch",
-    "skill": "Skill",
-}
-_REFUSED = re.compile(r"The user rejected permission to use this specific tool call")
-_FEEDBACK = re.compile(r"with the following feedback:\s*(.+)", re.DOTALL)
-_BROKEN_OFF = "Tool execution aborted"
 _EXPORT = re.compile(r"(?:ses_\w+|.*(?:export|dump).*)\.json")
 _TABLES = frozenset(
     {"account", "credential", "data_migration", "event", "event_sequence", "message", "migration", "part"}
@@ -104,59 +82,50 @@ def _session(wire: Wire, where: Where) -> Iterator[Step]:
     own, parent, cwd = text_of(info, "id"), text_of(info, "parentID"), text_of(info, "directory")
     agent = own if parent else ""
     for message in rows_of(wire, "messages"):
-        about = map_of(message, "info")
-        cwd = text_of(map_of(about, "path"), "cwd") or cwd
-        person = about.get("role") == "user"
-        summary = about.get("summary") is True
-        for index, part in enumerate(rows_of(message, "parts")):
-            kind, id = part.get("type"), text_of(part, "id") or f"{text_of(about, 'id')}.{index}"
-            at = _when(map_of(map_of(part, "state"), "time").get("start") or map_of(about, "time").get("created"))
+        told, parts = map_of(message, "info"), rows_of(message, "parts")
+        cwd = text_of(map_of(told, "path"), "cwd") or cwd
+        person, name = told.get("role") == "user", text_of(told, "id")
+        spoken = [] if told.get("summary") is True else [part for part in parts if _is_spoken(part)]
+        for index, part in enumerate(parts):
+            kind, id = part.get("type"), text_of(part, "id") or f"{name}.{index}"
+            at = _when(map_of(map_of(part, "state"), "time").get("start") or map_of(told, "time").get("created"))
             shared: Wire = {"at": at, "session": parent or own, "agent": agent, "cwd": cwd}
-            words = unfenced(text_of(part, "text")).strip()
             if kind == "compaction":
                 yield Step("compacted", where(id), id, **shared)
-            elif kind == "text" and words and not (part.get("synthetic") or part.get("ignored") or summary):
-                if not (person and agent):
-                    said: Kind = "person" if person else "agent"
-                    yield Step(said, where(text_of(part, "text")), id, **shared, text=words)
             elif kind == "tool":
                 yield from _tool(part, id, where, shared)
+            elif not person and part in spoken:
+                yield Step("agent", where(text_of(part, "text")), id, **shared, text=_words(part))
+            elif part in spoken[:1] and not agent:  # a prompt is one, whatever it was put together from
+                line = where(text_of(part, "text"))
+                yield Step("person", line, id, **shared, call=name, text=asked("\n".join(map(_words, spoken))))
+
+
+def _is_spoken(part: Wire) -> bool:
+    added = part.get("synthetic") or part.get("ignored")
+    return part.get("type") == "text" and not added and bool(_words(part))
+
+
+def _words(part: Wire) -> str:
+    return unfenced(text_of(part, "text")).strip()
 
 
 def _tool(part: Wire, id: str, where: Where, shared: Wire) -> Iterator[Step]:
-    state = map_of(part, "state")
-    name, given = text_of(part, "tool"), map_of(state, "input")
-    tool = _TOOLS.get(name) or (name if "_" not in name else "mcp__{}__{}".format(*name.split("_", 1)))
-    content = first_of(given, "newString", "content", "pattern", "query", "url", "prompt")
-    yield Step(
-        "call",
-        where(text_of(part, "callID")),
-        f"call:{id}",
-        **shared,
-        call=id,
-        tool=tool,
-        command=text_of(given, "command"),
-        path=first_of(given, "filePath", "path"),
-        content="\n".join(strings_in(given)) if tool.startswith("mcp__") else content,
-    )
+    state, call = map_of(part, "state"), text_of(part, "callID") or id
+    tool, given = called(text_of(part, "tool"), map_of(state, "input"))
+    command, path, content = about(tool, given)
+    shared = {**shared, "call": call, "cwd": folder(given, shared["cwd"]) if tool == "Bash" else shared["cwd"]}
+    told: Wire = {"tool": tool, "command": command, "path": path, "content": content}
+    yield Step("call", where(text_of(part, "callID")), f"call:{id}", **shared, **told)
     status, error, output = state.get("status"), text_of(state, "error"), text_of(state, "output")
     if status not in ("completed", "error"):
         return
-    refused = _refusal(error)
+    refused = refusal(error)
     code = map_of(state, "metadata").get("exit")
     failed = (status == "error" or (isinstance(code, int) and code != 0)) and not refused and not is_ours(error)
     text = unfenced(error or output).strip("\n")
     line = where(error or output)
-    yield Step("result", line, f"result:{id}", **shared, call=id, text=text, failed=failed, refused=refused)
-
-
-def _refusal(error: str) -> str:
-    if error.startswith(_BROKEN_OFF):
-        return " "
-    if not _REFUSED.match(error):
-        return ""
-    feedback = _FEEDBACK.search(error)
-    return feedback.group(1).strip() if feedback else " "
+    yield Step("result", line, f"result:{id}", **shared, text=text, failed=failed, refused=refused)
 
 
 def _when(milliseconds: object) -> str:

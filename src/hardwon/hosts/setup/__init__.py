@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hardwon.hosts import Made, Ours
 
 SERVER = "hardwon"
+SERVERS = "mcpServers"
 
 
 def add_hooks(text: str, entries: Mapping[str, Mapping[str, Any]]) -> tuple[str, Made]:
@@ -27,14 +28,14 @@ def add_hooks(text: str, entries: Mapping[str, Mapping[str, Any]]) -> tuple[str,
     return text, made
 
 
-def remove_hooks(text: str, made: Made, ours: Ours) -> str:
+def uninstall(text: str, made: Made, ours: Ours) -> str:
     """The settings without our hooks, whichever version of us put them there."""
-    for event in hooks_in(text, ours):
+    for event in installed(text, ours):
         text = jsontext.remove(text, ["hooks", event], lambda entry: _is_ours(entry, ours), made=made)
     return text
 
 
-def hooks_in(text: str, ours: Ours) -> dict[str, list[str]]:
+def installed(text: str, ours: Ours) -> dict[str, list[str]]:
     """Our commands in these settings, by the agent's name of the event."""
     hooks = jsontext.get(text, ["hooks"]) if text.strip() else None
     found: dict[str, list[str]] = {}
@@ -59,3 +60,16 @@ def add_server(text: str, path: Sequence[str], entry: object) -> tuple[str, Made
     """The settings with our MCP server at the path; what stood there under our name is ours, so it goes."""
     text, made = jsontext.put(jsontext.take(text, path), path, entry)
     return text, [list(each) for each in made]
+
+
+def remove_mcp(text: str, made: Made) -> str:
+    return jsontext.take(text, [SERVERS, SERVER], made=made)
+
+
+def mcp(text: str) -> list[str]:
+    """The command that starts our server, by these settings; empty if they have none."""
+    return words_of(jsontext.get(text, [SERVERS, SERVER]))
+
+
+def words_of(server: object) -> list[str]:
+    return [str(server.get("command")), *map(str, server.get("args") or ())] if isinstance(server, dict) else []

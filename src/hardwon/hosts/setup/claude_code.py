@@ -6,12 +6,15 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from hardwon.core import jsontext
 from hardwon.hosts.claude_code import EVENTS
-from hardwon.hosts.setup import SERVER, add_hooks, add_server, hooks_in, remove_hooks
+from hardwon.hosts.setup import SERVER, SERVERS, add_hooks, add_server
+from hardwon.hosts.setup import installed as installed
+from hardwon.hosts.setup import mcp as mcp
+from hardwon.hosts.setup import remove_mcp as remove_mcp
+from hardwon.hosts.setup import uninstall as uninstall
 
 if TYPE_CHECKING:
-    from hardwon.hosts import Made, Ours
+    from hardwon.hosts import Made
 
 TITLE = "Claude Code"
 PROGRAM = "claude"
@@ -28,7 +31,6 @@ PROBE = {
     "tool_input": {"command": "true", "description": "hardwon doctor"},
     "tool_use_id": "toolu_doctor",
 }
-_SERVERS = "mcpServers"
 
 
 def settings_file(*, project: str = "") -> str:
@@ -47,28 +49,10 @@ def install(text: str, command: Callable[[str], str]) -> tuple[str, Made]:
     return add_hooks(text, entries)
 
 
-def uninstall(text: str, made: Made, ours: Ours) -> str:
-    return remove_hooks(text, made, ours)
-
-
-def installed(text: str, ours: Ours) -> dict[str, list[str]]:
-    return hooks_in(text, ours)
-
-
 def mcp_file() -> str:
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~")
     return os.path.join(folder, ".claude.json")
 
 
 def add_mcp(text: str, words: Sequence[str]) -> tuple[str, Made]:
-    return add_server(text, [_SERVERS, SERVER], {"type": "stdio", "command": words[0], "args": [*words[1:]], "env": {}})
-
-
-def remove_mcp(text: str, made: Made) -> str:
-    return jsontext.take(text, [_SERVERS, SERVER], made=made)
-
-
-def mcp(text: str) -> list[str]:
-    """The command that starts our server, by these settings; empty if they have none."""
-    found = jsontext.get(text, [_SERVERS, SERVER])
-    return [str(found.get("command")), *map(str, found.get("args") or ())] if isinstance(found, dict) else []
+    return add_server(text, [SERVERS, SERVER], {"type": "stdio", "command": words[0], "args": [*words[1:]], "env": {}})

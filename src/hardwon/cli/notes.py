@@ -1,0 +1,131 @@
+"""export notes, import notes"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+
+import click
+
+from hardwon import clock, paths, projects
+from hardwon.cli import change
+from hardwon.cli.lessons import counted
+from hardwon.cli.show import printable
+from hardwon.core import notes
+from hardwon.core.brief import one_line
+from hardwon.core.clean import clean
+from hardwon.core.match import in_scope
+from hardwon.errors import UserError
+from hardwon.recall import memories, records
+from hardwon.recall.brief import FIELD
+from hardwon.store import db
+from hardwon.words import MEMORY_TYPES
+
+FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
+MOST = 6_000
+_KNOW, _LEARNED = "## What to know here", "## Learned here the hard way"
+
+
+@click.command("notes")
+@click.option("--to", "files", multiple=True, type=click.Choice(FILES), default=[FILES[0]], show_default=True)
+@click.option("--here", is_flag=True, help="only what belongs to this project alone")
+@click.option("--most", default=MOST, show_default=True, type=click.IntRange(200), help="characters it may have")
+@click.option("--remove", is_flag=True, help="take the block out again")
+@click.option("--print", "only_print", is_flag=True, help="show the change and stop")
+@click.option("--yes", is_flag=True, help="do not ask")
+def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only_print: bool, yes: bool) -> None:
+    """Write lessons in force and approved memories into this project's notes, for agents that read only those.
+
+    They stand in a marked block; nothing else in the file is touched.
+    """
+    top = projects.root(os.getcwd())
+    block, left_out = ("", 0) if remove else _block(paths.home(), top, here, most)
+    changes = []
+    for path in dict.fromkeys(os.path.realpath(os.path.join(top, name)) for name in files):
+        before = change.read(path)
+        try:
+            after = notes.put(before, block) if block else notes.take(before)
+        except notes.Misplaced as wrong:
+            raise UserError(f"{path}: {wrong}", "mend or delete them, then: hardwon export notes") from None
+        if after == before:
+            click.echo(f"nothing to change in {path}")
+            continue
+        change.show(path, before, after)
+        changes.append((path, before, after))
+    if left_out:
+        click.echo(f"{left_out} left out for room; --most says how much there is")
+    if only_print or not changes or not change.confirmed(yes, "hardwon export notes --yes"):
+        return
+    for path, before, after in changes:
+        _write(path, before, after)
+
+
+def _write(path: str, before: str, after: str) -> None:
+    if change.read(path) != before:
+        raise UserError(f"{path} changed while you were looking at it", "run the command again")
+    if not after:
+        os.unlink(path)
+        click.echo(f"removed   {path}, which had nothing else")
+        return
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
+    paths.replace_file(path, after.encode("utf-8"), mode)
+    click.echo(f"written   {path}")
+
+
+def _block(home: str, top: str, here: bool, most: int) -> tuple[str, int]:
+    project = projects.home_of(top)
+    known = [page for page in memories.told(db.connect(home), home, project) if page.project or not here]
+    return notes.block(
+        [(_KNOW, (f"- {_line(page.text)}" for page in known)), (_LEARNED, _lessons(home, top, here))], most
+    )
+
+
+def _lessons(home: str, top: str, here: bool) -> Iterator[str]:
+    """What goes wrong on a line of its own, for a brief knows it by that; then what to do, and whose words it is."""
+    places = projects.places(top)
+    found = [one for one in records.lessons(home) if not one.needs_review and in_scope(one.project, places)]
+    for one in sorted(found, key=lambda one: (-one.priority, one.slug)):
+        if one.project or not here:
+            yield f"- {_line(one.summary)}\n  Instead: {_line(one.solution)} (lesson {one.slug})"
+
+
+def _line(text: str) -> str:
+    return one_line(clean(text), FIELD)
+
+
+@click.command("notes")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--type", "type_", type=click.Choice(MEMORY_TYPES), default="project", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def import_notes(file: str, type_: str, as_json: bool) -> None:
+    """Propose what AGENTS.md, CLAUDE.md, .cursorrules and the like say as memories; a person decides about each.
+
+    A rule is an item of a list, or if there is none a line. What hardwon wrote there itself is left out.
+    """
+    home, now, name = paths.home(), clock.now(), os.path.basename(file)
+    connection = db.connect(home)
+    project = projects.home_of(os.path.dirname(os.path.abspath(file)))
+    try:
+        found = list(notes.rules(change.read(file)))
+    except notes.Misplaced as wrong:
+        raise UserError(f"{file}: {wrong}", "mend or delete them, then try again") from None
+    proposed, refused = list[int](), list[tuple[int, str]]()
+    for rule in found:
+        evidence = [f"{name}:{rule.line}"]
+        try:
+            one = memories.propose(
+                connection, home, type_, rule.text, project=project, source="notes", evidence=evidence, now=now
+            )
+            proposed.append(one.id)
+        except UserError as wrong:
+            refused.append((rule.line, wrong.say))
+    if as_json:
+        listed = [{"line": line, "why": why} for line, why in refused]
+        click.echo(json.dumps({"proposed": proposed, "refused": listed}, indent=2))
+        return
+    for line, why in refused:
+        click.echo(printable(f"{name} line {line}: {why}"))
+    click.echo(f"proposed  {counted(len(proposed), 'rule')} of {len(found)}, as memories that wait")
+    if proposed:
+        click.echo("next      hardwon memory list, then hardwon memory approve NO or reject NO")

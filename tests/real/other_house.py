@@ -1,0 +1,317 @@
+"""The other agents in the same house: Codex, Gemini CLI and opencode, each with its own words for the same acts.
+
+A script says `shell`, `read`, `write`, `errand` and `recall`, and each agent's model asks for that with the tool and
+the arguments that the agent knows. Each run of a CLI has one prompt; a conversation goes on with `resume`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+from . import agents, scripted
+from .conversation import Line, Resident, Session, Talk, ToolResult, run
+from .model_server import Body, Call, Reply, Request, Wire
+
+Spell = Callable[[Call, Body], Call]
+
+
+def shell(command: str, *, delay: float = 0.0) -> Reply:
+    return Reply(calls=(Call("shell", {"command": command}),), delay=delay)
+
+
+def read(path: str) -> Reply:
+    return Reply(calls=(Call("read", {"path": path}),))
+
+
+def write(path: str, text: str) -> Reply:
+    """A new file."""
+    return Reply(calls=(Call("write", {"path": path, "text": text}),))
+
+
+def errand(prompt: str) -> Reply:
+    """What a sub-agent is sent to do."""
+    return Reply(calls=(Call("errand", {"prompt": prompt}),))
+
+
+def awaited() -> Reply:
+    """Wait for the sub-agent where the agent that sent it does not; a call of no effect elsewhere."""
+    return Reply(calls=(Call("awaited", {}),))
+
+
+def recall(tool: str, **given: object) -> Reply:
+    """A call to a tool of hardwon's MCP server."""
+    return Reply(calls=(Call("recall", {"tool": tool, "given": given}),))
+
+
+def _spelt(wire: Wire, spell: Spell) -> Wire:
+    """The wire with each call of a reply in the agent's own words."""
+
+    def answer(reply: Reply, message_id: str, body: Body) -> str:
+        return wire.answer(replace(reply, calls=tuple(spell(call, body) for call in reply.calls)), message_id, body)
+
+    return replace(wire, answer=answer)
+
+
+def _printed(process: Popen[str]) -> Iterator[Line]:
+    """The events on standard output, one to a line; some agents say a word to the person in between."""
+    assert process.stdin and process.stdout
+    process.stdin.close()
+    for text in process.stdout:
+        if text.startswith("{"):
+            yield json.loads(text)
+
+
+def _results(requests: tuple[Request, ...], outputs: Callable[[Body], Iterator[ToolResult]]) -> tuple[ToolResult, ...]:
+    """What the tools of this run gave back: all that the last request has and the first had not."""
+    turns = [request for request in requests if request.kind == "main"]
+    if not turns:
+        return ()
+    return tuple(outputs(turns[-1].body))[len(tuple(outputs(turns[0].body))) :]
+
+
+def _texts(value: Any) -> str:
+    return value if isinstance(value, str) else "\n".join(part.get("text", "") for part in value or ())
+
+
+def _run(
+    talk: Talk, command: list[str], wire: Wire, named: Callable[[Line], str],
+    outputs: Callable[[Body], Iterator[ToolResult]],
+) -> Session:  # fmt: skip
+    exit_code, requests, lines, stderr = run(talk, [*command, *talk.more, *talk.prompts], wire, _printed)
+    assert len(talk.prompts) == 1, "one prompt to a run; go on with resume"
+    id = next(filter(None, map(named, lines)), talk.resume)
+    return Session(exit_code, requests, lines, stderr, id=id, results=_results(requests, outputs))
+
+
+def _on_path(root: Path, name: str, *words: str) -> None:
+    """The agent as the person would start it."""
+    program = root / "bin" / name
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    program.chmod(0o755)
+
+
+# Codex
+
+CODEX_CONFIG = """\
+# kept by hand
+model = "gpt-5.5"   # has tools of its own for shell and patch
+model_provider = "scripted"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+
+[features]
+plugins = false   # asks for a list of them and waits five seconds for it
+[analytics]
+enabled = false
+[feedback]
+enabled = false
+
+[projects."PROJECT"]
+trust_level = "trusted"
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "http://127.0.0.1:1/v1"
+env_key = "MADE_UP_KEY"
+wire_api = "responses"
+requires_openai_auth = false
+request_max_retries = 0
+stream_max_retries = 0"""
+
+CODEX_HOOKS = """\
+{ "description":"caf\\u00e9 \N{SNOWMAN}",
+\t"hooks": {"PreToolUse": [ {"matcher": "*", "hooks":
+\t\t[{"type": "command", "command": "{ cat; echo; } >> OTHER_LOG"}] } ]} }  \n\n"""
+
+
+def _furnish_codex(root: Path) -> None:
+    folder = root / "home" / ".codex"
+    folder.mkdir()
+    (folder / "config.toml").write_text(CODEX_CONFIG.replace("PROJECT", str(root / "project")), encoding="utf-8")
+    (folder / "hooks.json").write_text(CODEX_HOOKS.replace("OTHER_LOG", str(root / "other.log")), encoding="utf-8")
+    _on_path(root, "codex", str(agents.program_of(agents.CODEX)))
+
+
+def _patch(path: str, text: str) -> str:
+    lines = "".join(f"+{line}\n" for line in text.splitlines())
+    return f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n"
+
+
+def _spell_codex(call: Call, body: Body) -> Call:
+    match call.tool, call.given:
+        case "shell", {"command": command}:
+            return Call("exec_command", {"cmd": command})
+        case "read", {"path": path}:
+            return Call("exec_command", {"cmd": f"cat {shlex.quote(str(path))}"})
+        case "write", {"path": path, "text": text}:
+            return Call("apply_patch", {"input": _patch(str(path), str(text))})
+        case "errand", {"prompt": prompt}:
+            return Call("multi_agent_v1.spawn_agent", {"message": prompt})
+        case "awaited", _:
+            sent = json.loads(list(_codex_outputs(body))[-1].text)
+            return Call("multi_agent_v1.wait_agent", {"targets": [sent["agent_id"]], "timeout_ms": 60_000})
+        case "recall", {"tool": tool, "given": dict(given)}:
+            return Call(f"mcp__hardwon.{tool}", given)
+    return call
+
+
+def _codex_outputs(body: Body) -> Iterator[ToolResult]:
+    for item in body["input"]:
+        if item["type"] in ("function_call_output", "custom_tool_call_output"):
+            text = _texts(item["output"])
+            yield ToolResult(text, "blocked by PreToolUse hook" in text)
+
+
+def _converse_codex(program: Path, talk: Talk) -> Session:
+    command = [
+        str(program), "exec", *(("resume", talk.resume) if talk.resume else ()), "--json",
+        "-c", 'model_providers.scripted.base_url="{MODEL_URL}/v1"',
+    ]  # fmt: skip
+    wire = _spelt(scripted.RESPONSES, _spell_codex)
+    return _run(talk, command, wire, lambda line: str(line.get("thread_id", "")), _codex_outputs)
+
+
+CODEX = Resident(
+    "codex", ".codex/hooks.json", _furnish_codex, lambda _: {"MADE_UP_KEY": "made-up-and-local"}, _converse_codex
+)
+
+# Gemini CLI
+
+GEMINI_SETTINGS = """\
+{ "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
+  "general":{"enableAutoUpdate":false} , "privacy": {"usageStatisticsEnabled": false}, "note": "caf\\u00e9 \N{SNOWMAN}",
+\t"hooks": {"BeforeTool": [ {"matcher": ".*", "hooks":
+\t\t[{"type": "command", "name": "other", "command": "{ cat; echo; } >> OTHER_LOG"}] } ]} }  \n\n"""
+
+
+def _furnish_gemini(root: Path) -> None:
+    settings = root / "home" / ".gemini" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(GEMINI_SETTINGS.replace("OTHER_LOG", str(root / "other.log")), encoding="utf-8")
+    _on_path(root, "gemini", *_gemini(agents.program_of(agents.GEMINI)))
+
+
+def _gemini(program: Path) -> list[str]:
+    return [shutil.which("node") or "node", str(program)]
+
+
+def _gemini_environment(_: Path) -> dict[str, str]:
+    return {"GEMINI_API_KEY": "made-up-and-local", "GEMINI_CLI_NO_RELAUNCH": "true"}
+
+
+def _spell_gemini(call: Call, body: Body) -> Call:
+    match call.tool, call.given:
+        case "shell", {"command": command}:
+            return Call("run_shell_command", {"command": command, "description": "as scripted"})
+        case "awaited", _:
+            return Call("run_shell_command", {"command": "true", "description": "as scripted"})
+        case "read", {"path": path}:
+            return Call("read_file", {"file_path": path})
+        case "write", {"path": path, "text": text}:
+            return Call("write_file", {"file_path": path, "content": text})
+        case "errand", {"prompt": prompt}:
+            return Call("invoke_agent", {"agent_name": "generalist", "prompt": prompt})
+        case "recall", {"tool": tool, "given": dict(given)}:
+            return Call(f"mcp_hardwon_{tool}", given)
+    return call
+
+
+def _gemini_outputs(body: Body) -> Iterator[ToolResult]:
+    for content in body["contents"]:
+        for part in content["parts"]:
+            if answer := part.get("functionResponse", {}).get("response"):
+                text = str(answer.get("output") or answer.get("error"))
+                yield ToolResult(text, "Tool execution blocked" in text)
+
+
+def _converse_gemini(program: Path, talk: Talk) -> Session:
+    command = [
+        *_gemini(program), "--model", "gemini-2.5-pro", "--yolo", "--output-format", "stream-json",
+        *(("--resume", talk.resume) if talk.resume else ()), "--prompt",
+    ]  # fmt: skip
+    wire = _spelt(scripted.GENERATE, _spell_gemini)
+    return _run(talk, command, wire, lambda line: str(line.get("session_id", "")), _gemini_outputs)
+
+
+GEMINI = Resident("gemini", ".gemini/settings.json", _furnish_gemini, _gemini_environment, _converse_gemini)
+
+# opencode
+
+OPENCODE_CONFIG = """\
+{ "$schema": "https://opencode.ai/config.json", // kept by hand
+  "model": "scripted/scripted", "small_model": "scripted/scripted", "share":"disabled", "autoupdate": false,
+  "permission": "allow", "snapshot": false,
+  "provider": {"scripted": {"npm": "@ai-sdk/openai-compatible", "name": "scripted",
+    "options": {"baseURL": "{env:MODEL_URL}/v1", "apiKey": "made-up-and-local"},
+    "models": {"scripted": {"name": "scripted"}}}},
+}\n\n"""
+OPENCODE_NEEDS = "@opencode-ai/plugin"
+OPENCODE_PLUGIN = """\
+import { appendFileSync } from "node:fs"
+export const Other = async () => ({
+  "tool.execute.before": async (about) => appendFileSync("OTHER_LOG", JSON.stringify(about) + "\\n"),
+})
+"""
+
+
+def _furnish_opencode(root: Path) -> None:
+    folder = root / "home" / ".config" / "opencode"
+    (folder / "plugin").mkdir(parents=True)
+    (folder / "opencode.jsonc").write_text(OPENCODE_CONFIG, encoding="utf-8")
+    other = OPENCODE_PLUGIN.replace("OTHER_LOG", str(root / "other.log"))
+    (folder / "plugin" / "other.js").write_text(other, encoding="utf-8")
+    (folder / "node_modules").mkdir()  # else it asks npm for its plugin package at every start, a minute when offline
+    (folder / "package-lock.json").write_text(json.dumps({"packages": {"": {"dependencies": {OPENCODE_NEEDS: "*"}}}}))
+    _on_path(root, "opencode", str(agents.program_of(agents.OPENCODE)))
+
+
+def _opencode_environment(_: Path) -> dict[str, str]:
+    off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "CLAUDE_CODE", "EXTERNAL_SKILLS")
+    return {f"OPENCODE_DISABLE_{name}": "1" for name in off} | {"OPENCODE_EXPERIMENTAL_DISABLE_FILEWATCHER": "1"}
+
+
+def _spell_opencode(call: Call, body: Body) -> Call:
+    match call.tool, call.given:
+        case "shell", {"command": command}:
+            return Call("bash", {"command": command, "description": "as scripted"})
+        case "awaited", _:
+            return Call("bash", {"command": "true", "description": "as scripted"})
+        case "read", {"path": path}:
+            return Call("read", {"filePath": path})
+        case "write", {"path": path, "text": text}:
+            return Call("write", {"filePath": path, "content": text})
+        case "errand", {"prompt": prompt}:
+            return Call("task", {"description": "an errand", "prompt": prompt, "subagent_type": "general"})
+        case "recall", {"tool": tool, "given": dict(given)}:
+            return Call(f"hardwon_{tool}", given)
+    return call
+
+
+def _opencode_results(lines: tuple[Line, ...]) -> Iterator[ToolResult]:
+    """By its own account: to the model a denial is the bare reason."""
+    for line in lines:
+        if line["type"] == "tool_use":
+            state = line["part"]["state"]
+            yield ToolResult(state.get("output") or state.get("error", ""), state["status"] == "error")
+
+
+def _converse_opencode(program: Path, talk: Talk) -> Session:
+    command = [str(program), "run", "--format", "json", *(("--session", talk.resume) if talk.resume else ())]
+    wire = _spelt(scripted.COMPLETIONS, _spell_opencode)
+    session = _run(talk, command, wire, lambda line: str(line.get("sessionID", "")), lambda _: iter(()))
+    return replace(session, results=tuple(_opencode_results(session.lines)))
+
+
+OPENCODE = Resident(
+    "opencode", ".config/opencode/plugin/hardwon.js", _furnish_opencode, _opencode_environment, _converse_opencode
+)
+
+RESIDENTS = {agents.CODEX: CODEX, agents.GEMINI: GEMINI, agents.OPENCODE: OPENCODE}

@@ -1,0 +1,304 @@
+"""The same memory on Codex, Gemini CLI and opencode: what a person taught one agent is met in every other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from tests.told import Told
+
+from . import agents
+from .conversation import Session
+from .house import PATIENCE, House, SeparateInstall
+from .model_server import Reply, Request, Script
+from .other_house import RESIDENTS, awaited, errand, read, recall, shell, write
+
+pytestmark = pytest.mark.real
+
+A_MOMENT_LATER = 0.5  # a repeat within 300 ms is a twin of the held call, not a second thought
+STASH = r"\bgit stash\b"
+ADVICE = "ADVICE-7: use git stash --include-untracked, or commit to a branch"
+DONE = Reply("done")
+
+
+@pytest.fixture(params=RESIDENTS, ids=lambda agent: agent.name)
+def bare(
+    request: pytest.FixtureRequest, own_network: bool, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[House]:
+    """Where one of the agents lives, without hardwon."""
+    root, resident = tmp_path_factory.mktemp("h"), RESIDENTS[request.param]
+    house = House(root, agents.program_of(request.param), own_network=own_network, resident=resident)
+    yield house
+    house.hardwon("stop")
+    house.wait_for_background()
+    assert house.processes() == []
+
+
+@pytest.fixture
+def house(bare: House) -> House:
+    install(bare)
+    return bare
+
+
+def install(house: House, *more: str, program: tuple[str, ...] = ()) -> str:
+    """As the person would; Codex runs no hook that nobody trusts."""
+    trust = ("--trust",) if house.resident.name == "codex" else ()
+    asked = ("install", house.resident.name, "--yes", *trust, *more)
+    return house.hardwon(*asked, program=program) if program else house.hardwon(*asked)
+
+
+def is_on(house: House, *names: str) -> bool:
+    return house.resident.name in names
+
+
+def refused(session: Session) -> list[bool]:
+    return [result.refused for result in session.results]
+
+
+def slug_of_the_lesson(house: House) -> str:
+    return str(json.loads(house.hardwon("lessons", "list", "--json"))[0]["slug"])
+
+
+def keep_worker_away(house: House) -> None:
+    """Kill it, and let it look as if every start since had come to nothing: then no session tries another soon."""
+    house.hardwon("start")
+    house.kill_worker()
+    (house.root / "hardwon" / "worker.starts").write_text("." * 20)
+
+
+def test_the_agent_reaches_the_scripted_model_and_nothing_else(bare: House, own_network: bool) -> None:
+    if not own_network:
+        pytest.skip("this system gives programs no network of their own")
+    session = bare.session([shell("tail -n +3 /proc/net/dev | cut -d: -f1"), DONE])
+    assert session.results[0].text.split().count("lo") == 1 and "eth" not in session.results[0].text
+    assert len(session.turns) == 2 and not session.turns_with("hardwon")
+
+
+def test_a_note_comes_with_the_result_once_and_the_call_ran(house: House) -> None:
+    house.add("note", ADVICE, r"\btouch\b")
+    session = house.session([shell("touch made"), shell("touch again"), DONE])
+    assert session.turns_with(ADVICE) == [1, 2]
+    assert sum(text.count(ADVICE) for text in session.turns[-1].texts) == 1
+    assert (house.project / "made").exists() and (house.project / "again").exists()
+
+
+def test_a_hold_stops_the_first_call_says_why_and_lets_the_repeat_run_and_any_in_the_resumed_session(
+    house: House,
+) -> None:
+    house.add("hold", ADVICE, STASH)
+    stashes: list[int] = []
+    replies = iter([shell("git stash"), shell("git stash", delay=A_MOMENT_LATER), DONE])
+
+    def script(_: Request) -> Reply:
+        stashes.append(house.stashes)
+        return next(replies)
+
+    session = house.session(script)
+    assert (stashes, refused(session)) == ([0, 0, 1], [True, False])
+    assert ADVICE in session.results[0].text and session.turns_with(ADVICE) == [1, 2]
+
+    (house.project / "file.txt").write_text("changed once more")
+    again = house.session([shell("git stash"), DONE], resume=session.id)
+    assert (again.id, refused(again), house.stashes) == (session.id, [False], 2)
+
+
+def test_a_block_never_runs_until_the_person_types_allow(house: House) -> None:
+    house.add("block", ADVICE, r"\btouch\b", "--block-reason", "no {command} in this house")
+    tries = [shell("touch forbidden"), shell("touch forbidden", delay=A_MOMENT_LATER)]
+    session = house.session([*tries, DONE])
+    assert refused(session) == [True, True]
+    assert all("no touch forbidden in this house" in result.text for result in session.results)
+    assert not (house.project / "forbidden").exists()
+
+    typed = f"hardwon allow {slug_of_the_lesson(house)}"
+    allowed = house.session([shell("touch forbidden"), DONE], typed, resume=session.id)
+    assert (refused(allowed), (house.project / "forbidden").exists()) == ([False], True)
+
+
+def test_a_start_lesson_and_the_brief_are_in_the_first_request_and_told_once_when_resumed(house: House) -> None:
+    house.add("start", ADVICE)
+    house.hardwon("start")
+    session = house.session([DONE], "name the harbour pilot")
+    assert session.turns_with(ADVICE) == [0] and session.turns_with("hardwon-context") == [0]
+    again = house.session([DONE], resume=session.id)
+    assert sum(text.count(ADVICE) for text in again.turns[0].texts) == 1
+
+
+SEEN = {
+    "codex": ["SessionStart", "prompt", "Bash fine", "Bash failed", "Write fine", "Bash fine", "Stop", "SessionEnd"],
+    "gemini": ["SessionStart", "prompt", "Bash fine", "Bash failed", "Write fine", "Read fine", "Stop", "SessionEnd"],
+    "opencode": ["SessionStart", "prompt", "Bash fine", "Bash failed", "Write fine", "Read fine", "Stop", "SessionEnd"],
+}
+
+
+def timeline(house: House, session: str) -> list[dict[str, Any]]:
+    found = json.loads(house.hardwon("sessions", "show", session, "--json"))
+    return [step for step in found["timeline"] if step["what"] in ("prompt", "event")]
+
+
+def words(step: dict[str, Any]) -> str:
+    if step["what"] == "prompt":
+        return "prompt"
+    return f"{step['tool']} {step['outcome']}" if step["kind"] == "tool" else str(step["kind"])
+
+
+def wait_recorded(house: House, session: str, count: int) -> list[dict[str, Any]]:
+    """Until the worker has taken in what the session spooled, and what else its transcript tells."""
+    deadline = monotonic() + PATIENCE
+    while house.spooled or len(steps := timeline(house, session)) < count:
+        assert monotonic() < deadline, f"{house.spooled} in the spool: {[words(step) for step in steps]}"
+        sleep(0.1)
+    house.wait_for_background()
+    return timeline(house, session)
+
+
+def test_a_session_is_recorded_and_can_be_searched(house: House) -> None:
+    house.hardwon("start")
+    script = [shell("echo lighthouse"), shell("ls nowhere"), write("keeper.txt", "asleep\n"), read("keeper.txt")]
+    session = house.session([*script, Reply("the keeper is asleep")], "why does the lighthouse blink twice")
+    expected = SEEN[house.resident.name]
+    steps = wait_recorded(house, session.id, len(expected))
+    assert [words(step) for step in steps] == expected
+    prompt, failed, stop = (steps[expected.index(name)] for name in ("prompt", "Bash failed", "Stop"))
+    assert prompt["prompt"] == "why does the lighthouse blink twice"
+    assert (failed["input"]["command"], "No such file" in failed["response"]) == ("ls nowhere", True)
+    assert "asleep" in stop["response"]
+
+    [listed] = json.loads(house.hardwon("sessions", "list", "--json"))
+    assert (listed["session"], listed["host"], listed["prompts"]) == (session.id, house.resident.name, 1)
+    assert "lighthouse" in house.hardwon("search", "why the lighthouse blinks")
+    assert "lighthouse" in house.hardwon("timeline")
+    assert house.status()["running"]
+
+
+def test_a_sub_agent_is_held_as_its_parent_was(house: House) -> None:
+    house.add("hold", ADVICE, STASH)
+    script = [shell("git stash"), errand("tidy up the shed"), awaited(), DONE]
+    session = house.session(script, sub=[shell("git stash"), DONE, DONE])
+    opening, after_the_call, *_ = (request for request in session.requests if request.kind == "sub")
+    assert (ADVICE in opening, ADVICE in after_the_call, house.stashes) == (False, True, 0)
+
+
+def test_with_the_worker_away_holds_and_blocks_hold(house: House) -> None:
+    house.add("hold", ADVICE, STASH)
+    house.add("block", ADVICE, r"\btouch\b", "--block-reason", "no {command} in this house")
+    keep_worker_away(house)
+    tries = [shell("git stash"), shell("git stash", delay=A_MOMENT_LATER), shell("touch forbidden")]
+    session = house.session([*tries, DONE])
+    assert (refused(session), house.stashes) == ([True, False, True], 1)
+    assert not (house.project / "forbidden").exists()
+    assert house.spooled and not house.status()["running"], "a worker was there, so it was not cold"
+    listed = json.loads(house.hardwon("deliveries", "--json"))
+    assert [one["delivery"] for one in listed if one["delivery"] in ("hold", "block")] == ["hold", "block"]
+
+
+def test_with_hardwon_deleted_and_its_hooks_left_tools_run_and_prompts_pass(bare: House) -> None:
+    separate = SeparateInstall(bare.root / "separate")
+    install(bare, program=tuple(separate.program))
+    bare.add("block", ADVICE, r"\btouch\b")
+    assert refused(bare.session([shell("touch before"), DONE])) == [True]
+
+    bare.hardwon("stop")
+    separate.root.rename(bare.root / "gone")
+    session = bare.session([shell("touch after"), DONE], "a prompt that must arrive")
+    assert (refused(session), (bare.project / "after").exists()) == ([False], True)
+    assert session.turns_with("a prompt that must arrive") == [0, 1]
+    assert not session.turns_with("can't open file") and not session.turns_with("not found")
+
+
+def files(house: House) -> dict[str, bytes]:
+    """What the person has in their home of this agent's settings, without what the agent keeps there itself."""
+    folder = house.settings.parent.parent if is_on(house, "opencode") else house.settings.parent
+    kept = {".toml", ".json", ".js", ".jsonc"}
+    found = (path for path in [*folder.iterdir(), *folder.glob("plugin*/*")] if path.suffix in kept)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def test_after_uninstall_nothing_fires_and_the_settings_have_their_old_bytes(bare: House) -> None:
+    before = files(bare)
+    install(bare, "--mcp")
+    assert files(bare) != before
+    bare.hardwon("uninstall", bare.resident.name, "--yes")
+    assert files(bare) == before
+    bare.add("start", ADVICE)
+    bare.add("block", ADVICE, STASH)
+    gone = bare.session([shell("git stash"), DONE])
+    assert (refused(gone), bare.stashes, gone.turns_with("hardwon-context")) == ([False], 1, [])
+    assert bare.other_hook_runs == (0 if is_on(bare, "codex") else 1), "nobody trusted that hook of Codex's"
+
+
+def test_a_lesson_mined_from_claude_code_holds_a_call(house: House) -> None:
+    home, project = str(house.root / "home"), str(house.project)
+    for _ in range(2):
+        Told(home, project=project).mistake().write()
+    house.hardwon("scan")
+    [found] = json.loads(house.hardwon("scan", "candidates", "--json"))["candidates"]
+    house.hardwon("accept", str(found["index"]), "--delivery", "hold")
+    session = house.session([shell("git log --colour=always"), shell("git log --color=always"), DONE])
+    assert refused(session) == [True, False]
+    assert "American way" in session.results[0].text and "start" in session.results[1].text
+
+
+def ending_with_an_echo(*replies: Reply) -> Script:
+    """These replies, and then the `#lesson` block that the model was shown as a pattern, as its own words."""
+    left = iter(replies)
+
+    def script(request: Request) -> Reply:
+        shown = next(text for text in request.texts if "#/lesson" in text)
+        return next(left, None) or Reply(shown[shown.index("#lesson") : shown.index("#/lesson")] + "#/lesson")
+
+    return script
+
+
+def test_what_hardwon_said_itself_is_not_found_again(house: House) -> None:
+    wrong = "error: unknown option <name>, which git does not support: leave it out"
+    house.add("start", wrong)
+    house.add("note", wrong, r"\bls\b")
+    house.add("hold", wrong, r"\bgit stash --nothing\b")
+    house.add("block", wrong, r"\btouch --nothing\b")
+    commands = ("ls", "git stash --nothing", "git stash", "touch --nothing one two", "touch one two")
+    session = house.session(ending_with_an_echo(*map(shell, commands)))
+    assert refused(session) == [False, True, False, True, False]
+    house.hardwon("stop")
+    assert json.loads(house.hardwon("scan", "--json"))["files"] >= 1, "the agent's transcript was not read"
+    assert json.loads(house.hardwon("scan", "candidates", "--json", "--all"))["candidates"] == []
+
+
+def test_the_agent_searches_over_mcp(bare: House) -> None:
+    install(bare, "--mcp")
+    said = "Relays for the lighthouse are ordered from the island, never from the mainland"
+    bare.hardwon("memory", "add", "project", said)
+    session = bare.session(once_it_is_there(recall("search", query="where are relays ordered")))
+    assert said in session.results[-1].text and not session.results[-1].refused
+
+
+def once_it_is_there(reply: Reply) -> Script:
+    """This, when the model is offered our server's tools: not every agent waits for it at its start."""
+    left = iter([reply, DONE])
+
+    def script(request: Request) -> Reply:
+        return next(left) if "hardwon" in json.dumps(request.body["tools"]) else shell("sleep 0.3")
+
+    return script
+
+
+@pytest.mark.parametrize("bare", [agents.CODEX], indirect=True, ids=["codex"])
+def test_codex_runs_no_hook_that_nobody_trusted_and_doctor_says_so(bare: House) -> None:
+    bare.hardwon("install", "codex", "--yes")
+    bare.add("block", ADVICE, STASH)
+    assert trust(bare) == (False, "Codex leaves out untrusted")
+    assert refused(bare.session([shell("git stash"), DONE])) == [False]
+    bare.hardwon("install", "codex", "--trust", "--yes")
+    assert trust(bare)[0]
+    assert refused(bare.session([shell("git stash"), DONE])) == [True]
+
+
+def trust(house: House) -> tuple[bool, str]:
+    """What doctor says of it."""
+    checks = json.loads(house.hardwon("doctor", "--json", ends=(0, 1)))
+    [found] = [check for check in checks if check["name"] == "trust"]
+    return found["well"], found["found"].partition(":")[0]

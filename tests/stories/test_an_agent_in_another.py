@@ -1,0 +1,48 @@
+"""An agent that was started from another agent's shell is guarded as any, and nobody speaks in it as the person."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hardwon.hosts import host, setup_of
+from hardwon.hosts.found import is_ours
+from tests.house_of_one import GIT_STASH, House
+
+HOSTS = ("claude-code", "codex", "gemini")
+INHERITED = {"AI_AGENT": "claude-code_2-1-325_agent"}
+CALLED = {"claude-code": "Bash", "codex": "Bash", "gemini": "run_shell_command"}
+
+
+def asked(house: House, name: str, event: str, **payload: Any) -> str:
+    """What the installed command of an event prints where another agent's mark is inherited."""
+    text = Path(setup_of(name).settings_file()).read_text()
+    commands = [one for found in setup_of(name).installed(text, is_ours).values() for one in found]
+    (command,) = (one for one in commands if f" {event} " in one)
+    wire = json.dumps({"session_id": "s1", "cwd": "/home/dev/project", "transcript_path": "", **payload})
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], input=wire, capture_output=True, text=True, env=house.environment(INHERITED)
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_block_holds_in_it_and_no_prompt_lifts_it(house: House, name: str) -> None:
+    slug = house.add({**GIT_STASH, "delivery": "block"})
+    house.ok("install", name, "--yes")
+    house.stay_cold()
+    stash: dict[str, Any] = {"tool_name": CALLED[name], "tool_input": {"command": "git stash"}}
+    assert "deny" in asked(house, name, "PreToolUse", **stash)
+    assert asked(house, name, "UserPromptSubmit", prompt=f"hardwon allow {slug}") == "{}"
+    assert "deny" in asked(house, name, "PreToolUse", **stash)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_every_event_but_a_prompt_is_marked(house: House, name: str) -> None:
+    house.ok("install", name, "--yes")
+    text = Path(setup_of(name).settings_file()).read_text()
+    assert text.count(f"AI_AGENT={name}_hook ") == len(host(name).EVENTS) - 1

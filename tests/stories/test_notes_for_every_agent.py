@@ -1,0 +1,146 @@
+"""What hardwon keeps goes into the notes that every agent reads, and what people wrote there may come back, reviewed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hardwon.hosts import MODULES
+from tests.house_of_one import GIT_STASH, House, lesson
+
+MINE = "# Working here\n\n- Use pnpm, never npm, in this repository\n- Run make test before every commit\n"
+SECRET = "sk-ant-" + "api03-" + "Ab1" * 30
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "AGENTS.md").write_text(MINE)
+    return tmp_path
+
+
+def export(house: House, project: Path, *words: str) -> str:
+    return house.ok("export", "notes", *words, cwd=str(project)).out
+
+
+def test_lessons_and_memories_of_here_and_everywhere_go_in_and_out_again(house: House, project: Path) -> None:
+    elsewhere = {"type": "project", "path": "/home/dev/elsewhere"}
+    house.add(GIT_STASH)
+    house.add(lesson(r"\bfrobnicate\b", summary="frobnicate eats the caches of others", scope=elsewhere))
+    house.ok("memory", "add", "project", "The staging database is read only on Fridays", cwd=str(project))
+    told = export(house, project, "--yes")
+    text = (project / "AGENTS.md").read_text()
+    assert text.startswith(MINE) and "+- git stash leaves untracked files behind" in told
+    assert "- The staging database is read only on Fridays\n" in text and "use git stash -u" in text
+    assert "frobnicate" not in text
+    assert "nothing to change" in export(house, project, "--yes")
+    export(house, project, "--remove", "--yes")
+    assert (project / "AGENTS.md").read_text() == MINE
+
+
+def test_only_what_is_approved_and_in_force_goes_in(house: House, project: Path) -> None:
+    house.ok("memory", "add", "project", "An agent thinks that this is so", cwd=str(project), env={"CLAUDECODE": "1"})
+    slug = house.add(GIT_STASH)
+    house.ok("lessons", "retire", slug)
+    assert "nothing to change" in export(house, project, "--yes")
+
+
+def test_what_is_left_to_this_project_says_nothing_of_the_person(house: House, project: Path) -> None:
+    house.add(GIT_STASH)
+    house.ok("memory", "add", "user", "The person likes short answers in the morning", cwd=str(project))
+    house.ok("memory", "add", "project", "The staging database is read only on Fridays", cwd=str(project))
+    export(house, project, "--here", "--yes")
+    text = (project / "AGENTS.md").read_text()
+    assert ("Fridays" in text, "short answers" in text, "git stash" in text) == (True, False, False)
+
+
+def test_nothing_is_written_unasked_and_other_files_are_made(house: House, project: Path) -> None:
+    house.add(GIT_STASH)
+    refused = house.cli("export", "notes", cwd=str(project))
+    assert refused.code == 1 and "nobody can be asked" in refused.err
+    assert "untracked" in export(house, project, "--print")
+    assert (project / "AGENTS.md").read_text() == MINE
+    (project / "CLAUDE.md").symlink_to("AGENTS.md")
+    export(
+        house, project, "--to", "CLAUDE.md", "--to", "AGENTS.md", "--to", "GEMINI.md", "--to", ".cursorrules", "--yes"
+    )
+    assert (project / "CLAUDE.md").is_symlink() and (project / "AGENTS.md").read_text().count("hardwon: begin") == 1
+    export(house, project, "--to", "GEMINI.md", "--to", ".cursorrules", "--remove", "--yes")
+    assert not (project / "GEMINI.md").exists() and not (project / ".cursorrules").exists()
+
+
+def test_a_secret_in_a_file_that_a_person_edited_does_not_go_out(house: House, project: Path) -> None:
+    house.ok("memory", "add", "user", "The key of the staging database lies in the vault", cwd=str(project))
+    (file,) = Path(house.home, "memory").glob("*.md")
+    file.write_text(file.read_text().replace("lies in the vault", f"is {SECRET}"))
+    export(house, project, "--yes")
+    text = (project / "AGENTS.md").read_text()
+    assert "The key of the staging database" in text and SECRET not in text
+
+
+def opened(house: House, project: Path, host: str, session: str) -> list[bool]:
+    """Whether a session of this agent opens with the lesson, and with the memory."""
+    event = "UserPromptSubmit" if host == "gemini" else "SessionStart"  # as Gemini CLI would show it
+    theirs = {"source": "startup", "sessionID": session, "directory": str(project), "prompt": "hello"}
+    payload = {"session_id": session, "hook_event_name": event, "cwd": str(project), "transcript_path": "", **theirs}
+    said = house.hook(event, json.dumps(payload).encode(), host=host).decode()
+    return [text in said for text in ("the cache must be warmed", "read only on Fridays")]
+
+
+@pytest.mark.parametrize(
+    ("name", "readers"),
+    [
+        ("AGENTS.md", {"codex", "opencode"}),
+        ("CLAUDE.md", {"claude-code"}),
+        ("GEMINI.md", {"gemini"}),
+        ("CLAUDE.md to AGENTS.md", {"claude-code", "codex", "opencode"}),
+        ("CLAUDE.md alone", {"claude-code", "opencode"}),
+        ("CLAUDE.md with @AGENTS.md", {"claude-code", "codex", "opencode"}),
+    ],
+)
+def test_a_brief_does_not_repeat_what_our_block_says_where_the_agent_reads_it(
+    house: House, project: Path, name: str, readers: set[str]
+) -> None:
+    house.add(lesson(delivery="start", summary="the cache must be warmed before the nightly run", triggers={}))
+    house.ok("memory", "add", "project", "The staging database is read only on Fridays", cwd=str(project))
+    assert [opened(house, project, host, "s1") for host in MODULES] == [[True, True]] * len(MODULES)
+    file, _, how = name.partition(" ")
+    if how == "to AGENTS.md":
+        (project / file).symlink_to("AGENTS.md")
+    elif how == "alone":
+        (project / "AGENTS.md").unlink()
+    elif how:
+        (project / file).write_text("See @AGENTS.md.\n")
+    export(house, project, "--to", "AGENTS.md" if "@" in how else file, "--yes")
+    silent = {host for host in MODULES if opened(house, project, host, "s2") == [False, False]}
+    assert silent == readers
+
+
+def test_rules_are_proposed_and_none_counts_before_a_person_says_so(house: House, project: Path) -> None:
+    house.add(GIT_STASH)
+    export(house, project, "--yes")
+    path = str(project / "AGENTS.md")
+    first = house.ok("import", "notes", path, "--json", cwd=str(project)).json()
+    again = house.ok("import", "notes", path, "--json", cwd=str(project)).json()
+    assert (len(first["proposed"]), len(again["proposed"]), len(again["refused"])) == (2, 0, 2)
+    listed = house.ok("memory", "list", "--json", cwd=str(project)).json()
+    assert {(one["text"], one["status"], one["evidence"][0]) for one in listed} == {
+        ("Use pnpm, never npm, in this repository", "candidate", "AGENTS.md:3"),
+        ("Run make test before every commit", "candidate", "AGENTS.md:4"),
+    }
+    os.unlink(path)
+    assert "pnpm" not in house.session_start("s1", cwd=str(project)).context
+    house.ok("memory", "approve", str(first["proposed"][0]), cwd=str(project))
+    assert "pnpm" in house.session_start("s2", cwd=str(project)).context
+
+
+def test_marks_that_somebody_tore_apart_are_named(house: House, project: Path) -> None:
+    house.add(GIT_STASH)
+    (project / "AGENTS.md").write_text(f"{MINE}<!-- hardwon: begin -->\n")
+    for words in (["export", "notes", "--yes"], ["import", "notes", "AGENTS.md"]):
+        refused = house.cli(*words, cwd=str(project))
+        assert refused.code == 1 and "are not one pair" in refused.err
