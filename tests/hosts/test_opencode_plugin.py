@@ -85,7 +85,7 @@ def test_a_command_that_is_gone_while_its_output_is_held_open_does_no_harm(tmp_p
 
 
 def test_a_tool_without_output_gets_the_words_alone(tmp_path: Path) -> None:
-    after = (*AFTER[:2], {"metadata": {}})
+    after: Any = (*AFTER[:2], {"metadata": {}})
     found, _ = play(tmp_path, """echo '{"context": "a note"}'""", after)
     assert found["results"][0]["output"]["output"] == "\n\na note"
 

@@ -35,7 +35,7 @@ STORY = (
     "request       Let the rate limiter count per API key",
     "$ hardwon search limiter",
     "$ hardwon brief",
-    "S3 next: Next: document the new limit in the README.",
+    "S3 next: document the new limit in the README.",
     "hardwon demo --view",
 )
 

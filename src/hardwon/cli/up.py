@@ -59,10 +59,10 @@ def _reflecting(home: str) -> str:
     """The worker's own clock does it, so there is nothing to install; it is on unless the person says otherwise."""
     values = settings.resolve(settings.read_config(home))
     if not values["autoReflect"]:
-        return "off; on again with: hardwon config set autoReflect true"
-    left = f", or are left for {values['idleMinutes']} minutes," if values["idleMinutes"] else ""
-    timer = " (a timer too)" if installed(home) else ""
-    return f"sessions that end{left} are drafted for the next{timer}; off: hardwon config set autoReflect false"
+        return "off (autoReflect)"
+    left = f" or are left for {values['idleMinutes']} minutes" if values["idleMinutes"] else ""
+    timer = ", by a timer too" if installed(home) else ""
+    return f"sessions that end{left} are drafted (autoReflect){timer}"
 
 
 def _show_mistakes(home: str) -> bool:

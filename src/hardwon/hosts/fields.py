@@ -27,7 +27,7 @@ def folder_of(wire: dict[str, Any]) -> str:
 def tail_of(path: str, most: int) -> list[bytes]:
     """The lines at a file's end; none if it cannot be read from there, and a pipe is not waited for."""
     try:
-        file = os.open(path, os.O_RDONLY)
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError):
         return []
     try:
