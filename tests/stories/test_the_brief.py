@@ -179,7 +179,7 @@ def test_what_the_projects_notes_say_is_left_out(house: House, past: Remembered)
     house.add(lesson(delivery="start", solution="run the tests with make check, never with plain pytest"))
     with open(os.path.join(past.folder, "CLAUDE.md"), "w") as file:
         file.write(
-            "# Notes\n@AGENTS.md\n- **tests need a running database.**\n* run the tests with `make check`, never with plain pytest\n"
+            "# Notes\n- **tests need a running database.**\n* run the tests with `make check`, never with plain pytest\n"
         )
     with open(os.path.join(past.folder, "AGENTS.md"), "w") as file:
         file.write("1. Deploys go through the *staging host*\n")

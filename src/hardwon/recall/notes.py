@@ -11,6 +11,7 @@ AGENTS = "AGENTS.md"
 CLAUDE = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")
 READ_BY = {"claude-code": CLAUDE, "codex": (AGENTS,), "gemini": ("GEMINI.md",), "opencode": (AGENTS,)}
 LONGEST = 200_000
+_BEGINS, _ENDS = "<!-- hardwon: begin", "<!-- hardwon: end -->"  # the block of `hardwon export notes`
 
 
 def said_in(folder: str, host: str = "") -> frozenset[str]:
@@ -22,8 +23,8 @@ def said_in(folder: str, host: str = "") -> frozenset[str]:
         if host == "opencode" and not os.path.exists(os.path.join(place, AGENTS)):
             names = CLAUDE[:1]
         found = {line for name in names for line in _lines(os.path.join(place, name))}
-        if host == "claude-code" and any(map(_takes_in, found)):
-            found.update(_lines(os.path.join(place, AGENTS)))
+        if host == "claude-code":  # what we wrote into a file that it may not read does not count as said to it
+            found.update(_lines(os.path.join(place, AGENTS), with_ours=any(map(_takes_in, found))))
         lines |= found
     return frozenset(lines)
 
@@ -33,11 +34,13 @@ def _takes_in(line: str) -> bool:
     return any(word.startswith("@") and AGENTS.lower() in word for word in line.split())
 
 
-def _lines(path: str) -> list[str]:
+def _lines(path: str, *, with_ours: bool = True) -> list[str]:
     try:
         if os.path.isfile(path):  # to read a pipe would be to wait for somebody
             with open(path, encoding="utf-8", errors="replace") as file:
-                return [*map(normal, file.read(LONGEST).splitlines())]
+                text = file.read(LONGEST)
+            head, begins, ours = ("", "", "") if with_ours else text.partition(_BEGINS)
+            return [*map(normal, (head + ours.partition(_ENDS)[2] if begins else text).splitlines())]
     except (OSError, ValueError):
         pass
     return []
