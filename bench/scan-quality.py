@@ -19,6 +19,7 @@ from typing import Any
 
 from hardwon.distil.signals import THRESHOLD, episodes
 from hardwon.hosts.history import MODULES, Step
+from hardwon.transcript import is_whole
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORPUS = os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus")
@@ -61,7 +62,7 @@ def read(file: str) -> list[Step]:
     module = import_module(MODULES[HOSTS[file.split("/")[0]]])
     reader = module.Reader()
     with open(os.path.join(CORPUS, file), "rb") as transcript:
-        lines = [transcript.read()] if module.WHOLE else list(transcript)
+        lines = [transcript.read()] if is_whole(file) else list(transcript)
     return [step for number, line in enumerate(lines, 1) for step in reader.read(number, line)]
 
 
