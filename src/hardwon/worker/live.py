@@ -15,7 +15,6 @@ MOST_CLIENTS = 200
 REMEMBERED = 500
 BEHIND = 100
 HEARTBEAT_SECONDS = 15.0
-KINDS = ("session", "prompt", "event", "observation", "delivery", "job", "processing")
 
 
 class Live:

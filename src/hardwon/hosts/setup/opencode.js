@@ -13,14 +13,10 @@ const parsed = (answer) => {
   }
 }
 
-// An agent that was started from another agent's shell has hooks all the same, but what it is asked is no person's word.
-const environment = (event) =>
-  event === "UserPromptSubmit" ? process.env : { ...process.env, AI_AGENT: "opencode_hook" }
-
 const run = (event, payload) =>
   new Promise((resolve) => {
     const [command, seconds] = HOOKS[event]
-    const told = { cwd: "/", detached: true, stdio: ["pipe", "pipe", "ignore"], env: environment(event) }
+    const told = { cwd: "/", detached: true, stdio: ["pipe", "pipe", "ignore"] }
     const child = spawn("/bin/sh", ["-c", command], told)
     const late = setTimeout(() => {
       resolve("")
