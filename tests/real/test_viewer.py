@@ -62,6 +62,12 @@ class Visit:
         self.page.goto(self.origin + path.format(**self.known))
         return self.page
 
+    def press(self, *keys: str) -> None:
+        """Pressed on a page that takes keys, which says so: before its script has run they would go nowhere."""
+        expect(self.page.locator("[data-keys]")).to_be_visible()
+        for key in keys:
+            self.page.keyboard.press(key)
+
 
 @contextmanager
 def visiting(browser: Browser, house: House, **look: Any) -> Iterator[Visit]:
@@ -190,24 +196,23 @@ def test_a_lost_stream_is_taken_up_again(browser: Browser, own: House) -> None:
 def test_a_person_decides_by_keyboard(browser: Browser, own: House) -> None:
     with visiting(browser, own) as visit:
         page = visit.go("/review")
-        page.keyboard.press("j")
-        page.keyboard.press("Enter")
+        visit.press("j", "Enter")
         expect(page.locator("h1")).to_contain_text("(1)")
-        page.keyboard.press("a")
+        visit.press("a")
         expect(page.get_by_role("status")).to_contain_text("In force as a hold: pip-install-1")
-        page.keyboard.press("u")
+        visit.press("u")
         expect(page.get_by_role("status")).to_contain_text("Taken back")
-        page.keyboard.press("w")
+        visit.press("w")
         expect(page.get_by_role("status")).to_contain_text("In force")
-        page.keyboard.press("e")
+        visit.press("e")
         page.get_by_label("Summary").fill("pip wants a venv first in this house")
-        page.keyboard.press("Enter")
+        visit.press("Enter")
         expect(page.get_by_role("status")).to_contain_text("In force as a hold: pip-install-2")
-        page.keyboard.press("j")
+        visit.press("j")
         expect(page.locator("h1")).to_contain_text("(4)")
-        page.keyboard.press("k")
+        visit.press("k")
         expect(page.locator("h1")).to_contain_text("(3)")
-        page.keyboard.press("r")
+        visit.press("r")
         expect(page.get_by_role("status")).to_contain_text("Rejected: pip-install-3")
     decided = {one["number"]: one["status"] for one in own.stored("candidates")}
     assert decided == {1: "active", 2: "active", 3: "rejected", 4: "candidate"}
@@ -243,14 +248,13 @@ def test_a_person_changes_a_lesson_and_the_settings(browser: Browser, own: House
 def test_search_follows_what_is_typed(browser: Browser, own: House) -> None:
     with visiting(browser, own) as visit:
         page = visit.go("/")
-        page.keyboard.press("/")
-        page.wait_for_url("**/search")
+        visit.press("/")
+        expect(page.locator("[data-slash]")).to_be_focused()
         page.keyboard.type("lighthouse blink")
         expect(page.locator(".hits mark").first).to_be_visible(timeout=30_000)
         expect(page.locator(".hits")).to_contain_text("found by")
-        page.keyboard.press("Escape")
-        page.keyboard.press("j")
-        page.keyboard.press("Enter")
+        visit.press("Escape")
+        visit.press("j", "Enter")
         expect(page.locator(".timeline li:target, .summary").first).to_be_visible()
 
 
@@ -269,12 +273,11 @@ def test_filters_and_keys_lead_where_they_say(browser: Browser, own: House) -> N
             ("o", "Settings"),
             ("s", "Sessions"),
         ):
-            page.keyboard.press("g")
-            page.keyboard.press(key)
+            visit.press("g", key)
             expect(page.locator("h1")).to_have_text(heading)
-        page.keyboard.press("?")
+        visit.press("?")
         expect(page.get_by_role("dialog")).to_be_visible()
-        page.keyboard.press("Escape")
+        visit.press("Escape")
         page.get_by_role("button", name="Close this session").click()
         expect(page.locator("h1")).to_have_text("This browser is not let in")
         visit.complaints.clear()  # the browser says that it got a 401

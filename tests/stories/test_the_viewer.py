@@ -215,6 +215,15 @@ def test_every_page_shows_what_there_is_behind_strict_headers(busy: House, path:
     assert not re.search(r"<script(?! src=\"/static/)|<style|\sstyle=|\son\w+=|https?://(?!www\.w3\.org)", answer.text)
 
 
+def test_a_browser_keeps_what_every_page_needs_until_it_changes(busy: House) -> None:
+    browser = opened(busy)
+    stamped = re.findall(r"/static/[^\"]+", browser.get("/").text)
+    assert len(stamped) == 4
+    assert {browser.get(path).headers["cache-control"].rpartition(" ")[2] for path in stamped} == {"immutable"}
+    for path in ("/static/viewer.js", "/static/viewer.js?v=of-another-version"):
+        assert browser.get(path).headers["cache-control"] == "no-store"
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_says_what_to_do_where_there_is_nothing(fresh: Browser, path: str) -> None:
     answer = fresh.get(path)

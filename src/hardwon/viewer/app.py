@@ -25,7 +25,7 @@ from hardwon.errors import UserError
 from hardwon.store import db
 from hardwon.viewer import handoffs, insights, lessons, links, memory, now, preferences, review, search, sessions
 from hardwon.viewer.ask import GONE, Ask, Moved, Page, Shown, refused
-from hardwon.viewer.render import environment, static_files
+from hardwon.viewer.render import environment, stamp, static_files
 from hardwon.viewer.visitors import COOKIE, Visitor, Visitors
 
 MOST_FIELDS = 200
@@ -41,6 +41,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+KEPT = {**HEADERS, "cache-control": "private, max-age=31536000, immutable"}  # its address changes when it does
 PLACES = (
     ("Now", "/"), ("Sessions", "/sessions"), ("Search", "/search"), ("Lessons", "/lessons"), ("Memory", "/memory"),
     ("Handoffs", "/handoffs"), ("Insights", "/insights"), ("Settings", "/settings"),
@@ -104,6 +105,7 @@ class Viewer:
         self._reading = threading.Lock()
         self._templates = environment()
         self._static = static_files()
+        self._stamp = stamp(self._static)
 
     async def show(self, page: Page, request: Request, visitor: Visitor, form: dict[str, str]) -> Response:
         """A page, made away from the loop that answers hooks."""
@@ -138,15 +140,16 @@ class Viewer:
             "said": visitor.told() if visitor and not part else "",
             "paused": bool(visitor and switches.in_force(self.home, now)),
             "version": __version__,
+            "stamp": self._stamp,
         }
         text = self._templates.get_template(shown.template).render({**around, **shown.values})
         return HTMLResponse(text, shown.status, headers=HEADERS)
 
-    def static(self, name: str) -> Response:
+    def static(self, name: str, stamped: str) -> Response:
         if name not in self._static:
             return HTMLResponse("", 404, headers=HEADERS)
         kind, content = self._static[name]
-        return Response(content, media_type=kind, headers=HEADERS)
+        return Response(content, media_type=kind, headers=KEPT if stamped == self._stamp else HEADERS)
 
     def close(self) -> None:
         self._connection.close()
@@ -163,7 +166,7 @@ def app(viewer: Viewer) -> Starlette:
         return _live(viewer, request)
 
     async def static(request: Request) -> Response:
-        return viewer.static(request.path_params["name"])
+        return viewer.static(request.path_params["name"], request.query_params.get("v", ""))
 
     async def leave(request: Request) -> Response:
         return await _leave(viewer, request)

@@ -3,6 +3,7 @@ way, by the engine and not by whoever writes a template."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -155,3 +156,8 @@ def static_files() -> dict[str, tuple[str, bytes]]:
         with open(os.path.join(_FOLDER, "static", name), "rb") as file:
             found[name] = (types[os.path.splitext(name)[1]], file.read())
     return found
+
+
+def stamp(files: Mapping[str, tuple[str, bytes]]) -> str:
+    """What stands in the address of these files: another one as soon as one of them changes."""
+    return hashlib.sha256(b"".join(content for _, content in files.values())).hexdigest()[:12]
