@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+unexport PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles hardwon anew
 
 .PHONY: up demo test test-real check docs clean
 .DEFAULT_GOAL := up

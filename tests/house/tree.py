@@ -11,6 +11,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SRC = os.path.join(ROOT, "src")
@@ -27,7 +28,7 @@ class Source:
 
     @property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, self.place)
+        return parsed(self.text, self.place)
 
     @property
     def package(self) -> str:
@@ -46,6 +47,11 @@ class Import:
     for_types: bool  # under `if TYPE_CHECKING:`, so it never runs
     fallback: bool  # under `except ImportError:`, so it runs only where the first choice is missing
     nested: bool  # inside an if, try, with, function or class
+
+
+@cache
+def parsed(text: str, place: str) -> ast.Module:
+    return ast.parse(text, place)
 
 
 def uphold(rule: str, breaches: Iterable[str], mend: str) -> None:

@@ -79,9 +79,24 @@ def opened(house: House) -> Browser:
 
 
 @pytest.fixture
-def fresh(house: House) -> Iterator[Browser]:
+def fresh(house: House) -> Browser:
+    house.ok("config", "set", "apiPort", "0")
+    return opened(house)
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Let in where nothing happened yet, for those who only look."""
+    house = House(str(tmp_path_factory.mktemp("empty") / ".hardwon"))
     house.ok("config", "set", "apiPort", "0")
     yield opened(house)
+    house.leave()
+
+
+@pytest.fixture(scope="module")
+def looking(busy: House) -> Browser:
+    """Let in where much happened, for those who only look."""
+    return opened(busy)
 
 
 def test_the_link_is_one_line_and_works_once(busy: House) -> None:
@@ -205,8 +220,8 @@ def test_what_is_embedded_elsewhere_gets_nothing(busy: House) -> None:
 
 
 @pytest.mark.parametrize("path", [*PAGES, *PAGES_OF_ONE])
-def test_every_page_shows_what_there_is_behind_strict_headers(busy: House, path: str) -> None:
-    answer = opened(busy).get(path.format(**busy_home.first_of(busy.home)))
+def test_every_page_shows_what_there_is_behind_strict_headers(looking: Browser, busy: House, path: str) -> None:
+    answer = looking.get(path.format(**busy_home.first_of(busy.home)))
     assert answer.status_code == 200, answer.text[-3000:]
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
@@ -225,9 +240,10 @@ def test_a_browser_keeps_what_every_page_needs_until_it_changes(busy: House) -> 
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_says_what_to_do_where_there_is_nothing(fresh: Browser, path: str) -> None:
-    answer = fresh.get(path)
+def test_every_page_says_what_to_do_where_there_is_nothing(empty: Browser, path: str) -> None:
+    answer = empty.get(path)
     assert answer.status_code == 200, answer.text[-3000:]
+    assert path == "/settings" or re.search('class="none"[^>]*>[A-Z]|Nothing was found', answer.text)
 
 
 @pytest.mark.parametrize(
@@ -236,8 +252,8 @@ def test_every_page_says_what_to_do_where_there_is_nothing(fresh: Browser, path:
      "/handoffs/99", "/handoffs/x/ratify", "/handoffs/99/amend", "/handoffs/99/discard", "/found/X1", "/found/O999999",
      "/../etc/passwd", "/static/../app.py", "/static/x", "/sessions?before=x&project=x&since=x", "/?after=1.2", "/sessions/1?after=9-x"],
 )  # fmt: skip
-def test_what_is_not_there_is_no_error(busy: House, path: str) -> None:
-    assert opened(busy).get(path).status_code in (200, 404)
+def test_what_is_not_there_is_no_error(looking: Browser, path: str) -> None:
+    assert looking.get(path).status_code in (200, 404)
 
 
 def test_a_long_list_goes_on_behind_its_last_row(house: House) -> None:
@@ -258,7 +274,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     busy_home.fill(house.home, time.time(), count=3, hostile=True)
     house.ok("config", "set", "apiPort", "0")
     yield house
-    house.cli("stop")
+    house.leave()
 
 
 @pytest.mark.parametrize("path", [*PAGES, *PAGES_OF_ONE, "/lessons/hostile-lesson", "/lessons/hostile-lesson/edit"])
