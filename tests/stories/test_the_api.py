@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -55,6 +57,23 @@ def test_the_token_opens_it_and_nothing_else_does(api: httpx.Client, house: Hous
         refused = api.get("/api/health", headers={"authorization": wrong})
         assert (refused.status_code, "token" in refused.json()["fix"]) == (401, True)
     assert os.stat(os.path.join(house.home, "token")).st_mode & 0o777 == 0o600
+
+
+def test_whoever_hangs_up_at_once_is_not_let_in_for_having_no_address(api: httpx.Client, house: House) -> None:
+    port = api.base_url.port
+    assert port
+    body = json.dumps({"claudeSessionId": "hung-up", "cwd": "/home/dev/kite", "userPrompt": "let me in"}).encode()
+    head = f"POST /api/sessions/init HTTP/1.1\r\nHost: evil.example\r\nContent-Length: {len(body)}\r\n"
+    worker = house.status()["pid"]
+    os.kill(worker, signal.SIGSTOP)  # they are gone before anybody looks who called
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", port)) as caller:
+            caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
+            caller.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
+    os.kill(worker, signal.SIGCONT)
+    assert api.post("/api/sessions/init", content=body.replace(b"let me", b"I am")).status_code == 200
+    told = [one["prompt"] for one in house.stored("prompts")]
+    assert ("I am in" in told, "let me in" in told) == (True, False)
 
 
 @pytest.mark.parametrize("name", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost:1"])

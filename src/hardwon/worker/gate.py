@@ -85,8 +85,8 @@ def _from_elsewhere(method: str, headers: dict[bytes, bytes], ours: bytes) -> tu
 def _refused(
     scope: Scope, headers: dict[bytes, bytes], hosts: set[bytes], origins: set[bytes], token: bytes
 ) -> tuple[int, str, str] | None:
-    if scope.get("client") is None:
-        return None  # the Unix socket
+    if (scope.get("server") or ("", 0))[1] is None:
+        return None  # the Unix socket: it has no port. A caller who hung up has no address either, so that says nothing
     if headers.get(b"host", b"").lower() not in hosts:
         return 421, "this is no name of ours", "call http://127.0.0.1"
     if headers.get(b"origin", b"").lower() not in origins | {b""}:
