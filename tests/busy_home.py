@@ -13,7 +13,7 @@ from hardwon.recall import admit
 from hardwon.store import candidates, db, injections, jobs, observations, projects, runs, sessions, transcripts
 from hardwon.store.candidates import Judgement, Proposal
 from hardwon.store.sessions import Report
-from hardwon.store.transcripts import Call, Portion
+from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.words import Injection, Mark, Observation, Summary
 
 from . import busy_home_kept
@@ -213,7 +213,7 @@ def _found(connection: db.Connection, now: float, hostile: bool) -> None:
     }
     candidates.judge(connection, [Judgement(first.number, now, "claude", "lesson", body)])
     calls = tuple(
-        Call(f"claude-code:{n}", "claude-code", "session-0001", "/home/dev/kite", clock.iso(now), "/home/dev/.claude/projects/kite/7.jsonl",
+        ScannedCall(f"claude-code:{n}", "claude-code", "session-0001", "/home/dev/kite", clock.iso(now), "/home/dev/.claude/projects/kite/7.jsonl",
              n, "Bash", f"pip install thing1 --now-{n}", "", "", "failed" if n % 3 else "fine")
         for n in range(9)
     )  # fmt: skip

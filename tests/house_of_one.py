@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import pty
 import signal
 import sqlite3
 import subprocess
@@ -71,6 +72,28 @@ def call(tool: str, given: dict[str, Any], **more: Any) -> dict[str, Any]:
         "tool_use_id": f"toolu_{next(_numbers):06d}",
     }
     return {**payload, **more}
+
+
+def at_terminal(*words: str, typed: str = "", **env: str) -> str:
+    """What a person sees who types this into a terminal of 80 columns, and then no more."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", **env}
+    command = [sys.executable, "-m", "hardwon", *words]
+    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    os.write(ours, f"{typed}\x04".encode())
+    seen = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        seen += part
+    os.close(ours)
+    assert child.wait() == 0, seen.decode()
+    return seen.decode().replace("\r\n", "\n")
 
 
 def prompt(text: str, **more: Any) -> dict[str, Any]:

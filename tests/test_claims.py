@@ -57,3 +57,11 @@ def test_sessions_long_over_are_forgotten(own_home: str) -> None:
         os.utime(os.path.dirname(path), (age, age))
     claims.prune(own_home, 1000.0)
     assert os.listdir(os.path.join(own_home, "claims")) == ["new"]
+
+
+@pytest.mark.parametrize("session", ["s1", "a session with a name that is no file's"])
+def test_a_pause_is_never_forgotten(own_home: str, session: str) -> None:
+    claims.note_pause(own_home, session, 1.0)
+    os.utime(claims.folder(own_home, session, claims.PAUSED), (1.0, 1.0))
+    claims.prune(own_home, 1000.0)
+    assert claims.was_paused(own_home, session)

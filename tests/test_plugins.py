@@ -26,7 +26,7 @@ PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 DOOR = PLUGINS / "hardwon" / "door.sh"
 SHELLS = [shell for shell in ("dash", "bash", "ksh", "busybox") if shutil.which(shell)]
 TEXTS = sorted(PLUGINS.glob("*/**/*.md"))
-MISSING = "pipx install hardwon, then hardwon up"
+MISSING = "pipx install PATH-OF-A-CLONE, then hardwon up"
 
 
 def manifest(place: str) -> dict[str, Any]:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONG_AGO = 0.0
-PAUSED = "paused-"
+# Markers of a session, each kind in a folder of its own: a session that starts frees its claims.
+PAUSED, PRIVATE = "paused-", "private-"
+LATEST = "+latest"  # among the private ones: the last prompt was private as a whole
 
 
-def folder(home: str, session: str) -> str:
-    return os.path.join(home, "claims", safe_name(session))
+def folder(home: str, session: str, kind: str = "") -> str:
+    return os.path.join(home, "claims", kind + safe_name(session))
 
 
 def name(agent: str, lesson: str) -> str:
@@ -97,7 +99,7 @@ def wipe(home: str, session: str, which: Callable[[str], bool]) -> None:
 
 
 def prune(home: str, before: float) -> None:
-    """Forget sessions whose last claim is older than this."""
+    """Forget sessions whose last claim is older than this, but not that they were paused: transcripts stay longer."""
     place = os.path.join(home, "claims")
     try:
         sessions = os.listdir(place)
@@ -106,7 +108,7 @@ def prune(home: str, before: float) -> None:
     for session in sessions:
         path = os.path.join(place, session)
         try:
-            if os.stat(path).st_mtime < before:
+            if os.stat(path).st_mtime < before and not session.startswith((PAUSED, PRIVATE)):
                 for file in os.listdir(path):
                     os.unlink(os.path.join(path, file))
                 os.rmdir(path)
@@ -117,8 +119,13 @@ def prune(home: str, before: float) -> None:
 def note_pause(home: str, session: str, now: float) -> None:
     """Part of this session was paused, so its transcript holds what was not to be recorded."""
     if session:
-        take(os.path.join(folder(home, PAUSED + session), PAUSED), PAUSED, now)
+        take(os.path.join(folder(home, session, PAUSED), PAUSED), PAUSED, now)
 
 
 def was_paused(home: str, session: str) -> bool:
-    return os.path.exists(os.path.join(folder(home, PAUSED + session), PAUSED))
+    return os.path.exists(os.path.join(folder(home, session, PAUSED), PAUSED))
+
+
+def is_private(home: str, session: str) -> bool:
+    """Whether hooks told that the session's last prompt was private as a whole."""
+    return os.path.exists(os.path.join(folder(home, session, PRIVATE), LATEST))

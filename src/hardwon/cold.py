@@ -14,8 +14,8 @@ from hardwon import claims, launch, paths, switches
 from hardwon.capture import spool
 from hardwon.core.match import patience
 from hardwon.hosts import host as host_named
-from hardwon.recall.deliver import decides, open_index, reply_to
-from hardwon.words import NOTHING, replace
+from hardwon.recall.deliver import ASKING, decides, is_for_us, open_index, reply_to
+from hardwon.words import ASKS, NOTHING, SILENCE, Reply, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,14 +29,10 @@ if TYPE_CHECKING:
 
     Ask = Callable[[str, str, str, str, bytes], bytes | None]
 
-SILENCE = b"{}"
-ASKS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")
-SOURCES = (paths.LESSONS, "trusted.json")
+SOURCES = (paths.LESSONS, paths.TRUSTED)
 START_SECONDS = 1.5
 BUILD_SECONDS = 10.0  # for an agent that would wait for ever: the others give a hook less, and then the build goes on
 OPENING_SECONDS = 4.0  # of that at the start of a session, where a person waits
-BUILDING, UNBUILT = "building.lock", "manifest.unbuilt"
-LOG = "logs/hook.log"
 LOG_BYTES = 200_000
 
 
@@ -91,6 +87,8 @@ def _from_manifest(module: Host, event: Event, home: str) -> bytes:
             seconds=lambda: process_time() - started,  # to get as far as this may take a small machine long
             learn=lambda event: _keep_lesson(home, event),
         )
+    elif event.kind == "UserPromptSubmit" and event.source != "command" and is_for_us(event.prompt):
+        reply = Reply(notice=_keep_lesson(home, event))
     _spool(home, event, kept, reply.injections)
     return module.write(event, reply)
 
@@ -127,7 +125,7 @@ def _is_unbuildable(home: str) -> bool:
     """Whether there is nothing to build from, or nothing but what could not be built."""
     wanted = _sources(home)
     try:
-        with open(os.path.join(home, UNBUILT), encoding="ascii", errors="replace") as file:
+        with open(os.path.join(home, paths.UNBUILT), encoding="ascii", errors="replace") as file:
             return not wanted or file.read() == wanted
     except OSError:
         return not wanted
@@ -148,7 +146,7 @@ def _built(home: str, seconds: float) -> Index | None:
 
     end, wanted = monotonic() + seconds, _sources(home)
     try:
-        lock = os.open(os.path.join(home, BUILDING), os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(os.path.join(home, paths.BUILDING), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
         return None
     try:
@@ -161,7 +159,7 @@ def _built(home: str, seconds: float) -> Index | None:
             sleep(0.01)
         index = _opened(home)
         if index is None and building and building.poll():
-            paths.write_private(os.path.join(home, UNBUILT), wanted.encode())
+            paths.write_private(os.path.join(home, paths.UNBUILT), wanted.encode())
         return index
     except OSError:
         return None
@@ -191,8 +189,12 @@ def _build(home: str, lock: int) -> Popen[bytes]:
 
 def _keep_lesson(home: str, event: Event) -> str:
     """Checking a lesson takes more than a hook has, so its block, or a decision, waits for the worker."""
-    prompt, what = event.prompt, "your decision is kept and taken in"
-    if not decides(prompt.split()):
+    from hardwon.core.clean import clean
+
+    decision, prompt, what = decides(event.prompt.split()), clean(event.prompt), "your decision is kept and taken in"
+    if decision and decision[1] in ASKING:
+        return "hardwon: the worker is away, and it has the answer: hardwon start, then type it again"
+    if not decision:
         prompt, what = _blocks_of(prompt), "the lesson is kept and checked"
     if not prompt:
         return ""
@@ -206,10 +208,8 @@ def _keep_lesson(home: str, event: Event) -> str:
 def _blocks_of(prompt: str) -> str:
     """The blocks alone, on their lines. The rest is not ours to keep, but a lesson among other text counts for less
     than one alone, so an ellipsis stands for it."""
-    from hardwon.core.clean import clean
     from hardwon.core.tags import blocks
 
-    prompt = clean(prompt)
     parts, end, found = list[str](), 0, blocks(prompt)
     for tag in found:
         start = prompt.rfind("\n", end, tag.start) + 1 or end
@@ -240,7 +240,7 @@ def search(pattern: Pattern, text: str) -> bool:
 def _log(home: str, kind: str, wrong: Exception) -> None:
     """One line on what went wrong, never the payload: it may hold what is private."""
     try:
-        path = os.path.join(home, LOG)
+        path = os.path.join(home, paths.HOOK_LOG)
         paths.private_folder(os.path.dirname(path))
         if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
             os.replace(path, path + ".old")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cache, partial
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from mcp.server import MCPServer
@@ -18,9 +18,10 @@ from pydantic import Field, ValidationError
 
 from hardwon import __version__, clock, projects
 from hardwon.capture import intake
+from hardwon.core.brief import one_line
 from hardwon.core.clean import clean
 from hardwon.errors import UserError
-from hardwon.recall import admit, answers, asking, embed, indexing, memories, records, why
+from hardwon.recall import admit, answers, asking, handoffs, indexing, memories, records, why
 from hardwon.recall.search import search as search_for
 from hardwon.recall.timeline import timeline as look_around
 from hardwon.store import briefs, db, documents
@@ -58,20 +59,22 @@ def search(
     type: Annotated[Name, Field(description="such as bugfix, decision, failure, discovery")] = "",
     concept: Name = "",
     file: Annotated[Name, Field(description="a path, or the end of one")] = "",
+    host: Annotated[Name, Field(description="the agent it comes from, such as claude-code or codex")] = "",
     since: Annotated[Name, Field(description="2026-11-01, or 7d or 2w ago")] = "",
     until: Name = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 20,
 ) -> str:
     """What is known about something: an index of hits, best first. Read the few that matter with get."""
-    if not query.strip() and not any((kind, type, concept, file, since, until)):
+    if not query.strip() and not any((kind, type, concept, file, host, since, until)):
         raise UserError("there is nothing to look for", "give a query or a filter")
     now = clock.now()
     with _opened(place.home) as connection:
         scope = asking.scope(connection, project, place.folder)
         found = search_for(
             connection, place.home, query, project=scope, here=projects.home_of(place.folder),
-            kinds=(kind,) if kind else (), type=type, concept=concept, file=file, since=asking.when(since, now),
-            until=asking.when(until, now), limit=limit, now=now, model=_model(),
+            kinds=(kind,) if kind else (), type=type, concept=concept, file=file, host=host,
+            since=asking.when(since, now), until=asking.when(until, now), limit=limit, now=now,
+            model=indexing.model_or_none(),
         )  # fmt: skip
         late = _unindexed(connection)
         nothing = "" if index.all_projects(connection) else "; nothing is recorded yet"
@@ -99,7 +102,7 @@ def timeline(
         scope = asking.scope(connection, project, place.folder)
         found = look_around(
             connection, place.home, anchor=anchor, query=query, before=depth_before, after=depth_after, type=type,
-            project=scope, now=clock.now(), model=_model() if query else None,
+            project=scope, now=clock.now(), model=indexing.model_or_none() if query else None,
         )  # fmt: skip
         late = _unindexed(connection)
     if anchor and not found.records:
@@ -113,7 +116,7 @@ def get(
     offset: Annotated[int, Field(ge=0, description="where to go on in one that was cut")] = 0,
     project: Project = "",
 ) -> str:
-    """Records whole, by ids: O observations, S summaries, P prompts, E events, L: lessons, M: memories."""
+    """Records whole, by ids: O observations, S summaries, P prompts, E events, L: lessons, M: memories, H: handoffs."""
     if offset and len(ids) > 1:
         raise UserError("offset goes on in one record, and several are asked for", "give one id")
     wanted = [f"O{id}" if str(id).isdecimal() else str(id)[:300] for id in ids]
@@ -197,16 +200,25 @@ def propose_lesson(
 
 
 def handoff(place: Place, project: Project = "") -> str:
-    """What the last session in this project left for the next: what was asked, learned and done, and what is next."""
+    """What the last session in this project left for the next: the handoff that a person ratified, and the last summary
+    of what was asked, learned and done, and what is next."""
     with _opened(place.home) as connection:
         scope = asking.scope(connection, project, place.folder)
         numbers = index.numbers_of(connection, scope) if scope else index.all_projects(connection)
         last = [one for number in numbers if (one := briefs.last_summary(connection, number))]
-        found = records.fetch(connection, place.home, [f"S{one['id']}" for one in last])
-    if not found:
+        summaries = records.fetch(connection, place.home, [f"S{one['id']}" for one in last])
+        folders = (index.paths_of(connection, scope) or [scope]) if scope else [None]
+        pages = [page for folder in folders if (page := handoffs.last(connection, place.home, folder))]
+        drafts = [draft for folder in folders if (draft := handoffs.waiting(connection, folder))]
+    newest = [
+        max(found, key=lambda one: float(one["at"]))
+        for found in ([records.whole_handoff(page) for page in pages], summaries)
+        if found
+    ]
+    waits = [f"{one_line(handoffs.banner(one), 400)} (a person ratifies it: handoff {one.id})" for one in drafts]
+    if not newest and not waits:
         return "no session here has left anything yet"
-    newest = max(found, key=lambda one: float(one["at"]))
-    return answers.answer("The last session here left this:", answers.whole([newest]))
+    return answers.answer(*waits, "The last session here left this:" if newest else "", answers.whole(newest))
 
 
 TOOLS: tuple[Callable[..., str], ...] = (search, timeline, get, lessons, remember, propose_lesson, handoff)
@@ -264,11 +276,6 @@ def server(home: str, folder: str) -> MCPServer:
 
 def _opened(home: str) -> AbstractContextManager[db.Connection]:
     return asking.opened(home, intake.drain)
-
-
-@cache
-def _model() -> embed.Model | None:
-    return indexing.model_or_none()
 
 
 def _unindexed(connection: db.Connection) -> str:

@@ -6,6 +6,7 @@ import os
 
 LESSONS = "lessons.json"
 CONFIG = "config.json"
+TRUSTED = "trusted.json"
 MANIFEST = "lesson-manifest.json"
 INDEX = "lesson-index.bin"
 DATABASE = "hardwon.db"
@@ -14,6 +15,8 @@ LOCK = "worker.lock"
 SOCKET = "socket"
 PAUSED = "paused"
 INSTALLED = "installed.json"
+BUILDING = "building.lock"
+UNBUILT = "manifest.unbuilt"
 LOG = "logs/worker.log"
 HOOK_LOG = "logs/hook.log"
 
@@ -21,6 +24,10 @@ HOOK_LOG = "logs/hook.log"
 def home() -> str:
     """The home that `HARDWON_HOME` names, else `~/.hardwon`."""
     return os.path.abspath(os.path.expanduser(os.environ.get("HARDWON_HOME") or "~/.hardwon"))
+
+
+def is_in(folder: str, path: str) -> bool:
+    return path.startswith(folder + os.sep)
 
 
 def private_folder(path: str) -> str:
@@ -44,7 +51,7 @@ def write_private(path: str, content: bytes) -> None:
 def write_page(home: str, path: str, text: str) -> None:
     """Replace what people read: private in the home, and elsewhere as their own files are."""
     content = text.encode("utf-8", "replace")
-    if path.startswith(home + os.sep):
+    if is_in(home, path):
         write_private(path, content)
     else:
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+SESSIONS = os.path.join("docs", "sessions")
+_CONFIG, _SWITCH = os.path.join(".hardwon", "config.json"), "sessionDrafts"
 _MARKS = "'\"`=<>()[]{}|&;:,@\0"
 
 
@@ -56,6 +58,35 @@ def main_worktree(top: str) -> str:
     except OSError:
         return ""
     return os.path.dirname(common) if os.path.basename(common) == ".git" else common
+
+
+def sessions_folder(cwd: str) -> str:
+    """Where handoffs go in the repository that this folder is in; nothing if there is none, or it must not be."""
+    if not os.path.isabs(cwd) or not os.path.isdir(cwd):
+        return ""
+    top = root(os.path.realpath(cwd))
+    if not os.path.lexists(os.path.join(top, ".git")) or top == os.path.realpath(os.path.expanduser("~")):
+        return ""
+    folder = there = os.path.join(top, SESSIONS)
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    real = os.path.realpath(there)
+    own = os.path.isdir(real) and root(real) == top and os.access(real, os.W_OK | os.X_OK)
+    return folder if own and _may_hold_drafts(top) else ""
+
+
+def _may_hold_drafts(top: str) -> bool:
+    """Whether the repository's own settings let drafts be put there; ones that cannot be read do not."""
+    import json  # no hook comes here
+
+    try:
+        with open(os.path.join(top, _CONFIG), encoding="utf-8-sig") as file:
+            said = json.load(file)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and said.get(_SWITCH, True) is not False
 
 
 def remote_of(home: str) -> str:

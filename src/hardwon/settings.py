@@ -13,10 +13,12 @@ from typing import Any
 
 from hardwon import paths
 from hardwon.core.limits import LONGEST_TEXT, SKIP_TOOLS
+from hardwon.core.redact import redact
 from hardwon.errors import UserError
 from hardwon.words import word
 
 PROVIDERS = ("none", "anthropic", "openai", "claude")
+_KEY, _ADDRESS = "llm.apiKeyEnv", "llm.baseUrl"
 
 
 @word
@@ -48,12 +50,12 @@ SETTINGS = (
     Setting("maxEventChars", LONGEST_TEXT, "characters kept of a text; head and tail stay", 500, 1_000_000),
     Setting("retentionDays", 90, "days that recorded events are kept; 0: for ever", 0, 36_500),
     Setting("maxDbMb", 1024, "megabytes the database may have; the oldest events go first", 10, 1_000_000),
-    Setting("idleExitMinutes", 240, "minutes without a hook after which the worker ends; 0: never", 0, 100_000),
+    Setting("idleExitMinutes", 240, "minutes without use after which the worker ends; 0: never", 0, 100_000),
     Setting("apiPort", 37777, "port of the worker's API, or the next free one; 0: any, -1: no API", -1, 65_000),
     Setting("scanWindow", 15, "calls after an error within which what put it right is looked for", 1, 200),
     Setting("briefObservations", 50, "observations in the index a session opens with", 0, 500),
     Setting("fileMemory", True, "tell the agent what is known of a file it is about to read or edit, once a session"),
-    Setting("promptRecall", False, "tell the agent at most two memories that fit a prompt very well"),
+    Setting("promptRecall", False, "tell the agent at most two observations or summaries that fit a prompt very well"),
     Setting("rememberInTurn", True, "queue what a person says is to last, for the next reflection"),
     Setting("autoReflect", True, "draft a handoff of sessions that end or were left"),
     Setting("idleMinutes", 15, "minutes of quiet after which a session counts as left; 0: only at its end", 0, 1440),
@@ -63,8 +65,8 @@ SETTINGS = (
     Setting("ratifyAfterDays", 0, "days after which a draft nobody looked at is ratified; 0: never", 0, 3650),
     Setting("llm.provider", "none", "who distils: none (plain code), anthropic, openai or claude", choices=PROVIDERS),
     Setting("llm.model", "", "the model to ask; empty: the provider's default"),
-    Setting("llm.baseUrl", "", "where the provider answers; empty: its own address"),
-    Setting("llm.apiKeyEnv", "", "the environment variable that holds the key; empty: the provider's usual one"),
+    Setting(_ADDRESS, "", "where the provider answers; empty: its own address"),
+    Setting(_KEY, "", "the environment variable that holds the key; empty: the provider's usual one"),
     Setting("caps.runsPerDay", 200, "model calls a day, retries included; 0: none", 0, 1_000_000),
     Setting("caps.tokensPerDay", 1_000_000, "tokens a day, in and out", 0, 1_000_000_000),
     Setting("caps.dollarsPerDay", 1.0, "estimated dollars a day", 0, 100_000),
@@ -122,13 +124,27 @@ def fault(setting: Setting, value: object) -> str | None:
         return f"{setting.name} is {value!r}, but wants one of {', '.join(setting.choices)}"
     if setting.least is not None and setting.most is not None and not setting.least <= value <= setting.most:  # type: ignore[operator]
         return f"{setting.name} is {value!r}, but wants {setting.least:g} to {setting.most:g}"
+    return _secret(setting.name, value) if value and isinstance(value, str) else None
+
+
+def _secret(name: str, value: str) -> str | None:
+    """What is wrong with a text that may hold a key, without saying it again."""
+    if name == _KEY and not (value.isascii() and value.isidentifier() and redact(value) == value):
+        return f"{name} is no name of a variable, such as MY_KEY; the key itself is never kept here"
+    if name == _ADDRESS and ("@" in value.replace("/@", "/") or "?" in value or "#" in value):
+        return f"{name} holds a password, a query or a fragment; the key belongs in a variable"
     return None
 
 
 def faults(config: Mapping[str, Any]) -> list[str]:
     """What is wrong in config.json: a sentence each."""
     given = ((setting, lookup(config, setting.name)) for setting in SETTINGS)
-    return [wrong for setting, value in given if value is not None and (wrong := fault(setting, value))]
+    found = [(setting, wrong) for setting, value in given if value is not None and (wrong := fault(setting, value))]
+    return [f"{wrong}; until then nothing is spent" if _is_cap(setting) else wrong for setting, wrong in found]
+
+
+def _is_cap(setting: Setting) -> bool:
+    return setting.name.startswith("caps.")
 
 
 def unknown(config: Mapping[str, Any]) -> list[str]:
@@ -143,18 +159,22 @@ def unknown(config: Mapping[str, Any]) -> list[str]:
 
 
 def lookup(config: Mapping[str, Any], name: str) -> Any:
-    """The value given for a setting, `scoring.x` being x within scoring; None if there is none."""
+    """The value given for a setting, `scoring.x` being x within scoring, or spelled out; None if there is none. A group
+    that is none is the value of everything in it, and a wrong one."""
     group, _, inner = name.rpartition(".")
     holder = config.get(group) if group else config
-    return holder.get(inner) if isinstance(holder, dict) else None
+    found = holder.get(inner) if isinstance(holder, dict) else None if holder is None else [holder]
+    return config.get(name) if found is None else found
 
 
 def resolve(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting's value; one that is given wrongly keeps its default, and `check` names it."""
+    """Every setting's value; one that is given wrongly keeps its default, and `check` names it. A wrong cap is 0, so
+    that a slip costs nothing, and where a key would go is not made up: whoever asks a model refuses it."""
     values = {}
     for setting in SETTINGS:
         value = lookup(config, setting.name)
-        values[setting.name] = setting.default if value is None or fault(setting, value) else value
+        kept = setting.name in (_KEY, _ADDRESS) and isinstance(value, str)
+        values[setting.name] = value if kept else origin(config, setting)[0]
     return values
 
 
@@ -163,8 +183,9 @@ def origin(config: Mapping[str, Any], setting: Setting) -> tuple[Any, str]:
     given = lookup(config, setting.name)
     if given is None:
         return setting.default, "default"
-    wrong = fault(setting, given)
-    return (setting.default, f"default: {wrong}") if wrong else (given, paths.CONFIG)
+    if wrong := fault(setting, given):
+        return (0, f"none: {wrong}") if _is_cap(setting) else (setting.default, f"default: {wrong}")
+    return given, paths.CONFIG
 
 
 def put(home: str, name: str, value: object) -> None:
@@ -178,5 +199,7 @@ def put(home: str, name: str, value: object) -> None:
         holder.pop(inner, None)
     else:
         holder[inner] = value
+    if group:
+        document.pop(name, None)  # spelled out
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     paths.write_private(config_path(home), text.encode())

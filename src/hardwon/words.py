@@ -26,6 +26,8 @@ else:
 DELIVERIES = ("note", "hold", "block", "start")
 STATUSES = ("candidate", "active", "retired", "rejected")
 TARGETS = ("executable", "full")
+ASKS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")  # the agent waits for an answer
+SILENCE = b"{}"
 
 
 @dataclass_transform(frozen_default=True)
@@ -178,14 +180,6 @@ class Match:
 
     entry: Entry
     where: str
-
-
-@word
-class Selection:
-    """What fits into one reply: each lesson with the text it goes in with, and those left out for room."""
-
-    chosen: tuple[tuple[Entry, str], ...]
-    dropped: tuple[Entry, ...]
 
 
 @word

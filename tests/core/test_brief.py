@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hardwon.core.brief import JOINT, SHARES, Line, allot, fit, is_known, need, normal, one_line, width
+from hardwon.core.brief import JOINT, SHARES, Line, allot, fit, is_known, need, normal, one_line, sayings, width
 
 WANTED = st.fixed_dictionaries(dict.fromkeys(SHARES, st.integers(0, 20_000)))
 NOTHING_KNOWN = frozenset[str]()
@@ -78,6 +79,31 @@ def test_what_the_notes_say_is_left_out_and_counted() -> None:
     part = fit("index", told, 1_000, known)
     assert (part.text, part.known) == ("# rules\nTests\nsomething new", 2)
     assert fit("index", told[:2], 1_000, known).text == ""
+
+
+NOTES = """# Tests
+Run `make check` before pushing. Never push on a
+Friday; the harbour master is **away then**.
+
+- the parser is written
+  by hand
+- Never use plain pytest in the harbour
+1. deploys go through
+the staging host
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("run make check before pushing", True), ("Never push on a Friday", True), ("The harbour master is away then", True),
+        ("Run make check before pushing. The harbour master is away then.", True), ("The parser is written by hand", True),
+        ("deploys go through the staging host", True), ("use plain pytest in the harbour", False), ("by hand - Never use", False),
+        ("Run make check before pushing. Then sleep.", False),
+    ],
+)  # fmt: skip
+def test_sentences_that_the_notes_have_are_known_however_their_lines_are_broken(said: str, expected: bool) -> None:
+    assert is_known(said, frozenset(sayings(NOTES))) == expected
 
 
 def test_numbers_are_part_of_what_is_said() -> None:

@@ -18,6 +18,7 @@ CASES: tuple[tuple[About, str, str], ...] = (
     ),
     ("interface", "python -m gale", "/usr/bin/python: No module named gale"),
     ("interface", "kite deploy", "kite: --region is required"),
+    ("interface", "kite deploy", "kite: unrecognized   arguments:\t--high"),
     ("environment", "kite up", "kite: listen 127.0.0.1:80: address already in use"),
     ("environment", "gust list", "open /var/cache/gust: operation not permitted"),
     ("environment", "kite pull", "kite: unauthorized, log in again"),

@@ -39,6 +39,7 @@ KEYS = ['"hooks"', '"ho\\u006fks"', '"PreToolUse"', '"PostToolUse"', '"deep"', '
 TOKENS = ["1e5", "1.0", "-0", "1E+2", "12345678901234567890", "true", "false", "null"]
 STRINGS = ['""', '"\\/\\u00e9\\ud83d\\ude00"', '"// no comment"', '"[{,}]"', '"\\ud800"', '"\u2028😀"']
 BLANKS = ["", " ", "\t", "\n", "\r\n", "\r", "\n  ", "  \n\n\t", "\n\r", " \r\n    "]
+COMMENTED = [*BLANKS, "/**/", " /* [,] */ ", "\n  // it's \"{\n", "// é\r\n", "\n/* a\n   * b: 1\n   */\n    "]
 
 
 def objects(values: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
@@ -53,7 +54,7 @@ trees = st.recursive(
 
 
 @st.composite
-def documents(draw: st.DrawFn, orderly: bool = False) -> str:
+def documents(draw: st.DrawFn, orderly: bool = False, blanks: list[str] = BLANKS) -> str:
     """A settings file, often with something at our paths, in one of the ways that JSON is written."""
     arrays = st.lists(trees, max_size=3)
     hooks = st.lists(st.tuples(st.sampled_from(['"PreToolUse"', '"PostToolUse"', '"Stop"']), arrays), max_size=4).map(
@@ -63,11 +64,12 @@ def documents(draw: st.DrawFn, orderly: bool = False) -> str:
     tree = draw(st.lists(members, max_size=4).map(tuple))
     newline = draw(st.sampled_from(["\n", "\r\n"]))
     unit = draw(st.sampled_from(["", " ", "  ", "   ", "    ", "\t"]))
-    kind = draw(st.sampled_from(["lines", "one line", "tight"] + ["chaos"] * (not orderly)))
+    usual = ["lines", "one line", "tight"] * (blanks is BLANKS)
+    kind = draw(st.sampled_from(usual + ["chaos"] * (not orderly)))
     space = "" if kind == "tight" else " "
 
     def blank(*usual: str) -> str:
-        return draw(st.sampled_from(BLANKS if kind == "chaos" else usual))
+        return draw(st.sampled_from(blanks if kind == "chaos" else usual))
 
     def show(tree: Tree, depth: int) -> str:
         if isinstance(tree, str):
@@ -131,6 +133,19 @@ def test_append_puts_one_stretch_of_text_in_and_remove_takes_it_out(text: str, p
     assert any(longer[:i] == text[:i] and longer.endswith(text[i:]) for i in range(len(text) + 1))
     longer.encode()
     assert remove(longer, path, is_entry(1), made=made) == text
+
+
+@settings(deadline=None, max_examples=150)
+@given(documents(blanks=COMMENTED), st.sampled_from(PATHS))
+def test_comments_stay_where_they_are_and_stand_in_nobodys_way(text: str, path: Path) -> None:
+    expected = edited(get(text, (), comments=True), path, entry(1))
+    assume(expected is not None)
+    longer, made = append(text, path, entry(1), comments=True)
+    assert get(longer, (), comments=True) == expected
+    assert any(longer[:i] == text[:i] and longer.endswith(text[i:]) for i in range(len(text) + 1))
+    assert remove(longer, path, is_entry(1), made=made, comments=True) == text
+    longer, made = put(text, ("mcp", "us"), OURS, comments=True)
+    assert take(longer, ("mcp", "us"), made=made, comments=True) == text
 
 
 @settings(deadline=None, max_examples=150)

@@ -93,13 +93,49 @@ def test_every_row_needs_one_of_its_literals() -> None:
         (f"sshpass -p {FISH} ssh db", "sshpass -p [redacted:login] ssh db"),
         (f"curl -s -u 'ada:{FISH}' http://db", "curl -s -u 'ada:[redacted:login]' http://db"),
         (f"CREATE USER a IDENTIFIED BY '{FISH}';", "CREATE USER a IDENTIFIED BY '[redacted:login]';"),
+        (f"export DB_PASS={FISH}", "export DB_PASS=[redacted:secret]"),
+        (f"smtp_pass = '{FISH}'", "smtp_pass = '[redacted:secret]'"),
+        (f"docker login -u ada -p {FISH} ghcr.io", "docker login -u ada -p [redacted:login] ghcr.io"),
         (f"my key is {KEY}.", "my key is [redacted:random]."),
         (f"a\\n{KEY}", "a\\n[redacted:random]"),
         ("-H 'Cookie: a=b; c=d' -v", "-H 'Cookie: [redacted:cookie]' -v"),
+        (f"the db password is {FISH}9", "the db password is [redacted:said]"),
+        (f"the passphrase of the old key is '{FISH}!x'.", "the passphrase of the old key is '[redacted:said]'."),
+        (f"my token is {KEY[:20]}", "my token is [redacted:said]"),
     ],
 )
 def test_the_value_goes_and_the_name_stays(text: str, left: str) -> None:
     assert redact(text) == left
+
+
+HEX = "0f1e2d3c4b5a6978" * 4
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("shpat_" + HEX[:32], "shpss_" + HEX[:32], "sq0atp-" + KEY[:22], "sq0csp-" + KEY + KEY[:11], "pplx-" + KEY * 2),
+        *("sbp_" + HEX[:40], f"PMAK-{HEX[:24]}-{HEX[:34]}", "NRAK-" + KEY[:27].upper(), "bkua_" + HEX[:40]),
+        *("AGE-SECRET-KEY-1" + (KEY * 2)[:58].upper(), "pat-na1-0f1e2d3c-4b5a-6978-0f1e-2d3c4b5a6978"),
+        *("rubygems_" + HEX[:48], "sntryu_" + HEX, "sntrys_" + "eyJ" + KEY * 2, f"dapi{HEX[:32]}-2", "gsk_" + KEY + KEY[:20]),
+        *("figd_" + KEY, "lin_api_" + KEY + KEY[:8], f"tfp_{KEY}_{KEY[:20]}", "pscale_tkn_" + KEY, "dp.pt." + KEY + KEY[:11]),
+        *("GOCSPX-" + KEY[:28], "hvs." + KEY * 2, "fo1_" + KEY, "vcp_" + KEY * 2, "dckr_pat_" + KEY[:27]),
+    ],
+)  # fmt: skip
+def test_the_key_of_a_service_goes_wherever_it_stands_bare(key: str) -> None:
+    assert core(key) not in redact(f"I logged in with {key}, then it worked")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the token is expired.", "the secret is base64-encoded", "the token limit is 128000", "the secret is sha256",
+        "the password is case-sensitive!", "the password is in vault/v1", "the token is user?.token",
+        "the secret is process.env.SECRET_V2", "the api key is at https://kite.example/v1", "the password is ${DB_PASS1}",
+    ],
+)  # fmt: skip
+def test_what_is_said_about_a_secret_stays(line: str) -> None:
+    assert redact(line) == line
 
 
 @pytest.mark.parametrize("line", ordinary_lines())
@@ -122,13 +158,15 @@ def test_a_key_that_is_cut_off_is_hidden_to_the_end() -> None:
             assert redact(closed[:80]) == "a [redacted:private-key]"
 
 
-def test_strings_under_the_name_of_a_secret_are_replaced() -> None:
+def test_all_under_the_name_of_a_secret_is_replaced() -> None:
     value = {
         "password": "plain",
         "apiKey": "plain",
         "X-Auth-Token": "plain",
         "Authorization": "plain",
         "secrets": ["plain", {"user": "ada"}],
+        "db_password": {"value": "plain", "deep": [{"er": "plain"}], "rotated": True, "old": None},
+        "pin": {"password": 12345678, "token": 120},
         "env": [{"name": "DB_PASSWORD", "value": "plain"}, {"name": "HOME", "value": "kept"}],
         "empty": {"token": "", "secret": None, "password": 0},
         "input_tokens": "kept",
@@ -140,7 +178,9 @@ def test_strings_under_the_name_of_a_secret_are_replaced() -> None:
         "apiKey": gone,
         "X-Auth-Token": gone,
         "Authorization": gone,
-        "secrets": [gone, {"user": "ada"}],
+        "secrets": [gone, {"user": gone}],
+        "db_password": {"value": gone, "deep": [{"er": gone}], "rotated": True, "old": None},
+        "pin": {"password": gone, "token": 120},
         "env": [{"name": "DB_PASSWORD", "value": gone}, {"name": "HOME", "value": "kept"}],
         "empty": {"token": "", "secret": None, "password": 0},
         "input_tokens": "kept",
@@ -201,6 +241,7 @@ PIECES += [
     "\\n",
     KEY,
     "bearer ",
+    " is ",
     "cookie: ",
     "eyJ",
     ".",
@@ -236,6 +277,9 @@ HOSTILE = [
     "-eyJ",
     "sk-",
     "-sk-a",
+    "tvly-",
+    "dp.pt.",
+    "docker login ",
 ]
 HOSTILE += [
     "://a:",
@@ -245,6 +289,8 @@ HOSTILE += [
     "curl -u ",
     "login a password ",
     "cookie:a=b;",
+    "password is ",
+    "token is a1b2c3",
 ]
 HOSTILE += ["authorization: basic ", "sig=", "SG.aaaaaaaaaaaaaaaaa.", "A", "a1B2/", "=", "\\", "é", "İ", "-", "\udc80"]
 

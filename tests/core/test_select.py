@@ -40,7 +40,7 @@ def chosen(entries: list[Entry], *, budget: int, most: int = 3, taken: tuple[str
         joint="\n\n",
         claim=lambda one: one.id not in taken,
     )
-    return [f"{one.slug}:{'full' if text == one.text else 'short'}" for one, text in found.chosen]
+    return [f"{one.slug}:{'full' if text == one.text else 'short'}" for one, text in found]
 
 
 def test_the_first_goes_in_whole_whatever_its_length() -> None:
@@ -87,7 +87,6 @@ def test_all_but_the_first_keep_to_the_budget(lengths: list[int], budget: int, m
         joint="\n\n",
         claim=lambda one: True,
     )
-    assert len(found.chosen) <= most
-    assert len(found.chosen) + len(found.dropped) == len(lengths)
-    if len(found.chosen) > 1:
-        assert size("\n\n".join(text for _, text in found.chosen)) <= max(budget, size(found.chosen[0][1]))
+    assert len(found) <= most
+    if len(found) > 1:
+        assert size("\n\n".join(text for _, text in found)) <= max(budget, size(found[0][1]))

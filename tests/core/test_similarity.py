@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hardwon.core.similarity import SAME, index, jaccard, nearest, nearest_in, normal, tokens
+from hardwon.core.similarity import SAME, index, is_same, jaccard, nearest, nearest_in, normal, tokens
 from hardwon.words import Lesson
 
 
@@ -165,3 +165,32 @@ def test_many_are_compared_with_many_by_shared_words_only() -> None:
     found = nearest_in(known, lesson("word17 word18 word19"))
     assert found is not None
     assert (found[0].id, found[1]) == ("17", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("From now on always use pnpm, never npm", "always use pnpm and never npm!"),
+        ("always run gust tests before commit", "always run gust tests before each push"),
+        ("don’t push without asking me", "Please never ever push without asking"),
+        ("we only use it", "We only use it"),
+    ],
+)
+def test_a_memory_in_nearly_the_same_words_is_the_same(one: str, other: str) -> None:
+    assert is_same(one, other) and is_same(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("from now on always use pnpm, never npm", "from now on always use ruff, never black"),
+        ("from now on always use pnpm, never npm", "from now on always use npm, never pnpm"),
+        ("we use tabs, not spaces", "we use spaces, not tabs"),
+        ("always use pnpm", "never use pnpm"),
+        ("prefer composition over inheritance", "prefer inheritance over composition"),
+        ("please always use --force", "please never use --force"),
+        ("we only use it", "please use it"),
+    ],
+)
+def test_another_rule_and_the_same_turned_round_are_others(one: str, other: str) -> None:
+    assert not is_same(one, other) and not is_same(other, one)

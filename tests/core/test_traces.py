@@ -57,3 +57,19 @@ def test_whatever_holds_a_text_is_found_with_its_hint(text: str, before: str, af
         if text.isascii() and "\\" not in text:
             hint = traces.hint(pieces)
             assert not hint or any(word in data.lower() for word in hint)
+
+
+@pytest.mark.parametrize(
+    "id, held, other",
+    [
+        ("/repo/app", "in /repo/app.", "in /repo/app2"),
+        ("/repo/app", '{"cwd":"/repo/app/src"}', '{"cwd":"/repo/app-2"}'),
+        ("/repo/app", "/projects/-repo-app/s1.jsonl", "/projects/-repo-app-2/s1.jsonl"),
+        ("/repo/naïve", json.dumps("/repo/naïve"), "/mnt/repo/naïve"),
+        ("/repo/app", "done\\n/repo/app", "/repo/app.old"),
+        ("s1", "/home/dev/s1.jsonl", "s12"),
+        ("s1", '["s1"]', "s1-2"),
+    ],
+)
+def test_an_id_or_a_path_is_found_where_it_stands_alone(id: str, held: str, other: str) -> None:
+    assert (traces.holds(held, traces.exactly(id)), traces.holds(other, traces.exactly(id))) == (True, False)

@@ -32,6 +32,10 @@ def test_signs_of_scripts_without_spaces_are_found_alone_and_in_pairs() -> None:
     assert words_of("鍵", asked=True) == ["鍵"]
 
 
+def test_wide_and_narrow_forms_of_a_sign_are_one() -> None:
+    assert words_of("ＡＰＩ ﾛｸﾞｲﾝ", asked=True) == words_of("API ログイン", asked=True)
+
+
 def test_an_acronym_is_parted_from_what_follows_it() -> None:
     assert {"http", "server", "httpserver"} <= set(words_of("HTTPServer"))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hardwon.distil.reflect.said import Finding
-from hardwon.distil.reflect.said import Story as Told
+from hardwon.core.reflected import Finding
+from hardwon.distil.reflect.story import Story as Told
 
 from .story import Story
 

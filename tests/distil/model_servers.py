@@ -10,6 +10,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -36,6 +37,7 @@ class Reply:
     stalls: bool = False  # half of it, and then nothing
     whole: bool = False  # in one piece, whatever was asked for
     tool: bool = False
+    drips: bytes = b""  # `raw`, or a head, and then this again and again
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,9 @@ def _routes(server: ModelServer) -> type[BaseHTTPRequestHandler]:
                 server.closed.wait(60)
                 self.close_connection = True
                 return
+            if reply.drips:
+                self._drip(reply)
+                return
             content, kind = _content(reply, request)
             self.send_response(reply.status)
             self.send_header("content-type", kind)
@@ -222,6 +227,16 @@ def _routes(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
             # With nothing to linger for, closing resets the connection.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        def _drip(self, reply: Reply) -> None:
+            self.close_connection = True
+            with suppress(OSError):
+                self.wfile.write(reply.raw or b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+                for _ in range(200):
+                    self.wfile.write(reply.drips)
+                    self.wfile.flush()
+                    if server.closed.wait(0.05):
+                        return
 
         def log_message(self, format: str, *args: object) -> None:
             """Nothing: pytest's output is for the tests."""

@@ -84,10 +84,11 @@ def distilled(
     path = os.path.join(CORPUS, request.param.file)
     if not os.path.exists(path):
         pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
-    connection = db.connect(str(tmp_path_factory.mktemp("home")))
+    home = str(tmp_path_factory.mktemp("home"))
+    connection = db.connect(home)
     with open(path, "rb") as file:
         host = host_of(path, file.read(65536))
-    fill.read(connection, host, path, settings.resolve({}))
+    fill.read(home, connection, host, path, settings.resolve({}))
     (session,) = sessions.listed(connection, limit=5)
     every = turns.session_turns(connection, session["id"])
     made = [one for turn in every for one in observe(turn)]

@@ -67,16 +67,14 @@ def connection(own_home: str) -> Iterator[db.Connection]:
     opened.close()
 
 
-@pytest.fixture(params=["anthropic streaming", "anthropic whole", "openai streaming", "openai whole"])
-def api(request: pytest.FixtureRequest) -> tuple[str, bool]:
-    name, _, how = request.param.partition(" ")
-    return name, how == "streaming"
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-def reach(server: ModelServer, api: tuple[str, bool], patience: float = 20.0) -> Provider:
-    name, stream = api
+def reach(server: ModelServer, name: str, patience: float = 20.0) -> Provider:
     call, _, path = APIS[name]
-    asked = partial(call, model=MODELS[name], url=server.url + path, key=lambda: KEY, stream=stream, patience=patience)
+    asked = partial(call, model=MODELS[name], url=server.url + path, key=lambda: KEY, patience=patience)
     return Provider(name, MODELS[name], asked)
 
 
@@ -100,27 +98,26 @@ def ledger(connection: db.Connection) -> list[Any]:
 # Answers
 
 
-def test_an_answer_comes_with_what_it_used(serve: Serve, api: tuple[str, bool]) -> None:
+def test_an_answer_comes_with_what_it_used(serve: Serve, api: str) -> None:
     server = serve(Reply("a good answer"))
-    assert reach(server, api).ask(QUESTION) == Answer("a good answer", 1_000, 50, 200, MODELS[api[0]])
+    assert reach(server, api).ask(QUESTION) == Answer("a good answer", 1_000, 50, 200, MODELS[api])
     only = server.requests[0]
-    assert (only.path, only.system, only.prompt) == (APIS[api[0]][1], "You observe.", "what was done")
-    assert bool(only.body.get("stream")) == api[1]
+    assert (only.path, only.system, only.prompt) == (APIS[api][1], "You observe.", "what was done")
 
 
-def test_the_model_is_given_no_tools(serve: Serve, api: tuple[str, bool]) -> None:
+def test_the_model_is_given_no_tools(serve: Serve, api: str) -> None:
     server = serve(Reply("seen"))
     reach(server, api).ask(QUESTION)
     assert not {"tools", "tool_choice", "functions", "temperature"} & server.requests[0].body.keys()
 
 
-def test_an_answer_without_counts_is_counted_by_us(serve: Serve, api: tuple[str, bool]) -> None:
+def test_an_answer_without_counts_is_counted_by_us(serve: Serve, api: str) -> None:
     answer = reach(serve(Reply("seen", usage=None)), api).ask(QUESTION)
     assert answer.tokens_in > 5 and answer.tokens_out > 0
 
 
 def test_an_endpoint_that_does_not_stream_is_understood(serve: Serve) -> None:
-    assert reach(serve(Reply("seen", whole=True)), ("openai", True)).ask(QUESTION).text == "seen"
+    assert reach(serve(Reply("seen", whole=True)), "openai").ask(QUESTION).text == "seen"
 
 
 def test_an_endpoint_of_ones_own_needs_no_key(serve: Serve) -> None:
@@ -152,9 +149,9 @@ BAD: dict[str, tuple[Reply, type[Failed], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_each_bad_reply_is_told_apart(serve: Serve, api: tuple[str, bool], name: str) -> None:
+def test_each_bad_reply_is_told_apart(serve: Serve, api: str, name: str) -> None:
     reply, kind, outcome = BAD[name]
-    if name == "junk" and api == ("anthropic", True):
+    if name == "junk" and api == "anthropic":
         pytest.skip("has its own test: a stream of that is an empty one")
     with pytest.raises(Failed) as failed:
         reach(serve(reply), api).ask(QUESTION)
@@ -163,8 +160,8 @@ def test_each_bad_reply_is_told_apart(serve: Serve, api: tuple[str, bool], name:
 
 
 @pytest.mark.parametrize("stop", ["max_tokens", "length"])
-def test_an_answer_that_is_too_long_is_cut_off_and_was_paid_for(serve: Serve, api: tuple[str, bool], stop: str) -> None:
-    if (api[0] == "anthropic") != (stop == "max_tokens"):
+def test_an_answer_that_is_too_long_is_cut_off_and_was_paid_for(serve: Serve, api: str, stop: str) -> None:
+    if (api == "anthropic") != (stop == "max_tokens"):
         pytest.skip("the other API's word")
     with pytest.raises(Broken) as failed:
         reach(serve(Reply("<observation>", stop=stop)), api).ask(QUESTION)
@@ -177,19 +174,19 @@ def test_an_answer_that_is_too_long_is_cut_off_and_was_paid_for(serve: Serve, ap
         ("anthropic", Reply("I", stop="refusal")),
         ("openai", Reply("", refusal="I cannot help with that")),
         ("openai", Reply("I", stop="content_filter")),
+        ("openai", Reply("I", stop="content_filter", whole=True)),
     ],
 )
-@pytest.mark.parametrize("stream", [True, False])
-def test_a_refusal_is_one_and_was_paid_for(serve: Serve, name: str, reply: Reply, stream: bool) -> None:
+def test_a_refusal_is_one_and_was_paid_for(serve: Serve, name: str, reply: Reply) -> None:
     with pytest.raises(Refused) as failed:
-        reach(serve(reply), (name, stream)).ask(QUESTION)
+        reach(serve(reply), name).ask(QUESTION)
     assert failed.value.spent and failed.value.spent.tokens_in == 1_000
 
 
 @pytest.mark.parametrize("name", APIS)
 def test_a_stream_without_its_end_is_cut_off(serve: Serve, name: str) -> None:
     with pytest.raises(Busy) as failed:
-        reach(serve(Reply("half an answer", ends_early=True)), (name, True)).ask(QUESTION)
+        reach(serve(Reply("half an answer", ends_early=True)), name).ask(QUESTION)
     assert failed.value.outcome == "truncated"
 
 
@@ -197,7 +194,7 @@ def test_a_stream_without_its_end_is_cut_off(serve: Serve, name: str) -> None:
 def test_an_error_within_a_stream_ends_it(serve: Serve, name: str) -> None:
     error = {"type": "overloaded_error", "message": f"too much {KEY}"}
     with pytest.raises(Busy) as failed:
-        reach(serve(Reply("half", error=error, ends_early=True)), (name, True)).ask(QUESTION)
+        reach(serve(Reply("half", error=error, ends_early=True)), name).ask(QUESTION)
     assert KEY not in failed.value.why
 
 
@@ -205,7 +202,7 @@ def test_an_error_within_a_stream_ends_it(serve: Serve, name: str) -> None:
 @pytest.mark.parametrize("raw", [b"", JUNK, b"data: {nonsense\n\n", b"data: [1, 2]\n\n", b"event: message_start\n\n"])
 def test_a_stream_of_something_else_gives_nothing(serve: Serve, name: str, raw: bytes) -> None:
     with pytest.raises(Failed) as failed:
-        reach(serve(Reply(raw=raw)), (name, True)).ask(QUESTION)
+        reach(serve(Reply(raw=raw)), name).ask(QUESTION)
     assert failed.value.outcome in ("malformed", "truncated")
 
 
@@ -218,18 +215,28 @@ ODD = (
 @pytest.mark.parametrize("name", APIS)
 @pytest.mark.parametrize("raw", ODD)
 def test_json_of_another_shape_gives_nothing(serve: Serve, name: str, raw: bytes) -> None:
-    with pytest.raises(Broken):
-        reach(serve(Reply(raw=raw, kind="application/json")), (name, False)).ask(QUESTION)
+    with pytest.raises(Failed) as failed:
+        reach(serve(Reply(raw=raw, kind="application/json")), name).ask(QUESTION)
+    assert failed.value.outcome == ("malformed" if name == "openai" else "truncated")
 
 
-@pytest.mark.parametrize("reply", [Reply(silent=True), Reply("half an answer", stalls=True)])
-def test_silence_is_waited_for_so_long_and_no_longer(serve: Serve, api: tuple[str, bool], reply: Reply) -> None:
+SLOW = {
+    "silence": Reply(silent=True),
+    "half": Reply("half an answer", stalls=True),
+    "a head that drips": Reply(raw=b"HTTP/1.1 200 OK\r\nx-slow: ", drips=b"x"),
+    "comments": Reply(drips=b": still here\n\n"),
+    "pings": Reply(drips=b'event: ping\ndata: {"type": "ping"}\n\n'),
+}
+
+
+@pytest.mark.parametrize("reply", SLOW.values(), ids=SLOW)
+def test_an_answer_is_waited_for_so_long_and_no_longer(serve: Serve, api: str, reply: Reply) -> None:
     with pytest.raises(Busy) as failed:
         reach(serve(reply), api, patience=0.3).ask(QUESTION)
     assert (failed.value.outcome, failed.value.at_once) == ("timeout", False)
 
 
-def test_nobody_listening_is_said_so(serve: Serve, api: tuple[str, bool]) -> None:
+def test_nobody_listening_is_said_so(serve: Serve, api: str) -> None:
     server = serve(Reply("seen"))
     server.close()
     with pytest.raises(Busy) as failed:
@@ -239,7 +246,7 @@ def test_nobody_listening_is_said_so(serve: Serve, api: tuple[str, bool]) -> Non
 
 def test_an_answer_without_end_is_not_read_to_its_end(serve: Serve) -> None:
     with pytest.raises(Broken, match="more than"):
-        reach(serve(Reply("x" * 9_000_000)), ("openai", False)).ask(QUESTION)
+        reach(serve(Reply("x" * 9_000_000)), "openai").ask(QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +262,7 @@ def test_when_to_come_again_is_read_as_seconds_or_as_a_date(header: str, wanted:
 
 
 def test_a_good_answer_is_in_the_ledger_with_its_cost(connection: db.Connection, serve: Serve) -> None:
-    provider = reach(serve(Reply("seen")), ("openai", True))
+    provider = reach(serve(Reply("seen")), "openai")
     assert sent(connection, provider, project="/home/dev/kite") == "seen"
     (run,) = ledger(connection)
     assert (run.purpose, run.provider, run.model) == ("observation", "openai", "gpt-6-luna")
@@ -269,7 +276,7 @@ def test_each_bad_reply_shows_in_the_ledger(connection: db.Connection, serve: Se
     reply, kind, outcome = BAD[name]
     server = serve(reply)
     with pytest.raises(kind):
-        sent(connection, reach(server, ("openai", True)))
+        sent(connection, reach(server, "openai"))
     assert [run.outcome for run in ledger(connection)] == [outcome] * len(server.requests)
     assert len(server.requests) == (3 if kind is Busy else 1)
 
@@ -282,7 +289,7 @@ def test_a_short_wait_is_waited_and_every_attempt_is_booked(connection: db.Conne
     def renew() -> None:
         begun.append(len(server.requests))
 
-    assert sent(connection, reach(server, ("anthropic", True)), waits=waits, before=renew) == "seen"
+    assert sent(connection, reach(server, "anthropic"), waits=waits, before=renew) == "seen"
     assert (waits, begun) == ([2.0, 1.0], [0, 1, 2])
     booked = [(run.outcome, run.tokens_in > 0, run.cost > 0) for run in ledger(connection)]
     assert booked == [("busy", False, False), ("busy", False, False), ("fine", True, True)]
@@ -291,7 +298,7 @@ def test_a_short_wait_is_waited_and_every_attempt_is_booked(connection: db.Conne
 def test_the_library_sends_nothing_again_by_itself(connection: db.Connection, serve: Serve) -> None:
     server = serve(Reply(status=500, error={"message": "oh"}))
     with pytest.raises(Busy):
-        sent(connection, reach(server, ("anthropic", False)))
+        sent(connection, reach(server, "anthropic"))
     assert len(server.requests) == len(ledger(connection)) == 3
 
 
@@ -299,7 +306,7 @@ def test_the_library_sends_nothing_again_by_itself(connection: db.Connection, se
 def test_a_long_wait_is_left_to_the_job(connection: db.Connection, serve: Serve, header: str) -> None:
     server = serve(Reply(status=429, headers={"retry-after": header}, error={}))
     with pytest.raises(Busy) as busy:
-        sent(connection, reach(server, ("openai", False)))
+        sent(connection, reach(server, "openai"))
     assert busy.value.retry_after and busy.value.retry_after > 20
     assert len(server.requests) == 1
 
@@ -308,17 +315,17 @@ def test_above_a_cap_nothing_is_sent(connection: db.Connection, serve: Serve) ->
     server = serve(Reply("seen"))
     for cap, most in (("runsPerDay", 0), ("tokensPerDay", 100), ("dollarsPerDay", 0.00001)):
         with pytest.raises(Capped) as capped:
-            sent(connection, reach(server, ("openai", True)), caps={**CAPS, cap: most})
+            sent(connection, reach(server, "openai"), caps={**CAPS, cap: most})
         assert (capped.value.cap, capped.value.first) == (cap, True)
     with pytest.raises(Capped) as capped:
-        sent(connection, reach(server, ("openai", True)), caps={**CAPS, "runsPerDay": 0})
+        sent(connection, reach(server, "openai"), caps={**CAPS, "runsPerDay": 0})
     assert (capped.value.first, server.requests, ledger(connection)) == (False, [], [])
 
 
 def test_a_retry_does_not_get_past_a_cap(connection: db.Connection, serve: Serve) -> None:
     server = serve(Reply(status=500, error={}))
     with pytest.raises(Capped):
-        sent(connection, reach(server, ("openai", True)), caps={**CAPS, "runsPerDay": 2})
+        sent(connection, reach(server, "openai"), caps={**CAPS, "runsPerDay": 2})
     assert len(server.requests) == 2
 
 
@@ -327,14 +334,14 @@ def test_an_answer_that_cannot_be_used_is_booked_with_what_it_cost(connection: d
         raise Broken(f"not this: {answer.text}", outcome="malformed")
 
     with pytest.raises(Broken):
-        asking.ask(connection, reach(serve(Reply("junk")), ("openai", True)), QUESTION, refuse, caps=CAPS)
+        asking.ask(connection, reach(serve(Reply("junk")), "openai"), QUESTION, refuse, caps=CAPS)
     (run,) = ledger(connection)
     assert (run.outcome, run.why, run.tokens_in) == ("malformed", "not this: junk", 1_000)
 
 
 def test_what_may_have_been_charged_counts_as_booked(connection: db.Connection, serve: Serve) -> None:
     with pytest.raises(Busy):
-        sent(connection, reach(serve(Reply(silent=True)), ("openai", True), patience=0.2))
+        sent(connection, reach(serve(Reply(silent=True)), "openai", patience=0.2))
     (run,) = ledger(connection)
     assert (run.outcome, run.tokens_out) == ("timeout", 300) and run.cost > 0
 
@@ -413,13 +420,13 @@ def test_what_is_sent_is_cleaned_once_more(connection: db.Connection, serve: Ser
     secret = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
     server = serve(Reply("seen"))
     question = Question("sys", f"before <private>my diary</private> after {secret}", "observation")
-    sent(connection, reach(server, ("openai", True)), question)
+    sent(connection, reach(server, "openai"), question)
     prompt = server.requests[0].prompt
     assert prompt.startswith("before  after") and "diary" not in prompt and secret not in prompt
 
 
 def test_the_key_is_in_the_request_and_nowhere_else(
-    own_home: str, connection: db.Connection, serve: Serve, api: tuple[str, bool], capfd: Any
+    own_home: str, connection: db.Connection, serve: Serve, api: str, capfd: Any
 ) -> None:
     server = serve([Reply(status=429, error={"message": f"slow down {KEY}"}), Reply(f"you are {KEY}")])
     provider = reach(server, api)
@@ -500,7 +507,7 @@ def test_without_the_extra_it_is_said_what_to_install(serve: Serve, monkeypatch:
     server = serve(Reply("seen"))
     monkeypatch.setitem(sys.modules, "anthropic", None)
     with pytest.raises(Denied, match=r"pip install 'hardwon\[anthropic\]'"):
-        reach(server, ("anthropic", True)).ask(QUESTION)
+        reach(server, "anthropic").ask(QUESTION)
     assert server.requests == []
 
 

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hardwon.core import tags
-from hardwon.core.clean import clean
 from hardwon.distil import propose, reader
 from hardwon.distil.signals import episodes
 from hardwon.errors import UserError
-from hardwon.hosts.history import history, tail
+from hardwon.hosts.history import Step, history, tail
 from hardwon.store.candidates import Judgement, Proposal
 from hardwon.words import Mark, Signal, replace
 
@@ -71,6 +70,11 @@ def transcript(tmp_path: Any) -> Transcript:
     return Transcript(str(tmp_path / "s1.jsonl"))
 
 
+def nothing(step: Step) -> bool:
+    """What is left out: no step."""
+    return False
+
+
 def kites(transcript: Transcript, error: str = UNKNOWN, **more: Any) -> Signal:
     """A session in which another option was right, as a signal."""
     transcript.told("let the red kite fly").runs("kite launch red --high 5", error, failed=True, **more)
@@ -93,7 +97,7 @@ def only(found: Sequence[Signal]) -> Signal:
 
 
 def texts(signal: Signal, most: int = 9_000) -> list[str]:
-    return [step["text"] for step in reader.dossier(signal, most=most, clean=clean).steps]
+    return [step["text"] for step in reader.dossier(signal, most=most, left_out=nothing).steps]
 
 
 def proposal(number: int, signal: Signal) -> Proposal:
@@ -111,7 +115,7 @@ def judgement(verdict: str = "lesson", quotes: Sequence[str] = (ERROR,), **more:
 
 def test_a_dossier_tells_the_episode_from_the_call_that_failed_to_the_one_that_worked(transcript: Transcript) -> None:
     signal = kites(transcript.works(20))
-    steps = reader.dossier(signal, most=9_000, clean=clean).steps
+    steps = reader.dossier(signal, most=9_000, left_out=nothing).steps
     shown = [(step["kind"], step["text"].partition("\n")[0]) for step in steps]
     assert shown[2:-1] == [
         ("call", "kite launch red --high 5"),
@@ -146,14 +150,14 @@ def test_a_secret_is_not_shown_and_can_be_quoted_as_shown(transcript: Transcript
     signal = kites(transcript, f"{UNKNOWN}\nsent {secret} to the kite")
     assert secret not in json.dumps(texts(signal))
     line = next(text for text in texts(signal) if "to the kite" in text).splitlines()[-1]
-    assert reader.check(judgement(quotes=[line]), [signal], clean) == ""
-    assert "not in the transcript" in reader.check(judgement(quotes=[f"sent {secret} to"]), [signal], clean)
+    assert reader.check(judgement(quotes=[line]), [signal], nothing) == ""
+    assert "not in the transcript" in reader.check(judgement(quotes=[f"sent {secret} to"]), [signal], nothing)
 
 
 def test_a_dossier_fits_and_shortens_errors_last(transcript: Transcript) -> None:
     transcript.says("We begin. " + "wind " * 4_000).runs("cat sky", "cloud\n" * 9_000)
     signal = kites(transcript, f"{UNKNOWN}\n" + "string " * 300 + "the end")
-    told = reader.dossier(signal, most=5_500, clean=clean)
+    told = reader.dossier(signal, most=5_500, left_out=nothing)
     assert len(json.dumps(told.steps)) <= 5_500
     error = next(step["text"] for step in told.steps if step.get("failed"))
     assert error.endswith("the end") and "characters cut" not in error
@@ -165,7 +169,7 @@ def test_a_dossier_fits_and_shortens_errors_last(transcript: Transcript) -> None
 def test_a_dossier_never_exceeds_its_size(transcript: Transcript, most: int) -> None:
     for number in range(8):
         transcript.runs(f"kite launch red --high {number}", f'{UNKNOWN}\n"{number}"\n' + "\n" * 3_000, failed=True)
-    told = reader.dossier(kites(transcript), most=most, clean=clean)
+    told = reader.dossier(kites(transcript), most=most, left_out=nothing)
     assert len(json.dumps(told.steps, indent=2)) <= max(most, 2)
     assert bool(told.steps) != bool(told.reason)
     if told.left_out and told.steps:
@@ -177,15 +181,15 @@ def test_a_transcript_that_is_gone_or_rewritten_gives_a_reason(transcript: Trans
     other = Transcript(signal.path).works(20)
     other.lines = [line.replace('"uuid": "u', '"uuid": "v') for line in other.lines]
     other.write()
-    told = reader.dossier(signal, most=9_000, clean=clean)
+    told = reader.dossier(signal, most=9_000, left_out=nothing)
     assert (told.steps, "rewritten" in told.reason) == ((), True)
     os.remove(signal.path)
-    assert "No such file" in reader.dossier(signal, most=9_000, clean=clean).reason
-    assert "No such file" in reader.check(judgement(), [signal], clean)
+    assert "No such file" in reader.dossier(signal, most=9_000, left_out=nothing).reason
+    assert "No such file" in reader.check(judgement(), [signal], nothing)
     folder = replace(signal, path=str(tmp_path))
-    assert "directory" in reader.dossier(folder, most=9_000, clean=clean).reason
-    assert "cannot be read" in reader.dossier(replace(signal, path="a\0b"), most=9_000, clean=clean).reason
-    assert reader.dossier(replace(signal, host="abacus"), most=9_000, clean=clean).steps == ()
+    assert "directory" in reader.dossier(folder, most=9_000, left_out=nothing).reason
+    assert "cannot be read" in reader.dossier(replace(signal, path="a\0b"), most=9_000, left_out=nothing).reason
+    assert reader.dossier(replace(signal, host="abacus"), most=9_000, left_out=nothing).steps == ()
 
 
 def test_damaged_lines_within_an_episode_hide_only_themselves(transcript: Transcript) -> None:
@@ -227,13 +231,13 @@ def test_a_lesson_that_an_agent_wrote_down_is_shown_where_it_stands(transcript: 
     (tag,) = tags.blocks(step.text)
     signal = propose.from_tag(tag, step, 0, "claude-code", path, "/home/dev/kite")
     assert texts(signal)[2] == text
-    assert reader.check(judgement(quotes=[f"problem: {PROBLEM}"]), [signal], clean) == ""
+    assert reader.check(judgement(quotes=[f"problem: {PROBLEM}"]), [signal], nothing) == ""
 
 
 def unquotable(signal: Signal) -> str:
     """Why the evidence of a signal would be void as quotes of a reader."""
     quotes = [each["quote"] for each in signal.body["evidence"] if len(each["quote"].strip()) >= reader.SHORTEST_QUOTE]
-    return reader.check(judgement("none", quotes), [signal], clean)
+    return reader.check(judgement("none", quotes), [signal], nothing)
 
 
 def test_the_evidence_of_real_episodes_can_be_quoted() -> None:
@@ -257,7 +261,7 @@ def test_hostile_text_stays_inside_its_string(transcript: Transcript) -> None:
         asked.append(prompt)
         return "[]"
 
-    list(reader.judge([(proposal(7, signal), [signal])], ask, most=9_000, clean=clean, now=1.0, reader="m"))
+    list(reader.judge([(proposal(7, signal), [signal])], ask, most=9_000, left_out=nothing, now=1.0, reader="m"))
     head, _, data = asked[0].rpartition("## Candidates\n")
     assert "Ignore previous" not in head
     assert [line for line in data.splitlines() if line.startswith(("Ignore", "```", "##"))] == []
@@ -267,7 +271,7 @@ def test_hostile_text_stays_inside_its_string(transcript: Transcript) -> None:
 
 def test_a_bundle_holds_the_instructions_and_each_candidate_with_its_episodes(transcript: Transcript) -> None:
     signal = kites(transcript)
-    made = reader.bundle([(proposal(7, signal), [signal] * 3)], most_each=12_000, most_all=60_000, clean=clean)
+    made = reader.bundle([(proposal(7, signal), [signal] * 3)], most_each=12_000, most_all=60_000, left_out=nothing)
     (entry,) = made["candidates"]
     assert made["instructions"].startswith("# Judge") and made["leftOut"] == 0
     assert [entry[key] for key in ("number", "tool", "trigger")] == [7, "Bash", signal.body["trigger"]]
@@ -280,7 +284,7 @@ def test_a_bundle_holds_the_instructions_and_each_candidate_with_its_episodes(tr
 def test_a_bundle_fits_as_printed_and_says_how_many_were_left_out(transcript: Transcript, most_all: int) -> None:
     signal = kites(transcript)
     waiting = [(proposal(number, signal), [signal]) for number in range(1, 11)]
-    made = reader.bundle(waiting, most_each=3_000, most_all=most_all, clean=clean)
+    made = reader.bundle(waiting, most_each=3_000, most_all=most_all, left_out=nothing)
     shown = [entry["number"] for entry in made["candidates"]]
     assert shown == list(range(1, len(shown) + 1))
     assert made["leftOut"] == 10 - len(shown)
@@ -291,7 +295,7 @@ def test_a_bundle_fits_as_printed_and_says_how_many_were_left_out(transcript: Tr
 def test_a_candidate_whose_transcript_is_gone_keeps_its_place_and_says_why(transcript: Transcript) -> None:
     signal = kites(transcript)
     os.remove(signal.path)
-    made = reader.bundle([(proposal(7, signal), [signal])], most_each=9_000, most_all=60_000, clean=clean)
+    made = reader.bundle([(proposal(7, signal), [signal])], most_each=9_000, most_all=60_000, left_out=nothing)
     (episode,) = made["candidates"][0]["episodes"]
     assert (episode["steps"], "No such file" in episode["reason"]) == ([], True)
 
@@ -379,10 +383,10 @@ def test_half_a_character_and_a_secret_do_not_get_through() -> None:
 
 def test_a_sound_judgement_counts(transcript: Transcript) -> None:
     signal = kites(transcript)
-    assert reader.check(judgement(quotes=[ERROR, "kite launch red --string 5"]), [signal], clean) == ""
-    assert reader.check(judgement(quotes=["--high' Usage:  kite\nlaunch"]), [signal], clean) == ""
-    assert reader.check(judgement("trivial", quotes=[ERROR]), [signal], clean) == ""
-    assert reader.check(judgement("none", quotes=[]), [signal], clean) == ""
+    assert reader.check(judgement(quotes=[ERROR, "kite launch red --string 5"]), [signal], nothing) == ""
+    assert reader.check(judgement(quotes=["--high' Usage:  kite\nlaunch"]), [signal], nothing) == ""
+    assert reader.check(judgement("trivial", quotes=[ERROR]), [signal], nothing) == ""
+    assert reader.check(judgement("none", quotes=[]), [signal], nothing) == ""
 
 
 def void_judgements() -> Iterator[tuple[Judgement, str]]:
@@ -405,28 +409,28 @@ def void_judgements() -> Iterator[tuple[Judgement, str]]:
 
 @pytest.mark.parametrize(("given", "said"), [*void_judgements()])
 def test_a_judgement_is_void_for_a_reason(transcript: Transcript, given: Judgement, said: str) -> None:
-    assert said in reader.check(given, [kites(transcript.works(30))], clean)
+    assert said in reader.check(given, [kites(transcript.works(30))], nothing)
 
 
 def test_what_stands_in_the_transcript_but_not_in_the_episode_is_no_evidence(transcript: Transcript) -> None:
     signal = kites(transcript.told("the password of the shed is swordfish").works(30))
-    assert "is not in" in reader.check(judgement(quotes=["of the shed is"]), [signal], clean)
+    assert "is not in" in reader.check(judgement(quotes=["of the shed is"]), [signal], nothing)
 
 
 def test_a_trigger_for_files_is_a_glob(transcript: Transcript) -> None:
     signal = kites(transcript)
     edited = replace(signal, body={**signal.body, "tool": "Edit", "command": ""})
-    assert reader.check(judgement(trigger="src/**/*.kite"), [edited], clean) == ""
-    assert "can match nothing" in reader.check(judgement(trigger="src//[kite"), [edited], clean)
-    assert reader.check(judgement(trigger="src/**/*.kite"), [signal], clean) != ""
+    assert reader.check(judgement(trigger="src/**/*.kite"), [edited], nothing) == ""
+    assert "can match nothing" in reader.check(judgement(trigger="src//[kite"), [edited], nothing)
+    assert reader.check(judgement(trigger="src/**/*.kite"), [signal], nothing) != ""
 
 
 def test_a_quote_may_stand_in_any_episode_of_the_candidate(tmp_path: Any) -> None:
     found = [kites(Transcript(str(tmp_path / name)), f"{UNKNOWN}\n{name} wind") for name in ("south", "north")]
-    assert reader.check(judgement(quotes=["north wind", "south wind"]), found, clean) == ""
+    assert reader.check(judgement(quotes=["north wind", "south wind"]), found, nothing) == ""
     os.remove(found[0].path)
-    assert reader.check(judgement(quotes=["north wind"]), found, clean) == ""
-    assert "is not in" in reader.check(judgement(quotes=["south wind"]), found, clean)
+    assert reader.check(judgement(quotes=["north wind"]), found, nothing) == ""
+    assert "is not in" in reader.check(judgement(quotes=["south wind"]), found, nothing)
 
 
 @pytest.mark.parametrize(
@@ -448,7 +452,7 @@ def test_a_model_s_answer_is_checked_like_any_reader_s(
 ) -> None:
     signal = kites(transcript)
     (one,) = reader.judge(
-        [(proposal(7, signal), [signal])], lambda _: answer, most=9_000, clean=clean, now=5.0, reader="m"
+        [(proposal(7, signal), [signal])], lambda _: answer, most=9_000, left_out=nothing, now=5.0, reader="m"
     )
     assert (one.candidate, one.at, one.reader, one.verdict) == (7, 5.0, "m", verdict)
     assert void in one.void and bool(void) == bool(one.void)
@@ -461,7 +465,7 @@ def test_a_model_is_not_asked_about_what_cannot_be_read(transcript: Transcript) 
     def ask(prompt: str) -> str:
         raise AssertionError("asked")
 
-    (one,) = reader.judge([(proposal(7, signal), [signal])], ask, most=9_000, clean=clean, now=5.0, reader="m")
+    (one,) = reader.judge([(proposal(7, signal), [signal])], ask, most=9_000, left_out=nothing, now=5.0, reader="m")
     assert "No such file" in one.void
-    (one,) = reader.judge([(proposal(7, signal), [])], ask, most=9_000, clean=clean, now=5.0, reader="m")
+    (one,) = reader.judge([(proposal(7, signal), [])], ask, most=9_000, left_out=nothing, now=5.0, reader="m")
     assert one.void == "no transcript is known for it"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hardwon.core import failures
+from hardwon.core.reflected import NOTHING_KNOWN, Earlier, Handed, Noted, Past
 from hardwon.distil.reflect import across
-from hardwon.distil.reflect.said import NOTHING_KNOWN, Earlier, Handed, Noted, Past
 from hardwon.words import replace
 
 from .beside import BEGAN, KITE, is_shown, told
@@ -51,8 +51,7 @@ def test_a_failure_that_is_new_or_was_met_once_is_not_a_pattern(sessions: int) -
 
 @pytest.mark.parametrize("text", [TYPES, NO_ANCHOR, "Exit code 1"])
 def test_what_depends_on_the_code_or_on_the_agents_own_tools_is_no_pattern(text: str) -> None:
-    line = failures.key_line(text, shell=True)
-    signature = failures.signature("Bash", "kite fly", failures.about(text, line, "kite fly"), line)
+    signature = failures.signed("Bash", "kite fly", text)
     assert not list(across.recurring(told(failing(text)), with_failures(signature, 5)))
 
 
@@ -189,6 +188,13 @@ def test_a_plan_that_the_next_session_did_not_follow_is_asked_about() -> None:
     (found,) = across.stale_resume(told(story), Past(handoffs=(handed(PLAN),)))
     assert found.text.startswith(f"The last handoff said: {PLAN} This session was about: The tail is too short")
     assert is_shown(story, found)
+
+
+def test_a_session_that_changes_a_notebook_is_held_to_the_plan_too() -> None:
+    story = Story()
+    story.person("The tail is too short, make it longer")
+    story.result(story.call("NotebookEdit", path=f"{KITE}/tail.ipynb", content="x = 1"), "updated")
+    assert len(list(across.stale_resume(told(story), Past(handoffs=(handed(PLAN),))))) == 1
 
 
 @pytest.mark.parametrize(

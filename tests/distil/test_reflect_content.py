@@ -7,8 +7,8 @@ import pathlib
 import pytest
 
 from hardwon.core.private import KINDS
+from hardwon.core.reflected import NOTHING_KNOWN, TARGETS, Evidence
 from hardwon.distil.reflect import content, menu, story
-from hardwon.distil.reflect.said import NOTHING_KNOWN, TARGETS, Evidence
 from hardwon.errors import UserError
 
 from .whole_session import ROOT, Session

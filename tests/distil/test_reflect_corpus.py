@@ -11,7 +11,7 @@ from hardwon.core.reflected import NOTHING_KNOWN
 from hardwon.distil.reflect import story
 from hardwon.distil.reflect.draft import MOST_FINDINGS, Draft, draft, everything, markdown, said_to_last
 from hardwon.distil.reflect.menu import findings
-from hardwon.distil.reflect.said import Story
+from hardwon.distil.reflect.story import Story
 
 from .transcripts import CORPUS
 

@@ -156,6 +156,18 @@ def test_a_memory_that_is_known_or_said_twice_is_proposed_once_or_not_at_all() -
     assert [one.text for one in unknown(memories, ["The release is on thursday."])] == [said[0]]
 
 
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ("Always use pnpm, never npm", "Always use npm, never pnpm"),
+        ("indent python files of the kite with tabs", "never indent python files of the kite with tabs"),
+        ("in every kite file of the tower use tabs", "in every kite file of the tower and the dock don't use tabs"),
+    ],
+)
+def test_what_turns_a_memory_round_is_proposed(known: str, said: str) -> None:
+    assert unknown([Remembered("feedback", said, ())], [known])
+
+
 def test_what_could_not_be_approved_for_being_known_is_not_put_to_a_person() -> None:
     known, like_it = "always run gust tests before commit", "always run gust tests before each push"
     assert SAME <= jaccard(tokens(known), tokens(like_it)) < 0.7

@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
+from hardwon.core.reflected import NOTHING_KNOWN, Earlier, Noted, Past
 from hardwon.distil.reflect import graph
 from hardwon.distil.reflect.across import disused
 from hardwon.distil.reflect.around import around
-from hardwon.distil.reflect.said import NOTHING_KNOWN, Earlier, Noted, Past
 from hardwon.distil.reflect.story import holds
 
 from .beside import KITE, is_shown, told

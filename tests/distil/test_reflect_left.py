@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from hardwon import settings
-from hardwon.capture import fill
+from hardwon.capture import edge, fill
 from hardwon.distil.reflect import run
 from hardwon.distil.reflect.left import Left, left
 from hardwon.store import db
+from hardwon.words import Event
 
-from .written import Transcript, launch
+from .written import SESSION, Transcript, launch
 
 ENDED = 1_772_614_900.0  # soon after the last line of what `launch` tells
 MINUTE = 60.0
@@ -61,7 +62,7 @@ def long() -> Transcript:
 def test_a_session_that_was_left_is_found_after_a_while_and_once(desk: Desk, is_recorded: bool) -> None:
     path = desk.write(long())
     if is_recorded:
-        fill.read(desk.connection, "claude-code", path, VALUES)
+        fill.read(desk.home, desk.connection, "claude-code", path, VALUES)
     assert desk.left(ENDED) == []
     (found,) = desk.left(ENDED + 20 * MINUTE)
     assert (found.transcript, found.host, found.due.why, found.due.by_model) == (path, "claude-code", "idle", False)
@@ -79,12 +80,55 @@ def test_what_is_denied_short_old_or_turned_off_is_left_alone(desk: Desk) -> Non
     assert len(desk.left(later)) == 1
 
 
-def test_what_its_person_handed_off_is_left_alone(desk: Desk) -> None:
-    told = long()
-    told.bash('git commit -m "Handoff: the landing"', "[main 1234567] Handoff: the landing")
-    told.agent("Handed off.")
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_session_whose_last_prompt_was_private_is_left_alone_until_the_next(desk: Desk, is_recorded: bool) -> None:
+    said, told = "<private>who buys us</private>", long()
+    told.person(said)
+    told.agent("Nobody.")
+    later = ENDED + 20 * MINUTE
+    if is_recorded:
+        fill.read(desk.home, desk.connection, "claude-code", desk.write(told), VALUES)
+        _heard(desk, said)
+    else:
+        desk.write(told)
+    assert desk.left(later) == []
+    told.person("Thank you.")
+    told.agent("Glad to help.")
     desk.write(told)
-    assert desk.left(ENDED + 20 * MINUTE) == []
+    if is_recorded:
+        _heard(desk, "Thank you.")
+    assert [one.session for one in desk.left(later)] == [SESSION]
+
+
+def _heard(desk: Desk, prompt: str) -> None:
+    edge.kept(Event("claude-code", "UserPromptSubmit", SESSION, "/", id="e1", at=ENDED, prompt=prompt), desk.home, {})
+
+
+@pytest.mark.parametrize(
+    ("command", "is_left_alone"),
+    [
+        ('git commit -m "Handoff: the landing"', True),
+        ("git add -A && git commit -m \"$(cat <<'EOF'\nHandoff: the landing\n\nIt cuts no more.\nEOF\n)\"", True),
+        ("git commit --message='docs(kite): session handoff'", True),
+        ('git commit -am "session: handoff"', True),
+        ("git commit -m \"$(cat <<'EOF'\nMend the handoff page\nEOF\n)\"", False),
+    ],
+)
+def test_what_its_person_handed_off_by_a_commit_is_left_alone(desk: Desk, command: str, is_left_alone: bool) -> None:
+    told = long()
+    told.bash(command, "[main 1234567] As it was said")
+    told.agent("Committed.")
+    desk.write(told)
+    assert (desk.left(ENDED + 20 * MINUTE) == []) is is_left_alone
+
+
+@pytest.mark.parametrize("command", ["handoff", "kite:handoff", "review"])
+def test_what_its_person_handed_off_by_a_command_is_left_alone(desk: Desk, command: str) -> None:
+    told = long()
+    told.person(f"<command-message>{command}</command-message>\n<command-name>/{command}</command-name>")
+    told.agent("It is written down.")
+    desk.write(told)
+    assert len(desk.left(ENDED + 20 * MINUTE)) == (command == "review")
 
 
 def test_a_sub_agents_transcript_is_no_session(desk: Desk) -> None:

@@ -7,8 +7,8 @@ from datetime import timedelta, timezone
 
 import pytest
 
+from hardwon.core.reflected import Past
 from hardwon.distil.reflect import person
-from hardwon.distil.reflect.said import Past
 
 from .whole_session import Session
 

@@ -18,7 +18,7 @@ from hardwon.distil import queue
 from hardwon.distil.llm.ask import ask, caps_of
 from hardwon.distil.llm.said import Answer, Provider, Question
 from hardwon.distil.reflect import run
-from hardwon.distil.reflect.said import Story
+from hardwon.distil.reflect.story import Story
 from hardwon.errors import UserError
 from hardwon.store import db, reflections
 from hardwon.words import Turn
@@ -198,6 +198,17 @@ def test_the_queue_is_read_deduplicated_and_emptied(place: Place) -> None:
     assert os.listdir(place.queue) == []
     run.undo(place.connection, place.home, done.record.id, NOW)
     assert sorted(os.listdir(place.queue)) == sorted(map(os.path.basename, files))
+
+
+def test_a_queued_memory_leads_to_where_it_was_said_whichever_turn_that_was(place: Place) -> None:
+    told = place.told()
+    told.person("From now on always use pnpm,\nnever npm.")
+    said = len(told.lines)
+    told.agent("I will.")
+    told.person("Now add a rate limit, please.")
+    queued(place, 3, "From now on always use pnpm,\nnever npm.")
+    evidence = place.reflect(told).draft.memories[0].evidence
+    assert [one.line for one in evidence] == [said]
 
 
 def test_undoing_puts_every_file_back_once(place: Place) -> None:

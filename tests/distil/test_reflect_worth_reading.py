@@ -10,7 +10,7 @@ from hardwon.core.reflected import NOTHING_KNOWN, Evidence, Finding, Remembered
 from hardwon.distil.reflect import content, run, story
 from hardwon.distil.reflect.draft import Draft, draft, markdown, most_telling, unknown
 from hardwon.distil.reflect.menu import findings
-from hardwon.distil.reflect.said import Story
+from hardwon.distil.reflect.story import Story
 from hardwon.distil.summarise import summarise
 
 from .written import Transcript, launch

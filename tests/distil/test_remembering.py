@@ -79,6 +79,7 @@ SAID = (
     ("the repo has been moved to github.com/acme/tools, please update the links", "project",
      "the repo has been moved to github.com/acme/tools"),
     ("main is frozen until Monday", "project", "main is frozen until Monday"),
+    ("fyi the staging database is now read-only", "project", "the staging database is now read-only"),
     ("heads up: the staging environment is down until Wednesday", "project",
      "the staging environment is down until Wednesday"),
     ("We've switched to Postgres 16", "project", "We've switched to Postgres 16"),
@@ -158,6 +159,10 @@ NOT_SAID = (
     "the panel of the app is moved to the left by 3px", "migration starts with the users table", "the demo is broken",
     "our rule is broken, the linter ignores it", "don't run it again", "don't do it like that again",
     "the screenshots are on Slack", "the token is in 1password, don't print it", "stop making changes",
+    # faults
+    "the database is locked", "the app is frozen after I click save", "the demo is failing since Monday",
+    "the disk of the server is read-only", "my job is failing on CI", "my role is not updated after login",
+    "I am on mac and it crashes", "the failing build is at https://ci.acme.example/42", "my name is shown twice",
     "In the future tense the verb is wrong", "I prefer to keep the change minimal", "I prefer camelCase here",
 )  # fmt: skip
 

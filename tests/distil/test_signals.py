@@ -316,8 +316,31 @@ def test_refusals_are_told_apart_by_what_the_person_said() -> None:
 def quotes_stand(steps: list[Step], found: Episode) -> bool:
     texts: dict[int, str] = {}
     for step in steps:
-        texts[step.line] = "\n".join((texts.get(step.line, ""), step.text, step.command, step.path))
+        texts[step.line] = "\n".join((texts.get(step.line, ""), step.text, step.command, step.path, step.content))
     return all(each.quote in texts[each.line] for each in found.evidence)
+
+
+def test_what_put_it_right_is_quoted_from_its_own_line() -> None:
+    for tool, given, quotes in (
+        ("mcp__kite__fly", {"content": "red\n5"}, ["red"]),
+        ("BashOutput", {"command": "kite fly --high"}, []),  # which stands on the line that started it
+    ):
+        story = Story()
+        story.result(story.call(tool, **given), "Error: no wind", failed=True)
+        story.result(story.call(tool, **given), "up")
+        found = story.only()
+        assert found.worked and [each.quote for each in found.evidence if each.kind == "correction"] == quotes
+
+
+def test_a_reason_is_about_the_latest_of_several_errors() -> None:
+    story = Story()
+    story.fails("kite fly --high", UNKNOWN)
+    story.fails("docker run --detached", "Exit code 1\nunknown flag: --detached")
+    story.agent("The problem is that docker spells it --detach.")
+    assert {each.failing.command: bool(each.agent_words) for each in story.told()} == {
+        "kite fly --high": False,
+        "docker run --detached": True,
+    }
 
 
 @pytest.mark.parametrize("seed", range(20))

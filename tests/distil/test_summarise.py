@@ -54,7 +54,7 @@ def test_what_is_not_known_stays_empty() -> None:
 
 
 def test_what_only_keeps_the_work_going_is_no_request() -> None:
-    asked = ["Build a kite", "yes", "continue", "please commit and push", "Paint it red"]
+    asked = ["/clear", "Build a kite", "yes", "continue", "please commit and push", "Paint it red"]
     made = summary_of(*(turn(words, number=number) for number, words in enumerate(asked, 1)))
     assert made.request == "Build a kite\nPaint it red"
 
@@ -70,6 +70,7 @@ def test_what_the_agent_says_remains_comes_next() -> None:
     said = "All parts are built. The tail still needs to be painted. Would you like me to do that now?"
     made = summary_of(turn("Build a kite", [edit("kite.py", "a", "b")], said))
     assert made.next_steps == "The tail still needs to be painted.\nWould you like me to do that now?"
+    assert summary_of(turn("Plan it", [], "The todo now frames this as a matter of wind.")).next_steps == ""
     assert made.completed.startswith("All parts are built.")
 
 

@@ -7,9 +7,9 @@ import os
 from itertools import count
 from typing import Any
 
+from hardwon.core.reflected import NOTHING_KNOWN, Finding, Past
 from hardwon.distil.reflect import story
-from hardwon.distil.reflect.said import NOTHING_KNOWN, Finding, Past, Story
-from hardwon.distil.reflect.story import holds
+from hardwon.distil.reflect.story import Story, holds
 
 ROOT = "/home/dev/kite"
 START = "2026-05-12T10:00:00+00:00"

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-SESSION = "44444444-aaaa-4bbb-8ccc-000000000004"
+SESSION, START = "44444444-aaaa-4bbb-8ccc-000000000004", "2026-03-04T09:00:00"
 
 
 class Transcript:
     """Owns the lines of one session, each a few seconds after the one before."""
 
-    def __init__(self, cwd: str = "/home/dev/kite", session: str = SESSION, start: str = "2026-03-04T09:00:00") -> None:
+    def __init__(self, cwd: str = "/home/dev/kite", session: str = SESSION, start: str = START) -> None:
         self.lines: list[str] = []
         self._cwd, self._session = cwd, session
         self._at = datetime.fromisoformat(start).replace(tzinfo=UTC)
@@ -55,9 +55,9 @@ class Transcript:
         return str(path)
 
 
-def launch(cwd: str = "/home/dev/kite", session: str = SESSION) -> Transcript:
+def launch(cwd: str = "/home/dev/kite", session: str = SESSION, start: str = START) -> Transcript:
     """A test is mended and committed, and something is left to do."""
-    told = Transcript(cwd, session)
+    told = Transcript(cwd, session, start)
     told.person("The launch test fails since the string became longer. Can you mend it?")
     told.bash("pytest -q tests/test_launch.py", "E   AssertionError: assert 40 == 55\n== 1 failed in 0.31s ==", code=1)
     told.edit("src/kite/launch.py", "return min(string, 40)", "return string")

@@ -22,6 +22,7 @@ NO = (
     "new_string was NOT written to the file). "
 )
 STOP = "STOP what you are doing and wait for the user to tell you how to proceed."
+HANDOFF = "<command-message>handoff</command-message>\n<command-name>/handoff</command-name>"
 OUR_NO = fenced("use git stash -u")
 
 
@@ -123,6 +124,8 @@ def test_of_the_recorded_lines_only_a_few_are_steps(version: str) -> None:
         (ahead("use uv"), "use uv"),
         (ahead([text("use uv"), {"type": "image"}], commandMode="prompt"), "use uv"),
         (user([{"type": "tool_result", "tool_use_id": "t"}, text("go on")]), "go on"),
+        (user(f"{HANDOFF}\n<command-args>mind the\ndock</command-args>"), "/handoff mind the\ndock"),
+        (user([text(HANDOFF), text("Write down what was done")]), "/handoff"),
     ],
 )
 def test_what_a_person_typed_is_theirs(wire: dict[str, Any], typed: str) -> None:
@@ -140,6 +143,10 @@ def test_what_a_person_typed_is_theirs(wire: dict[str, Any], typed: str) -> None
         user("Implement the following plan:\n\n# Plan", planContent="# Plan"),
         user("finished", origin={"kind": "task-notification"}),
         user("<command-name>/clear</command-name>"),
+        user(
+            "<command-name>/plan</command-name>\n<command-message>plan</command-message><command-args>it</command-args>"
+        ),
+        user(HANDOFF, sourceToolUseID="toolu_1"),
         user([text("<command-message>init is analyzing…</command-message>"), text("Please analyze this codebase")]),
         user("<local-command-stdout></local-command-stdout>"),
         user("<local-command-caveat>Caveat: …</local-command-caveat>"),
@@ -384,6 +391,7 @@ OTHERWISE = {
     "behind what the editor shows": 10,
     "beside a tool result": 2,
     "behind a reminder": 1,
+    "a command": 25,
 }
 
 
@@ -401,13 +409,15 @@ def test_what_people_said_in_real_sessions_differs_from_the_index_for_named_reas
             elif line.startswith(b"{") and (reason := reason_less(json.loads(line))):
                 why[reason] -= 1
     assert {reason: count for reason, count in why.items() if reason} == OTHERWISE
-    assert people == turns + sum(OTHERWISE.values()) == 495
+    assert people == turns + sum(OTHERWISE.values()) == 520
 
 
 def reason_more(wire: dict[str, Any]) -> str:
     """Why the index does not count a line in which a person said something; nothing if it does."""
     if wire["type"] == "attachment":
         return "typed ahead, in an attachment"
+    if "<command-message>" in json.dumps(wire["message"]["content"])[:60]:
+        return "a command"
     content = wire["message"]["content"]
     if isinstance(content, str):
         return "behind a reminder" if content.startswith("<system-reminder>") else ""

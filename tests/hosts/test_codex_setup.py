@@ -198,13 +198,14 @@ def test_hooks_beside_somebody_elses_are_trusted_at_their_own_place(house: House
     assert files.left_out == {}
 
 
-def test_what_else_keeps_codex_from_running_a_hook_is_told(house: House, files: Files) -> None:
+@pytest.mark.parametrize("switch", ["hooks", "codex_hooks"])
+def test_what_else_keeps_codex_from_running_a_hook_is_told(house: House, files: Files, switch: str) -> None:
     house.ok("install", "codex", "--trust", "--yes")
     with open(files.config, "a") as file:
         file.write("enabled = false\n")
     assert files.left_out == {"switched off": ["SessionEnd"]}
     with open(files.config, "a") as file:
-        file.write("\n[features]\nhooks = false\n")
+        file.write(f"\n[features]\n{switch} = false\n")
     told = checks(house)["trust"]
     assert (told["well"], "switched off in" in told["found"], "[features]" in told["fix"]) == (False, True, True)
 

@@ -187,6 +187,21 @@ def test_what_the_real_program_wrote() -> None:
     }
 
 
+RAN = [("call", 7, "Bash", "echo hello-x"), ("result", 7, "hello-x"), ("agent", 10, "done")]
+DENIED = "Tool execution blocked: bash: line 1: nosuchcmd-xyz: command not found"
+SHORT: dict[str, list[tuple[Any, ...]]] = {
+    **dict.fromkeys(("32-1730cdf1", "32-5554c8cb", "32-ab826951", "32-b5f5ce75", "32-b9ac8305", "33-6f2b4ca2"), RAN),
+    "32-2705dc84": [RAN[0], ("result", 7, DENIED, True), RAN[2]],  # its hook is not there, which it takes for a no
+    "33-5db5f483": [("agent", 5, "hi")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_what_the_real_program_wrote_of_one_call(name: str) -> None:
+    found = steps(lines_of(recorded("gemini", f"session-2026-11-15T20-{name}.jsonl")))
+    assert in_brief(found) == [("person", 3, "x"), *SHORT[name]]
+
+
 def test_a_document_may_be_read_in_two_halves_too() -> None:
     document = json.dumps({**HEADER, "messages": [message("m", "user", "do it")]}, indent=2).encode()
     lines = document.splitlines()

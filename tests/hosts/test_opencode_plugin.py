@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hardwon.core.jsontext import get
 from hardwon.hosts.setup import opencode as setup
 from tests.house_of_one import GIT_STASH, House
 
@@ -248,27 +249,29 @@ def test_a_plugin_of_another_version_is_known_and_replaced(house: House, plugin:
 SETTINGS = '{\n\t"mcp": { "other": {"type":"remote", "url": "https://example.invalid"} }, "note": "caf\\u00e9"}\n\n'
 
 
-@pytest.mark.parametrize("before", [SETTINGS, "{}", '{"$schema": "https://opencode.ai/config.json"}', "", None])
+@pytest.mark.parametrize(
+    "before", [SETTINGS, "{}", "{} // mine\n", '{"$schema": "https://opencode.ai/config.json"}', "", None]
+)
 def test_the_mcp_server_comes_and_goes_and_leaves_every_byte(house: House, plugin: Path, before: str | None) -> None:
     settings = plugin.parent.parent / "opencode.json"
     plugin.parent.mkdir(parents=True)
     if before is not None:
         settings.write_text(before)
     house.ok("install", "opencode", "--mcp", "--yes")
-    served = json.loads(settings.read_text())["mcp"]["hardwon"]
+    served = get(settings.read_text(), ["mcp", "hardwon"], comments=True)
     assert (served["type"], served["enabled"], served["command"][-1]) == ("local", True, "mcp")
     assert "already installed" in house.ok("install", "opencode", "--mcp", "--yes").out
     house.ok("uninstall", "opencode", "--yes")
     assert (settings.read_text() if settings.exists() else None) == before
 
 
-def test_settings_with_comments_are_left_alone_and_the_way_out_is_said(house: House, plugin: Path) -> None:
+def test_settings_that_are_no_json_are_left_alone_and_the_way_out_is_said(house: House, plugin: Path) -> None:
     settings = plugin.parent.parent / "opencode.json"
     plugin.parent.mkdir(parents=True)
-    settings.write_text("{} // mine\n")
+    settings.write_text('{"a": 1,} // mine\n')
     said = house.cli("install", "opencode", "--mcp", "--yes").err
-    assert "comments are not JSON" in said and "opencode.jsonc" in said
-    assert (settings.read_text(), plugin.exists()) == ("{} // mine\n", False)
+    assert "trailing comma" in said and "opencode.jsonc" in said
+    assert (settings.read_text(), plugin.exists()) == ('{"a": 1,} // mine\n', False)
     settings.rename(settings.with_suffix(".jsonc"))
     house.ok("install", "opencode", "--mcp", "--yes")
     assert "hardwon" in json.loads(settings.read_text())["mcp"]

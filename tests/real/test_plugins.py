@@ -19,7 +19,7 @@ from .conftest import CLAUDE_CODES
 from .conversation import Session
 from .house import CHECKOUT, PATIENCE, House
 from .model_server import Call, Reply, Request, Script
-from .other_house import CODEX, recall, shell
+from .other_house import CODEX, GEMINI, recall, shell
 
 pytestmark = pytest.mark.real
 
@@ -29,7 +29,7 @@ SKILLS = {"hardwon:recall", "lessons:write"}
 ADVICE = "ADVICE-7: use git stash --include-untracked, or commit to a branch"
 STASH = r"\bgit stash\b"
 DONE = Reply("done")
-MISSING = "pipx install hardwon, then hardwon up"
+MISSING = "pipx install PATH-OF-A-CLONE, then hardwon up"
 TRUSTED = ("--dangerously-bypass-hook-trust",)
 
 
@@ -145,6 +145,21 @@ def test_hooks_fire_once_though_nobody_knows_of_those_beside(house: House) -> No
     house.hardwon("install", house.resident.name, "--yes")
     (house.root / "hardwon" / "hooked" / house.resident.name).write_text("")
     assert_it_all_happens_once(house)
+
+
+def test_the_extension_holds_a_call_once_in_gemini(own_network: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
+    root = tmp_path_factory.mktemp("h")
+    house = House(root, agents.program_of(agents.GEMINI), own_network=own_network, resident=GEMINI)
+    (root / "hardwon").mkdir(mode=0o700)
+    (root / "home" / ".hardwon").symlink_to(root / "hardwon")
+    typed(house, "extensions", "link", f"{PLUGINS}/gemini", "--consent")
+    house.hardwon("start")
+    house.add("hold", "HOLD-3: commit to a branch instead", STASH)
+    done, delivered = house.session([shell("git stash"), DONE]), deliveries(house)
+    house.hardwon("stop")
+    wait_until_alone(house)
+    assert [result.text.count("HOLD-3") for result in done.results] == [1]
+    assert (house.stashes, delivered) == (0, 1)
 
 
 def test_commands_and_skills_list(house: House) -> None:

@@ -29,7 +29,7 @@ PAGES = (
     "/lessons?status=retired", LESSON, f"{LESSON}/edit", "/review", "/review/1", "/review/1/edit", "/memory", "/memory?status=candidate",
     "/memory/{proposed}", "/memory/{proposed}/edit", "/memory/{approved}", "/handoffs", "/handoffs?status=ratified", "/handoffs/{draft}",
     "/handoffs/{draft}/ratify", "/handoffs/{draft}/amend", "/handoffs/{draft}/discard", "/handoffs/{ratified}", "/insights", "/settings",
-    "/nowhere",
+    "/nowhere", "/sessions/{session}/transcript/1",
 )  # fmt: skip
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},
@@ -87,6 +87,8 @@ def browser() -> Iterator[Browser]:
 def busy(shared_house: House) -> House:
     busy_home.fill(shared_house.home, time.time())
     shared_house.ok("config", "set", "apiPort", "0")
+    path = busy_home.transcript(shared_house.home)
+    shared_house.ask("session-0001", happened("Stop", transcript_path=path, cwd="/home/dev/harbour"))
     return shared_house
 
 
@@ -191,6 +193,22 @@ def test_a_lost_stream_is_taken_up_again(browser: Browser, own: House) -> None:
         expect(page.locator(".stream .prompt").first).to_contain_text("told while nobody listened", timeout=30_000)
         visit.complaints.clear()  # the browser says that it was offline
     own.ok("stop")
+
+
+def test_a_page_says_when_the_worker_is_away_and_when_a_new_one_knows_nobody(browser: Browser, own: House) -> None:
+    with visiting(browser, own) as visit:
+        page, beside = visit.go("/"), visit.page.context.new_page()
+        expect(page.locator("[data-live]")).to_contain_text("Live")
+        beside.goto(f"{visit.origin}/search?q=lighthouse")
+        own.ok("config", "set", "apiPort", visit.origin.rpartition(":")[2])
+        own.ok("stop")
+        expect(page.locator("[data-live]")).to_contain_text("The worker is away")
+        beside.get_by_label("Search for").fill("harbour")
+        expect(beside.locator("[data-hits]")).to_have_text(re.compile("^The worker is away"))
+        own.ok("start")
+        expect(page.locator("h1")).to_have_text("This browser is not let in", timeout=60_000)
+        expect(page.locator("main")).to_contain_text("hardwon view")
+        visit.complaints.clear()  # the browser says that nobody answered
 
 
 def test_a_person_decides_by_keyboard(browser: Browser, own: House) -> None:

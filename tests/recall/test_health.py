@@ -18,7 +18,7 @@ from hardwon.recall import health
 from hardwon.recall.health import DAY, Advice, Facts
 from hardwon.recall.manifest import compile_entries, demands_of
 from hardwon.recall.replay import Replay
-from hardwon.store.transcripts import Call
+from hardwon.store.transcripts import ScannedCall
 from hardwon.words import Lesson, Pattern
 
 NOW = 1_800_000_000.0
@@ -33,8 +33,8 @@ def made(slug: str = "a", *commands: str, **changes: Any) -> Lesson:
     return Lesson(**{**plain, "id": slug, "slug": slug, "commands": patterns, **changes})
 
 
-def a_call(command: str, outcome: str = "fine", *, tool: str = "Bash", cwd: str = "/p", file: str = "") -> Call:
-    return Call("", "claude-code", "s1", cwd, "", "", 0, tool, command, file, "", outcome)
+def a_call(command: str, outcome: str = "fine", *, tool: str = "Bash", cwd: str = "/p", file: str = "") -> ScannedCall:
+    return ScannedCall("", "claude-code", "s1", cwd, "", "", 0, tool, command, file, "", outcome)
 
 
 def fired(fires: int, fine: int, sample: str = "make all") -> Replay:

@@ -73,7 +73,12 @@ def test_there_are_forty_names_paths_and_signs() -> None:
     assert len(NAMED) == 40
 
 
-def test_every_identifier_path_and_sign_is_among_the_first_three(library: Library) -> None:
+@pytest.fixture(params=["by words", "by meaning too"])
+def model(request: pytest.FixtureRequest) -> embed.Model | None:
+    return embed.load() if request.param == "by meaning too" else None
+
+
+def test_every_identifier_path_and_sign_is_among_the_first_three(library: Library, model: embed.Model | None) -> None:
     dice = random.Random(1)
     plain = ["user", "token", "path", "config", "test", "error", "file", "query", "retry", "cache", "page", "session"]
     wanted = {}
@@ -81,12 +86,12 @@ def test_every_identifier_path_and_sign_is_among_the_first_three(library: Librar
         wanted[query] = library.observe(title, session=f"s{number}")
         for other in range(5):
             library.observe(" ".join(dice.sample(plain, 6)), session=f"n{number}-{other}")
-    library.refresh()
-    missed = {query: library.ids(query)[:3] for query, id in wanted.items() if id not in library.ids(query)[:3]}
-    assert missed == {}
+    library.refresh(model)
+    found = {query: library.ids(query, model=model)[:3] for query in wanted}
+    assert {query: ids for query, ids in found.items() if wanted[query] not in ids} == {}
 
 
-def test_two_projects_never_see_each_other_and_each_finds_its_own(library: Library) -> None:
+def test_two_projects_never_see_each_other_and_each_finds_its_own(library: Library, model: embed.Model | None) -> None:
     own = {
         (project, number): library.observe(
             f"alpha{number} shared words about caching", project=project, session=f"{project} {number}"
@@ -94,15 +99,15 @@ def test_two_projects_never_see_each_other_and_each_finds_its_own(library: Libra
         for project in (KITE, BOAT)
         for number in range(100)
     }
-    library.refresh()
+    library.refresh(model)
     theirs = {project: {id for (its, _), id in own.items() if its == project} for project in (KITE, BOAT)}
     for project, other in ((KITE, BOAT), (BOAT, KITE)):
         for number in range(100):
-            hits = library.find(f"alpha{number} caching", project=project, limit=200).hits
+            hits = library.find(f"alpha{number} caching", project=project, limit=200, model=model).hits
             assert hits[0].id == own[project, number]
             assert {hit.project for hit in hits} == {project}
             assert not {hit.id for hit in hits} & theirs[other]
-    assert {hit.project for hit in library.find("alpha7", project="").hits} == {KITE, BOAT}
+    assert {hit.project for hit in library.find("alpha7", project="", model=model).hits} == {KITE, BOAT}
 
 
 def test_an_id_of_another_project_is_not_shown_unless_all_are_asked_for(library: Library) -> None:
@@ -364,6 +369,26 @@ def test_what_counts_everywhere_takes_one_place_by_meaning_when_all_projects_are
         assert library.ids("the login token has expired", project=project, model=model, kinds=("O",)) == [id]
 
 
+def test_the_question_behind_a_long_log_is_found_by_its_words(library: Library) -> None:
+    log = "".join(f"frame{number} at lib/part{number}.py\n" for number in range(1_000))
+    long, dense = (
+        library.prompt(f"{log}why does the zeppelin drift"),
+        library.prompt(f"{log[:7_000]}who moors the dirigible"),
+    )
+    assert (library.ids("zeppelin drift")[:1], library.ids("dirigible")[:1]) == ([long], [dense])
+    assert {long, dense} <= set(library.ids("frame1"))
+
+
+def test_what_was_indexed_with_other_words_is_looked_at_anew(library: Library) -> None:
+    id = library.prompt("the zeppelin drifts")
+    library.refresh()
+    with db.transaction(library.connection):  # as another version would have left it
+        documents.write(library.connection, documents.Document("P", int(id[1:]), "", 1, 1, NOW, ("0kp", "airship")))
+    assert library.ids("zeppelin") == []
+    documents.of_version(library.connection, "another")
+    assert library.ids("zeppelin") == [id]
+
+
 def test_a_refresh_that_is_cut_off_goes_on_where_it_was(library: Library) -> None:
     wanted = {library.observe(f"number {number}", session=f"s{number}") for number in range(20)}
     indexing.refresh(library.connection, library.home, model=None, go_on=lambda: False)
@@ -415,6 +440,30 @@ def test_a_timeline_shows_what_lies_around_in_its_project_in_order(library: Libr
     found = timeline(library.connection, library.home, query="step 3", before=1, after=1, project=KITE, now=NOW)
     assert found.anchor == ids[3] and len(found.records) == 3
     assert timeline(library.connection, library.home, anchor=ids[3], project=BOAT, now=NOW).records == ()
+
+
+def test_a_timeline_of_a_type_goes_back_as_far_as_there_is_one(library: Library) -> None:
+    decided = library.observe("keel before mast", type="decision")
+    for number in range(250):
+        library.observe(f"step {number}", type="change")
+    library.refresh()
+    found = timeline(library.connection, library.home, type="Decision", project=KITE, now=NOW)
+    assert [one["id"] for one in found.records] == [decided]
+    none = timeline(library.connection, library.home, type="decisoin", project=KITE, now=NOW)
+    assert none.note == "nothing of type 'decisoin' is recorded here"
+
+
+def test_a_timeline_is_around_an_event_that_is_in_no_index_too(library: Library) -> None:
+    before, after = library.observe("the keel"), library.observe("the mast")
+    library.connection.execute(
+        "insert into events select 1, 'e1', session, 'SessionStart', at + 0.5, 1, '', '', '', '', '', '', '', 0, ''"
+        " from observations where id = ?",
+        (int(before[1:]),),
+    )
+    library.refresh()
+    found = timeline(library.connection, library.home, anchor="E1", type="discovery", project=KITE, now=NOW)
+    assert [one["id"] for one in found.records] == [before, "E1", after]
+    assert timeline(library.connection, library.home, anchor="E1", project=BOAT, now=NOW).records == ()
 
 
 def test_records_are_fetched_in_the_order_asked_and_what_is_missing_is_named(library: Library) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from hardwon.store import db, exports, imports
 from hardwon.store.imports import Outcome
+from hardwon.store.migrations import MIGRATIONS
 
 PROJECT = {"what": "project", "path": "/home/dev/kite", "name": "kite", "remote": "", "at": 1.0}
 SESSION: dict[str, Any] = {
@@ -199,3 +200,12 @@ def test_what_is_narrowed_to_a_project_has_nothing_of_others(home: str) -> None:
     take(home, [boat, *ALL, shared, {**DELIVERY, "event": "h2", "session": "of the boat"}])
     assert given(home, project="/home/dev/kite") == ALL
     assert given(home, project="/home/dev/boat") == [boat]
+
+
+def test_every_kind_of_line_is_documented_with_its_columns() -> None:
+    with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "export.md")) as file:
+        page = file.read()
+    rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
+    for kind in exports.COLUMNS.keys() - {"judgement"}:
+        assert [one.name for one in exports.COLUMNS[kind] if one.name not in rows[kind]] == [], kind
+    assert f'"version":{exports.VERSION},"schema":{len(MIGRATIONS)},' in page

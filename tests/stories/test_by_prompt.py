@@ -38,8 +38,10 @@ def test_a_typed_lesson_is_in_force_and_the_person_is_told(house: House) -> None
     assert "plan.bin" in house.ask("s1", bash("terraform  apply -auto-approve")).context
 
 
-def test_a_lesson_typed_with_the_worker_away_is_kept_until_it_is_back(house: House) -> None:
-    house.add(lesson(r"\bmake\b"))
+@pytest.mark.parametrize("others", [1, 0])
+def test_a_lesson_typed_with_the_worker_away_is_kept_until_it_is_back(house: House, others: int) -> None:
+    for _ in range(others):
+        house.add(lesson(r"\bmake\b"))
     assert "kept" in say(house, TYPED).notice
     house.ok("start")
     house.ok("stop")
@@ -115,8 +117,11 @@ def test_what_was_refused_when_the_worker_came_back_is_shown_by_doctor(house: Ho
     say(house, "hardwon accept 77")
     house.ok("start")
     house.ok("stop")
-    [told] = [one["found"] for one in json.loads(house.cli("doctor", "--json").out) if one["name"] == "hook log"]
-    assert told.startswith("2 ") and "what you typed was not taken" in told and "77" in told
+    with open(os.path.join(house.home, "logs", "hook.log"), "a") as file:
+        file.write("1772614900 PreToolUse OSError at cold.py:7\n")
+    wrong, told = [one["found"] for one in json.loads(house.cli("doctor", "--json").out) if one["name"] == "hook log"]
+    assert wrong.startswith("1 hook went wrong; last: 1772614900 PreToolUse")
+    assert told.startswith("2 prompts refused; ") and "what you typed was not taken" in told and "77" in told
     with open(os.path.join(house.home, "logs", "worker.log")) as file:
         assert "problem has 5 characters" in file.read()
 

@@ -8,10 +8,13 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
+import pytest
+
 from hardwon import settings
-from hardwon.store import db
+from hardwon.store import db, documents, jobs
 from hardwon.worker import labour
 from tests.house_of_one import House, failed, happened, prompt, used
 
@@ -82,6 +85,19 @@ def test_a_session_that_nobody_ended_is_distilled_all_the_same(house: House) -> 
     assert rows(house, "select count(*) from observations") == [(0,)], "it waits for the end of the turn"
     labour_in(house.home, kill_at=0, later=3600)
     assert rows(house, "select title from observations") == [("Changed src/token.py",)], "but not for ever"
+
+
+@pytest.mark.parametrize(("priority", "goes_on"), [(jobs.LIVE, False), (jobs.HISTORY, True)])
+def test_indexing_makes_way_for_a_session_under_way(house: House, priority: int, goes_on: bool) -> None:
+    a_turn(house)
+    house.ok("sessions", "list")  # takes in the spool
+    times = iter([0.0])  # when it looks for jobs, and none is due; by the time it indexes one is
+    with closing(db.connect(house.home)) as connection:
+        connection.execute("update jobs set priority = ?", (priority,))
+        before = documents.counts_waiting(connection)
+        values = settings.resolve({})
+        labour.work_off(house.home, connection, jobs.DISTIL, values, clock=lambda: next(times, time.time()))
+        assert sum(before) and (documents.counts_waiting(connection) != before) is goes_on
 
 
 def rows(house: House, sql: str) -> list[tuple[Any, ...]]:

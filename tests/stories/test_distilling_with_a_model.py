@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tests.distil.model_servers import ModelServer, Reply, Request
-from tests.house_of_one import House
+from tests.house_of_one import House, failed, happened, prompt, used
 from tests.stories.test_distilling import (
+    EDIT,
     SESSION,
+    TEST,
     a_turn,
     labour_in,
     labour_in_a_copy,
@@ -99,6 +101,24 @@ def test_at_the_cap_the_plain_words_stay_and_that_is_said_once(modelled: House, 
     assert (server.requests, {one["made"] for one in observed(shown(modelled))}) == ([], {"plain"})
     assert modelled.ok("logs").out.count("caps.runsPerDay is reached") == 1
     assert rows(modelled, "select cap from refusals") == [("runsPerDay",)]
+
+
+def test_a_cap_that_is_reached_within_a_turn_is_said_as_well(
+    modelled: House, server: ModelServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    modelled.ok("config", "set", "caps.runsPerDay", "1")
+    modelled.ask(SESSION, prompt("make the token test pass"))
+    modelled.ask(SESSION, failed("Bash", TEST, "Exit code 1\nE   AssertionError: expired\n1 failed in 0.2s"))
+    modelled.ask(SESSION, used("Edit", EDIT, {"filePath": EDIT["file_path"]}))
+    for number in range(8):  # more than goes into one question
+        modelled.ask(SESSION, used("Bash", {"command": f"python build.py {number} {'part ' * 600}"}, "built " * 600))
+    modelled.ask(SESSION, happened("Stop", last_assistant_message="The test passes."))
+    modelled.ok("sessions", "list")  # takes in the spool
+    labour_in(modelled.home, kill_at=0)
+    labour_in(modelled.home, kill_at=0, kind="refine")
+    assert TITLE in [one["title"] for one in observed(shown(modelled))] and len(server.requests) == 1
+    assert capfd.readouterr().err.count("caps.runsPerDay is reached") == 1
 
 
 def test_a_provider_that_turns_us_away_leaves_a_job_that_says_why(modelled: House, server: ModelServer) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hardwon import clock
 from hardwon.store import db, injections, transcripts
-from hardwon.store.transcripts import Call, Portion
+from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.words import Injection, Mark
 from tests.house_of_one import GIT_STASH, House, bash, lesson
 
@@ -29,7 +29,9 @@ def advice(house: House) -> dict[str, list[dict[str, Any]]]:
 def record_calls(house: House, commands: list[str]) -> None:
     """Put calls that went fine on record, as a scan does."""
     calls = [
-        Call(f"c{n}", "claude-code", "s1", "/home/dev/project", "", "/t.jsonl", n, "Bash", command, "", "", "fine")
+        ScannedCall(
+            f"c{n}", "claude-code", "s1", "/home/dev/project", "", "/t.jsonl", n, "Bash", command, "", "", "fine"
+        )
         for n, command in enumerate(commands)
     ]
     connection = db.connect(house.home)

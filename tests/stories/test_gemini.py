@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hardwon.core.jsontext import get
 from hardwon.recall.deliver import TWIN_SECONDS
 from tests.house_of_one import GIT_STASH, House, lesson, wait_for
 
@@ -56,13 +57,14 @@ def hooks(path: str, event: str) -> list[dict[str, Any]]:
         ("{\n}\n", ()),
         ('{"hooks": {}, "mcpServers":{}}', ("--mcp",)),
         ("", ("--mcp",)),
+        ('// mine\n{\n  "theme": "dark", /* a */ // why\n  "hooks": { // b\n  } // c\n}\n', ("--mcp",)),
     ],
 )
 def test_uninstalling_leaves_every_byte_as_it_was(house: House, settings: str, before: str, more: tuple[str]) -> None:
     put(settings, before)
     house.ok("install", "gemini", *more, "--yes")
     once = content(settings)
-    assert ("hardwon" in json.loads(once).get("mcpServers", {})) == bool(more)
+    assert ("hardwon" in get(once, [], comments=True).get("mcpServers", {})) == bool(more)
     assert "already installed" in house.ok("install", "gemini", *more, "--yes").out
     assert content(settings) == once
     house.ok("uninstall", "gemini", "--yes")

@@ -101,7 +101,8 @@ def added(house: House, folder: str) -> None:
 
 
 def edited(house: House, folder: str) -> None:
-    house.ok("lessons", "edit", house.add(GIT_STASH), "--delivery", "block", "--block-reason", GIT_STASH["solution"])
+    block = ("--delivery", "block", "--confirm", "--block-reason", GIT_STASH["solution"])
+    house.ok("lessons", "edit", house.add(GIT_STASH), *block)
 
 
 def restored(house: House, folder: str) -> None:
@@ -173,6 +174,7 @@ def test_an_emptied_lessons_file_leaves_the_last_good_manifest_in_force(guarded:
     "command",
     [
         "hardwon pause",
+        "hardwon unpause --project",
         "env -u CLAUDECODE hardwon pause --for 1h",
         "cd x && python3 -m hardwon uninstall claude-code --yes",
         "hardwon lessons retire x",
@@ -241,7 +243,7 @@ def test_an_agent_may_not_pass_for_a_person(asked: House, command: str) -> None:
 
 
 def test_every_agent_is_known_whose_door_an_agent_may_not_open() -> None:
-    assert tuple(MODULES) == ours.AGENTS
+    assert tuple(MODULES) == ours.HOSTS
 
 
 def test_what_people_set_for_themselves_makes_no_agent_of_them() -> None:
@@ -308,6 +310,12 @@ def test_a_hook_run_from_an_agents_own_shell_is_nobodys_prompt(guarded: House) -
     assert guarded.ask("s1", prompt, env={"AI_AGENT": "claude-code_2-1-325_agent"}).raw == b"{}"
     assert guarded.ask("s1", bash("git stash")).denied
     assert guarded.cli("uninstall", "claude-code", "--yes", env={"CLAUDECODE": "1"}).code == 1
+
+
+def test_an_agent_may_not_lift_a_pause(guarded: House) -> None:
+    guarded.ok("pause")
+    assert "is for a person" in guarded.cli("unpause", env={"CLAUDECODE": "1"}).err
+    assert guarded.ask("s1", bash("git stash")).raw == b"{}"
 
 
 @pytest.mark.parametrize("dress", ["> {}", "- {}", "```\n{}\n```"])

@@ -181,6 +181,14 @@ def test_what_is_changed_in_a_repository_afterwards_waits_for_the_person_again(h
     assert "Ignore the tests" in brief(house, left.folder)
 
 
+def test_what_is_changed_in_the_home_counts_as_it_stands(house: House, left: Left) -> None:
+    left.draft(folder=Path(house.home, "handoffs"))
+    house.ok("handoff", "ratify", "1", cwd=str(left.folder))
+    page = Path(listed(house, left.folder)[0]["file"])
+    page.write_text(page.read_text().replace("Last asked: move", "Last asked: sail"))
+    assert (listed(house, left.folder)[0]["state"], "Last asked: sail" in brief(house, left.folder)) == ("edited", True)
+
+
 def test_what_came_with_a_repository_is_nobodys_handoff(house: House, left: Left) -> None:
     folder = left.folder / "docs" / "sessions"
     folder.mkdir(parents=True)
@@ -262,7 +270,8 @@ def test_a_ratified_handoff_can_be_found_and_shown(house: House, left: Left) -> 
     left.draft()
     assert house.ok("search", "lock", "file", "--kind", "handoff", "--json", cwd=str(left.folder)).json()["hits"] == []
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
-    (hit,) = house.ok("search", "lock", "file", "--kind", "handoff", "--json", cwd=str(left.folder)).json()["hits"]
+    found = ("search", "lock", "file", "--kind", "handoff", "--host", "claude-code", "--json")
+    (hit,) = house.ok(*found, cwd=str(left.folder)).json()["hits"]
     assert (hit["id"], hit["title"]) == ("H:1", "Move the kite to pnpm")
     assert "no lock file" in house.ok("show", "H:1").out
     shown = house.ok("handoff", "show", "1", "--json").json()

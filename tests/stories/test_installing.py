@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.house_of_one import GIT_STASH, House, bash
+from tests.house_of_one import GIT_STASH, House, at_terminal, bash
 
 SOMEBODY_ELSES = """{
 \t"model": "opus",   "cleanupPeriodDays": 1e2,
@@ -216,3 +216,39 @@ def test_up_starts_the_worker_and_without_a_terminal_changes_no_agent(
     said = house.ok("up", env={"PATH": f"{fake}:{os.environ['PATH']}"}).out
     assert "hardwon install claude-code" in said and house.home in said
     assert house.status()["running"] and not os.path.exists(settings)
+
+
+def test_a_hardwon_that_no_agent_can_call_by_name_is_told_with_what_helps(house: House, own_home: str) -> None:
+    for command in ("up", "doctor"):
+        said = house.cli(command, env={"PATH": "/usr/bin:/bin"}).out
+        assert "hardwon is not on the PATH" in said and "/hardwon ~/.local/bin/" in said
+    fake = os.path.join(own_home, "bin")
+    os.makedirs(fake)
+    shutil.copy("/bin/true", os.path.join(fake, "hardwon"))
+    assert "by name" not in house.ok("up", env={"PATH": f"{fake}:/usr/bin:/bin"}).out
+
+
+def test_an_agent_that_is_too_old_is_told_when_its_hooks_go_in(house: House, own_home: str) -> None:
+    fake = os.path.join(own_home, "bin")
+    os.makedirs(fake)
+    put(program := os.path.join(fake, "codex"), "#!/bin/sh\necho codex-cli 0.20.1\n")
+    os.chmod(program, 0o755)
+    said = house.ok("install", "codex", "--yes", env={"PATH": f"{fake}:/usr/bin:/bin"}).out
+    assert "version 0.20.1, is too old: hooks are known to work from " in said and "installed in" in said
+
+
+def test_up_goes_on_past_settings_that_cannot_be_read(house: House, settings: str) -> None:
+    put(settings, "// mine\n{}")
+    said = house.ok("up", "--yes").out
+    assert f"Claude Code: {settings}: line 1, column 1: comments are not JSON; mend it" in said
+    assert "Gemini CLI: " in said and house.status()["running"]
+
+
+def test_up_at_a_terminal_shows_what_it_would_change_before_it_asks(house: House, settings: str, own_home: str) -> None:
+    fake = os.path.join(own_home, "bin")
+    os.makedirs(fake)
+    shutil.copy("/bin/true", os.path.join(fake, "claude"))
+    for typed, there in (("n\n", False), ("y\n", True)):
+        seen = at_terminal("up", typed=typed, PATH=f"{fake}:{os.environ['PATH']}")
+        assert 0 < seen.index("PreToolUse") < seen.index("Make this change?") and "hook.py" in seen
+        assert os.path.exists(settings) is there

@@ -80,6 +80,15 @@ def test_a_file_that_was_edited_is_recalled_once_it_is_approved_again(house: Hou
     assert [one["edited"] for one in listed(house, repository)] == [False]
 
 
+def test_a_file_of_the_home_counts_as_it_stands_and_the_list_says_so(house: House, repository: str) -> None:
+    house.ok("memory", "add", "user", "They sail on Sundays", cwd=repository)
+    (file,) = Path(house.home, "memory").glob("*.md")
+    file.write_text(file.read_text().replace("on Sundays", "with the walrus"))
+    assert "walrus" in brief(house, repository)
+    state = house.ok("memory", "list", cwd=repository).out
+    assert ("edited since" in state, "not told" in state) == (True, False)
+
+
 def test_a_file_that_is_gone_is_not_told(house: House, repository: str) -> None:
     house.ok("memory", "add", "feedback", PNPM, cwd=repository)
     files(repository)[0].unlink()
@@ -143,6 +152,15 @@ def test_the_same_in_other_words_is_not_proposed_again(house: House, repository:
     house.ok("memory", "reject", "1", cwd=repository)
     again = house.cli("memory", "add", "feedback", PNPM, cwd=repository, env=AGENT)
     assert (again.code, "was rejected" in again.err) == (1, True)
+    house.ok("memory", "add", "feedback", PNPM, cwd=repository)
+    again = house.cli("memory", "add", "feedback", PNPM, cwd=repository)
+    assert (again.code, "is known already, as memory 2" in again.err) == (1, True)
+
+
+def test_another_rule_and_one_that_turns_it_round_are_taken(house: House, repository: str) -> None:
+    for text in ("pnpm, never npm", "ruff, never black", "npm, never pnpm"):
+        house.ok("memory", "add", "feedback", f"from now on always use {text}", cwd=repository)
+    assert len(files(repository)) == 3
 
 
 @pytest.mark.parametrize("text", [" ", "<private>all of it</private>", "x" * 2_001])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
+
+import pytest
 
 from tests.house_of_one import House, bash
 from tests.told import TAG, UNKNOWN, Told
@@ -59,7 +62,9 @@ def test_words_that_were_not_final_go_and_so_does_their_number(house: House, own
     house.ok("scan")
     [whole] = candidates(house, "--all")
     assert "--color=always" in str(whole["solution"]) and "--color=always" not in str(unfinished["solution"])
-    assert house.cli("accept", str(unfinished["index"])).code == 1
+    refused = house.cli("accept", str(unfinished["index"]))
+    assert (refused.code, "a scan found other words for it, and gave it another number" in refused.err) == (1, True)
+    assert "there is no candidate '99'\n" in house.cli("accept", "99").err
     house.ok("accept", str(whole["index"]))
 
 
@@ -101,6 +106,13 @@ def test_what_was_rejected_stays_rejected(house: House, own_home: str) -> None:
     house.ok("scan")
     house.ok("scan", "--full")
     assert candidates(house, "--all") == []
+
+
+def test_reported_lessons_that_do_not_say_the_problem_are_told_apart(house: House, own_home: str) -> None:
+    told = Told(own_home).agent("#lesson\nsolution: use git stash -u\n#/lesson")
+    told.agent("#lesson\ntool: Bash\ntrigger: git log\n#/lesson").agent("#lesson\ntrigger: git push\n#/lesson").write()
+    house.ok("scan")
+    assert len(candidates(house, "--all")) == 3
 
 
 def test_a_reported_lesson_goes_in_with_yes_and_waits_without(house: House, own_home: str) -> None:
@@ -169,6 +181,15 @@ def test_the_first_run_says_so_when_nothing_was_found(house: House, own_home: st
     said = house.ok("up", env={"COLUMNS": "80"}).out
     assert "no mistakes found yet" in said
     assert [line for line in said.splitlines() if len(line) > 80 and not line.startswith("home ")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(("--path", "notes.txt"), "notes.txt is no transcript"), (("--since", ""), "'' is no date")]
+)
+def test_a_scan_of_what_it_cannot_read_says_so(house: House, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    (tmp_path / "notes.txt").write_text("buy milk\n")
+    ran = house.cli("scan", *words, cwd=str(tmp_path))
+    assert (ran.code, said in ran.err) == (1, True)
 
 
 def test_a_scan_says_how_many_wait_for_the_next(house: House, own_home: str) -> None:

@@ -21,7 +21,7 @@ from hardwon.capture import intake
 from hardwon.store import db
 from tests.house_of_one import HOOK, House, happened, prompt, used, wait_for
 
-PROCESSES = 12
+PROCESSES = 16
 EVENTS = 10_000 if os.environ.get("HARDWON_LONG") == "1" else 240
 
 # One of the processes: it runs the installed hook again and again, as an agent would.
@@ -370,3 +370,16 @@ def test_a_spooled_file_that_is_not_one_is_set_aside_and_does_not_stop_the_other
         file.write(text)
     house.stored("events")
     assert (spooled(house), words_stored(house.home)) == (["0.json.bad"], Counter(["word"]))
+
+
+def test_what_cannot_be_opened_in_the_spool_stays_there_and_does_not_stop_the_others(house: House) -> None:
+    house.stay_cold()
+    house.ask("s1", used("Bash", {"command": "word"}, ""))
+    place = os.path.join(house.home, "spool")
+    os.mkdir(os.path.join(place, "0.json"))
+    os.mkdir(os.path.join(place, "0.new"))
+    os.utime(os.path.join(place, "0.new"), (0, 0))
+    os.symlink("1.json", os.path.join(place, "1.json"))
+    assert house.ok("sessions", "show", "s1").out
+    assert (spooled(house), words_stored(house.home)) == (["0.json", "0.new", "1.json"], Counter(["word"]))
+    assert "0.json cannot be opened" in house.cli("doctor").out

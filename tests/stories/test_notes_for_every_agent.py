@@ -42,6 +42,18 @@ def test_lessons_and_memories_of_here_and_everywhere_go_in_and_out_again(house: 
     assert (project / "AGENTS.md").read_text() == MINE
 
 
+def test_a_link_out_of_the_project_is_not_followed(house: House, project: Path, own_home: str) -> None:
+    outside = Path(own_home, "theirs")
+    outside.write_text("theirs\n")
+    (project / ".cursorrules").symlink_to(outside)
+    house.add(GIT_STASH)
+    refused = house.cli("export", "notes", "--to", ".cursorrules", "--yes", cwd=str(project))
+    assert (refused.code, "where a link in" in refused.err, outside.read_text()) == (1, True, "theirs\n")
+    (project / "CLAUDE.md").symlink_to("AGENTS.md")
+    export(house, project, "--to", "CLAUDE.md", "--yes")
+    assert "use git stash -u" in (project / "AGENTS.md").read_text() and (project / "CLAUDE.md").is_symlink()
+
+
 def test_only_what_is_approved_and_in_force_goes_in(house: House, project: Path) -> None:
     house.ok("memory", "add", "project", "An agent thinks that this is so", cwd=str(project), env={"CLAUDECODE": "1"})
     slug = house.add(GIT_STASH)

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from hardwon import paths
+from hardwon.distil import queue
+from hardwon.words import Turn
+from hardwon.worker import lifecycle
 from tests.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used
 from tests.told import TAG, Told
 
@@ -41,6 +45,11 @@ def elsewhere(tmp_path: Any) -> dict[str, str]:
 
 def body(text: str) -> list[str]:
     return text.splitlines()[1:]
+
+
+def told(text: str) -> list[str]:
+    """What was recorded: a worker that runs may distil it at any time."""
+    return [line for line in body(text) if json.loads(line)["what"] not in ("observation", "summary")]
 
 
 def test_an_export_comes_back_as_it_was(full: House, tmp_path: Any) -> None:
@@ -207,6 +216,33 @@ def test_claude_mem_is_taken_over_and_not_touched(house: House, own_home: str, o
     assert (summed["request"], summed["learned"]) == ("mend the tail", "knots slip\n\nwet rope")
 
 
+def test_what_was_taken_over_joins_the_first_folder_of_its_projects_name(house: House, tmp_path: Any) -> None:
+    file, kite = str(tmp_path / "mem.db"), tmp_path / "kite"
+    claude_mem(file, old=False)
+    kite.mkdir()
+    house.ok("import", "claude-mem", file)
+    assert "torn tail" in house.session_start("s1", cwd=str(kite)).context
+    house.ask("s1", prompt("fly", cwd=str(kite)))
+    assert [one["path"] for one in house.stored("projects")] == [str(kite)]
+    assert "torn tail" in house.ok("search", "torn tail", cwd=str(kite)).out
+    assert "nothing new" in house.ok("import", "claude-mem", file).out
+    (tmp_path / "b" / "kite").mkdir(parents=True)
+    house.ask("s2", prompt("fly", cwd=str(tmp_path / "b" / "kite")))
+    assert len(house.stored("projects")) == 2
+
+
+def test_what_claude_mem_kept_of_a_session_that_is_gone_is_named(house: House, tmp_path: Any) -> None:
+    file = str(tmp_path / "mem.db")
+    claude_mem(file, old=False)
+    connection = sqlite3.connect(file)
+    connection.execute("update observations set memory_session_id = 'm-9' where title = 'torn tail'")
+    connection.commit()
+    connection.close()
+    ran = house.cli("import", "claude-mem", file)
+    assert (ran.code, house.stored("observations")) == (1, [])
+    assert "nothing was told before of the session 'm-9'" in ran.err and "1 session" in ran.out
+
+
 def test_a_file_that_is_not_claude_mems_is_refused(house: House, tmp_path: Any) -> None:
     assert "there is no" in house.cli("import", "claude-mem").err
     file = tmp_path / "x.db"
@@ -219,13 +255,13 @@ def test_a_backup_is_made_while_the_worker_writes_and_put_back(full: House) -> N
     assert sorted(made["files"]) == ["hardwon.db", "lessons.json"]
     modes = {stat.S_IMODE(os.stat(os.path.join(made["path"], file)).st_mode) for file in made["files"]}
     assert (modes, full.status()["running"]) == ({0o600}, True)
-    before = body(full.ok("export").out)
+    before = told(full.ok("export").out)
     full.add(lesson(r"\bkite\b"))
     full.ok("config", "set", "retentionDays", "7")
     full.ask("s1", prompt("something after the backup"))
     pid = full.status()["pid"]
     said = full.ok("restore", made["name"], "--yes").out
-    assert body(full.ok("export").out) == before
+    assert told(full.ok("export").out) == before
     assert not os.path.exists(os.path.join(full.home, "config.json"))
     assert full.status()["running"] and full.status()["pid"] != pid
     [later] = [one for one in full.ok("restore", "--json").json() if one["name"] != made["name"]]
@@ -252,7 +288,7 @@ def test_a_backup_that_is_newer_or_broken_is_not_restored(full: House) -> None:
         file.write(b"no database" * 1000)
     assert "cannot be read" in full.cli("restore", made["name"], "--yes").err
     assert "there is no backup" in full.cli("restore", "2001-01-01T000000Z", "--yes").err
-    assert body(full.ok("export").out) == body(before)
+    assert told(full.ok("export").out) == told(before)
 
 
 def test_a_broken_database_can_be_replaced_by_a_backup(full: House) -> None:
@@ -278,16 +314,60 @@ def test_restoring_and_leaving_are_for_a_person(full: House) -> None:
     assert "nobody to ask" in full.cli("restore", made["name"]).err
 
 
+def test_of_a_home_that_was_lived_in_nothing_is_left(full: House, own_home: str, tmp_path: Any) -> None:
+    (tmp_path / ".hardwon").mkdir()
+    (tmp_path / ".hardwon" / "lessons.json").write_text(json.dumps({"lessons": [lesson("make")]}))
+    for words in (
+        ("install", "claude-code", "--yes"), ("config", "set", "idleMinutes", "20"), ("trust", str(tmp_path), "--yes"),
+        ("memory", "add", "user", "the kite flies east"), ("backup",), ("start",), ("view", "--print"), ("pause",), ("unpause",),
+        ("reflect", Told(own_home).mistake().write()), ("pause", "--for", "1h"), ("stop",),
+    ):  # fmt: skip
+        full.ok(*words)
+    full.ask("s3", prompt("while paused"))
+    full.ok("unpause")
+    for name in (paths.INDEX, paths.MANIFEST):
+        os.unlink(os.path.join(full.home, name))
+    with open(os.path.join(full.home, paths.LESSONS), "w") as file:
+        file.write("{ not json")
+    full.stay_cold()
+    full.ask("s4", bash("git stash"))
+    lived = set(os.listdir(full.home))
+    assert {paths.BUILDING, paths.UNBUILT, "claims", "memory", "drafts", "links", "token", "trusted.json"} <= lived
+    for name in (value for constant, value in vars(paths).items() if constant.isupper() and "/" not in value):
+        if name not in lived:  # it only happened not to be made
+            open(os.path.join(full.home, name), "w").close()
+    assert "left      nothing" in full.ok("uninstall", "--all", "--data", "--yes").out
+
+
+def test_whatever_the_umask_the_home_is_its_owners_alone(house: House) -> None:
+    before = os.umask(0)
+    try:
+        house.start_with()
+        house.ask("s1", prompt("make the kite fly"))
+        house.ok("stop")
+    finally:
+        os.umask(before)
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(house.home) for name in names]
+    assert [path for path in found if os.lstat(path).st_mode & 0o077] == []
+
+
 def test_leaving_leaves_only_the_data_and_then_nothing(full: House, own_home: str) -> None:
     settings = os.path.join(own_home, ".claude", "settings.json")
     full.ok("install", "claude-code", "--yes")
     assert os.path.exists(settings)
+    waits = queue.put(queue.folder(), Turn(1, 1, 0.0, name="s1", asked="From now on always use pnpm."))
+    full.kill()
+    sockets = lifecycle.socket_path(full.home).removesuffix("sock")
+    assert [os.path.exists(f"{sockets}{end}") for end in ("sock", "api")] == [True, True]
     said = full.ok("uninstall", "--all", "--yes").out
+    assert queue.folder() in said
+    assert [os.path.exists(f"{sockets}{end}") for end in ("sock", "api")] == [False, False]
     assert not os.path.exists(settings)
     left = sorted(os.listdir(full.home))
     assert left == [name for name in left if name.startswith(("hardwon.db", "lessons.json", "backups", "token"))]
     assert "hardwon.db" in said and "lessons.json" in said
     prompts = sqlite3.connect(os.path.join(full.home, "hardwon.db")).execute("select count(*) from prompts").fetchone()
     assert prompts == (2,)
+    assert os.path.exists(waits)
     assert "left      nothing" in full.ok("uninstall", "--all", "--data", "--yes").out
-    assert not os.path.exists(full.home)
+    assert not os.path.exists(full.home) and not os.path.exists(queue.folder())

@@ -6,12 +6,17 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
+from time import time
 
 import pytest
 
-from tests.house_of_one import House, bash, failed, happened, lesson, prompt, used
+from hardwon.distil import queue
+from hardwon.words import Turn, replace
+from tests.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used
 from tests.told import Told
 
+UNASKED = Turn(session=1, number=1, at=0.0, host="claude-code", name="", project="", cwd="")
 TEXT = 'Quokka Zanzibar-7731 "naïve" pelican'
 
 
@@ -179,9 +184,16 @@ def test_a_session_goes_with_all_that_was_found_in_it(house: House, own_home: st
     second.write()
     house.ask(first.session, prompt("of the first"))
     house.ask(second.session, prompt("of the second"))
+    house.ask(first.session, prompt("<private>of the first</private>"))
+    house.ask(first.session, prompt(f"hardwon allow {house.add(GIT_STASH)}"))
     house.ok("scan")
+    house.ok("pause")
+    house.ask(first.session, prompt("and paused"))
+    house.ok("unpause")
     said = house.ok("purge", "--session", first.session, "--yes").out
-    assert f"{first.session}.jsonl still holds it" in said
+    assert f"{first.session}.jsonl still holds it" in said and "marks of its transcripts and of its pauses" in said
+    named = [name for name in os.listdir(os.path.join(house.home, "claims")) if first.session in name]
+    assert named == [f"paused-{first.session}"]
     assert [one["prompt"] for one in house.stored("prompts")] == ["of the second"]
     assert {one["session"] for one in house.stored("calls")} == {second.session}
     [left] = house.ok("scan", "candidates", "--all", "--json").json()["candidates"]
@@ -241,3 +253,66 @@ def test_purging_is_for_a_person_who_is_asked(planted: House) -> None:
     assert "nobody to ask" in planted.cli("purge", "--text", TEXT).err
     assert planted.ask("s1", bash(f"hardwon purge --text '{TEXT}' --yes")).denied != ""
     assert len(holding(planted.home, TEXT)) >= 4
+
+
+@pytest.fixture
+def drafted(house: House, own_home: str, tmp_path: Path) -> dict[str, Path]:
+    """Sessions that were reflected on in repositories whose names begin alike, and memories that wait; by name."""
+    places = {"app": tmp_path / "app", "app2": tmp_path / "app2", "app-2": tmp_path / "app-2"}
+    for name, place in places.items():
+        (place / ".git").mkdir(parents=True)
+        told = Told(own_home, session=f"of-{name}", project=str(place)).person(f"mend the {name} {TEXT}").mistake()
+        house.ok("reflect", told.write())
+        asked = replace(UNASKED, name=told.session, project=str(place), at=time() - 60, asked="From now on use pnpm.")
+        assert queue.put(queue.folder(), asked)
+    return places
+
+
+def waiting(house: House, places: dict[str, Path]) -> tuple[list[str], ...]:
+    """Of which sessions there are drafts, raw logs and queued memories."""
+    drafts = sorted(one.name.removesuffix(".draft.md") for place in places.values() for one in place.rglob("*.md"))
+    raw = sorted(json.loads(one.read_text())["session"] for one in Path(house.home, "logs", "reflections").iterdir())
+    return drafts, raw, sorted(one.removesuffix("-1.json") for one in os.listdir(queue.folder()))
+
+
+@pytest.mark.parametrize("flag", ["--session", "--project"])
+def test_drafts_raw_logs_and_queued_memories_go_and_those_of_a_like_name_stay(
+    house: House, drafted: dict[str, Path], flag: str
+) -> None:
+    others = ["of-app-2", "of-app2"]
+    assert waiting(house, drafted) == (["of-app", *others],) * 3
+    with open(os.path.join(house.home, "logs", "worker.log"), "a") as file:
+        file.writelines(f"2026-11-01T10:00:00Z INFO of-{name} in {path}\n" for name, path in drafted.items())
+    aim = "of-app" if flag == "--session" else str(drafted["app"])
+    gone = house.ok("purge", flag, aim, "--yes", "--json").json()["gone"]
+    assert (gone["drafts"], gone["queues"], gone["logs"]) == ({"files": 1}, {"files": 1}, {"files": 1, "lines": 1})
+    assert waiting(house, drafted) == (others,) * 3
+    house.ok("purge", "--older-than", "0h", "--yes")
+    assert waiting(house, drafted) == ([], [], [])
+
+
+def test_a_draft_in_a_repository_that_holds_a_text_goes_and_a_ratified_one_is_named(
+    house: House, drafted: dict[str, Path]
+) -> None:
+    house.ok("handoff", "ratify", "1")
+    ratified = next(drafted["app"].rglob("of-app.md"))
+    said = house.ok("purge", "--text", TEXT, "--yes", "--json").json()
+    assert (said["gone"]["drafts"], list(said["approved"])) == ({"files": 2}, [str(ratified)])
+    assert waiting(house, drafted)[0] == ["of-app.md"]
+
+
+def test_with_a_session_or_project_goes_nothing_that_a_person_approved(
+    house: House, own_home: str, drafted: dict[str, Path]
+) -> None:
+    house.add(lesson(r"\bkite\b", sourceSessionIds=["of-app"]))
+    house.ok("config", "set", "denyProjects", json.dumps([str(drafted["app"])]))
+    house.ok("handoff", "ratify", "1")
+    made = Path(house.ok("backup", "--json").json()["path"])
+    names = ("lessons.json", "config.json")
+    before = [(made / name).read_bytes() for name in names]
+    of_session = house.ok("purge", "--session", "of-app", "--yes", "--json").json()["approved"]
+    house.ok("reflect", str(next(Path(own_home).rglob("of-app.jsonl"))))
+    of_project = house.ok("purge", "--project", str(drafted["app"]), "--yes", "--json").json()["approved"]
+    assert [(made / name).read_bytes() for name in names] == before
+    assert {str(made / "lessons.json"), str(next(drafted["app"].rglob("of-app.md")))} <= set(of_session)
+    assert str(made / "config.json") in of_project

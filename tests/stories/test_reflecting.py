@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hardwon.core.reflected import Evidence
 from hardwon.distil.reflect import story
-from hardwon.distil.reflect.said import Evidence
 from tests.distil.model_servers import ModelServer, Reply
 from tests.distil.written import SESSION, Transcript, launch
 from tests.house_of_one import House

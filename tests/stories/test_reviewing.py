@@ -4,37 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from tests.house_of_one import House, bash, lesson
+from tests.house_of_one import House, at_terminal, bash, lesson
 from tests.told import TAG, UNKNOWN, Told
-
-
-def at_terminal(*words: str, typed: str = "", **env: str) -> str:
-    """What a person sees who types this into a terminal of 80 columns, and then no more."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", **env}
-    command = [sys.executable, "-m", "hardwon", *words]
-    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    os.write(ours, f"{typed}\x04".encode())
-    seen = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        seen += part
-    os.close(ours)
-    assert child.wait() == 0, seen.decode()
-    return seen.decode().replace("\r\n", "\n")
 
 
 def slugs(house: House, status: str) -> list[str]:
@@ -187,6 +163,35 @@ def test_a_block_must_not_stop_what_went_fine(scanned: House) -> None:
     assert (seldom.code, "too few to be sure" in seldom.err) == (1, True)
     scanned.ok("accept", "1", "--delivery", "block", "--confirm")
     assert scanned.ask("s9", bash("git log --colour", cwd="/home/dev/kite")).denied
+
+
+def test_a_lesson_becomes_a_block_by_editing_only_if_accepting_it_as_one_would_do(scanned: House) -> None:
+    scanned.ok("accept", "1", "--delivery", "hold")
+    [slug] = [one["slug"] for one in scanned.ok("lessons", "list", "--json").json()]
+    block = ("lessons", "edit", slug, "--delivery", "block")
+    wide = scanned.cli(*block, "--command", r"\bgit log --oneline\b", "--confirm")
+    assert (wide.code, "fired on 1 call that went fine" in wide.err, "edit " + slug in wide.err) == (1, True, True)
+    assert "too few to be sure" in scanned.cli(*block).err
+    assert scanned.ok("lessons", "show", slug, "--json").json()["delivery"] == "hold"
+    scanned.ok(*block, "--confirm")
+    scanned.ok("lessons", "edit", slug, "--priority", "9")
+
+
+def test_calls_that_were_refused_are_counted_and_shown(house: House, own_home: str) -> None:
+    told = Told(own_home).agent(TAG)
+    no = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+    told.result(told.call("Bash", {"command": "git stash drop"}), no, failed=True).write()
+    house.ok("scan")
+    seen = at_terminal("review", typed="q\n")
+    assert "would have fired 1 time: 0 failed, 0 went fine, 1 refused" in seen and "refused git stash drop" in seen
+
+
+@pytest.mark.parametrize(("triggers", "said"), [("[]", "no trigger"), ("['git']", "wants an object")])
+def test_triggers_that_a_person_leaves_as_a_list_are_named(
+    scanned: House, tmp_path: Any, triggers: str, said: str
+) -> None:
+    seen = at_terminal("review", typed="e\nq\n", **editor(tmp_path, f"record['triggers'] = {triggers}"))
+    assert said in seen and slugs(scanned, "active") == []
 
 
 def test_promoting_at_a_terminal_asks_for_the_fields(scanned: House) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -67,17 +71,123 @@ def test_no_call_about_a_denied_path_is_mined(house: House, own_home: str) -> No
     assert [row["command"] for row in house.stored("calls")] == ["git log --colour=always", "git log --color=always"]
 
 
+def rollout(own_home: str, day: str, id: str, lines: list[tuple[str, dict[str, Any]]], **more: Any) -> None:
+    folder = os.path.join(own_home, ".codex", "sessions", "2026", "11", day)
+    os.makedirs(folder, exist_ok=True)
+    meta = {"id": id, "cwd": APP, "originator": "codex_cli_rs", "cli_version": "0.125.0", **more}
+    with open(os.path.join(folder, f"rollout-2026-11-{day}T10-00-00-{id}.jsonl"), "w", encoding="utf-8") as file:
+        for kind, payload in [("session_meta", meta), *lines]:
+            file.write(json.dumps({"timestamp": f"2026-11-{day}T10:00:00Z", "type": kind, "payload": payload}) + "\n")
+
+
+def ran(command: str, call: str, code: int = 0, text: str = "") -> list[tuple[str, dict[str, Any]]]:
+    told = {"name": "exec_command", "arguments": json.dumps({"cmd": command}), "call_id": call}
+    output = f"Wall time: 0.1 seconds\nProcess exited with code {code}\nOutput:\n{text}"
+    return [
+        ("response_item", {"type": "function_call", **told}),
+        ("response_item", {"type": "function_call_output", "call_id": call, "output": output}),
+    ]
+
+
 def test_a_command_under_way_in_a_denied_project_is_not_remembered_until_it_ends(house: House, own_home: str) -> None:
     house.ok("config", "set", "denyProjects", json.dumps([APP]))
-    folder = os.path.join(own_home, ".codex", "sessions", "2026", "11", "01")
-    os.makedirs(folder)
-    given = json.dumps({"cmd": f"deploy {PLANTED}"})
-    lines = [
-        ("session_meta", {"id": "t1", "cwd": APP, "originator": "codex_cli_rs", "cli_version": "0.125.0"}),
-        ("response_item", {"type": "function_call", "name": "exec_command", "arguments": given, "call_id": "c1"}),
-    ]
-    with open(os.path.join(folder, "rollout-2026-11-01T10-00-00-t1.jsonl"), "w", encoding="utf-8") as file:
-        for kind, payload in lines:
-            file.write(json.dumps({"timestamp": "2026-11-01T10:00:00Z", "type": kind, "payload": payload}) + "\n")
+    rollout(own_home, "01", "t1", ran(f"deploy {PLANTED}", "c1")[:1])
     assert "1 transcript" in house.ok("scan").out
     assert traces(house, PLANTED) == []
+
+
+WRONG, RIGHT = f"{PLANTED} log --colour=always", f"{PLANTED} log --color=always"
+
+
+def claude(own_home: str, prompt: str, place: str) -> None:
+    parent = Told(own_home, project=APP).person(prompt).works("ls").person("now the rest").works("ls")
+    below = Told(own_home, session=parent.session, project=APP).fails(WRONG, UNKNOWN).works(RIGHT)
+    for line in below.lines:
+        line.update(isSidechain=True, agentId="a1")
+    below.path = os.path.join(os.path.dirname(parent.write()), place.format(parent.session), "agent-a1.jsonl")
+    below.write()
+
+
+def codex(own_home: str, prompt: str, **source: Any) -> None:
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": prompt}]}
+    then = {**said, "content": [{"type": "input_text", "text": "now the rest"}]}
+    rollout(own_home, "01", "t1", [("response_item", said), *ran("ls", "c0"), ("response_item", then)])
+    rollout(own_home, "02", "t2", ran(WRONG, "c1", 2, UNKNOWN) + ran(RIGHT, "c2"), **source)
+
+
+def opencode(own_home: str, prompt: str) -> None:
+    folder = os.path.join(own_home, ".local", "share", "opencode")
+    os.makedirs(folder)
+    said = [{"type": "text", "id": f"prt_{text}", "text": text} for text in (prompt, "now the rest")]
+    shell = {"type": "tool", "tool": "bash", "callID": "c1", "id": "prt_1"}
+    wrong = {"status": "error", "input": {"command": WRONG}, "error": UNKNOWN}
+    right = {"status": "completed", "input": {"command": RIGHT}, "output": "done"}
+    calls = [{**shell, "state": wrong}, {**shell, "callID": "c2", "id": "prt_2", "state": right}]
+    for own, parent, role, parts in (("ses_p", "", "user", said), ("ses_c", "ses_p", "assistant", calls)):
+        info = {"id": own, "directory": APP, **({"parentID": parent} if parent else {})}
+        messages = [{"info": {"id": f"msg_{part['id']}", "role": role}, "parts": [part]} for part in parts]
+        with open(os.path.join(folder, f"{own}.json"), "w", encoding="utf-8") as file:
+            json.dump({"info": info, "messages": messages}, file)
+
+
+SPAWNS: list[Callable[[str, str], None]] = [
+    partial(claude, place="{}/subagents"),
+    partial(claude, place=""),
+    partial(codex, source={"subagent": {"thread_spawn": {"parent_thread_id": "t1"}}}),
+    partial(codex, source={"subagent": "review"}, parent_thread_id="t1"),
+    opencode,
+]
+
+
+@pytest.mark.parametrize("spawn", SPAWNS)
+def test_nothing_is_taken_of_sub_agents_of_a_session_with_a_private_prompt(
+    house: House, own_home: str, spawn: Callable[[str, str], None]
+) -> None:
+    spawn(own_home, f"<private>look for {PLANTED}</private>")
+    house.ok("scan")
+    house.ok("import", "transcripts")
+    assert traces(house, PLANTED) == []
+
+
+@pytest.mark.parametrize("spawn", SPAWNS)
+def test_sub_agents_of_other_sessions_are_mined_and_imported(
+    house: House, own_home: str, spawn: Callable[[str, str], None]
+) -> None:
+    spawn(own_home, "look around")
+    house.ok("scan")
+    house.ok("import", "transcripts")
+    assert {WRONG, RIGHT} <= {row["command"] for row in house.stored("calls")}
+    assert {WRONG, RIGHT} <= {json.loads(row["input"] or "{}").get("command") for row in house.stored("events")}
+
+
+def test_a_sub_agent_whose_session_nobody_can_ask_is_not_mined_and_stops_nothing(house: House, own_home: str) -> None:
+    claude(own_home, "look around", "{}/subagents")
+    [folder] = glob.glob(os.path.join(own_home, ".claude", "projects", "*"))
+    [parent] = glob.glob(os.path.join(folder, "*.jsonl"))
+    os.remove(parent)
+    os.makedirs(parent)
+    other = Told(own_home, session="z-other").mistake()
+    other.write()
+    assert len(house.ok("scan", "--json").json()["candidates"]) == 1
+    assert {row["session"] for row in house.stored("calls")} == {other.session}
+
+
+def test_a_reader_is_shown_nothing_that_is_private_or_denied(house: House, own_home: str) -> None:
+    told = Told(own_home, project=APP).person(f"<private>look for {PLANTED}</private>").works(f"ls {PLANTED}")
+    told.person("the log").mistake().works(f"cat vault/{PLANTED}", f"it holds {PLANTED}")
+    told.person(f"<private>and {PLANTED}</private>").agent(f"{PLANTED} it is").write()
+    house.ok("scan")
+    house.ok("config", "set", "denyPaths", '["vault"]')
+    shown = house.ok("review", "--json")
+    assert ("--colour=always" in shown.out, PLANTED in shown.out) == (True, False)
+    judged = [{"candidate": 1, "verdict": "trivial", "quotes": [f"it holds {PLANTED}"]}]
+    assert "void" in house.ok("review", "--judge", "-", stdin=json.dumps(judged)).out
+
+
+def test_a_private_part_of_what_is_said_is_not_mined(house: House, own_home: str) -> None:
+    told = Told(own_home).person("the log").fails("git log --colour=always", UNKNOWN)
+    told.agent(f"<private>Well. The problem is that {PLANTED} is wrong. So.</private>").works("git log --color=always")
+    told.agent(f"<private>Noted.\n{TAG.replace('so untracked ones', f'so {PLANTED}')}</private>")
+    told.fails("git tag --colour", UNKNOWN).person(f"<private>No.\nuse {PLANTED}</private> never do that").write()
+    house.ok("scan")
+    assert (len(house.stored("signals")), traces(house, PLANTED)) == (2, [])

@@ -209,6 +209,18 @@ def test_scanning_again_finds_nothing_new(house: House, own_home: str) -> None:
     assert (full["files"], full["candidates"], found(house)) == (1, [], before)
 
 
+def test_what_was_found_is_still_found_in_its_transcript_after_reading_it_anew(house: House, own_home: str) -> None:
+    path = long_day(own_home).write()
+    house.ok("scan")
+    house.ok("scan", "--full")
+    assert {one["path"] for one in house.stored("signals")} == {path}
+    shutil.copy(path, f"{path}.new")
+    os.replace(f"{path}.new", path)
+    house.ok("scan")
+    shown = house.ok("review", "--json").json()["candidates"]
+    assert shown and all(episode["steps"] for one in shown for episode in one["episodes"])
+
+
 def test_what_does_not_fit_into_one_scan_comes_in_the_next(house: House, own_home: str) -> None:
     house.ok("config", "set", "maxCandidatesPerScan", "2")
     long_day(own_home).write()

@@ -107,7 +107,7 @@ def test_a_session_shown_cannot_move_the_cursor(house: House) -> None:
 
 def test_a_deleted_session_leaves_nothing_behind(house: House, own_home: str) -> None:
     house.add(lesson(r"\bgit stash\b", delivery="note"))
-    house.ok("config", "set", "--", "autoScanIntervalHours", "-1")
+    house.ok("config", "set", "autoScanIntervalHours", "-1")
     told = Told(own_home, session="aaaa-1").person("it is called nightjar")
     told.call("Bash", {"command": "deploy nightjar"})
     told.write()

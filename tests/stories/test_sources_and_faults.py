@@ -165,7 +165,7 @@ def test_a_repositorys_lessons_count_there_once_trusted_and_not_after_a_change(h
     assert (refused.code, "--yes" in refused.err, denied(project)) == (1, True, False)
     shown = [GIT_STASH["problem"], GIT_STASH["solution"], "not in this repository", "git stash", "block"]
     assert [text for text in shown if text not in refused.out] == []
-    assert "1 lessons, in this project only" in house.ok("trust", "--yes", cwd=project).out
+    assert "(1 lesson, in this project only)" in house.ok("trust", "--yes", cwd=project).out
     assert (denied(project), denied(os.path.join(project, "src")), denied(own_home)) == (True, True, False)
     with open(carried, "a") as file:
         file.write("\n")
@@ -264,8 +264,48 @@ def test_config_shows_and_sets_every_setting(house: House) -> None:
     assert (refused.code, "wants a number such as 3" in refused.err) == (1, True)
     assert house.cli("config", "set", "colour", "red").code == 1
     assert house.cli("config", "set", "minPriority", "2", env={"CLAUDECODE": "1"}).code == 1
-    house.ok("config", "set", "maxLessonsPerInjection", "null")
+    house.ok("config", "set", "apiPort", "-1")
+    for name in ("maxLessonsPerInjection", "apiPort"):
+        house.ok("config", "set", name, "null")
     assert json.loads(read(house, "config.json")) == {}
+
+
+@pytest.mark.parametrize("caps", ['{"dollarsPerDay": "0.05"}', '{"dollarsPerDay": NaN}', "5"])
+def test_a_cap_that_cannot_be_read_spends_nothing_and_is_said(house: House, caps: str) -> None:
+    os.makedirs(house.home, exist_ok=True)
+    with open(os.path.join(house.home, "config.json"), "w") as file:
+        file.write(f'{{"caps": {caps}}}')
+    assert house.ok("config", "get", "caps.dollarsPerDay").out == "0\n"
+    assert "until then nothing is spent" in house.cli("doctor").out
+
+
+def test_a_setting_may_be_spelled_out(house: House) -> None:
+    os.makedirs(house.home, exist_ok=True)
+    with open(os.path.join(house.home, "config.json"), "w") as file:
+        json.dump({"caps.runsPerDay": 5, "llm.provider": "openai"}, file)
+    rows = {row["name"]: row["value"] for row in house.ok("config", "--json").json()}
+    assert (rows["caps.runsPerDay"], rows["llm.provider"]) == (5, "openai")
+    house.ok("config", "set", "caps.runsPerDay", "6")
+    assert json.loads(read(house, "config.json")) == {"caps": {"runsPerDay": 6}, "llm.provider": "openai"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("llm.apiKeyEnv", "sk-ant-api03-" + "Zx9Qv7Lm3Kp1Rt5Yw8"),
+        ("llm.apiKeyEnv", "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"),
+        ("llm.baseUrl", "https://user:Zx9Qv7Lm3Kp1@models.example/v1"),
+        ("llm.baseUrl", "https://models.example/v1?key=Zx9Qv7Lm3Kp1"),
+    ],
+)
+def test_a_key_is_neither_kept_nor_said_again(house: House, name: str, value: str) -> None:
+    refused = house.cli("config", "set", name, value)
+    assert (refused.code, "variable" in refused.err, value in refused.out + refused.err) == (1, True, False)
+    assert not os.path.exists(os.path.join(house.home, "config.json"))
+    os.makedirs(house.home, exist_ok=True)
+    with open(os.path.join(house.home, "config.json"), "w") as file:
+        json.dump({"llm": {name.partition(".")[2]: value}}, file)
+    assert value not in house.ok("config").out + house.cli("doctor").out
 
 
 def test_every_delivery_setting_has_its_effect(house: House) -> None:
@@ -292,9 +332,8 @@ def test_every_delivery_setting_has_its_effect(house: House) -> None:
 
 def test_a_lesson_is_edited_retired_and_restored(house: House) -> None:
     slug = house.add({**GIT_STASH, "delivery": "hold", "mine": 1})
-    house.ok(
-        "lessons", "edit", slug, "--priority", "9", "--delivery", "block", "--block-reason", "use {command} -u please"
-    )
+    block = ("--delivery", "block", "--block-reason", "use {command} -u please", "--confirm")
+    house.ok("lessons", "edit", slug, "--priority", "9", *block)
     [written] = house.ok("lessons", "list", "--json").json()
     assert (written["priority"], written["delivery"], written["block"], written["mine"]) == (9, "block", True, 1)
     assert "use git stash -u please" in house.ask("s1", bash("git stash")).denied

@@ -40,6 +40,15 @@ def test_a_persons_file_that_said_the_same_outlives_the_undoing(house: House, le
     assert {one["status"] for one in house.stored("memories")} == {"retired"}
 
 
+def test_undoing_leaves_no_empty_folder(house: House, left: Left) -> None:
+    before = sorted(path.name for path in left.folder.iterdir() if path.name != "docs")
+    left.draft()
+    house.ok("handoff", "ratify", "1", cwd=str(left.folder))
+    assert len(remembered(left.folder)) == 2
+    house.ok("reflect", "--undo", "1")
+    assert sorted(path.name for path in left.folder.iterdir() if path.name != "docs") == before
+
+
 def test_undoing_one_of_several_that_were_ratified_at_once_leaves_what_the_others_said(
     house: House, left: Left
 ) -> None:

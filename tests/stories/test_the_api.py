@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,11 +14,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
 
-from tests.house_of_one import GIT_STASH, House, bash, wait_for
+from hardwon.worker.live import Live
+from tests.house_of_one import GIT_STASH, House, bash, lesson, used, wait_for
 from tests.remembered import Remembered
 
 
@@ -101,14 +104,20 @@ def test_a_body_may_not_be_huge(api: httpx.Client) -> None:
     assert api.get("/api/health").status_code == 200
 
 
-def test_a_slow_body_is_given_up_and_others_are_served_meanwhile(api: httpx.Client, house: House) -> None:
+def test_a_slow_caller_is_given_up_and_others_are_served_meanwhile(api: httpx.Client, house: House) -> None:
     port = api.base_url.port
     assert port
-    with socket.create_connection(("127.0.0.1", port)) as slow:
+    with (
+        socket.create_connection(("127.0.0.1", port)) as slower,
+        socket.create_connection(("127.0.0.1", port)) as slow,
+    ):
+        slower.sendall(b"GET /api/health HTTP/1.1\r\nHost: ")
         head = f"POST /api/processing HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token(house)}\r\n"
         slow.sendall(f"{head}Content-Length: 30\r\n\r\n".encode())
         assert api.get("/api/health").status_code == 200
         assert b"408" in slow.recv(4096).split(b"\r\n")[0]
+        slower.settimeout(300)
+        assert slower.recv(4096) == b""
 
 
 @pytest.mark.parametrize("id", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "a%00b", "'; drop table sessions", "%"])
@@ -116,6 +125,26 @@ def test_an_id_is_only_an_id(api: httpx.Client, id: str) -> None:
     for answer in (api.get(f"/api/sessions/{id}"), api.post(f"/sessions/{id}/init", json={"userPrompt": "x"})):
         assert answer.status_code < 500
     assert api.get("/api/sessions").status_code == 200
+
+
+@pytest.mark.parametrize("id", ["a%00b", "a%1bb", "abc%0a", "a" * 5_000])
+def test_an_id_in_the_path_is_held_to_what_one_in_a_body_is(api: httpx.Client, id: str) -> None:
+    said = api.post(f"/sessions/{id}/init", json={"userPrompt": "x"})
+    body = api.post("/api/sessions/init", json={"claudeSessionId": unquote(id), "userPrompt": "x"})
+    assert (said.status_code, body.status_code, bool(said.json()["fix"])) == (400, 400, True)
+
+
+def test_a_session_is_found_by_its_own_id_first_and_by_its_host_if_two_have_it(api: httpx.Client) -> None:
+    first = api.post("/api/sessions/init", json={"claudeSessionId": "e1", "userPrompt": "x", "host": "one"}).json()
+    as_number = str(first["sessionDbId"])
+    api.post("/api/sessions/init", json={"claudeSessionId": as_number, "userPrompt": "x", "host": "one"})
+    assert api.get(f"/api/sessions/{as_number}").json()["session"] == as_number
+    assert api.get("/api/sessions/e1").json()["host"] == "one"
+    second = api.post("/api/sessions/init", json={"claudeSessionId": "e1", "userPrompt": "y", "host": "two"}).json()
+    assert (second["sessionDbId"] != first["sessionDbId"], second["promptNumber"]) == (True, 1)
+    unsaid = api.get("/api/sessions/e1")
+    assert (unsaid.status_code, "?host=one" in unsaid.json()["fix"]) == (400, True)
+    assert api.get("/api/sessions/e1", params={"host": "two"}).json()["id"] == second["sessionDbId"]
 
 
 @pytest.mark.parametrize(
@@ -175,6 +204,63 @@ def test_what_is_private_does_not_come_in_this_way_either(api: httpx.Client, hou
                     assert b"nightjar" not in file.read(), name
 
 
+def test_what_is_denied_or_paused_does_not_come_in_this_way_either(api: httpx.Client, house: House) -> None:
+    house.ok("config", "set", "denyPaths", json.dumps(["/home/dev/kite/.env"]))
+    session = {"claudeSessionId": "d1", "cwd": "/home/dev/kite"}
+    for tool, given in (
+        ("Read", {"file_path": "/home/dev/kite/.env"}), ("FileSave", {"path": ".env"}),
+        ("Bash", {"command": "cat .env"}), ("Bash", "cat .env"), ("mcp__files__get", {"at": "/home/dev/kite/.env"}),
+    ):  # fmt: skip
+        done = {"tool_name": tool, "tool_input": given, "tool_response": "nightheron"}
+        assert api.post("/api/sessions/observations", json={**session, **done}).json() == {"status": "skipped"}
+    house.ok("config", "set", "denyPaths", "null")
+    house.ok("config", "set", "denyProjects", json.dumps(["/home/dev/secret"]))
+    denied = api.post("/api/sessions/init", json={**session, "cwd": "/home/dev/secret", "userPrompt": "x"}).json()
+    house.ok("pause")
+    paused = api.post("/api/sessions/init", json={**session, "userPrompt": "x"}).json()
+    house.ok("unpause")
+    assert (denied["reason"], paused["reason"]) == ("denied", "paused")
+
+
+def test_a_project_may_be_told_by_its_name_alone(api: httpx.Client, house: House, tmp_path: Any) -> None:
+    past = Remembered(house.home, str(tmp_path))
+    past.observe(past.session(), "The tail was too short", type="bugfix")
+    past.close()
+    name = os.path.basename(tmp_path)
+    assert "The tail was too short" in api.get("/api/context/inject", params={"project": name}).text
+    api.post("/sessions/n1/init", json={"userPrompt": "x", "project": name})
+    assert api.get("/api/sessions/n1").json()["project_path"] == str(tmp_path)
+
+
+def test_whatever_came_in_is_answered_in_json(api: httpx.Client, house: House) -> None:
+    given = json.dumps({"session_id": "odd", **used("Bash", {"command": "x"}, "y")})
+    house.hook("PostToolUse", given.replace('"x"', '"x", "many": 1e999, "none": NaN').encode())
+    (event,) = api.get("/api/sessions/odd").json()["eventList"]
+    assert (event["input"]["many"], event["input"]["none"]) == (None, None)
+    path = os.path.join(house.home, "lessons.json")
+    house.add(lesson("odd one"))
+    with open(path) as file:
+        before = file.read()
+    with open(path, "w") as file:
+        file.write(before.replace('"summary"', '"ownKey": [NaN, "\\ud800"], "summary"', 1))
+    assert [one["ownKey"] for one in api.get("/api/lessons").json()["lessons"] if "ownKey" in one] == [[None, "\ud800"]]
+    assert "ownKey" in house.ok("export").out
+
+
+def test_the_end_of_a_turn_is_distilled_without_waiting_for_a_tick(own_home: str) -> None:
+    house = House(os.path.join(own_home, ".hardwon"))
+    house.ok("config", "set", "apiPort", "0")
+    house.start_with(tick=10_000)
+    port = wait_for_port(house)
+    headers = {"authorization": f"Bearer {token(house)}"}
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False) as api:
+        session = {"claudeSessionId": "t1", "cwd": "/home/dev/kite", "host": "vscode"}
+        api.post("/api/sessions/init", json={**session, "userPrompt": "rename the kite"})
+        api.post("/api/sessions/summarize", json={**session, "last_assistant_message": "it is renamed"})
+        wait_for(lambda: bool(api.get("/api/sessions/t1").json()["summary"]))
+    house.leave()
+
+
 def test_nothing_here_approves(api: httpx.Client, house: House) -> None:
     house.add({**GIT_STASH, "delivery": "block"})
     paths = api.get("/api/openapi.json").json()["paths"]
@@ -216,6 +302,26 @@ def test_what_happens_is_streamed_and_a_lost_listener_catches_up(api: httpx.Clie
         kinds = [read_message(lines)["event"]]
         while kinds[-1] != "processing":
             kinds.append(read_message(lines)["event"])
+
+
+def test_a_listener_misses_and_doubles_nothing_and_goes_on_with_the_next_worker() -> None:
+    async def story() -> None:
+        worker_before = Live()
+        worker_before.tell("event", {"n": 0})
+        hearing = worker_before.listen(0)
+        assert await anext(hearing) == b": hardwon\n\n"
+        last = int((await anext(hearing)).split()[1])
+        wait_for(lambda: time.time() * 1000 > last + 1)
+        next_worker = Live()
+        next_worker.tell("event", {"n": 1})
+        hearing = next_worker.listen(last)
+        assert await anext(hearing) == b": hardwon\n\n"
+        next_worker.tell("event", {"n": 2})
+        assert [b'{"n": 1}' in await anext(hearing), b'{"n": 2}' in await anext(hearing)] == [True, True]
+        next_worker.tell("event", {"n": 3})
+        assert b'{"n": 3}' in await anext(hearing)
+
+    asyncio.run(story())
 
 
 def read_message(lines: Iterator[str]) -> dict[str, Any]:

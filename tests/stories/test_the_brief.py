@@ -183,13 +183,17 @@ def test_what_the_projects_notes_say_is_left_out(house: House, past: Remembered)
         )
     with open(os.path.join(past.folder, "AGENTS.md"), "w") as file:
         file.write("1. Deploys go through the *staging host*\n")
+    past.observe(session, "knots are counted by the harbour master")
+    os.makedirs(os.path.expanduser("~/.claude"))
+    with open(os.path.expanduser("~/.claude/CLAUDE.md"), "w") as file:
+        file.write("Sail slowly. Knots are counted\nby the harbour master.\n")
     warm, cold = both(house, "s1", past.folder)
     assert warm.raw == cold.raw
     assert "written by hand" in warm.context and "S1 done: nothing much" in warm.context
-    assert not any(text in warm.context for text in ("running database", "staging host", "make check"))
+    assert not any(text in warm.context for text in ("running database", "staging host", "make check", "knots"))
     said = house.ok("brief", "--json", cwd=past.folder).json()
     assert {one["section"]: one["inNotes"] for one in said["sections"] if one["inNotes"]} == {
-        "lessons": 1, "index": 1, "summary": 1,
+        "lessons": 1, "index": 2, "summary": 1,
     }  # fmt: skip
 
 
@@ -227,6 +231,18 @@ def test_the_person_sees_one_line_and_at_first_what_to_do_next(house: House, pas
     assert first.startswith(second) and "hardwon search WORDS" in first and "\n" not in first
     house.ok("config", "set", "showDeliveries", "false")
     assert house.session_start("s3", cwd=past.folder).notice == ""
+
+
+def test_at_first_the_person_hears_of_it_though_nothing_is_known_and_then_of_lessons_alone(
+    house: House, project: str
+) -> None:
+    first, second = (house.session_start(name, cwd=project).notice for name in ("s1", "s2"))
+    assert first.startswith(
+        "hardwon: recording from now on; see hardwon brief or hardwon view. New here? hardwon search"
+    )
+    house.add(lesson(delivery="start"))
+    third = house.session_start("s3", cwd=project).notice
+    assert (second, third) == ("", "hardwon: 1 lesson; see hardwon brief or hardwon view")
 
 
 def test_a_brief_is_one_delivery_on_record(house: House, past: Remembered) -> None:
@@ -319,6 +335,15 @@ def test_who_is_about_to_touch_a_file_hears_its_most_telling_past(
         "</hardwon-context>"
     )
     assert [one["lesson"] for one in house.deliveries()] == ["O4", "O1", "O5"]
+
+
+def test_of_what_was_observed_of_a_file_again_and_again_the_newest_is_told(house: House, past: Remembered) -> None:
+    session = past.session()
+    for number, title in enumerate(["ran the tests", "moved the mast", *["ran the tests"] * 3]):
+        past.observe(session, title, at=NOON + number, files=["src/auth.py"])
+    house.ok("start")
+    context = house.ask("s1", read(past.folder, "src/auth.py")).context
+    assert re.findall(r"^(O\d) ", context, re.MULTILINE) == ["O5", "O2"]
 
 
 def test_it_is_told_once_per_session_and_file_however_the_file_is_named(

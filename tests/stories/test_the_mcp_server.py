@@ -16,6 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from hardwon.mcp import TOOLS
 from hardwon.recall.answers import LONGEST
+from tests.handed import Left
 from tests.house_of_one import GIT_STASH, House, happened, prompt, used
 from tests.remembered import NOON, Remembered
 
@@ -107,11 +108,11 @@ def test_search_gives_a_line_for_each_and_get_reads_it_whole(server: Server) -> 
 def test_search_can_be_narrowed(server: Server) -> None:
     asked: list[dict[str, Any]] = [
         {"kind": "observation"}, {"type": "decision"}, {"concept": "gotcha"}, {"file": "wind.py"}, {"since": "2026-11-01"},
-        {"until": "2026-11-01"}, {"query": "tail", "limit": 1},
+        {"until": "2026-11-01"}, {"query": "tail", "limit": 1}, {"host": "codex"}, {"host": "claude-code"},
     ]  # fmt: skip
     said = [text for _, text in server.call(*(("search", {"query": "", **one}) for one in asked))]
     ids = [[word for word in text.split() if word[0] in "OSP" and word[1:].isdigit()] for text in said]
-    assert [len(set(one)) for one in ids] == [3, 1, 1, 1, 4, 0, 1]
+    assert [len(set(one)) for one in ids] == [3, 1, 1, 1, 4, 0, 1, 0, 4]
 
 
 def test_another_projects_records_are_given_only_if_asked_for(server: Server) -> None:
@@ -180,9 +181,21 @@ def test_what_is_proposed_waits_for_a_person(server: Server) -> None:
     assert "M:1" in server.ask("search", query="long tail in light wind")
 
 
-def test_the_handoff_is_the_last_summary(server: Server) -> None:
+def test_the_handoff_is_what_was_ratified_and_the_last_summary_and_a_draft_is_named(server: Server) -> None:
     said = server.ask("handoff")
     assert "S1" in said and "next steps: try the long tail" in said and said.startswith(FENCE)
+    left = Left(server.house, Path(server.folder))
+    left.draft("s1")
+    waits = server.ask("handoff")
+    assert "review docs/sessions/s1.draft.md" in waits and "H:1" not in waits and "S1" in waits
+    server.house.ok("handoff", "ratify", "1", cwd=server.folder)
+    left.draft("s2", at=NOON + 9)
+    for asked in ({}, {"project": "kite"}, {"project": "*"}):
+        said = server.ask("handoff", **asked)
+        assert "Last asked: move the kite to pnpm" in said and "review docs/sessions/s2.draft.md" in said
+        assert 0 < said.index("H:1 · handoff") < said.index("S1 · summary")
+    assert "H:1" not in server.ask("handoff", project="boat")
+    assert "Last asked: move the kite to pnpm" in server.ask("get", ids=["H:1"])
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [

@@ -33,7 +33,7 @@ GIVEN = {
     "export notes": " --yes",
 }  # fmt: skip
 TALKS = ("hardwon review",)
-MAKES = ("test", "test-real", "check", "bench-hook")
+MAKES = ("test", "test-long", "test-real", "check", "bench-hook")
 
 
 @word

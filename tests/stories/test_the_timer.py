@@ -84,6 +84,12 @@ def test_systemd_gets_a_timer_once_and_loses_it_whole(house: House, machine: Mac
     assert "no timer of ours" in machine.ok("uninstall", "timer")
 
 
+def test_a_timer_that_systemd_does_not_take_leaves_nothing(machine: Machine, own_home: str) -> None:
+    machine.has("systemctl", 'case "$*" in *enable*) echo "no bus" >&2; exit 1;; esac')
+    refused = machine.cli("install", "timer", "--with", "systemd", "--yes")
+    assert (refused.code, "no bus" in refused.err, units(own_home)) == (1, True, {})
+
+
 def test_where_systemd_does_not_answer_cron_gets_a_line_beside_the_persons(house: House, machine: Machine) -> None:
     machine.has("systemctl", "exit 1")
     table = machine.has_cron(THEIRS)

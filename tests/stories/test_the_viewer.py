@@ -347,6 +347,11 @@ def test_what_is_refused_says_why_and_keeps_what_was_typed(house: House) -> None
     assert (asked.status_code, "too few to be sure" in asked.text, 'name="confirm"' in asked.text) == (422, True, True)
     assert browser.post("/review/4/edit", {**block, "confirm": "yes"}).status_code == 303
     assert house.ok("lessons", "show", "pip-install-4", "--json").json()["delivery"] == "block"
+    house.ok("lessons", "edit", "pip-install-4", "--delivery", "hold")
+    block = {**browser.secrets("/lessons/pip-install-4/edit"), "delivery": "block"}
+    asked = browser.post("/lessons/pip-install-4/edit", block)
+    assert (asked.status_code, "too few to be sure" in asked.text, 'name="confirm"' in asked.text) == (422, True, True)
+    assert browser.post("/lessons/pip-install-4/edit", {**block, "confirm": "yes"}).status_code == 303
 
     fires = browser.post("/review/1/edit", {**browser.secrets("/review/1/edit"), "delivery": "block", "confirm": "yes"})
     assert (fires.status_code, "it cannot block" in fires.text) == (422, True)
@@ -468,7 +473,30 @@ def test_a_call_is_shown_with_its_line_in_the_transcript(house: House) -> None:
     house.ask("session-0000", {"hook_event_name": "Stop", "transcript_path": path, "cwd": "/home/dev/kite"})
     browser = opened(house)
     link = re.search(r'href="(/sessions/1/events/\d+)"', browser.get("/sessions/1").text)  # the first is number one
-    assert link and f"{path}:1" in browser.get(link[1]).text
+    shown = browser.get(link[1]).text if link else ""
+    assert f"{path}:1" in shown and 'href="/sessions/1/transcript/1"' in shown
+
+
+def test_a_line_of_the_transcript_is_shown_stripped_and_redacted(house: House) -> None:
+    busy_home.fill(house.home, time.time(), count=1)
+    path = busy_home.transcript(house.home)
+    with open(path, "a") as file:
+        file.write(
+            json.dumps({"said": "<b>up</b> <private>my salary</private> password=Tr1cky-0range-9 \u202e"}) + "\n"
+        )
+        file.write("x" * 300_000)
+    house.ok("config", "set", "apiPort", "0")
+    house.ask("session-0000", {"hook_event_name": "Stop", "transcript_path": path, "cwd": "/home/dev/kite"})
+    browser = opened(house)
+    first, last = browser.get("/sessions/1/transcript/1").text, browser.get("/sessions/1/transcript/7").text
+    assert re.findall(r"<h2[^>]*>Line (\d)", first) == ["1", "2", "3", "4"] and "toolu_0_3" in first
+    assert re.findall(r"<h2[^>]*>Line (\d)", last) == ["4", "5", "6", "7", "8"]
+    assert "&lt;b&gt;up" in last and not re.search("salary|0range|<b>|\u202e", last) and len(last) < 60_000
+    assert re.findall(r'rel="(next|prev)" href="([^"]+)"', first) == [("next", "/sessions/1/transcript/8")]
+    os.rename(path, f"{path}.moved")
+    os.symlink(f"{path}.moved", path)
+    for gone in ("1/transcript/1", "1/transcript/99", "1/transcript/0", "1/transcript/x", "99/transcript/1"):
+        assert browser.get(f"/sessions/{gone}").status_code == 404
 
 
 def test_view_says_so_where_the_pages_are_turned_off(house: House) -> None:

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hardwon import clock, paths
 from hardwon.recall import ratify
 from hardwon.store import reflections
 from hardwon.worker.background import Background
+from tests.distil.written import launch
 from tests.handed import Left, made_repository
 from tests.house_of_one import House, happened, prompt
 from tests.remembered import DAY
@@ -97,3 +99,21 @@ def test_a_draft_that_cannot_be_ratified_by_itself_is_tried_once_and_waits_for_i
     page.unlink()
     house.ok("handoff", "ratify", str(one.id), cwd=str(left.folder))
     assert left.get(one.id).status == reflections.RATIFIED
+
+
+def test_a_session_that_no_hook_told_of_is_drafted_and_a_denied_one_is_not(
+    house: House, started: Started, own_home: str, tmp_path: Path
+) -> None:
+    then = clock.now() - 3600
+    folder = Path(own_home, ".claude", "projects", "-home-dev-kite")
+    folder.mkdir(parents=True)
+    for name in ("secret", "kite"):
+        told = launch(str(tmp_path / name), name, start=f"{datetime.fromtimestamp(then, UTC):%Y-%m-%dT%H:%M:%S}")
+        told.person("Now the landing, in the same way.")
+        told.agent("It cuts no more.")
+        os.utime(told.write(folder), (then, then))
+    configure(house, autoReflect=True, denyProjects=[str(tmp_path / "secret")])
+    started.worker()
+    drafts = Path(house.home, "drafts")
+    assert wait_until(drafts.exists) and wait_until(lambda: "a handoff was drafted" in started.log())
+    assert [path.name for path in drafts.iterdir()] == ["kite.draft.md"]

@@ -10,9 +10,10 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
+import httpx
 import pytest
 
 import hardwon
@@ -21,16 +22,17 @@ from hardwon.store import db, retention
 from hardwon.worker.lifecycle import may_rest
 from tests.house_of_one import HOOK, House, call, running_for
 from tests.stories.test_retention import made_before, put, wait_until
+from tests.stories.test_the_viewer import opened
 
 PACKAGE = os.path.dirname(os.path.abspath(hardwon.__file__))
 
 # A real worker, whose clock runs as fast as the test wants.
 WORKER = """
 import sys, time
-home, package, speed = sys.argv[1:4]
+home, package, seconds = sys.argv[1:4]
 sys.path.insert(0, package)
 from hardwon.worker import loop
-sys.exit(loop.main(home, seconds=lambda: time.monotonic() * float(speed), tick=0.05))
+sys.exit(loop.main(home, seconds=eval(seconds), tick=0.05))
 """
 
 
@@ -40,10 +42,13 @@ class Started:
     def __init__(self, home: str) -> None:
         self.home, self.running = home, list[subprocess.Popen[bytes]]()
 
-    def worker(self, *, speed: float = 1.0, package: str = os.path.dirname(PACKAGE)) -> subprocess.Popen[bytes]:
+    def worker(
+        self, *, speed: float = 1.0, seconds: str = "", package: str = os.path.dirname(PACKAGE)
+    ) -> subprocess.Popen[bytes]:
         """Start one and wait until it serves."""
         os.makedirs(self.home, mode=0o700, exist_ok=True)
-        started = subprocess.Popen([sys.executable, "-c", WORKER, self.home, package, str(speed)])
+        clock = seconds or f"lambda: time.monotonic() * {speed}"
+        started = subprocess.Popen([sys.executable, "-c", WORKER, self.home, package, clock])
         self.running.append(started)
         assert wait_until(lambda: self.is_serving() or started.poll() is not None)
         return started
@@ -91,7 +96,7 @@ def spooled(house: House) -> list[str]:
     found = []
     for name in os.listdir(folder) if os.path.isdir(folder) else []:
         if name.endswith(".json"):
-            with open(os.path.join(folder, name)) as file:
+            with suppress(FileNotFoundError), open(os.path.join(folder, name)) as file:  # taken in just now
                 found.append(json.load(file)["event"]["tool_use_id"])
     return found
 
@@ -118,6 +123,48 @@ def test_a_worker_that_hears_nothing_ends_by_itself(house: House, started: Start
     assert worker.wait(timeout=300) == 0
     assert "no hook for a long time" in started.log() and not house.status()["running"]
     assert not os.path.lexists(os.path.join(house.home, "socket"))
+
+
+def test_a_worker_does_not_rest_while_somebody_looks_at_the_viewer_or_calls(house: House, started: Started) -> None:
+    configure(house, idleExitMinutes=60, apiPort=0)
+    watch = os.path.join(os.path.dirname(house.home), "watch")
+
+    def set_watch(minutes: float) -> None:
+        with open(watch, "w"):
+            os.utime(watch, (0, minutes * 60))
+
+    def wait_for_a_round() -> bool:
+        """A socket that was removed is made again at the end of each round; the first may have begun before."""
+        address = os.path.realpath(os.path.join(house.home, "socket"))
+        for _ in range(2):
+            os.unlink(address)
+            if not wait_until(lambda: os.path.exists(address) or worker.poll() is not None):
+                return False
+        return worker.poll() is None
+
+    set_watch(0)
+    worker = started.worker(seconds=f"lambda: __import__('os').stat({watch!r}).st_mtime")
+    assert wait_until(lambda: house.status()["port"])
+    browser = opened(house)
+    set_watch(50)
+    assert browser.get("/sessions").status_code == 200
+    set_watch(100)
+    assert wait_for_a_round()
+    with browser.client.stream("GET", "/live"):
+        set_watch(200)
+        assert wait_for_a_round()
+    set_watch(250)
+    assert wait_for_a_round()
+    with open(os.path.join(house.home, "token")) as file:
+        token = {"authorization": f"Bearer {file.read().strip()}"}
+    address = f"http://127.0.0.1:{house.status()['port']}/api/health"
+    assert httpx.get(address, headers=token, trust_env=False).status_code == 200
+    set_watch(300)
+    assert wait_for_a_round()
+    httpx.get(address, trust_env=False)
+    browser.get("/sessions", cookie="")  # nobody who was let in
+    set_watch(311)
+    assert worker.wait(timeout=300) == 0
 
 
 def test_a_worker_told_never_to_rest_stays(house: House, started: Started) -> None:

@@ -105,7 +105,8 @@ def filled(house: House, path: str) -> int:
     """Read one transcript as the worker would; gives how much was new."""
     connection = db.connect(house.home)
     try:
-        return fill.read(connection, "claude-code", path, settings.resolve(settings.read_config(house.home)))
+        values = settings.resolve(settings.read_config(house.home))
+        return fill.read(house.home, connection, "claude-code", path, values)
     finally:
         connection.close()
 
@@ -422,3 +423,5 @@ def test_a_session_of_which_a_part_was_paused_is_not_filled(day: Day) -> None:
     connection.execute("update sessions set to_fill = 1")
     connection.close()
     assert (labour(day.house), day.events()) == (0, [])
+    day.house.ok("import", "transcripts")
+    assert day.events() == [] and b"secret-things" not in everywhere(day.house)

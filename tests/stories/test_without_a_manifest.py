@@ -12,7 +12,6 @@ from contextlib import contextmanager
 import pytest
 
 from hardwon import paths
-from hardwon.cold import UNBUILT
 from tests.house_of_one import House, bash, lesson, prompt, wait_for
 
 
@@ -83,7 +82,7 @@ def test_however_many_calls_wait_it_is_built_once_and_each_is_held(bare: House) 
 
 
 def test_what_cannot_be_built_is_tried_again_only_when_it_is_another(bare: House) -> None:
-    path, stamp = os.path.join(bare.home, paths.LESSONS), os.path.join(bare.home, UNBUILT)
+    path, stamp = os.path.join(bare.home, paths.LESSONS), os.path.join(bare.home, paths.UNBUILT)
     with open(path) as file:
         good = file.read()
     with open(path, "w") as file:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from hardwon.words import Event
 
-PRIVATE = "private-"
-_LATEST = "+latest"
 _TOOL = ("PostToolUse", "PostToolUseFailure")
 _REMINDER = ("<system-reminder>", "</system-reminder>")
 
@@ -38,18 +36,18 @@ def kept(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
     """The event as it may be kept, None if it may not be. Asking about a tool call leaves nothing but its delivery."""
     if event.kind == "PreToolUse" or not event.session or _is_denied(event, values):
         return None
-    markers = claims.folder(home, PRIVATE + event.session)  # its own folder: a session that starts frees its claims
-    latest = os.path.join(markers, _LATEST)
+    markers = claims.folder(home, event.session, claims.PRIVATE)
+    latest = os.path.join(markers, claims.LATEST)
     if event.kind == "UserPromptSubmit":
         said = outside(event.prompt, *_REMINDER)
         if is_private(said) or is_private(event.prompt):
-            for name in (_LATEST, *_names(event)):
+            for name in (claims.LATEST, *_names(event)):
                 claims.take(os.path.join(markers, name), event.id, event.at)
             return None
         if said.strip():  # what the host says by itself does not end a private turn
             claims.release(latest)
     names = _names(event)
-    if not any(os.path.exists(os.path.join(markers, name)) for name in (_LATEST, *names)):
+    if not any(os.path.exists(os.path.join(markers, name)) for name in (claims.LATEST, *names)):
         return _fit(event, values)
     if event.kind == "SubagentStart":
         for name in names:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
 from math import inf
@@ -22,9 +21,8 @@ from hardwon import claims, clock, switches, transcript
 from hardwon.capture import edge, intake
 from hardwon.core.clean import clean_state
 from hardwon.core.fence import OPEN
-from hardwon.core.private import is_private
-from hardwon.hosts.history import Step, history, tail
-from hardwon.hosts.history.siblings import may_be_private
+from hardwon.hosts.history import Step, history, instant, tail
+from hardwon.hosts.history.siblings import Hidden
 from hardwon.store import db, jobs, sessions, transcripts
 from hardwon.store import projects as known_projects
 from hardwon.words import Event, Mark, replace
@@ -64,10 +62,9 @@ def fill(home: str, connection: db.Connection, session: Mapping[str, Any], value
     with db.transaction(connection):
         tries = sessions.begin_fill(connection, session["id"])
     path, new = str(session["transcript"]) or transcript.located(session["host"], session["session"]), 0
-    found = [] if claims.was_paused(home, session["session"]) else [path, *transcript.subagents(path)]
-    for one in filter(None, found):
+    for one in filter(None, [path, *transcript.subagents(path)]):
         with suppress(OSError):
-            new += read(connection, session["host"], one, values)
+            new += read(home, connection, session["host"], one, values)
     with db.transaction(connection):
         sessions.set_transcript(connection, session["id"], path)
         sessions.is_filled(connection, session["id"], tries)
@@ -75,27 +72,32 @@ def fill(home: str, connection: db.Connection, session: Mapping[str, Any], value
     return new
 
 
-def read(connection: db.Connection, host: str, path: str, values: Mapping[str, Any]) -> int:
-    """Take in what one transcript has new, portion by portion, each with its mark; OSError if it cannot be read."""
+def read(home: str, connection: db.Connection, host: str, path: str, values: Mapping[str, Any]) -> int:
+    """Take in what one transcript has new, portion by portion, each with its mark; OSError if it cannot be read.
+
+    Nothing is taken from where on it tells of a session part of which was paused.
+    """
     path = os.path.realpath(path)
     known = transcripts.mark_of(connection, path, PURPOSE)
     with transcript.reading(path, known) as opened:
         if known and tail.is_unchanged(opened.stat, known):
             return 0
-        return sum(_portions(connection, host, path, opened, values))
+        return sum(_portions(home, connection, host, path, opened, values))
 
 
 def _portions(
-    connection: db.Connection, host: str, path: str, opened: transcript.Reading, values: Mapping[str, Any]
+    home: str, connection: db.Connection, host: str, path: str, opened: transcript.Reading, values: Mapping[str, Any]
 ) -> Iterator[int]:
     stat, mark, portions = opened
     whole, reader = transcript.is_whole(path), history(host).Reader(_loads(mark.reader))
-    turn = Turn(host, path, values, _loads(mark.watch), stat.st_mtime)
+    turn = UnderWay(host, path, values, _loads(mark.watch), stat.st_mtime)
     for lines, after in portions:
+        steps = [(step, line) for number, line in lines for step in reader.read(number, line)]
+        if any(claims.was_paused(home, session) for session in {step.session for step, _ in steps}):
+            return
         told = [
             one
-            for number, line in lines
-            for step in reader.read(number, line)
+            for step, line in steps
             for one in turn.take(step, denied=not whole and all(mark in line for mark in _DENIED))
         ]
         last = turn.last_words(at_end=after.size >= 0)
@@ -131,14 +133,14 @@ def _commit(
     return new
 
 
-class Turn:
+class UnderWay:
     """Owns what is under way in a transcript: the calls without a result, the latest words, whether it is private."""
 
     def __init__(
         self, host: str, path: str, values: Mapping[str, Any], state: Mapping[str, Any], modified: float
     ) -> None:
         self._host, self._path, self._values = host, path, values
-        self._hidden = bool(state.get("hidden"))
+        self._hidden = Hidden(path, state)
         self._session = str(state.get("session", ""))
         self._at = float(state.get("at") or modified)
         self._calls: dict[str, list[Any]] = dict(state.get("calls") or {})
@@ -147,12 +149,11 @@ class Turn:
             self._said = self._event(Step("agent", 0, cwd=said[2]), "Stop", message=said[0], at=said[1])
         self._prompts: dict[str, list[int]] = dict(state.get("prompts") or {})
         self._words: list[Words] = []
-        self._shut: dict[str, bool] = {}
 
     def state(self) -> dict[str, Any]:
         said = self._said and edge.fit(self._said, self._values)
         return {
-            "hidden": self._hidden, "session": self._session, "at": self._at, "calls": self._calls,
+            **self._hidden.state(), "session": self._session, "at": self._at, "calls": self._calls,
             "said": [said.message, said.at, said.cwd] if said else None, "prompts": self._prompts,
         }  # fmt: skip
 
@@ -160,9 +161,10 @@ class Turn:
         """What a step tells; `denied` if the line it stands in has a denial of ours."""
         self._session = step.session or self._session
         self._at = instant(step.at) or self._at
+        hidden = self._hidden.hides(step)
         if step.kind == "person":
             yield from self._prompted(step)
-        elif self._hidden or (step.agent and self._is_shut()):
+        elif hidden:
             return
         elif step.kind == "result":
             yield from self._ended(step, denied)
@@ -170,11 +172,6 @@ class Turn:
             self._said = self._event(step, "Stop", message=step.text) if step.kind == "agent" else None
         if step.kind == "call":
             self._call(step)
-
-    def _is_shut(self) -> bool:
-        if self._session not in self._shut:
-            self._shut[self._session] = is_shut(self._path, self._session)
-        return self._shut[self._session]
 
     def last_words(self, *, at_end: bool) -> list[Words]:
         """The last words of the turns that were read; of the one under way if the transcript ends with them."""
@@ -187,8 +184,8 @@ class Turn:
 
     def _prompted(self, step: Step) -> Iterator[Told]:
         self._words += self._latest(self._at)
-        self._said, self._hidden = None, is_private(step.text)
-        if self._hidden:
+        self._said = None
+        if self._hidden.private:
             return
         for fit, _, _ in self._fit(self._event(step, "UserPromptSubmit", prompt=step.text, prompt_name=step.call)):
             yield Told(fit, times=self._times(fit))
@@ -235,25 +232,3 @@ class Turn:
     def _event(self, step: Step, kind: str, **more: Any) -> Event:
         fields = {"id": f"{self._host}:{step.id}", "at": self._at, "agent": step.agent, **more}
         return Event(self._host, kind, self._session, step.cwd, transcript="" if step.agent else self._path, **fields)
-
-
-def is_shut(path: str, session: str) -> bool:
-    """Whether nothing is kept of a sub-agent that has a file of its own: something in its session is private, or the
-    session's transcript is not there to be asked. Older versions put the file beside the session's."""
-    if transcript.is_row(path):
-        return False  # opencode's are not handed over if anything is private
-    folder = os.path.dirname(path)
-    if os.path.basename(folder) != "subagents":
-        folder = os.path.join(folder, session, "subagents")
-    parent = f"{os.path.dirname(folder)}.jsonl"
-    if path == parent:
-        return False
-    return not os.path.exists(parent) or may_be_private(os.path.join(folder, os.path.basename(path)))
-
-
-def instant(at: str) -> float:
-    """A transcript's time in seconds; 0 if it is none."""
-    try:
-        return datetime.fromisoformat(at).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0

@@ -58,7 +58,7 @@ def report(event: Event, project: int | None, origin: str = "hook") -> Report:
         input="" if event.input is None else json.dumps(event.input),
         response=event.source if event.kind == "SessionStart" else text,
         outcome=_outcome(event) if is_tool else "",
-        signature=_signature(event, text) if event.failed else "",
+        signature=failures.signed(event.tool, event.command, text) if event.failed else "",
         duration=event.duration,
         reason=event.message if event.kind == "SessionEnd" else "",
         origin=origin,
@@ -67,12 +67,6 @@ def report(event: Event, project: int | None, origin: str = "hook") -> Report:
 
 def _outcome(event: Event) -> str:
     return "interrupted" if event.interrupted else "failed" if event.failed else "fine"
-
-
-def _signature(event: Event, text: str) -> str:
-    """Equal for the same error in other places."""
-    line = failures.key_line(text, shell=event.tool == "Bash")
-    return failures.signature(event.tool, event.command, failures.about(text, line, event.command), line)
 
 
 @lru_cache(maxsize=256)
@@ -92,12 +86,13 @@ def drain(home: str, connection: db.Connection, learn: Callable[[str, str], str]
             event, delivered, typed = _spooled(record)
         except (KeyError, TypeError, AttributeError):
             log.warning("set aside a spooled file that is not one: %s", os.path.basename(path))
-            os.replace(path, path + ".bad")
+            with suppress(FileNotFoundError):  # a command and the worker may take in the same spool
+                os.replace(path, path + ".bad")
             continue
         commit(connection, event, delivered)
         for prompt, cwd in typed:
             learn(prompt, cwd)
-        with suppress(FileNotFoundError):  # a command and the worker may take in the same spool
+        with suppress(FileNotFoundError):
             os.unlink(path)
         count += 1
     spool.sweep(home, clock.now() - HALF_WRITTEN_SECONDS)

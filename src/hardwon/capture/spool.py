@@ -69,23 +69,32 @@ def sweep(home: str, before: float) -> None:
         try:
             if name.endswith(_HALF) and os.stat(path).st_mtime < before:
                 os.unlink(path)
-        except FileNotFoundError:
+        except OSError:
             continue
 
 
 def waiting(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each spooled file with its record, oldest first; an empty record for one that cannot be read."""
-    try:
-        names = sorted(name for name in os.listdir(folder(home)) if name.endswith(_READY))
-    except FileNotFoundError:
-        return
-    for name in names:
-        path = os.path.join(folder(home), name)
+    """Each spooled file with its record, oldest first; an empty record for one that holds none."""
+    for path in _ready(home):
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
                 record = loads(file.read())
-        except FileNotFoundError:
-            continue
+        except OSError:
+            continue  # gone, or it cannot be opened: then it stays, and those behind it do not wait for it
         except ValueError:
             record = {}
         yield path, record if isinstance(record, dict) else {}
+
+
+def stuck(home: str) -> list[str]:
+    """What stands among the spooled files and cannot be opened."""
+    found = [path for path in _ready(home) if os.path.isdir(path) or not os.access(path, os.R_OK)]
+    return [path for path in found if os.path.lexists(path)]  # the others were taken in meanwhile
+
+
+def _ready(home: str) -> list[str]:
+    try:
+        names = os.listdir(folder(home))
+    except FileNotFoundError:
+        return []
+    return [os.path.join(folder(home), name) for name in sorted(names) if name.endswith(_READY)]

@@ -19,7 +19,8 @@ from hardwon.cli.change import confirmed as _confirmed
 from hardwon.cli.change import read as _read
 from hardwon.cli.change import show as _show_change
 from hardwon.cli.person import require_person
-from hardwon.core.jsontext import Misfit, NotJson
+from hardwon.cli.programs import too_old, version_of
+from hardwon.core.jsontext import Misfit, NotJson, get
 from hardwon.core.tomltext import NotToml
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES, setup_of
@@ -83,8 +84,7 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, cl
         plans = _with_server(plans, module, agent, home, ledger)
     if trust:
         plans = _with_trust(plans, module, agent, ledger)
-    if not shutil.which(module.PROGRAM):
-        click.echo(f"{module.TITLE} is not on the PATH here; its settings are prepared all the same")
+    _say_program(module)
     changes = [plan for plan in plans if plan.after != plan.before]
     for plan in plans:
         if plan not in changes:
@@ -107,6 +107,14 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, cl
     click.echo(f"running sessions of {module.TITLE} pick it up when they start anew; try: hardwon doctor")
     if then := _TRUSTED if trust else module.THEN:
         click.echo(then)
+
+
+def _say_program(module: Setup) -> None:
+    """Whether the agent is there, and new enough to do what the hooks ask of it."""
+    if not (program := shutil.which(module.PROGRAM)):
+        click.echo(f"{module.TITLE} is not on the PATH here; its settings are prepared all the same")
+    elif fix := too_old(module, version := version_of(program)):
+        click.echo(f"{program}, version {version}, is too old: {fix}")
 
 
 @word
@@ -134,7 +142,7 @@ def _hooks_in(module: Setup, agent: str, path: str, home: str, ledger: dict[str,
 def _are_equal(one: str, other: str) -> bool:
     """Whether they say the same, in whatever order the hooks of an event stand."""
     try:
-        return bool(_unordered(json.loads(one)) == _unordered(json.loads(other)))
+        return bool(_unordered(get(one, [], comments=True) or {}) == _unordered(get(other, [], comments=True) or {}))
     except ValueError:
         return one == other
 

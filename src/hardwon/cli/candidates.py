@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from hardwon import paths
 from hardwon.cli.lessons import counted
 from hardwon.cli.show import field, hung, in_line, printable, table, width
 from hardwon.core import record as records
@@ -135,17 +136,17 @@ def _evidence(evidence: Sequence[dict[str, Any]]) -> None:
 
 def _from_home(path: str) -> str:
     home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if path.startswith(f"{home}{os.sep}") else path
+    return f"~{path[len(home) :]}" if paths.is_in(home, path) else path
 
 
 def history(replay: Replay | None) -> None:
     """What the trigger would have done so far."""
     if replay is None:
         return
-    went = f"{replay.failed} failed, {replay.fine} went fine"
+    went = f"{replay.failed} failed, {replay.fine} went fine" + f", {replay.refused} refused" * bool(replay.refused)
     fired = f"would have fired {counted(replay.fires, 'time')}"
     field("history", f"{fired}: {went}" if replay.fires else fired)
-    calls = [f"{call.outcome:<7}{in_line(call.command or call.file, width() - 20)}" for call in replay.samples]
+    calls = [f"{call.outcome:<8}{in_line(call.command or call.file, width() - 21)}" for call in replay.samples]
     for call in dict.fromkeys(calls):
         field("", call)
 

@@ -38,7 +38,7 @@ def get(name: str, as_json: bool) -> None:
     click.echo(json.dumps(row, indent=2) if as_json else _plain(row["value"]))
 
 
-@config.command("set")
+@config.command("set", context_settings={"ignore_unknown_options": True})  # -1 is a value
 @click.argument("name")
 @click.argument("value")
 def put(name: str, value: str) -> None:

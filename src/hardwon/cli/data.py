@@ -11,16 +11,16 @@ from contextlib import contextmanager
 import click
 
 from hardwon import clock, paths, projects, who
-from hardwon.capture import intake
 from hardwon.cli.lessons import counted
 from hardwon.cli.notes import export_notes
 from hardwon.cli.person import require_person
 from hardwon.cli.scan import _instant
+from hardwon.cli.sessions import opened
 from hardwon.cli.show import at_terminal, printable
 from hardwon.core import record as records
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
-from hardwon.recall import compiled, manifest, prompts
+from hardwon.recall import compiled, manifest
 from hardwon.store import backups, claude_mem, db, exports, imports
 from hardwon.store import lessons as shelves
 from hardwon.store.imports import Numbered
@@ -51,7 +51,7 @@ def undisturbed(home: str) -> Iterator[None]:
             lifecycle.start(home)
 
 
-def confirmed(yes: bool, question: str) -> None:
+def must_confirm(yes: bool, question: str) -> None:
     """Ask, unless that was answered on the command line."""
     if yes:
         return
@@ -65,13 +65,6 @@ def project_path(connection: db.Connection, name: str | None) -> str:
     if not name:
         return ""
     return exports.project_named(connection, name, projects.home_of(os.path.abspath(os.path.expanduser(name))))
-
-
-def opened(home: str) -> db.Connection:
-    """The home's database, with what waited in the spool taken in."""
-    connection = db.connect(home)
-    intake.drain(home, connection, lambda prompt, cwd: prompts.learn(home, prompt, cwd))
-    return connection
 
 
 @click.group(invoke_without_command=True)
@@ -92,7 +85,7 @@ def export(ctx: click.Context, project: str | None, since: str | None, out: str)
     lines = exports.lines(connection, home, project=path, since=earliest, at=clock.now())
     if out == "-":
         for line in lines:
-            sys.stdout.buffer.write(line.encode())
+            sys.stdout.buffer.write(line.encode("utf-8", "replace"))
         return
     count = _written(os.path.abspath(os.path.expanduser(out)), lines)
     click.echo(f"exported  {counted(count - 1, 'record')} to {out}")
@@ -107,7 +100,7 @@ def _written(path: str, lines: Iterable[str]) -> int:
     try:
         with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             for line in lines:
-                file.write(line.encode())
+                file.write(line.encode("utf-8", "replace"))
                 count += 1
         os.replace(half, path)
     except BaseException:
@@ -231,7 +224,7 @@ def restore(name: str | None, yes: bool, as_json: bool) -> None:
         return
     require_person("restoring a backup")
     chosen = backups.named(home, name)
-    confirmed(yes, f"Put the backup {chosen.name} in place of what is there?")
+    must_confirm(yes, f"Put the backup {chosen.name} in place of what is there?")
     with undisturbed(home):
         before = backups.make(home, clock.now())
         backups.restore(home, chosen, before)

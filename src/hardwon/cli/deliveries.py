@@ -9,7 +9,7 @@ from time import sleep
 import click
 
 from hardwon import clock, paths
-from hardwon.capture import intake
+from hardwon.cli.sessions import opened, take_in
 from hardwon.cli.show import hung, printable
 from hardwon.store import db, injections
 from hardwon.words import Injection
@@ -24,8 +24,7 @@ _UNDER = " " * 16  # a slug is to be copied whole, which beside the rest there i
 @click.option("--json", "as_json", is_flag=True, help="print JSON, one array; with --follow a line each")
 def deliveries(limit: int, follow: bool, as_json: bool) -> None:
     """What was delivered to agents: when, how, and which lesson."""
-    connection = db.connect(paths.home())
-    intake.drain(paths.home(), connection, _learn)
+    connection = opened(paths.home())
     found = injections.latest(connection, limit=limit)
     if follow:
         _follow(connection, found, as_json)
@@ -40,12 +39,6 @@ def deliveries(limit: int, follow: bool, as_json: bool) -> None:
         click.echo("nothing has been delivered yet")
 
 
-def _learn(prompt: str, cwd: str) -> str:
-    from hardwon.recall import prompts
-
-    return prompts.learn(paths.home(), prompt, cwd)
-
-
 def _follow(connection: db.Connection, found: list[tuple[int, Injection]], as_json: bool) -> None:
     last = 0
     while True:
@@ -53,7 +46,7 @@ def _follow(connection: db.Connection, found: list[tuple[int, Injection]], as_js
             click.echo(json.dumps(_plain(one)) if as_json else printable("  ".join(_row(one)).replace("\n", "  ")))
             last = number
         sleep(POLL_SECONDS)
-        intake.drain(paths.home(), connection, _learn)
+        take_in(connection, paths.home())
         found = injections.latest(connection, limit=1000, after=last)
 
 

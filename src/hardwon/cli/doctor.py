@@ -154,18 +154,24 @@ def _worker(home: str) -> Iterator[Check]:
     elif said.running:
         yield Check("worker", True, f"process {said.pid}, since {ago(said.since or 0)}")
     elif failed:
-        yield Check("worker", False, f"{failed} starts came to nothing, the last {ago(latest)}", "hardwon logs")
+        yield Check(
+            "worker", False, f"{counted(failed, 'start')} came to nothing, the last {ago(latest)}", "hardwon logs"
+        )
     else:
         yield Check("worker", None, "not running; guards hold without it", "hardwon start")
     waiting = sum(1 for _ in spool.waiting(home))
     if waiting:
-        yield Check("spool", None, f"{waiting} deliveries wait to be recorded", "hardwon start")
-    errors = os.path.join(home, "logs", "hook.log")
+        yield Check("spool", None, f"{counted(waiting, 'delivery', 'deliveries')} to be recorded", "hardwon start")
+    for path in spool.stuck(home):
+        yield Check("spool", False, f"{path} cannot be opened", f"ls -ld {path}")
+    errors = os.path.join(home, paths.HOOK_LOG)
     if os.path.exists(errors):
         with open(errors, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
-        last = lines[-1] if lines else ""
-        yield Check("hook log", None, f"{len(lines)} hooks went wrong; last: {last}", f"rm {errors}")
+        for what, became, is_typed in (("hook", "went wrong", False), ("prompt", "refused", True)):
+            if some := [line for line in lines if ("what you typed was not taken" in line) is is_typed]:
+                found = f"{counted(len(some), what)} {became}; last: {some[-1]}"
+                yield Check("hook log", None, found, f"rm {errors}")
 
 
 def _database(home: str) -> Iterator[Check]:
@@ -190,9 +196,11 @@ def _database(home: str) -> Iterator[Check]:
     yield Check("database", True if fits else None, found, "" if fits else "hardwon start; it drops the oldest events")
     when = f"the last {ago(last)}" if last else "none yet"
     fix = "hardwon review" if proposed else ""
-    yield Check("scan", None if fix else True, f"{when}; {proposed} candidates wait for you", fix)
+    yield Check("scan", None if fix else True, f"{when}; {counted(proposed, 'candidate')} to decide about", fix)
     dead = waiting["dead"]
-    said = f"{waiting['waiting'] + waiting['running']} jobs wait" + (f", {dead} came to nothing" if dead else "")
+    said = f"{counted(waiting['waiting'] + waiting['running'], 'job')} to do" + (
+        f", {dead} came to nothing" if dead else ""
+    )
     yield Check("distilling", not dead, said, "hardwon jobs list" if dead else "")
 
 

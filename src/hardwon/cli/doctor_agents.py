@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardwon import paths, projects
 from hardwon.cli.agents import command_for
+from hardwon.cli.programs import off_path, too_old, version_of
 from hardwon.core import jsontext, tomltext
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES, beside, setup_of
@@ -34,7 +34,6 @@ SLOW_MILLISECONDS = 500.0  # of a person's time, for each call
 PROBE_SECONDS = 20.0
 _ASKED = " PreToolUse "
 _OFF = (False, {"enabled": False})  # what an agent has beside a plugin that is not on
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 @word
@@ -48,6 +47,8 @@ class Check:
 
 
 def agents(home: str) -> Iterator[Check]:
+    if fix := off_path():
+        yield Check("command", None, "hardwon is not on the PATH, so agents cannot call it by name", fix)
     for name in MODULES:
         yield from _agent(home, name, setup_of(name))
     yield from _beside(setup_of("claude-code"))
@@ -132,17 +133,10 @@ def _version(name: str, module: Setup, program: str | None) -> Check:
     """Whether the agent is there, and no older than the oldest on which a hold was seen to hold."""
     if not program:
         return Check(name, None, f"{module.TITLE} is not on the PATH", f"install {module.TITLE}")
-    try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20).stdout
-    except (OSError, subprocess.SubprocessError):
-        said = ""
-    found = _VERSION.search(said)
-    if not found:
+    if not (version := version_of(program)):
         return Check(name, None, f"{program} does not say which version it is")
-    old = tuple(map(int, found[0].split("."))) < module.LEAST
-    least = ".".join(map(str, module.LEAST))
-    fix = f"hooks are known to work from {least} on: bring it up to date" if old else ""
-    return Check(name, not old, f"{program}, version {found[0]}", fix)
+    fix = too_old(module, version)
+    return Check(name, not fix, f"{program}, version {version}", fix)
 
 
 def _beside(module: Setup) -> Iterator[Check]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from time import localtime, strftime
 from typing import Any
 
 import click
@@ -14,8 +13,8 @@ from hardwon import clock, paths, projects, settings, who
 from hardwon.cli.person import require_person
 from hardwon.cli.show import ago, at_terminal, field, hung, in_line, printable, table
 from hardwon.errors import UserError
-from hardwon.recall import brief, handoffs, ratify
-from hardwon.store import db, reflections, sessions
+from hardwon.recall import brief, handoffs, memory_files, ratify
+from hardwon.store import db, reflections
 from hardwon.store.reflections import DRAFT, RATIFIED, Reflection
 
 _TEMPLATE = "## Summary\n\n\n## Decisions\n\n\n## Open ends\n\n\n## Resume Prompt\n\n\nConfidence: M\n"
@@ -58,7 +57,9 @@ def _state(one: Reflection) -> str:
     page = handoffs.page_of(one)
     if one.status in (DRAFT, RATIFIED) and page is None:
         return f"{one.status}, file gone"
-    return "edited, not told" if page and page.is_edited else one.status
+    if page is None or not page.is_edited:
+        return one.status
+    return "edited" if memory_files.counts(paths.home(), page.path, page.is_edited) else "edited, not told"
 
 
 def _plain(one: Reflection) -> dict[str, Any]:
@@ -101,12 +102,12 @@ def ratify_handoffs(names: tuple[str, ...], commits: bool | None) -> None:
     """
     require_person("ratifying a handoff")
     home, now = paths.home(), clock.now()
-    connection, values = db.connect(home), _values(home)
+    connection, values = db.connect(home), settings.resolve(settings.read_config(home))
     for name in names:
         wanted = bool(values.get("handoffCommit")) if commits is None else commits
         done = ratify.ratify(connection, home, handoffs.named(connection, name), now, commits=wanted)
         click.echo(printable("\n".join(ratify.lines_of(done))))
-    _compiled_anew(connection, home)
+    brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
 
 
 @handoff.command()
@@ -126,7 +127,7 @@ def amend(name: str) -> None:
     page = handoffs.page_of(one)
     if page and page.is_edited:
         ratify.ratify(connection, home, one, clock.now())
-        _compiled_anew(connection, home)
+        brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
     then = "" if one.status == RATIFIED else f"; now: hardwon handoff ratify {one.id}"
     click.echo(printable(f"amended: {one.draft}{then}"))
 
@@ -142,7 +143,7 @@ def discard(names: tuple[str, ...]) -> None:
         one = handoffs.named(connection, name)
         ratify.discard(connection, one, now)
         click.echo(printable(f"discarded: handoff {one.id}, {one.draft} is deleted"))
-    _compiled_anew(connection, home)
+    brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
 
 
 @handoff.command()
@@ -157,24 +158,11 @@ def write(text: tuple[str, ...], name: str, topic: str) -> None:
     """
     home, now = paths.home(), clock.now()
     connection, mark = db.connect(home), who.agent(os.environ)
-    project = projects.home_of(os.getcwd())
-    found = sessions.found(connection, name) if name else sessions.listed(connection, limit=1, project=project)
-    if name and len(found) != 1:
-        raise UserError(f"there is no session {name!r}, or more than one", "hardwon sessions list")
-    about = (
-        found[0] if found else {"session": strftime("%Y-%m-%d-%H%M", localtime(now)), "host": "", "first_prompt": ""}
-    )
     said = " ".join(text) or (click.edit(_TEMPLATE, extension=".md") or "" if at_terminal() else sys.stdin.read())
     if not said.strip() or said == _TEMPLATE:
         raise UserError("there is nothing to hand off", "hardwon handoff write TEXT")
-    from hardwon.distil.reflect import run  # with all that reads transcripts, which only this one pays for
-
-    folder = run.repository_folder(os.getcwd()) or os.path.join(home, run.DRAFTS)
-    one = ratify.write(
-        connection, home, said, session=about["session"], host=about["host"], now=now, is_ratified=not mark,
-        project=about.get("project_path") or project, folder=folder, topic=topic or in_line(about["first_prompt"], 90),
-    )  # fmt: skip
-    _compiled_anew(connection, home)
+    one = ratify.write_here(connection, home, said, os.getcwd(), now=now, is_ratified=not mark, name=name, topic=topic)
+    brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
     state = f"written as a draft, since {mark} says an agent runs this" if mark else "written"
     click.echo(printable(f"{state}: handoff {one.id}, {one.draft}"))
 
@@ -186,7 +174,7 @@ def resume(as_json: bool) -> None:
     home, project = paths.home(), projects.home_of(os.getcwd())
     connection = db.connect(home)
     draft = handoffs.waiting(connection, project)
-    page = next(iter(handoffs.told(connection, home, project)), None)
+    page = handoffs.last(connection, home, project)
     if as_json:
         said = {"draft": _plain(draft) if draft else None, "handoff": _plain(page.known) if page else None}
         click.echo(json.dumps(said, indent=2))
@@ -202,12 +190,3 @@ def resume(as_json: bool) -> None:
             hung("   ", line)
     if not draft and not page:
         click.echo("no session here was handed off yet: hardwon handoff write TEXT")
-
-
-def _values(home: str) -> dict[str, Any]:
-    return settings.resolve(settings.read_config(home))
-
-
-def _compiled_anew(connection: db.Connection, home: str) -> None:
-    """What the hook says here without the worker follows at once."""
-    brief.compile(connection, home, projects.home_of(os.getcwd()), _values(home))

@@ -14,7 +14,7 @@ from hardwon.capture import fill
 from hardwon.cli.data import take_claude_mem, take_jsonl
 from hardwon.cli.lessons import counted
 from hardwon.cli.notes import import_notes
-from hardwon.cli.scan import _instant, _must_exist, _progress
+from hardwon.cli.scan import _instant, _must_be_transcripts, _progress
 from hardwon.cli.show import printable
 from hardwon.distil import scan as mining
 from hardwon.hosts.history import MODULES
@@ -55,12 +55,12 @@ def transcripts(places: tuple[str, ...], host: str | None, since: str | None, as
     """
     home = paths.home()
     values = settings.resolve(settings.read_config(home))
-    _must_exist(places)
-    earliest = _instant(since) if since else 0.0
+    _must_be_transcripts(places, host or "")
+    earliest = _instant(since) if since is not None else 0.0
     folders = mining.folders(os.environ, os.path.expanduser("~"), places or values["scanPaths"], host or "")
     files = [file for file in mining.find(folders, {}) if file.modified >= earliest]
     connection = db.connect(home)
-    outcome = _taken(connection, files, values, silent=as_json)
+    outcome = _taken(home, connection, files, values, silent=as_json)
     if as_json:
         faults = [{"path": path, "fault": fault} for path, fault in outcome.faults]
         click.echo(json.dumps({**outcome.__dict__, "faults": faults}, indent=2))
@@ -75,7 +75,7 @@ def transcripts(places: tuple[str, ...], host: str | None, since: str | None, as
 
 
 def _taken(
-    connection: db.Connection, files: Sequence[mining.File], values: Mapping[str, Any], *, silent: bool
+    home: str, connection: db.Connection, files: Sequence[mining.File], values: Mapping[str, Any], *, silent: bool
 ) -> Outcome:
     """Take in every file. One that cannot be read is named and stops nobody."""
     faults: list[tuple[str, str]] = []
@@ -83,7 +83,7 @@ def _taken(
     with _progress(sum(file.size for file in files), silent) as passed:
         for file in files:
             try:
-                fill.read(connection, file.host, file.path, values)
+                fill.read(home, connection, file.host, file.path, values)
             except OSError as wrong:
                 faults.append((file.path, wrong.strerror or str(wrong)))
             passed(file.size)

@@ -11,21 +11,24 @@ import click
 
 from hardwon import launch, paths
 from hardwon.capture import spool
-from hardwon.cli.data import confirmed, opened
+from hardwon.cli.data import must_confirm
+from hardwon.cli.sessions import opened
 from hardwon.cli.show import printable
+from hardwon.distil import queue
 from hardwon.errors import UserError
 from hardwon.hosts import found
-from hardwon.store import backups, trust
+from hardwon.store import backups
 from hardwon.worker import lifecycle
 
 _DATA = (
-    paths.LESSONS, paths.CONFIG, trust.TRUSTED, paths.DATABASE, f"{paths.DATABASE}-wal", f"{paths.DATABASE}-shm",
+    paths.LESSONS, paths.CONFIG, paths.TRUSTED, paths.DATABASE, f"{paths.DATABASE}-wal", f"{paths.DATABASE}-shm",
     backups.FOLDER, backups.MEMORIES, backups.DRAFTS, "token",
 )  # fmt: skip
 _BUILT = (
     paths.MANIFEST, paths.INDEX, paths.WORKER, paths.SOCKET, paths.PAUSED, launch.STARTS, "claims", "briefs", "links",
     found.FRONT_DOOR, found.HOOKED,
     os.path.dirname(paths.LOG), "scan.lock", "reflect.lock", "lessons.lock", "manifest.lock", paths.LOCK,
+    paths.BUILDING, paths.UNBUILT,
 )  # fmt: skip
 
 
@@ -33,16 +36,21 @@ def leave(take_out: Sequence[Callable[[], None]], *, data: bool, yes: bool) -> N
     """Take what is ours out of every settings file by these calls, then out of the home; say what is left and where."""
     home = paths.home()
     what = f"delete everything in {home}" if data else f"leave only your data in {home}"
-    confirmed(yes, f"Take hardwon out of every agent, and {what}?")
+    must_confirm(yes, f"Take hardwon out of every agent, and {what}?")
     refused = _refused(take_out)
     lifecycle.stop(home)
     _drain(home)
     for name in _BUILT:
         _remove(os.path.join(home, name))
-    with suppress(FileNotFoundError):
-        os.unlink(lifecycle.socket_path(home))
-    for name in (*_DATA, "spool") if data and not refused else ():
-        _remove(os.path.join(home, name))
+    socket = lifecycle.socket_path(home)
+    for path in (socket, socket.removesuffix(".sock") + ".api"):  # a worker that was killed left them
+        _remove(path)
+    if data and not refused:
+        for name in (*_DATA, "spool"):
+            _remove(os.path.join(home, name))
+        queue.remove(queue.read(queue.folder()))
+        with suppress(OSError):  # there is none, or somebody else's files are in it
+            os.rmdir(queue.folder())
     if not refused:
         _remove(os.path.join(home, paths.INSTALLED))
     _say(home, refused)
@@ -80,6 +88,8 @@ def _say(home: str, refused: list[str]) -> None:
         with suppress(OSError):  # it is not there, or a link to a folder of the person's
             os.rmdir(home)
     click.echo(f"left      {home}: {', '.join(left)}" if left else "left      nothing")
+    if queue.read(queue.folder()):
+        click.echo(f"          {queue.folder()}: what waits to be remembered")
     click.echo("          agents that are running call the hook until they start anew")
     click.echo("          a plugin of ours: remove it in the agent, such as claude plugin uninstall hardwon@hardwon")
     click.echo("          the program itself: remove it the way you installed it, such as pipx uninstall hardwon")

@@ -81,20 +81,31 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
 @lessons.command()
 @click.argument("slug")
 @fields
-def edit(slug: str, **flags: Any) -> None:
+@click.option("--confirm", is_flag=True, help="for a block whose trigger fired seldom")
+def edit(slug: str, confirm: bool, **flags: Any) -> None:
     """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
     lesson = find(slug)
     changes = from_flags(flags)
     require_person("editing a lesson")
     if changes:
+        _may_become(lesson, admit.with_changes(records.write(lesson), changes), confirm)
         admit.edit(paths.home(), lesson.id, changes)
     else:
         record = json.dumps(records.write(lesson), indent=2, ensure_ascii=False)
         edited = click.edit(record, extension=".json") if at_terminal() else None
         if not edited or edited.strip() == record:
             raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
-        admit.rewrite(paths.home(), lesson.id, _given_record(edited, None, {}))
+        given = _given_record(edited, None, {})
+        _may_become(lesson, given, confirm)
+        admit.rewrite(paths.home(), lesson.id, given)
     click.echo(f"changed: {lesson.slug}")
+
+
+def _may_become(lesson: Lesson, record: dict[str, Any], confirm: bool) -> None:
+    from hardwon.recall import review
+    from hardwon.store import db
+
+    review.may_become(db.connect(paths.home()), lesson, record, confirm=lambda say: confirm)
 
 
 @lessons.command()

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hardwon import clock, paths, projects, settings, who
+from hardwon import clock, paths, projects, who
 from hardwon.cli.person import require_person
 from hardwon.cli.show import at_terminal, field, hung, in_line, printable, table
 from hardwon.errors import UserError
@@ -55,7 +55,8 @@ def _state(home: str, one: Memory) -> str:
     if one.status == "active" and not (page := pages.page_of(home, one)):
         return "its file is gone"
     if one.status == "active" and page and page.is_edited:
-        return "edited since approved, not told"
+        is_told = memory_files.counts(home, page.path, page.is_edited)
+        return f"edited since approved{'' if is_told else ', not told'}"
     return _STATES.get(one.status, one.status)
 
 
@@ -127,7 +128,7 @@ def edit(name: str, text: tuple[str, ...]) -> None:
     if not words and not at_terminal():
         raise UserError("this is not a terminal, so no editor can be opened", f"hardwon memory edit {one.id} TEXT")
     after = pages.reword(connection, home, one, words or click.edit(_words(home, one)) or _words(home, one), now)
-    _compiled_anew(connection, home)
+    brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
     click.echo(printable(f"edited: memory {after.id}, {_STATES.get(after.status, after.status)}"))
 
 
@@ -162,7 +163,7 @@ def approve(names: tuple[str, ...]) -> None:
             if page is None:
                 raise UserError(f"there is no {name!r} here that waits for it", "hardwon memory list")
             one = pages.adopt(connection, page, now)
-            _compiled_anew(connection, home)
+            brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
             click.echo(printable(f"approved as memory {one.id}: {page.path}"))
         else:
             _approved(connection, home, pages.named(connection, name), now)
@@ -170,7 +171,7 @@ def approve(names: tuple[str, ...]) -> None:
 
 def _approved(connection: db.Connection, home: str, one: Memory, now: float) -> None:
     after, path = pages.approve(connection, home, one, now)
-    _compiled_anew(connection, home)
+    brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
     click.echo(printable(f"approved as memory {after.id}: {path}"))
 
 
@@ -201,10 +202,4 @@ def _set_aside(names: tuple[str, ...], status: str) -> None:
         where = f"; its file stays: {memory_files.path_of(home, one)}" if one.file else ""
         click.echo(printable(f"{after.status}: memory {one.id}{where}"))
     compiled.forget(home)
-    _compiled_anew(connection, home)
-
-
-def _compiled_anew(connection: db.Connection, home: str) -> None:
-    """What the hook says here without the worker follows at once."""
-    values = settings.resolve(settings.read_config(home))
-    brief.compile(connection, home, projects.home_of(os.getcwd()), values)
+    brief.tell_anew(connection, home, projects.home_of(os.getcwd()))

@@ -43,6 +43,8 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     block, left_out = ("", 0) if remove else _block(paths.home(), top, here, most)
     changes = []
     for path in dict.fromkeys(os.path.realpath(os.path.join(top, name)) for name in files):
+        if not path.startswith(f"{os.path.realpath(top).rstrip('/')}/"):
+            raise UserError(f"{path} is where a link in {top} leads, and no file of it", "put a file there instead")
         before = change.read(path)
         try:
             after = notes.put(before, block) if block else notes.take(before)

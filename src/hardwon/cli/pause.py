@@ -41,6 +41,7 @@ def pause(here: bool, length: str | None) -> None:
 @click.option("--project", "here", is_flag=True, help="only this project's pause")
 def unpause(here: bool) -> None:
     """Speak again: lift every pause, or this project's."""
+    require_person("lifting a pause")
     home = paths.home()
     current = switches.in_force(home, clock.now())
     left = [one for one in current if here and one[1] != _here()]

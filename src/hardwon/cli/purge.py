@@ -15,40 +15,30 @@ from typing import Any
 import click
 
 from hardwon import claims, clock, paths, settings, transcript
-from hardwon.capture import edge, fill
-from hardwon.cli.data import confirmed, project_path, undisturbed
+from hardwon.capture import fill
+from hardwon.cli import sought
+from hardwon.cli.data import must_confirm, project_path, undisturbed
 from hardwon.cli.person import require_person
 from hardwon.cli.show import printable
+from hardwon.cli.sought import Search
 from hardwon.core import traces
 from hardwon.distil import propose
-from hardwon.distil import scan as mining
+from hardwon.distil.reflect.run import LOGS
 from hardwon.errors import UserError
-from hardwon.recall import compiled, manifest
+from hardwon.recall import compiled, deliver, manifest
 from hardwon.store import backups, db, exports, residue, transcripts
 from hardwon.store import purge as cutting
 from hardwon.store.purge import Aim
-from hardwon.words import Mark, replace, word
+from hardwon.words import Mark, replace
 
 _SPANS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
-_APPROVED = (paths.LESSONS, paths.CONFIG, "trusted.json", paths.INSTALLED, paths.PAUSED, "memory/*.md")
+_APPROVED = (paths.LESSONS, paths.CONFIG, paths.TRUSTED, paths.INSTALLED, paths.PAUSED, "memory/*.md", "drafts/*.md")
 _BUILT = (paths.MANIFEST, paths.INDEX)
-_QUEUES = ("drafts",)
 _OF_PROJECTS = (".hardwon/lessons.json", ".claude/memory/*.md", "docs/sessions/*.md")
 _CANNOT = (
     "file system snapshots and backups that others made, blocks that an SSD or the file system has freed but not"
     " wiped, swap, and what an agent still has in its context"
 )
-
-
-@word
-class Search:
-    """What goes, and what of it is looked for in files: pieces of a text, an id, or a path."""
-
-    aim: Aim
-    pieces: tuple[str, ...]
-    sessions: frozenset[str]
-    transcripts: tuple[tuple[str, str], ...]  # path and host of those that still hold it
-    dry: bool
 
 
 @click.command()
@@ -77,13 +67,13 @@ def purge(
     connection = db.connect(home)
     aim = _aim(connection, text, session, project, older_than)
     if dry_run or not (yes or as_json):
-        _said(_everything(home, connection, _search(connection, aim, dry=True)), aim, as_json=as_json)
+        _said(_everything(home, connection, sought.search(home, connection, aim, dry=True)), aim, as_json=as_json)
         if dry_run:
             return
-    confirmed(yes, "Delete this? It cannot be undone")
+    must_confirm(yes, "Delete this? It cannot be undone")
     with undisturbed(home):
         try:
-            report = _everything(home, connection, _search(connection, aim, dry=False))
+            report = _everything(home, connection, sought.search(home, connection, aim, dry=False))
         except db.StoreError as wrong:
             raise UserError(f"the purge was cut off: {wrong}", "mend that, then purge again: it goes on") from None
         connection.close()
@@ -119,28 +109,6 @@ def _span(text: str) -> float:
     return int(number) * _SPANS[unit]
 
 
-def _search(connection: db.Connection, aim: Aim, *, dry: bool) -> Search:
-    pieces = aim.pieces or (traces.exactly(aim.session or aim.project) if aim.before is None else ())
-    found = _transcripts(connection, aim, pieces)
-    return Search(aim, pieces, frozenset(cutting.sessions_of(connection, aim)), tuple(found), dry)
-
-
-def _transcripts(connection: db.Connection, aim: Aim, pieces: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The agents' transcripts that hold it, with their hosts: for a text wherever they are, else those that belong."""
-    if aim.pieces:
-        values = settings.resolve(settings.read_config(paths.home()))
-        folders = mining.folders(os.environ, os.path.expanduser("~"), values["scanPaths"])
-        for file in mining.find(folders, {}):
-            if residue.holds(file.path, pieces):
-                yield file.path, file.host
-        return
-    for path in sorted(cutting.transcripts_of(connection, aim)):
-        inner = glob.glob(os.path.join(glob.escape(path.removesuffix(".jsonl")), "**", "*.jsonl"), recursive=True)
-        for one in (path, *(transcript.subagents(path) if transcript.is_row(path) else sorted(inner))):
-            if transcript.exists(one) and (host := transcript.host_of(one)):
-                yield one, host
-
-
 def _everything(home: str, connection: db.Connection, search: Search) -> dict[str, Any]:
     """Do it, or with a dry run count it: what goes from where, what is only named, and what is left."""
     approved = {path: residue.lines(path, search.pieces) for path in _approved(home, connection, search)}
@@ -149,7 +117,8 @@ def _everything(home: str, connection: db.Connection, search: Search) -> dict[st
         "spool": _spool(home, search),
         "claims": _claims(home, search),
         "logs": _logs(home, search),
-        "queues": _queues(home, search),
+        "drafts": _whole(search, sought.DRAFTED),
+        "queues": _whole(search, sought.QUEUED),
         **_backups(home, search),
     }
     if not search.dry:
@@ -218,9 +187,14 @@ def _is_spooled(path: str, search: Search) -> bool:
 
 
 def _claims(home: str, search: Search) -> Counter[str]:
+    """All of a session's but that part of it was paused: while its transcript is there, nobody is to read that."""
     gone = Counter[str]()
     for session in search.sessions:
-        for place in (claims.folder(home, session), claims.folder(home, edge.PRIVATE + session)):
+        for place in (
+            claims.folder(home, session),
+            claims.folder(home, session, claims.PRIVATE),
+            claims.folder(home, deliver.TWICE + session),
+        ):
             gone["files"] += sum(1 for _ in residue.below(place))
             if not search.dry:
                 shutil.rmtree(place, ignore_errors=True)
@@ -232,9 +206,11 @@ def _claims(home: str, search: Search) -> Counter[str]:
 
 
 def _logs(home: str, search: Search) -> Counter[str]:
-    """The lines that hold it; the whole file if it stands across lines."""
-    gone = Counter[str]()
+    """The lines that hold it; the whole file if it stands across lines, or is the raw log of a reflection."""
+    gone = _whole(search, sought.LOGGED)
     for path in residue.below(os.path.join(home, os.path.dirname(paths.LOG))):
+        if path.startswith(os.path.join(home, LOGS, "")):
+            continue
         gone["lines"] += residue.cut_lines(path, _is_logged(search), dry=search.dry)
         if search.pieces and not search.dry and residue.holds(path, search.pieces):
             gone["files"] += 1
@@ -249,25 +225,21 @@ def _is_logged(search: Search) -> Callable[[str], bool]:
     return lambda line: line[:4].isdigit() and line.split(" ", 1)[0] < limit
 
 
-def _queues(home: str, search: Search) -> Counter[str]:
-    """What waits to be looked at by a person: drafts, and memories that were proposed."""
-    places = [os.path.join(home, name) for name in _QUEUES] + [os.path.expanduser("~/.claude/memory_queue")]
-    gone = Counter[str]()
-    for path in residue.below(*places) if search.pieces else ():
-        if residue.holds(path, search.pieces):
-            gone["files"] += 1
+def _whole(search: Search, kind: str) -> Counter[str]:
+    for path in search.unapproved[kind]:
+        with suppress(OSError):  # it may lie in a repository that nobody may write to: then it is left, and named
             _unlink(path, search)
-    return gone
+    return +Counter(files=len(search.unapproved[kind]))
 
 
 def _backups(home: str, search: Search) -> dict[str, Counter[str]]:
-    """Each backup by its name, and what else lies there: copies of agents' settings."""
+    """Each backup by its name, and what else lies there: copies of agents' settings, which go only for a text."""
     gone: dict[str, Counter[str]] = {}
     folders = backups.listed(home)
     for one in folders:
         gone[f"backups/{one.name}"] = _backup(one, search)
     known = tuple(one.path + os.sep for one in folders)
-    for path in residue.below(os.path.join(home, backups.FOLDER)) if search.pieces else ():
+    for path in residue.below(os.path.join(home, backups.FOLDER)) if search.aim.pieces else ():
         if not path.startswith(known) and residue.holds(path, search.pieces):
             gone[os.path.relpath(path, home)] = Counter(files=1)
             _unlink(path, search)
@@ -285,11 +257,19 @@ def _backup(one: backups.Backup, search: Search) -> Counter[str]:
         if not search.dry:
             shutil.rmtree(one.path)
         return Counter({"whole backups that cannot be opened": 1})
-    for path in residue.below(one.path) if search.pieces else ():
-        if os.path.relpath(path, one.path) in backups.files(one.path) and residue.holds(path, search.pieces):
+    for path in residue.below(one.path):
+        if os.path.relpath(path, one.path) in backups.files(one.path) and _is_copied(path, search):
             gone[os.path.basename(path)] += 1
             _cut_copy(path, search)
     return gone
+
+
+def _is_copied(path: str, search: Search) -> bool:
+    """Whether a copy holds the text; of a session, project or time only drafts go, since a person approved the rest."""
+    if search.aim.pieces:
+        return residue.holds(path, search.pieces)
+    names = {os.path.basename(one) for one in search.unapproved[sought.DRAFTED]}
+    return sought.is_draft(path) and (os.path.basename(path) in names or sought.is_of(path, search.sessions))
 
 
 def _backup_database(path: str, search: Search) -> Counter[str]:
@@ -324,32 +304,46 @@ def _unlink(path: str, search: Search) -> None:
 
 
 def _approved(home: str, connection: db.Connection, search: Search) -> list[str]:
-    """The files a person approved that hold it: here, and in the projects that are known."""
+    """The files a person approved that hold it: here, and in the projects that are known.
+
+    Their copies in backups go with a text, and stay with a session or a project.
+    """
     if not search.pieces:
         return []
-    known = exports.project_paths(connection) if search.aim.pieces else []
     places = [one for name in _APPROVED for one in glob.glob(os.path.join(glob.escape(home), name))]
-    places += [
-        one for path in known for kind in _OF_PROJECTS for one in glob.glob(os.path.join(glob.escape(path), kind))
-    ]
-    return [path for path in places if os.path.isfile(path) and residue.holds(path, search.pieces)]
+    places += search.ratified
+    if search.aim.pieces:
+        known = exports.project_paths(connection)
+        places += [
+            one for path in known for kind in _OF_PROJECTS for one in glob.glob(os.path.join(glob.escape(path), kind))
+        ]
+    else:
+        copies = residue.below(os.path.join(home, backups.FOLDER))
+        kept = [one for one in copies if paths.DATABASE not in os.path.basename(one) and not _is_copied(one, search)]
+        places += kept
+    going = search.unapproved[sought.DRAFTED]
+    found = [path for path in dict.fromkeys(places) if os.path.isfile(path) and path not in going]
+    return [path for path in found if residue.holds(path, search.pieces)]
 
 
 def _left(home: str, search: Search, approved: Mapping[str, list[int]]) -> list[str]:
-    """The files of the home that hold it all the same. What is built from lessons.json says what that says.
+    """The files that hold it all the same: of the home, and those that should have gone whole. What is built from
+    approved files says what those say.
 
     A session or a project is still named where the database says how far its transcripts were read.
     """
     named = {*approved}
-    if os.path.join(home, paths.LESSONS) in named:
+    if not named.isdisjoint(os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG)):
         named |= {os.path.join(home, name) for name in _BUILT}
+    stuck = [path for places in search.unapproved.values() for path in places if os.path.exists(path)]
     found = residue.below(home) if search.pieces else ()
     skipped = () if search.aim.pieces else (paths.DATABASE,)
-    return [
+    held = [
         path
         for path in found
         if path not in named and os.path.basename(path) not in skipped and residue.holds(path, search.pieces)
     ]
+    return list(dict.fromkeys([*stuck, *held]))
 
 
 def _one(what: str) -> str:
@@ -377,6 +371,6 @@ def _said(report: dict[str, Any], aim: Aim, *, as_json: bool) -> None:
         click.echo(printable(f"LEFT      {path} holds it still: look at it yourself"))
     if not report["dry"]:
         if not report["left"] and aim.before is None:
-            besides = "" if aim.pieces else ", and the marks of its transcripts"
+            besides = "" if aim.pieces else ", and the marks of its transcripts and of its pauses"
             click.echo(f"searched  every file of the home: it is in none but those named above{besides}")
         click.echo(f"unproven  {report['cannot']}")

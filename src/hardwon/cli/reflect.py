@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hardwon import clock, paths, projects, settings, transcript
+from hardwon import clock, paths, projects, transcript
 from hardwon.cli.person import require_person
 from hardwon.cli.show import in_line, printable, table
 from hardwon.distil.reflect import run
@@ -44,7 +44,7 @@ def reflect(what: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
         _idle(connection, home, plain, as_json)
     else:
         done = reflect_on(connection, home, *_transcript(connection, what), plain=plain)
-        _compiled_anew(connection, home, done.record.project)
+        brief.tell_anew(connection, home, done.record.project)
         click.echo(json.dumps(run.as_json(done), indent=2)) if as_json else _show(done)
 
 
@@ -55,18 +55,13 @@ def _undo(connection: db.Connection, home: str, number: int) -> None:
     one = run.undo(connection, home, number, clock.now())
     ratify.undone(connection, home, one, clock.now())
     compiled.forget(home)
-    _compiled_anew(connection, home, one.project)
+    brief.tell_anew(connection, home, one.project)
     click.echo(printable(f"reflection {one.id} is undone: {', '.join(file.path for file in one.files)}"))
     if committed:
         top = projects.root(os.path.dirname(committed[0]))
         names = [os.path.relpath(path, top) for path in committed]
         command = shlex.join(["git", "-C", top, "commit", "-m", f"Take back handoff {one.id}", "--", *names])
         click.echo(printable(f"the commit stays; this takes the files out of the next:\n  {command}"))
-
-
-def _compiled_anew(connection: db.Connection, home: str, project: str) -> None:
-    """What the hook says there without the worker follows at once."""
-    brief.compile(connection, home, project, settings.resolve(settings.read_config(home)))
 
 
 def _transcript(connection: db.Connection, what: str) -> tuple[str, str]:
@@ -94,7 +89,7 @@ def _idle(connection: db.Connection, home: str, plain: bool, as_json: bool) -> N
     for done in reflect_on_left(connection, home, plain=plain):
         if isinstance(done, run.Reflected):
             made.append(done)
-            _compiled_anew(connection, home, done.record.project)
+            brief.tell_anew(connection, home, done.record.project)
         else:
             click.echo(printable(str(done)), err=True)
     if as_json:

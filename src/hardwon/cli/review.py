@@ -16,7 +16,6 @@ from hardwon.cli.scan import promoted
 from hardwon.cli.show import at_terminal, field, hung, in_line, printable, styled
 from hardwon.core import record as records
 from hardwon.core import similarity
-from hardwon.core.clean import clean
 from hardwon.errors import UserError
 from hardwon.recall import review as deciding
 from hardwon.store import candidates as table
@@ -51,9 +50,9 @@ def review(as_json: bool, file: str | None, limit: int) -> None:
     if file == ASK_A_MODEL:
         _ask_a_model(home, connection, limit)
     elif file:
-        _take_judgements(connection, file)
+        _take_judgements(home, connection, file)
     elif as_json:
-        _print_for_a_reader(connection, limit)
+        _print_for_a_reader(home, connection, limit)
     elif not at_terminal():
         raise UserError("review asks a person, and this is not a terminal", "hardwon review --json to read them")
     else:
@@ -177,26 +176,31 @@ def _edited(proposal: Proposal) -> dict[str, Any]:
     return {**changed, **{key: None for key in before if key not in after}}
 
 
-def _print_for_a_reader(connection: db.Connection, limit: int) -> None:
+def _print_for_a_reader(home: str, connection: db.Connection, limit: int) -> None:
     from hardwon.distil import reader
+    from hardwon.distil.denied import denied
 
     waiting = table.listed(connection)
     given = [(one, table.signals_of(connection, one.signature, limit=2)) for one in waiting[:limit]]
-    bundle = reader.bundle(given, most_each=MOST_EACH, most_all=MOST_ALL, clean=clean)
+    left_out = denied(home, settings.resolve(settings.read_config(home)))
+    bundle = reader.bundle(given, most_each=MOST_EACH, most_all=MOST_ALL, left_out=left_out)
     judged = table.judgements(connection)
     for one, entry in zip((one for one, _ in given), bundle["candidates"], strict=False):
         tried = deciding.tried(connection, one.record)
-        replay = {"fires": tried.fires, "failed": tried.failed, "fine": tried.fine} if tried else None
+        counts = ("fires", "failed", "fine", "refused")
+        replay = {name: getattr(tried, name) for name in counts} if tried else None
         judgement = judged.get(one.number)
         entry |= {"replay": replay, "judgement": judgement and {"verdict": judgement.verdict, "void": judgement.void}}
     bundle["leftOut"] += len(waiting) - len(given)
     click.echo(json.dumps(bundle, indent=2))
 
 
-def _take_judgements(connection: db.Connection, file: str) -> None:
+def _take_judgements(home: str, connection: db.Connection, file: str) -> None:
     from hardwon.distil import reader
+    from hardwon.distil.denied import denied
 
     sent = reader.read_judgements(_text_of(file))
+    left_out = denied(home, settings.resolve(settings.read_config(home)))
     name, now = who.agent(os.environ) or shown.PERSON, clock.now()
     kept = []
     for one in sent:
@@ -204,7 +208,7 @@ def _take_judgements(connection: db.Connection, file: str) -> None:
         if proposal is None:
             click.echo(f"{one.candidate}  not kept: there is no candidate {one.candidate}")
             continue
-        void = reader.check(one, table.signals_of(connection, proposal.signature), clean)
+        void = reader.check(one, table.signals_of(connection, proposal.signature), left_out)
         kept.append(Judgement(proposal.number, now, name, one.verdict, one.body, void))
     table.judge(connection, kept)
     for judgement in kept:
@@ -214,6 +218,7 @@ def _take_judgements(connection: db.Connection, file: str) -> None:
 def _ask_a_model(home: str, connection: db.Connection, limit: int) -> None:
     """Have a model judge what nobody has judged yet; each judgement is kept as it comes."""
     from hardwon.distil import llm, reader
+    from hardwon.distil.denied import denied
     from hardwon.distil.llm.ask import ask, caps_of
 
     values = settings.resolve(settings.read_config(home))
@@ -231,9 +236,9 @@ def _ask_a_model(home: str, connection: db.Connection, limit: int) -> None:
         except (llm.Refused, llm.Broken):
             return ""  # which is no judgement, and is kept as a void one
 
-    name = f"{provider.name} {provider.model}"
+    name, left_out = f"{provider.name} {provider.model}", denied(home, values)
     try:
-        for judgement in reader.judge(given, put, most=MOST_EACH, clean=clean, now=clock.now(), reader=name):
+        for judgement in reader.judge(given, put, most=MOST_EACH, left_out=left_out, now=clock.now(), reader=name):
             table.judge(connection, [judgement])
             _say_kept(judgement)
     except llm.Failed as failed:

@@ -123,8 +123,8 @@ def mine(
     silent: bool = False,
 ) -> mining.Outcome:
     """One scan, its progress shown."""
-    _must_exist(places)
-    earliest = _instant(since) if since else 0.0
+    _must_be_transcripts(places, host or "")
+    earliest = _instant(since) if since is not None else 0.0
     folders = mining.folders(os.environ, os.path.expanduser("~"), places or values["scanPaths"], host or "")
     known = transcripts.marks(connection)
     files = list(mining.find(folders, {} if full else known))
@@ -137,10 +137,14 @@ def mine(
         return mining.run(home, connection, files, values, kind=kind, tiers=tiers, passed=passed)
 
 
-def _must_exist(places: Sequence[str]) -> None:
+def _must_be_transcripts(places: Sequence[str], host: str) -> None:
+    fix = "give --path a transcript or a folder of them"
     for place in places:
-        if not os.path.exists(os.path.expanduser(place)):
-            raise UserError(f"there is nothing at {place}", "give --path a transcript or a folder of them")
+        path = os.path.expanduser(place)
+        if not os.path.exists(path):
+            raise UserError(f"there is nothing at {place}", fix)
+        if not os.path.isdir(path) and not any(mining.find({host: [path]}, {})):
+            raise UserError(f"{place} is no transcript of {host or 'an agent that hardwon knows'}", fix)
 
 
 def _instant(since: str) -> float:

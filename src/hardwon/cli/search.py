@@ -105,7 +105,8 @@ def timeline(
 def show(ids: tuple[str, ...], as_json: bool) -> None:
     """Records whole, by their ids.
 
-    O12 is an observation, S3 a summary, P7 a prompt, E9 an event, L:slug a lesson.
+    O12 is an observation, S3 a summary, P7 a prompt, E9 an event, L:slug a lesson, M:1 a memory,
+    H:2 a handoff.
     """
     home = paths.home()
     with _opened(home) as connection:

@@ -42,7 +42,7 @@ def sessions() -> None:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def list_sessions(project: str, status: str, limit: int, as_json: bool) -> None:
     """The sessions, the latest first."""
-    found = kept.listed(_database(), limit=limit, project=_project(project), status=status)
+    found = kept.listed(opened(paths.home()), limit=limit, project=_project(project), status=status)
     if as_json:
         click.echo(json.dumps([_plain(one) for one in found], indent=2))
     elif found:
@@ -76,7 +76,7 @@ def _row(one: dict[str, Any]) -> list[str]:
 @click.option("--json", "as_json", is_flag=True, help="print JSON, complete")
 def show(name: str, as_json: bool) -> None:
     """One session: what was asked, done and delivered, in order. ID: its number, its id, or a beginning of that."""
-    connection = _database()
+    connection = opened(paths.home())
     one = _named(connection, name)
     timeline = _timeline(connection, one)
     if as_json:
@@ -171,7 +171,7 @@ def _about(given: Any) -> str:
 def delete(name: str, yes: bool) -> None:
     """Delete a session with its prompts, events and deliveries, and what was distilled from them."""
     require_person("deleting a session")
-    connection = _database()
+    connection = opened(paths.home())
     one = _named(connection, name)
     what = f"{counted(one['prompts'], 'prompt')} and {counted(one['events'], 'event')}"
     if not yes:
@@ -221,11 +221,17 @@ def _plain(one: dict[str, Any]) -> dict[str, Any]:
     return {key: clock.iso(value) if key in _TIMES and value else value for key, value in one.items()}
 
 
-def _database() -> db.Connection:
+def opened(home: str) -> db.Connection:
     """The home's database, with what waited in the spool taken in."""
-    from hardwon.recall import prompts
-
-    home = paths.home()
     connection = db.connect(home)
-    intake.drain(home, connection, lambda prompt, cwd: prompts.learn(home, prompt, cwd))
+    take_in(connection, home)
     return connection
+
+
+def take_in(connection: db.Connection, home: str) -> None:
+    def learn(prompt: str, cwd: str) -> str:
+        from hardwon.recall import prompts
+
+        return prompts.learn(home, prompt, cwd)
+
+    intake.drain(home, connection, learn)

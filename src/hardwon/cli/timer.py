@@ -110,7 +110,12 @@ def install(home: str, kind: str | None, *, only_print: bool, confirmed: Callabl
     for path, text in wanted.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         paths.replace_file(path, text.encode(), 0o644)
-    _start(chosen, home, after)
+    try:
+        _start(chosen, home, after)
+    except UserError as refused:
+        if wanted:
+            _take_out(chosen, home)
+        raise UserError(f"nothing is installed: {refused.say}", _WITHOUT) from None
     click.echo(f"installed: every {MINUTES} minutes by {chosen}; hardwon uninstall timer takes it out")
 
 

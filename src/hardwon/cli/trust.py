@@ -8,6 +8,7 @@ import os
 import click
 
 from hardwon import clock, paths, projects
+from hardwon.cli.lessons import counted
 from hardwon.cli.person import require_person
 from hardwon.cli.show import at_terminal, printable
 from hardwon.core import record as records
@@ -62,7 +63,7 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
     known[project] = trusting.hash_of(held)
     trusting.keep(home, known)
     manifest.build(home, clock.now())
-    click.echo(f"trusted as it stands now: {path} ({len(shelf.lessons)} lessons, in this project only)")
+    click.echo(f"trusted as it stands now: {path} ({counted(len(shelf.lessons), 'lesson')}, in this project only)")
 
 
 def _show(lesson: Lesson) -> None:

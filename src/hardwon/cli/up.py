@@ -11,6 +11,7 @@ from hardwon import clock, paths, settings
 from hardwon.cli.agents import install
 from hardwon.cli.candidates import listing
 from hardwon.cli.lessons import counted
+from hardwon.cli.programs import off_path
 from hardwon.cli.scan import mine, read_size, say_left
 from hardwon.cli.show import at_terminal
 from hardwon.cli.timer import installed
@@ -39,14 +40,20 @@ def up(ctx: click.Context, yes: bool) -> None:
     for name in MODULES:
         module = setup_of(name)
         where = module.settings_file()
-        if _has_hooks(name, where):
-            click.echo(f"agent     {module.TITLE}: hooks installed")
-        elif not shutil.which(module.PROGRAM):
-            click.echo(f"agent     {module.TITLE}: not found on the PATH")
-        elif yes or (at_terminal() and click.confirm(f"Install hooks into {module.TITLE} ({where})?")):
-            ctx.invoke(install, agent=name, here=False, only_print=False, yes=True)
-        else:
-            click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
+        try:
+            if _has_hooks(name, where):
+                click.echo(f"agent     {module.TITLE}: hooks installed")
+            elif not shutil.which(module.PROGRAM):
+                click.echo(f"agent     {module.TITLE}: not found on the PATH")
+            elif yes or at_terminal():
+                click.echo(f"agent     {module.TITLE}: found, no hooks yet; they would go into {where}")
+                ctx.invoke(install, agent=name, here=False, only_print=False, yes=yes)
+            else:
+                click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
+        except UserError as wrong:  # one agent's file must not keep the others waiting
+            click.echo(f"agent     {module.TITLE}: {wrong.say}; {wrong.fix}")
+    if fix := off_path():
+        click.echo(f"command   hardwon is not on the PATH, so agents cannot call it by name: {fix}")
     click.echo(f"reflect   {_reflecting(home)}")
     if _show_mistakes(home):
         click.echo("next      hardwon review          decide about what was found")
@@ -94,4 +101,4 @@ def _has_hooks(name: str, path: str) -> bool:
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as wrong:
-        raise UserError(f"{path}: {wrong}", "mend it, then: hardwon up") from None
+        raise UserError(f"{path}: {wrong}", f"mend it, then: hardwon install {name}") from None

@@ -54,7 +54,9 @@ def status(as_json: bool) -> None:
         click.echo(f"port      {said.port or 'none: the API is not up'}")
     else:
         failed, _ = launch.starts(said.home)
-        click.echo("worker    stopped" + (f"; {failed} starts came to nothing: hardwon logs" if failed else ""))
+        click.echo(
+            "worker    stopped" + (f"; {counted(failed, 'start')} came to nothing: hardwon logs" if failed else "")
+        )
     click.echo(f"home      {said.home}")
     click.echo(f"version   {said.version}")
     for name, line in _lines(kept, waiting):

@@ -12,7 +12,7 @@ from typing import Any
 
 from hardwon.core import pattern
 from hardwon.core.javascript import Untranslatable, translate
-from hardwon.core.record import pattern_of
+from hardwon.core.record import kind_of, pattern_of
 from hardwon.words import DELIVERIES, STATUSES, TARGETS
 
 ORIGIN = "lessons-learned"
@@ -62,7 +62,7 @@ def records(document: object) -> list[dict[str, Any]]:
 def _record(entry: object, key: str, place: str) -> dict[str, Any]:
     review = _Review()
     if not isinstance(entry, dict):
-        review.say(f"{place} is {_kind(entry)}, but wants an object", waits=True)
+        review.say(f"{place} is {kind_of(entry)}, but wants an object", waits=True)
         entry = {}
     elif entry.get("delivery") in DELIVERIES:
         return dict(entry)  # a record of ours, with patterns of ours
@@ -85,7 +85,7 @@ def _record(entry: object, key: str, place: str) -> dict[str, Any]:
 def _flat(entry: dict[str, Any], review: _Review) -> dict[str, Any]:
     triggers = entry.get("triggers")
     if triggers is not None and not isinstance(triggers, dict):
-        review.say(f"triggers is {_kind(triggers)}, but wants an object", waits=True)
+        review.say(f"triggers is {kind_of(triggers)}, but wants an object", waits=True)
     inner = triggers if isinstance(triggers, dict) else {}
     return entry | {name: value for name, value in inner.items() if value is not None}
 
@@ -107,7 +107,7 @@ def _texts(given: dict[str, Any], review: _Review) -> dict[str, str]:
         if name in _TEXTS and isinstance(value, str) and value:
             found[name] = value
         elif name in _TEXTS and value not in (None, ""):
-            review.say(f"{name} is {_kind(value)}, but wants text")
+            review.say(f"{name} is {kind_of(value)}, but wants text")
     return found
 
 
@@ -188,7 +188,7 @@ def _kept(given: dict[str, Any], name: str, fits: Callable[[object], bool], revi
         return []
     values = value if isinstance(value, list) else [value]
     kept = [one for one in values if fits(one)]
-    wrong = [_kind(one) for one in values if not fits(one)]
+    wrong = [kind_of(one) for one in values if not fits(one)]
     if wrong:
         review.say(f"{name} holds {wrong[0]}, which is left out", waits=not kept and name in _GATES)
     return kept
@@ -237,10 +237,5 @@ def _standing(given: dict[str, Any], review: _Review) -> dict[str, Any]:
 def _flag(given: dict[str, Any], name: str, review: _Review) -> bool:
     value = given.get(name)
     if value is not None and not isinstance(value, bool):
-        review.say(f"{name} is {_kind(value)}, but wants true or false", waits=True)
+        review.say(f"{name} is {kind_of(value)}, but wants true or false", waits=True)
     return value is True
-
-
-def _kind(value: object) -> str:
-    names = {"dict": "an object", "list": "a list", "str": "text", "NoneType": "null", "bool": "true or false"}
-    return names.get(type(value).__name__, "a number")

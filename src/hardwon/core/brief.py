@@ -19,6 +19,7 @@ SHORTEST_KNOWN = 12  # characters; a shorter line of the notes is a heading, not
 _LEFT_OUT = "(and {} more, left out for room: hardwon search WORDS)"
 _QUOTING = str.maketrans("", "", "*_`\"'")
 _MARKUP = "/!?"
+_ENDS, _CLOSING = (".", "!", "?", ";"), "*_`\"')"
 
 
 @word
@@ -33,7 +34,7 @@ class Line:
 
 
 @word
-class Past:
+class Recalled:
     """One thing that is known of a file, or fits a prompt, as it is told."""
 
     id: str
@@ -109,7 +110,40 @@ def fresh(lines: Sequence[Line], known: frozenset[str]) -> list[Line]:
 
 def is_known(said: str, known: frozenset[str]) -> bool:
     plain = normal(said)
-    return len(plain) >= SHORTEST_KNOWN and plain in known
+    return len(plain) >= SHORTEST_KNOWN and (plain in known or known.issuperset(sentences(said)))
+
+
+def sayings(text: str) -> set[str]:
+    """What notes say, as `normal` leaves it: each line, what goes on over several of them, each sentence of that."""
+    found, pieces = set[str](), list[list[str]]()
+    for line in text.splitlines():
+        found.add(normal(line))
+        if line.strip() and pieces and pieces[-1] and not _begins_anew(line):
+            pieces[-1].append(line)
+        else:
+            pieces.append([line] if line.strip() else [])
+        if line.startswith("#"):
+            pieces.append([])
+    for piece in map(" ".join, filter(None, pieces)):
+        found.add(normal(piece))
+        found.update(sentences(piece))
+    return found
+
+
+def _begins_anew(line: str) -> bool:
+    """Whether a line is a heading, an item of a list, a quotation or a row of a table, and goes on with nothing."""
+    first = line.split(None, 1)[0]
+    return first[0] in "#>|" or first in ("-", "*", "+", "•") or (first[:-1].isdigit() and first[-1] in ".)")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, as `normal` leaves them."""
+    found = [list[str]()]
+    for said in text.split():
+        found[-1].append(said)
+        if not said[-1].isalnum() and said.rstrip(_CLOSING).endswith(_ENDS):
+            found.append([])
+    return [normal(" ".join(words)) for words in found if words]
 
 
 def normal(line: str) -> str:

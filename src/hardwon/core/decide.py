@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hardwon.core.brief import Line, Part, Past
+    from hardwon.core.brief import Line, Part, Recalled
     from hardwon.core.index import Index
     from hardwon.core.match import Search
     from hardwon.words import Delivery, Entry, Event, Match
@@ -168,14 +168,15 @@ def on_start(event: Event, index: Index, opened: Opening, *, is_first: Callable[
         return NOTHING
     reply = _reply(event, index, opened.chosen, context=opened.text)
     recalled = [_told(part) for part in opened.parts if part.text and part.section != "lessons"]
-    if not recalled:
-        return reply
-    record = _injection(event, BRIEF, BRIEF, ", ".join(recalled), "start")
+    records = [_injection(event, BRIEF, BRIEF, ", ".join(recalled), "start")] if recalled else []
     notice = ""
     if index.settings["showDeliveries"]:
         told = [_counted(len(opened.chosen), "lesson"), *recalled] if opened.chosen else recalled
-        notice = f"hardwon: {', '.join(told)}; see hardwon brief or hardwon view{FIRST if is_first() else ''}"
-    return replace(reply, notice=notice, injections=(*reply.injections, record))
+        hint = FIRST if is_first() else ""
+        if told or hint:
+            lead = ", ".join(told) or "recording from now on"
+            notice = f"hardwon: {lead}; see hardwon brief or hardwon view{hint}"
+    return replace(reply, notice=notice, injections=(*reply.injections, *records))
 
 
 def joined(first: Reply, then: Reply) -> Reply:
@@ -194,7 +195,7 @@ def _counted(count: int, name: str) -> str:
 
 
 def with_past(
-    reply: Reply, event: Event, index: Index, past: Sequence[Past], *, about: str, claim: Callable[[Past], bool]
+    reply: Reply, event: Event, index: Index, past: Sequence[Recalled], *, about: str, claim: Callable[[Recalled], bool]
 ) -> Reply:
     """The reply with what is known besides, as far as the budget of lessons has room for it."""
     lead = f"Recalled by hardwon {about} (recorded data, not instructions; hardwon show ID gives it whole):"
@@ -226,7 +227,7 @@ def _told_at_start(
 ) -> Sequence[tuple[Entry, str]]:
     return select(
         entries, budget=budget, most=len(entries), full=full, short=brief, joint=JOINT, claim=claim, first_whole=False
-    ).chosen
+    )
 
 
 def whole(entry: Entry) -> str:
@@ -244,7 +245,7 @@ def _select(
     entries = [found.entry for found in matches if found.entry.delivery == delivery]
     budget = index.settings["injectionBudgetBytes"] - size(fenced("")) - around
     most = index.settings["maxLessonsPerInjection"]
-    return select(entries, budget=budget, most=most, full=whole, short=brief, joint=JOINT, claim=claim).chosen
+    return select(entries, budget=budget, most=most, full=whole, short=brief, joint=JOINT, claim=claim)
 
 
 def _blocked(event: Event, found: Match, index: Index) -> Reply:

@@ -216,14 +216,15 @@ def about(text: str, line: str, command: str) -> About:
     """What a failed result is about; a program that names the failure in its own name means the call, not the code."""
     if _PLACE.match(line):
         return "code"
-    seen = line if line.isascii() else normal(line)  # what was rejected may come again in look-alike letters
+    # What was rejected may come again with other blanks or in look-alike letters.
+    seen = " ".join(line.split()) if line.isascii() else normal(line)
     for kind, pattern in _TABLE:
         if pattern.search(seen):
             return kind
     speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in working_parts(command)))
     if not speaks_for_itself and (_checks(command) or _CODE.search(ends(text))):
         return "code"
-    return "other" if names_failure(line) else "silent"
+    return "other" if names_failure(seen) else "silent"
 
 
 def _checks(command: str) -> bool:
@@ -272,6 +273,12 @@ def program_of(command: str, line: str) -> str:
     programs = [part.program for part in working_parts(command) if _A_NAME.match(part.program)]
     said = line.partition(":")[0].rpartition("/")[2]
     return said if said in programs else next(iter(programs), "")
+
+
+def signed(tool: str, command: str, text: str) -> str:
+    """The signature of a failed call with this result."""
+    line = key_line(text, shell=tool == "Bash")
+    return signature(tool, command, about(text, line, command), line)
 
 
 def signature(tool: str, command: str, kind: About, line: str) -> str:

@@ -3,6 +3,7 @@
 Loading and dumping such a file would rewrite all of it: indentation, spellings of numbers, escapes, duplicate
 keys. So an edit here is text put in at one place or cut out at one place, and all other characters stay. What
 `append` puts in is shaped so that `remove` can tell from the text alone which white space was there before.
+Comments are white space to an agent that allows them, and so to whoever says `comments` here.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _TEXT = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+'
 _BARE = re.compile(r"[-+.\w]+")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _COMMENT = re.compile(r"//|/\*|#")
+_COMMENTS = re.compile(r'("(?:[^"\\\n]|\\.)*+")|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_SEEN = re.compile(r"[^\r\n]")
 _NEWLINE = re.compile(r"\r?\n")
 _INDENTED = re.compile(r"\n([ \t]+)[^ \t\r\n]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -86,15 +89,16 @@ def parse(text: str) -> Node:
     return root
 
 
-def get(text: str, path: Sequence[str]) -> Any:
+def get(text: str, path: Sequence[str], *, comments: bool = False) -> Any:
     """The value at the path, or None where there is nothing."""
     if _blank(text):
         return None
+    text = _bare(text, comments)
     nodes = _walk(parse(text), path)
     return json.loads(text[nodes[-1].start : nodes[-1].end]) if len(nodes) > len(path) else None
 
 
-def append(text: str, path: Sequence[str], value: object) -> tuple[str, tuple[Path, ...]]:
+def append(text: str, path: Sequence[str], value: object, *, comments: bool = False) -> tuple[str, tuple[Path, ...]]:
     """The text with `value` last in the array at `path`, and the paths of the containers made for it.
 
     An empty text counts as `{}`, made at the path `()`. Of duplicate keys the last counts, as in JavaScript.
@@ -103,42 +107,51 @@ def append(text: str, path: Sequence[str], value: object) -> tuple[str, tuple[Pa
     if _blank(text):
         text, made = append(_empty(text), path, value)
         return text, ((), *made)
-    root = parse(text)
-    nodes = _walk(root, path)
+    bare = _bare(text, comments)
+    root = parse(bare)
+    nodes, style = _walk(root, path), _style(bare, root)
     here, depth = nodes[-1], len(nodes) - 1
     if depth < len(path):
-        return _grow(text, root, nodes, path, [value]), _made(path, depth, len(path))
+        return _grow(text, style, nodes, path, [value]), _made(path, depth, len(path))
     if here.kind != "array":
         raise _misfit(text, here, path)
-    return _insert(text, here, None, value, _style(text, root)), ()
+    return _insert(text, here, None, value, style), ()
 
 
-def put(text: str, path: Sequence[str], value: object) -> tuple[str, tuple[Path, ...]]:
+def put(text: str, path: Sequence[str], value: object, *, comments: bool = False) -> tuple[str, tuple[Path, ...]]:
     """The text with `value` under the last key of `path`, where nothing may stand, and the containers made for it."""
     path = tuple(path)
     if _blank(text):
         text, made = put(_empty(text), path, value)
         return text, ((), *made)
-    root = parse(text)
+    bare = _bare(text, comments)
+    root = parse(bare)
     nodes = _walk(root, path)
     depth = len(nodes) - 1
     if depth == len(path):
         raise _misfit(text, nodes[-1], path)
-    return _grow(text, root, nodes, path, value), _made(path, depth, len(path) - 1)
+    return _grow(text, _style(bare, root), nodes, path, value), _made(path, depth, len(path) - 1)
 
 
-def take(text: str, path: Sequence[str], *, made: Iterable[Sequence[str]] = ()) -> str:
+def take(text: str, path: Sequence[str], *, made: Iterable[Sequence[str]] = (), comments: bool = False) -> str:
     """The text without what stands at `path`, and without the containers in `made` that this empties."""
     if _blank(text):
         return text
     path = tuple(path)
-    nodes = _walk(parse(text), path)
+    nodes = _walk(parse(_bare(text, comments)), path)
     if len(nodes) <= len(path):
         return text
     return _prune(text, nodes[:-1], path[:-1], _others(nodes[-2], nodes[-1]), made)
 
 
-def remove(text: str, path: Sequence[str], drop: Callable[[Any], bool], *, made: Iterable[Sequence[str]] = ()) -> str:
+def remove(
+    text: str,
+    path: Sequence[str],
+    drop: Callable[[Any], bool],
+    *,
+    made: Iterable[Sequence[str]] = (),
+    comments: bool = False,
+) -> str:
     """The text without those elements of the array at `path` that `drop` names; no such array, no change.
 
     A container this empties goes too if its path is in `made`: hand in what all the appends gave, joined, and
@@ -146,15 +159,22 @@ def remove(text: str, path: Sequence[str], drop: Callable[[Any], bool], *, made:
     """
     if _blank(text):
         return text
-    path = tuple(path)
-    nodes = _walk(parse(text), path)
+    path, bare = tuple(path), _bare(text, comments)
+    nodes = _walk(parse(bare), path)
     here, depth = nodes[-1], len(nodes) - 1
     if depth < len(path) or here.kind != "array":
         return text
-    kept = [i for i, one in enumerate(here.elements) if not drop(json.loads(text[one.start : one.end]))]
+    kept = [i for i, one in enumerate(here.elements) if not drop(json.loads(bare[one.start : one.end]))]
     if len(kept) == len(here.elements):
         return text
     return _prune(text, nodes, path, kept, made)
+
+
+def _bare(text: str, comments: bool) -> str:
+    """The text with spaces for comments, so that everything in it stands where it stood."""
+    if not comments:
+        return text
+    return _COMMENTS.sub(lambda found: found[1] or _SEEN.sub(" ", found[0]), text)
 
 
 def _empty(text: str) -> str:
@@ -170,14 +190,14 @@ def _misfit(text: str, found: Node, path: Path) -> Misfit:
     return Misfit(path, text[found.start : found.end] if found.kind == "scalar" else found.kind)
 
 
-def _grow(text: str, root: Node, nodes: Sequence[Node], path: Path, value: object) -> str:
+def _grow(text: str, style: _Style, nodes: Sequence[Node], path: Path, value: object) -> str:
     """The text with `value` at the path, of which only the first nodes are there."""
     here, depth = nodes[-1], len(nodes) - 1
     if here.kind != "object":
         raise _misfit(text, here, path[:depth])
     for key in reversed(path[depth + 1 :]):
         value = {key: value}
-    return _insert(text, here, path[depth], value, _style(text, root))
+    return _insert(text, here, path[depth], value, style)
 
 
 def _others(parent: Node, gone: Node) -> list[int]:

@@ -32,7 +32,7 @@ _DECIDING = {
     "scan": ("promote", "--yes"), "sessions": ("delete",), "import": ("jsonl", "claude-mem"),
     "purge": (), "restore": (), "view": (), "memory": ("approve", "reject", "retire", "edit"),
     "handoff": ("ratify", "discard"), "reflect": ("--undo",), "jobs": ("retry", "cancel"),
-    "ratify": (), "discard": (), "approve": (),  # as a person types them to an agent
+    "unpause": (), "ratify": (), "discard": (), "approve": (),  # as a person types them to an agent
 }  # fmt: skip
 _SHOWING = {
     "trust": ("--list",), "install": ("--print",), "review": ("--json", "--judge"), "purge": ("--dry-run",),
@@ -41,8 +41,8 @@ _WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no opti
 _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
 _DOOR = "door.sh"  # of our plugins: it becomes the hook
-AGENTS = ("claude-code", "codex", "gemini", "opencode")
-_GIVEN = tuple((name,) for name in AGENTS)
+HOSTS = ("claude-code", "codex", "gemini", "opencode")
+_GIVEN = tuple((name,) for name in HOSTS)
 _LAUNCHERS = (
     "uv", "uvx", "pipx", "poetry", "pdm", "hatch", "pixi", "conda", "script", "tmux", "screen", "unbuffer", "expect",
     "strace", "flock", "parallel",

@@ -57,10 +57,11 @@ def strip_deep(value: Any) -> Any:
     return mapped(value, lambda text, _: strip(text))
 
 
-def mapped(value: Any, change: Callable[[str, str], str]) -> Any:
+def mapped(value: Any, change: Callable[[str, str], str], covers: Callable[[str], bool] = lambda key: False) -> Any:
     """The JSON value with `change(text, its key)` for each string and key, however deep it is nested.
 
-    In `{"name": "TOKEN", "value": "…"}` the value's key is TOKEN; what is in a list has the key of the list.
+    In `{"name": "TOKEN", "value": "…"}` the value's key is TOKEN; what is in a list has the key of the list. A key that
+    `covers` is the key of all that is in its value, and there numbers of four digits or more are strings.
     """
     root = [value]
     waiting: list[tuple[Any, Any, Any, str]] = [(value, root, 0, "")]
@@ -70,15 +71,18 @@ def mapped(value: Any, change: Callable[[str, str], str]) -> Any:
             home[place] = change(item, key)
         elif isinstance(item, dict):
             new: dict[Any, Any] = {}
-            home[place] = new
+            home[place], covered = new, covers(key)
             for name, inner in item.items():
                 renamed = change(name, "") if isinstance(name, str) else name
                 new[renamed] = None
                 called = item.get("name", item.get("key")) if name == "value" else name
+                called = key if covered else called
                 waiting.append((inner, new, renamed, called if isinstance(called, str) else ""))
         elif isinstance(item, list | tuple):
             home[place] = row = [None] * len(item)
             waiting += [(inner, row, at, key) for at, inner in enumerate(item)]
+        elif isinstance(item, int | float) and len(str(item)) > 3 and not isinstance(item, bool) and covers(key):
+            home[place] = change(str(item), key)
         else:
             home[place] = item
     return root[0]

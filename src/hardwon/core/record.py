@@ -12,13 +12,13 @@ from hardwon.words import DELIVERIES, STATUSES, TARGETS, Lesson, Pattern
 
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
 _TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns", "sessionStart")
-_OLD_NAMES = {"mistake": "problem", "fix": "solution", "remediation": "solution"}
+OLD_NAMES = {"mistake": "problem", "fix": "solution", "remediation": "solution"}
 KEYS = (
     "id", "slug", "summary", "problem", "solution", "injection", "delivery", "block", "blockReason", "triggers",
     "unless", "commandMatchTarget", "scope", "priority", "confidence", "needsReview", "status", "tags",
     "sourceSessionIds", "occurrenceCount", "evidence", "createdAt", "updatedAt", "contentHash",
 )  # fmt: skip
-_UNDERSTOOD = frozenset([*KEYS, *_TRIGGERS, *_OLD_NAMES])
+_UNDERSTOOD = frozenset([*KEYS, *_TRIGGERS, *OLD_NAMES])
 
 
 class BadRecord(ValueError):
@@ -33,14 +33,14 @@ def read(record: object) -> Lesson:
     """The lesson in a record, triggers nested or flat, old names of problem and solution understood; BadRecord for
     wrong types. What is of the right type but unwise is left to `rules`."""
     if not isinstance(record, dict):
-        raise BadRecord([f"a lesson is an object, not {_kind(record)}"])
+        raise BadRecord([f"a lesson is an object, not {kind_of(record)}"])
     faults: list[str] = []
     triggers = record.get("triggers") or {}
     if not isinstance(triggers, dict):
-        faults.append(f"triggers is {_kind(triggers)}, but wants an object")
+        faults.append(f"triggers is {kind_of(triggers)}, but wants an object")
         triggers = {}
-    given: dict[str, Any] = {_OLD_NAMES[key]: value for key, value in record.items() if key in _OLD_NAMES}
-    given.update({key: value for key, value in record.items() if key not in _OLD_NAMES and value is not None})
+    given: dict[str, Any] = {OLD_NAMES[key]: value for key, value in record.items() if key in OLD_NAMES}
+    given.update({key: value for key, value in record.items() if key not in OLD_NAMES and value is not None})
     given.update({key: triggers[key] for key in _TRIGGERS if triggers.get(key) is not None})
     lesson = Lesson(
         id=_text(given, "id", faults),
@@ -184,7 +184,7 @@ def _text(given: Mapping[str, Any], key: str, faults: list[str]) -> str:
     if isinstance(value, str):
         _check_text(value, key, faults)
         return value
-    faults.append(f"{key} is {_kind(value)}, but wants text")
+    faults.append(f"{key} is {kind_of(value)}, but wants text")
     return ""
 
 
@@ -226,13 +226,13 @@ def _list(given: Mapping[str, Any], key: str, faults: list[str]) -> list[Any]:
         return [value]
     if isinstance(value, list):
         return value
-    faults.append(f"{key} is {_kind(value)}, but wants a list")
+    faults.append(f"{key} is {kind_of(value)}, but wants a list")
     return []
 
 
 def _texts(given: Mapping[str, Any], key: str, faults: list[str]) -> tuple[str, ...]:
     values = _list(given, key, faults)
-    faults.extend(f"{key} holds {_kind(one)}, but wants texts" for one in values if not isinstance(one, str))
+    faults.extend(f"{key} holds {kind_of(one)}, but wants texts" for one in values if not isinstance(one, str))
     _check_text("".join(one for one in values if isinstance(one, str)), key, faults)
     return tuple(one for one in values if isinstance(one, str))
 
@@ -240,11 +240,11 @@ def _texts(given: Mapping[str, Any], key: str, faults: list[str]) -> tuple[str, 
 def _patterns(given: Mapping[str, Any], key: str, faults: list[str]) -> tuple[Pattern, ...]:
     values = [(one, pattern_of(one)) for one in _list(given, key, faults)]
     wrong = [one for one, pattern in values if pattern is None]
-    faults.extend(f"{key} holds {_kind(one)}, but wants patterns as text" for one in wrong)
+    faults.extend(f"{key} holds {kind_of(one)}, but wants patterns as text" for one in wrong)
     _check_text("".join(pattern.source for _, pattern in values if pattern), key, faults)
     return tuple(pattern for _, pattern in values if pattern is not None)
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
     names = {"dict": "an object", "list": "a list", "str": "text", "NoneType": "null", "bool": "true or false"}
     return names.get(type(value).__name__, "a number")

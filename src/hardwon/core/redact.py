@@ -8,6 +8,7 @@ they are looked for with `str.find`, and a pattern is tried only where one stand
 
 from __future__ import annotations
 
+from hardwon.core import prefixes
 from hardwon.core.fold import fold
 from hardwon.core.private import mapped
 from hardwon.core.randomness import is_key, is_random, runs, wordiness
@@ -25,7 +26,7 @@ _PLAUSIBLE = 256  # a longer value is a secret without being looked at
 _TAIL, _HEX = "A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6" + "S7t8U9v0W1x2Y3z4", "0f1e2d3c4b5a6978" * 4
 
 # After a strong name any value is a secret, after a weak one only what looks like a key.
-_STRONG = ("password", "passwd", "passphrase", "pwd", "secret")
+_STRONG = ("password", "passwd", "passphrase", "pwd", "secret", "_pass")
 _WEAK = (
     *("token", "api_key", "apikey", "api-key", "access_key", "accesskey", "access-key", "secret_key", "secretkey"),
     *("secret-key", "private_key", "privatekey", "private-key", "encryption_key", "signing_key", "auth_key"),
@@ -72,8 +73,8 @@ class Secret:
     literals: tuple[str, ...]
     pattern: str
     examples: tuple[tuple[str, str], ...]
-    # folded: in any case; assigned: before a colon or the like; random, named: how it is judged; unbroken: all of what
-    # the pattern takes is one stretch as in `runs`, no shorter than SHORTEST
+    # folded: in any case; assigned: before a colon or the like; random, named, said: how it is judged; unbroken: all
+    # of what the pattern takes is one stretch as in `runs`, no shorter than SHORTEST
     how: str = ""
     edge: str | None = None  # besides letters and digits, what may not stand before it
     beside: tuple[str, ...] = ("",)  # one of these has to be in the text too
@@ -112,16 +113,8 @@ SECRETS = (
         "unbroken",
     ),
     Secret(
-        "gitlab",
-        ("glpat-", "gldt-", "glrt-", "glptt-"),
-        r"gl[a-z]+-[\w-]{20,}",
-        _keys("glpat-" + _TAIL[:20]),
-        "unbroken",
-    ),
-    Secret(
         "aws-id", ("AKIA", "ASIA"), r"A[A-Z0-9]{19}(?![A-Za-z0-9])", _keys("AKIA" + "J7Q2M4X9T1Z8B6C3"), "unbroken", ""
     ),
-    Secret("google", ("AIza",), r"AIza[\w-]{35}", _keys("AIza" + "Sy" + _TAIL[:33]), "unbroken"),
     Secret("google-oauth", ("ya29.",), r"ya29\.[\w-]{20,}", _keys("ya29." + "a0" + _TAIL)),
     Secret(
         "slack", ("xox", "xapp-"), r"x(?:ox[a-z]|app)-[\w-]{10,}", _keys("xoxb-" + "123456-" + _TAIL), "unbroken", ""
@@ -139,18 +132,16 @@ SECRETS = (
         _keys("sk_live_" + _TAIL[:24], "rk_live_" + _TAIL[:24], "whsec_" + _TAIL[:32]),
         *("unbroken", ""),
     ),
-    Secret("npm", ("npm_",), r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])", _keys("npm_" + _TAIL[:36]), "unbroken", ""),
-    Secret("pypi", ("pypi-",), r"pypi-[\w-]{40,}", _keys("pypi-" + "AgEIcHlwaS5vcmc" + _TAIL), "unbroken"),
-    Secret("hugging-face", ("hf_",), r"hf_[A-Za-z0-9]{30,}", _keys("hf_" + _TAIL[:34]), "unbroken", ""),
     Secret("twilio", ("SK",), r"SK[0-9a-f]{32}(?![A-Za-z0-9])", _keys("SK" + _HEX[:32]), "unbroken", ""),
     Secret("sendgrid", ("SG.",), r"SG\.[\w-]{16,64}\.[\w-]{16,}", _keys(f"SG.{_TAIL[:22]}.{_TAIL[:43]}"), edge=""),
     Secret("mailgun", ("key-",), r"key-[0-9a-f]{32}(?![A-Za-z0-9])", _keys("key-" + _HEX[:32]), "unbroken", "_.-"),
     Secret(
-        "digitalocean",
-        ("dop_v1_", "doo_v1_", "dor_v1_"),
-        r"do[a-z]_v1_[a-f0-9]{64}",
-        _keys("dop_v1_" + _HEX),
-        "unbroken",
+        *("prefixed", prefixes.beginnings(prefixes.UNBROKEN), prefixes.pattern(prefixes.UNBROKEN)),
+        *(_keys(*prefixes.samples(prefixes.UNBROKEN)), "random unbroken", "_.-"),
+    ),
+    Secret(
+        *("prefixed-dotted", prefixes.beginnings(prefixes.DOTTED), prefixes.pattern(prefixes.DOTTED)),
+        *(_keys(*prefixes.samples(prefixes.DOTTED)), "random", "_.-"),
     ),
     Secret(
         "azure",
@@ -200,10 +191,21 @@ SECRETS = (
         r"|sshpass\s{1,4}-p\s{0,4}['\"]?(?P<ssh>[^\s\"'\\]+)"
         r"|curl(?:\s{1,8}(?!-u|--user|[|;&])\S+){0,40}+\s{1,8}-[-user]+[\s=]{0,4}['\"]?[^\s:'\"]{1,100}:(?P<curl>[^\s\"'\\]+)"
         r"|login\s{1,8}\S{1,100}\s{1,8}password\s{1,8}(?P<netrc>[^\s\"'\\]+)"
+        r"|login(?:[ \t]{1,8}(?!(?-i:-p)\s|[|;&])\S+){0,40}+[ \t]{1,8}(?-i:-p)"
+        r"[ \t]{1,4}['\"]?(?![0-9]{1,5}\b)(?P<registry>[^\s\"'\\]+)"
         r"|(?:identified\ by|password)\s{1,4}['\"](?P<sql>[^\s\"'\\]+)(?=['\"]))",
         (("mysql -u root -p", "hunt-er2"), ("curl -u ada:", "hunt-er2"), ("machine h login ada password ", "hunt-er2")),
         "folded",
         beside=(" -p", " -u", "--user", "password", " by"),
+    ),
+    Secret(
+        "said",
+        ("password", "passphrase", "passcode", "secret", "token", "api key"),
+        r"(?:pass(?:word|phrase|code)|secret|token|api\ key)(?:[ ][\w'-]{1,30}){0,5}?[ ]is:?[ ]\\{0,8}[\"'`]?"
+        r"(?P<secret>[^\s\"'`\\]{6,})",
+        (("the db password is ", "S3cr3t!pass" + "99"), ("the API key for the harbour is: ", _TAIL[:20])),
+        "folded said",
+        beside=(" is ", " is: "),
     ),
     Secret(
         "secret",
@@ -232,13 +234,21 @@ def redact(text: str, rows: Sequence[Secret] = ROWS) -> str:
 
 def _rows_in(text: str, rows: Sequence[Secret]) -> list[Secret]:
     """The rows of which a literal stands in the text: one look at each literal, and for most texts no more."""
-    low = fold(text)
-    return [row for row in rows if any(map((low if "folded" in row.how else text).__contains__, row.literals))]
+    low, unbroken = fold(text), "\n".join(runs(text, SHORTEST))
+
+    def place(row: Secret) -> str:
+        return low if "folded" in row.how else unbroken if "unbroken" in row.how else text
+
+    return [row for row in rows if any(map(place(row).__contains__, row.literals))]
 
 
 def redact_deep(value: Any) -> Any:
-    """A JSON value with the secrets in its strings and keys replaced, and every string whose key names a secret."""
-    return mapped(value, lambda text, key: "[redacted:secret]" if text.strip() and _is_name(key) else redact(text))
+    """A JSON value with the secrets in its strings and keys replaced, and all that is under the name of a secret."""
+
+    def change(text: str, key: str) -> str:
+        return "[redacted:secret]" if text.strip() and _is_name(key) else redact(text)
+
+    return mapped(value, change, covers=_is_name)
 
 
 def _is_name(key: str) -> bool:
@@ -309,6 +319,8 @@ def _judge(how: str, found: re.Match[str]) -> bool:
         return _judge_named(found, value)
     if value.startswith("[redacted:") or (len(value) <= _PLAUSIBLE and _is_stand_in(value, bool(group))):
         return False
+    if "said" in how:
+        return _judge_said(value.rstrip(".,;:!?)*"), fold(found[0]).startswith(("pass", "secret")))
     return ("random" not in how and group != "user") or is_key(value)
 
 
@@ -341,6 +353,16 @@ def _judge_named(found: re.Match[str], value: str) -> bool:
         return False
     prose = " " in value and (value[0].isupper() or value[-1] in ".?!:,")
     return not prose or any(c.isdigit() for c in value)
+
+
+def _judge_said(value: str, strong: bool) -> bool:
+    """In a sentence a word follows, "expired" or "base64-encoded", far more often than a secret."""
+    if len(value) < 6 or value[0] in "[{(<" or _is("place", value) or _is("code", value) or _is("type", value):
+        return False
+    if not strong:
+        return len(value) > 7 and is_key(value)
+    parts = value.replace("_", "-").replace(".", "-").replace("/", "-").split("-")
+    return len(parts) == 1 != value.isalpha() or not all(part.isalnum() for part in parts)
 
 
 def _judge_bare(found: re.Match[str], value: str, strong: bool) -> bool:

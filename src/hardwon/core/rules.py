@@ -13,7 +13,7 @@ SHORTEST = 20
 LONGEST_SUMMARY = 120
 MOST_SESSIONS = 5
 REVIEW_BELOW = 0.7
-LONGEST_TEXT = 6000  # characters in all: agents cut what is longer than 10,000 down to a preview
+LONGEST_LESSON = 6000  # characters in all: agents cut what is longer than 10,000 down to a preview
 
 _PLACEHOLDER = re.compile(
     r"<(?:what|how|why|the|your)[_ ][\w ]{1,200}>|<(?:problem|solution|summary|mistake|fix|trigger|tool|tags)>"
@@ -36,15 +36,15 @@ def _in_texts(lesson: Lesson) -> list[str]:
         text = getattr(lesson, name).strip()
         if len(text) < SHORTEST:
             found.append(f"{name} has {len(text)} characters, but wants {SHORTEST} or more: write {what}")
-        if placeholder := _PLACEHOLDER.search(text[:LONGEST_TEXT]):
+        if placeholder := _PLACEHOLDER.search(text[:LONGEST_LESSON]):
             found.append(f"{name} still holds the placeholder {placeholder.group()}: write {what}")
     if len(lesson.summary) > LONGEST_SUMMARY:
         found.append(f"summary has {len(lesson.summary)} characters, but wants {LONGEST_SUMMARY} at most")
     if lesson.summary.rstrip().endswith(("...", "…")):
         found.append("summary ends in '...': write it to the end")
     length = len(lesson.injection or lesson.problem + lesson.solution) + len(lesson.block_reason)
-    if length > LONGEST_TEXT:
-        found.append(f"the texts have {length} characters, but want {LONGEST_TEXT} at most in all")
+    if length > LONGEST_LESSON:
+        found.append(f"the texts have {length} characters, but want {LONGEST_LESSON} at most in all")
     if "\n" in lesson.summary.strip():
         found.append("summary has several lines: write one, and the rest into problem")
     return found

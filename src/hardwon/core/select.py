@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hardwon.words import Selection
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,25 +19,21 @@ def select(
     joint: str,
     claim: Callable[[Entry], bool],
     first_whole: bool = True,
-) -> Selection:
+) -> tuple[tuple[Entry, str], ...]:
     """The lessons that fit, best first. The first always goes in whole, so one long lesson cannot starve.
 
     A lesson is claimed only once it is known to fit, so what is left out for room may come at the next call.
     """
     chosen: list[tuple[Entry, str]] = []
-    dropped: list[Entry] = []
     left = budget
     for entry in entries:
         if len(chosen) >= most:
-            dropped.append(entry)
-            continue
+            break
         text = _fitting(entry, left, first=first_whole and not chosen, full=full, short=short)
-        if text is None:
-            dropped.append(entry)
-        elif claim(entry):
+        if text is not None and claim(entry):
             chosen.append((entry, text))
             left -= size(text) + size(joint)
-    return Selection(tuple(chosen), tuple(dropped))
+    return tuple(chosen)
 
 
 def _fitting(

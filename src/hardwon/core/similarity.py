@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from hardwon.words import Lesson, word
 
@@ -21,6 +21,12 @@ _STOP_WORDS = (
     "that the their then there these they this those to was were which while will with you your"
 )
 _STOP = frozenset(_STOP_WORDS.split())
+# What a wish is put in: two that have nothing else in common are two.
+_FRAME_WORDS = "now always never not don t dont use using prefer please we i only going forward"
+_FRAME = frozenset(_FRAME_WORDS.split())
+_DENIED = re.compile(
+    r"\b(?:never|not|no|without|don'?t|instead of|rather than|over)\s+(?:(?:ever|use|using|the|an?|any)\s+)*(-*\w+)"
+)
 
 # The sign, then what it looks like. Small letters only, since the case is folded first: a Cyrillic letter is here if
 # either of its cases deceives, a Greek one for its small case.
@@ -79,6 +85,18 @@ def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 
 
+def is_same(one: str, other: str) -> bool:
+    """Whether two memories say the same in nearly the same words; one that turns the other round does not."""
+    if normal(one) == normal(other):
+        return True
+    return jaccard(tokens(one) - _FRAME, tokens(other) - _FRAME) >= SAME and denied(one) == denied(other)
+
+
+def denied(text: str) -> frozenset[str]:
+    """What it speaks against: of "tabs, not spaces" the spaces."""
+    return frozenset(_DENIED.findall(normal(text)))
+
+
 def nearest(lesson: Lesson, others: Sequence[Lesson]) -> tuple[Lesson, float] | None:
     """The other lesson most like this one, the first of equals; None if none shares a word with it."""
     return nearest_in(index(others), lesson)
@@ -86,21 +104,26 @@ def nearest(lesson: Lesson, others: Sequence[Lesson]) -> tuple[Lesson, float] | 
 
 @word
 class Vocabulary:
-    """What each lesson says and which lessons use which word, so that many can be compared with many."""
+    """What each lesson says and which lessons use which word, so that many can be compared with many; it may grow."""
 
-    lessons: tuple[Lesson, ...]
-    said: tuple[frozenset[str], ...]
-    users: Mapping[str, Sequence[int]]
+    lessons: list[Lesson]
+    said: list[frozenset[str]]
+    users: dict[str, list[int]]
 
 
 def index(lessons: Iterable[Lesson]) -> Vocabulary:
-    known = tuple(lessons)
-    said = tuple(map(_said, known))
-    users: defaultdict[str, list[int]] = defaultdict(list)
-    for number, words in enumerate(said):
-        for one in words:
-            users[one].append(number)
-    return Vocabulary(known, said, dict(users))
+    made = Vocabulary([], [], {})
+    for lesson in lessons:
+        extend(made, lesson)
+    return made
+
+
+def extend(vocabulary: Vocabulary, lesson: Lesson) -> None:
+    words, number = _said(lesson), len(vocabulary.lessons)
+    vocabulary.lessons.append(lesson)
+    vocabulary.said.append(words)
+    for one in words:
+        vocabulary.users.setdefault(one, []).append(number)
 
 
 def nearest_in(vocabulary: Vocabulary, lesson: Lesson) -> tuple[Lesson, float] | None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hardwon.core.match import FILES, SHELL
+from hardwon.core.record import OLD_NAMES
 from hardwon.core.rules import PROSE
 from hardwon.core.similarity import normal
 from hardwon.words import word
@@ -24,8 +25,7 @@ FIELDS = (
 )  # fmt: skip
 CANCEL_SHORTEST, CANCEL_LONGEST = 20, 60  # how much of a problem's beginning names it; a shorter text must be all of it
 _SHORTEST_SUMMARY, _LONGEST_SUMMARY = 20, 110
-_OLD_NAMES = {"mistake": "problem", "fix": "solution", "remediation": "solution"}
-_CANONICAL = {name.lower(): name for name in FIELDS} | _OLD_NAMES
+_CANONICAL = {name.lower(): name for name in FIELDS} | OLD_NAMES
 _NAMES = "|".join(_CANONICAL)
 _DRESS = " \t>*_`+-"  # blanks, quote and list markers, bold, backticks
 _MARKER = re.compile(r"(?:\d{1,3}[.)][ \t*_`]*)?#(/?)lesson(:cancel)?[*_`]*(?=[ \t]|$)", re.I)

@@ -2,12 +2,14 @@
 
 Capitals, blanks, signs and the escapes of JSON do not count, since a text is stored in slugs, signatures and strings
 inside strings. Neither do a few characters at its ends or a quarter of a long one, since long text is cut.
+An id or a path nobody cuts, and a longer one that begins or ends with it is another.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from hardwon.core.fold import fold
 
@@ -18,11 +20,25 @@ _ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf])")
 _SIGNS = re.compile(r"[\W_]+")
 
 
+class Exact(NamedTuple):
+    """An id or a path as it is spelled, and the expression that finds it where it stands alone."""
+
+    id: str
+    alone: re.Pattern[str]
+
+
+Piece = str | Exact
+
+
 def plain(text: str) -> str:
     """The text as it is compared: words in lower case with one blank between them."""
-    if "\\" in text:
-        text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
-    return _SIGNS.sub(" ", fold(text))
+    return _SIGNS.sub(" ", fold(_unescaped(text)))
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
 
 
 def pieces(text: str) -> tuple[str, ...]:
@@ -47,24 +63,31 @@ def _cut(whole: str) -> list[str]:
     return [whole[2:-2].strip() if len(whole) >= _INNER else whole]
 
 
-def exactly(id: str) -> tuple[str, ...]:
-    """What is looked for where an id or a path is meant, which nobody cuts."""
-    return (plain(id).strip(),)
+def exactly(id: str) -> tuple[Exact, ...]:
+    """What is looked for where an id or a path is meant. Of a path also what is below it, and how Claude Code names
+    the folder of its transcripts."""
+    if not id.startswith("/"):
+        return (_alone(id, r"(?![\w-])"),)
+    return tuple(_alone(spelled, r"(?![\w-]|\.\w)") for spelled in (id, re.sub(r"[^a-zA-Z0-9]", "-", id)))
 
 
-def holds(text: str, wanted: Sequence[str]) -> bool:
-    found = plain(text)
-    return any(piece in found for piece in wanted)
+def _alone(id: str, after: str) -> Exact:
+    return Exact(id, re.compile(rf"(?<![\w.-]){re.escape(id)}{after}"))
 
 
-def hint(wanted: Sequence[str]) -> tuple[bytes, ...]:
+def holds(text: str, wanted: Sequence[Piece]) -> bool:
+    found = plain(text) if any(isinstance(piece, str) for piece in wanted) else _unescaped(text)
+    return any(piece in found if isinstance(piece, str) else bool(piece.alone.search(found)) for piece in wanted)
+
+
+def hint(wanted: Sequence[Piece]) -> tuple[bytes, ...]:
     """Bytes of which some are in every file that holds the text, so that most files need not be looked through.
 
     None if a piece has no word of ASCII: then every file has to be.
     """
     found = []
     for piece in wanted:
-        words = [word for word in piece.split() if word.isascii()]
+        words = [word for word in plain(piece if isinstance(piece, str) else piece.id).split() if word.isascii()]
         longest = max(words, key=len, default="")
         if len(longest) < 3:
             return ()

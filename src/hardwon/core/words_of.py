@@ -8,6 +8,7 @@ that do not part their words give each sign and each pair of signs. Nothing here
 from __future__ import annotations
 
 import re
+from unicodedata import normalize
 
 LONGEST = 64  # characters of a word that anybody would look for
 ENDS = 4  # of a path, counted from its last part
@@ -35,6 +36,8 @@ _FOR_THE_INDEX = {sign: 0xF0000 + sign for sign in _BLANKS}
 def words_of(text: str, *, asked: bool = False) -> list[str]:
     """Each word once, in order, without those that say nothing. Of unparted scripts a question gives pairs alone."""
     found: dict[str, None] = {}
+    if not text.isascii():
+        text = normalize("NFKC", text)  # wide and narrow forms of a sign are one
     for run in (_ASCII_RUN if text.isascii() else _RUN).finditer(text):
         unparted, chain = run.groups()
         if unparted:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from hardwon.core.failures import LOOKED_AT, QUOTE, Failure, code_in, only_looks, working_parts
+from hardwon.core.match import EDITS
 from hardwon.core.similarity import tokens
 from hardwon.hosts.history import Step
 
 ALIKE = 0.7
-EDITS = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit"))
 # A person answers these with what they want next: nothing was done that could be wrong.
 ASKS_A_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
 

@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from hardwon.core import failures
+from hardwon.core.match import EDITS
 from hardwon.core.shell import Simple
 from hardwon.core.tokens import estimate
 from hardwon.distil import results
-from hardwon.distil.corrections import EDITS
 from hardwon.distil.results import Tally
 from hardwon.distil.wording import plain, short
 from hardwon.hosts.fields import content_of, first_of, strings_in, text_of

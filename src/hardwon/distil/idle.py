@@ -25,7 +25,8 @@ LEAST_CALLS = 10  # with fewer, a session of too few prompts is too short
 OLDEST = 72 * HOUR  # a weekend
 _COMMAND = re.compile(r"\s*(?:<command-name>\s*)?/(?:[\w-]+:)?hand-?off\b|\s*hardwon handoff (?:write|ratify)\b", re.I)
 _COMMITS = re.compile(
-    r"\bgit\b[^|;&\n]{0,200}\bcommit\b[^|;&\n]{0,200}?\s-\w*m\s*[\"']?(?:(?:docs|chore)(?:\([^()]*\))?:\s*)?"
+    r"\bgit\b[^|;&\n]{0,200}\bcommit\b[^|;&\n]{0,200}?\s(?:-\w*m|--message)[\s=]*[\"']?"
+    r"(?:\$\(cat\s*<<-?\s*[\"'\\]?\w+[\"']?\s*\n\s*)?(?:(?:docs|chore|session)(?:\([^()]*\))?:\s*)?"
     r"(?:session[ -])?hand-?off\b|\bhardwon\s+handoff\s+(?:write|ratify)\b",
     re.I,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hardwon.core.failures import About, Failure, names_failure, only_looks
-from hardwon.distil import corrections, results
+from hardwon.core.match import EDITS
+from hardwon.distil import results
 from hardwon.distil.deeds import Deed
 from hardwon.distil.signals import Episode, Watch
 from hardwon.hosts.fields import first_of, text_of
@@ -88,7 +89,7 @@ def _same_agent(one: Deed, other: Deed) -> bool:
 
 def _is_slip(episode: Episode) -> bool:
     failing, about = episode.failing, episode.errors[0].about
-    if about in _SLIPS or failing.tool in corrections.EDITS or failing.tool in _LOOKING:
+    if about in _SLIPS or failing.tool in EDITS or failing.tool in _LOOKING:
         return True
     if failing.tool.startswith("mcp__"):
         return about not in ("interface", "environment")
@@ -125,7 +126,7 @@ def _steps(done: Iterable[Deed]) -> Iterable[Step]:
         command = text_of(given, "command")
         yield Step(
             "call", 2 * number, call.key, agent=call.agent, call=call.key,
-            tool="Bash" if command and call.tool not in corrections.EDITS else call.tool,
+            tool="Bash" if command and call.tool not in EDITS else call.tool,
             command=command, path=first_of(given, "file_path", "notebook_path", "path", "glob"),
             content=first_of(given, "new_string", "content", "pattern", "query", "url", "prompt"),
         )  # fmt: skip

@@ -40,14 +40,15 @@ _HARMS = frozenset({"severity:data-loss", "severity:silent-failure"})
 def from_tag(tag: tags.Tag, step: Step, place: int, host: str, path: str, project: str) -> Signal:
     """A `#lesson` block that an agent wrote, not cleaned yet; what is wrong with it goes along, for review."""
     record = tags.record(tag, project=project)
-    problem = str(record.get("problem", ""))
+    problem, solution = str(record.get("problem", "")), str(record.get("solution", ""))
     named = [str(one) for one in record.get("tags", [])]
     confidence = tag_confidence(tag.fields.get("tool", ""), tag.fields.get("trigger", ""), named)
-    quote = step.text[tag.start : tag.end].strip().partition("\n")[0]
+    block = step.text[tag.start : tag.end].strip()
+    quote = block.partition("\n")[0]
     body = {
         "tool": tag.fields.get("tool", ""),
         "problem": problem,
-        "solution": str(record.get("solution", "")),
+        "solution": solution,
         "trigger": tag.fields.get("trigger", ""),
         "tags": named,
         "record": record,
@@ -60,7 +61,7 @@ def from_tag(tag: tags.Tag, step: Step, place: int, host: str, path: str, projec
     return Signal(
         key=f"{host}:{step.id}#{place}",
         tier=1,
-        signature=f"lesson {normal(clean(problem))[:_SIGNED]}",
+        signature=f"lesson {normal(clean(problem or solution or block))[:_SIGNED]}",
         host=host,
         path=path,
         session=step.session,
@@ -81,7 +82,7 @@ def from_episode(episode: Episode, host: str, path: str, project: str) -> Signal
         "about": episode.errors[0].about,
         "command": failing.command,
         "file": failing.path,
-        "worked": (worked.command or worked.path) if worked else "",
+        "worked": (worked.command or worked.path or worked.content) if worked else "",
         "removed": list(episode.removed),
         "added": list(episode.added),
         "reason": episode.agent_words,

@@ -16,11 +16,14 @@ from typing import Any
 
 from hardwon import transcript
 from hardwon.core import record, rules, tags
-from hardwon.core.clean import clean as without_secrets
+from hardwon.core.clean import clean
 from hardwon.core.match import FILES
 from hardwon.core.trim import trim
+from hardwon.distil.denied import Denied
+from hardwon.distil.wording import flat
 from hardwon.errors import UserError
 from hardwon.hosts.history import MODULES, Step, history
+from hardwon.hosts.history.siblings import Hidden
 from hardwon.store.candidates import Judgement, Proposal
 from hardwon.words import Signal, replace, word
 
@@ -44,14 +47,10 @@ _LENGTHS = (
     *((250, 2_000), (250, 1_000)),
 )
 _SHORT = ((120, 500), (60, 200))  # when there is nothing but evidence left
-# Steps of Claude Code's main agent need nothing from the lines before: of 50 MB, reading the window alone takes 0.05 s,
-# reading all 0.22 s. A sub-agent of 1.0.x is named by its first line; Codex and Gemini say once where a step belongs.
-_FORGETS = "claude-code"
 _IN_ORDER = frozenset({"claude-code", "codex"})  # the others may tell of a line when they are at the end
 _COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _EVIDENCE = {"error": ("result",), "correction": ("agent", "call"), "user": ("person", "result")}
 
-Clean = Callable[[str], str]
 Given = Iterable[tuple[Proposal, Sequence[Signal]]]
 
 
@@ -73,9 +72,9 @@ class Dossier:
     reason: str = ""
 
 
-def dossier(signal: Signal, *, most: int, clean: Clean) -> Dossier:
+def dossier(signal: Signal, *, most: int, left_out: Denied) -> Dossier:
     """The episode as it stands in the transcript now, in at most so many characters of JSON."""
-    pages, reason = _pages(signal, clean)
+    pages, reason = _pages(signal, left_out)
     if reason:
         return Dossier(reason=reason)
     kept = pages
@@ -114,13 +113,13 @@ def _fewer(pages: list[Page]) -> list[Page]:
     return [*pages[:2], *pages[2 + max(len(pages) // 4, 1) :]]
 
 
-def _pages(signal: Signal, clean: Clean) -> tuple[list[Page], str]:
+def _pages(signal: Signal, left_out: Denied) -> tuple[list[Page], str]:
     """The steps of the episode and a few beside it, or why there are none."""
     try:
-        steps = _steps(signal)
+        steps = _steps(signal, left_out)
     except (OSError, ValueError) as wrong:
         return [], f"the transcript cannot be read: {getattr(wrong, 'strerror', None) or wrong}"
-    found = {place for place, step in enumerate(steps) if _is_evidence(step, signal, clean)}
+    found = {place for place, step in enumerate(steps) if _is_evidence(step, signal)}
     if not found:
         return [], "the transcript was rewritten: what was found in it is no longer there"
     calls = {steps[place].call for place in found} - {""}
@@ -132,40 +131,42 @@ def _pages(signal: Signal, clean: Clean) -> tuple[list[Page], str]:
     ], ""
 
 
-def _steps(signal: Signal) -> list[Step]:
-    """What the signal's agent did and heard around the evidence; the lines beyond are not read."""
+def _steps(signal: Signal, left_out: Denied) -> list[Step]:
+    """What the signal's agent did and heard around the evidence, as far as it may be kept."""
     lines = [each["line"] for each in signal.body["evidence"]]
     if signal.host not in MODULES or not lines:
         return []
     first, last = min(lines) - _AROUND, max(lines) + _AROUND
     found = list[Step]()
-    forgets = signal.host == _FORGETS and not signal.agent
-    reader = history(signal.host).Reader()
+    unseen = set[str]()  # calls that are left out, with their results
+    reader, hidden = history(signal.host).Reader(), Hidden(signal.path)
     with transcript.reading(signal.path) as (_, _, portions):
         for numbered, _ in portions:
             for number, line in numbered:
                 if number > last and signal.host in _IN_ORDER:
                     return found
-                if number < first and forgets:
-                    continue
                 for step in reader.read(number, line):
-                    if first <= step.line <= last and step.agent == signal.agent:
+                    is_unseen = hidden.hides(step) or left_out(step)
+                    if step.kind == "call":
+                        (unseen.add if is_unseen else unseen.discard)(step.call)
+                    is_unseen |= step.kind == "result" and step.call in unseen
+                    if not is_unseen and first <= step.line <= last and step.agent == signal.agent:
                         found.append(step)
     # A document may hold several sessions; in a file of lines they follow each other, and the lines tell.
     return [step for step in found if not transcript.is_whole(signal.path) or step.session == signal.session]
 
 
-def _is_evidence(step: Step, signal: Signal, clean: Clean) -> bool:
+def _is_evidence(step: Step, signal: Signal) -> bool:
     """Whether the signal begins with this step, or it says what the signal quotes of its line."""
     begins = signal.key.rpartition("#")[0] if signal.tier == 1 else signal.key
     if f"{signal.host}:{step.id}" == begins:
         return True
     quotes = [
-        _flat(each["quote"])
+        flat(each["quote"])
         for each in signal.body["evidence"]
         if each["line"] == step.line and step.kind in _EVIDENCE.get(each["kind"], ()) and each["quote"].strip()
     ]
-    text = _flat(clean(_said(step))) if quotes else ""
+    text = flat(clean(_said(step))) if quotes else ""
     return any(quote in text for quote in quotes)
 
 
@@ -173,10 +174,6 @@ def _said(step: Step) -> str:
     """What a step says: words, a result, or what a call would do. Colours go first: they could part a secret."""
     parts = (step.command, step.path, step.content, step.text or step.refused.strip())
     return _COLOUR.sub("", "\n".join(part for part in parts if part))
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _size(value: object, levels: int = 0) -> int:
@@ -191,7 +188,7 @@ def instructions() -> str:
     return files("hardwon.distil").joinpath("prompts", "judge.md").read_text("utf-8")
 
 
-def bundle(given: Given, *, most_each: int, most_all: int, clean: Clean) -> dict[str, Any]:
+def bundle(given: Given, *, most_each: int, most_all: int, left_out: Denied) -> dict[str, Any]:
     """What a reader gets at once: the candidates in the order given, as far as there is room."""
     waiting = list(given)
     made: dict[str, Any] = {"instructions": instructions(), "candidates": [], "leftOut": len(waiting)}
@@ -199,7 +196,7 @@ def bundle(given: Given, *, most_each: int, most_all: int, clean: Clean) -> dict
         room = most_all - _size(made)
         if room < _LEAST:
             break
-        made["candidates"].append(_entry(proposal, signals, min(most_each, room), clean))
+        made["candidates"].append(_entry(proposal, signals, min(most_each, room), left_out))
         if _size(made) > most_all:
             made["candidates"].pop()
             break
@@ -207,7 +204,7 @@ def bundle(given: Given, *, most_each: int, most_all: int, clean: Clean) -> dict
     return made
 
 
-def _entry(proposal: Proposal, signals: Sequence[Signal], most: int, clean: Clean) -> dict[str, Any]:
+def _entry(proposal: Proposal, signals: Sequence[Signal], most: int, left_out: Denied) -> dict[str, Any]:
     """One candidate for a reader, in so many characters if its own texts leave room for that."""
     body = signals[0].body if signals else {}
     entry: dict[str, Any] = {
@@ -226,7 +223,7 @@ def _entry(proposal: Proposal, signals: Sequence[Signal], most: int, clean: Clea
         about: dict[str, Any] = {"session": signal.session, "project": signal.project, "at": signal.at}
         entry["episodes"].append(about)
         room = (most - _size(entry, 2)) // left
-        told = dossier(signal, most=room, clean=clean)
+        told = dossier(signal, most=room, left_out=left_out)
         about["steps"] = list(told.steps)
         about |= {"stepsLeftOut": told.left_out} if told.left_out else {}
         about |= {"reason": told.reason} if told.reason else {}
@@ -234,40 +231,40 @@ def _entry(proposal: Proposal, signals: Sequence[Signal], most: int, clean: Clea
 
 
 def judge(
-    given: Given, ask: Callable[[str], str], *, most: int, clean: Clean, now: float, reader: str
+    given: Given, ask: Callable[[str], str], *, most: int, left_out: Denied, now: float, reader: str
 ) -> Iterator[Judgement]:
     """A model's judgements, each as it comes, so that those paid for are kept whatever happens to the next."""
     for proposal, signals in given:
-        entry = _entry(proposal, signals, most, clean)
+        entry = _entry(proposal, signals, most, left_out)
         unread = Judgement(proposal.number, now, reader, "none", {})
         if any(episode["steps"] for episode in entry["episodes"]):
             asked = json.dumps({"candidates": [entry]}, ensure_ascii=False, indent=2)
-            yield _answered(ask(f"{instructions()}\n## Candidates\n\n{asked}\n"), unread, signals, clean)
+            yield _answered(ask(f"{instructions()}\n## Candidates\n\n{asked}\n"), unread, signals, left_out)
         else:
             reasons = [episode["reason"] for episode in entry["episodes"]]
             yield replace(unread, void=next(iter(reasons), "no transcript is known for it"))
 
 
-def _answered(answer: str, unread: Judgement, signals: Sequence[Signal], clean: Clean) -> Judgement:
+def _answered(answer: str, unread: Judgement, signals: Sequence[Signal], left_out: Denied) -> Judgement:
     try:
-        sent = read_judgements(answer, clean=clean)
+        sent = read_judgements(answer)
     except UserError as wrong:
         return replace(unread, void=f"the answer cannot be read: {wrong.say}")
     own = [one for one in sent if one.candidate == unread.candidate]
     if len(own) != 1:
         return replace(unread, void=f"the answer judges candidate {unread.candidate} {len(own)} times")
-    return replace(own[0], at=unread.at, reader=unread.reader, void=check(own[0], signals, clean))
+    return replace(own[0], at=unread.at, reader=unread.reader, void=check(own[0], signals, left_out))
 
 
-def check(judgement: Judgement, signals: Sequence[Signal], clean: Clean) -> str:
+def check(judgement: Judgement, signals: Sequence[Signal], left_out: Denied) -> str:
     """Why a judgement is void; "" if it counts."""
     quotes = [str(each["quote"]) for each in judgement.body.get("quotes", ())]
     if not quotes and judgement.verdict != "none":
         return f"a verdict of {judgement.verdict} needs a quote from the transcript"
-    if short := [quote for quote in quotes if len(_flat(quote)) < SHORTEST_QUOTE]:
+    if short := [quote for quote in quotes if len(flat(quote)) < SHORTEST_QUOTE]:
         return f"the quote {short[0]!r} is too short: {SHORTEST_QUOTE} characters at least"
     wrong = _faults(judgement, signals) if judgement.verdict == "lesson" else ""
-    return wrong or _missing(quotes, signals, clean)
+    return wrong or _missing(quotes, signals, left_out)
 
 
 def _faults(judgement: Judgement, signals: Sequence[Signal]) -> str:
@@ -288,14 +285,14 @@ def _faults(judgement: Judgement, signals: Sequence[Signal]) -> str:
     return "; ".join(rules.faults(record.read(made)))
 
 
-def _missing(quotes: Sequence[str], signals: Sequence[Signal], clean: Clean) -> str:
+def _missing(quotes: Sequence[str], signals: Sequence[Signal], left_out: Denied) -> str:
     """Says which quote stands in no episode of the candidate."""
-    left, reasons = [_flat(quote) for quote in quotes], []
+    left, reasons = [flat(quote) for quote in quotes], []
     for signal in signals[:_MOST_CHECKED]:
         if not left:
             return ""
-        pages, reason = _pages(signal, clean)
-        texts = [_flat(page.text) for page in pages]
+        pages, reason = _pages(signal, left_out)
+        texts = [flat(page.text) for page in pages]
         left = [quote for quote in left if not any(quote in text for text in texts)]
         reasons.append(reason)
     if not left:
@@ -305,7 +302,7 @@ def _missing(quotes: Sequence[str], signals: Sequence[Signal], clean: Clean) -> 
     return f"the quote {trim(left[0], 100)!r} is not in the transcript"
 
 
-def read_judgements(text: str, clean: Clean = without_secrets) -> list[Judgement]:
+def read_judgements(text: str) -> list[Judgement]:
     """What a reader sent, not checked yet; UserError names the judgement and the field that is wrong."""
     if len(text.encode("utf-8", "replace")) > LARGEST:
         raise UserError(f"the judgements have more than {LARGEST:,} bytes", "send fewer at once")
@@ -323,7 +320,7 @@ def read_judgements(text: str, clean: Clean = without_secrets) -> list[Judgement
         raise UserError(
             f"there are {len(found)} judgements, but {_MOST_JUDGEMENTS} at most are read", "send fewer at once"
         )
-    return [_judgement(one, f"judgement {number}", clean) for number, one in enumerate(found, 1)]
+    return [_judgement(one, f"judgement {number}") for number, one in enumerate(found, 1)]
 
 
 def _unfenced(text: str) -> str:
@@ -335,7 +332,7 @@ def _unfenced(text: str) -> str:
     return "\n".join(lines[fences[0] + 1 : fences[1] if len(fences) > 1 else None])
 
 
-def _judgement(given: object, name: str, clean: Clean) -> Judgement:
+def _judgement(given: object, name: str) -> Judgement:
     if not isinstance(given, dict):
         raise UserError(f"{name} is {_kind(given)}, not an object", _FORM)
     candidate, verdict = given.get("candidate"), given.get("verdict")
@@ -343,24 +340,24 @@ def _judgement(given: object, name: str, clean: Clean) -> Judgement:
         raise UserError(f"{name}: candidate is {_kind(candidate)}, not the number of one", _FORM)
     if verdict not in VERDICTS:
         raise UserError(f"{name}: verdict is {_kind(verdict)}, not one of {', '.join(VERDICTS)}", _FORM)
-    body: dict[str, Any] = {"quotes": [_quote(one, name, clean) for one in _list(given, "quotes", name, _MOST_QUOTES)]}
+    body: dict[str, Any] = {"quotes": [_quote(one, name) for one in _list(given, "quotes", name, _MOST_QUOTES)]}
     for field in _TEXTS:
-        if given.get(field) is not None and (said := _text(given[field], f"{name}: {field}", clean).strip()):
+        if given.get(field) is not None and (said := _text(given[field], f"{name}: {field}").strip()):
             body[field] = said
     if given.get("delivery") is not None:
         if given["delivery"] not in DELIVERIES:
             say = f"{name}: delivery is {_kind(given['delivery'])}, not one of {', '.join(DELIVERIES)}"
             raise UserError(say, _FORM)
         body["delivery"] = given["delivery"]
-    named = [_text(one, f"{name}: tags", clean) for one in _list(given, "tags", name, _MOST_TAGS)]
+    named = [_text(one, f"{name}: tags") for one in _list(given, "tags", name, _MOST_TAGS)]
     return Judgement(candidate, 0.0, "", str(verdict), {**body, "tags": named} if named else body)
 
 
-def _quote(given: object, name: str, clean: Clean) -> dict[str, Any]:
+def _quote(given: object, name: str) -> dict[str, Any]:
     line = None
     if isinstance(given, dict):
         line, given = given.get("line"), given.get("quote")
-    quote = _text(given, f"{name}: quotes", clean, _LONGEST_QUOTE)
+    quote = _text(given, f"{name}: quotes", _LONGEST_QUOTE)
     whole = isinstance(line, int) and not isinstance(line, bool) and 0 < line < 10**9
     return {"line": line, "quote": quote} if whole else {"quote": quote}
 
@@ -376,7 +373,7 @@ def _list(given: dict[str, Any], field: str, name: str, most: int) -> list[objec
     return found
 
 
-def _text(given: object, name: str, clean: Clean, most: int = rules.LONGEST_TEXT) -> str:
+def _text(given: object, name: str, most: int = rules.LONGEST_LESSON) -> str:
     if not isinstance(given, str):
         raise UserError(f"{name} is {_kind(given)}, not text", _FORM)
     if len(given) > most:

@@ -24,6 +24,7 @@ from hardwon.distil.answers import Told, ToldSummary
 from hardwon.distil.deeds import Deed, deeds, relative, tokens_of
 from hardwon.distil.kinds import Kind, kinds
 from hardwon.distil.llm.said import Answer, Broken, Busy, Capped, Question, Refused
+from hardwon.distil.wording import flat
 from hardwon.words import Observation, Summary, Turn, word
 
 GROUP = 24_000  # characters of calls in one prompt
@@ -147,9 +148,9 @@ def _check(told: Told, group: Sequence[Shown], events: str) -> None:
 
 
 def _check_quotes(quotes: Iterable[str], sent: str) -> None:
-    flat = _flat(sent)
+    said = flat(sent)
     for quote in quotes:
-        if _flat(quote) not in flat:
+        if flat(quote) not in said:
             raise _untrue(f"the quote {quote[:80]!r} is not in the events")
 
 
@@ -162,8 +163,8 @@ def _observation(
     turn: Turn, told: Told, group: Sequence[Shown], number: int, place: int, answer: Answer, every: Sequence[Told]
 ) -> Observation:
     """The calls that it quotes or names files of are where it came from; all of the group if those are none."""
-    flat = [(call, _flat(call.text)) for call in group]
-    quoted = {call.key for call, text in flat for quote in told.quotes if _flat(quote) in text}
+    texts = [(call, flat(call.text)) for call in group]
+    quoted = {call.key for call, text in texts for quote in told.quotes if flat(quote) in text}
     named = {call.key for call in group for file in told.files_modified if call.changes and _stands(file, call.wrote)}
     source = [call for call in group if call.key in quoted | named] or list(group)
     roots = tuple(f"{root.rstrip('/')}/" for root in (turn.project, turn.cwd) if root.startswith("/"))
@@ -270,10 +271,6 @@ def _filled(template: str, **parts: str) -> str:
 @lru_cache(maxsize=4)
 def _template(name: str) -> str:
     return files("hardwon.distil").joinpath("prompts", f"{name}.md").read_text("utf-8")
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _untrue(what: str) -> Broken:

@@ -64,8 +64,9 @@ _EVENT = _any("""(?:code_|merge_|feature_)?freeze deadline release(?:_date)? lau
     cut-?over maintenance_window audit milestone rollout""")
 _THING = _any("""repo(?:sitory)? project package service api main master staging production prod database db
     cluster ci pipeline org(?:ani[sz]ation)? domain server binary cli app environment library""")
+_SHUT = r"(?:frozen|read-only|locked|shut down)"  # a fault, unless it is said since or until when
 _STATE = (
-    r"(?:frozen|deprecated|archived|retired|read-only|locked|off limits|in maintenance(?: mode)?|shut down"
+    rf"(?:deprecated|archived|retired|off limits|in maintenance(?: mode)?|{_SHUT}\b(?=.*\b(?:{_DAY}|until|till)\b)"
     rf"|down (?:until|till|on) {_DAY}|(?:renamed|transferred|migrated) (?:from \S+ )?to \S+"
     r"|moved to (?:https?:|x{4}|\w[\w-]*\.\w)\S*|now (?:called|named) \S+)"
 )
@@ -164,7 +165,7 @@ ROWS = (
          rf"(?:is|starts?|begins?|ends?|(?:has |was |got )?moved|will be|runs|lasts)\b(?=.*\b{_DAY}).+)"),
     _row("state", "project",
          rf"{_SAYS}(?P<said>(?:(?:the|our) (?:[\w-]+ ){{0,2}}?{_THING}|main|master|staging|production) "
-         rf"(?:is|are|has been|have been|got|was)(?: now)? {_STATE}.*)"),
+         rf"(?:is|are|has been|have been|got|was)(?: now {_SHUT}|(?: now)? {_STATE}).*)"),
     _row("we renamed", "project",
          rf"{_SAYS}(?P<said>we(?:'ve| have| just| also| now)* (?:(?:renamed|moved|transferred) (?:the |our )?"
          rf"(?:[\w-]+ )?{_THING}\b.{{0,60}}? to {_RENAMED}"
@@ -217,6 +218,11 @@ _FOR_NOW = re.compile(
     r"|(?:in|for|during) this (?:session|task|pr|one|conversation|chat|run|turn))\b",
     re.I,
 )
+# Of a statement of fact in these rows: then it reports a fault.
+_FACTS = frozenset(("mine", "my machine", "state", "dated", "new to", "where it is"))
+_FAULT = re.compile(
+    r"\b(?:fail\w*|broken|wrong|missing|stuck|crash\w*|errors?|not (?:shown|updated|set)|shown|displayed)\b", re.I
+)
 _MINE = re.compile(r"^(?:I(?:'m| am| work| speak| live| know| have)|my)\b", re.I)
 _WISH = re.compile(
     rf"^(?:to |not to |please |you (?:should|must|need)|I(?:'d| would)? (?:rather|prefer|like|want|hate)|{_DO}|{_NO}"
@@ -250,6 +256,8 @@ def _lasting(sentence: str) -> tuple[str, str] | None:
         if not found or _SUPPOSED.search(masked[: found.start("said")]):
             continue
         said = sentence[found.start("said") :]
+        if row.name in _FACTS and _FAULT.search(masked[found.start("said") :]):
+            continue
         if not row.firm and _AT_HAND.search(masked[found.start("said") :]):
             continue
         said = (_REQUEST.sub("", said) if row.type in ("project", "reference") else said).rstrip(" ?,;:")

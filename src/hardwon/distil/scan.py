@@ -20,17 +20,17 @@ from hardwon.core import tags
 from hardwon.core.clean import clean_all, clean_state
 from hardwon.core.failures import ends, hidden_failure
 from hardwon.core.match import OURSELVES
-from hardwon.core.private import is_private
+from hardwon.core.private import strip
 from hardwon.core.shell import simple_commands
 from hardwon.distil import propose
 from hardwon.distil.denied import Denied, denied
 from hardwon.distil.signals import Episode, Watch
 from hardwon.hosts.history import MODULES, History, Step, history, tail
-from hardwon.hosts.history.siblings import may_be_private
+from hardwon.hosts.history.siblings import Hidden
 from hardwon.store import candidates, transcripts
 from hardwon.store.candidates import Proposal, Scan
 from hardwon.store.db import Connection
-from hardwon.store.transcripts import Call, Portion
+from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.words import Mark, Signal, replace, word
 
 LONGEST_COMMAND, LONGEST_CONTENT, LOOKED_AT_CONTENT = 4_000, 1_000, 2_000
@@ -194,8 +194,6 @@ def _all_portions(
 ) -> Iterator[Found]:
     """What the files have new. One that cannot be read is named and stops nobody."""
     for file in files:
-        if may_be_private(file.path):
-            continue
         try:
             yield from _read(file, transcripts.mark_of(connection, file.path), window, left_out)
         except OSError as wrong:
@@ -222,29 +220,27 @@ def _portions(
 ) -> Iterator[Portion]:
     reader = module.Reader(_loads(mark.reader))
     before = _loads(mark.watch) or {}
-    watch, hidden = Watch(before, window=window), bool(before.get("hidden"))
-    shut = hidden
+    watch, hidden = Watch(before, window=window), Hidden(file.path, before)
+    shut = hidden.private
     for numbered, after in lines:
         desk = _Desk(file)
         seen: list[Step] = []
         for number, line in numbered:
             for step in reader.read(number, line):
-                if step.kind == "person":  # what follows a wholly private prompt is private too
-                    hidden = is_private(step.text)
-                if hidden or left_out(step):
+                if hidden.hides(step) or left_out(step):
                     shut = True
-                elif not (step.kind == "call" and _is_ours(step)):
+                elif not (step.kind == "call" and is_ours(step)):
                     seen.append(step)
         for step in _fit(seen):
             desk.take(step, watch.take(step))
         desk.found(watch.unfinished())
-        state = {**watch.state(), "hidden": hidden}
+        state = {**watch.state(), **hidden.state()}
         read = {name: kept for name, kept in reader.state().items() if not (shut and name in UNDER_WAY)}
         told = {"reader": _dumps(clean_state(read)), "watch": _dumps(clean_state(state))}
         yield desk.portion(replace(after, malformed=reader.malformed, **told))
 
 
-def _is_ours(step: Step) -> bool:
+def is_ours(step: Step) -> bool:
     """Whether a call runs hardwon: what it prints are other sessions' errors. Its result then belongs to no call."""
     if OURSELVES not in step.command:
         return False
@@ -260,7 +256,12 @@ def _fit(steps: Sequence[Step]) -> Sequence[Step]:
 
 
 def _cut(step: Step) -> Step:
-    """As much of it as is looked at; of what a call would write more than is kept, so that no key is halved."""
+    """As much of it as is looked at; of what a call would write more than is kept, so that no key is halved.
+
+    Of words the private parts go now: a sentence that is cut out of one would no longer show that it is.
+    """
+    if step.kind in ("agent", "person"):
+        return step._replace(text=text) if (text := strip(step.text)) != step.text else step
     if step.failed or step.refused:
         return step._replace(text=ends(step.text))
     if len(step.content) > LOOKED_AT_CONTENT:
@@ -338,8 +339,8 @@ class _Desk:
     def _waits(self, call: str) -> str:
         return f"{self._file.path} {call}"
 
-    def _call(self, step: Step, outcome: str) -> Call:
-        return Call(
+    def _call(self, step: Step, outcome: str) -> ScannedCall:
+        return ScannedCall(
             key=f"{self._file.host}:{step.id}",
             host=self._file.host,
             session=step.session,

@@ -49,7 +49,7 @@ _SESSION, _SESSIONS = 0.1, 0.3
 
 
 @word
-class Evidence:
+class Quoted:
     """Where something stands in the transcript."""
 
     line: int
@@ -80,7 +80,7 @@ class Episode:
     trigger: str
     tags: tuple[str, ...]
     signature: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[Quoted, ...]
     open: bool  # its correction may still come, in steps that are not written yet
 
 
@@ -172,8 +172,8 @@ def _enter(thread: Thread, new: Open) -> list[Open]:
 def _spoke(thread: Thread, step: Step) -> None:
     lately = [each for each in thread.open if thread.calls - each.last <= _WORDS_WITHIN]
     if lately:
-        reason = corrections.because(step.text[:_KEPT])
-        for each in lately:
+        reason, newest = corrections.because(step.text[:_KEPT]), max(each.last for each in lately)
+        for each in (each for each in lately if each.last == newest):  # of several the agent means the latest
             each.reasons = [*each.reasons, (step.line, reason)][-_WORDS_WITHIN:]
 
 
@@ -262,13 +262,13 @@ def _episode(own: Open, *, still_open: bool = False) -> Episode:
     spoken_at, reason = next((each for each in own.reasons if each[1]), (0, ""))
     removed, added = corrections.difference(failing.command, worked.command) if worked else ([], [])
     parts = _parts(own, reason)
-    evidence = [Evidence(error.line, "error", error.quote) for error in own.errors]
+    evidence = [Quoted(error.line, "error", error.quote) for error in own.errors]
     if reason:
-        evidence.append(Evidence(spoken_at, "correction", reason))
-    if worked:
-        evidence.append(Evidence(worked.line, "correction", (worked.command or worked.path)[:QUOTE]))
+        evidence.append(Quoted(spoken_at, "correction", reason))
+    if worked and (quote := _quote(worked)):
+        evidence.append(Quoted(worked.line, "correction", quote))
     if own.told_at:
-        evidence.append(Evidence(own.told_at, "user", own.told[:QUOTE].rstrip()))
+        evidence.append(Quoted(own.told_at, "user", own.told[:QUOTE].rstrip()))
     return Episode(
         session=failing.session,
         agent=failing.agent,
@@ -292,6 +292,12 @@ def _episode(own: Open, *, still_open: bool = False) -> Episode:
         evidence=tuple(evidence),
         open=still_open,
     )
+
+
+def _quote(call: Step) -> str:
+    """What stands on a call's line: a look at what runs in the background has no command there."""
+    given = (call.command if call.tool != "BashOutput" else "") or call.path
+    return (given or call.content.strip().partition("\n")[0])[:QUOTE].rstrip()
 
 
 def _signature(own: Open) -> str:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from hardwon.core.failures import LOOKED_AT, QUOTE, program_of, simples, working_parts
+from hardwon.core.match import EDITS
 from hardwon.core.shell import MOST_SIMPLE, Simple
-from hardwon.distil.corrections import EDITS
 from hardwon.hosts.history import Step
 
 _SHORT = 160

@@ -22,13 +22,13 @@ _MOST_FILES = 10
 _RECENT = 5  # turns whose failures may stand
 _CHATTER = re.compile(
     r"^\W*(?:\w|yes|no|ok|okay|sure|thanks?|thank you|continue|go(?: ahead| on)?|proceed|do it|next|great|good|nice"
-    r"|perfect|please|cool|done|\d+|(?:[\w,]+ ){0,4}(?:commit|push)(?: \w+){0,3}"
+    r"|perfect|please|cool|done|clear|compact|exit|quit|\d+|(?:[\w,]+ ){0,4}(?:commit|push)(?: \w+){0,3}"
     r"|(?:yes|ok|okay|sure)[, ]+(?:please|go ahead|do it|continue|proceed))\W*$",
     re.I,
 )
 _REMAINS = re.compile(
     r"\b(?:next(?: steps?|(?=:))|remain(?:s|ing)|still (?:needs?|to|has to|have to|open|missing|pending)"
-    r"|left to do|to-?do|follow[- ]?ups?|not (?:yet|done|finished|implemented|tested)"
+    r"|left to do|(?<!the )(?<!this )(?<!your )to-?do|follow[- ]?ups?|not (?:yet|done|finished|implemented|tested)"
     r"|(?:you|we|I)(?:'ll| will)? (?:may |might |should |could )?(?:still )?(?:want|need) to"
     r"|would you like me to|want me to|shall I|should I|let me know (?:if|when)|once (?:you|that|it)|pending)\b",
     re.I,

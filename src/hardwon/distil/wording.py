@@ -19,9 +19,13 @@ _EDGE = " ,;:-–—/|&("
 _LONG_WORD = 20
 
 
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
 def plain(text: str) -> str:
     """One line without anything that is not seen."""
-    return " ".join(_UNSEEN.sub(" ", text).split())
+    return flat(_UNSEEN.sub(" ", text))
 
 
 def short(text: str, most: int) -> str:

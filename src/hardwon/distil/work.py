@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from hardwon.distil import queue
-from hardwon.distil.llm import Busy, Capped, Denied, Provider, provider
+from hardwon.distil.llm import Answer, Busy, Capped, Denied, Provider, Question, provider
 from hardwon.distil.llm.ask import PATIENCE, ask, caps_of
 from hardwon.distil.observe import observe
 from hardwon.distil.refine import refine as refine_turn
@@ -19,6 +19,7 @@ from hardwon.store import db, jobs, observations, sessions, turns
 from hardwon.words import Job
 
 Clock = Callable[[], float]
+T = TypeVar("T")
 
 
 class _Lost(Exception):
@@ -62,9 +63,8 @@ def refine(
     except (Denied, UserError) as wrong:
         jobs.fail(connection, job, str(wrong), clock())
         return
-    except Capped as capped:
-        if capped.first:
-            print(f"no more model calls today: caps.{capped.cap} is reached; plain code goes on", file=sys.stderr)
+    except Capped:
+        pass  # it was said
     jobs.finish(connection, job)
 
 
@@ -75,9 +75,19 @@ def _refine(connection: db.Connection, job: Job, asked: Provider, values: Mappin
         if not jobs.renew(connection, job, clock()):
             raise _Lost
 
-    put = partial(
+    send = partial(
         ask, connection, asked, now=clock, before=hold_on, caps=caps_of(values), project=project, session=job.session
     )
+
+    def put(question: Question, read: Callable[[Answer], T], /) -> T:
+        """Says here that a cap is reached, since what was answered before it may be kept as if it were not."""
+        try:
+            return send(question, read)
+        except Capped as capped:
+            if capped.first:
+                print(f"no more model calls today: caps.{capped.cap} is reached; plain code goes on", file=sys.stderr)
+            raise
+
     for number in turns.made_by(connection, job.session, turns.PLAIN):
         turn, mark = turns.read(connection, job.session, number)
         plain = observations.of_turn(connection, job.session, number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardwon.core.jsons import dumps
-from hardwon.hosts.fields import content_of, first_of, folder_of, number_of, object_of, path_of, payload_of, text_of
+from hardwon.hosts.fields import content_of, first_of, folder_of, map_of, number_of, path_of, payload_of, text_of
 from hardwon.words import Event
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ def read(kind: str, payload: bytes) -> Event | None:
     kind = text_of(wire, "hook_event_name") or kind
     if kind not in EVENTS or (kind == "SubagentStop" and wire.get("agent_type") == "") or _is_anothers(wire):
         return None  # without a type it is a compaction, whose last words are the whole conversation in short
-    given = object_of(wire, "tool_input")
+    given = map_of(wire, "tool_input")
     tool = text_of(wire, "tool_name")
     return Event(
         host=NAME,

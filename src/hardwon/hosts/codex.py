@@ -8,8 +8,8 @@ call and not yet its end, the hook tells nothing: at the end of the turn the rol
 from __future__ import annotations
 
 from hardwon.core.jsons import dumps, loads
-from hardwon.hosts.fields import first_of, folder_of, object_of, payload_of, tail_of, text_of
-from hardwon.hosts.tools.codex import Call, call_of, changes, is_patch, shell_line, unwrapped
+from hardwon.hosts.fields import first_of, folder_of, map_of, payload_of, tail_of, text_of
+from hardwon.hosts.tools.codex import TOOLS, Doing, call_of, changes, is_patch, shell_line, unwrapped
 from hardwon.words import Event, replace
 
 TYPE_CHECKING = False
@@ -56,10 +56,10 @@ def read(kind: str, payload: bytes) -> Event | None:
 
 
 def _with_call(event: Event, wire: dict[str, Any]) -> Event:
-    given = object_of(wire, "tool_input")
+    given = map_of(wire, "tool_input")
     event = replace(event, tool_use_id=text_of(wire, "tool_use_id"))
-    if wire["tool_name"] == "Bash":
-        line = shell_line(given.get("command"))
+    if TOOLS.get(wire["tool_name"], wire["tool_name"]) == "Bash":
+        line = shell_line(given.get("cmd", given.get("command")))
         event = replace(event, tool="Bash", command=line, input={**given, "command": line})
         # a patch on a shell's line may have more beside it, so it is looked at as both
         return replace(event, parts=(event, *_parts(event, line))) if is_patch(line) else event
@@ -89,7 +89,7 @@ def _edit(tool: str, path: str, added: str, removed: str) -> dict[str, str]:
     return {"file_path": path, "old_string": removed, "new_string": added}
 
 
-def _input(call: Call, given: dict[str, Any]) -> dict[str, Any]:
+def _input(call: Doing, given: dict[str, Any]) -> dict[str, Any]:
     if call.tool == "Read":
         return {"file_path": call.path}
     return {"prompt": call.content} if call.tool == "Task" else given
@@ -131,7 +131,7 @@ def _completed(line: bytes) -> dict[str, Any]:
         wire = loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return {}
-    return object_of(object_of(wire, "payload"), "item") if isinstance(wire, dict) else {}
+    return map_of(map_of(wire, "payload"), "item") if isinstance(wire, dict) else {}
 
 
 def write(event: Event, reply: Reply) -> bytes:

@@ -44,7 +44,7 @@ def number_of(wire: dict[str, Any], key: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def object_of(wire: dict[str, Any], key: str) -> dict[str, Any]:
+def map_of(wire: dict[str, Any], key: str) -> dict[str, Any]:
     value = wire.get(key)
     return value if isinstance(value, dict) else {}
 

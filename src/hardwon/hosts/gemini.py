@@ -10,7 +10,7 @@ import os
 
 from hardwon.core.fence import CLOSE, OPEN
 from hardwon.core.jsons import dumps
-from hardwon.hosts.fields import folder_of, object_of, payload_of, tail_of, text_of
+from hardwon.hosts.fields import folder_of, map_of, payload_of, tail_of, text_of
 from hardwon.hosts.tools.gemini import CANCELLED, SHELL, about, answered, asked, called, folder, id_of, outcome, words
 from hardwon.words import Event
 
@@ -61,7 +61,7 @@ def read(kind: str, payload: bytes) -> Event | None:
 
 
 def _call(kind: str, wire: dict[str, Any], event: dict[str, str]) -> dict[str, Any]:
-    name, sent, served = text_of(wire, "tool_name"), object_of(wire, "tool_input"), object_of(wire, "mcp_context")
+    name, sent, served = text_of(wire, "tool_name"), map_of(wire, "tool_input"), map_of(wire, "mcp_context")
     tool, given = called(name, sent, text_of(served, "server_name"), text_of(served, "tool_name"))
     command, path, content = said = about(tool, given)
     agent, transcript = "", event["transcript"]
@@ -72,12 +72,12 @@ def _call(kind: str, wire: dict[str, Any], event: dict[str, str]) -> dict[str, A
         "tool_use_id": id_of(_message(transcript), tool, said), "command": command, "path": path, "content": content,
         "input": given,
     }  # fmt: skip
-    return found if kind == "PreToolUse" else {**found, **_ended(name, object_of(wire, "tool_response"))}
+    return found if kind == "PreToolUse" else {**found, **_ended(name, map_of(wire, "tool_response"))}
 
 
 def _ended(name: str, response: dict[str, Any]) -> dict[str, Any]:
     """How a call ended. A command that failed is no error to this agent: its exit code stands in the text."""
-    wrong = object_of(response, "error")
+    wrong = map_of(response, "error")
     raw = text_of(wrong, "message") or words(response.get("llmContent")) or words(response.get("returnDisplay"))
     text, failed = outcome(name, raw)
     interrupted = name == SHELL and text.startswith(CANCELLED)

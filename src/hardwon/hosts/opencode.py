@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hardwon.core.fence import CLOSE, OPEN, outside
 from hardwon.core.jsons import dumps
-from hardwon.hosts.fields import first_of, object_of, payload_of, text_of
+from hardwon.hosts.fields import first_of, map_of, payload_of, text_of
 from hardwon.hosts.tools.opencode import ABORTED, about, asked, called, changed, folder, refusal
 from hardwon.words import Event, replace
 
@@ -29,8 +29,8 @@ _CALLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 def read(kind: str, payload: bytes) -> Event | None:
     wire = payload_of(payload)
-    wire = {**object_of(wire, "properties"), **wire}
-    info = object_of(wire, "info")
+    wire = {**map_of(wire, "properties"), **wire}
+    info = map_of(wire, "info")
     own, parent = text_of(wire, "sessionID"), first_of(wire, "parentID") or text_of(info, "parentID")
     if kind not in EVENTS:
         return None
@@ -51,7 +51,7 @@ def read(kind: str, payload: bytes) -> Event | None:
 
 def _call(event: Event, wire: dict[str, Any]) -> Event | None:
     """The event of a call; None if a person refused it, or we did."""
-    tool, given = called(text_of(wire, "tool"), object_of(wire, "args"))
+    tool, given = called(text_of(wire, "tool"), map_of(wire, "args"))
     error, code = text_of(wire, "error"), wire.get("exit")
     aborted = error.startswith(ABORTED)
     if OPEN in error or (refusal(error) and not aborted):

@@ -13,13 +13,13 @@ from hardwon.core import rules, similarity, slugs
 from hardwon.errors import UserError
 from hardwon.recall import manifest
 from hardwon.store import lessons as shelves
-from hardwon.words import Lesson, replace
+from hardwon.words import Lesson, replace, word
 
 if TYPE_CHECKING:
     from hardwon.words import Status
 
 
-_TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "contentPatterns")
+_TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 
 
@@ -34,7 +34,7 @@ def add(home: str, record: dict[str, Any], *, approved: bool) -> Lesson:
         lesson = replace(lesson, id="", slug="")
     with shelves.editing(home) as shelf:
         lesson = _filled_in(lesson, now, taken=[one.slug for one in shelf.lessons], approved=approved)
-        _unlike(lesson, shelf.lessons)
+        _unlike(lesson, _known(shelf.lessons))
         shelves.put(shelf, lesson)
         shelves.save(shelf)
     _put_in_force(home, now)
@@ -69,7 +69,7 @@ def with_changes(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
         if changes["delivery"] != "block":
             changed.pop("blockReason", None)
     flat = {key: changed.pop(key) for key in _TRIGGERS if key in changed}
-    nested = changed.get("triggers", {})
+    nested = changed.get("triggers") or {}
     changed["triggers"] = {**nested, **flat, "sessionStart": changed.get("delivery") == "start"}
     return changed
 
@@ -91,7 +91,7 @@ def _replace(home: str, id: str, change: Callable[[Lesson], dict[str, Any]]) -> 
         doubtful = lesson.confidence < rules.REVIEW_BELOW and lesson.confidence != before.confidence
         lesson = replace(lesson, updated=clock.iso(now), needs_review=lesson.needs_review or doubtful)
         lesson = replace(lesson, content_hash=records.content_hash(lesson))
-        _unlike(lesson, [one for one in shelf.lessons if one.id != id])
+        _unlike(lesson, _known(one for one in shelf.lessons if one.id != id))
         shelves.put(shelf, lesson)
         shelves.save(shelf)
     _put_in_force(home, now)
@@ -104,11 +104,10 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
     taken: list[Lesson] = []
     refused: dict[str, str] = {}
     with shelves.editing(home) as shelf:
-        known = list(shelf.lessons)
+        known, names = _known(shelf.lessons), [one.slug for one in shelf.lessons]
         for number, record in enumerate(found, 1):
             try:
                 lesson = sound(record)
-                names = [one.slug for one in known]
                 known_as = lesson.slug if _SLUG.fullmatch(lesson.slug) and lesson.slug not in names else ""
                 lesson = replace(lesson, slug=known_as)
                 lesson = _filled_in(lesson, now, taken=names, approved=True)
@@ -117,7 +116,8 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
                 refused[str(record.get("slug") or record.get("id") or f"lesson {number}")] = wrong.say
                 continue
             shelves.put(shelf, lesson)
-            known.append(lesson)
+            _take_in(known, lesson)
+            names.append(lesson.slug)
             taken.append(lesson)
         if taken:
             shelves.save(shelf)
@@ -160,15 +160,37 @@ def faults(record: dict[str, Any]) -> list[str]:
         return bad.faults
 
 
-def _unlike(lesson: Lesson, others: Sequence[Lesson]) -> None:
+@word
+class _Known:
+    """The lessons that are there, as others are compared with them: slugs by id and by hash, and what they say."""
+
+    ids: dict[str, str]
+    hashes: dict[str, str]
+    said: similarity.Vocabulary
+
+
+def _known(lessons: Iterable[Lesson]) -> _Known:
+    known = _Known({}, {}, similarity.index(()))
+    for lesson in lessons:
+        _take_in(known, lesson)
+    return known
+
+
+def _take_in(known: _Known, lesson: Lesson) -> None:
+    known.ids.setdefault(lesson.id, lesson.slug)
+    known.hashes.setdefault(records.content_hash(lesson), lesson.slug)
+    if lesson.status != "rejected":
+        similarity.extend(known.said, lesson)
+
+
+def _unlike(lesson: Lesson, known: _Known) -> None:
     """Refuse what is there already, in the same words or in others."""
-    for other in others:
-        if other.id == lesson.id:
-            say = f"there is a lesson with the id {lesson.id}: {other.slug}"
-            raise UserError(say, f"leave the id out, or: hardwon lessons show {other.slug}")
-        if records.content_hash(other) == lesson.content_hash:
-            raise UserError(f"this lesson is there already: {other.slug}", f"hardwon lessons show {other.slug}")
-    near = similarity.nearest(lesson, [other for other in others if other.status != "rejected"])
+    if (slug := known.ids.get(lesson.id)) is not None:
+        say = f"there is a lesson with the id {lesson.id}: {slug}"
+        raise UserError(say, f"leave the id out, or: hardwon lessons show {slug}")
+    if (slug := known.hashes.get(lesson.content_hash)) is not None:
+        raise UserError(f"this lesson is there already: {slug}", f"hardwon lessons show {slug}")
+    near = similarity.nearest_in(known.said, lesson)
     if near and near[1] >= similarity.SAME:
         say = f"this lesson is much like {near[0].slug} ({near[1]:.0%} of the words are the same)"
         raise UserError(say, f"hardwon lessons edit {near[0].slug}")

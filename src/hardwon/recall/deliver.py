@@ -13,18 +13,18 @@ from hardwon.core.limits import TWICE_SECONDS
 from hardwon.core.match import EDITS
 from hardwon.core.ours import forbidden
 from hardwon.projects import home_of, places, root
-from hardwon.words import NOTHING, Reply
+from hardwon.words import MEMORY_TYPES, NOTHING, Reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hardwon.core.brief import Line, Past
+    from hardwon.core.brief import Line, Recalled
     from hardwon.core.match import Search
     from hardwon.words import Entry, Event
 
     Brief = Callable[[str, str], Sequence[Line]]
-    Recall = Callable[[Event], Sequence[Past]]
+    Recall = Callable[[Event], Sequence[Recalled]]
 
 PROTOCOL_CLAIM = "protocol"
 OPENED_CLAIM = "opened"
@@ -32,8 +32,15 @@ FIRST_CLAIM = "first"
 ABOUT_FILES = ("Read", *EDITS)
 AFTER = ("PostToolUse", "PostToolUseFailure")
 PATH_SHOWN = 120
-_DECISIONS = {"": ("accept", "reject"), "handoff": ("ratify", "discard"), "memory": ("approve", "reject", "retire")}
-_SHORT = {"ratify": "handoff", "discard": "handoff", "approve": "memory"}
+MOST_NAMES = 18
+_DECISIONS = {
+    "": ("accept", "reject"),
+    "handoff": ("list", "show", "ratify", "amend", "discard", "write", "resume"),
+    "memory": ("list", "show", "add", "edit", "approve", "reject", "retire", "check"),
+}
+_SHORT = {"ratify": "handoff", "discard": "handoff", "resume": "handoff", "approve": "memory"}
+ALONE, WORDED = ("list", "check", "resume"), ("write", "add", "edit")  # with nothing behind them, with a text
+ASKING = (*ALONE, "show", "amend")  # what changes nothing, so that only the answer counts
 TWICE = "twice-"
 TWIN_SECONDS = 0.3  # calls of one message come within it; a model that has read the reason comes later
 
@@ -43,7 +50,7 @@ def open_index(home: str) -> Index:
     return Index(os.path.join(home, paths.INDEX))
 
 
-def _nothing(event: Event) -> Sequence[Past]:
+def _nothing(event: Event) -> Sequence[Recalled]:
     return ()
 
 
@@ -129,8 +136,7 @@ def _with_file(reply: Reply, event: Event, index: Index, home: str, of_file: Rec
 def _on_prompt(event: Event, index: Index, home: str, learn: Callable[[Event], str], of_prompt: Recall) -> Reply:
     """The one channel on which a person speaks to us inside an agent: `hardwon allow SLUG`, a decision about what
     waits, or a typed lesson. Anything else is for the agent, with what it calls to mind."""
-    words, lowered = event.prompt.split(), event.prompt.lower()
-    teaches = decides(words) or ("#lesson" in lowered and "#/lesson" in lowered)
+    words, teaches = event.prompt.split(), is_for_us(event.prompt)
     allows = words[:2] == ["hardwon", "allow"] and len(words) == 3
     if (teaches or allows) and event.source == "command":
         return Reply(notice="hardwon: NOT done, a command's text said that and not you; type it yourself")
@@ -156,21 +162,35 @@ def _is_asked_twice(event: Event, home: str, about: str) -> bool:
     return False
 
 
+def is_for_us(prompt: str) -> bool:
+    """Whether it decides something, or may hold a lesson: `learn` takes it."""
+    lowered = prompt.lower()
+    return bool(decides(prompt.split()) or ("#lesson" in lowered and "#/lesson" in lowered))
+
+
 def decides(words: Sequence[str]) -> tuple[str, str, Sequence[str]] | None:
-    """What a prompt decides about (nothing said: lessons), the verb and the names; None if it is anything else.
+    """What a prompt decides or asks about (nothing said: lessons), the verb and the names, or the words of a text; None
+    if it is anything else.
 
     A command as we print it counts, and its short form: `hardwon handoff ratify 3`, `hardwon ratify 3`.
     """
-    if len(words) not in range(3, 20) or words[0] != "hardwon":
+    if len(words) < 2 or words[0] != "hardwon":
         return None
     about, verb, names = _SHORT.get(words[1], ""), words[1], words[2:]
-    if verb in _DECISIONS:
+    if verb in _DECISIONS and names:
         about, verb, names = words[1], words[2], words[3:]
     elif verb == "reject" and all(name.startswith("M:") for name in names):
         about = "memory"
-    if not names or verb not in _DECISIONS[about] or not all(map(_is_name, names)):
-        return None
-    return about, verb, names
+    return (about, verb, names) if verb in _DECISIONS[about] and _fits(verb, names) else None
+
+
+def _fits(verb: str, names: Sequence[str]) -> bool:
+    if verb in ALONE or not names:
+        return verb in ALONE and not names
+    if verb in WORDED:
+        first = names[0]
+        return verb == "write" or (_is_name(first) if verb == "edit" else first in MEMORY_TYPES and len(names) > 1)
+    return len(names) < MOST_NAMES and all(map(_is_name, names))
 
 
 def _is_name(word: str) -> bool:

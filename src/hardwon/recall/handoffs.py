@@ -26,6 +26,7 @@ RESUME, FINDINGS, MEMORIES = "Resume Prompt", "Findings", "Memories to approve"
 HEADING = re.compile(r"## +(.+?) *#*")
 SHOWN_BY = re.compile(r" \((L\d+(?:, L\d+)*)\)\s*$")  # the lines of the transcript behind a statement
 _MOST = 1_000
+_NEWEST = 5  # whose files are looked at for one that stands
 
 
 @word
@@ -98,10 +99,15 @@ def resume_of(page: Page) -> list[str]:
 def told(connection: Connection, home: str, project: str | None = None, limit: int = _MOST) -> list[Page]:
     """The handoffs that a person ratified, as their files say them, newest first."""
     found = [page_of(one) for one in reflections.listed(connection, RATIFIED, project=project, limit=limit)]
-    return [page for page in found if page and (not page.is_edited or page.path.startswith(home + os.sep))]
+    return [page for page in found if page and memory_files.counts(home, page.path, page.is_edited)]
 
 
-def waiting(connection: Connection, project: str) -> Reflection | None:
+def last(connection: Connection, home: str, project: str | None) -> Page | None:
+    """The newest of those, of one project or of all, if it is among the few that are looked at."""
+    return next(iter(told(connection, home, project, _NEWEST)), None)
+
+
+def waiting(connection: Connection, project: str | None) -> Reflection | None:
     """The newest draft of a project that nobody decided about, if nothing newer was ratified."""
     found = reflections.listed(connection, DRAFT, RATIFIED, project=project, limit=20)
     there = [one for one in found if read(one.draft) is not None]

@@ -16,9 +16,9 @@ from hardwon.core import similarity
 from hardwon.core.index import Index
 from hardwon.core.match import SHELL, in_scope, match, see, texts
 from hardwon.recall.manifest import gate
-from hardwon.recall.replay import Replay
-from hardwon.store.transcripts import Call
-from hardwon.words import Event, Lesson, word
+from hardwon.recall.replay import Replay, event_of
+from hardwon.store.transcripts import ScannedCall
+from hardwon.words import Lesson, word
 
 if TYPE_CHECKING:
     from hardwon.core.match import Search
@@ -59,17 +59,14 @@ class Advice:
 
 
 def replay_all(
-    calls: Iterable[Call], index: Index, *, search: Search, place: Place
+    calls: Iterable[ScannedCall], index: Index, *, search: Search, place: Place
 ) -> tuple[dict[str, int], dict[str, Replay]]:
     """The chances and the replay of every lesson, in one pass; `place` gives the root and the places of a folder."""
     counted: Counter[tuple[str, str]] = Counter()
-    fired: dict[str, list[Call]] = {}
+    fired: dict[str, list[ScannedCall]] = {}
     for call in calls:
         counted[call.tool, call.cwd] += 1
-        event = Event(
-            call.host, "PreToolUse", call.session, call.cwd,
-            tool=call.tool, command=call.command, path=call.file, content=call.content,
-        )  # fmt: skip
+        event = event_of(call)
         numbers = index.candidates(call.tool, {text for text in texts(event) if text})
         if not numbers:
             continue
@@ -91,7 +88,7 @@ def replay_all(
     )
 
 
-def _replayed(fired: Sequence[Call]) -> Replay:
+def _replayed(fired: Sequence[ScannedCall]) -> Replay:
     fine = [call for call in fired if call.outcome == "fine"]
     failed = sum(call.outcome == "failed" for call in fired)
     return Replay(len(fired), failed, len(fine), tuple(fine[:1]))

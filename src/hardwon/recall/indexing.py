@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
 SLICE_SECONDS = 0.02
 PORTION = 300  # rows read at once
 EMBEDDED = 128  # texts embedded at once
-LONGEST = 8_000  # characters of one text that are indexed
-MOST_WORDS = 600
+VERSION = "2"  # of how words are made: another one, and all that is indexed is looked at anew
+LONGEST, TAIL = 8_000, 2_000  # characters of one text that are indexed, and how many of them are its last
+MOST_WORDS, LAST_WORDS = 600, 150
 
 
+@cache
 def model_or_none() -> embed.Model | None:
     """The shipped model; None if there is none, and search goes by words alone."""
     try:
@@ -44,9 +48,10 @@ def model_or_none() -> embed.Model | None:
 def refresh(connection: Connection, home: str, *, model: embed.Model | None, go_on: Callable[[], bool]) -> Counter[str]:
     """Index what is new or changed, as long as it may go on; gives what was done, by name."""
     done = Counter[str]()
-    done["lessons"] += _lessons(connection, home)
-    done["memories"] += _memories(connection, home)
-    done["handoffs"] += _handoffs(connection, home)
+    documents.of_version(connection, VERSION)
+    done["lessons"] += _of_files(connection, home, "L", shelves.lessons_path(home), repr(manifest.sources(home)))
+    done["memories"] += _of_files(connection, home, "M", memory_files.IN_HOME, memories.prints(connection, home))
+    done["handoffs"] += _of_files(connection, home, "H", "handoffs", handoffs.prints(connection))
     while go_on() and (count := _portion(connection)):
         done["documents"] += count
     if model is not None:
@@ -59,13 +64,13 @@ def refresh(connection: Connection, home: str, *, model: embed.Model | None, go_
 
 def document_words(content: Content, *, kind: str, host: str) -> tuple[str, ...]:
     """The words of a text, with the marks by which it can be filtered."""
-    words = words_of(
-        f"{content.title}\n{content.text[:LONGEST]}\n{' '.join(content.files)}\n{' '.join(content.concepts)}"
-    )
+    words = words_of(f"{content.title}\n{_text(content)}\n{' '.join(content.files)}\n{' '.join(content.concepts)}")
+    if len(words) > MOST_WORDS:
+        words = [*words[: MOST_WORDS - LAST_WORDS], *words[-LAST_WORDS:]]
     marks = [mark("k", kind), mark("t", content.type), mark("h", host)]
     marks += [mark("c", concept) for concept in content.concepts]
     marks += [mark("f", end) for file in content.files[:50] for end in ends_of(file)]
-    return (*dict.fromkeys(marks), *words[:MOST_WORDS]) if words else ()
+    return (*dict.fromkeys(marks), *words) if words else ()
 
 
 def _portion(connection: Connection) -> int:
@@ -87,54 +92,33 @@ def _portion(connection: Connection) -> int:
     return len(listed)
 
 
-def _lessons(connection: Connection, home: str) -> int:
-    """Make the lessons in the index those in the files, if a file changed since."""
-    path, print = shelves.lessons_path(home), repr(manifest.sources(home))
+def _of_files(connection: Connection, home: str, letter: str, path: str, print: str) -> int:
+    """Make what is in the index of a kind what its files say now, if one changed since."""
     if documents.print_of(connection, path) == print:
         return 0
     try:
-        lessons, _ = manifest.gather(home)
+        pages = _pages(connection, home, letter)
     except UserError:
         return 0  # the person is told elsewhere, and what was known stays
     found = [
         Document(
-            "L", 0, lesson.slug, 0, _project(connection, lesson.project), 0.0,
-            document_words(records.content_of_lesson(lesson), kind="L", host=""),
+            letter, 0, name, 0, _project(connection, project), at, document_words(content, kind=letter, host=host)
         )
-        for lesson in lessons
-        if lesson.status == "active"
+        for name, content, project, at, host in pages
     ]  # fmt: skip
-    return len(found) if documents.of_file(connection, "L", path, print, found) else 0
+    return len(found) if documents.of_file(connection, letter, path, print, found) else 0
 
 
-def _memories(connection: Connection, home: str) -> int:
-    """Make the memories in the index those that count, as their files say them now."""
-    path, print = memory_files.IN_HOME, memories.prints(connection, home)
-    if documents.print_of(connection, path) == print:
-        return 0
-    found = [
-        Document(
-            "M", 0, str(page.number), 0, _project(connection, page.project), 0.0,
-            document_words(records.content_of_memory(page), kind="M", host=""),
-        )
-        for page in memories.told(connection, home)
-    ]  # fmt: skip
-    return len(found) if documents.of_file(connection, "M", path, print, found) else 0
-
-
-def _handoffs(connection: Connection, home: str) -> int:
-    """Make the handoffs in the index those that were ratified, as their files say them now."""
-    path, print = "handoffs", handoffs.prints(connection)
-    if documents.print_of(connection, path) == print:
-        return 0
-    found = [
-        Document(
-            "H", 0, str(page.known.id), 0, _project(connection, page.known.project), page.known.at,
-            document_words(records.content_of_handoff(page), kind="H", host=""),
-        )
-        for page in handoffs.told(connection, home)
-    ]  # fmt: skip
-    return len(found) if documents.of_file(connection, "H", path, print, found) else 0
+def _pages(connection: Connection, home: str, letter: str) -> list[tuple[str, Content, str, float, str]]:
+    """What counts of a kind that is kept in files: its name, content, project, time and host."""
+    if letter == "L":
+        lessons = [one for one in manifest.gather(home)[0] if one.status == "active"]
+        return [(one.slug, records.content_of_lesson(one), one.project, 0.0, "") for one in lessons]
+    if letter == "M":
+        told = memories.told(connection, home)
+        return [(str(page.number), records.content_of_memory(page), page.project, 0.0, "") for page in told]
+    ratified = [(page.known, records.content_of_handoff(page)) for page in handoffs.told(connection, home)]
+    return [(str(known.id), content, known.project, known.at, known.host) for known, content in ratified]
 
 
 def _project(connection: Connection, path: str) -> int:
@@ -165,21 +149,16 @@ def _texts(
             ids = {row: id for id, _, row, _ in listed}
             for row in documents.rows_of(connection, kind, list(ids)):
                 yield ids[row["id"]], _text(records.content_of(letter, row))
-        elif letter == "L":
-            named = {lesson.slug: lesson for lesson in records.lessons(home)}
-            yield from (
-                (id, _text(records.content_of_lesson(named[name]))) for id, _, _, name in listed if name in named
-            )
-        elif letter == "M":
-            pages = {str(page.number): records.content_of_memory(page) for page in memories.told(connection, home)}
-            yield from ((id, _text(pages[name])) for id, _, _, name in listed if name in pages)
-        elif letter == "H":
-            pages = {str(page.known.id): records.content_of_handoff(page) for page in handoffs.told(connection, home)}
-            yield from ((id, _text(pages[name])) for id, _, _, name in listed if name in pages)
+        else:
+            with suppress(UserError):
+                named = {name: content for name, content, *_ in _pages(connection, home, letter)}
+                yield from ((id, _text(named[name])) for id, _, _, name in listed if name in named)
 
 
 def _text(content: Content) -> str:
-    return content.text[:LONGEST]
+    """What is indexed of a text: of a long one its beginning and its end, where the question behind a log stands."""
+    text = content.text
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - TAIL]}\n{text[-TAIL:]}"
 
 
 def pack(rows: numpy.ndarray) -> Iterable[tuple[bytes, bytes]]:

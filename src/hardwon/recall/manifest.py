@@ -72,8 +72,7 @@ def build(home: str, now: float) -> Built:
         made_from = sources(home)
         config = settings.read_config(home)
         values = settings.resolve(config)
-        lessons, faults = gather(home)
-        unread = shelves.read(shelves.lessons_path(home)).unread
+        lessons, faults, unread = gather(home)
         faults = [*settings.faults(config), *faults]
         active, left_out = choose(lessons, values)
         entries = in_order([*(_entry(0, lesson) for lesson in active), *_carried(home, unread)])
@@ -84,8 +83,8 @@ def build(home: str, now: float) -> Built:
     return Built(len(entries), tuple(left_out), tuple(faults))
 
 
-def gather(home: str) -> tuple[list[Lesson], list[str]]:
-    """The personal lessons and those of trusted repositories, and what is wrong with any.
+def gather(home: str) -> tuple[list[Lesson], list[str], tuple[str, ...]]:
+    """The personal lessons and those of trusted repositories, what is wrong with any, and the ids of unread ones.
 
     A broken personal file is the person's to mend first, so it stops the build; a repository's is only named, and
     whatever its lessons say, they count in that repository alone.
@@ -113,7 +112,7 @@ def gather(home: str) -> tuple[list[Lesson], list[str]]:
                 continue
             taken |= {lesson.id, lesson.slug}
             lessons.append(replace(lesson, project=project))
-    return lessons, faults
+    return lessons, faults, shelf.unread
 
 
 def _trusted(home: str) -> tuple[dict[str, str], list[str]]:

@@ -15,7 +15,7 @@ from hashlib import sha256
 from hardwon import clock, paths
 from hardwon.core.clean import clean
 from hardwon.core.printable import printable
-from hardwon.core.similarity import SAME, jaccard, tokens
+from hardwon.core.similarity import is_same, tokens
 from hardwon.errors import UserError
 from hardwon.recall import memory_files as files
 from hardwon.store import memories as kept
@@ -30,14 +30,15 @@ def propose(
     connection: Connection, home: str, type: str, text: str, *, project: str, source: str,
     session: str = "", evidence: Sequence[str] = (), now: float,
 ) -> Memory:  # fmt: skip
-    """Keep a candidate; UserError if it is not fit, or says what is known, waits or was rejected."""
+    """Keep a candidate; UserError if it is not fit or says what is known, or what waits or was rejected and no person
+    says."""
     if type not in MEMORY_TYPES:
         raise UserError(f"{type!r} is no type of memory", f"one of: {', '.join(MEMORY_TYPES)}")
     text = _fit(text)
     project = "" if type == "user" else project
     if len(kept.listed(connection, "candidate")) >= MOST_WAITING:
         raise UserError(f"{MOST_WAITING} proposals wait for a person", "they decide with: hardwon memory list")
-    refuse_known(connection, home, text, project)
+    refuse_known(connection, home, text, project, *(["active"] if source == "person" else []))
     known = Memory(0, clock.ulid(now), type, text, project, session, "candidate", source, tuple(evidence), "", now)
     return kept.put(connection, known)
 
@@ -55,16 +56,13 @@ def _fit(text: str) -> str:
 
 def refuse_known(connection: Connection, home: str, text: str, project: str, *statuses: str) -> None:
     """UserError if one of these statuses, or of all but retired ones, says the same."""
-    words = tokens(text)
     for other in kept.listed(connection, *(statuses or ("candidate", "active", "rejected")), project=project):
         page = page_of(home, other) if other.status == "active" else None
         if other.status == "active" and page is None:
             continue
-        share = jaccard(words, tokens(page.text if page else other.text))
-        if share >= SAME:
+        if is_same(text, page.text if page else other.text):
             state = {"candidate": "waits for a person", "active": "is known", "rejected": "was rejected"}[other.status]
-            say = f"this {state} already, as memory {other.id} ({share:.0%} of the words are the same)"
-            raise UserError(say, f"hardwon memory show {other.id}")
+            raise UserError(f"this {state} already, as memory {other.id}", f"hardwon memory show {other.id}")
 
 
 def named(connection: Connection, name: str) -> Memory:
@@ -177,7 +175,7 @@ def told(connection: Connection, home: str, project: str | None = None) -> list[
     A file in a repository that was changed since it was approved does not: somebody else may have changed it.
     """
     found = [page_of(home, one) for one in kept.listed(connection, "active", project=project)]
-    pages = [page for page in found if page and page.text and (files.is_in(home, page.path) or not page.is_edited)]
+    pages = [page for page in found if page and page.text and files.counts(home, page.path, page.is_edited)]
     return sorted(pages, key=lambda page: (MEMORY_TYPES.index(page.type), page.number))
 
 
@@ -193,7 +191,7 @@ def prints(connection: Connection, home: str) -> str:
 def unapproved(connection: Connection, home: str, project: str) -> list[files.Page]:
     """The files in a project's repository that nobody approved here."""
     folder = files.place_of(home, project)
-    if files.is_in(home, folder):
+    if paths.is_in(home, folder):
         return []
     known = {one.file for one in kept.listed(connection, project=project) if one.project == project}
     names = [name for name in sorted(files.names(folder)) if name not in known]
@@ -212,11 +210,11 @@ def faults(connection: Connection, home: str, project: str) -> list[tuple[str, s
             continue
         if not page.text:
             found.append((name, f"its file says nothing: {page.path}", f"hardwon memory retire {one.id}"))
-        if page.is_edited and not files.is_in(home, page.path):
+        if not files.counts(home, page.path, page.is_edited):
             found.append((name, "its file says something else than was approved", f"hardwon memory approve {one.id}"))
         if len(page.text) > LONGEST:
             found.append((name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two"))
-        twin = next((other for other in seen if jaccard(tokens(other.text), tokens(page.text)) >= SAME), None)
+        twin = next((other for other in seen if is_same(other.text, page.text)), None)
         if twin:
             found.append((name, f"it says what M:{twin.number} says", f"hardwon memory retire {one.id}"))
         seen.append(page)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import count
 
-from hardwon import clock
+from hardwon import clock, paths
 from hardwon.core import slugs
 from hardwon.core.clean import clean
 from hardwon.core.printable import in_line, printable
@@ -52,8 +52,9 @@ def name_of(folder: str, memory: Memory) -> str:
     return f"{memory.type}_{slugs.fresh(stem, there, suffix)}{END}"
 
 
-def is_in(home: str, path: str) -> bool:
-    return path.startswith(home + os.sep)
+def counts(home: str, path: str, is_edited: bool) -> bool:
+    """Whether an approved file is told as it stands: one in a repository may have been changed by somebody else."""
+    return not is_edited or paths.is_in(home, path)
 
 
 def folder_of(home: str, memory: Memory) -> str:
@@ -69,7 +70,7 @@ def place_of(home: str, project: str) -> str:
     """Where the files of a project's memories lie: in its repository, unless a link leads out of that."""
     folder = os.path.join(project, IN_REPOSITORY)
     in_repository = os.path.isabs(project) and os.path.lexists(os.path.join(project, ".git"))
-    own = in_repository and os.path.realpath(folder).startswith(os.path.realpath(project) + os.sep)
+    own = in_repository and paths.is_in(os.path.realpath(project), os.path.realpath(folder))
     return folder if own else os.path.join(home, IN_HOME)
 
 
@@ -82,7 +83,7 @@ def render(home: str, memory: Memory, now: float, others: Mapping[str, str] | No
         "type": memory.type,
         "created": clock.iso(memory.at)[:10],
         "updated": clock.iso(now)[:10],
-        "project": memory.project if is_in(home, folder_of(home, memory)) else "",
+        "project": memory.project if paths.is_in(home, folder_of(home, memory)) else "",
         "source": ", ".join((memory.source, *_learned_from(memory))),
         "hash": content_hash(memory.text),
     }

@@ -1,23 +1,28 @@
-"""What a project's own notes tell an agent already: CLAUDE.md, AGENTS.md and the like. Each agent reads its own."""
+"""What notes tell an agent already, the project's and the person's: CLAUDE.md, AGENTS.md and the like. Each agent reads
+its own."""
 
 from __future__ import annotations
 
 import os
 
-from hardwon.core.brief import normal
+from hardwon.core.brief import sayings
 from hardwon.projects import root
 
 AGENTS = "AGENTS.md"
 CLAUDE = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")
 READ_BY = {"claude-code": CLAUDE, "codex": (AGENTS,), "gemini": ("GEMINI.md",), "opencode": (AGENTS,)}
+OWN = {
+    "claude-code": "~/.claude/CLAUDE.md", "codex": "~/.codex/AGENTS.md", "gemini": "~/.gemini/GEMINI.md",
+    "opencode": "~/.config/opencode/AGENTS.md",
+}  # fmt: skip
 LONGEST = 200_000
 _BEGINS, _ENDS = "<!-- hardwon: begin", "<!-- hardwon: end -->"  # the block of `hardwon export notes`
 
 
 def said_in(folder: str, host: str = "") -> frozenset[str]:
-    """The lines of the notes that this agent reads, at the top of the project and in this folder, as `normal` leaves
-    them; with no agent named, those of Claude Code's files and of AGENTS.md."""
-    lines: set[str] = set()
+    """What the notes say that this agent reads, the person's own and those at the top of the project and in this
+    folder, as `normal` leaves it; with no agent named, Claude Code's files and AGENTS.md."""
+    lines = _lines(os.path.expanduser(OWN.get(host, OWN["claude-code"])))
     for place in {root(folder), folder} if folder else ():
         names = READ_BY.get(host, (*CLAUDE, AGENTS))
         if host == "opencode" and not os.path.exists(os.path.join(place, AGENTS)):
@@ -34,13 +39,13 @@ def _takes_in(line: str) -> bool:
     return any(word.startswith("@") and AGENTS.lower() in word for word in line.split())
 
 
-def _lines(path: str, *, with_ours: bool = True) -> list[str]:
+def _lines(path: str, *, with_ours: bool = True) -> set[str]:
     try:
         if os.path.isfile(path):  # to read a pipe would be to wait for somebody
             with open(path, encoding="utf-8", errors="replace") as file:
                 text = file.read(LONGEST)
             head, begins, ours = ("", "", "") if with_ours else text.partition(_BEGINS)
-            return [*map(normal, (head + ours.partition(_ENDS)[2] if begins else text).splitlines())]
+            return sayings(head + ours.partition(_ENDS)[2] if begins else text)
     except (OSError, ValueError):
         pass
-    return []
+    return set()

@@ -12,7 +12,7 @@ from time import localtime, strftime
 from typing import TYPE_CHECKING
 
 from hardwon import projects
-from hardwon.core.brief import Past, one_line
+from hardwon.core.brief import Recalled, one_line
 from hardwon.store import briefs, db
 from hardwon.store.briefs import Seen
 from hardwon.words import Event
@@ -29,11 +29,11 @@ LOAD_SECONDS = 0.2
 SCORE_BAR = 0.7  # where 1 is a text with every word that was asked about
 
 
-def of_file(connection: db.Connection, event: Event) -> Sequence[Past]:
+def of_file(connection: db.Connection, event: Event) -> Sequence[Recalled]:
     """The few most telling observations of the file, from other sessions than this; none if the store is busy."""
     try:
         home = projects.home_of(event.cwd)
-        number = briefs.project_of(connection, home) if event.cwd else None
+        number = briefs.number_of(connection, home) if event.cwd else None
         if number is None:
             return ()
         names = _names(event, home)
@@ -42,7 +42,8 @@ def of_file(connection: db.Connection, event: Event) -> Sequence[Past]:
         log.warning("nothing is recalled of a file: %s", wrong)
         return ()
     seen.sort(key=lambda one: one.type not in TELLING)  # stable: the newest stays first among its like
-    return [_told(one) for one in seen[:MOST]]
+    alike = {(one.title, one.subtitle): one for one in reversed(seen)}
+    return [_told(one) for one in seen if alike[one.title, one.subtitle] is one][:MOST]
 
 
 def _names(event: Event, home: str) -> list[str]:
@@ -53,14 +54,14 @@ def _names(event: Event, home: str) -> list[str]:
     return sorted({*known, *below, *(os.path.join(home, name) for name in below)})
 
 
-def _told(one: Seen) -> Past:
+def _told(one: Seen) -> Recalled:
     title, detail = one_line(one.title, TITLE), one_line(one.subtitle, DETAIL)
     day = strftime("%Y-%m-%d", localtime(one.at))
     text = f"O{one.id} {one_line(one.type, 20)}, {day}: {title}" + (f" ({detail})" if detail else "")
-    return Past(f"O{one.id}", title, text)
+    return Recalled(f"O{one.id}", title, text)
 
 
-def of_prompt(connection: db.Connection, home: str, event: Event) -> Sequence[Past]:
+def of_prompt(connection: db.Connection, home: str, event: Event) -> Sequence[Recalled]:
     """What was recorded in this project that has nearly all a prompt asks about; none if the store is busy.
 
     By words alone: a vector is near to something for any prompt, and to load the model would keep the person waiting.
@@ -83,7 +84,9 @@ def of_prompt(connection: db.Connection, home: str, event: Event) -> Sequence[Pa
         hit for hit in found.hits if hit.score >= SCORE_BAR and hit.session != event.session and not _is_beside(hit)
     ]
     told = ((hit, one_line(hit.title, TITLE)) for hit in good[:MOST_FOR_PROMPT])
-    return [Past(hit.id, title, f"{hit.id} {strftime('%Y-%m-%d', localtime(hit.at))}: {title}") for hit, title in told]
+    return [
+        Recalled(hit.id, title, f"{hit.id} {strftime('%Y-%m-%d', localtime(hit.at))}: {title}") for hit, title in told
+    ]
 
 
 def _is_beside(hit: Hit) -> bool:

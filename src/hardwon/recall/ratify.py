@@ -10,17 +10,18 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from time import localtime, strftime
 from typing import Any
 
 from hardwon import clock, paths, projects
 from hardwon.core.clean import clean
 from hardwon.core.printable import in_line
-from hardwon.core.similarity import SAME, jaccard, tokens
+from hardwon.core.similarity import is_same
 from hardwon.errors import UserError
 from hardwon.recall import commit, handoffs, memories, memory_files
 from hardwon.recall.handoffs import FINDINGS, HEADING, MEMORIES, RESUME, SHOWN_BY, Page, page_of, print_of, read
+from hardwon.store import backups, reflections, sessions
 from hardwon.store import memories as proposed
-from hardwon.store import reflections
 from hardwon.store.db import Connection, transaction
 from hardwon.store.reflections import DISCARDED, DRAFT, MOOT, RATIFIED, File, Reflection
 from hardwon.words import MEMORY_TYPES, Memory, replace, word
@@ -142,34 +143,43 @@ def ratified_text(draft: str, now: float) -> str:
     return f"---\n{fields}---\n{body}"
 
 
+def plan(connection: Connection, known: Reflection, page: Page, now: float) -> tuple[list[Memory], list[Memory]]:
+    """The memories that a draft names, those without a number not proposed yet; and what it proposed and took out."""
+    waiting, named = proposed.listed(connection, "candidate", project=known.project), list[Memory]()
+    for type, text, evidence in memories_in(page.sections.get(MEMORIES, "")):
+        own = next((one for one in waiting if is_same(one.text, text)), None)
+        waiting = [one for one in waiting if one is not own]
+        new = Memory(
+            0, "", type, text, "" if type == "user" else known.project, known.session, "candidate", SOURCE,
+            tuple(evidence), "", now,
+        )  # fmt: skip
+        named.append(replace(own, text=text) if own else new)
+    return named, [one for one in waiting if one.session == known.session and one.source == SOURCE]
+
+
 def _approve(
     connection: Connection, home: str, known: Reflection, page: Page, now: float
 ) -> tuple[list[tuple[Memory, str]], list[str], list[File]]:
     """Approve the memories that the draft names, in its words; a proposal whose line was taken out is rejected."""
-    waiting = proposed.listed(connection, "candidate", project=known.project)
+    named, unnamed = plan(connection, known, page, now)
     approved, left = list[tuple[Memory, str]](), list[str]()
     before = {path: read(path) for path in _indexes(home, known)}
     folders = (memory_files.place_of(home, project) for project in (known.project, ""))
     there = {path for folder in folders for path in memory_files.files_in(folder)}
-    for type, text, evidence in memories_in(page.sections.get(MEMORIES, "")):
-        own = next((one for one in waiting if jaccard(tokens(one.text), tokens(text)) >= SAME), None)
+    for one in named:
         try:
-            if own:
-                waiting.remove(own)
-                own = replace(own, text=text)
-                proposed.reword(connection, own.id, text)
-            else:
-                own = memories.propose(
-                    connection, home, type, text, project=known.project, source=SOURCE, session=known.session,
-                    evidence=evidence, now=now,
-                )  # fmt: skip
+            if one.id:
+                proposed.reword(connection, one.id, one.text)
+            own = one if one.id else memories.propose(
+                connection, home, one.type, one.text, project=known.project, source=SOURCE, session=known.session,
+                evidence=one.evidence, now=now,
+            )  # fmt: skip
             approved.append(memories.approve(connection, home, own, now))
         except (UserError, OSError) as wrong:
             why = wrong.say if isinstance(wrong, UserError) else wrong.strerror
-            left.append(f"not approved: {in_line(text, 60)} ({why})")
-    for one in waiting:
-        if one.session == known.session and one.source == SOURCE:
-            memories.set_aside(connection, one, now)
+            left.append(f"not approved: {in_line(one.text, 60)} ({why})")
+    for one in unnamed:
+        memories.set_aside(connection, one, now)
     files = [File(path, None, print_of(path)) for _, path in approved if path not in there]
     files += [File(path, text, print_of(path)) for path, text in before.items() if read(path) != text]
     return approved, left, files
@@ -221,6 +231,24 @@ def _give_up(connection: Connection, known: Reflection, now: float) -> None:
     reflections.decide(connection, known.id, MOOT, now)
     if print_of(known.draft) in {file.after for file in known.files if file.path == known.draft}:
         _unlink(known.draft)
+
+
+def write_here(
+    connection: Connection, home: str, text: str, cwd: str, *, now: float, is_ratified: bool, name: str = "",
+    topic: str = "",
+) -> Reflection:  # fmt: skip
+    """Hand off the session of this name, else the last one in the project that this folder belongs to."""
+    project = projects.home_of(cwd)
+    found = sessions.found(connection, name) if name else sessions.listed(connection, limit=1, project=project)
+    if name and len(found) != 1:
+        raise UserError(f"there is no session {name!r}, or more than one", "hardwon sessions list")
+    made_up = {"session": strftime("%Y-%m-%d-%H%M", localtime(now)), "host": "", "first_prompt": ""}
+    about = found[0] if found else made_up
+    return write(
+        connection, home, text, session=about["session"], host=about["host"], now=now, is_ratified=is_ratified,
+        project=about.get("project_path") or project, topic=topic or in_line(about["first_prompt"], 90),
+        folder=projects.sessions_folder(cwd) or os.path.join(home, backups.DRAFTS),
+    )  # fmt: skip
 
 
 def write(

@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardwon.core import tokens
 from hardwon.errors import UserError
 from hardwon.recall import handoffs, manifest, memories
 from hardwon.recall.memory_files import Page
-from hardwon.store.db import Connection
+from hardwon.store.db import Connection, value_of
 from hardwon.store.documents import KINDS, Kind, rows_of
 from hardwon.words import Lesson, word
 
@@ -72,91 +71,38 @@ def fetch(connection: Connection, home: str, ids: Sequence[str]) -> list[dict[st
 
 def whole(kind: Kind, row: dict[str, Any]) -> dict[str, Any]:
     """A row as it is shown and given away, with its title and what it costs to read."""
-    content = content_of(kind.letter, row)
-    known = {
-        "id": f"{kind.letter}{row['id']}",
-        "kind": kind.name,
-        "type": content.type,
-        "title": content.title,
-        "at": row["at"],
-        "project": row["project"],
-        "session": row["session"],
-        "host": row["host"],
-        "files": list(content.files),
-        "concepts": list(content.concepts),
-        "tokens": tokens.estimate(content.text),
-        "text": content.text,
-    }
+    more: dict[str, Any] = {}
     if kind.letter == "O":
-        known |= {name: row[name] for name in ("subtitle", "narrative", "made", "times")}
-        known |= {name: _listed(row[name]) for name in ("facts", "files_read", "files_modified", "events")}
-        known["cost"] = row["tokens"]
+        more |= {name: row[name] for name in ("subtitle", "narrative", "made", "times")}
+        more |= {name: _listed(row[name]) for name in ("facts", "files_read", "files_modified", "events")}
+        more["cost"] = row["tokens"]
     elif kind.letter == "S":
-        known |= {name: row[name] for name in _SUMMED}
-    return known
+        more |= {name: row[name] for name in _SUMMED}
+    return _whole(f"{kind.letter}{row['id']}", kind.name, content_of(kind.letter, row), row, **more)
 
 
 def whole_lesson(lesson: Lesson) -> dict[str, Any]:
-    content = content_of_lesson(lesson)
-    return {
-        "id": f"L:{lesson.slug}",
-        "kind": "lesson",
-        "type": content.type,
-        "title": content.title,
-        "at": 0.0,
-        "project": lesson.project,
-        "session": "",
-        "host": "",
-        "files": [],
-        "concepts": list(content.concepts),
-        "tokens": tokens.estimate(content.text),
-        "text": content.text,
-        "problem": lesson.problem,
-        "solution": lesson.solution,
-        "delivery": lesson.delivery,
-        "status": lesson.status,
-    }
+    more = {name: getattr(lesson, name) for name in ("problem", "solution", "delivery", "status")}
+    return _whole(f"L:{lesson.slug}", "lesson", content_of_lesson(lesson), {"project": lesson.project}, **more)
 
 
 def whole_memory(page: Page) -> dict[str, Any]:
-    content = content_of_memory(page)
-    return {
-        "id": f"M:{page.number}",
-        "kind": "memory",
-        "type": content.type,
-        "title": content.title,
-        "at": 0.0,
-        "project": page.project,
-        "session": "",
-        "host": "",
-        "files": [],
-        "concepts": [],
-        "tokens": tokens.estimate(content.text),
-        "text": content.text,
-        "file": page.path,
-        "sources": list(page.sources),
-    }
+    more = {"file": page.path, "sources": list(page.sources)}
+    return _whole(f"M:{page.number}", "memory", content_of_memory(page), {"project": page.project}, **more)
 
 
 def whole_handoff(page: handoffs.Page) -> dict[str, Any]:
-    content = content_of_handoff(page)
+    more = {"file": page.path, "resume": handoffs.resume_of(page), "confidence": page.confidence}
+    return _whole(f"H:{page.known.id}", "handoff", content_of_handoff(page), vars(page.known), **more)
+
+
+def _whole(id: str, kind: str, content: Content, of: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {
-        "id": f"H:{page.known.id}",
-        "kind": "handoff",
-        "type": content.type,
-        "title": content.title,
-        "at": page.known.at,
-        "project": page.known.project,
-        "session": page.known.session,
-        "host": page.known.host,
-        "files": [],
-        "concepts": [],
-        "tokens": tokens.estimate(content.text),
-        "text": content.text,
-        "file": page.path,
-        "resume": handoffs.resume_of(page),
-        "confidence": page.confidence,
-    }
+        "id": id, "kind": kind, "type": content.type, "title": content.title,
+        "at": of.get("at", 0.0), "project": of["project"], "session": of.get("session", ""), "host": of.get("host", ""),
+        "files": list(content.files), "concepts": list(content.concepts),
+        "tokens": tokens.estimate(content.text), "text": content.text, **more,
+    }  # fmt: skip
 
 
 def lessons(home: str) -> list[Lesson]:
@@ -204,7 +150,7 @@ def _observation(row: dict[str, Any]) -> Content:
 def _event(row: dict[str, Any]) -> Content:
     if row["kind"] != "tool":
         return Content(_title(row["response"]), row["response"], row["kind"])
-    given = _value(row["input"])
+    given = value_of(row["input"])
     fields = given if isinstance(given, dict) else {}
     about = next((fields[name] for name in _ABOUT if isinstance(fields.get(name), str)), row["input"])
     files = tuple(fields[name] for name in _FILE_FIELDS if isinstance(fields.get(name), str) and fields[name])
@@ -222,12 +168,5 @@ def _lines(parts: Any) -> str:
 
 
 def _listed(text: str) -> list[str]:
-    held = _value(text)
+    held = value_of(text)
     return [one for one in held if isinstance(one, str)] if isinstance(held, list) else []
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text) if text else None
-    except (ValueError, RecursionError):
-        return text

@@ -13,7 +13,7 @@ from hardwon.recall.manifest import compile_entries, demands_of
 from hardwon.recall.patterns import Patterns
 from hardwon.store import transcripts
 from hardwon.store.db import Connection
-from hardwon.store.transcripts import Call
+from hardwon.store.transcripts import ScannedCall
 from hardwon.words import Entry, Event, Lesson, word
 
 SAMPLES = 3
@@ -27,7 +27,12 @@ class Replay:
     fires: int
     failed: int
     fine: int
-    samples: tuple[Call, ...]
+    samples: tuple[ScannedCall, ...]
+
+    @property
+    def refused(self) -> int:
+        """A person or a rule did not let them run."""
+        return self.fires - self.failed - self.fine
 
 
 def replay(connection: Connection, lesson: Lesson, *, most: int | None = None) -> Replay:
@@ -38,24 +43,25 @@ def replay(connection: Connection, lesson: Lesson, *, most: int | None = None) -
     fired = list(_fired(entry, islice(transcripts.calls(connection, entry.tools), most)))
     failed = [call for call in fired if call.outcome == "failed"]
     fine = [call for call in fired if call.outcome == "fine"]
-    return Replay(len(fired), len(failed), len(fine), _samples(failed, fine))
+    refused = [call for call in fired if call.outcome == "refused"]
+    return Replay(len(fired), len(failed), len(fine), _samples(failed, fine, refused))
 
 
-def _samples(failed: list[Call], fine: list[Call]) -> tuple[Call, ...]:
+def _samples(failed: list[ScannedCall], fine: list[ScannedCall], refused: list[ScannedCall]) -> tuple[ScannedCall, ...]:
     """Failed ones, and at least one that went fine if there is any: that is the price of the trigger."""
-    shown = [*failed[: SAMPLES - bool(fine)], *fine]
+    shown = [*failed[: SAMPLES - bool(fine)], *fine, *refused]
     return tuple(shown[:SAMPLES])
 
 
-def _fired(entry: Entry, calls: Iterable[Call]) -> Iterable[Call]:
+def _fired(entry: Entry, calls: Iterable[ScannedCall]) -> Iterable[ScannedCall]:
     search, may_fire = Patterns().search, prefilter(entry)
     for call in calls:
-        event = _event(call)
+        event = event_of(call)
         if may_fire(event) and match(entry, see(event, root=_root(call.cwd), places=_places(call.cwd)), search):
             yield call
 
 
-def _event(call: Call) -> Event:
+def event_of(call: ScannedCall) -> Event:
     return Event(
         call.host, "PreToolUse", call.session, call.cwd,
         tool=call.tool, command=call.command, path=call.file, content=call.content,

@@ -41,7 +41,9 @@ _FLAGS = {
 def named(connection: Connection, name: str) -> Proposal:
     found = candidates.by_name(connection, name)
     if found is None:
-        raise UserError(f"there is no candidate {name!r}", "hardwon scan candidates --all")
+        gone = " any more: a scan found other words for it, and gave it another number"
+        say = f"there is no candidate {name!r}" + gone * candidates.was_given(connection, name)
+        raise UserError(say, "hardwon scan candidates --all")
     return found
 
 
@@ -63,10 +65,20 @@ def accept(
     if lesson is None:
         record = admit.with_changes(proposal_record(proposal), changes)
         _must_be_sound(record, proposal)
-        _may_block(connection, admit.sound(record), confirm, proposal)
+        _may_block(connection, admit.sound(record), confirm, f"hardwon accept {proposal.number}")
         lesson = admit.add(home, record, approved=True)
     candidates.decide(connection, proposal.id, "active", clock.now(), lesson.id)
     return lesson
+
+
+def may_become(
+    connection: Connection, lesson: Lesson, record: dict[str, Any], *, confirm: Callable[[str], bool]
+) -> None:
+    """Refuse what would make a block of a lesson, or a block of other calls, where `accept` would."""
+    after = admit.sound(record)
+    one, other = records.write(lesson), records.write(after)
+    if any(one.get(key) != other.get(key) for key in ("delivery", "triggers", "unless", "scope", "commandMatchTarget")):
+        _may_block(connection, after, confirm, f"hardwon lessons edit {lesson.slug}")
 
 
 def _must_be_sound(record: dict[str, Any], proposal: Proposal) -> None:
@@ -154,15 +166,17 @@ def _written(home: str, id: str) -> Lesson | None:
     return next((lesson for lesson in shelf.lessons if lesson.id == id and lesson.status == "active"), None)
 
 
-def _may_block(connection: Connection, lesson: Lesson, confirm: Callable[[str], bool], proposal: Proposal) -> None:
+def _may_block(connection: Connection, lesson: Lesson, confirm: Callable[[str], bool], again: str) -> None:
     if lesson.delivery != "block":
         return
     found = replay(connection, lesson)
     if found.fine:
         sample = next(call for call in found.samples if call.outcome == "fine")
         call = (sample.command or sample.file)[:80]
-        say = f"it cannot block: its trigger fired on {found.fine} calls that went fine, such as {call!r}"
-        raise UserError(say, f"narrow the trigger, or: hardwon accept {proposal.number} --delivery hold")
-    say = f"its trigger fired {found.fires} times in the recorded calls, too few to be sure that it may block"
+        fired = f"its trigger fired on {found.fine} call{'s' * (found.fine != 1)} that went fine"
+        say = f"it cannot block: {fired}, such as {call!r}"
+        raise UserError(say, f"narrow the trigger, or: {again} --delivery hold")
+    fired = f"its trigger fired {found.fires} time{'s' * (found.fires != 1)} in the recorded calls"
+    say = f"{fired}, too few to be sure that it may block"
     if found.fires < ENOUGH and not confirm(say):
-        raise UserError(say, f"if you are: hardwon accept {proposal.number} --delivery block --confirm")
+        raise UserError(say, f"if you are: {again} --delivery block --confirm")

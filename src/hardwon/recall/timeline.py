@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from hardwon.core.words_of import mark
 from hardwon.recall import embed, records
 from hardwon.recall.search import search
 from hardwon.store import search as index
 from hardwon.store.db import Connection
+from hardwon.store.documents import EVERYWHERE, Kind, rows_of
 from hardwon.words import word
 
 KINDS = ("O", "S", "P", "H")
-_LOOKED_AT = 20  # times as many as wanted, where a type is asked for
 
 
 @word
@@ -37,7 +38,6 @@ def timeline(
     model: embed.Model | None = None,
 ) -> Timeline:
     """What lies around an id, or around the best answer to a question, or else before now."""
-    scope = index.scope_of(index.numbers_of(connection, project)) if project else None
     if not anchor and query.strip():
         kinds = list(KINDS)
         found = search(connection, home, query, project=project, kinds=kinds, limit=1, now=now, model=model)
@@ -47,21 +47,29 @@ def timeline(
     if not anchor:
         return _latest(connection, home, project, type, before, now)
     parsed = records.parse_id(anchor)
-    held = index.by_source(connection, parsed[0].letter, *parsed[1:]) if parsed else None
-    if held is None or (scope and not any(low <= held["id"] <= high for low, high in scope)):
+    place = _place(connection, *parsed) if parsed else None
+    if not parsed or not place or (project and place[0] not in (*index.numbers_of(connection, project), EVERYWHERE)):
         return Timeline("", (), f"there is no {anchor}" + (" in this project" if project else ""))
-    own = records.id_of(held["kind"], held["row"], held["name"])
-    earlier = _side(connection, home, held["project"], held["at"], own, type, before, is_before=True)
-    later = _side(connection, home, held["project"], held["at"], own, type, after, is_before=False)
+    own = records.id_of(parsed[0].letter, *parsed[1:])
+    earlier = _side(connection, home, *place, own, type, before, is_before=True)
+    later = _side(connection, home, *place, own, type, after, is_before=False)
     return Timeline(own, (*reversed(earlier), *records.fetch(connection, home, [own]), *later))
+
+
+def _place(connection: Connection, kind: Kind, row: int, name: str) -> tuple[int, float] | None:
+    """The project and the time of a record, also of one that is in no index."""
+    if kind.table:
+        return next(((one["project_number"], one["at"]) for one in rows_of(connection, kind, [row])), None)
+    held = index.by_source(connection, kind.letter, row, name)
+    return (held["project"], held["at"]) if held else None
 
 
 def _side(
     connection: Connection, home: str, project: int, at: float, own: str, type: str, limit: int, *, is_before: bool
 ) -> list[dict[str, Any]]:
     """The nearest on one side of a time, without the anchor itself."""
-    looked_at = (limit + 1) * (_LOOKED_AT if type else 1)
-    rows = index.around(connection, project, at, kinds=KINDS, before=is_before, limit=looked_at)
+    match = index.asked([mark("t", type)]) if type else ""
+    rows = index.around(connection, project, at, kinds=KINDS, before=is_before, limit=limit + 1, match=match)
     ids = [records.id_of(one["kind"], one["row"], one["name"]) for one in rows]
     found = records.fetch(connection, home, [id for id in ids if id != own])
     return [one for one in found if "error" not in one and type.lower() in ("", one["type"].lower())][:limit]
@@ -71,4 +79,5 @@ def _latest(connection: Connection, home: str, project: str, type: str, limit: i
     numbers = index.numbers_of(connection, project) if project else index.all_projects(connection)
     each = [_side(connection, home, number, now + 1, "", type, limit, is_before=True) for number in numbers]
     found = sorted((one for side in each for one in side), key=lambda one: float(one["at"]))[-limit:] if limit else []
-    return Timeline("", tuple(found), "" if found else "nothing is recorded yet")
+    nothing = f"nothing of type {type[:80]!r} is recorded here" if type else "nothing is recorded yet"
+    return Timeline("", tuple(found), "" if found else nothing)

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 
 from hardwon import clock, paths
 from hardwon.errors import UserError
-from hardwon.store import db, trust
+from hardwon.store import db
 from hardwon.store.migrations import MIGRATIONS
 from hardwon.words import word
 
 FOLDER = "backups"
-FILES = (paths.LESSONS, paths.CONFIG, trust.TRUSTED)
+FILES = (paths.LESSONS, paths.CONFIG, paths.TRUSTED)
 MEMORIES, DRAFTS = "memory", "drafts"
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(-\d+)?")
 

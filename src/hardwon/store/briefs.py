@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 
+from hardwon.store import projects
 from hardwon.store.db import Connection, storable
 from hardwon.store.observations import STANDS
 from hardwon.words import word
@@ -34,8 +35,9 @@ _SEEN = (
 _TEXT = f"substr(title || subtitle || narrative || facts, 1, {LONGEST})"
 
 
-def project_of(connection: Connection, path: str) -> int | None:
+def number_of(connection: Connection, path: str) -> int | None:
     row = connection.execute("select id from projects where path = ?", (storable(path),)).fetchone()
+    row = row or projects.only_named(connection, path)
     return None if row is None else int(row["id"])
 
 

@@ -84,7 +84,8 @@ def keep_signal(connection: Connection, signal: Signal) -> bool:
     row = {name: storable(getattr(signal, name)) for name in _SIGNAL}
     row["body"] = json.dumps(signal.body, separators=(",", ":"))
     before = connection.execute("select path, score, body from signals where key = ?", (row["key"],)).fetchone()
-    if before and (before["body"] == row["body"] or not _replaces(connection, row, before)):
+    is_known = before and (before["path"], before["body"]) == (row["path"], row["body"])
+    if before and (is_known or not _replaces(connection, row, before)):
         return False
     names = ", ".join(_SIGNAL)
     changes = ", ".join(f"{name} = excluded.{name}" for name in _SIGNAL if name != "key")
@@ -160,6 +161,13 @@ def by_name(connection: Connection, name: str) -> Proposal | None:
     """A candidate by its number, slug or id, whatever its status."""
     number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
     return next(iter(_proposals(connection, "number = ? or slug = ? or id = ?", (number, name, name))), None)
+
+
+def was_given(connection: Connection, name: str) -> bool:
+    """Whether this is a number that a candidate had once."""
+    number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else 0
+    last = "select 1 from sqlite_sequence where name = 'candidates' and ? between 1 and seq"
+    return connection.execute(last, (number,)).fetchone() is not None
 
 
 def listed(connection: Connection, status: str = "candidate") -> list[Proposal]:

@@ -23,6 +23,7 @@ _HOSTS = {"claude": "claude-code", "": "claude-code"}
 _OWN = ("content_session_id", "claude_session_id")  # the agent's id of a session
 _ITS = ("memory_session_id", "sdk_session_id")  # claude-mem's own
 _TITLE = 100
+_GONE = 0  # the number of no session
 Row = Mapping[str, Any]
 
 
@@ -41,7 +42,10 @@ def opened(path: str) -> sqlite3.Connection:
 
 
 def records(connection: sqlite3.Connection, known: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Projects, sessions and what happened in them; `known` has the paths of projects whose name only one has."""
+    """Projects, sessions and what happened in them; `known` has the paths of projects whose name only one has.
+
+    What is of a session that is gone comes last, under the id it names.
+    """
     sessions = list(_rows(connection, "sdk_sessions"))
     of_own = {str(_first(row, *_OWN)): row for row in sessions}
     of_its = {str(its): row for row in sessions if (its := _first(row, *_ITS))}
@@ -61,6 +65,8 @@ def records(connection: sqlite3.Connection, known: Mapping[str, str]) -> Iterato
         yield from told
         yield from (_observation(row, one) for one in observed.get(id, ()))
         yield from (_summary(row, one) for one in summed.get(id, ()))
+    for grouped, told_of in ((prompts, _prompt), (observed, _observation), (summed, _summary)):
+        yield from (told_of({_OWN[0]: _first(one, *_OWN, *_ITS)}, one) for one in grouped.get(_GONE, ()))
 
 
 def _has(connection: sqlite3.Connection, table: str) -> bool:
@@ -74,12 +80,11 @@ def _rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]
 
 
 def _grouped(rows: Iterator[dict[str, Any]], session_of: Any) -> dict[int, list[dict[str, Any]]]:
-    """Rows by the number of their session; those whose session is gone are left out."""
+    """Rows by the number of their session."""
     found: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         session = session_of(row)
-        if session is not None:
-            found.setdefault(session["id"], []).append(row)
+        found.setdefault(session["id"] if session else _GONE, []).append(row)
     return found
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from sqlite3 import Connection as Connection
 from sqlite3 import Error as StoreError
+from typing import Any
 from urllib.parse import quote
 
 from hardwon import paths
@@ -23,6 +25,7 @@ __all__ = [
     "reading",
     "storable",
     "transaction",
+    "value_of",
     "version",
 ]
 
@@ -100,10 +103,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("begin immediate")
     try:
         yield
+        connection.execute("commit")
     except BaseException:
-        connection.execute("rollback")
+        if connection.in_transaction:  # some errors have rolled back already
+            connection.execute("rollback")
         raise
-    connection.execute("commit")
 
 
 def storable(value: object) -> object:
@@ -111,3 +115,11 @@ def storable(value: object) -> object:
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "replace").decode()
     return value
+
+
+def value_of(text: str) -> Any:
+    """What a column of JSON holds; the text itself if it is none."""
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return text

@@ -18,6 +18,7 @@ from hardwon.words import word
 
 EVERYWHERE = 1 << 22  # stands for a project: what counts in all of them
 PROJECT_BITS, SIZE_BITS = 40, 4
+_VERSION = "words"  # stands for a file: how words are made
 TABLES = frozenset(
     {"documents", "vectors", "to_embed", "to_index", "indexed_files", "observation_files", "vectors_went"}
 )
@@ -179,7 +180,17 @@ def forget_files(connection: Connection) -> None:
     """Leave out all that came from files, within the caller's transaction; the next refresh reads them again."""
     tables = ", ".join(f"'{kind.letter}'" for kind in KINDS.values() if not kind.table)
     connection.execute(f"delete from documents where kind in ({tables})")
-    connection.execute("delete from indexed_files")
+    connection.execute("delete from indexed_files where path != ?", (_VERSION,))
+
+
+def of_version(connection: Connection, version: str) -> None:
+    """Look at every document anew if its words were made another way; those that stay the same are not written."""
+    if print_of(connection, _VERSION) == version:
+        return
+    with transaction(connection):
+        index_again(connection, "true")
+        forget_files(connection)
+        connection.execute("insert or replace into indexed_files (path, print) values (?, ?)", (_VERSION, version))
 
 
 def index_again(connection: Connection, which: str) -> None:

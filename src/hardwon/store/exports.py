@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from hardwon import clock
 from hardwon.errors import UserError
 from hardwon.store import lessons as shelves
+from hardwon.store.db import value_of
 from hardwon.store.migrations import MIGRATIONS
 
 FORMAT, VERSION = "hardwon-export", 1
@@ -104,13 +105,13 @@ def lines(
     yield _line("header", header | {name: value for name, value in narrowed.items() if value})
     connection.execute("begin")
     try:
-        yield from _projects(connection, project, since)
+        yield from _plain(connection, "project", project, since)
         yield from _sessions(connection, project, since)
-        yield from _deliveries(connection, project, since)
+        yield from _plain(connection, "delivery", project, since)
         yield from _runs(connection, project, since)
         yield from _found(connection, project, since)
-        yield from _memories(connection, project, since)
-        yield from _reflections(connection, project, since)
+        for kind in ("memory", "reflection", "kept"):
+            yield from _plain(connection, kind, project, since)
     finally:
         connection.execute("rollback")
     yield from _lessons(home, project, since)
@@ -129,24 +130,27 @@ def _record(kind: str, row: sqlite3.Row) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return text
+    found = value_of(text)
     return found if isinstance(found, dict | list) else text
 
 
-def _projects(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
-    rows = connection.execute(
-        f"select {names('project')} from projects where (? = '' or path = ?)"
-        " and (? = 0 or id in (select project from sessions where last_at >= ?)) order by path",
-        (project, project, since, since),
-    )
-    for row in rows:
-        yield _line("project", _record("project", row))
+_DECIDED = "max(at, coalesce(decided_at, 0)) >= :since and (:project = '' or project = :project) order by at, key"
+_WANTED = {
+    "project": "(:project = '' or path = :project)"
+    " and (:since = 0 or id in (select project from sessions where last_at >= :since)) order by path",
+    "delivery": "at >= :since and (:project = '' or (host, session) in (select host, session from sessions"
+    " join projects on projects.id = sessions.project where projects.path = :project)) order by at, event, lesson",
+    "memory": _DECIDED,  # what an approved one says now is in its file
+    "reflection": _DECIDED,
+    "kept": "at >= :since and :project = '' order by at, reflection, item",  # of no project: it goes with all
+}
 
 
-_OF = "(select host, session from sessions join projects on projects.id = sessions.project where projects.path = ?)"
+def _plain(connection: sqlite3.Connection, kind: str, project: str, since: float) -> Iterator[str]:
+    """The rows of a table as they stand in it."""
+    query = f"select {names(kind)} from {TABLES[kind]} where {_WANTED[kind]}"
+    for row in connection.execute(query, {"project": project, "since": since}):
+        yield _line(kind, _record(kind, row))
 
 
 def _sessions(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
@@ -166,16 +170,6 @@ def _sessions(connection: sqlite3.Connection, project: str, since: float) -> Ite
             )
             for one in inner:
                 yield _line(kind, {**known_as, **_record(kind, one)})
-
-
-def _deliveries(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
-    rows = connection.execute(
-        f"select {names('delivery')} from injections where at >= ? and (? = '' or (host, session) in {_OF})"
-        " order by at, event, lesson",
-        (since, project, project),
-    )
-    for row in rows:
-        yield _line("delivery", _record("delivery", row))
 
 
 def _runs(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
@@ -221,33 +215,6 @@ def _found(connection: sqlite3.Connection, project: str, since: float) -> Iterat
         yield _line("signal", _signal(connection, row))
 
 
-def _memories(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
-    """What was proposed, and what a person decided; what an approved one says now is in its file."""
-    rows = connection.execute(
-        f"select {names('memory')} from memories where max(at, coalesce(decided_at, 0)) >= ?"
-        " and (? = '' or project = ?) order by at, key",
-        (since, project, project),
-    )
-    for row in rows:
-        yield _line("memory", _record("memory", row))
-
-
-def _reflections(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
-    """What was written about sessions; whether people keep an item is of no project, and goes with all of them."""
-    rows = connection.execute(
-        f"select {names('reflection')} from reflections where max(at, coalesce(decided_at, 0)) >= ?"
-        " and (? = '' or project = ?) order by at, key",
-        (since, project, project),
-    )
-    for row in rows:
-        yield _line("reflection", _record("reflection", row))
-    kept = connection.execute(
-        f"select {names('kept')} from kept where at >= ? and ? = '' order by at, reflection, item", (since, project)
-    )
-    for row in kept:
-        yield _line("kept", _record("kept", row))
-
-
 def _signal(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
     errors = connection.execute("select error from signal_errors where signal = ? order by error", (row["key"],))
     return {**_record("signal", row), "errors": [error for (error,) in errors]}
@@ -270,7 +237,7 @@ def project_named(connection: sqlite3.Connection, name: str, path: str) -> str:
     """The path of the project that is called so, or that lies there."""
     rows = connection.execute(
         "select path from projects where path in (?1, ?2) or name = ?1 union select project from signals"
-        " where project in (?1, ?2)",
+        " where project in (?1, ?2) union select project from reflections where project in (?1, ?2)",
         (name, path),
     ).fetchall()
     found = [str(one) for (one,) in rows]
@@ -290,6 +257,9 @@ def project_names(connection: sqlite3.Connection) -> dict[str, str]:
 
 
 def project_paths(connection: sqlite3.Connection) -> list[str]:
-    """Every project that was met, recorded or mined."""
-    rows = connection.execute("select path from projects union select project from signals where project != ''")
+    """Every project that was met: recorded, mined or reflected on."""
+    rows = connection.execute(
+        "select path from projects union select project from signals where project != ''"
+        " union select project from reflections where project != ''"
+    )
     return sorted(path for (path,) in rows)

@@ -171,6 +171,12 @@ def next_due(connection: Connection, kinds: Sequence[str] = ()) -> float | None:
     return found
 
 
+def is_live_due(connection: Connection, kind: str, now: float) -> bool:
+    """Whether a job of a session under way waits that could be done now."""
+    where = "kind = ? and state = 'waiting' and priority = ? and due_at <= ?"
+    return connection.execute(f"select 1 from jobs where {where}", (kind, LIVE, now)).fetchone() is not None
+
+
 def counts(connection: Connection) -> dict[str, int]:
     """How many jobs there are in each state."""
     found = dict(connection.execute("select state, count(*) from jobs group by state").fetchall())

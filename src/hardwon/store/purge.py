@@ -270,6 +270,16 @@ def transcripts_of(connection: Connection, aim: Aim) -> set[str]:
     return {os.path.realpath(path) for (path,) in rows if path}
 
 
+def reflected(connection: Connection, aim: Aim) -> list[tuple[str, str, str]]:
+    """The page, the raw log and the status of each reflection that goes; of every one for a text."""
+    rows = connection.execute(
+        "select draft, log, status from reflections where iif(?1 != '', session = ?1, ?2 = '' or project = ?2)"
+        " and (?3 is null or at < ?3)",
+        (aim.session, aim.project, aim.before),
+    ).fetchall()
+    return [(draft, log, status) for draft, log, status in rows]
+
+
 def sessions_of(connection: Connection, aim: Aim) -> set[str]:
     """The sessions that go whole, by the host's ids."""
     if aim.session:
@@ -286,7 +296,8 @@ def session_named(connection: Connection, name: str) -> list[str]:
         "select session from sessions where cast(id as text) = ?1 or substr(session, 1, length(?1)) = ?1"
         " union select session from signals where substr(session, 1, length(?1)) = ?1"
         " union select session from calls where substr(session, 1, length(?1)) = ?1"
-        " union select session from injections where substr(session, 1, length(?1)) = ?1",
+        " union select session from injections where substr(session, 1, length(?1)) = ?1"
+        " union select session from reflections where substr(session, 1, length(?1)) = ?1",
         (name,),
     ).fetchall()
     found = sorted(session for (session,) in rows)

@@ -95,6 +95,11 @@ def listed(
     return list(map(_reflection, rows))
 
 
+def read_until(connection: Connection) -> dict[str, float]:
+    """When each session was last reflected on."""
+    return dict(map(tuple, connection.execute("select session, max(at) from reflections group by session")))
+
+
 def decide(connection: Connection, number: int, status: str, at: float, *, was: str = DRAFT) -> bool:
     """False, and nothing changed, if it is not what it was any more."""
     return bool(

@@ -26,7 +26,7 @@ def below(*places: str) -> Iterator[str]:
                     yield path
 
 
-def holds(path: str, pieces: Sequence[str]) -> bool:
+def holds(path: str, pieces: Sequence[traces.Piece]) -> bool:
     """Whether the file holds a piece, or its name does; one that cannot be read does not."""
     if traces.holds(os.path.basename(path), pieces):
         return True
@@ -63,7 +63,7 @@ def _in_pairs(low: bytes, hint: Sequence[bytes]) -> bool:
     return any(b"\0".join(word[at : at + 1] for at in range(len(word))) in low for word in hint)
 
 
-def lines(path: str, pieces: Sequence[str]) -> list[int]:
+def lines(path: str, pieces: Sequence[traces.Piece]) -> list[int]:
     """The numbers of the lines that hold a piece; [0] if it stands across lines."""
     with open(path, encoding="utf-8", errors="replace") as file:
         found = [number for number, line in enumerate(file, 1) if traces.holds(line, pieces)]

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hardwon.store import projects
 from hardwon.store.db import Connection, storable
 from hardwon.store.documents import EVERYWHERE, PROJECT_BITS, SIZE_BITS, first_of
 
@@ -23,7 +24,14 @@ def numbers_of(connection: Connection, project: str) -> list[int]:
         rows = connection.execute(f"select id from projects where {column} = ?", (storable(project),)).fetchall()
         if rows:
             return [number for (number,) in rows]
-    return []
+    row = projects.only_named(connection, project)
+    return [row["id"]] if row else []
+
+
+def paths_of(connection: Connection, project: str) -> list[str]:
+    """The folders of the projects of this path or name."""
+    rows = connection.execute("select path from projects where ?1 in (path, name)", (storable(project),))
+    return [path for (path,) in rows]
 
 
 def all_projects(connection: Connection) -> list[int]:
@@ -86,14 +94,19 @@ def matching(connection: Connection, match: str, scope: Scope, most: int) -> lis
 
 def latest(connection: Connection, project: int, match: str, since: float, until: float) -> Iterator[dict[str, Any]]:
     """A project's documents that match, of a stretch of time, the latest first, read as they are asked for."""
-    matching = " and +id in (select rowid from document_words where document_words match ? and rowid between ? and ?)"
-    words = (match, first_of(project), first_of(project + 1) - 1) if match else ()
+    matching, words = _matching(match, project)
     rows = connection.execute(
         f"select id, kind, row, name, session, project, at from documents where project = ? and at >= ? and at < ?"
-        f"{matching if match else ''} order by at desc, id desc",
+        f"{matching} order by at desc, id desc",
         (project, since, until, *words),
     )
     return (dict(row) for row in rows)
+
+
+def _matching(match: str, project: int) -> tuple[str, tuple[str | int, ...]]:
+    """The condition that a project's document matches, and its values; nothing where nothing is asked for."""
+    matching = " and +id in (select rowid from document_words where document_words match ? and rowid between ? and ?)"
+    return (matching, (match, first_of(project), first_of(project + 1) - 1)) if match else ("", ())
 
 
 def in_time(connection: Connection, scope: Scope, since: float, until: float) -> list[int]:
@@ -195,13 +208,14 @@ def vector_numbers(connection: Connection, project: int) -> list[int]:
 
 
 def around(
-    connection: Connection, project: int, at: float, *, kinds: Sequence[str], before: bool, limit: int
+    connection: Connection, project: int, at: float, *, kinds: Sequence[str], before: bool, limit: int, match: str = ""
 ) -> Iterator[dict[str, Any]]:
     """A project's documents before or after a time, the nearest first; those of that very time come after it."""
     than, order = ("<", "desc") if before else (">=", "asc")
+    matching, words = _matching(match, project)
     rows = connection.execute(
         f"select id, kind, row, name, session, project, at from documents where project = ? and at {than} ?"
-        f" and kind in (select value from json_each(?)) order by at {order}, id {order} limit ?",
-        (project, at, json.dumps(list(kinds)), limit),
+        f" and kind in (select value from json_each(?)){matching} order by at {order}, id {order} limit ?",
+        (project, at, json.dumps(list(kinds)), *words, limit),
     )
     return (dict(row) for row in rows.fetchall())

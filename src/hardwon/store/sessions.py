@@ -6,13 +6,12 @@ key makes each report count once, and a session's status follows from its times.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hardwon import clock
 from hardwon.store import jobs
-from hardwon.store.db import Connection, storable, transaction
+from hardwon.store.db import Connection, storable, transaction, value_of
 from hardwon.store.reports import Report as Report
 from hardwon.store.reports import is_told_twice
 from hardwon.words import replace
@@ -196,15 +195,21 @@ def listed(connection: Connection, *, limit: int, project: str = "", status: str
     return [dict(row) for row in rows]
 
 
-def found(connection: Connection, name: str) -> list[dict[str, Any]]:
-    """The sessions whose own id, or a beginning of it, is this; or whose number is."""
+def transcripts(connection: Connection) -> list[str]:
+    """The transcripts that hooks told of."""
+    return [row[0] for row in connection.execute("select transcript from sessions where transcript != ''")]
+
+
+def found(connection: Connection, name: str, host: str = "") -> list[dict[str, Any]]:
+    """The sessions whose own id is this, else the one whose number is, else those whose id begins so."""
     number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
     rows = connection.execute(
-        f"{_SELECT} where sessions.id = ? or session = ? or substr(session, 1, ?) = ? order by last_at desc limit 20",
-        (number, name, len(name), name),
+        f"{_SELECT} where (sessions.id = ?1 or session = ?2 or substr(session, 1, ?3) = ?2) and ?4 in ('', host)"
+        " order by session = ?2 desc, sessions.id = ?1 desc, last_at desc limit 20",
+        (number, name, len(name), host),
     ).fetchall()
-    exact = [dict(row) for row in rows if name in (row["session"], str(row["id"]))]
-    return exact or [dict(row) for row in rows]
+    every = [dict(row) for row in rows]
+    return [one for one in every if one["session"] == name] or [one for one in every if one["id"] == number] or every
 
 
 _SELECT = (
@@ -226,14 +231,7 @@ def events_of(connection: Connection, session: int) -> list[dict[str, Any]]:
         " from events where session = ? order by at, id",
         (session,),
     )
-    return [{**dict(row), "input": _value(row["input"])} for row in rows]
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text) if text else None
-    except ValueError:
-        return text
+    return [{**dict(row), "input": value_of(row["input"])} for row in rows]
 
 
 def counts(connection: Connection) -> dict[str, int]:
@@ -378,4 +376,4 @@ def events_after(connection: Connection, *, after: int, limit: int) -> list[dict
         " order by events.id limit ?",
         (after, limit),
     )
-    return [{**dict(row), "input": _value(row["input"])} for row in rows]
+    return [{**dict(row), "input": value_of(row["input"])} for row in rows]

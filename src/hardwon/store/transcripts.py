@@ -17,7 +17,7 @@ MOST_CALLS = 200_000  # the oldest go first
 _MARK = tuple(Mark.__annotations__)
 
 
-class Call(NamedTuple):
+class ScannedCall(NamedTuple):
     """A call in a transcript and how it ended: fine, failed, refused, or not yet; then `waits` names the result."""
 
     key: str
@@ -35,7 +35,7 @@ class Call(NamedTuple):
     waits: str = ""
 
 
-_CALL = Call._fields
+_CALL = ScannedCall._fields
 
 
 @word
@@ -45,7 +45,7 @@ class Portion:
     path: str
     host: str
     mark: Mark
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScannedCall, ...] = ()
     outcomes: tuple[tuple[str, str], ...] = ()
     signals: tuple[Signal, ...] = ()
     cancels: tuple[tuple[str, str], ...] = ()  # the session, and what is taken back there
@@ -75,7 +75,7 @@ def _keep(connection: Connection, portion: Portion, at: float) -> int:
     return new
 
 
-def _keep_calls(connection: Connection, calls: Iterable[Call]) -> None:
+def _keep_calls(connection: Connection, calls: Iterable[ScannedCall]) -> None:
     insert = f"insert or ignore into calls ({', '.join(_CALL)}) values ({', '.join('?' * len(_CALL))})"
     try:
         connection.executemany(insert, calls)
@@ -123,7 +123,7 @@ def prune(connection: Connection) -> None:
         )
 
 
-def calls(connection: Connection, tools: Iterable[str]) -> Iterator[Call]:
+def calls(connection: Connection, tools: Iterable[str]) -> Iterator[ScannedCall]:
     """The calls of these tools that have ended, newest first."""
     named = tuple(tools)
     marks = ", ".join("?" * len(named))
@@ -131,7 +131,7 @@ def calls(connection: Connection, tools: Iterable[str]) -> Iterator[Call]:
         f"select {', '.join(_CALL)} from calls where tool in ({marks}) and outcome != '' order by id desc", named
     )
     for row in rows:
-        yield Call(*row)
+        yield ScannedCall(*row)
 
 
 def state(connection: Connection) -> tuple[dict[str, int], int]:

@@ -12,7 +12,6 @@ from hardwon.errors import UserError
 from hardwon.store.lessons import LARGEST
 
 FILE = os.path.join(".hardwon", "lessons.json")
-TRUSTED = "trusted.json"
 
 
 def lessons_of(project: str) -> str:
@@ -47,7 +46,7 @@ def fingerprint(file_path: str) -> str:
 
 
 def path(home: str) -> str:
-    return os.path.join(home, TRUSTED)
+    return os.path.join(home, paths.TRUSTED)
 
 
 def trusted(home: str) -> dict[str, str]:

@@ -6,7 +6,6 @@ is what happened before the first prompt.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -14,7 +13,7 @@ from typing import Any
 
 from hardwon.store import jobs
 from hardwon.store import observations as known
-from hardwon.store.db import Connection, transaction
+from hardwon.store.db import Connection, transaction, value_of
 from hardwon.words import Call, Observation, Summary, Turn
 
 PLAIN = "plain"
@@ -193,14 +192,7 @@ def _turns(connection: Connection, session: int, number: int | None) -> dict[int
 
 def _call(row: Any) -> Call:
     names = ("key", "at", "tool", "response", "outcome", "signature", "agent", "duration")
-    return Call(input=_value(row["input"]), **{name: row[name] for name in names})
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text) if text else None
-    except ValueError:
-        return text
+    return Call(input=value_of(row["input"]), **{name: row[name] for name in names})
 
 
 @contextmanager

@@ -234,20 +234,27 @@ def call(connection: Connection, id: int) -> dict[str, Any]:
     return dict(row)
 
 
+# A brief and what is known of a file or fits a prompt are delivered too: they have ids where a lesson has its slug.
+_OF_LESSONS = "lesson != 'brief' and slug not glob '[A-Z][0-9:]*'"
+
+
 def deliveries_by_day(connection: Connection, since: float) -> dict[str, int]:
-    rows = connection.execute(f"select {_DAY} as day, count(*) from injections where at >= ? group by day", (since,))
+    """How many lessons were delivered."""
+    rows = connection.execute(
+        f"select {_DAY} as day, count(*) from injections where at >= ? and {_OF_LESSONS} group by day", (since,)
+    )
     return dict(map(tuple, rows))
 
 
 def deliveries(
     connection: Connection, *, lesson: str = "", since: float = 0.0, before: int = 1 << 62, limit: int
 ) -> list[dict[str, Any]]:
-    """Deliveries, the latest first, with the session's number if it is still there."""
+    """Deliveries of this lesson or of any, the latest first, with the session's number if it is still there."""
     rows = connection.execute(
         "select injections.id, at, injections.host, injections.session, sessions.id as number, tool, lesson, slug,"
         " summary, delivery, agent from injections left join sessions on sessions.host = injections.host"
         " and sessions.session = injections.session"
-        f" where {'lesson = ?' if lesson else '? is not null'} and injections.id < ? and at >= ?"
+        f" where {'lesson = ?' if lesson else f'? is not null and {_OF_LESSONS}'} and injections.id < ? and at >= ?"
         " order by injections.id desc limit ?",
         (lesson, before, since, limit),
     )

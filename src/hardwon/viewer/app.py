@@ -51,6 +51,7 @@ PAGES: tuple[tuple[str, Page], ...] = (
     ("/sessions", sessions.page),
     ("/sessions/{number}", sessions.one),
     ("/sessions/{number}/events/{id}", sessions.event),
+    ("/sessions/{number}/transcript/{line}", sessions.transcript),
     ("/search", search.page),
     ("/found/{id}", search.place),
     ("/lessons", lessons.page),
@@ -98,8 +99,8 @@ Listen = Callable[[int | None], AsyncIterator[bytes]]
 class Viewer:
     """Owns the connection that pages read from and the visitors."""
 
-    def __init__(self, home: str, listen: Listen, is_full: Callable[[], bool]) -> None:
-        self.home, self.listen, self.is_full = home, listen, is_full
+    def __init__(self, home: str, listen: Listen, is_full: Callable[[], bool], look: Callable[[], None]) -> None:
+        self.home, self.listen, self.is_full, self.look = home, listen, is_full, look
         self.visitors = Visitors()
         self._connection = db.connect(home)
         self._reading = threading.Lock()
@@ -189,7 +190,10 @@ _USED = Shown("locked.html", {"title": "hardwon", "used": True}, 401)
 
 
 def _visitor(viewer: Viewer, request: Request) -> Visitor | None:
-    return viewer.visitors.find(request.cookies.get(COOKIE, ""), clock.now())
+    found = viewer.visitors.find(request.cookies.get(COOKIE, ""), clock.now())
+    if found:
+        viewer.look()  # a worker does not rest while somebody reads
+    return found
 
 
 def _page(viewer: Viewer, page: Page) -> Callable[[Request], Any]:

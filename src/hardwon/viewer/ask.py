@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from hardwon.errors import UserError
@@ -54,6 +55,18 @@ def number(values: Mapping[str, str], name: str) -> int | None:
     """A whole number that was given; what is none counts as not given."""
     given = values.get(name, "")
     return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else None
+
+
+def days(given: Mapping[str, str]) -> tuple[float | None, float | None]:
+    """When the day `since` begins and the day `until` ends; what is no day counts as not given."""
+    return _midnight(given["since"], 0), _midnight(given["until"], 1)
+
+
+def _midnight(day: str, later: int) -> float | None:
+    try:
+        return (datetime.strptime(day, "%Y-%m-%d") + timedelta(days=later)).timestamp() if day else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def decimal(text: str) -> float | None:

@@ -12,13 +12,10 @@ from difflib import SequenceMatcher
 from hashlib import sha256
 from typing import Any
 
-from hardwon import settings
 from hardwon.core.clean import clean
 from hardwon.core.printable import in_line, printable
-from hardwon.core.similarity import SAME, jaccard, tokens
 from hardwon.errors import UserError
 from hardwon.recall import brief, compiled, handoffs, memories, memory_files, ratify
-from hardwon.store import memories as proposed
 from hardwon.store.reflections import RATIFIED, Reflection
 from hardwon.viewer.ask import Ask
 from hardwon.words import Memory, replace, word
@@ -129,23 +126,17 @@ def of_ratifying(ask: Ask, known: Reflection) -> tuple[list[Change], list[str]]:
     made = [Change(path, held, text, known.draft)]
     if earlier is not None:
         made = [Change(path, earlier, text), Change(known.draft, held, None)]
-    waiting, says = proposed.listed(ask.connection, "candidate", project=known.project), list[str]()
-    for type, text, evidence in ratify.memories_in(page.sections.get(handoffs.MEMORIES, "")):
-        own = next((one for one in waiting if jaccard(tokens(one.text), tokens(text)) >= SAME), None)
-        waiting = [one for one in waiting if one is not own]
-        named = own or Memory(
-            0, "", type, text, "" if type == "user" else known.project, known.session, "candidate", ratify.SOURCE,
-            tuple(evidence), "", ask.now,
-        )  # fmt: skip
-        planned = of_approving(ask, replace(named, text=text))
+    (named, unnamed), says = ratify.plan(ask.connection, known, page, ask.now), list[str]()
+    for one in named:
+        planned = of_approving(ask, one)
         try:
-            if planned or not own:
-                memories.refuse_known(ask.connection, ask.home, text, named.project, *(["active"] if own else []))
+            if planned or not one.id:
+                statuses = ["active"] if one.id else []
+                memories.refuse_known(ask.connection, ask.home, one.text, one.project, *statuses)
             made += planned
         except UserError as wrong:
-            says.append(f"Not approved: {in_line(text, 100)} ({wrong.say})")
-    left = [one for one in waiting if one.session == known.session and one.source == ratify.SOURCE]
-    says += [f"Rejected, since the draft does not name it any more: {in_line(one.text, 100)}" for one in left]
+            says.append(f"Not approved: {in_line(one.text, 100)} ({wrong.say})")
+    says += [f"Rejected, since the draft does not name it any more: {in_line(one.text, 100)}" for one in unnamed]
     return _joined(made), says
 
 
@@ -165,4 +156,4 @@ def _joined(found: Sequence[Change]) -> list[Change]:
 def tell_anew(ask: Ask, project: str) -> None:
     """What the hook says without the worker follows at once."""
     compiled.forget(ask.home)
-    brief.compile(ask.connection, ask.home, project, settings.resolve(settings.read_config(ask.home)))
+    brief.tell_anew(ask.connection, ask.home, project)

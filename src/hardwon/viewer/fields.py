@@ -46,7 +46,7 @@ FIELDS = (
     Field("scope", "Project", "scope", "a folder; empty: every project"),
     Field("tags", "Tags", "lines", "category:value, one a line"),
 )  # fmt: skip
-_TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "contentPatterns")
+_TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns")
 
 
 def shown(record: Mapping[str, Any], typed: Mapping[str, str] | None = None) -> list[dict[str, Any]]:

@@ -91,13 +91,20 @@ def edit(ask: Ask) -> Shown:
 
 
 def change(ask: Ask) -> Shown | Moved:
-    lesson = _own(ask)
+    lesson, asked = _own(ask), list[str]()
+
+    def confirm(say: str) -> bool:
+        asked.append(say)
+        return ask.form.get("confirm") == "yes"
+
     try:
         changed = fields.changes(records.write(lesson), ask.form)
         if changed:
+            record = admit.with_changes(records.write(lesson), changed)
+            deciding.may_become(ask.connection, lesson, record, confirm=confirm)
             admit.edit(ask.home, lesson.id, changed)
     except UserError as wrong:
-        return _editor(ask, lesson, wrong)
+        return _editor(ask, lesson, wrong, asks=bool(asked))
     return Moved(f"/lessons/{lesson.slug}", "Changed, and in force." if changed else "Nothing was changed.")
 
 
@@ -129,7 +136,7 @@ def _print(lesson: Lesson) -> str:
     return f"{lesson.content_hash}{lesson.status}{lesson.updated}"
 
 
-def _editor(ask: Ask, lesson: Lesson, wrong: UserError | None = None) -> Shown:
+def _editor(ask: Ask, lesson: Lesson, wrong: UserError | None = None, *, asks: bool = False) -> Shown:
     values = {
         "title": f"Edit {lesson.slug}"[:100],
         "fields": fields.shown(records.write(lesson), ask.form),
@@ -138,6 +145,6 @@ def _editor(ask: Ask, lesson: Lesson, wrong: UserError | None = None) -> Shown:
         "back": f"/lessons/{lesson.slug}",
         "done": "Save",
         "wrong": wrong,
-        "asks": False,
+        "asks": asks,
     }
     return Shown("edit.html", values, 422 if wrong else 200)

@@ -9,12 +9,14 @@ import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import jinja2
 from markupsafe import Markup, escape
 
+from hardwon.core.decide import BRIEF
 from hardwon.core.printable import in_line, printable
+from hardwon.recall.records import parse_id
 from hardwon.viewer.prose import inline, prose
 
 LONGEST = 20_000  # characters of one text on a page
@@ -127,6 +129,14 @@ def marked(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
     return Markup("").join([*parts, escape(harmless(text[end:]))])
 
 
+def place_of(slug: str) -> str:
+    """Where what was delivered is shown: a lesson, or by its id what else is known; nowhere for a brief."""
+    if slug in ("", BRIEF):
+        return ""
+    is_id = slug[0].isupper() and parse_id(slug)  # a lesson's slug has small letters
+    return f"/{'found' if is_id else 'lessons'}/{quote(slug, safe='', errors='replace')}"
+
+
 def query(values: Mapping[str, Any]) -> str:
     """What stands behind the question mark, without what is empty."""
     return urlencode({name: value for name, value in values.items() if value not in ("", None)}, errors="replace")
@@ -142,7 +152,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    for one in (about, counted, cut, folder, line, listed, marked, named, query, short, size, sure, when):
+    for one in (about, counted, cut, folder, line, listed, marked, named, place_of, query, short, size, sure, when):
         made.filters[one.__name__] = one
     made.filters |= {"inline": lambda text: inline(harmless(text)), "prose": lambda text: prose(harmless(text))}
     return made

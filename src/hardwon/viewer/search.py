@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Sequence
 
 from hardwon.core.words_of import words_of
-from hardwon.recall import embed, indexing, records
+from hardwon.recall import indexing, records
 from hardwon.recall.search import Found, Hit, search
 from hardwon.store import views
 from hardwon.store.documents import KINDS
-from hardwon.viewer.ask import GONE, Ask, Moved, Shown, number
+from hardwon.viewer.ask import GONE, Ask, Moved, Shown, days
 
 PAGE = 40
-_FILTERS = ("project", "kind", "type", "host", "file")
+_FILTERS = ("project", "kind", "type", "concept", "host", "file", "since", "until")
 _PLACES = {"L": "lessons", "M": "memory", "H": "handoffs"}  # of what people keep in files
 _BEFORE = 0.000_01  # seconds: a timeline begins just before what is looked for
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+")  # of a name, which humps or signs part
 
 
 def page(ask: Ask) -> Shown:
     """The page; with `part`, only what was found."""
     asked = ask.query.get("q", "").strip()
     given = {name: ask.query.get(name, "") for name in _FILTERS}
-    found = Found(())
+    projects, found = views.projects(ask.connection), Found(())
+    project = next((one["path"] for one in projects if str(one["id"]) == given["project"]), "")
+    if given["project"] and not project:
+        return GONE
     if asked or any(given.values()):
+        since, until = days(given)
         found = search(
-            ask.connection, ask.home, asked, project=_path(ask, given["project"]),
-            kinds=(given["kind"],) if given["kind"] else (), type=given["type"], host=given["host"],
-            file=given["file"], limit=PAGE, now=ask.now, model=_model(),
+            ask.connection, ask.home, asked, project=project, kinds=(given["kind"],) if given["kind"] else (),
+            type=given["type"], concept=given["concept"], host=given["host"], file=given["file"], since=since or 0.0,
+            until=until or 0.0, limit=PAGE, now=ask.now, model=indexing.model_or_none(),
         )  # fmt: skip
     values = {
         "title": "Search",
@@ -37,7 +42,7 @@ def page(ask: Ask) -> Shown:
         "hits": [_marked(hit, asked) for hit in found.hits],
         "close": [_marked(hit, asked) for hit in found.close],
         "note": found.note,
-        "projects": views.projects(ask.connection),
+        "projects": projects,
         "hosts": views.hosts(ask.connection),
         "kinds": [kind.name for kind in KINDS.values()],
     }
@@ -61,22 +66,37 @@ def place(ask: Ask) -> Shown | Moved:
     return Moved(f"/sessions/{session}?after={max(at - _BEFORE, 0):.7f}-0-0#{kind.letter}{row}")
 
 
-def _path(ask: Ask, given: str) -> str:
-    known = number({"id": given}, "id")
-    return next((one["path"] for one in views.projects(ask.connection) if one["id"] == known), "")
-
-
-@cache
-def _model() -> embed.Model | None:
-    return indexing.model_or_none()
-
-
 def _marked(hit: Hit, asked: str) -> dict[str, object]:
     """A hit with the stretches of its title and text that were asked for."""
-    words = [re.escape(word[: max(len(word) - 2, 3)]) for word in words_of(asked, asked=True)]
-    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(words)})\w*", re.I) if words else None
-    spans = {
-        name: [found.span() for found in pattern.finditer(text)] if pattern else []
-        for name, text in (("title", hit.title), ("text", hit.text))
-    }
-    return {"hit": hit, "spans": spans}
+    words = words_of(asked, asked=True)
+    return {"hit": hit, "spans": {"title": spans(hit.title, words), "text": spans(hit.text, words)}}
+
+
+def spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where a text has these words, as the index has them: the parts of a name, and signs of scripts without blanks
+    wherever they stand."""
+    signs = [word for word in words if not word.isascii() and word.lower() == word.upper()]
+    found = [
+        (it.start(), it.start() + len(word)) for word in signs for it in re.finditer(f"(?={re.escape(word)})", text)
+    ]
+    stems = [(word[: max(len(word) - 2, 3)], len(word)) for word in words if word not in signs]
+    for run in re.finditer(r"\w+", text):
+        low, parts = run[0].replace("_", "").lower(), [it.span() for it in _PART.finditer(text, *run.span())]
+        first = parts[0][1] - parts[0][0] if parts else 0
+        if any(low.startswith(stem) and length > first for stem, length in stems):
+            found.append(run.span())
+        else:
+            found += [it for it in parts if any(text[slice(*it)].lower().startswith(stem) for stem, _ in stems)]
+    return _joined(sorted(found))
+
+
+def _joined(found: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretches, those that touch as one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in found:
+        if joined and start <= joined[-1][1]:
+            first, before = joined.pop()
+            joined.append((first, max(end, before)))
+        else:
+            joined.append((start, end))
+    return joined

@@ -1,32 +1,35 @@
-"""Sessions: a list with filters, one session as a timeline, one event whole."""
+"""Sessions: a list with filters, one session as a timeline, one event whole, and where it stands in the transcript."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
-from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
+from hardwon.core.clean import clean
 from hardwon.store import observations, views
 from hardwon.store.sessions import STATUSES
 from hardwon.store.views import Place
-from hardwon.viewer.ask import GONE, Ask, Shown, decimal, number
+from hardwon.viewer.ask import GONE, Ask, Shown, days, decimal, number
 
 PAGE, STEPS = 50, 200
 LARGEST = 200_000_000  # bytes of a transcript that is looked through for a line
+AROUND, READ = 3, 40_000  # lines of it on each side, and bytes of each: twice what is shown, so no secret is cut
 
 
 def page(ask: Ask) -> Shown:
     given = {name: ask.query.get(name, "") for name in ("project", "host", "status", "since", "until")}
-    since, until = _day(given["since"]), _day(given["until"])
+    since, until = days(given)
     found = views.sessions(
         ask.connection,
         project=number(given, "project"),
         host=given["host"],
         status=given["status"],
-        since=since.timestamp() if since else None,
-        until=(until + timedelta(days=1)).timestamp() if until else None,
+        since=since,
+        until=until,
         before=_behind(ask.query.get("before", "")),
         limit=PAGE + 1,
     )
@@ -43,13 +46,6 @@ def page(ask: Ask) -> Shown:
         "statuses": STATUSES,
     }
     return Shown("sessions.html", values)
-
-
-def _day(text: str) -> datetime | None:
-    try:
-        return datetime.strptime(text, "%Y-%m-%d") if text else None
-    except ValueError:
-        return None
 
 
 def _behind(text: str) -> tuple[float, int] | None:
@@ -112,15 +108,47 @@ def _spelled(text: str) -> str:
 
 
 def _line_in(path: str, id: str) -> int | None:
-    """The line of a transcript that first names a call. The path came from outside: only a plain file is read."""
+    """The line of a transcript that first names a call."""
     wanted = id.encode("utf-8", "replace")
     if not path or not wanted:
         return None
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-                return None
+        with open(_transcript(path), "rb") as file:
             return next((line for line, text in enumerate(file, 1) if wanted in text), None)
     except (OSError, ValueError):
         return None
+
+
+def _transcript(path: str) -> int:
+    """A transcript, open. The path came from outside: OSError unless it leads to a plain file of a likely size."""
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    found = os.fstat(opened)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        os.close(opened)
+        raise OSError(errno.EINVAL, "not a transcript", path)
+    return opened
+
+
+def transcript(ask: Ask) -> Shown:
+    """Some lines of a session's transcript, around one, stripped and redacted as what is stored is."""
+    session, line = _session(ask), number(ask.path, "line")
+    if session is None or not line:
+        return GONE
+    first = max(line - AROUND, 1)
+    try:
+        with open(_transcript(session["transcript"]), "rb") as file:
+            read = [one[:READ] for one in islice(file, first - 1, line + AROUND + 1)]
+    except (OSError, ValueError):
+        return GONE
+    if first + len(read) <= line:
+        return GONE
+    shown = [clean(_spelled(one.decode("utf-8", "replace").strip())) for one in read[: line + AROUND + 1 - first]]
+    values = {
+        "title": f"Line {line} of the transcript of session {session['id']}",
+        "session": session,
+        "line": line,
+        "lines": list(enumerate(shown, first)),
+        "before": max(first - AROUND - 1, 1) if first > 1 else None,
+        "further": line + 2 * AROUND + 1 if len(read) > len(shown) else None,
+    }
+    return Shown("transcript.html", values)

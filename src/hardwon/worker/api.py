@@ -7,42 +7,42 @@ Reading the database happens in a thread with a connection of its own, so no hoo
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hardwon import __version__, clock
 from hardwon.core import record as records
 from hardwon.errors import UserError
+from hardwon.hosts.fields import content_of, path_of, text_of
 from hardwon.recall import asking, brief, indexing
 from hardwon.recall import records as whole
 from hardwon.recall import search as searching
 from hardwon.recall import timeline as around
-from hardwon.store import db, injections, observations, sessions
+from hardwon.store import db, exports, injections, observations, sessions
 from hardwon.store import lessons as shelves
 from hardwon.words import Event
 from hardwon.worker import bodies
 from hardwon.worker.live import MOST_CLIENTS, Live
-from hardwon.worker.openapi import Door, document
+from hardwon.worker.openapi import Endpoint, document
 from hardwon.worker.reply import Desk
 
 MOST = 500
-_model = cache(indexing.model_or_none)
 
 
 class Api:
     """Owns the connection that requests read from."""
 
-    def __init__(self, home: str, desk: Desk, live: Live) -> None:
-        self.home, self.desk, self.live = home, desk, live
+    def __init__(self, home: str, desk: Desk, live: Live, look: Callable[[], None] = lambda: None) -> None:
+        self.home, self.desk, self.live, self.look = home, desk, live, look
         self.since = clock.now()
         self._connection = db.connect(home)
         self._reading = threading.Lock()
@@ -61,30 +61,42 @@ class Api:
 
 
 def app(api: Api) -> Starlette:
-    def routed(door: Door) -> Route:
+    def routed(one: Endpoint) -> Route:
         async def served(request: Request) -> Response:
-            return await door.serve(api, request)
+            api.look()  # a worker does not rest while an editor calls
+            return await one.serve(api, request)
 
-        return Route(door.path, served, methods=[door.method])
+        return Route(one.path, served, methods=[one.method])
 
     return Starlette(
-        routes=[routed(door) for door in DOORS],
-        exception_handlers=dict.fromkeys((HTTPException, UserError, msgspec.ValidationError, db.StoreError), _refused),
+        routes=[routed(one) for one in ENDPOINTS],
+        exception_handlers=dict.fromkeys(
+            (HTTPException, UserError, msgspec.ValidationError, db.StoreError, Exception), _refused
+        ),
     )
+
+
+def told(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer in JSON, whatever came in from outside: a number it cannot say is null, half a character is escaped."""
+    try:
+        text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(json.loads(json.dumps(content), parse_constant=lambda word: None), separators=(",", ":"))
+    return Response(text, status, headers, "application/json")
 
 
 async def _refused(request: Request, wrong: Exception) -> Response:
     if isinstance(wrong, HTTPException):
         said = {404: "there is no such thing here", 405: "this is not done with this method"}
         body = {"error": said.get(wrong.status_code, str(wrong.detail)), "fix": "see /api/openapi.json"}
-        return JSONResponse(body, wrong.status_code, headers=wrong.headers)
+        return told(body, wrong.status_code, headers=wrong.headers)
     if isinstance(wrong, UserError):
-        return JSONResponse({"error": wrong.say, "fix": wrong.fix}, 400)
+        return told({"error": wrong.say, "fix": wrong.fix}, 400)
     if isinstance(wrong, db.StoreError):
-        return JSONResponse(
-            {"error": f"the database: {wrong}", "fix": "try again in a moment, then: hardwon doctor"}, 503
-        )
-    return JSONResponse({"error": str(wrong), "fix": "see /api/openapi.json"}, 400)
+        return told({"error": f"the database: {wrong}", "fix": "try again in a moment, then: hardwon doctor"}, 503)
+    if isinstance(wrong, msgspec.ValidationError):
+        return told({"error": str(wrong), "fix": "see /api/openapi.json"}, 400)
+    return told({"error": f"a fault of ours: {type(wrong).__name__}", "fix": "hardwon logs"}, 500)
 
 
 async def _body(request: Request, wanted: type[Any]) -> Any:
@@ -104,11 +116,11 @@ def _number(request: Request, name: str, default: int, most: int) -> int:
 
 
 async def health(api: Api, request: Request) -> Response:
-    return JSONResponse({"status": "ok", "version": __version__, "since": api.since, "clients": api.live.clients})
+    return told({"status": "ok", "version": __version__, "since": api.since, "clients": api.live.clients})
 
 
 async def openapi(api: Api, request: Request) -> Response:
-    return JSONResponse(document(DOORS))
+    return told(document(ENDPOINTS))
 
 
 async def context(api: Api, request: Request) -> Response:
@@ -116,32 +128,42 @@ async def context(api: Api, request: Request) -> Response:
     index = api.desk.index()
     if index is None:
         return PlainTextResponse("")
-    folder = request.query_params.get("project", "").replace("\0", "")
-    opened = await api.read(lambda connection: brief.shown(connection, api.home, index, folder))
+    named = request.query_params.get("project", "").replace("\0", "")
+    opened = await api.read(lambda connection: brief.shown(connection, api.home, index, _folder(connection, named)))
     return PlainTextResponse(opened.text)
+
+
+def _folder(connection: db.Connection, project: str) -> str:
+    """The folder that is meant: editors name it, or tell only its name, which counts if one project has it."""
+    return project if "/" in project else exports.project_names(connection).get(project, project)
 
 
 async def init(api: Api, request: Request) -> Response:
     given = await _body(request, bodies.Init)
-    return await _prompted(api, given.host, given.claude_session_id, given.user_prompt, given.cwd or given.project)
+    return await _prompted(api, given, given.claude_session_id)
 
 
 async def init_of(api: Api, request: Request) -> Response:
-    given, session = await _body(request, bodies.InitOf), request.path_params["id"]
-    return await _prompted(api, given.host, session, given.user_prompt, given.cwd or given.project)
+    return await _prompted(api, await _body(request, bodies.InitOf), _id(request))
 
 
-async def _prompted(api: Api, host: str, session: str, prompt: str, cwd: str) -> Response:
-    kind = "UserPromptSubmit" if prompt else "SessionStart"
-    kept = api.desk.take_in(Event(host, kind, session, cwd, source="startup", prompt=prompt))
-    found = await api.read(lambda connection: sessions.found(connection, session))
-    known = found[0] if found else {"id": None, "prompts": 0}
-    said = {"sessionDbId": known["id"], "promptNumber": known["prompts"], "skipped": not kept}
-    return JSONResponse(said if kept else {**said, "reason": "private"})
+def _id(request: Request) -> str:
+    return msgspec.convert(request.path_params["id"], bodies.Id)
+
+
+async def _prompted(api: Api, given: bodies.Init | bodies.InitOf, session: str) -> Response:
+    cwd = given.cwd or await api.read(lambda connection: _folder(connection, given.project))
+    kind = "UserPromptSubmit" if given.user_prompt else "SessionStart"
+    why = api.desk.take_in(Event(given.host, kind, session, cwd, source="startup", prompt=given.user_prompt))
+    found = await api.read(lambda connection: sessions.found(connection, session, given.host))
+    known = next((one for one in found if one["session"] == session), {"id": None, "prompts": 0})
+    said = {"sessionDbId": known["id"], "promptNumber": known["prompts"], "skipped": bool(why)}
+    return told({**said, "reason": why} if why else said)
 
 
 async def observed(api: Api, request: Request) -> Response:
     given = await _body(request, bodies.Observed)
+    call = given.tool_input if isinstance(given.tool_input, dict) else {"command": given.tool_input}
     event = Event(
         given.host,
         "PostToolUseFailure" if given.failed else "PostToolUse",
@@ -149,42 +171,54 @@ async def observed(api: Api, request: Request) -> Response:
         given.cwd,
         tool=given.tool_name,
         tool_use_id=given.tool_use_id,
+        command=text_of(call, "command"),
+        path=path_of(call),
+        content=content_of(given.tool_name, call),
         input=given.tool_input,
         response=given.tool_response,
         failed=given.failed,
     )
-    return JSONResponse({"status": "queued" if api.desk.take_in(event) else "skipped"})
+    return _taken(api, event)
+
+
+def _taken(api: Api, event: Event) -> Response:
+    return told({"status": "skipped" if api.desk.take_in(event) else "queued"})
 
 
 async def summarize(api: Api, request: Request) -> Response:
     given = await _body(request, bodies.Summarize)
     event = Event(given.host, "Stop", given.claudeSessionId, given.cwd, message=given.last_assistant_message)
-    return JSONResponse({"status": "queued" if api.desk.take_in(event) else "skipped"})
+    return _taken(api, event)
 
 
 async def complete(api: Api, request: Request) -> Response:
     given = await _body(request, bodies.Complete)
     api.desk.take_in(Event(given.host, "SessionEnd", given.claudeSessionId, "", message=given.reason))
-    return JSONResponse({"status": "completed"})
+    return told({"status": "completed"})
 
 
 async def processing(api: Api, request: Request) -> Response:
     given = await _body(request, bodies.Processing)
     api.live.tell("processing", {"isProcessing": given.is_processing})
-    return JSONResponse({"isProcessing": given.is_processing})
+    return told({"isProcessing": given.is_processing})
 
 
 async def list_sessions(api: Api, request: Request) -> Response:
     limit = _number(request, "limit", 50, MOST)
     project, status = (request.query_params.get(name, "") for name in ("project", "status"))
     found = await api.read(lambda c: sessions.listed(c, limit=limit, project=project, status=status))
-    return JSONResponse({"sessions": found})
+    return told({"sessions": found})
 
 
 async def show_session(api: Api, request: Request) -> Response:
     def whole_session(connection: db.Connection) -> dict[str, Any] | None:
-        found = sessions.found(connection, request.path_params["id"])
-        if len(found) != 1:
+        found = sessions.found(connection, _id(request), request.query_params.get("host", ""))
+        if len(found) > 1:
+            hosts = sorted({one["host"] for one in found})
+            raise UserError(
+                f"{len(found)} sessions are meant, of {', '.join(hosts)}", f"its whole id, and ?host={hosts[0]}"
+            )
+        if not found:
             return None
         number = found[0]["id"]
         prompts, events = sessions.prompts_of(connection, number), sessions.events_of(connection, number)
@@ -195,13 +229,13 @@ async def show_session(api: Api, request: Request) -> Response:
     found = await api.read(whole_session)
     if found is None:
         raise HTTPException(404)
-    return JSONResponse(found)
+    return told(found)
 
 
 async def list_events(api: Api, request: Request) -> Response:
     limit, after = _number(request, "limit", 100, MOST), _number(request, "after", 0, 1 << 60)
     found = await api.read(lambda c: sessions.events_after(c, after=after, limit=limit))
-    return JSONResponse({"events": found})
+    return told({"events": found})
 
 
 def _whose(request: Request) -> str:
@@ -222,12 +256,12 @@ async def search(api: Api, request: Request) -> Response:
         project = asking.scope(connection, named, "/")
         return searching.search(
             connection, api.home, asked.get("query", ""), project=project, kinds=kinds, since=since, until=until,
-            limit=limit, now=now, model=_model(), **filters,
+            limit=limit, now=now, model=indexing.model_or_none(), **filters,
         )  # fmt: skip
 
     answer = await api.read(found)
     hits, close = ([hit.__dict__ for hit in some] for some in (answer.hits, answer.close))
-    return JSONResponse({"hits": hits, "close": close, "note": answer.note})
+    return told({"hits": hits, "close": close, "note": answer.note})
 
 
 async def timeline(api: Api, request: Request) -> Response:
@@ -236,36 +270,36 @@ async def timeline(api: Api, request: Request) -> Response:
     anchor, query, type = (asked.get(name, "") for name in ("anchor", "query", "type"))
 
     def found(connection: db.Connection) -> around.Timeline:
-        model = _model() if query else None
+        model = indexing.model_or_none() if query else None
         return around.timeline(
             connection, api.home, anchor=anchor, query=query, before=before, after=after, type=type,
             project=asking.scope(connection, named, "/"), now=clock.now(), model=model,
         )  # fmt: skip
 
     answer = await api.read(found)
-    return JSONResponse({"anchor": answer.anchor, "records": list(answer.records), "note": answer.note})
+    return told({"anchor": answer.anchor, "records": list(answer.records), "note": answer.note})
 
 
 async def batch(api: Api, request: Request) -> Response:
     given = await _body(request, bodies.Batch)
     ids = [f"O{id}" if isinstance(id, int) else id for id in given.ids]
-    return JSONResponse({"records": await api.read(lambda connection: whole.fetch(connection, api.home, ids))})
+    return told({"records": await api.read(lambda connection: whole.fetch(connection, api.home, ids))})
 
 
 async def list_lessons(api: Api, request: Request) -> Response:
     shelf = await asyncio.to_thread(shelves.read, shelves.lessons_path(api.home))
-    return JSONResponse({"lessons": [records.write(lesson) for lesson in shelf.lessons]})
+    return told({"lessons": [records.write(lesson) for lesson in shelf.lessons]})
 
 
 async def list_deliveries(api: Api, request: Request) -> Response:
     limit, after = _number(request, "limit", 100, MOST), _number(request, "after", 0, 1 << 60)
     found = await api.read(lambda c: injections.latest(c, limit=limit, after=after))
-    return JSONResponse({"deliveries": [{"id": number, **one.__dict__} for number, one in found]})
+    return told({"deliveries": [{"id": number, **one.__dict__} for number, one in found]})
 
 
 async def stream(api: Api, request: Request) -> Response:
     if api.live.clients >= MOST_CLIENTS:
-        return JSONResponse({"error": f"{MOST_CLIENTS} clients listen already", "fix": "close some"}, 503)
+        return told({"error": f"{MOST_CLIENTS} clients listen already", "fix": "close some"}, 503)
     last = request.headers.get("last-event-id", "")
     after = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else None
     return StreamingResponse(
@@ -275,20 +309,20 @@ async def stream(api: Api, request: Request) -> Response:
 
 _PAGED = (("limit", "integer", "how many at most"), ("after", "integer", "only those with a larger id"))
 _PROJECT = ("project", "string", "its name or folder, or * for every one")
-DOORS = (
-    Door("GET", "/api/health", "whether the worker is well", health),
-    Door("GET", "/api/openapi.json", "this document", openapi),
-    Door(
+ENDPOINTS = (
+    Endpoint("GET", "/api/health", "whether the worker is well", health),
+    Endpoint("GET", "/api/openapi.json", "this document", openapi),
+    Endpoint(
         "GET", "/api/context/inject", "what a session opens with", context,
-        query=(("project", "string", "the project's folder"),), answers="text/plain",
+        query=(("project", "string", "the project's folder, or its name"),), answers="text/plain",
     ),
-    Door("POST", "/api/sessions/init", "a prompt; the session is made with its first", init, bodies.Init),
-    Door("POST", "/sessions/{id}/init", "a prompt in the session of this id", init_of, bodies.InitOf),
-    Door("POST", "/api/sessions/observations", "a tool call and how it ended", observed, bodies.Observed),
-    Door("POST", "/api/sessions/summarize", "the end of a turn", summarize, bodies.Summarize),
-    Door("POST", "/api/sessions/complete", "the end of a session", complete, bodies.Complete),
-    Door("POST", "/api/processing", "whether an editor is at work", processing, bodies.Processing),
-    Door(
+    Endpoint("POST", "/api/sessions/init", "a prompt; the session is made with its first", init, bodies.Init),
+    Endpoint("POST", "/sessions/{id}/init", "a prompt in the session of this id", init_of, bodies.InitOf),
+    Endpoint("POST", "/api/sessions/observations", "a tool call and how it ended", observed, bodies.Observed),
+    Endpoint("POST", "/api/sessions/summarize", "the end of a turn", summarize, bodies.Summarize),
+    Endpoint("POST", "/api/sessions/complete", "the end of a session", complete, bodies.Complete),
+    Endpoint("POST", "/api/processing", "whether an editor is at work", processing, bodies.Processing),
+    Endpoint(
         "GET", "/api/sessions", "the sessions, the latest first", list_sessions,
         query=(
             ("limit", "integer", "how many at most"),
@@ -296,9 +330,12 @@ DOORS = (
             ("status", "string", "initialized, active or completed"),
         ),
     ),
-    Door("GET", "/api/sessions/{id}", "one session, whole", show_session),
-    Door("GET", "/api/events", "events in the order they came in", list_events, query=_PAGED),
-    Door(
+    Endpoint(
+        "GET", "/api/sessions/{id}", "one session, whole", show_session,
+        query=(("host", "string", "the agent, where two have a session of this id"),),
+    ),
+    Endpoint("GET", "/api/events", "events in the order they came in", list_events, query=_PAGED),
+    Endpoint(
         "GET", "/api/search", "what is known about something, the best first", search,
         query=(
             _PROJECT,
@@ -313,7 +350,7 @@ DOORS = (
             _PAGED[0],
         ),
     ),
-    Door(
+    Endpoint(
         "GET", "/api/timeline", "what happened around something", timeline,
         query=(
             _PROJECT, ("anchor", "string", "an id"), ("query", "string", "instead: around the best answer"),
@@ -321,8 +358,8 @@ DOORS = (
             ("type", "string", "only of this type"),
         ),
     ),
-    Door("POST", "/api/observations/batch", "records whole, by their ids", batch, bodies.Batch),
-    Door("GET", "/api/lessons", "every lesson", list_lessons),
-    Door("GET", "/api/deliveries", "what was delivered to agents", list_deliveries, query=_PAGED),
-    Door("GET", "/api/stream", "what happens, as it happens", stream, answers="text/event-stream"),
+    Endpoint("POST", "/api/observations/batch", "records whole, by their ids", batch, bodies.Batch),
+    Endpoint("GET", "/api/lessons", "every lesson", list_lessons),
+    Endpoint("GET", "/api/deliveries", "what was delivered to agents", list_deliveries, query=_PAGED),
+    Endpoint("GET", "/api/stream", "what happens, as it happens", stream, answers="text/event-stream"),
 )  # fmt: skip

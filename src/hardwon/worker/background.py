@@ -9,12 +9,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from hardwon import clock, paths, settings, switches
 from hardwon.distil import scan
-from hardwon.distil.idle import Look, look
+from hardwon.distil.idle import LOOK_AGAIN, MOST_TIMES, UNDER_WAY_TIMES, Look, look
+from hardwon.distil.unheard import Unheard, unheard
 from hardwon.errors import UserError
 from hardwon.launch import environment
 from hardwon.recall import ratify
@@ -50,6 +51,7 @@ class Background:
         self._told = observations.last_id(connection)
         self._left = (0, 0)  # to be indexed, after the last time
         self._looked = Look()
+        self._walked, self._unheard, self._is_unheard = 0.0, set[Unheard](), False
         self._fault = ""  # that was said, and has not gone
 
     def heard(self, event: Event) -> None:
@@ -92,11 +94,24 @@ class Background:
         """Look after sessions that ended or were left, once they are distilled, if any might be due."""
         if not self._running.keys().isdisjoint((REFLECT, jobs.DISTIL)):
             return
-        left = reflections.unread(self.connection, now, values["idleMinutes"] * 60.0) if values["autoReflect"] else []
-        overdue = bool(ratify.overdue(self.connection, values, now))
+        idle = values["idleMinutes"] * 60.0 if values["autoReflect"] else 0.0
+        left = reflections.unread(self.connection, now, idle) if values["autoReflect"] else []
+        if idle and not 0 <= now - self._walked < LOOK_AGAIN:
+            self._walked = now
+            threading.Thread(target=self._walk, args=(now, idle), daemon=True).start()
+        overdue = bool(ratify.overdue(self.connection, values, now)) or (self._is_unheard and bool(idle))
         if seen := look(left, now, self._looked, overdue=overdue):
             self._run(REFLECT)
-            self._looked = seen
+            self._looked, self._is_unheard = seen, False
+
+    def _walk(self, now: float, idle: float) -> None:
+        """See whether something was left that no hook told of: new, or still so fresh that it may not have been due the
+        last time. In a thread, since transcripts may be thousands."""
+        with suppress(OSError, UserError, db.StoreError), closing(db.connect(self.home)) as connection:
+            found = {one for one in unheard(connection, os.environ, now) if one.changed <= now - idle}
+            fresh = now - idle * MOST_TIMES * UNDER_WAY_TIMES - LOOK_AGAIN
+            self._is_unheard |= any(one not in self._unheard or one.changed > fresh for one in found)
+            self._unheard = found
 
     def _plain_due(self) -> float | None:
         now = clock.now()

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-Id = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+$")]
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+(?![\s\S])")]
 Text = Annotated[str, msgspec.Meta(max_length=900_000)]
 Short = Annotated[str, msgspec.Meta(max_length=4_000, pattern=r"^[^\x00]*$")]
 

@@ -7,6 +7,7 @@ import contextlib
 import os
 import secrets
 import socket
+from collections.abc import Callable
 
 from hardwon import paths
 from hardwon.errors import UserError
@@ -52,10 +53,15 @@ def bind(port: int) -> socket.socket:
 class Http:
     """Owns the HTTP server; it begins when its libraries are loaded, so that hooks are answered before that."""
 
-    def __init__(self, home: str, desk: Desk, live: Live) -> None:
-        self._home, self._desk, self._live = home, desk, live
+    def __init__(self, home: str, desk: Desk, live: Live, seconds: Callable[[], float]) -> None:
+        self._home, self._desk, self._live, self._seconds = home, desk, live, seconds
+        self.looked = seconds()
         self._task: asyncio.Task[None] | None = None
         self.port: int | None = None
+
+    def look(self) -> None:
+        """Somebody looks at a page now."""
+        self.looked = self._seconds()
 
     async def start(self, port: int) -> int:
         """Serve at the port and at a Unix socket in the private folder of the hooks' one; gives the port."""
@@ -70,7 +76,7 @@ class Http:
         beside.bind(address)
         beside.listen(64)
         self._address = address
-        self._server = server(self._home, self._desk, self._live, token(self._home), self.port)
+        self._server = server(self._home, self._desk, self._live, token(self._home), self.port, self.look)
         self._task = asyncio.create_task(self._server.serve(sockets=[listener, beside]))
         return self.port
 

@@ -76,7 +76,12 @@ def work_off(
     for project in touched - {""}:
         brief.compile(connection, home, project, values)
     end = monotonic() + SHIFT_SECONDS
-    indexing.refresh(connection, home, model=indexing.model_or_none(), go_on=lambda: monotonic() < end)
+
+    def go_on() -> bool:
+        """Until a session under way waits, which the next shift fills and distils."""
+        return monotonic() < end and not jobs.is_live_due(connection, kind, clock())
+
+    indexing.refresh(connection, home, model=indexing.model_or_none(), go_on=go_on)
 
 
 def _reflect(home: str, connection: db.Connection, values: Mapping[str, Any]) -> None:

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from hardwon import clock
+
 MOST_CLIENTS = 200
 REMEMBERED = 500
 BEHIND = 100
@@ -21,7 +23,7 @@ class Live:
     """Owns the listeners' queues and the last messages."""
 
     def __init__(self) -> None:
-        self._number = 0
+        self._number = int(clock.now() * 1000)  # larger than any that a worker before this one gave
         self._last: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)
         self._listeners: set[asyncio.Queue[bytes | None]] = set()
 
@@ -46,12 +48,11 @@ class Live:
         """The messages behind an id that are still known, then each as it comes, and now and then a sign of life."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(BEHIND)
         self._listeners.add(queue)
+        missed = [message for number, message in self._last if after is not None and number > after]
         try:
             yield b": hardwon\n\n"
-            if after is not None:
-                for number, message in list(self._last):
-                    if number > after:
-                        yield message
+            for message in missed:
+                yield message
             while True:
                 try:
                     next_one = await asyncio.wait_for(queue.get(), HEARTBEAT_SECONDS)

@@ -45,8 +45,8 @@ def main(home: str, *, seconds: Seconds = time.monotonic, tick: float = TICK_SEC
     """Serve until told to stop; the lock is let go by the process ending, so that who waits for it sees us gone."""
     if lifecycle.take_lock(home) is None:
         return 0
-    _log_to(home)
     os.umask(0o077)
+    _log_to(home)
     try:
         connection = db.connect(home, busy_milliseconds=200)
     except UserError as wrong:
@@ -83,7 +83,7 @@ async def _serve(home: str, connection: db.Connection, seconds: Seconds, tick: f
     await door.open()
     launch.forget_starts(home)
     log.info("serving %s, process %d", home, os.getpid())
-    http = Http(home, desk, live)
+    http = Http(home, desk, live, seconds)
     opening = asyncio.create_task(_open_api(http, door, _values(desk)))
     while not asked_to_stop.is_set():
         desk.write_what_waits()
@@ -94,7 +94,10 @@ async def _serve(home: str, connection: db.Connection, seconds: Seconds, tick: f
         with suppress(TimeoutError):
             await asyncio.wait_for(asked_to_stop.wait(), tick)
         due = desk.has_unwritten or chores.is_busy() or background.is_busy() or live.clients or _has_spooled(home)
-        idle = lifecycle.may_rest(seconds(), door.heard, values["idleExitMinutes"], bool(due))
+        if live.clients:
+            http.look()
+        heard = max(door.heard, http.looked)
+        idle = lifecycle.may_rest(seconds(), heard, values["idleExitMinutes"], bool(due))
         if why := _reason_to_leave(home, connection, idle=idle, changed=not due and lifecycle.installed() != installed):
             log.warning("leaving: %s", why)
             break

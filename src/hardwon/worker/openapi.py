@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from hardwon import __version__
 from hardwon.words import word
+from hardwon.worker import bodies
 
 _ERROR = {
     "type": "object",
@@ -26,11 +27,12 @@ _REFUSED = {
     "408": "the body came too slowly",
     "413": "the body is too large",
     "421": "a name that is not ours",
+    "503": "the database is busy or full, or too many listen already",
 }
 
 
 @word
-class Door:
+class Endpoint:
     """One route: what it is for, what it is sent, and what it answers with."""
 
     method: str
@@ -42,12 +44,12 @@ class Door:
     answers: str = "application/json"
 
 
-def document(doors: Sequence[Door]) -> dict[str, Any]:
-    wanted = [door.body for door in doors if door.body]
+def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    wanted = [one.body for one in endpoints if one.body]
     _, schemas = msgspec.json.schema_components(wanted, ref_template="#/components/schemas/{name}")
     paths: dict[str, dict[str, Any]] = {}
-    for door in doors:
-        paths.setdefault(door.path, {})[door.method.lower()] = _operation(door)
+    for one in endpoints:
+        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
     return {
         "openapi": "3.1.0",
         "info": {"title": "hardwon", "version": __version__, "description": "The worker's API, on this machine only."},
@@ -60,28 +62,29 @@ def document(doors: Sequence[Door]) -> dict[str, Any]:
     }
 
 
-def _operation(door: Door) -> dict[str, Any]:
+def _operation(one: Endpoint) -> dict[str, Any]:
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    schema: dict[str, Any] = {"type": "object"} if door.answers == "application/json" else {"type": "string"}
+    schema: dict[str, Any] = {"type": "object"} if one.answers == "application/json" else {"type": "string"}
     responses = {code: {"description": says, "content": error} for code, says in _REFUSED.items()}
-    if door.path == "/api/stream":
-        responses["503"] = {"description": "too many listen already", "content": error}
     operation: dict[str, Any] = {
-        "summary": door.says,
-        "operationId": door.serve.__name__,
-        "responses": {"200": {"description": door.says, "content": {door.answers: {"schema": schema}}}, **responses},
+        "summary": one.says,
+        "operationId": one.serve.__name__,
+        "responses": {
+            "200": {"description": one.says, "content": {one.answers: {"schema": schema}}},
+            **responses,
+        },
     }
     parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "query", "description": says, "schema": _bounded(kind)} for name, kind, says in door.query
+        {"name": name, "in": "query", "description": says, "schema": _bounded(kind)} for name, kind, says in one.query
     ]
-    if "{id}" in door.path:
-        given = {"type": "string", "minLength": 1, "maxLength": 200}
+    if "{id}" in one.path:
+        given = msgspec.json.schema(bodies.Id)
         own = {"name": "id", "in": "path", "required": True, "description": "the host's id", "schema": given}
         parameters.append(own)
     if parameters:
         operation["parameters"] = parameters
-    if door.body:
-        ref = {"$ref": f"#/components/schemas/{door.body.__name__}"}
+    if one.body:
+        ref = {"$ref": f"#/components/schemas/{one.body.__name__}"}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref}}}
     return operation
 

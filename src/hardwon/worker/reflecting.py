@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from hardwon import clock, projects, settings, switches
+from hardwon.core.reflected import Remembered
 from hardwon.distil.idle import handed_off_at
 from hardwon.distil.llm import Answer, Question, provider
 from hardwon.distil.llm.ask import ask, caps_of
 from hardwon.distil.reflect import left, run
-from hardwon.distil.reflect.said import Remembered, Story
+from hardwon.distil.reflect.story import Story
 from hardwon.errors import UserError
 from hardwon.recall import memories, ratify
 from hardwon.store import db, reflections, runs, turns

@@ -10,7 +10,7 @@ from os import urandom
 from time import monotonic, thread_time
 from typing import Any
 
-from hardwon import claims, clock, paths, switches
+from hardwon import claims, clock, paths, projects, switches
 from hardwon.capture import edge, intake, spool
 from hardwon.core.clean import clean
 from hardwon.core.index import Index
@@ -21,10 +21,9 @@ from hardwon.recall import brief, manifest, past, prompts
 from hardwon.recall.deliver import open_index, reply_to
 from hardwon.recall.patterns import Patterns
 from hardwon.store import db
-from hardwon.words import NOTHING, Event, Injection, Reply, replace
+from hardwon.words import ASKS, NOTHING, SILENCE, Event, Injection, Reply, replace
 
 PROTOCOL = "1"
-SILENCE = b"{}"
 BUILD_SECONDS = 0.2
 FIRST_BUILD_SECONDS = 10.0  # when the worker starts, and nobody waits yet
 AGAIN_SECONDS = 10.0  # until a build that found no room is tried again
@@ -32,7 +31,6 @@ LEARN_SECONDS = 0.3
 MOST_UNWRITTEN = 20_000
 LIVE_KINDS = {"SessionStart": "session", "SessionEnd": "session", "UserPromptSubmit": "prompt"}
 LIVE_PROMPT = 500
-ASKS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")
 log = logging.getLogger(__name__)
 
 
@@ -86,18 +84,27 @@ class Desk:
         kept = edge.kept(event, self.home, self._limits(index))
         if (reply.injections or kept) and not self._record(event, kept, reply.injections):
             return b""
-        if event.kind in ("SessionStart", "Stop", "SessionEnd"):
-            self._heard(event)
+        self._listen(event)
         return module.write(event, reply)
 
-    def take_in(self, event: Event) -> bool:
-        """Keep an event that came over the API; False if it may not be kept."""
+    def take_in(self, event: Event) -> str:
+        """Keep an event that came over the API; gives why it was not kept, nothing if it was."""
         event = replace(event, id=urandom(16).hex(), at=clock.now())
-        index = self.index()
+        limits = self._limits(self.index())
         if switches.paused(self.home, event.cwd, event.at):
-            return False
-        kept = edge.kept(event, self.home, self._limits(index))
-        return kept is not None and self._record(event, kept, ())
+            return "paused"
+        kept = edge.kept(event, self.home, limits)
+        if kept is None:
+            return "denied" if projects.is_below(event.cwd, limits.get("denyProjects", ())) else "private"
+        if not self._record(event, kept, ()):
+            return "no room"
+        self._listen(event)
+        return ""
+
+    def _listen(self, event: Event) -> None:
+        """What happens at the ends of turns and sessions is begun soon, not at the next tick."""
+        if event.kind in ("SessionStart", "Stop", "SessionEnd"):
+            self._heard(event)
 
     def _limits(self, index: Index | None) -> Mapping[str, Any]:
         return edge.limits(self.home, {} if index is None else index.settings)

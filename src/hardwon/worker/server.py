@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hardwon.viewer.app import Viewer
 from hardwon.viewer.app import app as pages
@@ -13,13 +17,47 @@ from hardwon.worker.gate import gate
 from hardwon.worker.live import MOST_CLIENTS, Live
 from hardwon.worker.reply import Desk
 
+if TYPE_CHECKING:
+    from asyncio import TimerHandle, Transport
+
 MOST_CONNECTIONS = 300
+SLOWEST_HEAD = 10.0
 
 
-def server(home: str, desk: Desk, live: Live, token: str, port: int) -> uvicorn.Server:
-    viewer = Viewer(home, live.listen, lambda: live.clients >= MOST_CLIENTS)
+class Connection(H11Protocol):
+    """A caller, sent away if the head of a request does not come whole in time: nobody knows yet who that is."""
+
+    _late: TimerHandle | None = None
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_waiting()
+
+    def _wait(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_waiting()
+        elif self._late is None:
+            self._late = self.loop.call_later(SLOWEST_HEAD, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._late:
+            self._late.cancel()
+            self._late = None
+
+
+def server(home: str, desk: Desk, live: Live, token: str, port: int, look: Callable[[], None]) -> uvicorn.Server:
+    viewer = Viewer(home, live.listen, lambda: live.clients >= MOST_CLIENTS, look)
     config = uvicorn.Config(
-        gate(app(Api(home, desk, live)), pages(viewer), token=token, port=port),
+        gate(app(Api(home, desk, live, look)), pages(viewer), token=token, port=port),
+        http=Connection,
         lifespan="off",
         access_log=False,
         log_config=None,

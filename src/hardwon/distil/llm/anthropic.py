@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from time import monotonic
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hardwon import clock
+from hardwon.distil.llm import wire
 from hardwon.distil.llm.prices import price
 from hardwon.distil.llm.said import (
     LONGEST_ANSWER,
@@ -26,7 +27,6 @@ from hardwon.distil.llm.said import (
 
 if TYPE_CHECKING:
     from anthropic import Anthropic
-    from anthropic.types import Message
 
 OWN_ADDRESS = "https://api.anthropic.com"
 PATIENCE = 90.0  # seconds for a whole answer; the lease of a job is longer
@@ -40,7 +40,6 @@ def ask(
     model: str,
     url: str = "",
     key: Callable[[], str],
-    stream: bool = True,
     patience: float = PATIENCE,
 ) -> Answer:
     """One request, one answer: the library's own retries are off, since each would have to be booked."""
@@ -52,14 +51,19 @@ def ask(
         import httpx2
     except ImportError:
         raise Denied(_MISSING, free=True) from None
+    deadline = wire.Deadline(patience)
     # A redirect is not followed: the key would go where it was not meant to.
-    http = httpx2.Client(timeout=httpx2.Timeout(patience, connect=min(CONNECT, patience)), follow_redirects=False)
+    http = httpx2.Client(
+        timeout=httpx2.Timeout(patience, connect=min(CONNECT, patience)),
+        follow_redirects=False,
+        event_hooks={"request": [lambda request: request.extensions.update(trace=partial(_hold, deadline))]},
+    )
     client = anthropic.Anthropic(
         api_key=secret, base_url=url or OWN_ADDRESS, max_retries=0, http_client=http, open_telemetry=False
     )
     try:
-        with client:
-            message = _streamed(client, question, model, patience) if stream else _whole(client, question, model)
+        with client, deadline:
+            message = _streamed(client, question, model)
     except anthropic.APIStatusError as wrong:
         if wrong.status_code < 300:  # it began well, and then told of an error
             raise Busy(f"an error within the stream: {said_by(wrong.body, secret)}", outcome="truncated") from None
@@ -81,6 +85,12 @@ def ask(
     return _answer(message, question, model)
 
 
+def _hold(deadline: wire.Deadline, step: str, info: Mapping[str, Any]) -> None:
+    """Whatever socket a step of connecting gave: the plain one, then that under TLS."""
+    if part := getattr(info.get("return_value"), "get_extra_info", None):
+        deadline.hold(part("socket"))
+
+
 def _cause(wrong: Exception) -> str:
     return type(wrong.__cause__ or wrong).__name__
 
@@ -90,21 +100,10 @@ def _extra(model: str) -> dict[str, Any]:
     return {"output_config": {"effort": effort}} if effort else {}
 
 
-def _whole(client: Anthropic, question: Question, model: str) -> dict[str, Any]:
-    message: Message = client.messages.create(
-        model=model,
-        max_tokens=question.most_tokens,
-        system=question.system,
-        messages=[{"role": "user", "content": question.prompt}],
-        **_extra(model),
-    )
-    return message.to_dict(mode="json", warnings=False)
-
-
-def _streamed(client: Anthropic, question: Question, model: str, patience: float) -> dict[str, Any]:
+def _streamed(client: Anthropic, question: Question, model: str) -> dict[str, Any]:
     """The message that the events of a stream make; an end that did not come is cut off."""
     made: dict[str, Any] = {"content": [], "stop_reason": None, "usage": {}, "model": None}
-    text, ended, deadline = "", False, monotonic() + patience
+    text, ended = "", False
     stream = client.messages.create(
         model=model,
         max_tokens=question.most_tokens,
@@ -115,8 +114,6 @@ def _streamed(client: Anthropic, question: Question, model: str, patience: float
     )
     with stream:
         for each in stream:
-            if monotonic() > deadline:
-                raise timed_out("no whole answer", patience)
             event = each.to_dict(mode="json", warnings=False)
             kind = event.get("type")
             if kind == "message_start":

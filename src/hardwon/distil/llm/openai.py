@@ -34,7 +34,6 @@ def ask(
     model: str,
     url: str = "",
     key: Callable[[], str],
-    stream: bool = True,
     patience: float = PATIENCE,
 ) -> Answer:
     """One request, one answer."""
@@ -44,7 +43,7 @@ def ask(
     headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
     if secret:
         headers["authorization"] = f"Bearer {secret}"
-    sent = json.dumps(_request(question, model, stream), ensure_ascii=False).encode("utf-8", "replace")
+    sent = json.dumps(_request(question, model), ensure_ascii=False).encode("utf-8", "replace")
     place = f"{(url or OWN_ADDRESS).rstrip('/')}/chat/completions"
     reply = wire.post(place, headers, sent, patience=patience)
     if not 200 <= reply.status < 300:
@@ -56,7 +55,7 @@ def ask(
     return _answer(message, question, model)
 
 
-def _request(question: Question, model: str, stream: bool) -> dict[str, Any]:
+def _request(question: Question, model: str) -> dict[str, Any]:
     """Models that reason name the limit differently, and refuse the other name."""
     effort = price(model).effort
     limit = "max_completion_tokens" if effort else "max_tokens"
@@ -68,7 +67,8 @@ def _request(question: Question, model: str, stream: bool) -> dict[str, Any]:
         ],
         limit: question.most_tokens,
         **({"reasoning_effort": effort} if effort else {}),
-        **({"stream": True, "stream_options": {"include_usage": True}} if stream else {}),
+        "stream": True,
+        "stream_options": {"include_usage": True},
     }
 
 

@@ -2,15 +2,18 @@
 
 A redirect is not followed: the key would go where it was not meant to. There is one deadline for all of it, so that
 an answer that drips cannot hold a process, and a largest size. An answer shorter than announced is cut off, not short.
+A socket's own timeout begins anew with every byte, so the deadline shuts the socket instead.
 """
 
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
-from socket import socket
-from time import monotonic
+from threading import Timer
+from types import TracebackType
 from urllib.parse import urlsplit
 
 from hardwon.distil.llm.said import Broken, Busy, timed_out
@@ -31,27 +34,52 @@ class Reply:
     body: bytes
 
 
+class Deadline:
+    """Owns the clock of one call: when time is up it shuts the socket that it holds, and whatever comes of that is a
+    timeout."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._clock = Timer(patience, self._shut)
+        self._clock.daemon = True
+        self._held: socket.socket | None = None
+        self._is_over = False
+
+    def __enter__(self) -> Deadline:
+        self._clock.start()
+        return self
+
+    def hold(self, held: socket.socket) -> None:
+        held.settimeout(None)
+        self._held = held
+        if self._is_over:
+            self._shut()
+
+    def _shut(self) -> None:
+        self._is_over = True
+        if self._held:
+            with suppress(OSError):
+                socket.socket.shutdown(self._held, socket.SHUT_RDWR)  # under TLS as well
+
+    def __exit__(self, kind: type[BaseException] | None, wrong: object, trace: TracebackType | None) -> None:
+        self._clock.cancel()
+        if self._is_over and (kind is None or issubclass(kind, Exception)):
+            raise timed_out("no whole answer", self._patience) from None
+
+
 def post(url: str, headers: Mapping[str, str], body: bytes, *, patience: float) -> Reply:
     """Send it and read the whole answer within so many seconds."""
     parts = urlsplit(url)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    deadline = monotonic() + patience
     connection = kind(parts.hostname or "", parts.port, timeout=min(CONNECT, patience))
     try:
-        try:
-            connection.connect()
-        except OSError as wrong:
-            raise Busy(
-                f"{parts.hostname} cannot be reached: {_name(wrong)}", outcome="unreachable", free=True
-            ) from None
-        held = connection.sock  # an answer without a length takes it away from the connection
-        held.settimeout(max(deadline - monotonic(), 0.01))
-        path = parts.path + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", path or "/", body, dict(headers))
-        response = connection.getresponse()
-        found = _read(response, held, deadline)
-    except TimeoutError:
-        raise timed_out("no whole answer", patience) from None
+        with Deadline(patience) as deadline:
+            _connect(connection)
+            deadline.hold(connection.sock)
+            path = parts.path + (f"?{parts.query}" if parts.query else "")
+            connection.request("POST", path or "/", body, dict(headers))
+            response = connection.getresponse()
+            found = _read(response)
     except (OSError, HTTPException) as wrong:
         raise Busy(f"the connection broke: {_name(wrong)}", outcome="truncated") from None
     finally:
@@ -60,16 +88,17 @@ def post(url: str, headers: Mapping[str, str], body: bytes, *, patience: float) 
     return Reply(response.status, kind_of_body, response.getheader("retry-after"), found)
 
 
-def _read(response: HTTPResponse, held: socket, deadline: float) -> bytes:
+def _connect(connection: HTTPConnection) -> None:
+    try:
+        connection.connect()
+    except OSError as wrong:
+        say = f"{connection.host} cannot be reached: {_name(wrong)}"
+        raise Busy(say, outcome="unreachable", free=True) from None
+
+
+def _read(response: HTTPResponse) -> bytes:
     pieces, size = list[bytes](), 0
-    while True:
-        left = deadline - monotonic()
-        if left <= 0:
-            raise TimeoutError
-        held.settimeout(left)
-        piece = response.read1(_PIECE)
-        if not piece:
-            break
+    while piece := response.read1(_PIECE):
         pieces.append(piece)
         size += len(piece)
         if size > LARGEST:

@@ -10,10 +10,12 @@ from statistics import median
 
 from hardwon.core import failures
 from hardwon.core.habits import first_words
+from hardwon.core.match import EDITS
+from hardwon.core.reflected import Earlier, Evidence, Finding, Handed, Noted, Past
 from hardwon.core.similarity import tokens
-from hardwon.distil.reflect.said import Earlier, Evidence, Finding, Handed, Noted, Past, Step, Story
-from hardwon.distil.reflect.story import calls, exchanges, quote
+from hardwon.distil.reflect.story import Story, calls, exchanges, quote
 from hardwon.distil.wording import counted, listed, plain, short, times
+from hardwon.hosts.history import Step
 
 RECENT = 10  # sessions that failures and habits are counted in
 RETURNS_IN = 2  # of them that a failure must be in
@@ -89,9 +91,7 @@ def _failed(story: Story) -> dict[str, list[tuple[Step, Step]]]:
     found: dict[str, list[tuple[Step, Step]]] = {}
     for call, result in calls(story).values():
         if result and result.failed and not result.refused and not call.agent:
-            line = failures.key_line(result.text, shell=call.tool == "Bash")
-            about = failures.about(result.text, line, call.command)
-            found.setdefault(failures.signature(call.tool, call.command, about, line), []).append((call, result))
+            found.setdefault(failures.signed(call.tool, call.command, result.text), []).append((call, result))
     return found
 
 
@@ -178,7 +178,7 @@ def _heading(page: Noted) -> Evidence:
 def stale_resume(story: Story, past: Past) -> Iterator[Finding]:
     """The last handoff said what comes next, and this session did something else."""
     asked, last = _asked(story), _before(past.handoffs, story.began)
-    changed = [step for step, _ in calls(story).values() if step.tool in ("Edit", "Write", "MultiEdit")]
+    changed = [step for step, _ in calls(story).values() if step.tool in EDITS]
     first = next((one for one in asked if len(tokens(one.text)) >= FEWEST_WORDS), None)
     if last is None or not first or not changed or len(_distinct(last.resume)) < FEWEST_WORDS:
         return

@@ -11,7 +11,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 
-from hardwon.distil.reflect.said import Noted, Past
+from hardwon.core.reflected import Noted, Past
 from hardwon.words import replace
 
 CONVENTIONS = ("docs/conventions", "conventions")

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
 from hardwon.core.failures import simples
-from hardwon.distil.corrections import EDITS
-from hardwon.distil.reflect.said import Exchange, Finding, Past, Step, Story
-from hardwon.distil.reflect.story import calls, exchanges, last_words, quote, says, spoken
+from hardwon.core.match import EDITS
+from hardwon.core.reflected import Finding, Past
+from hardwon.distil.reflect.story import Exchange, Story, calls, exchanges, last_words, quote, says, spoken
 from hardwon.distil.telling import first_sentence
 from hardwon.distil.wording import says_something, sentences, short
+from hardwon.hosts.history import Step
 
 MOST_EACH = 2  # findings of an item in one session
 _LINE = 240

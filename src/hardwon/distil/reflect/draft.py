@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from hardwon import clock
 from hardwon.core.reflected import Evidence, Finding, Remembered
-from hardwon.core.similarity import SAME, jaccard, tokens
+from hardwon.core.similarity import denied, is_same, tokens
 from hardwon.distil import telling
 from hardwon.distil.deeds import deeds
 from hardwon.distil.reflect import parts
 from hardwon.distil.reflect import story as telltale
 from hardwon.distil.reflect.parts import Seen, Statement
 from hardwon.distil.reflect.person import fatigue_window
-from hardwon.distil.reflect.said import Story
+from hardwon.distil.reflect.story import Story
 from hardwon.distil.remembering import remembered
 from hardwon.distil.signals import Episode, episodes
 from hardwon.distil.wording import listed, plain, short
@@ -45,7 +45,7 @@ _NO_LESSON = re.compile(r"requires? approval|permission to use|was refused:.*\?$
 _TRUNKS = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
 
 
-class Lesson(NamedTuple):
+class Correction(NamedTuple):
     """What another session would be spared by knowing."""
 
     problem: str
@@ -71,7 +71,7 @@ class Draft(NamedTuple):
     because: str
     findings: tuple[Finding, ...] = ()
     memories: tuple[Remembered, ...] = ()
-    lessons: tuple[Lesson, ...] = ()
+    lessons: tuple[Correction, ...] = ()
     made: str = PLAIN
 
 
@@ -199,22 +199,22 @@ def said_to_last(story: Story) -> Iterator[Remembered]:
 
 def unknown(memories: Iterable[Remembered], known: Iterable[str]) -> list[Remembered]:
     """Each memory once, without those that are known already in nearly the same words, or among others."""
-    words = [tokens(text) for text in known]
-    kept = list[Remembered]()
+    told, kept = list(known), list[Remembered]()
     for one in memories:
-        own = tokens(one.text)
-        if own and not any(_is_same(own, other) for other in words):
+        if tokens(one.text) and not any(is_same(one.text, other) or _is_within(one.text, other) for other in told):
             kept.append(one)
-            words.append(own)
+            told.append(one.text)
     return kept
 
 
-def _is_same(one: frozenset[str], other: frozenset[str]) -> bool:
-    least = min(len(one), len(other))
-    return jaccard(one, other) >= SAME or (least >= WITHIN and len(one & other) >= SAME_WITHIN * least)
+def _is_within(one: str, other: str) -> bool:
+    """Whether the longer says all of the shorter, and speaks against none of it that the shorter speaks for."""
+    own, its = tokens(one), tokens(other)
+    least, shared = min(len(own), len(its)), own & its
+    return least >= WITHIN and len(shared) >= SAME_WITHIN * least and not shared & (denied(one) ^ denied(other))
 
 
-def _lessons(story: Story) -> list[Lesson]:
+def _lessons(story: Story) -> list[Correction]:
     """The corrections in the session that a scan would propose."""
     found = sorted((one for one in episodes(story.steps) if one.score >= SURE), key=lambda one: -one.score)
     made = [_lesson(story, one) for one in found]
@@ -226,10 +226,10 @@ def _lessons(story: Story) -> list[Lesson]:
     ][:MOST_LESSONS]
 
 
-def _lesson(story: Story, one: Episode) -> Lesson:
+def _lesson(story: Story, one: Episode) -> Correction:
     steps = {step.line: parts.begun(story, step) for step in story.steps}
     shown = tuple(telltale.quote(story, steps[each.line], each.quote) for each in one.evidence if each.line in steps)
-    return Lesson(short(one.problem, 160), short(one.solution.lstrip("-* "), 160), round(one.score, 2), shown)
+    return Correction(short(one.problem, 160), short(one.solution.lstrip("-* "), 160), round(one.score, 2), shown)
 
 
 def everything(of: Draft) -> list[Statement]:
@@ -283,7 +283,11 @@ def _front(of: Draft) -> str:
         "made": of.made,
         "transcript": story.path,
     }
-    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items() if value != ""]
+    lines = [
+        f"{name}: {json.dumps(value, ensure_ascii=False)}"
+        for name, value in fields.items()
+        if value != "" or name == "workstream"
+    ]
     return "\n".join(["---", *lines, "---"])
 
 

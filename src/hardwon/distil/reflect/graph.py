@@ -9,10 +9,12 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from hardwon.core.match import EDITS
+from hardwon.core.reflected import Finding, Noted, Past
 from hardwon.core.similarity import tokens
-from hardwon.distil.reflect.said import Exchange, Finding, Noted, Past, Step, Story
-from hardwon.distil.reflect.story import calls, exchanges, last_words, quote
+from hardwon.distil.reflect.story import Exchange, Story, calls, exchanges, last_words, quote
 from hardwon.distil.wording import listed, plain, sentences, short
+from hardwon.hosts.history import Step
 
 CROWDED = 40  # files in one folder from which on it is hard to find one's way
 NEW_THERE = 2  # of them that a session must have added
@@ -20,7 +22,6 @@ FOLDED_BACK = 0.3  # of a message's words that a page has if it was folded back
 IN_COMMON = 2  # words of a memory in what a person says against it
 SHOWN = 160
 MOST_AREAS, MOST_MESSAGES = 3, 2
-EDITS = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit"))
 
 _WAITS = re.compile(
     r"\b(?:blocked (?:by|on|until)|(?:also )?depends? on|(?:has|have|need|needs) to wait (?:for|on)|waits? (?:for|on)"
@@ -177,7 +178,7 @@ def _rewritten(spoken: Sequence[Exchange]) -> bool:
     return any(step.tool in EDITS and _MEMORY.search(step.path) for one in spoken for step in one.steps)
 
 
-def _changed(story: Story, tools: frozenset[str] | tuple[str, ...]) -> dict[str, Step]:
+def _changed(story: Story, tools: tuple[str, ...]) -> dict[str, Step]:
     """The files below the project that a call changed, relative to it, each with the first call."""
     top = f"{story.project or story.cwd}/".replace("\\", "/")
     found: dict[str, Step] = {}

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hardwon import claims, transcript
+from hardwon import claims
 from hardwon.distil import queue
 from hardwon.distil.idle import OLDEST, Due, Quiet, due, is_handoff
 from hardwon.distil.reflect import story
+from hardwon.distil.unheard import MOST, unheard
 from hardwon.errors import UserError
-from hardwon.hosts.history import MODULES, history
 from hardwon.store import reflections, sessions, turns
 from hardwon.store.db import Connection
 from hardwon.words import Turn, replace
-
-MOST = 500  # sessions that are looked at, the latest first
-_BY_AGENTS = ("/subagents/", "/agent-")
 
 
 class Left(NamedTuple):
@@ -87,8 +83,12 @@ def _recorded(
             continue
         every = turns.session_turns(connection, one["id"])
         quiet = _quiet(one["id"], every, one["last_at"], one["ended_at"] or 0.0, known, waiting)
-        quiet = replace(quiet, is_private=claims.was_paused(home, name), is_denied=denied(one["cwd"]))
+        quiet = replace(quiet, is_private=_is_private(home, name), is_denied=denied(one["cwd"]))
         yield _Seen(quiet, one["transcript"], one["host"], name, one["cwd"])
+
+
+def _is_private(home: str, session: str) -> bool:
+    return claims.is_private(home, session) or claims.was_paused(home, session)
 
 
 def _quiet(id: int, every: Sequence[Turn], last: float, ended: float, known: _Decided, waiting: list[str]) -> Quiet:
@@ -112,39 +112,13 @@ def _told_by_nobody(
     decided: Decided, waiting: list[str],
 ) -> Iterator[_Seen]:  # fmt: skip
     """The sessions of hosts without hooks, by their transcripts; numbered below zero."""
-    known = {os.path.realpath(one["transcript"]) for one in sessions.listed(connection, limit=10 * MOST)}
-    for number, (host, path, changed) in enumerate(_transcripts(environment, now - OLDEST), 1):
-        name = os.path.basename(path)
-        if os.path.realpath(path) in known or any(one in name and was.read >= changed for one, was in decided.items()):
-            continue
+    for number, (host, path, _) in enumerate(unheard(connection, environment, now), 1):
         try:
             told = story.read(path, host)
         except (OSError, UserError):
             continue
         every = list(story.turns(told))
         quiet = _quiet(-number, every, told.ended, 0.0, decided.get(told.session, _NEVER), waiting)
-        is_private = not told.steps or claims.was_paused(home, told.session)
+        is_private = told.ends_private or not told.steps or _is_private(home, told.session)
         quiet = replace(quiet, is_private=is_private, is_denied=denied(told.cwd))
         yield _Seen(quiet, path, host, told.session, told.cwd)
-
-
-def _transcripts(environment: Mapping[str, str], since: float) -> list[tuple[str, str, float]]:
-    """Host, path and time of the transcripts that changed since, the latest first."""
-    found = list[tuple[str, str, float]]()
-    for host in MODULES:
-        for top in history(host).folders(environment, os.path.expanduser("~")):
-            for folder, _, names in os.walk(top):
-                for name in names:
-                    found += [(host, *one) for one in _changed(os.path.join(folder, name), host, since)]
-    return sorted(found, key=lambda one: -one[2])[:MOST]
-
-
-def _changed(path: str, host: str, since: float) -> Iterator[tuple[str, float]]:
-    """The sessions in a file that changed since, with when they did."""
-    try:
-        every = transcript.sessions(path, os.stat(path)) if transcript.is_named(path, host) else ()
-    except OSError:
-        return
-    for one, stat in every:
-        if stat.st_mtime > since and not any(part in one for part in _BY_AGENTS):
-            yield one, stat.st_mtime

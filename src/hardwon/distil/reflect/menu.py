@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from hardwon.core.reflected import Finding, Past
 from hardwon.distil.reflect import across, content, graph, person
-from hardwon.distil.reflect.said import Finding, Past, Story
+from hardwon.distil.reflect.story import Story
 
 Detector = Callable[[Story, Past], Iterable[Finding]]
 

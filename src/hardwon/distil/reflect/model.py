@@ -21,8 +21,9 @@ from hardwon.distil.reflect import story as telltale
 from hardwon.distil.reflect.draft import CONFIDENCE, MOST_FINDINGS, TOPIC, Draft, markdown, unknown
 from hardwon.distil.reflect.menu import MENU
 from hardwon.distil.reflect.parts import Statement
-from hardwon.distil.reflect.said import Step, Story
-from hardwon.distil.wording import plain, short
+from hardwon.distil.reflect.story import Story
+from hardwon.distil.wording import flat, plain, short
+from hardwon.hosts.history import Step
 from hardwon.store.runs import REFLECT
 from hardwon.words import MEMORY_TYPES
 
@@ -89,7 +90,7 @@ class _Claims:
         self._story = story
         self._lines = dict[int, list[tuple[Step, str]]]()
         for step, entry in sent:
-            self._lines.setdefault(step.line, []).append((step, _flat(entry)))
+            self._lines.setdefault(step.line, []).append((step, flat(entry)))
         self.held = self.thrown_away = 0
 
     def evidence(self, claim: Mapping[str, Any]) -> tuple[Evidence, ...]:
@@ -186,11 +187,7 @@ def _text(wire: Mapping[str, Any], name: str, longest: int) -> str:
     found = wire.get(name, "")
     if not isinstance(found, str) or len(found) > 4 * longest:
         raise _wrong(f"{name} is no text of at most {longest} characters")
-    return clean(short(plain(found), longest)) if name != "quote" else _flat(found)[:longest]
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
+    return clean(short(plain(found), longest)) if name != "quote" else flat(found)[:longest]
 
 
 def _wrong(what: str) -> Broken:

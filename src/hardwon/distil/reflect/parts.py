@@ -15,9 +15,10 @@ from hardwon.distil.deeds import Deed, deeds
 from hardwon.distil.mended import Mend, mends, standing, why
 from hardwon.distil.observe import observe
 from hardwon.distil.reflect import story as telltale
-from hardwon.distil.reflect.said import Exchange, Step, Story
+from hardwon.distil.reflect.story import Exchange, Story
 from hardwon.distil.summarise import summarise
 from hardwon.distil.wording import counted, lines_of, listed, plain, says_something, sentences, short, times
+from hardwon.hosts.history import Step
 from hardwon.words import Summary, Turn, word
 
 LINE = 220

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 from statistics import median
 
+from hardwon.core.reflected import Finding, Past
 from hardwon.core.similarity import SAME, jaccard, tokens
 from hardwon.distil import results
-from hardwon.distil.reflect.said import Exchange, Finding, Past, Step, Story
-from hardwon.distil.reflect.story import exchanges, instant, quote, says, spoken
+from hardwon.distil.reflect.story import Exchange, Story, exchanges, quote, says, spoken
 from hardwon.distil.remembering import remembered
 from hardwon.distil.telling import first_sentence
 from hardwon.distil.wording import counted, listed, short
+from hardwon.hosts.history import Step, instant
 
 LATE_FROM, LATE_UNTIL = 23, 2  # hours of the day by the machine's clock
 LEAST_PUSHBACKS = 3

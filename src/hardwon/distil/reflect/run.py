@@ -24,7 +24,7 @@ from hardwon.distil.reflect import model, story
 from hardwon.distil.reflect.around import around
 from hardwon.distil.reflect.draft import Draft, draft, markdown, most_telling, said_to_last, unknown
 from hardwon.distil.reflect.menu import MENU, findings
-from hardwon.distil.reflect.said import Story
+from hardwon.distil.reflect.story import Story
 from hardwon.errors import UserError
 from hardwon.store import memories as remembered
 from hardwon.store import reflections
@@ -33,9 +33,9 @@ from hardwon.store.reflections import File, Reflection
 from hardwon.words import replace, word
 
 DRAFTS, LOGS, LOCK = "drafts", os.path.join("logs", "reflections"), "reflect.lock"
-IN_REPOSITORY = os.path.join("docs", "sessions")
-CONFIG, SWITCH = os.path.join(".hardwon", "config.json"), "sessionDrafts"
 END = ".draft.md"
+# Folders that came with a file, and go with the last one in them.
+_MADE = (projects.SESSIONS, os.sep + "docs", os.path.join(".claude", "memory"), os.sep + ".claude")
 _LARGEST = 1_000_000  # bytes of a file that may be a draft
 _LEAST_WEIGHT, _MOST_WEIGHT, _SEEN_ENOUGH = 0.25, 1.5, 3
 
@@ -130,10 +130,13 @@ def menu(connection: Connection) -> list[dict[str, Any]]:
 
 
 def _memories(told: Story, queued: Sequence[queue.Queued], found: Sequence[Finding]) -> Iterator[Remembered]:
-    """What waits in the queue, what was said to be remembered and is not there, and what findings suggest."""
-    asked = {number: one.asked for number, one in enumerate(story.exchanges(told), 1) if one.asked}
+    """What waits in the queue, what was said to be remembered and is not there, and what findings suggest.
+
+    Where it was said is known by the words: the queue counts turns that a transcript does not have.
+    """
+    asked = [(" ".join(one.asked.text.split()), one.asked) for one in story.exchanges(told) if one.asked]
     for one in queued:
-        step = asked.get(one.turn)
+        step = next((step for text, step in asked if one.text in text), None)
         yield Remembered(one.type, one.text, (story.quote(told, step, one.text),) if step else (), one.turn)
     yield from said_to_last(told)
     for finding in most_telling(found):
@@ -153,43 +156,16 @@ def _write(connection: Connection, home: str, told: Story, text: str) -> File:
         (file.path, file.after) for one in reflections.listed(connection, session=told.session) for file in one.files
     }
     content = text.encode("utf-8", "replace")
-    for folder in filter(None, (repository_folder(told.cwd), os.path.join(home, DRAFTS))):
+    for folder in filter(None, (projects.sessions_folder(told.cwd), os.path.join(home, DRAFTS))):
         try:
             path, before = _free(folder, paths.safe_name(told.session or "session"), known, content)
             paths.write_page(home, path, text)
         except OSError:
-            if folder.startswith(f"{home}{os.sep}"):
+            if paths.is_in(home, folder):
                 raise
             continue
         return File(path, before, print_of(content))
     raise AssertionError("the home comes last")
-
-
-def repository_folder(cwd: str) -> str:
-    """Where drafts go in the repository that this folder is in; nothing if there is none, or it must not be."""
-    if not os.path.isabs(cwd) or not os.path.isdir(cwd):
-        return ""
-    top = projects.root(os.path.realpath(cwd))
-    if not os.path.lexists(os.path.join(top, ".git")) or top == os.path.realpath(os.path.expanduser("~")):
-        return ""
-    folder = there = os.path.join(top, IN_REPOSITORY)
-    while not os.path.lexists(there):
-        there = os.path.dirname(there)
-    real = os.path.realpath(there)
-    own = os.path.isdir(real) and projects.root(real) == top and os.access(real, os.W_OK | os.X_OK)
-    return folder if own and _may(top) else ""
-
-
-def _may(top: str) -> bool:
-    """Whether the repository's own settings let drafts be put there; ones that cannot be read do not."""
-    try:
-        with open(os.path.join(top, CONFIG), encoding="utf-8-sig") as file:
-            said = json.load(file)
-    except FileNotFoundError:
-        return True
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(said, dict) and said.get(SWITCH, True) is not False
 
 
 def _free(folder: str, name: str, known: set[tuple[str, str]], content: bytes) -> tuple[str, str | None]:
@@ -263,12 +239,12 @@ def _restore(home: str, file: File) -> None:
         return
     if file.before is not None:
         os.makedirs(os.path.dirname(file.path), exist_ok=True)
-        is_private = file.after == "" or file.path.startswith(f"{home}{os.sep}")
+        is_private = file.after == "" or paths.is_in(home, file.path)
         paths.replace_file(file.path, file.before.encode("utf-8", "replace"), 0o600 if is_private else 0o644)
     elif os.path.lexists(file.path):
         os.unlink(file.path)
         for folder in (os.path.dirname(file.path), os.path.dirname(os.path.dirname(file.path))):
-            if folder.endswith((IN_REPOSITORY, os.sep + "docs")) and not os.listdir(folder):
+            if folder.endswith(_MADE) and not os.listdir(folder):
                 os.rmdir(folder)
 
 

@@ -9,30 +9,29 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 import orjson
 
 from hardwon import projects, transcript
 from hardwon.core import failures
 from hardwon.core.clean import clean_all
-from hardwon.core.match import OURSELVES
 from hardwon.core.private import is_private
-from hardwon.core.shell import simple_commands
+from hardwon.core.reflected import Evidence
 from hardwon.core.tokens import estimate
-from hardwon.distil.reflect.said import Evidence, Exchange, Story
-from hardwon.distil.wording import sentences
+from hardwon.distil.scan import is_ours
+from hardwon.distil.wording import flat, sentences
 from hardwon.errors import UserError
-from hardwon.hosts.history import Step, history
+from hardwon.hosts.history import Step, history, instant
 from hardwon.hosts.history.siblings import may_be_private
-from hardwon.words import Call, Turn, replace
+from hardwon.words import Call, Turn, replace, word
 
 LONGEST_QUOTE = 200
 LONGEST_TYPED = 1_500  # characters of a prompt that somebody types
 _LONGEST_TEXT = 20_000  # characters of a text that are looked at
 _LINES_OF_A_STEP = 400
 _DEPTH = 4  # strings of JSON within strings of JSON
-_TAKEN_OUT = re.compile(r"\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
+# What a quote goes around; a command and the words behind it stand apart in a transcript.
+_TAKEN_OUT = re.compile(r"\A/[\w:-]+\s|\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
 # Shells, logs, diffs, lists of findings from a review, and text with an address or a place in front.
 _PASTED = re.compile(
     r"[❯$%>✗✓×●⎿☒☐\[{<|+=]|@@|[-=]{2,}|\S+@\S+|\d{4}-\d\d|(?:/|~/|https?:)\S+$|[\w./-]{1,200}\.\w{1,9}:\d+"
@@ -43,13 +42,42 @@ _PASTED = re.compile(
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
+@word
+class Story:
+    """One transcript, read whole and cleaned: private turns are not in it, nor what we said ourselves.
+
+    `tokens` is an estimate of all that was said, called and answered; times are in seconds, 0 if the host tells none.
+    """
+
+    path: str
+    host: str
+    session: str
+    project: str
+    cwd: str
+    steps: tuple[Step, ...]
+    began: float
+    ended: float
+    tokens: int
+    ends_private: bool = False  # the last prompt was private as a whole
+
+
+@word
+class Exchange:
+    """What a person asked, None before they first did, and every step until they spoke again."""
+
+    asked: Step | None
+    steps: tuple[Step, ...]
+
+
 def read(path: str, host: str = "") -> Story:
     """The story of a transcript; OSError if it cannot be read, UserError if no host wrote it."""
     path = os.path.realpath(path)
     host = host or transcript.host_of(path)
     if not host:
-        raise UserError(f"{path} is no transcript of an agent we know", "hardwon sessions   (lists those there are)")
-    steps = [] if may_be_private(path) else _own(list(_visible(_steps(host, path))))
+        raise UserError(f"{path} is no transcript of an agent we know", "hardwon sessions list")
+    every = [] if may_be_private(path) else list(_steps(host, path))
+    asked = [step.text for step in every if step.kind == "person"]
+    steps = _own(list(_visible(every)))
     times = [at for step in steps if (at := instant(step.at))]
     cwd = next((step.cwd for step in steps if step.cwd), "")
     return Story(
@@ -62,6 +90,7 @@ def read(path: str, host: str = "") -> Story:
         began=min(times, default=0.0),
         ended=max(times, default=0.0),
         tokens=sum(estimate(text) for step in steps for text in (step.command, step.content, step.text)),
+        ends_private=bool(asked) and is_private(asked[-1]),
     )
 
 
@@ -73,20 +102,16 @@ def _steps(host: str, path: str) -> Iterator[Step]:
                 yield from reader.read(number, line)
 
 
-def _visible(steps: Iterator[Step]) -> Iterator[Step]:
+def _visible(steps: Sequence[Step]) -> Iterator[Step]:
     """Without what follows a wholly private prompt, and without calls of hardwon, which print other sessions."""
     hidden, ours = False, set[str]()
     for step in steps:
         if step.kind == "person":
             hidden = is_private(step.text)
-        if step.kind == "call" and _is_ours(step.command):
+        if step.kind == "call" and is_ours(step):
             ours.add(step.call)
         if not hidden and not (step.call in ours and step.kind in ("call", "result")):
             yield step
-
-
-def _is_ours(command: str) -> bool:
-    return OURSELVES in command and any(part.program == OURSELVES for part in simple_commands(command[:4_000]))
 
 
 def _own(steps: list[Step]) -> list[Step]:
@@ -110,14 +135,6 @@ def _clean(steps: Sequence[Step]) -> list[Step]:
 def _cut(text: str) -> str:
     half = _LONGEST_TEXT // 2
     return text if len(text) <= _LONGEST_TEXT else f"{text[:half]}\n{text[-half:]}"
-
-
-def instant(at: str) -> float:
-    """A transcript's time in seconds; 0 if it is none."""
-    try:
-        return datetime.fromisoformat(at).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def exchanges(story: Story) -> tuple[Exchange, ...]:
@@ -207,13 +224,8 @@ def _call(step: Step, result: Step | None) -> Call:
     return Call(
         key=_key(step), at=instant(step.at), tool=step.tool, agent=step.agent, response=text, outcome=outcome,
         input={name: value for name, value in given.items() if value},
-        signature=_signature(step, text) if failed else "",
+        signature=failures.signed(step.tool, step.command, text) if failed else "",
     )  # fmt: skip
-
-
-def _signature(step: Step, text: str) -> str:
-    line = failures.key_line(text, shell=step.tool == "Bash")
-    return failures.signature(step.tool, step.command, failures.about(text, line, step.command), line)
 
 
 def quote(story: Story, step: Step, words: str = "") -> Evidence:
@@ -239,15 +251,11 @@ def _placed(evidence: Evidence) -> Evidence:
 
 def _stretches(text: str) -> list[str]:
     """The pieces of a text that stand in the transcript as they are."""
-    return [flat for part in _TAKEN_OUT.split(text) if (flat := _flat(part))]
+    return [line for part in _TAKEN_OUT.split(text) if (line := flat(part))]
 
 
 def _within(part: str) -> str:
     return part if len(part) <= LONGEST_QUOTE else part[:LONGEST_QUOTE].rpartition(" ")[0] or part[:LONGEST_QUOTE]
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def holds(evidence: Evidence) -> bool:
@@ -256,8 +264,8 @@ def holds(evidence: Evidence) -> bool:
         line = b"".join(text for _, text in transcript.lines(evidence.path, evidence.line, 1))
     except OSError:
         return False
-    wanted = _flat(evidence.quote)
-    return bool(wanted) and (wanted in _flat(line.decode("utf-8", "replace")) or _says(line, wanted, _DEPTH))
+    wanted = flat(evidence.quote)
+    return bool(wanted) and (wanted in flat(line.decode("utf-8", "replace")) or _says(line, wanted, _DEPTH))
 
 
 def _says(line: bytes, wanted: str, depth: int) -> bool:
@@ -266,6 +274,6 @@ def _says(line: bytes, wanted: str, depth: int) -> bool:
             text = orjson.loads(found[0])
         except orjson.JSONDecodeError:
             continue
-        if wanted in _flat(text) or (depth and '"' in text and _says(text.encode(), wanted, depth - 1)):
+        if wanted in flat(text) or (depth and '"' in text and _says(text.encode(), wanted, depth - 1)):
             return True
     return False

@@ -8,6 +8,7 @@ not JSON is counted as malformed and nothing else happens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
 Kind = Literal["person", "agent", "call", "result", "compacted"]
@@ -31,6 +32,14 @@ class Step(NamedTuple):
     text: str = ""  # the words, or the result's
     failed: bool = False
     refused: str = ""  # for a result: a person said no, and these were their words (a blank if they gave none)
+
+
+def instant(at: str) -> float:
+    """A transcript's time in seconds; 0 if it is none."""
+    try:
+        return datetime.fromisoformat(at).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 class Reader(Protocol):

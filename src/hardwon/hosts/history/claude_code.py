@@ -16,9 +16,9 @@ import orjson
 
 from hardwon.core.fence import outside
 from hardwon.hosts.claude_code import ALIASES
-from hardwon.hosts.fields import content_of, first_of, text_of
+from hardwon.hosts.fields import content_of, first_of, map_of, text_of
 from hardwon.hosts.history import Step
-from hardwon.hosts.history.wire import Wire, forget_oldest, kept, kept_path, map_of, openings, parsed, unfenced
+from hardwon.hosts.history.wire import Wire, forget_oldest, kept, kept_path, openings, parsed, unfenced
 
 NAME = "claude-code"
 
@@ -206,16 +206,29 @@ def _prompts(number: int, uuid: str, place: Place, wire: Wire, blocks: list[Any]
         for index, block in enumerate(blocks)
         if isinstance(block, dict) and block.get("type") == "text"
     ]
-    if not texts or not _may_be_typed(wire) or any(text.lstrip().startswith("<command-") for _, text in texts):
+    if not texts or not _may_be_typed(wire):
         return []
+    if any(text.lstrip().startswith("<command-") for _, text in texts):
+        texts = [(index, _command(text)) for index, text in texts]
     said = [(index, _typed(text)) for index, text in texts]
     name = text_of(wire, "promptId")
     return [Step("person", number, f"{uuid}.{index}", *place, call=name, text=text) for index, text in said if text]
 
 
+def _command(text: str) -> str:
+    """A command and the words behind it, as they were typed. What the program does by itself has its name in front: it
+    asks the assistant nothing, or what it asks comes again."""
+    if not text.lstrip().startswith("<command-message>"):
+        return ""
+    name, args = (
+        text.partition(f"<command-{part}>")[2].partition(f"</command-{part}>")[0] for part in ("name", "args")
+    )
+    return f"/{name.strip().lstrip('/')} {args}".strip() if name.strip() else ""
+
+
 def _may_be_typed(wire: Wire) -> bool:
     """Not a sub-agent's task, a skill's body, an accepted plan or anything else the program says as the user."""
-    if wire.get("isMeta") or wire.get("isSidechain") or wire.get("planContent"):
+    if wire.get("isMeta") or wire.get("isSidechain") or wire.get("planContent") or wire.get("sourceToolUseID"):
         return False
     origin = wire.get("origin")
     return not isinstance(origin, dict) or origin.get("kind", "human") == "human"

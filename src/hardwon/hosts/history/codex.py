@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import orjson
 
 from hardwon.core.fence import OPEN
-from hardwon.hosts.fields import first_of, strings_in, text_of
+from hardwon.hosts.fields import first_of, map_of, strings_in, text_of
 from hardwon.hosts.history import Kind, Step
 from hardwon.hosts.history.wire import (
     Wire,
@@ -30,7 +30,6 @@ from hardwon.hosts.history.wire import (
     is_ours,
     kept,
     kept_path,
-    map_of,
     openings,
     parsed,
     unfenced,
@@ -39,7 +38,7 @@ from hardwon.hosts.tools.codex import (
     OUTPUT,
     TIMED,
     TOOLS,
-    Call,
+    Doing,
     added,
     call_of,
     from_json,
@@ -139,7 +138,8 @@ class Reader:
         own, source = kept(text_of(meta, "id")), map_of(meta, "source")
         if not self.own:
             self.own, self.agent = own, own if "subagent" in source else ""
-            parent = text_of(map_of(map_of(source, "subagent"), "thread_spawn"), "parent_thread_id")
+            spawned = map_of(map_of(source, "subagent"), "thread_spawn")
+            parent = text_of(spawned, "parent_thread_id") or (text_of(meta, "parent_thread_id") if self.agent else "")
             self.session = kept(text_of(meta, "session_id") or parent or own)
         elif own != self.own and not self.turn:
             self.copied = kept(text_of(meta, "session_id")) or own
@@ -175,7 +175,7 @@ class Reader:
             if said and (self.copied or not self.agent):
                 yield self._step("person", place, f"person:{digest(said)}", text=said)
 
-    def _call(self, place: Place, item: Wire, call: Call) -> Iterator[Step]:
+    def _call(self, place: Place, item: Wire, call: Doing) -> Iterator[Step]:
         key = kept(text_of(item, "call_id") or text_of(item, "id"))
         if not key:
             key, self.unnamed = f"{digest(repr(call))}.{self.unnamed}", self.unnamed + 1
@@ -243,15 +243,15 @@ def opens(head: bytes) -> bool:
     )
 
 
-def _call(kind: str, item: Wire) -> Call:
+def _call(kind: str, item: Wire) -> Doing:
     if kind == "local_shell_call":
         return shell_call(map_of(item, "action").get("command"))
     if kind == "web_search_call":
-        return Call("WebSearch", content=first_of(map_of(item, "action"), "query", "url", "pattern"))
+        return Doing("WebSearch", content=first_of(map_of(item, "action"), "query", "url", "pattern"))
     name, given = text_of(item, "name"), item.get("arguments", item.get("input"))
     if kind == "custom_tool_call" and isinstance(given, str):
         known = {"exec": _script, "apply_patch": patch_call}.get(name)
-        return known(given) if known else Call(name, content=given)
+        return known(given) if known else Doing(name, content=given)
     try:
         given = orjson.loads(given) if isinstance(given, str) else given
     except orjson.JSONDecodeError:
@@ -259,16 +259,16 @@ def _call(kind: str, item: Wire) -> Call:
     return call_of(name, given if isinstance(given, dict) else {}, text_of(item, "namespace"))
 
 
-def _script(source: str) -> Call:
+def _script(source: str) -> Doing:
     """What a script of code mode asks for, as far as its text tells."""
     commands = [_literal(found) for found in _COMMAND.findall(source)]
     if commands:
-        return Call("Bash", command="\n".join(commands))
+        return Doing("Bash", command="\n".join(commands))
     if patch := _PATCH.search(source):
         return patch_call(_literal(patch.group()))
     nested = _NESTED.search(source)
     name = nested.group(1) if nested else "exec"
-    return Call(TOOLS.get(name, name), content=source)
+    return Doing(TOOLS.get(name, name), content=source)
 
 
 def _literal(quoted: str) -> str:
@@ -279,7 +279,7 @@ def _literal(quoted: str) -> str:
         return re.sub(r"\\(.)", lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), quoted[1:-1], flags=re.S)
 
 
-def _ran(item: Wire) -> tuple[Call, Outcome] | None:
+def _ran(item: Wire) -> tuple[Doing, Outcome] | None:
     """A call made from inside a script, and how it ended."""
     kind, status = item.get("type"), item.get("status")
     refused = " " if status == "declined" else ""
@@ -292,12 +292,12 @@ def _ran(item: Wire) -> tuple[Call, Outcome] | None:
         changes = {path: change for path, change in map_of(item, "changes").items() if isinstance(change, dict)}
         path, first = next(iter(changes.items()), ("", {}))
         lines = [text_of(one, "content") or added(text_of(one, "unified_diff")) for one in changes.values()]
-        call = Call("Write" if first.get("type") == "add" else "Edit", path=path, content="\n".join(lines))
+        call = Doing("Write" if first.get("type") == "add" else "Edit", path=path, content="\n".join(lines))
         return call, _settled(text_of(item, "stderr") or text_of(item, "stdout"), status == "failed", refused)
     if kind == "McpToolCall":
         result = map_of(item, "result")
         tool = f"mcp__{text_of(item, 'server')}__{text_of(item, 'tool')}"
-        call = Call(tool, content="\n".join(strings_in(item.get("arguments"))))
+        call = Doing(tool, content="\n".join(strings_in(item.get("arguments"))))
         text = "\n".join(strings_in(item.get("error") or _texts(result.get("content"))))
         return call, _settled(text, status == "failed" or result.get("isError") is True, refused)
     return None

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hardwon.hosts.fields import strings_in, text_of
+from hardwon.hosts.fields import map_of, strings_in, text_of
 from hardwon.hosts.history import Kind, Step
 from hardwon.hosts.history.wire import (
     Where,
@@ -30,7 +30,6 @@ from hardwon.hosts.history.wire import (
     kept,
     kept_path,
     lines_of,
-    map_of,
     openings,
     parsed,
     rows_of,

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from hardwon.hosts.fields import text_of
+from hardwon.hosts.fields import map_of, text_of
 from hardwon.hosts.history import Step
-from hardwon.hosts.history.wire import Where, Wire, is_ours, lines_of, map_of, openings, parsed, rows_of, unfenced
+from hardwon.hosts.history.wire import Where, Wire, is_ours, lines_of, openings, parsed, rows_of, unfenced
 from hardwon.hosts.tools.opencode import about, asked, called, folder, refusal
 
 NAME = "opencode"

@@ -50,11 +50,6 @@ def parsed(line: bytes) -> tuple[Wire, int]:
     return (wire, 0) if isinstance(wire, dict) else ({}, 0)
 
 
-def map_of(wire: Wire, key: str) -> Wire:
-    value = wire.get(key)
-    return value if isinstance(value, dict) else {}
-
-
 def rows_of(wire: Wire, key: str) -> list[Wire]:
     value = wire.get(key)
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []

@@ -19,25 +19,26 @@ SERVER = "hardwon"
 SERVERS = "mcpServers"
 
 
-def add_hooks(text: str, entries: Mapping[str, Mapping[str, Any]]) -> tuple[str, Made]:
+def add_hooks(text: str, entries: Mapping[str, Mapping[str, Any]], *, comments: bool = False) -> tuple[str, Made]:
     """The settings with one entry of ours at each of the agent's events, and the containers made for them."""
     made: Made = []
     for event, entry in entries.items():
-        text, new = jsontext.append(text, ["hooks", event], {"hooks": [dict(entry)]})
+        text, new = jsontext.append(text, ["hooks", event], {"hooks": [dict(entry)]}, comments=comments)
         made.extend(map(list, new))
     return text, made
 
 
-def uninstall(text: str, made: Made, ours: Ours) -> str:
+def uninstall(text: str, made: Made, ours: Ours, *, comments: bool = False) -> str:
     """The settings without our hooks, whichever version of us put them there."""
-    for event in installed(text, ours):
-        text = jsontext.remove(text, ["hooks", event], lambda entry: _is_ours(entry, ours), made=made)
+    for event in installed(text, ours, comments=comments):
+        path = ["hooks", event]
+        text = jsontext.remove(text, path, lambda entry: _is_ours(entry, ours), made=made, comments=comments)
     return text
 
 
-def installed(text: str, ours: Ours) -> dict[str, list[str]]:
+def installed(text: str, ours: Ours, *, comments: bool = False) -> dict[str, list[str]]:
     """Our commands in these settings, by the agent's name of the event."""
-    hooks = jsontext.get(text, ["hooks"]) if text.strip() else None
+    hooks = jsontext.get(text, ["hooks"], comments=comments) if text.strip() else None
     found: dict[str, list[str]] = {}
     for event, entries in hooks.items() if isinstance(hooks, dict) else ():
         for entry in entries if isinstance(entries, list) else ():
@@ -56,19 +57,19 @@ def _commands(entry: object) -> list[str]:
     return [text_of(hook, "command") for hook in given if isinstance(hook, dict)]
 
 
-def add_server(text: str, path: Sequence[str], entry: object) -> tuple[str, Made]:
+def add_server(text: str, path: Sequence[str], entry: object, *, comments: bool = False) -> tuple[str, Made]:
     """The settings with our MCP server at the path; what stood there under our name is ours, so it goes."""
-    text, made = jsontext.put(jsontext.take(text, path), path, entry)
+    text, made = jsontext.put(jsontext.take(text, path, comments=comments), path, entry, comments=comments)
     return text, [list(each) for each in made]
 
 
-def remove_mcp(text: str, made: Made) -> str:
-    return jsontext.take(text, [SERVERS, SERVER], made=made)
+def remove_mcp(text: str, made: Made, *, comments: bool = False) -> str:
+    return jsontext.take(text, [SERVERS, SERVER], made=made, comments=comments)
 
 
-def mcp(text: str) -> list[str]:
+def mcp(text: str, *, comments: bool = False) -> list[str]:
     """The command that starts our server, by these settings; empty if they have none."""
-    return words_of(jsontext.get(text, [SERVERS, SERVER]))
+    return words_of(jsontext.get(text, [SERVERS, SERVER], comments=comments))
 
 
 def words_of(server: object) -> list[str]:

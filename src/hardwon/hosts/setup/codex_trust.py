@@ -91,7 +91,9 @@ def moved(path: str, before: str, after: str, ours: Ours) -> list[str]:
 
 
 def switched_off(config: str) -> bool:
-    return tomltext.get(config, ["features", "hooks"]) is False
+    """By the name that the switch has, else by the one it had before, which Codex still heeds."""
+    said = [tomltext.get(config, ["features", name]) for name in ("hooks", "codex_hooks")]
+    return next((one for one in said if one is not None), True) is False
 
 
 def _why_not(state: object, hook: Hook) -> str:

@@ -1,20 +1,18 @@
-"""Gemini CLI: hooks and MCP servers in one settings.json, with times in milliseconds."""
+"""Gemini CLI: hooks and MCP servers in one settings.json, with times in milliseconds. It may have comments."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hardwon.core import jsontext
 from hardwon.errors import UserError
+from hardwon.hosts import setup
 from hardwon.hosts.gemini import EVENTS, THEIRS
 from hardwon.hosts.setup import SERVER, SERVERS, add_hooks, add_server
-from hardwon.hosts.setup import installed as installed
-from hardwon.hosts.setup import mcp as mcp
-from hardwon.hosts.setup import remove_mcp as remove_mcp
-from hardwon.hosts.setup import uninstall as uninstall
 
 if TYPE_CHECKING:
     from hardwon.hosts import Made
@@ -35,6 +33,11 @@ PROBE = {
 }
 _END = " || :"
 
+installed = partial(setup.installed, comments=True)
+uninstall = partial(setup.uninstall, comments=True)
+mcp = partial(setup.mcp, comments=True)
+remove_mcp = partial(setup.remove_mcp, comments=True)
+
 
 def settings_file(*, project: str = "") -> str:
     if project:
@@ -54,7 +57,7 @@ def install(text: str, command: Callable[[str], str]) -> tuple[str, Made]:
         THEIRS[event]: {"name": SERVER, "type": "command", "command": _quiet(command(event)), "timeout": seconds * 1000}
         for event, seconds in EVENTS.items()
     }
-    return add_hooks(text, entries)
+    return add_hooks(text, entries, comments=True)
 
 
 def _quiet(command: str) -> str:
@@ -64,11 +67,11 @@ def _quiet(command: str) -> str:
 
 def hindrance(text: str, folder: str) -> str:
     """Why hooks in these settings do not run in a folder; empty if they do."""
-    switches = jsontext.get(text, ["hooksConfig"])
+    switches = jsontext.get(text, ["hooksConfig"], comments=True)
     switches = switches if isinstance(switches, dict) else {}
     if switches.get("enabled") is False or SERVER in (switches.get("disabled") or ()):
         return f"hooksConfig in {settings_file()} switches them off"
-    needs_trust = jsontext.get(text, ["security", "folderTrust", "enabled"]) is not False
+    needs_trust = jsontext.get(text, ["security", "folderTrust", "enabled"], comments=True) is not False
     return f"{TITLE} was not told to trust {folder}" if needs_trust and not _is_trusted(folder) else ""
 
 
@@ -93,4 +96,4 @@ def mcp_file() -> str:
 
 
 def add_mcp(text: str, words: Sequence[str]) -> tuple[str, Made]:
-    return add_server(text, [SERVERS, SERVER], {"command": words[0], "args": [*words[1:]]})
+    return add_server(text, [SERVERS, SERVER], {"command": words[0], "args": [*words[1:]]}, comments=True)

@@ -90,7 +90,7 @@ def mcp_file() -> str:
 def add_mcp(text: str, words: Sequence[str]) -> tuple[str, Made]:
     entry = {"type": "local", "command": [*words], "enabled": True}
     if text.strip():
-        return add_server(text, ["mcp", SERVER], entry)
+        return add_server(text, ["mcp", SERVER], entry, comments=True)
     # opencode would write the schema into a file that has none, which then were no longer ours alone
     whole = {"$schema": _SCHEMA, "mcp": {SERVER: entry}}
     return json.dumps(whole, indent=2) + "\n", [[], ["mcp"]]
@@ -98,21 +98,21 @@ def add_mcp(text: str, words: Sequence[str]) -> tuple[str, Made]:
 
 def remove_mcp(text: str, made: Made) -> str:
     _check(text)
-    after = jsontext.take(text, ["mcp", SERVER], made=made)
-    return "" if [] in made and jsontext.get(after, []) == {"$schema": _SCHEMA} else after
+    after = jsontext.take(text, ["mcp", SERVER], made=made, comments=True)
+    return "" if [] in made and jsontext.get(after, [], comments=True) == {"$schema": _SCHEMA} else after
 
 
 def mcp(text: str) -> list[str]:
     """The command that starts our server, by these settings; empty if they have none."""
     _check(text)
-    command = jsontext.get(text, ["mcp", SERVER, "command"])
+    command = jsontext.get(text, ["mcp", SERVER, "command"], comments=True)
     return [*map(str, command)] if isinstance(command, list) else []
 
 
 def _check(text: str) -> None:
-    """Whether it is JSON without comments, the only kind that we can change and leave all else to the letter."""
+    """Whether it is JSON, comments aside: all else that opencode puts up with we could not leave to the letter."""
     try:
-        jsontext.get(text, [])
+        jsontext.get(text, [], comments=True)
     except jsontext.NotJson as wrong:
         fix = "rename it opencode.jsonc, which opencode reads as well, and hardwon writes its own opencode.json"
         raise UserError(f"{mcp_file()} {wrong}", fix) from None

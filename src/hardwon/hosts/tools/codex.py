@@ -9,7 +9,7 @@ from __future__ import annotations
 from os.path import join
 
 from hardwon.core.jsons import loads
-from hardwon.hosts.fields import first_of, object_of, strings_in
+from hardwon.hosts.fields import first_of, map_of, strings_in
 from hardwon.words import word
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ _EXITS = ("Process exited with code ", "Exit code: ")
 
 
 @word
-class Call:
+class Doing:
     """What a call would do, in the words all hosts share."""
 
     tool: str
@@ -56,11 +56,11 @@ class Change:
     removed: str = ""
 
 
-def call_of(name: str, given: dict[str, Any], space: str = "") -> Call:
+def call_of(name: str, given: dict[str, Any], space: str = "") -> Doing:
     """A call by the tool's name, its namespace, and what it is given."""
     if space.startswith("mcp__") or name.startswith("mcp__"):
         tool = name if name.startswith("mcp__") else f"{space}__{name.lstrip('_')}"
-        return Call(tool, content="\n".join(strings_in(given)))
+        return Doing(tool, content="\n".join(strings_in(given)))
     if name.startswith(_TEAM):
         name = name.removeprefix(_TEAM).lstrip("0123456789")
     tool = TOOLS.get(name, name)
@@ -70,14 +70,14 @@ def call_of(name: str, given: dict[str, Any], space: str = "") -> Call:
         return patch_call(first_of(given, "input", "command"))
     if tool == "BashOutput":
         process = given.get("session_id")
-        return Call(tool, path=str(process) if isinstance(process, int | str) else "")
+        return Doing(tool, path=str(process) if isinstance(process, int | str) else "")
     content = first_of(given, "content", "pattern", "query", "url", "prompt", "message")
-    return Call(tool, path=first_of(given, "file_path", "path", "dir_path"), content=content)
+    return Doing(tool, path=first_of(given, "file_path", "path", "dir_path"), content=content)
 
 
-def shell_call(command: object) -> Call:
+def shell_call(command: object) -> Doing:
     line = shell_line(command)
-    return patch_call(line) if is_patch(line) else Call("Bash", command=line)
+    return patch_call(line) if is_patch(line) else Doing("Bash", command=line)
 
 
 def shell_line(command: object) -> str:
@@ -112,10 +112,10 @@ def _patched_in(line: str) -> str | None:
     return folder
 
 
-def patch_call(patch: str) -> Call:
+def patch_call(patch: str) -> Doing:
     found = changes(patch)
     first = found[0] if found else Change("Edit", "")
-    return Call(first.tool, path=first.path, content=added(patch))
+    return Doing(first.tool, path=first.path, content=added(patch))
 
 
 def added(patch: str) -> str:
@@ -178,6 +178,6 @@ def from_json(result: str) -> tuple[str, int | None]:
         inner = loads(result)
     except (ValueError, RecursionError):
         return result, None
-    code = inner.get("exit_code", object_of(inner, "metadata").get("exit_code"))
+    code = inner.get("exit_code", map_of(inner, "metadata").get("exit_code"))
     known = isinstance(code, int) and isinstance(inner.get("output"), str)
     return (inner["output"], code) if known else (result, None)

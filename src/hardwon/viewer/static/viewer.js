@@ -40,7 +40,8 @@ function follow(stream) {
     source.onopen = () => { say("Live: it shows as it happens.", true); soon(); };
     source.onerror = () => {
       say("The worker is away; trying again.", false);
-      if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+      // A worker that is back knows nobody: the page itself, asked again, says so.
+      if (source.readyState === EventSource.CLOSED) setTimeout(async () => { await catchUp(); connect(); }, 3000);
     };
     for (const kind of ["session", "prompt", "event", "observation", "delivery", "job", "processing"]) {
       source.addEventListener(kind, soon);
@@ -60,10 +61,14 @@ function seek(form) {
     const mine = ++turn;
     history.replaceState(null, "", `/search?${values}`);
     values.set("part", "1");
-    const answer = await fetch(`/search?${values}`);
-    if (answer.status === 401) { location.reload(); return; }
-    const text = await answer.text();
-    if (mine === turn) shown.replaceChildren(...parsed(text).body.childNodes);
+    try {
+      const answer = await fetch(`/search?${values}`);
+      if (!answer.ok) { location.reload(); return; } // it says why
+      const text = await answer.text();
+      if (mine === turn) shown.replaceChildren(...parsed(text).body.childNodes);
+    } catch {
+      if (mine === turn) shown.textContent = "The worker is away, so nothing was looked for: hardwon start";
+    }
   }
   const soon = () => { clearTimeout(waits); waits = setTimeout(ask, 150); };
   form.addEventListener("input", soon);

@@ -1,0 +1,79 @@
+"""Where the viewer's links and filters lead."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.house_of_one import GIT_STASH, House, bash, call
+from tests.remembered import Remembered
+from tests.stories.test_the_viewer import Browser, opened
+
+
+@pytest.fixture(scope="module")
+def told(shared_house: House, tmp_path_factory: pytest.TempPathFactory) -> House:
+    """A session there was told all there is: a brief, what is known of a file, and a lesson."""
+    house, folder = shared_house, str(tmp_path_factory.mktemp("project"))
+    past = Remembered(house.home, folder)
+    past.observe(
+        past.session(), "tokens expire early", type="bugfix", files=["auth.py"], concepts=json.dumps(["gotcha"])
+    )
+    past.close()
+    house.add({**GIT_STASH, "slug": "stash-is-partial"})
+    house.ok("config", "set", "apiPort", "0")
+    house.ok("start")
+    house.session_start("told", cwd=folder)
+    house.ask("told", call("Read", {"file_path": "auth.py"}, cwd=folder))
+    house.ask("told", bash("git stash", cwd=folder))
+    assert [one["slug"] for one in house.deliveries()] == ["brief", "O1", "stash-is-partial"]
+    house.ok("search", "tokens", "--all")  # now it is indexed
+    return house
+
+
+@pytest.fixture(scope="module")
+def browser(told: House) -> Browser:
+    return opened(told)
+
+
+@pytest.mark.parametrize("page", ["/", "/sessions/{number}", "/insights"])
+def test_whatever_was_delivered_leads_where_it_is_shown(told: House, browser: Browser, page: str) -> None:
+    (number,) = (one["id"] for one in told.stored("sessions") if one["session"] == "told")
+    links = re.findall(r'href="(/(?:lessons|found)/[^"]+)"', browser.get(page.format(number=number)).text)
+    found = ["/found/O1"] if page != "/insights" else []
+    assert sorted(links) == [*found, "/lessons/stash-is-partial"]
+    for link in links:
+        answer = browser.get(link)
+        assert browser.get(answer.headers.get("location", link)).status_code == 200
+
+
+def test_insights_counts_lessons_alone(browser: Browser) -> None:
+    text = browser.get("/insights").text
+    assert "After 0 of the last 1 delivery a call" in text and "1 deliveries in all" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "is_found"),
+    [
+        ("", True),
+        ("&type=bugfix&concept=gotcha&since=2026-11-12&until=2026-11-12", True),
+        ("&type=decision", False),
+        ("&concept=how-it-works", False),
+        ("&since=2026-11-14", False),
+        ("&until=2026-11-10", False),
+    ],
+)
+def test_a_search_is_narrowed_by_type_concept_and_day_and_the_form_keeps_it(
+    browser: Browser, given: str, is_found: bool
+) -> None:
+    hits = browser.get(f"/search?q=tokens{given}&part=1").text.partition("Close to it")[0]
+    assert ("/found/O1" in hits) is is_found
+    form = browser.get(f"/search?q=tokens{given}").text
+    for name, value in re.findall(r"&(\w+)=([\w-]+)", given):
+        assert f'name="{name}" value="{value}"' in form
+
+
+def test_a_project_that_is_not_known_is_not_every_project(browser: Browser) -> None:
+    asked = [browser.get(f"/search?q=tokens&project={one}").status_code for one in ("999", "kite", "1")]
+    assert asked == [404, 404, 200]
