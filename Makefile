@@ -15,7 +15,7 @@ $(READY): pyproject.toml
 	@touch $@
 
 up: $(READY)          ## start hardwon, say where things are and what to do next
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/hardwon up
+	@$(BIN)/hardwon up
 
 demo: $(READY)        ## a mistake found, accepted and held, in a throwaway home
 	@$(BIN)/hardwon demo

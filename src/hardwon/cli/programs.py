@@ -34,6 +34,6 @@ def too_old(module: Setup, version: str) -> str:
 
 
 def off_path() -> str:
-    """What lets agents call us by name, as the commands of our plugins do; empty if they can."""
+    """What lets people and the commands of our plugins call us by name; empty if they can."""
     own = os.path.join(os.path.dirname(sys.executable), "hardwon")
-    return "" if shutil.which("hardwon") else f"ln -s {shlex.quote(own)} ~/.local/bin/, with ~/.local/bin on the PATH"
+    return "" if shutil.which("hardwon") else f"ln -s {shlex.quote(own)} ~/.local/bin/"

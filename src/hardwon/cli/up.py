@@ -53,7 +53,7 @@ def up(ctx: click.Context, yes: bool) -> None:
         except UserError as wrong:  # one agent's file must not keep the others waiting
             click.echo(f"agent     {module.TITLE}: {wrong.say}; {wrong.fix}")
     if fix := off_path():
-        click.echo(f"command   hardwon is not on the PATH, so agents cannot call it by name: {fix}")
+        click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
     click.echo(f"reflect   {_reflecting(home)}")
     if _show_mistakes(home):
         click.echo("next      hardwon review          decide about what was found")
