@@ -1,4 +1,4 @@
-"""What a search costs as the store grows: `make bench-search`, with FULL=1 up to a million observations.
+"""What a search costs as the store grows: `make bench-search`, up to a million observations (QUICK=1: to 100,000).
 
 The words of made-up observations are as frequent as words are in English: most texts share a few, most words are rare,
 and questions are made of them in the same way. Beside every search the naive query runs in the same run: all words of
@@ -27,7 +27,7 @@ from hardwon.recall import indexing
 from hardwon.recall.search import search
 from hardwon.store import db
 
-SIZES = [10_000, 100_000, *([1_000_000] if os.environ.get("FULL") else [])]
+SIZES = [10_000, 100_000, *([] if os.environ.get("QUICK") else [1_000_000])]
 QUESTIONS = 150
 PROJECT, NOW = "/bench/kite", 1_790_000_000.0
 MOST_OF_NAIVE, MOST_GROWTH, MEGABYTES = 0.5, 12.0, {100_000: 200, 1_000_000: 600}

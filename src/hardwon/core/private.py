@@ -47,6 +47,11 @@ def strip(text: str) -> str:
     return text
 
 
+def may_hold_tag(text: str) -> bool:
+    low = fold(text)
+    return any(kind in low for kind in KINDS)
+
+
 def is_private(text: str) -> bool:
     """The prompt said something, and nothing of it is left."""
     return not text.isspace() and text != "" and strip(text).strip() in ("", WITHHELD)

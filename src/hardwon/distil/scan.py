@@ -20,7 +20,7 @@ from hardwon.core import tags
 from hardwon.core.clean import clean_all, clean_state
 from hardwon.core.failures import ends, hidden_failure
 from hardwon.core.match import OURSELVES
-from hardwon.core.private import strip
+from hardwon.core.private import may_hold_tag, strip
 from hardwon.core.shell import simple_commands
 from hardwon.distil import propose
 from hardwon.distil.denied import Denied, denied
@@ -36,6 +36,7 @@ from hardwon.words import Mark, Signal, replace, word
 LONGEST_COMMAND, LONGEST_CONTENT, LOOKED_AT_CONTENT = 4_000, 1_000, 2_000
 WHOLE_SCANS = ("full", "new", "auto")  # the others looked at some transcripts only
 UNDER_WAY = ("open", "running", "scripts")  # where a reader remembers commands
+_SPEAK = ("agent", "person")
 BATCH = 2_000  # calls and signals in one transaction
 
 Found = tuple[Portion, int, int]  # with the bytes and malformed lines in it
@@ -249,19 +250,20 @@ def is_ours(step: Step) -> bool:
 
 def _fit(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps with nothing in a call or an error that may not be kept, so that nothing made of them has it either."""
-    steps = [_cut(step) for step in steps]
+    tagged = may_hold_tag("\n".join([step.text for step in steps if step.kind in _SPEAK]))
+    steps = [_cut(step, tagged) for step in steps]
     texts = [text for step in steps for text in _kept(step) if text]
     cleaned = {text: after for text, after in zip(texts, clean_all(texts), strict=True) if text is not after}
     return [_with(step, cleaned) for step in steps] if cleaned else steps
 
 
-def _cut(step: Step) -> Step:
+def _cut(step: Step, tagged: bool) -> Step:
     """As much of it as is looked at; of what a call would write more than is kept, so that no key is halved.
 
     Of words the private parts go now: a sentence that is cut out of one would no longer show that it is.
     """
-    if step.kind in ("agent", "person"):
-        return step._replace(text=text) if (text := strip(step.text)) != step.text else step
+    if step.kind in _SPEAK:
+        return step._replace(text=text) if tagged and (text := strip(step.text)) != step.text else step
     if step.failed or step.refused:
         return step._replace(text=ends(step.text))
     if len(step.content) > LOOKED_AT_CONTENT:

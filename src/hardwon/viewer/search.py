@@ -15,6 +15,7 @@ from hardwon.viewer.ask import GONE, Ask, Moved, Shown, days
 PAGE = 40
 _FILTERS = ("project", "kind", "type", "concept", "host", "file", "since", "until")
 _PLACES = {"L": "lessons", "M": "memory", "H": "handoffs"}  # of what people keep in files
+_TITLE, _TEXT = 300, 600  # characters shown of a hit
 _BEFORE = 0.000_01  # seconds: a timeline begins just before what is looked for
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+")  # of a name, which humps or signs part
 
@@ -34,13 +35,14 @@ def page(ask: Ask) -> Shown:
             type=given["type"], concept=given["concept"], host=given["host"], file=given["file"], since=since or 0.0,
             until=until or 0.0, limit=PAGE, now=ask.now, model=indexing.model_or_none(),
         )  # fmt: skip
+    words = words_of(asked, asked=True)
     values = {
         "title": "Search",
         "asked": asked,
         "given": given,
         "searched": bool(asked or any(given.values())),
-        "hits": [_marked(hit, asked) for hit in found.hits],
-        "close": [_marked(hit, asked) for hit in found.close],
+        "hits": [_marked(hit, words) for hit in found.hits],
+        "close": [_marked(hit, words) for hit in found.close],
         "note": found.note,
         "projects": projects,
         "hosts": views.hosts(ask.connection),
@@ -66,10 +68,11 @@ def place(ask: Ask) -> Shown | Moved:
     return Moved(f"/sessions/{session}?after={max(at - _BEFORE, 0):.7f}-0-0#{kind.letter}{row}")
 
 
-def _marked(hit: Hit, asked: str) -> dict[str, object]:
-    """A hit with the stretches of its title and text that were asked for."""
-    words = words_of(asked, asked=True)
-    return {"hit": hit, "spans": {"title": spans(hit.title, words), "text": spans(hit.text, words)}}
+def _marked(hit: Hit, words: Sequence[str]) -> dict[str, object]:
+    """A hit, and of its title and text what is shown, with the stretches that were asked for."""
+    title, text = hit.title[:_TITLE], hit.text[:_TEXT]
+    spanned = {"title": spans(title, words), "text": spans(text, words)}
+    return {"hit": hit, "title": title, "text": text, "spans": spanned}
 
 
 def spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:

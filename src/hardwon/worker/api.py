@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -79,10 +80,10 @@ def app(api: Api) -> Starlette:
 def told(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """An answer in JSON, whatever came in from outside: a number it cannot say is null, half a character is escaped."""
     try:
-        text = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        text = json.dumps(json.loads(json.dumps(content), parse_constant=lambda word: None), separators=(",", ":"))
-    return Response(text, status, headers, "application/json")
+        body = orjson.dumps(content)
+    except TypeError:
+        body = json.dumps(json.loads(json.dumps(content), parse_constant=lambda word: None)).encode()
+    return Response(body, status, headers, "application/json")
 
 
 async def _refused(request: Request, wrong: Exception) -> Response:

@@ -36,10 +36,11 @@ class Hidden:
         """Whether a step, each in its turn, is or may be about a prompt that is private as a whole."""
         if step.kind == "person":
             self.private, self._prompted = is_private(step.text), step.session
-        # In a document the sub-agents come behind all prompts, not behind their own.
-        told_here = step.session == self._prompted and not self._path.endswith(".json")
-        if self.private or not step.agent or told_here:
+        if self.private or not step.agent:
             return self.private
+        # In a document the sub-agents come behind all prompts, not behind their own.
+        if step.session == self._prompted and not self._path.endswith(".json"):
+            return False
         key = step.session, step.agent
         if key not in self._shut:
             self._shut[key] = _is_shut(self._path, *key)
