@@ -303,7 +303,7 @@ PATTERNS = [key for key in (*KEYS, *MORE) if key.endswith(("Patterns", "RegexSou
 ENTRY = st.dictionaries(st.sampled_from([*KEYS, *MORE]), JSON, max_size=6)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.lists(ENTRY | JSON, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), ENTRY | JSON, max_size=2))
 def test_whatever_stands_in_a_file_the_records_can_be_read_and_none_fires_by_its_tool_alone(lessons: Any) -> None:
     entries = lessons if isinstance(lessons, list) else [*lessons.values()]

@@ -119,7 +119,7 @@ def fitting(text: str, path: Path, number: int) -> tuple[str, tuple[Path, ...]]:
         reject()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(texts, st.sampled_from(PATHS))
 def test_append_puts_one_stretch_of_text_in_and_remove_takes_it_out(text: str, path: Path) -> None:
     expected = edited(loaded(text), path, entry(1))
@@ -135,7 +135,7 @@ def test_append_puts_one_stretch_of_text_in_and_remove_takes_it_out(text: str, p
     assert remove(longer, path, is_entry(1), made=made) == text
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(documents(blanks=COMMENTED), st.sampled_from(PATHS))
 def test_comments_stay_where_they_are_and_stand_in_nobodys_way(text: str, path: Path) -> None:
     expected = edited(get(text, (), comments=True), path, entry(1))
@@ -148,7 +148,7 @@ def test_comments_stay_where_they_are_and_stand_in_nobodys_way(text: str, path: 
     assert take(longer, ("mcp", "us"), made=made, comments=True) == text
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(texts, st.lists(st.sampled_from(PATHS), min_size=2, max_size=4), st.randoms())
 def test_several_appends_are_undone_in_any_order(text: str, paths: list[Path], random: Any) -> None:
     longer, done = text, []
@@ -167,7 +167,7 @@ def test_several_appends_are_undone_in_any_order(text: str, paths: list[Path], r
     assert longer == text
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(documents(orderly=True), st.sampled_from([PRE, POST]), st.sampled_from([PRE, POST, ("a",)]))
 def test_what_somebody_else_added_meanwhile_stays_as_it_would_without_us(
     text: str, our_path: Path, their_path: Path
@@ -197,7 +197,7 @@ def test_ours_still_comes_out_of_a_file_that_a_tool_wrote_anew(text: str, path: 
     assert loaded(remove(anew, path, is_entry(1), made=made)) == loaded(text)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(documents(), st.data())
 def test_parse_takes_what_json_takes_and_nothing_more(text: str, data: st.DataObject) -> None:
     body = text.removeprefix("\ufeff")

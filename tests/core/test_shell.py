@@ -353,7 +353,7 @@ SOUP = st.lists(st.one_of(st.sampled_from(PIECES), ANY_TEXT), max_size=40).map("
 
 
 @given(SOUP)
-@settings(max_examples=500)
+@settings(max_examples=150)
 @example("<<")
 @example("\\")
 @example("a <<E\\\n")
@@ -530,7 +530,7 @@ def scripts(draw: st.DrawFn, depth: int = 2) -> Script:
 
 
 @given(scripts())
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_programs_of_a_made_up_script_are_those_it_was_made_of(script: Script) -> None:
     text, started = script
     assert programs(text) == started

@@ -136,7 +136,7 @@ MORE = st.sampled_from([">", "[", "--loop''", "#", "{", "}", "<", "&", "$(", "${
 WORDS = PLAIN | SIGNS | MORE
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(WORDS, max_size=9).map(" ".join), st.sampled_from(["--loop: no", "kite: run", "git: fly -x", ""]))
 def test_words_in_any_order_give_a_sound_trigger_or_none(command: str, quote: str) -> None:
     trigger = trigger_of(bash(command), ("fly", "a*"), quote)

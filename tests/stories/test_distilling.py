@@ -125,7 +125,7 @@ def test_killed_at_any_stage_a_job_is_done_exactly_once_in_the_end(house: House,
     expected = made_in(whole)
     assert expected[0] and expected[1] and not expected[3]
     assert statements > 20
-    for number in range(1, statements + 1, max(1, statements // 60)):
+    for number in range(1, statements + 1, max(1, statements // 30)):
         home = str(tmp_path / f"killed-{number}")
         labour_in_a_copy(house, home, kill_at=number)
         labour_in(home, kill_at=0, later=3600)  # when the lease has run out
