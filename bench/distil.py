@@ -2,13 +2,15 @@
 
 One long session of made-up turns is recorded, then distilled: turns read from the store, observed, kept, summed up.
 Both are timed in CPU seconds in the same round, several rounds in turn, and told as a ratio: events distilled per
-second over events recorded per second. It fails when a bar is missed.
+second over events recorded per second. How long after the end of a turn its summary is there is timed through the
+real hook and worker. It fails when a bar is missed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +18,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from statistics import median
 from typing import Any
+
+from hook import HOOK
 
 from hardwon.core.tokens import estimate
 from hardwon.distil.observe import observe
@@ -28,6 +32,7 @@ EVENTS = 1_000 if QUICK else 5_000
 ROUNDS = 3 if QUICK else 5
 PER_TURN, BATCH = 50, 100
 LEAST_RATIO, MOST_SHARE, MOST_SECONDS = 0.2, 0.1, 3.0
+STOPS, MOST_AFTER_STOP, GIVEN_UP = 5, 5.0, 60.0  # turns that end, seconds until a summary begins, until nobody waits
 CWD = "/home/dev/project"
 OUTPUT = "\n".join(f"src/module_{line}/part.py:{line}: ok, nothing to mend here" for line in range(35))
 
@@ -110,22 +115,58 @@ def once() -> tuple[float, float, float, float]:
     return recorded, distilled, alone, told / raw
 
 
+def after_stop() -> float:
+    """The longest time from a Stop, told by the hook, until the session's summary is stored."""
+    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
+        home = os.path.join(place, "home")
+        environment = {**os.environ, "HOME": place, "HARDWON_HOME": home}
+        command = [sys.executable, "-m", "hardwon"]
+        subprocess.run([*command, "start"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        try:
+            connection = db.connect(home)
+            return max(_after(connection, environment, f"s{number}") for number in range(STOPS))
+        finally:
+            subprocess.run([*command, "stop"], env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def _after(connection: db.Connection, environment: dict[str, str], session: str) -> float:
+    def tell(kind: str, **more: object) -> None:
+        said = json.dumps({"hook_event_name": kind, "session_id": session, "cwd": CWD, **more}).encode()
+        words = [sys.executable, "-I", "-S", HOOK, "claude-code", kind, environment["HARDWON_HOME"]]
+        subprocess.run(words, input=said, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    tell("UserPromptSubmit", prompt="mend the parts")
+    for number in range(20):
+        tool, given, response, _ = call(number)
+        tell("PostToolUse", tool_name=tool, tool_input=given, tool_response=response, tool_use_id=f"{session}-{number}")
+    tell("Stop", last_assistant_message="all parts are mended")
+    began = time.monotonic()
+    wanted = "select 1 from summaries join sessions on sessions.id = summaries.session where sessions.session = ?"
+    while not connection.execute(wanted, (session,)).fetchone():
+        if time.monotonic() - began > GIVEN_UP:
+            break
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
 def main() -> int:
     rounds = [once() for _ in range(ROUNDS)]
     recorded, distilled, alone, share = (median(column) for column in zip(*rounds, strict=True))
-    ratio = recorded / distilled
+    ratio, later = recorded / distilled, after_stop()
     print(f"recorded    {EVENTS / recorded:8.0f} events a second")
     print(f"distilled   {EVENTS / distilled:8.0f} events a second, {ratio:.2f} x")
     print(f"observed    {EVENTS / alone:8.0f} events a second, without the store")
-    print(f"observations are {100 * share:.1f} % of the tokens of their events\n")
+    print(f"observations are {100 * share:.1f} % of the tokens of their events")
+    print(f"a summary is there {later:.2f} s after Stop, the longest of {STOPS}\n")
     faults = [
         *([f"distilling is {ratio:.2f} x recording, may be no less than {LEAST_RATIO}"] if ratio < LEAST_RATIO else []),
         *([f"observations are {share:.2f} of their events, may be {MOST_SHARE}"] if share > MOST_SHARE else []),
         *([f"{EVENTS} events took {distilled:.1f} s, may take {MOST_SECONDS}"] if distilled > MOST_SECONDS else []),
+        *([f"a summary came {later:.1f} s after Stop, may take {MOST_AFTER_STOP}"] if later > MOST_AFTER_STOP else []),
     ]
     print("\n".join(["not as it should be:", *faults]) if faults else "all within what distilling may cost")
     figures = {"recorded": EVENTS / recorded, "distilled": EVENTS / distilled, "observed": EVENTS / alone}
-    found = {**figures, "ratio": ratio, "share": share}
+    found = {**figures, "ratio": ratio, "share": share, "after_stop": later}
     print(json.dumps({**{name: round(value, 3) for name, value in found.items()}, "quick": QUICK}))
     return 1 if faults else 0
 
