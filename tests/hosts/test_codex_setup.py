@@ -12,6 +12,7 @@ import pytest
 from hardwon.hosts.codex import EVENTS
 from hardwon.hosts.found import is_ours
 from hardwon.hosts.setup import codex, codex_trust
+from tests.files import content, put
 from tests.house_of_one import GIT_STASH, House, lesson
 
 HOOKS = """{ "description": "caf\\u00e9",
@@ -54,8 +55,7 @@ class Files:
 
     def put(self, hooks: str = HOOKS, config: str = CONFIG) -> None:
         for path, text in ((self.hooks, hooks), (self.config, config)):
-            with open(path, "w", newline="") as file:
-                file.write(text)
+            put(path, text)
 
     @property
     def both(self) -> tuple[str, str]:
@@ -76,11 +76,6 @@ class Files:
 @pytest.fixture
 def files(own_home: str) -> Files:
     return Files(own_home)
-
-
-def content(path: str) -> str:
-    with open(path, newline="") as file:
-        return file.read()
 
 
 def checks(house: House, **env: str) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ import pytest
 
 from hardwon.core.jsontext import get
 from hardwon.recall.deliver import TWIN_SECONDS
+from tests.files import content, put
 from tests.house_of_one import GIT_STASH, House, lesson, wait_for
 
 SOMEBODY_ELSES = """{
@@ -29,16 +30,6 @@ def settings(own_home: str) -> str:
     path = os.path.join(own_home, ".gemini", "settings.json")
     os.makedirs(os.path.dirname(path))
     return path
-
-
-def content(path: str) -> str:
-    with open(path, newline="") as file:
-        return file.read()
-
-
-def put(path: str, text: str) -> None:
-    with open(path, "w", newline="") as file:
-        file.write(text)
 
 
 def hooks(path: str, event: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.files import content, put
 from tests.house_of_one import GIT_STASH, House, at_terminal, bash
 
 SOMEBODY_ELSES = """{
@@ -26,16 +27,6 @@ def settings(own_home: str) -> str:
     path = os.path.join(own_home, ".claude", "settings.json")
     os.makedirs(os.path.dirname(path))
     return path
-
-
-def content(path: str) -> str:
-    with open(path, newline="") as file:
-        return file.read()
-
-
-def put(path: str, text: str) -> None:
-    with open(path, "w", newline="") as file:
-        file.write(text)
 
 
 def commands(path: str, event: str) -> list[str]:
