@@ -157,10 +157,15 @@ def test_the_same_in_other_words_is_not_proposed_again(house: House, repository:
     assert (again.code, "is known already, as memory 2" in again.err) == (1, True)
 
 
-def test_another_rule_and_one_that_turns_it_round_are_taken(house: House, repository: str) -> None:
-    for text in ("pnpm, never npm", "ruff, never black", "npm, never pnpm"):
-        house.ok("memory", "add", "feedback", f"from now on always use {text}", cwd=repository)
+def test_another_rule_and_one_that_turns_it_round_are_taken_and_the_last_is_said(house: House, repository: str) -> None:
+    said = [
+        house.ok("memory", "add", "feedback", f"from now on always use {text}", cwd=repository).out
+        for text in ("pnpm, never npm", "ruff, never black", "npm, never pnpm")
+    ]
     assert len(files(repository)) == 3
+    assert ["speak against each other" in each for each in said] == [False, False, True]
+    checked = house.cli("memory", "check", cwd=repository)
+    assert "it and M:1 speak against each other" in checked.out and "retire 1" in checked.out
 
 
 @pytest.mark.parametrize("text", [" ", "<private>all of it</private>", "x" * 2_001])

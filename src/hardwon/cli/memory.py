@@ -173,6 +173,9 @@ def _approved(connection: db.Connection, home: str, one: Memory, now: float) -> 
     after, path = pages.approve(connection, home, one, now)
     brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
     click.echo(printable(f"approved as memory {after.id}: {path}"))
+    for name, said, fix in pages.faults(connection, home, after.project):
+        if name == f"M:{after.id}":
+            click.echo(printable(f"  but {said}: {fix}"))
 
 
 @memory.command()

@@ -92,6 +92,12 @@ def is_same(one: str, other: str) -> bool:
     return jaccard(tokens(one) - _FRAME, tokens(other) - _FRAME) >= SAME and denied(one) == denied(other)
 
 
+def turns_round(one: str, other: str) -> bool:
+    """Whether, in nearly the same words, one speaks against what the other is for."""
+    is_near = jaccard(tokens(one) - _FRAME, tokens(other) - _FRAME) >= SAME
+    return is_near and not denied(one).isdisjoint(tokens(other) - denied(other))
+
+
 def denied(text: str) -> frozenset[str]:
     """What it speaks against: of "tabs, not spaces" the spaces."""
     return frozenset(_DENIED.findall(normal(text)))

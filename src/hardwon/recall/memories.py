@@ -15,7 +15,7 @@ from hashlib import sha256
 from hardwon import clock, paths
 from hardwon.core.clean import clean
 from hardwon.core.printable import printable
-from hardwon.core.similarity import is_same, tokens
+from hardwon.core.similarity import is_same, tokens, turns_round
 from hardwon.errors import UserError
 from hardwon.recall import memory_files as files
 from hardwon.store import memories as kept
@@ -217,6 +217,10 @@ def faults(connection: Connection, home: str, project: str) -> list[tuple[str, s
         twin = next((other for other in seen if is_same(other.text, page.text)), None)
         if twin:
             found.append((name, f"it says what M:{twin.number} says", f"hardwon memory retire {one.id}"))
+        against = next((other for other in seen if turns_round(page.text, other.text)), None)
+        if against:
+            said = f"it and M:{against.number} speak against each other"
+            found.append((name, said, f"hardwon memory retire {one.id}, or retire {against.number}"))
         seen.append(page)
     for page in unapproved(connection, home, project):
         file = os.path.basename(page.path)

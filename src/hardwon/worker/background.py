@@ -79,7 +79,8 @@ class Background:
                 if at is not None and at <= now and kind not in self._running:
                     self._run(kind)
             self._reflect(values, now)
-        except (OSError, UserError, db.StoreError) as wrong:  # what cannot be read may deny what the transcript has
+        # What cannot be read may deny what the transcript has; a machine may have no thread left.
+        except (OSError, RuntimeError, UserError, db.StoreError) as wrong:
             if str(wrong) != self._fault:  # the next look is soon
                 log.warning("nothing is distilled for now: %s", wrong)
             self._fault = str(wrong)
