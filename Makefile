@@ -23,8 +23,9 @@ demo: $(READY)        ## a mistake found, accepted and held, in a throwaway home
 test: $(READY)        ## all that needs only Python
 	$(BIN)/pytest -n 3 --dist worksteal
 
-test-long: $(READY)   ## that no event is lost, with 10,000 events from 16 processes, and other long ones
+test-long: $(READY)   ## that no event is lost, with 10,000 events from 16 processes; generated tests with fresh draws
 	HARDWON_LONG=1 $(BIN)/pytest tests/stories/test_no_event_is_lost.py tests/stories/test_many_hooks_at_once.py
+	HARDWON_LONG=1 $(BIN)/pytest -n 2 $$(grep -rl '^from hypothesis' tests --include='test_*.py')
 
 test-real: $(READY)   ## the real agents, fetched into .cache, and a real browser
 	@tests/real/need-chromium

@@ -202,7 +202,7 @@ def homes(count: int, mode: str) -> Iterator[tuple[str, str, str]]:
         os.mkdir(up, 0o700)
         with open(os.path.join(up, "lessons.json"), "w", encoding="utf-8") as file:
             json.dump({"lessons": lessons(count, mode)}, file, indent=1)
-        run_hardwon(up, "lessons", "check")
+        run_hardwon(up, "lessons", "build", "--yes")
         shutil.copytree(up, down)
         shutil.copytree(up, paused)
         run_hardwon(paused, "pause")

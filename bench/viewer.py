@@ -26,8 +26,10 @@ import httpx
 from playwright.sync_api import Page, sync_playwright
 from search import COLUMNS, texts
 
-from hardwon.recall import admit, indexing
+from hardwon.actions.lessons import add_lesson
+from hardwon.recall import indexing
 from hardwon.store import db, injections, memories, reflections
+from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.reflections import Reflection
 from hardwon.words import Injection, Memory
 
@@ -70,7 +72,7 @@ def fill(home: str) -> list[str]:
     """A lesson, and 60 days of sessions with observations, events of which every tenth failed, and deliveries. Gives
     some questions."""
     connection, dice, now = db.connect(home), random.Random(3), time.time()
-    lesson = admit.add(home, LESSON, approved=True)
+    lesson = add_lesson(home, connection, LESSON, COMMAND_LINE)
     source = texts(dice)
     with db.transaction(connection):
         insert(

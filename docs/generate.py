@@ -169,10 +169,16 @@ processing, each with an id. A listener that was cut off sends `Last-Event-ID` a
 | the editor | calls |
 |---|---|
 | is activated | `GET /api/context/inject?project=FOLDER`, shown to the model |
-| runs a command, or its chat is asked | `POST /api/sessions/init` with `claudeSessionId`, `userPrompt`, `cwd` |
-| saves a file, or shows another | `POST /api/sessions/observations` with `tool_name`, `tool_input`, `tool_response` |
+| runs a command, or its chat is asked | `POST /api/sessions/init` with `sessionId`, `userPrompt`, `cwd` |
+| saves a file | `POST /api/sessions/observations` with `tool_name` `FileSave`, `tool_input` `{"path": …}` |
+| shows another file | the same with `tool_name` `FileOpen` |
 | ends a turn | `POST /api/sessions/summarize` |
 | is deactivated | `POST /api/sessions/complete` |
+
+Each `/api/sessions/…` call also works without `/api`. `claudeSessionId` and `sessionId` are two names for one field.
+`init` answers with `sessionDbId`, the session's number; `/sessions/{sessionDbId}/init`, `…/observations`,
+`…/summarize` and `…/complete` then mean that session and need no id in the body. A number that no session has is
+refused. A file that was saved counts as changed, one that was shown as read.
 """
 
 PAGES = {

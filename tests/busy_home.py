@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardwon import clock
+from hardwon.actions.lessons import add_lesson
 from hardwon.core import failures
-from hardwon.recall import admit
 from hardwon.store import candidates, db, injections, jobs, observations, projects, runs, sessions, transcripts
+from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Judgement, Proposal
 from hardwon.store.sessions import Report
 from hardwon.store.transcripts import Portion, ScannedCall
@@ -72,8 +73,8 @@ DOCKER: dict[str, Any] = {
 def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> None:
     """Sessions, what was found in them, lessons and their deliveries; with hostile text wherever text can be."""
     connection = db.connect(home)
-    stash = admit.add(home, STASH, approved=True)
-    docker = admit.add(home, DOCKER, approved=True)
+    stash = add_lesson(home, connection, STASH, COMMAND_LINE)
+    docker = add_lesson(home, connection, DOCKER, COMMAND_LINE)
     if hostile:
         hurt = {
             **DOCKER,
@@ -83,7 +84,7 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
             "solution": HOSTILE + " two",
             "triggers": {"toolNames": ["Bash"], "commandPatterns": ["<script>"]},
         }
-        admit.add(home, hurt, approved=True)
+        add_lesson(home, connection, hurt, COMMAND_LINE)
     for number in range(count):
         _session(connection, number, now - (count - 1 - number) * DAY / 3 - 600, hostile)
         lesson = stash if number % 2 else docker

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import itertools
 import json
 import os
@@ -11,13 +13,15 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 from typing import Any
 
-import hardwon
+import hardwon.cli
 from hardwon.words import word
 from hardwon.worker import lifecycle
+from tests import agent_stand_in
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
 GIT_STASH: dict[str, Any] = {
@@ -26,6 +30,7 @@ GIT_STASH: dict[str, Any] = {
     "solution": "use git stash -u to keep untracked files as well",
     "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit stash\b"]},
 }
+NEEDS_A_PROCESS = ("start", "up", "restart", "demo", "mcp", "view", "logs")
 _numbers = itertools.count(1)
 
 # The hook and the worker as they are, but with another clock: `first` is Python that sets it.
@@ -127,6 +132,7 @@ class Answer:
     denied: str
     notice: str
     raw: bytes
+    blocked: bool = False  # a prompt that does not go on to the model; the notice is the reason
 
 
 @word
@@ -137,6 +143,52 @@ class Ran:
 
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+def run_as_process(words: Sequence[str], stdin: str, environment: dict[str, str], cwd: str | None) -> Ran:
+    command = [sys.executable, "-m", "hardwon", *words]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, cwd=cwd)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def run_in_process(words: Sequence[str], stdin: str, environment: dict[str, str], cwd: str | None) -> Ran:
+    """Call the program's entry as its interpreter would: arguments, environment, folder, streams, exit code."""
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    streams = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"), out, err
+    kept = sys.argv, dict(os.environ), os.getcwd(), (sys.stdin, sys.stdout, sys.stderr)
+    try:
+        sys.argv = ["hardwon", *words]
+        set_environment(environment)
+        os.chdir(cwd or kept[2])
+        sys.stdin, sys.stdout, sys.stderr = streams
+        code = exit_code_of(hardwon.cli.main)
+    finally:
+        sys.argv, (sys.stdin, sys.stdout, sys.stderr) = kept[0], kept[3]
+        set_environment(kept[1])
+        os.chdir(kept[2])
+    gc.collect()  # a command that failed leaves its connection in the traceback
+    out.flush()
+    err.flush()
+    return Ran(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())
+
+
+def set_environment(environment: dict[str, str]) -> None:
+    for name in set(os.environ) - set(environment):
+        del os.environ[name]
+    os.environ.update(environment)
+
+
+def exit_code_of(main: Callable[[], None]) -> int:
+    try:
+        main()
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except Exception:  # noqa: BLE001 (printed as the interpreter prints a defect)
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 class House:
@@ -150,9 +202,13 @@ class House:
         return {**os.environ, "HARDWON_HOME": self.home, **(more or {})}
 
     def cli(self, *words: str, stdin: str = "", env: dict[str, str] | None = None, cwd: str | None = None) -> Ran:
-        command = [sys.executable, "-m", "hardwon", *words]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=self.environment(env), cwd=cwd)
-        return Ran(done.returncode, done.stdout, done.stderr)
+        """Run a command in this process, or in one of its own if it starts others that outlive it."""
+        run = run_in_process if words[:1] and words[0] not in NEEDS_A_PROCESS else run_as_process
+        return run(words, stdin, self.environment(env), cwd)
+
+    def process(self, *words: str, stdin: str = "", env: dict[str, str] | None = None, cwd: str | None = None) -> Ran:
+        """Run a command in a process of its own, where that is the point of the test."""
+        return run_as_process(words, stdin, self.environment(env), cwd)
 
     def ok(self, *words: str, **more: Any) -> Ran:
         """Run a command that must succeed."""
@@ -179,8 +235,13 @@ class House:
         host: str = "claude-code",
         first: str = "",
     ) -> bytes:
-        """What the installed command prints; its exit code must be 0 whatever it was given."""
+        """What the installed command prints; its exit code must be 0 whatever it was given. A prompt comes from a
+        stand-in for the agent, since it is asked who started the hook."""
         command = self._command(event, first, host)
+        if event == "UserPromptSubmit" and not first:
+            code, out, err = agent_stand_in.run_hook(command, payload, self.environment(env), host)
+            assert (code, err) == (0, b"")
+            return out
         done = subprocess.run(command, input=payload, capture_output=True, env=self.environment(env))
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout
@@ -190,6 +251,8 @@ class House:
         raw = self.hook(wire["hook_event_name"], json.dumps(wire).encode(), env)
         said = json.loads(raw)
         own = said.get("hookSpecificOutput", {})
+        if said.get("decision") == "block":
+            return Answer("", "", said["reason"], raw, blocked=True)
         assert own.get("hookEventName", wire["hook_event_name"]) == wire["hook_event_name"]
         denied = own.get("permissionDecisionReason", "") if own.get("permissionDecision") == "deny" else ""
         return Answer(own.get("additionalContext", ""), denied, said.get("systemMessage", ""), raw)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from hardwon.paths import private_folder, safe_name
+from hardwon.paths import plain_file, private_folder, safe_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ LONG_AGO = 0.0
 # Markers of a session, each kind in a folder of its own: a session that starts frees its claims.
 PAUSED, PRIVATE = "paused-", "private-"
 LATEST = "+latest"  # among the private ones: the last prompt was private as a whole
+OURS = "ours-"  # holds LATEST while the last prompt was for hardwon and not for the agent
 
 
 def folder(home: str, session: str, kind: str = "") -> str:
@@ -32,14 +33,21 @@ def name(agent: str, lesson: str) -> str:
 def take(path: str, token: str, now: float) -> float | None:
     """None if the claim is this token's, now or already; else the time at which another took it.
 
-    A folder that cannot be written counts as claimed long ago: better silent than the same words at every call.
+    What stands where the folder should be is moved aside. If even that fails, nothing in the home can be written; then
+    it counts as claimed long ago: better silent than the same words, or the same hold, at every call.
     """
     try:
         descriptor = _create(path)
     except FileExistsError:
         return _taken(path, token)
     except OSError:
-        return LONG_AGO
+        try:
+            _make_way(path)
+            descriptor = _create(path)
+        except FileExistsError:
+            return _taken(path, token)
+        except OSError:
+            return LONG_AGO
     try:
         os.write(descriptor, f"{now} {token}\n".encode("utf-8", "replace"))
     except OSError:
@@ -47,6 +55,16 @@ def take(path: str, token: str, now: float) -> float | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def _make_way(path: str) -> None:
+    """Move aside what keeps a claim from being made: a file or a broken link in a folder's place, or a folder that
+    cannot be written."""
+    session = os.path.dirname(path)
+    for place in (os.path.dirname(session), session):
+        if os.path.lexists(place) and not (os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)):
+            os.rename(place, f"{place}.{os.urandom(4).hex()}.old")
+        private_folder(place)
 
 
 def _create(path: str) -> int:
@@ -60,7 +78,7 @@ def _create(path: str) -> int:
 
 def _taken(path: str, token: str) -> float | None:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
             text = file.read()
         if f" {token}\n" in text:
             return None

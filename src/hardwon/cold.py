@@ -12,10 +12,21 @@ from time import monotonic, process_time, sleep, time
 
 from hardwon import claims, launch, paths, switches
 from hardwon.capture import spool
+from hardwon.core.ids import clean_ids
 from hardwon.core.match import patience
 from hardwon.hosts import host as host_named
-from hardwon.recall.deliver import ASKING, decides, is_for_us, open_index, reply_to
-from hardwon.words import ASKS, NOTHING, SILENCE, Reply, replace
+from hardwon.hosts.exchange import read_event, write_reply
+from hardwon.recall.deliver import (
+    ASKING,
+    answer_prompt,
+    decides,
+    is_answered_here,
+    is_for_us,
+    open_index,
+    refuse_decision,
+    reply_to,
+)
+from hardwon.words import ASKS, NOTHING, SILENCE, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +35,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hardwon.core.index import Index
-    from hardwon.hosts import Host
     from hardwon.words import Event, Injection, Pattern
 
     Ask = Callable[[str, str, str, str, bytes], bytes | None]
 
 SOURCES = (paths.LESSONS, paths.TRUSTED)
 START_SECONDS = 1.5
+SHARE_OF_BUDGET = 0.4  # of a prompt's, to wait for a worker that starts: the answer takes up to half of it
 BUILD_SECONDS = 10.0  # for an agent that would wait for ever: the others give a hook less, and then the build goes on
 OPENING_SECONDS = 4.0  # of that at the start of a session, where a person waits
 LOG_BYTES = 200_000
@@ -46,22 +57,49 @@ def answer(host: str, kind: str, home: str, id: str, payload: bytes, ask: Ask) -
 
 def _answer(host: str, kind: str, home: str, id: str, payload: bytes, ask: Ask) -> bytes:
     started = monotonic()
-    module = host_named(host)
-    read = module.read(kind, payload)
+    read = read_event(host, kind, payload)
     if read is None:
         return SILENCE
-    event = replace(read, id=id, at=time())
+    event = replace(clean_ids(read), id=id, at=time())
     warm = None
     if os.path.exists(os.path.join(home, paths.PAUSED)):
         if switches.paused(home, event.cwd, event.at):
             claims.note_pause(home, event.session, event.at)
             return SILENCE
         warm = ask(host, kind, home, id, payload)
-    if not warm and event.kind == "SessionStart" and launch.may_start(home, event.at):
+    # A worker that listens and did not answer is stuck; asking it again would only cost the same time again.
+    if not warm and _wants_worker(event) and not _listens(home) and launch.may_start(home, event.at):
         _launch(home, event.kind)
-        while not (warm := ask(host, kind, home, id, payload)) and monotonic() - started < START_SECONDS:
+        wait = START_SECONDS if event.kind == "SessionStart" else host_named(host).EVENTS[event.kind] * SHARE_OF_BUDGET
+        while not (warm := ask(host, kind, home, id, payload)) and monotonic() - started < min(wait, START_SECONDS):
             sleep(0.02)
-    return warm or _from_manifest(module, event, home)
+    return warm or _from_manifest(event, home)
+
+
+def _listens(home: str) -> bool:
+    """Return whether a worker takes connections, whether or not it answers."""
+    import _socket
+
+    line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        line.settimeout(0.1)
+        line.connect(os.readlink(os.path.join(home, paths.SOCKET)))
+    except (BlockingIOError, TimeoutError):
+        return True  # so many wait already that no more are let in
+    except OSError:
+        return False
+    finally:
+        line.close()
+    return True
+
+
+def _wants_worker(event: Event) -> bool:
+    """Whether only the worker can answer: a session that starts, or what a person typed to us."""
+    return event.kind == "SessionStart" or _is_typed_to_us(event)
+
+
+def _is_typed_to_us(event: Event) -> bool:
+    return event.kind == "UserPromptSubmit" and event.source != "command" and is_for_us(event.prompt)
 
 
 def _launch(home: str, kind: str) -> None:
@@ -71,9 +109,9 @@ def _launch(home: str, kind: str) -> None:
         _log(home, kind, wrong)
 
 
-def _from_manifest(module: Host, event: Event, home: str) -> bytes:
+def _from_manifest(event: Event, home: str) -> bytes:
     index = _opened(home)
-    kept = None if event.kind == "PreToolUse" else _kept(event, home, index)
+    kept = None if event.kind == "PreToolUse" or is_answered_here(event) else _kept(event, home, index)
     if index is None and event.kind in ASKS and not _is_unbuildable(home):
         _spool(home, event, kept)  # the agent may end us before the manifest is there
         index = _built(home, OPENING_SECONDS if event.kind == "SessionStart" else BUILD_SECONDS)
@@ -86,11 +124,14 @@ def _from_manifest(module: Host, event: Event, home: str) -> bytes:
             search=search,
             seconds=lambda: process_time() - started,  # to get as far as this may take a small machine long
             learn=lambda event: _keep_lesson(home, event),
+            doubt=lambda event: _find_doubt(home, event),
         )
-    elif event.kind == "UserPromptSubmit" and event.source != "command" and is_for_us(event.prompt):
-        reply = Reply(notice=_keep_lesson(home, event))
+    elif _is_typed_to_us(event):
+        reply = answer_prompt(event, _keep_lesson(home, event))
+    if reply.deny and event.kind == "PreToolUse":
+        kept = _kept(replace(event, denied=True), home, index)
     _spool(home, event, kept, reply.injections)
-    return module.write(event, reply)
+    return write_reply(event, reply)
 
 
 def _spool(home: str, event: Event, kept: Event | None, injections: Sequence[Injection] = ()) -> None:
@@ -125,7 +166,9 @@ def _is_unbuildable(home: str) -> bool:
     """Whether there is nothing to build from, or nothing but what could not be built."""
     wanted = _sources(home)
     try:
-        with open(os.path.join(home, paths.UNBUILT), encoding="ascii", errors="replace") as file:
+        with open(
+            os.path.join(home, paths.UNBUILT), encoding="ascii", errors="replace", opener=paths.plain_file
+        ) as file:
             return not wanted or file.read() == wanted
     except OSError:
         return not wanted
@@ -180,29 +223,41 @@ def _build(home: str, lock: int) -> Popen[bytes]:
     """A process that holds the lock for as long as it lives."""
     import subprocess
 
-    words = [sys.executable, "-I", "-m", "hardwon", "lessons", "build"]
+    words = [sys.executable, "-I", "-m", "hardwon", "lessons", "build", "--no-approve"]
     env, null = {**os.environ, "HARDWON_HOME": home}, subprocess.DEVNULL
     return subprocess.Popen(
         words, env=env, stdin=null, stdout=null, stderr=null, start_new_session=True, pass_fds=[lock]
     )
 
 
+def _find_doubt(home: str, event: Event) -> str:
+    from hardwon.hosts import origin
+
+    return origin.find_doubt(os.getpid(), event.host, home)
+
+
 def _keep_lesson(home: str, event: Event) -> str:
-    """Checking a lesson takes more than a hook has, so its block, or a decision, waits for the worker."""
+    """Answer what was typed to us. Nothing in the spool can prove later who wrote it, so a decision is not kept, and a
+    lesson is kept as a proposal."""
     from hardwon.core.clean import clean
 
-    decision, prompt, what = decides(event.prompt.split()), clean(event.prompt), "your decision is kept and taken in"
+    decision = decides(event.prompt.split())
     if decision and decision[1] in ASKING:
         return "hardwon: the worker is away, and it has the answer: hardwon start, then type it again"
-    if not decision:
-        prompt, what = _blocks_of(prompt), "the lesson is kept and checked"
+    if decision and (doubt := _find_doubt(home, event)):
+        return f"hardwon: {refuse_decision(home, event.prompt, doubt, event.at)}"
+    if decision and os.path.exists(os.path.join(home, paths.SOCKET)):
+        return "hardwon: the worker is busy and may still do this. Check before you type it again"
+    if decision:
+        return "hardwon: NOT done, the worker is not running yet. Type it again in a moment, or run: hardwon start"
+    prompt = _blocks_of(clean(event.prompt))
     if not prompt:
         return ""
     try:
         spool.keep(home, event, lessons=[replace(event, prompt=prompt)])
     except OSError as full:
         return f"hardwon: NOT kept, type it again later: the worker is away and {home} is not writable: {full.strerror}"
-    return f"hardwon: the worker is away; {what} when it is back (hardwon start)"
+    return "hardwon: the worker is away; the lesson is kept as a proposal (hardwon start, then hardwon lessons list)"
 
 
 def _blocks_of(prompt: str) -> str:

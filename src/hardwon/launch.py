@@ -55,7 +55,7 @@ def environment(home: str) -> dict[str, str]:
 def _keys(home: str) -> tuple[str, ...]:
     """The names of variables that hold a key, as far as config.json asks for them."""
     try:
-        with open(os.path.join(home, paths.CONFIG), encoding="utf-8-sig") as file:
+        with open(os.path.join(home, paths.CONFIG), encoding="utf-8-sig", opener=paths.plain_file) as file:
             wanted = loads(file.read())["llm"]
         if wanted["provider"] in MODEL_KEYS:
             return (*MODEL_KEYS[wanted["provider"]], str(wanted.get("apiKeyEnv", "")).strip())

@@ -17,11 +17,12 @@ from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
 from hardwon import __version__, clock, projects
+from hardwon.actions import lessons as lesson_actions
+from hardwon.actions import prompts
 from hardwon.capture import intake
 from hardwon.core.brief import one_line
-from hardwon.core.clean import clean
 from hardwon.errors import UserError
-from hardwon.recall import admit, answers, asking, handoffs, indexing, memories, records, why
+from hardwon.recall import answers, asking, handoffs, indexing, memories, records, why
 from hardwon.recall.search import search as search_for
 from hardwon.recall.timeline import timeline as look_around
 from hardwon.store import briefs, db, documents
@@ -188,14 +189,14 @@ def propose_lesson(
 ) -> str:
     """Propose a lesson: a mistake, its cause, and what to do instead, told when it is about to be repeated."""
     record: dict[str, Any] = {"delivery": delivery, "priority": priority, "tags": list(tags)}
-    record |= {"summary": clean(summary), "problem": clean(problem), "solution": clean(solution)}
+    record |= {"summary": summary, "problem": problem, "solution": solution}
     if command:
         record["commandPatterns"] = [command]
     if path:
         record["pathPatterns"] = [path]
     if only_here:
         record["scope"] = {"type": "project", "path": projects.home_of(place.folder)}
-    lesson = admit.add(place.home, record, approved=False)
+    lesson = lesson_actions.propose_lesson(place.home, record)
     return f"proposed: {lesson.slug}. A person puts it in force with: hardwon lessons restore {lesson.slug}"
 
 
@@ -275,7 +276,7 @@ def server(home: str, folder: str) -> MCPServer:
 
 
 def _opened(home: str) -> AbstractContextManager[db.Connection]:
-    return asking.opened(home, intake.drain)
+    return asking.opened(home, intake.drain, prompts.take_spooled)
 
 
 def _unindexed(connection: db.Connection) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 LESSONS = "lessons.json"
 CONFIG = "config.json"
@@ -42,6 +43,23 @@ def private_folder(path: str) -> str:
     return path
 
 
+def plain_file(path: str, flags: int) -> int:
+    """Open a file for `open(…, opener=plain_file)`; OSError at once if it is a pipe or a device.
+
+    Anything may lie where a person's file is expected, and a pipe that nobody writes to would be waited for.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    import errno  # every hook imports this module, and few come here
+
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "not a plain file", path)
+
+
 def write_private(path: str, content: bytes) -> None:
     """Replace a file of ours whole or not at all; a reader never sees half of it."""
     private_folder(os.path.dirname(path))
@@ -68,7 +86,7 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:  # also when a signal ends us: what was to be written may be private
         if os.path.lexists(temporary):
             os.unlink(temporary)
         raise
@@ -81,3 +99,9 @@ def safe_name(text: str) -> str:
     from hashlib import sha256
 
     return "h" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def draft_name(project: str, session: str) -> str:
+    """Return the name of a draft's file without its end: the project's folder, then the session."""
+    folder = os.path.basename(project.rstrip(os.sep))[:40]
+    return "-".join(filter(None, (folder and safe_name(folder), safe_name(session or "session"))))

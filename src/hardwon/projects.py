@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 
+from hardwon.paths import plain_file
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SESSIONS = os.path.join("docs", "sessions")
 _CONFIG, _SWITCH = os.path.join(".hardwon", "config.json"), "sessionDrafts"
+_MOST_LINKS, _LONGEST_PATH = 2_000, 4_096  # words of a call that are looked up as paths, and how long one may be
 _MARKS = "'\"`=<>()[]{}|&;:,@\0"
 
 
@@ -48,12 +51,14 @@ def places(folder: str) -> list[str]:
 def main_worktree(top: str) -> str:
     """For the top folder of a linked worktree, the folder of the repository it belongs to; else nothing."""
     try:
-        with open(os.path.join(top, ".git"), encoding="utf-8", errors="surrogateescape") as file:
+        with open(os.path.join(top, ".git"), encoding="utf-8", errors="surrogateescape", opener=plain_file) as file:
             named = file.read(4096)
         if not named.startswith("gitdir:"):
             return ""
         own = os.path.join(top, named[len("gitdir:") :].strip())
-        with open(os.path.join(own, "commondir"), encoding="utf-8", errors="surrogateescape") as file:
+        with open(
+            os.path.join(own, "commondir"), encoding="utf-8", errors="surrogateescape", opener=plain_file
+        ) as file:
             common = os.path.realpath(os.path.join(own, file.read(4096).strip()))
     except OSError:
         return ""
@@ -80,7 +85,7 @@ def _may_hold_drafts(top: str) -> bool:
     import json  # no hook comes here
 
     try:
-        with open(os.path.join(top, _CONFIG), encoding="utf-8-sig") as file:
+        with open(os.path.join(top, _CONFIG), encoding="utf-8-sig", opener=plain_file) as file:
             said = json.load(file)
     except FileNotFoundError:
         return True
@@ -94,7 +99,7 @@ def remote_of(home: str) -> str:
     folder = os.path.join(home, ".git")
     try:
         place = os.path.join(folder if os.path.isdir(folder) else home, "config")
-        with open(place, encoding="utf-8", errors="replace") as file:
+        with open(place, encoding="utf-8", errors="replace", opener=plain_file) as file:
             lines = file.read(100_000).splitlines()
     except OSError:
         return ""
@@ -131,10 +136,17 @@ def touches(denied: Sequence[str], cwd: str, tool: str, command: str, content: s
     real = [os.path.realpath(path) if path.startswith("/") else path for path in spelled]
     # What a tool of another server calls a path nobody knows, so each of its lines may be one.
     texts = [*named, *(content.split("\n") if tool.startswith("mcp__") else ())]
-    for word in filter(None, {*texts, *_words(command)}):
+    words = [word for word in {*texts, *_words(command)} if word]
+    # To see through links costs far more than to compare; a longer call is compared by what looks like a path first.
+    words.sort(key=lambda word: "/" not in word)
+    for number, word in enumerate(words):
         path = os.path.normpath(os.path.join(cwd, os.path.expanduser(word)))
-        if any(_is_like(path, one) for one in spelled) or any(_is_like(os.path.realpath(path), one) for one in real):
+        if any(_is_like(path, one) for one in spelled):
             return True
+        if number < _MOST_LINKS and len(path) < _LONGEST_PATH:
+            resolved = os.path.realpath(path)
+            if any(_is_like(resolved, one) for one in real):
+                return True
     return any(path.rstrip("/") in command for path in spelled if " " in path)
 
 

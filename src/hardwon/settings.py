@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +17,7 @@ from hardwon.errors import UserError
 from hardwon.words import word
 
 PROVIDERS = ("none", "anthropic", "openai", "claude")
+_LARGEST = 1e15  # of any number; NaN is not within it either
 _KEY, _ADDRESS = "llm.apiKeyEnv", "llm.baseUrl"
 
 
@@ -47,6 +47,11 @@ SETTINGS = (
     Setting("skipTools", list(SKIP_TOOLS), "tools whose calls are not recorded"),
     Setting("denyProjects", [], "folders in which nothing is recorded"),
     Setting("denyPaths", [], "files and folders no call about which is recorded: a path, *.pem, or /some/start*"),
+    Setting(
+        "sensitiveWords",
+        ["#private", "#confidential"],
+        "tags or words in a prompt by which its session is neither summarised nor handed off",
+    ),
     Setting("maxEventChars", LONGEST_TEXT, "characters kept of a text; head and tail stay", 500, 1_000_000),
     Setting("retentionDays", 90, "days that recorded events are kept; 0: for ever", 0, 36_500),
     Setting("maxDbMb", 1024, "megabytes the database may have; the oldest events go first", 10, 1_000_000),
@@ -88,12 +93,13 @@ def read_config(home: str) -> dict[str, Any]:
     """What config.json says; empty if there is none."""
     path = config_path(home)
     try:
-        with open(path, encoding="utf-8-sig") as file:
+        with open(path, encoding="utf-8-sig", opener=paths.plain_file) as file:
             text = file.read()
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as wrong:
-        raise UserError(f"{path} cannot be read: {wrong}", f"mend or move the file: {path}") from None
+        why = getattr(wrong, "strerror", None) or wrong
+        raise UserError(f"{path} cannot be read: {why}", f"mend or move the file: {path}") from None
     try:
         found = json.loads(text) if text.strip() else {}
     except RecursionError:
@@ -113,8 +119,8 @@ def fault(setting: Setting, value: object) -> str | None:
     number = wanted in (int, float)
     if number and (isinstance(value, bool) or not isinstance(value, int | float)):
         return f"{setting.name} is {value!r}, but wants a number such as {setting.default}"
-    if number and not math.isfinite(value):  # type: ignore[arg-type]
-        return f"{setting.name} is {value!r}, but wants a number such as {setting.default}"
+    if number and not -_LARGEST <= value <= _LARGEST:  # type: ignore[operator]
+        return f"{setting.name} is {_shown(value)}, but wants a number such as {setting.default}"
     if wanted is int and value != int(value):  # type: ignore[call-overload]
         return f"{setting.name} is {value!r}, but wants a whole number such as {setting.default}"
     listed = value if isinstance(value, list) else ()
@@ -125,6 +131,11 @@ def fault(setting: Setting, value: object) -> str | None:
     if setting.least is not None and setting.most is not None and not setting.least <= value <= setting.most:  # type: ignore[operator]
         return f"{setting.name} is {value!r}, but wants {setting.least:g} to {setting.most:g}"
     return _secret(setting.name, value) if value and isinstance(value, str) else None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:20]}… ({len(text)} characters)"
 
 
 def _secret(name: str, value: str) -> str | None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from hardwon.hosts import history
 from hardwon.hosts.history import tail
 from hardwon.hosts.history.tail import Lines
+from hardwon.paths import plain_file
 from hardwon.store import opencode
 from hardwon.words import Mark, replace
 
@@ -38,7 +39,7 @@ def reading(path: str, known: Mark | None = None) -> Iterator[Reading]:
         mark = known if known and known.inode == stat.st_ino else Mark(inode=stat.st_ino)
         yield Reading(stat, mark, _messages(path, stat, mark))
         return
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=plain_file) as file:
         stat, whole = os.fstat(file.fileno()), is_whole(path)
         mark = Mark(inode=stat.st_ino) if whole else tail.still(file, known)
         yield Reading(stat, mark, tail.portions(file, mark, whole=whole))
@@ -69,7 +70,7 @@ def host_of(path: str) -> str:
     """The host that wrote it; empty if none did. OSError if it cannot be read."""
     if is_row(path):
         return "opencode"
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=plain_file) as file:
         return history.host_of(path, file.read(_HEAD))
 
 
@@ -107,7 +108,7 @@ def lines(path: str, first: int, most: int) -> list[tuple[int, bytes]]:
     if is_row(path):
         numbered = ((line.number, line.text) for line in opencode.lines(path))
         return list(islice(numbered, first - 1, first - 1 + most))
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=plain_file) as file:
         return list(enumerate(islice(file, first - 1, first - 1 + most), first))
 
 

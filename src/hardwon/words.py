@@ -94,6 +94,7 @@ class Event:
     response: Any = None
     failed: bool = False
     interrupted: bool = False
+    denied: bool = False  # we forbade the call: it did not run, unless the agent went on all the same
     duration: float | None = None  # milliseconds
     message: str = ""  # the last the agent said, or why something happened
     parts: tuple[Event, ...] = ()  # a call that changes several files, as the calls that would change one each

@@ -110,3 +110,39 @@ def test_that_a_private_turn_ended_is_kept_and_nothing_of_what_it_was(own_home: 
     for kind in ("Stop", "SubagentStop", "PreCompact", "SessionEnd"):
         told = kept(own_home, event(kind, message=PLANTED, response=PLANTED, tool=""))
         assert told is not None and told.kind == kind and PLANTED not in repr(told)
+
+
+KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [{"type": "text", "text": "seen <private>a"}, {"type": "text", "text": f"{PLANTED}</private> after"}],
+        [
+            {"type": "text", "text": "seen <private>a"},
+            {"type": "image", "data": "x"},
+            {"type": "text", "text": PLANTED},
+        ],
+        ["seen <private>", {"text": PLANTED}, "</private> after"],
+    ],
+)
+@pytest.mark.parametrize("around", [lambda blocks: blocks, lambda blocks: {"content": blocks, "isError": False}])
+def test_a_private_part_that_spans_content_blocks_is_found(own_home: str, blocks: list[Any], around: Any) -> None:
+    told = kept(own_home, event(response=around(blocks), input={"messages": around(blocks)}))
+    assert told is not None
+    shown = json.dumps([told.input, told.response])
+    assert PLANTED not in shown and "seen" in shown
+    assert ("after" in shown) == ("after" in json.dumps(blocks))
+
+
+def test_content_blocks_without_a_private_part_stay_as_they_are(own_home: str) -> None:
+    blocks = [{"type": "text", "text": "int private = 1;"}, {"type": "text", "text": "the end"}]
+    told = kept(own_home, event(response={"content": blocks}))
+    assert told is not None and told.response == {"content": blocks}
+
+
+def test_a_secret_in_the_folder_is_not_kept(own_home: str) -> None:
+    told = kept(own_home, event(cwd=f"/src/{KEY}/app", transcript=f"/src/{KEY}.jsonl"))
+    assert told is not None and KEY not in repr(told)
+    assert told.cwd == "/src/[redacted:github]/app" and told.transcript == ""

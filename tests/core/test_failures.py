@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.core.failures import About, about, hidden_failure, key_line, only_looks, program_of, signature
+from hardwon.core.failures import (
+    About,
+    about,
+    hidden_failure,
+    key_line,
+    only_looks,
+    program_of,
+    reads_as_failure,
+    signature,
+)
 from hardwon.distil.corrections import because, corrects, difference
 
 CASES: tuple[tuple[About, str, str], ...] = (
@@ -116,3 +125,43 @@ def test_a_reason_is_quoted_as_it_was_said() -> None:
 )
 def test_a_person_who_corrects(words: str, expected: bool) -> None:
     assert corrects(words) is expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "command", "text"),
+    [
+        ("Bash", "kite fly", "Error: no wind today\nusage: kite fly"),
+        ("Bash", "kite fly 2>&1 | tail -5", "error: no wind today"),
+        ("Bash", "node serve.js", "TypeError: kite.fly is not a function\n    at serve.js:3"),
+        ("Bash", "node migrate.js", "Error: connect ECONNREFUSED 127.0.0.1:5432"),
+        ("Bash", "npm run migrate", "> migrate\n> node migrate.js\nconnect ECONNREFUSED 127.0.0.1:5432"),
+        ("Bash", "npm run migrate", "running\n  errno: -111,\n  code: 'ECONNREFUSED',\n}"),
+        ("Bash", "make test", "Exit code 2\nno rule to make target"),
+        ("Bash", 'make test; echo "exit code: $?"', "2 failed\nexit code: 1"),
+        ("Bash", "cat -A src/kite.py | head", "error: unexpected argument '-A' found"),
+        ("Bash", "git diff HEAD~1 kite.py | grep wind", "fatal: ambiguous argument 'kite.py': unknown revision"),
+        ("mcp__kite__fly", "", "Error: no wind today"),
+    ],
+)
+def test_a_result_that_says_it_failed_did_fail_whatever_the_agent_calls_it(tool: str, command: str, text: str) -> None:
+    assert reads_as_failure(tool, command, text)
+
+
+@pytest.mark.parametrize(
+    ("tool", "command", "text"),
+    [
+        ("Bash", "kite fly", ""),
+        ("Bash", "kite fly", "no Error: at all"),
+        ("Bash", "kite status", "error: 0\nwarnings: 2"),
+        ("Bash", "cat log.txt", "Error: what a file says"),
+        ("Bash", "tail -5 server.log", "listening\nconnect ECONNREFUSED 127.0.0.1:5432"),
+        ("Bash", "npm run dev", "\n".join(["ready", "line"] + ["connect ECONNREFUSED 127.0.0.1:1"] + ["line"] * 9)),
+        ("Bash", "git log --format=%s", "fatal: fix the crash"),
+        ("Bash", "gh run view 3 --log", "Error: what a run on another machine said"),
+        ("Read", "", "Error: what a file says"),
+        ("Grep", "", "Error: what a file says"),
+        ("Task", "", "Error: handling is in src/errors.py"),
+    ],
+)
+def test_a_result_that_shows_what_others_wrote_is_no_failure(tool: str, command: str, text: str) -> None:
+    assert not reads_as_failure(tool, command, text)

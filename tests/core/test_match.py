@@ -165,6 +165,43 @@ def test_other_tools_are_judged_by_what_they_ask_for() -> None:
     assert fires({"toolNames": ["Agent"], "contentPatterns": ["x"]}, event("Task", content="x"))
 
 
+@pytest.mark.parametrize(
+    ("globs", "pattern", "path", "expected"),
+    [
+        (["**/*.proto"], "**/*.proto", "", True),
+        (["**/*.proto"], "src/**/*.proto", "", True),
+        (["**/*.proto"], "*.proto", "src", True),
+        (["*.proto"], "api/v1.proto", "", True),
+        (["**/*.proto"], "**/*.{proto,md}", "", True),
+        (["**/*.proto"], "{src,{api,rpc}/v1}/*.proto", "", True),
+        (["src/**/*.proto"], "src/**/*.proto", "", True),
+        (["src/*.proto"], "src/**/*.proto", "", True),
+        (["src/*.proto"], "**/*.proto", "src", True),
+        (["src/**"], "**/*", f"{ROOT}/src", True),
+        (["migrations/[0-9]*.sql"], "migrations/0001*.sql", "", True),
+        (["/etc/**"], "/etc/**/*.conf", "", True),
+        (["**/*.proto", "!vendor/**"], "vendor/**/*.proto", "", False),
+        (["**/*.proto"], "**/*.{ts,tsx}", "", False),
+        (["**/*.proto"], "**/*", "", False),
+        (["**/*.proto"], "**/*.proto.bak", "", False),
+        (["src/**/*.proto"], "docs/**/*.proto", "", False),
+        (["src/**/*.proto"], "**/*.proto", "", False),
+        (["*.proto"], "}{", "", False),
+        (["*.proto"], "*.proto" * 1_000, "", False),
+    ],
+)
+def test_a_glob_call_is_judged_by_the_files_it_looks_for(
+    globs: list[str], pattern: str, path: str, expected: bool
+) -> None:
+    record = {"triggers": {"pathPatterns": globs}}
+    assert fires(record, event("Glob", content=pattern, path=path)) == expected
+
+
+def test_a_pattern_with_endless_braces_is_given_up_early() -> None:
+    record = {"triggers": {"pathPatterns": ["**/*.proto"]}}
+    assert not fires(record, event("Glob", content="{a,b}" * 190))
+
+
 def test_flags_of_a_pattern_count() -> None:
     record = {"toolNames": ["Bash"], "commandPatterns": [{"source": "DROP TABLE", "flags": "i"}]}
     assert fires({**record, "commandMatchTarget": "full"}, event("Bash", command="psql -c 'drop table x'"))

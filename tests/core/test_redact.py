@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.redact import SECRETS, redact, redact_deep
+from hardwon.core.redact import redact, redact_deep
+from hardwon.core.secret_rules import NAME_EXAMPLES, RULES
 
-EXAMPLES = [(row.name, before, secret) for row in SECRETS for before, secret in row.examples]
+EXAMPLES = [(row.kind, before, secret) for row in RULES for before, secret in row.examples]
+EXAMPLES += [("secret", before, secret) for before, secret, after in NAME_EXAMPLES if not after]
 ORDINARY = os.path.join(os.path.dirname(__file__), "ordinary_code.txt")
 KEY = "A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6"
 FISH = "swordfish"
@@ -56,10 +58,11 @@ def test_a_key_in_an_address_is_caught(kind: str, before: str, secret: str) -> N
 
 
 def test_every_row_needs_one_of_its_literals() -> None:
-    for row in SECRETS:
+    for row in RULES:
         for before, secret in row.examples:
             text = before + secret
-            assert any(literal in (text.lower() if "folded" in row.how else text) for literal in row.literals), row.name
+            low = text.lower() if "folded" in row.flags else text
+            assert any(literal in low for literal in row.literals), row.kind
 
 
 @pytest.mark.parametrize(
@@ -96,11 +99,14 @@ def test_every_row_needs_one_of_its_literals() -> None:
         (f"export DB_PASS={FISH}", "export DB_PASS=[redacted:secret]"),
         (f"smtp_pass = '{FISH}'", "smtp_pass = '[redacted:secret]'"),
         (f"docker login -u ada -p {FISH} ghcr.io", "docker login -u ada -p [redacted:login] ghcr.io"),
-        (f"my key is {KEY}.", "my key is [redacted:random]."),
+        (f"my key is {KEY}.", "my key is [redacted:said]."),
+        (f"I have {KEY}.", "I have [redacted:random]."),
         (f"a\\n{KEY}", "a\\n[redacted:random]"),
         ("-H 'Cookie: a=b; c=d' -v", "-H 'Cookie: [redacted:cookie]' -v"),
         (f"the db password is {FISH}9", "the db password is [redacted:said]"),
         (f"the passphrase of the old key is '{FISH}!x'.", "the passphrase of the old key is '[redacted:said]'."),
+        ("the password is 'Tr0ub4dor-Xq7z', as ever", "the password is '[redacted:said]', as ever"),
+        ("we set the passphrase to `correct-horse-battery`.", "we set the passphrase to `[redacted:said]`."),
         (f"my token is {KEY[:20]}", "my token is [redacted:said]"),
     ],
 )
@@ -151,8 +157,8 @@ def test_a_file_of_ordinary_code_survives_unchanged() -> None:
 
 
 def test_a_key_that_is_cut_off_is_hidden_to_the_end() -> None:
-    for row in SECRETS:
-        if row.name == "private-key":
+    for row in RULES:
+        if row.kind == "private-key":
             closed = f"a {row.examples[0][1]} b"
             assert redact(closed) == "a [redacted:private-key] b"
             assert redact(closed[:80]) == "a [redacted:private-key]"

@@ -186,8 +186,9 @@ def test_a_template_repeated_is_told_from_a_lesson() -> None:
         "[root cause]",
         "<the cause — brief>",
     ]
-    assert [is_echo(tag(problem=text, solution="use -u")) for text in echoes] == [True] * len(echoes)
-    assert is_echo(tag(problem="it fails", solution="<what_to_do_instead>"))
+    assert [is_echo(tag(problem=text, solution="<what to do>")) for text in echoes] == [True] * len(echoes)
+    assert [is_echo(tag(problem=text, solution="use -u")) for text in echoes] == [False] * len(echoes)
+    assert not is_echo(tag(problem="it fails", solution="<what_to_do_instead>"))
     real = ["use `<div>` here", "a < b > c", "x…", "git push <remote>", "[a] and [b]"]
     assert [is_echo(tag(problem=text, solution=text)) for text in real] == [False] * len(real)
     assert not is_echo(blocks(STASH)[0])

@@ -45,7 +45,13 @@ def test_a_mark_is_no_word_of_any_text() -> None:
     assert ends_of("/home/dev/src/auth/token.py")[:3] == ["tokenpy", "authtokenpy", "srcauthtokenpy"]
 
 
-@given(st.text())
+@pytest.mark.parametrize("sign", ["\u0ee0", "\u0e3f", "\u30fb", "\u3040", "\u0e31"])
+def test_a_sign_of_an_unparted_script_that_is_no_letter_is_no_word(sign: str) -> None:
+    assert words_of(sign) == []
+    assert words_of(f"\u0e01{sign}\u0e02", asked=True) in (["\u0e01", "\u0e02"], ["\u0e01\u0e02"])
+
+
+@given(st.text(st.characters(min_codepoint=0x0E00, max_codepoint=0x0EFF) | st.characters()))
 def test_whatever_is_typed_gives_plain_words_that_are_never_a_query(text: str) -> None:
     for asked in (True, False):
         words = words_of(text, asked=asked)

@@ -14,7 +14,7 @@ BEGAN = 1_000_000.0
 def told(story: Story) -> Told:
     return Told(
         path="/t.jsonl", host="claude-code", session="s1", project=KITE, cwd=KITE, steps=tuple(story.steps),
-        began=BEGAN, ended=BEGAN + 600, tokens=1_000,
+        began=BEGAN, ended=BEGAN + 600, minutes=10.0, usage=None,
     )  # fmt: skip
 
 

@@ -47,6 +47,11 @@ class Story:
         text = f"The user refused this. They said:\n{words}" if words.strip() else "The user refused this."
         return self.result(self.call(tool, command=command), text, failed=True, refused=words)
 
+    def deny(self, command: str) -> int:
+        """As when a hook forbids the call."""
+        call = self.call("Bash", command=command)
+        return self._add(Step("result", 0, call=call, denied=True)).line
+
     def agent(self, text: str) -> None:
         self._add(Step("agent", 0, text=text))
 

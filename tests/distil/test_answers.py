@@ -1,4 +1,4 @@
-"""What of a model's answer counts: the form that was asked for, and nothing that only resembles it."""
+"""What of a model's answer counts: all that can be read of it, and nothing that it was not asked for."""
 
 from __future__ import annotations
 
@@ -64,15 +64,67 @@ def test_a_summary_needs_its_request_and_a_quote() -> None:
     for broken in (
         SUMMARY.replace("<request>Fly</request>", ""),
         SUMMARY.replace("<quotes><quote>3 passed</quote></quotes>", ""),
-        SUMMARY * 2,
         GOOD,
-        SUMMARY.replace("learned", "guessed"),
+        SUMMARY.replace("summary", "report"),
     ):
         with pytest.raises(Broken):
             answers.summary(broken)
 
 
-ENTITY = '<!DOCTYPE a [<!ENTITY b "boom">]>'
+WRAPPED = {
+    "a fence": f"```xml\n{GOOD}\n```",
+    "a fence without a name": f"```\n{GOOD}```",
+    "words before": f"Here it is:\n{GOOD}",
+    "words behind": f"{GOOD}\nI hope this helps. 1 < 2 & so on.",
+    "a byte order mark": f"\ufeff{GOOD}",
+    "a declaration": f"<?xml version='1.0' encoding='UTF-8'?>{GOOD}",
+    "an element around": f"<observations>{GOOD}</observations>",
+    "attributes": GOOD.replace("<observation>", "<observation id='1'>").replace("<title>", '<title lang="en">'),
+    "blanks in tags": GOOD.replace("<title>", "<title >").replace("</quotes>", "</quotes >"),
+    "another element": GOOD.replace("<narrative>", "<mood>calm</mood><narrative>"),
+    "a comment": GOOD.replace("<narrative>", "<!-- how --><narrative>"),
+    "a section": GOOD.replace("Tried twice.", "<![CDATA[Tried twice.]]>"),
+    "a concept that is none": GOOD.replace("<concept>gotcha", "<concept>astrology</concept><concept>gotcha"),
+    "an element twice": GOOD.replace("<subtitle>", "<title>another</title><subtitle>"),
+    "text between": GOOD.replace("<narrative>", "and then <narrative>"),
+    "an ampersand as it is": GOOD.replace("&amp;", "&"),
+    "half an answer behind it": f"{GOOD}<observation><type>bugfix</type><title>cut o",
+    "an answer that is no XML beside it": f"<observation><title>a</facts></observation>{GOOD}",
+    "one without a quote beside it": GOOD.replace("unknown option", "abc") + GOOD,
+    "one without a title beside it": "<observation><type>bugfix</type></observation>" + GOOD,
+    "a skip beside it": f"<skip/>{GOOD}",
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_what_stands_around_an_answer_or_is_broken_beside_it_does_not_spoil_it(name: str) -> None:
+    assert read(WRAPPED[name]) == read(GOOD)
+
+
+def test_markup_that_is_not_ours_is_text() -> None:
+    for text in ("Tried <b>twice</b> & List<String> won", "&b; stays", "a < b > c", "<script>alert(1)</script>"):
+        assert read(GOOD.replace("Tried twice.", text))[0].narrative == text
+
+
+def test_what_is_too_long_is_cut_and_what_is_looked_up_is_not_changed() -> None:
+    long = "word " * 500
+    cut = read(GOOD.replace("Tried twice.", long).replace("unknown option", long).replace("docs/kites.md", "k" * 401))[
+        0
+    ]
+    assert 1_900 < len(cut.narrative) <= 2_000 and cut.narrative.endswith("…")
+    assert cut.quotes == (long[:400].strip(),) and cut.files_read == ()
+    many = "".join(f"<fact>fact {number}</fact>" for number in range(30))
+    assert len(read(GOOD.replace("<fact>two</fact>", many))[0].facts) == 15
+    assert len(read(GOOD * 5)) == 4
+
+
+def test_an_unknown_type_is_a_discovery() -> None:
+    assert [read(GOOD.replace(">bugfix<", text))[0].type for text in (">miracle<", "><")] == ["discovery"] * 2
+
+
+@pytest.mark.parametrize("wrap", ["```xml\n{}\n```", "Sure:\n{}\nDone.", "\ufeff{}", "<?xml version='1.0'?>{}"])
+def test_a_wrapped_summary_is_read(wrap: str) -> None:
+    assert answers.summary(wrap.format(SUMMARY)) == answers.summary(SUMMARY)
 
 
 @pytest.mark.parametrize(
@@ -81,45 +133,20 @@ ENTITY = '<!DOCTYPE a [<!ENTITY b "boom">]>'
         "",
         "I will not.",
         "null",
-        f"Here it is:\n{GOOD}",
-        f"{GOOD}\nI hope this helps.",
-        f"```xml\n{GOOD}\n```",
-        GOOD.replace("bugfix", "miracle"),
-        GOOD.replace("<type>bugfix</type>", ""),
-        GOOD.replace("<title>kite launch has no --height &amp; needs --string</title>", ""),
+        "```xml\n```",
         GOOD.replace("kite launch has no --height &amp; needs --string", " "),
-        GOOD.replace("gotcha", "astrology"),
-        GOOD.replace("<type>", "<type>bugfix</type><type>"),
-        GOOD.replace("<observation>", "<observation id='1'>"),
-        GOOD.replace("<title>", "<title lang='en'>"),
-        GOOD.replace("Tried twice.", "Tried <b>twice</b>."),
-        GOOD.replace("Tried twice.", "x" * 2_001),
-        GOOD.replace("two", "x" * 401),
-        GOOD.replace("<fact>two</fact>", "<fact>n</fact>" * 15),
-        GOOD.replace("<fact>two</fact>", "two"),
-        GOOD.replace("<fact>two</fact>", "<file>two</file>"),
-        GOOD.replace("<narrative>", "<run>rm -rf .</run><narrative>"),
         GOOD.replace("unknown option", "abc"),
         GOOD.replace("<quotes><quote>unknown option</quote></quotes>", ""),
         GOOD.replace("</observation>", ""),
-        GOOD.replace("&amp;", "&"),
-        GOOD.replace("&amp;", "&b;"),
-        ENTITY + GOOD.replace("&amp;", "&b;"),
-        GOOD.replace("Tried twice.", "<![CDATA[Tried]]>"),
-        GOOD.replace("Tried twice.", "<!-- Tried -->"),
-        "<?xml version='1.0'?>" + GOOD,
-        "</answer><answer>" + GOOD,
-        GOOD * 5,
-        "<skip/><skip/>",
+        GOOD.replace("observation>", "report>"),
         "<skip>nothing</skip>",
-        f"<skip/>{GOOD}",
-        "<observations>" + GOOD + "</observations>",
-        GOOD.replace("Tried twice.", "\x00"),
         "<a>" * 5_000,
+        "<observation>" * 2_000,
         GOOD + " " * 40_000,
+        SUMMARY,
     ],
 )  # fmt: skip
-def test_an_answer_in_any_other_form_is_refused(text: str) -> None:
+def test_an_answer_that_holds_nothing_is_refused(text: str) -> None:
     with pytest.raises(Broken) as refused:
         read(text)
     assert refused.value.outcome == "malformed"

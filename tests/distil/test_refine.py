@@ -130,18 +130,45 @@ def test_no_text_can_end_the_data(served: Served) -> None:
 
 BAD = {
     "a quote that is nowhere": (told(quotes=["unknown option '--depth'"]), "untrue"),
-    "one good and one made-up quote": (told(quotes=["3 passed", "4 passed"]), "untrue"),
-    "a file that is nowhere": (told(files_read=["docs/birds.md"]), "untrue"),
-    "a part of a file's name": (told(files_read=["kites"]), "untrue"),
-    "a folder on the way to a file": (told(files_read=["docs"]), "untrue"),
-    "a change to a file that was only read": (told(files_modified=["docs/kites.md"]), "untrue"),
-    "a change to a file that is nowhere": (told(files_modified=["src/wind.py"]), "untrue"),
-    "an unknown type": (told(type="poem"), "malformed"),
-    "an unknown concept": (told(concepts=["astrology"]), "malformed"),
-    "words around it": (f"Sure!\n{told()}", "malformed"),
-    "one good and one bad": (told() + told(quotes=["made up"]), "untrue"),
+    "one good and two made-up quotes": (told(quotes=["3 passed", "4 passed", "5 passed"]), "untrue"),
     "no XML": ("I would rather not.", "malformed"),
 }
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ({"files_read": ["docs/birds.md", "docs/kites.md"]}, {"files_read": ("docs/kites.md",)}),
+        ({"files_read": ["kites"]}, {"files_read": ()}),
+        ({"files_read": ["docs"]}, {"files_read": ()}),
+        ({"files_modified": ["docs/kites.md"]}, {"files_modified": ()}),
+        ({"files_modified": ["src/wind.py", "src/launch.py"]}, {"files_modified": ("src/launch.py",)}),
+        ({"quotes": ["3 passed", "4 passed"]}, {"events": ("c3", "c4")}),
+        ({"concepts": ["astrology", "gotcha"]}, {"concepts": ("gotcha",)}),
+        ({"type": "poem"}, {"type": "discovery"}),
+    ],
+)
+def test_an_untrue_line_goes_and_the_rest_stays(
+    served: Served, connection: db.Connection, given: dict[str, Any], left: dict[str, Any]
+) -> None:
+    server, ask = served(Reply(told(**given)))
+    made = refine(TURN, observe(TURN), ask)
+    assert made is not None
+    assert [(one.title, {name: getattr(one, name) for name in left}) for one in made] == [
+        ("kite launch takes --string", left)
+    ]
+    assert (outcomes(connection), len(server.requests)) == (["fine"], 1)
+
+
+def test_an_untrue_observation_goes_and_the_plain_one_stays_for_its_calls(served: Served) -> None:
+    plain = [
+        Observation("k1", 1.0, "bugfix", "plain one", events=("c2", "c3")),
+        Observation("k2", 4.0, "change", "plain other", events=("c4",)),
+    ]
+    _, ask = served(Reply(f"```xml\n{told()}{told(title='made up', quotes=['it rained'])}\n```"))
+    made = refine(TURN, plain, ask)
+    assert made is not None
+    assert [one.title for one in made] == ["kite launch takes --string", "plain other"]
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -325,9 +352,13 @@ def test_a_summary_is_said_better_under_the_same_key(served: Served) -> None:
     assert "kite launch red --height 5" not in request.prompt
 
 
-@pytest.mark.parametrize(
-    "text", ["<skip/>", "no", GOOD.replace("takes --string<", "takes --wind<"), GOOD + GOOD, told()]
-)
+def test_one_false_quote_does_not_spoil_a_summary(served: Served) -> None:
+    _, ask = served(Reply(f"```xml\n{GOOD.replace('</quotes>', '<quote>it rained</quote></quotes>')}\n```"))
+    made = refine_summary([TURN], known(), PLAIN, ask)
+    assert made is not None and made.request == "Fly the red kite"
+
+
+@pytest.mark.parametrize("text", ["<skip/>", "no", GOOD.replace("takes --string<", "takes --wind<"), told()])
 def test_a_summary_that_does_not_hold_leaves_the_plain_one(served: Served, text: str) -> None:
     _, ask = served(Reply(text))
     assert refine_summary([TURN], known(), PLAIN, ask) is None

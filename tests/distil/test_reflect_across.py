@@ -71,9 +71,9 @@ def test_more_of_a_failure_in_more_sessions_tells_more() -> None:
 USUAL = {"tokens": 10_000, "minutes": 10.0, "calls": 30}
 
 
-def compared(own: dict[str, Any], *, sessions: int = 6, prompts: int = 2) -> list[str]:
+def compared(own: dict[str, Any], *, sessions: int = 6, prompts: int = 2, usual: dict[str, Any] = USUAL) -> list[str]:
     past = Past(
-        tuple(earlier(number, **USUAL) for number in range(1, sessions + 1)),
+        tuple(earlier(number, **usual) for number in range(1, sessions + 1)),
         own=Earlier("s1", BEGAN, **{**USUAL, "prompts": prompts, **own}),
     )
     story = failing()
@@ -247,3 +247,10 @@ def test_with_nothing_known_of_the_past_nothing_is_found() -> None:
     story = told(working("The tail is too short, make it longer"))
     for detect in (across.recurring, across.velocity, across.adopted, across.disused, across.stale_resume):
         assert not list(detect(story, NOTHING_KNOWN))
+
+
+def test_without_tokens_both_other_measures_must_say_so() -> None:
+    unknown = {"tokens": None}
+    usual = {**USUAL, **unknown}
+    assert compared({**unknown, "minutes": 25.0, "calls": 70}, usual=usual)
+    assert not compared({**unknown, "minutes": 25.0}, usual=usual)

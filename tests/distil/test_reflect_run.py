@@ -20,6 +20,8 @@ from hardwon.distil.llm.said import Answer, Provider, Question
 from hardwon.distil.reflect import run
 from hardwon.distil.reflect.story import Story
 from hardwon.errors import UserError
+from hardwon.projects import home_of
+from hardwon.recall import memories, ratify
 from hardwon.store import db, reflections
 from hardwon.words import Turn
 
@@ -79,32 +81,37 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_the_draft_is_the_one_thing_that_is_new_in_the_repository(place: Place) -> None:
+def test_the_repository_stays_as_it_is_until_a_person_ratifies(place: Place) -> None:
     place.begin()
     before, status = place.files(), place.git("status", "--porcelain")
     done = place.reflect()
+    assert done.record.draft == os.path.join(place.home, run.DRAFTS, f"kite-{SESSION}.draft.md")
+    assert os.stat(done.record.draft).st_mode & 0o777 == 0o600
+    assert (place.files(), place.git("status", "--porcelain")) == (before, status)
+    page = ratify_draft(place, done)
+    assert page == str(place.repository / "docs" / "sessions" / f"{SESSION}.md")
     after = place.files()
-    draft = f"docs/sessions/{SESSION}.draft.md"
-    assert done.record.draft == str(place.repository / draft)
-    assert {name: text for name, text in after.items() if name != draft} == before
-    assert b"Let strings be longer" in after[draft]
-    changed = set(place.git("status", "--porcelain").splitlines()) ^ set(status.splitlines())
-    assert changed == {"?? docs/"}
+    assert b"Let strings be longer" in after.pop(f"docs/sessions/{SESSION}.md") and after == before
+    assert not os.path.exists(done.record.draft)
 
 
-def in_home(place: Place, done: run.Reflected) -> bool:
-    return os.path.dirname(done.record.draft) == os.path.join(place.home, run.DRAFTS)
+def ratify_draft(place: Place, done: run.Reflected) -> str:
+    return ratify.ratify(place.connection, place.home, done.record, NOW).page
 
 
-def test_without_a_repository_it_goes_into_the_home(place: Place) -> None:
+def is_page_in_home(place: Place, done: run.Reflected) -> bool:
+    return os.path.dirname(ratify_draft(place, done)) == os.path.join(place.home, run.DRAFTS)
+
+
+def test_without_a_repository_the_page_stays_in_the_home(place: Place) -> None:
     place.repository.mkdir()
     done = place.reflect()
-    assert in_home(place, done) and os.stat(done.record.draft).st_mode & 0o777 == 0o600
+    assert is_page_in_home(place, done)
     assert list(place.repository.iterdir()) == []
 
 
-def test_a_session_in_a_folder_that_is_gone_is_drafted_in_the_home(place: Place) -> None:
-    assert in_home(place, place.reflect())
+def test_the_page_of_a_session_in_a_folder_that_is_gone_stays_in_the_home(place: Place) -> None:
+    assert is_page_in_home(place, place.reflect())
 
 
 @pytest.mark.parametrize("said", ['{"sessionDrafts": false}', "not json", "[]"])
@@ -112,7 +119,7 @@ def test_a_repository_can_say_no(place: Place, said: str) -> None:
     place.begin()
     (place.repository / ".hardwon").mkdir()
     (place.repository / ".hardwon" / "config.json").write_text(said)
-    assert in_home(place, place.reflect())
+    assert is_page_in_home(place, place.reflect())
 
 
 def test_a_link_out_of_the_repository_is_not_followed(place: Place, tmp_path: Path) -> None:
@@ -120,7 +127,7 @@ def test_a_link_out_of_the_repository_is_not_followed(place: Place, tmp_path: Pa
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (place.repository / "docs").symlink_to(elsewhere)
-    assert in_home(place, place.reflect())
+    assert is_page_in_home(place, place.reflect())
     assert list(elsewhere.iterdir()) == []
 
 
@@ -128,32 +135,25 @@ def test_docs_that_are_a_repository_of_their_own_are_left_alone(place: Place) ->
     place.begin()
     (place.repository / "docs" / "sessions").mkdir(parents=True)
     subprocess.run(["git", "init", "-q"], cwd=place.repository / "docs", check=True)
-    assert in_home(place, place.reflect())
+    assert is_page_in_home(place, place.reflect())
 
 
-def test_a_file_where_the_folder_would_be_sends_it_home(place: Place) -> None:
+def test_a_file_where_the_folder_would_be_sends_the_page_home(place: Place) -> None:
     place.begin()
     (place.repository / "docs").write_text("mine")
-    assert in_home(place, place.reflect())
-
-
-def test_in_a_worktree_the_draft_lies_in_the_worktree(place: Place, tmp_path: Path) -> None:
-    place.begin()
-    place.git("worktree", "add", "-q", str(tmp_path / "other"))
-    done = place.reflect(launch(str(tmp_path / "other")))
-    assert done.record.draft.startswith(str(tmp_path / "other" / "docs" / "sessions"))
+    assert is_page_in_home(place, place.reflect())
 
 
 def test_what_a_person_wrote_or_changed_stays(place: Place) -> None:
     place.begin()
-    first = Path(place.repository / "docs" / "sessions" / f"{SESSION}.draft.md")
+    first = Path(place.home, run.DRAFTS, f"kite-{SESSION}.draft.md")
     first.parent.mkdir(parents=True)
     first.write_text("mine")
     second = Path(place.reflect().record.draft)
-    assert (first.read_text(), second.name) == ("mine", f"{SESSION}-2.draft.md")
+    assert (first.read_text(), second.name) == ("mine", f"kite-{SESSION}-2.draft.md")
     second.write_text(second.read_text() + "a line of mine\n")
     third = Path(place.reflect(now=NOW + 1).record.draft)
-    assert third.name == f"{SESSION}-3.draft.md" and second.read_text().endswith("a line of mine\n")
+    assert third.name == f"kite-{SESSION}-3.draft.md" and second.read_text().endswith("a line of mine\n")
 
 
 def test_a_draft_that_nobody_touched_is_written_anew(place: Place) -> None:
@@ -169,7 +169,7 @@ def test_a_draft_that_nobody_touched_is_written_anew(place: Place) -> None:
 
 def test_a_link_where_the_draft_would_be_is_not_written_through(place: Place, tmp_path: Path) -> None:
     place.begin()
-    link = place.repository / "docs" / "sessions" / f"{SESSION}.draft.md"
+    link = Path(place.home, run.DRAFTS, f"kite-{SESSION}.draft.md")
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "target")
     assert place.reflect().record.draft.endswith("-2.draft.md")
@@ -404,3 +404,22 @@ def test_the_json_has_what_others_build_on(place: Place) -> None:
     assert {"findings", "memories", "lessons"} <= set(made)
     assert made["memories"][0]["type"] == "feedback"
     assert set(made["memories"][0]["evidence"][0]) == {"path", "line", "quote"}
+
+
+@pytest.mark.parametrize(("session", "is_listed"), [("another-session", False), (SESSION, True)])
+def test_a_memory_that_waits_from_another_session_is_not_listed_again(
+    place: Place, session: str, is_listed: bool
+) -> None:
+    place.repository.mkdir()
+    rule = "From now on always use pnpm, never npm."
+    project = home_of(str(place.repository))
+    memories.propose(
+        place.connection, place.home, "feedback", rule, project=project, source="agent", session=session, now=NOW
+    )
+    told = place.told()
+    told.person(rule)
+    told.agent("I will.")
+    done = place.reflect(told)
+    assert (rule in [one.text for one in done.draft.memories]) is is_listed
+    with open(done.record.draft) as file:
+        assert (rule in file.read().partition("emories")[2]) is is_listed

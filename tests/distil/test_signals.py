@@ -27,6 +27,16 @@ def test_another_form_of_the_call_is_the_lesson() -> None:
     assert re.search(found.trigger, "cd x && kite fly --low") and not re.search(found.trigger, "kite launch")
 
 
+def test_a_call_that_a_hook_denied_cures_nothing_and_is_no_attempt() -> None:
+    story = Story()
+    line = story.fails("kite fly --high", UNKNOWN)
+    story.deny("kite launch --high")
+    story.works("kite start --high")
+    found = story.only()
+    assert found.worked is not None and found.worked.command == "kite start --high"
+    assert [each.line for each in found.errors] == [line]
+
+
 def test_every_failed_attempt_belongs_to_the_episode_and_raises_it() -> None:
     once, often = Story(), Story()
     for story, attempts in ((once, ["--height 5"]), (often, ["--height 5", "--up 5", "--metres 5"])):
@@ -241,7 +251,11 @@ def test_a_failure_hidden_by_a_pipe_is_seen() -> None:
     [
         ("cat notes.txt | head", "we saw error: the wind failed\nand more"),
         ("git log | head -3", "fatal: fix the crash"),
-        ("kite test", "error: one"),
+        ("kite test", "errors: none\n12 passed"),
+        ("kite status", "Error: none\nwind: 4"),
+        ("cat crash.log", "Error: the wind failed\n    at fly (kite.js:3)"),
+        ("curl -s localhost:8080/status", "Error: of the page, not of curl"),
+        ("kite test || echo exit code 1", "12 passed\nthe last run ended with exit code 1"),
     ],
 )
 def test_a_text_that_only_speaks_of_errors_is_no_failure(command: str, text: str) -> None:

@@ -38,6 +38,22 @@ def test_observations_and_summary_are_a_tenth_of_what_happened_at_most() -> None
     assert told <= raw / 10
 
 
+@pytest.mark.parametrize("outcome", ["denied", "refused", "interrupted", ""])
+def test_a_call_that_did_not_end_neither_passed_nor_failed_nor_changed_a_file(outcome: str) -> None:
+    check = call("Bash", {"command": "pytest --parallel 4 tests"}, "", outcome)
+    change = replace(edit("src/token.py", "a = 1", "a = 2"), outcome=outcome)
+    commit = call("Bash", {"command": "git commit -m x"}, "[main 1a2b3c4] x\n 1 file changed", outcome)
+    passed = bash("pytest -n 2 tests", "7 passed in 0.1s")
+    done = turn("run the tests", [check, change, commit, passed], said="They pass.")
+    observed = [line for one in observe(done) for line in (one.title, *one.facts, *one.files_modified)]
+    made = summary_of(done)
+    told = "\n".join([*observed, made.completed, made.learned, made.next_steps])
+    assert "`pytest -n 2 tests`" in told
+    assert "--parallel 4 tests` passed" not in told and "Passing at the end: `pytest --parallel" not in told
+    assert "token.py" not in told.replace("A person refused `src/token.py`", "")
+    assert "1a2b3c4" not in told and "fails" not in told
+
+
 def test_a_session_keeps_its_summary_as_it_goes_on() -> None:
     first = ALL[0].turns[0]
     early, late = summary_of(first), summary_of(*ALL[0].turns)

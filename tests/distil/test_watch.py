@@ -96,10 +96,23 @@ def test_a_state_of_another_version_is_as_good_as_none() -> None:
         assert Watch(state).state() == Watch().state()
 
 
+def test_what_version_1_left_under_way_is_not_lost() -> None:
+    story, watch = Story(), Watch()
+    story.fails("kite fly --high", UNKNOWN)
+    for step in story.steps:
+        watch.take(step)
+    state = watch.state()
+    for _, thread in state["threads"]:
+        for under_way in thread[3]:
+            del under_way[0][-1]  # it had no `denied`
+    [found] = Watch({**state, "version": 1}).unfinished()
+    assert found.failing.command == "kite fly --high" and not found.failing.denied
+
+
 def test_a_change_of_what_is_saved_is_a_new_version() -> None:
-    step = "kind line id at session agent cwd call tool command path content text failed refused"
+    step = "kind line id at session agent cwd call tool command path content text failed refused denied"
     failure = "id line call_line tool command path text quote about signature"
-    assert (VERSION, " ".join(Step._fields), " ".join(Failure.__annotations__)) == (1, step, failure)
+    assert (VERSION, " ".join(Step._fields), " ".join(Failure.__annotations__)) == (2, step, failure)
 
 
 def hostile(turns: int) -> list[Step]:

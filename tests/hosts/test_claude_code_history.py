@@ -245,15 +245,31 @@ def test_a_result_has_its_text_wherever_it_stands(content: object, detail: objec
         (f"Exit code 1\n{OUR_NO}\nfatal: no", True, None, True),
         (OUR_NO, True, f"Error: {OUR_NO}", False),
         (f"PreToolUse:Bash hook error: {OUR_NO}", True, None, False),
-        ("PreToolUse:Bash hook error: somebody else's", True, None, True),
+        ("PreToolUse:Bash hook error: somebody else's", True, None, False),
     ],
 )
-def test_a_result_failed_if_it_says_so_and_the_no_was_not_ours(
+def test_a_result_failed_if_it_says_so_and_no_hook_denied_the_call(
     content: str, error: bool | None, detail: object, failed: bool
 ) -> None:
     found = result(content, error, toolUseResult=detail)
     assert found.failed is failed
     assert "git stash" not in found.text
+
+
+@pytest.mark.parametrize(
+    "content, error, denied",
+    [
+        (OUR_NO, True, True),
+        (f"PreToolUse:Bash hook error: {OUR_NO}", True, True),
+        ("PreToolUse:mcp__files__write_file hook error: [guard.sh]: not on Fridays", True, True),
+        ("PreToolUse:Bash hook error: not on Fridays", None, False),
+        ("Exit code 1\nPreToolUse:Bash hook error: printed by a program", True, False),
+        (f"Exit code 1\n{OUR_NO}\nfatal: no", True, False),
+        ("all fine", None, False),
+    ],
+)
+def test_a_call_that_a_hook_denied_is_told_from_one_that_ran(content: str, error: bool | None, denied: bool) -> None:
+    assert result(content, error).denied is denied
 
 
 @pytest.mark.parametrize(

@@ -314,10 +314,16 @@ def test_an_answer_has_only_fields_that_codex_knows(kind: str) -> None:
     for reply in (Reply(context="words"), Reply(deny="why"), Reply("why", "words", "a line")):
         said = json.loads(write(asked, reply))
         own = said.pop("hookSpecificOutput", {})
-        assert set(said) <= COMMON
+        blocked = {"decision", "reason"} if reply.deny and name == "UserPromptSubmit" else set()
+        assert set(said) <= COMMON | blocked
         denied = bool(reply.deny) and name == "PreToolUse"
         assert set(own) in (set(), DENY if denied else TAKES[name])
         assert own.get("hookEventName", name) == name
+
+
+def test_a_prompt_that_hardwon_answers_is_blocked() -> None:
+    said = json.loads(write(Event("codex", "UserPromptSubmit", "s", "/"), Reply("in force")))
+    assert said == {"decision": "block", "reason": "in force"}
 
 
 def test_a_denial_goes_out_alone() -> None:

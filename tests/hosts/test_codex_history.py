@@ -83,9 +83,15 @@ def test_an_exit_status_is_read_in_every_spelling(output: object, text: str, fai
     assert outcome(output) == (text, failed, "")
 
 
-def test_a_denial_of_ours_is_no_failure_and_somebody_elses_is() -> None:
+def test_a_call_that_a_hook_denied_did_not_run_whosever_hook_it_was() -> None:
     assert outcome(DENIED) == ("", False, "")
-    assert outcome("Command blocked by PreToolUse hook: not on Fridays")[1]
+    another = "Command blocked by PreToolUse hook: not on Fridays"
+    assert outcome(another) == (another, False, "")
+    for output in (DENIED, another):
+        (found,) = steps([ended(output)])
+        assert found.denied, output
+    (ran,) = steps([ended(f"Wall time: 0 seconds\nProcess exited with code 1\nOutput:\n{another}")])
+    assert (ran.denied, ran.failed) == (False, True)
 
 
 def test_what_we_said_beside_a_result_is_not_part_of_it() -> None:

@@ -190,5 +190,5 @@ def test_no_bent_line_stops_the_reading(host: str, seed: int, share: float) -> N
 def checked(found: list[Step]) -> None:
     """Every field is of its type, and can be written as UTF-8."""
     for step in found:
-        assert [type(value) for value in step] == [str, int, *[str] * 11, bool, str]
+        assert [type(value) for value in step] == [str, int, *[str] * 11, bool, str, bool]
         "".join(value for value in step if isinstance(value, str)).encode()

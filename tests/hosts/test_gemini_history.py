@@ -49,7 +49,7 @@ def outcome(status: str = "success", name: str = "run_shell_command", **response
         ("success", {"output": "Command: x\nDirectory: (root)\nOutput: (empty)\nError: no\nExit Code: 1\nSignal: 0"}, ("(empty)\nError: no\nExit Code: 1", True, "")),
         ("success", {"output": "Output: no\nExit Code: 3\n\n<hook_context>a note</hook_context>"}, ("no\nExit Code: 3", True, "")),
         ("error", {"error": "File not found: a.txt"}, ("File not found: a.txt", True, "")),
-        ("error", {"error": "Tool execution blocked: not on Fridays"}, ("Tool execution blocked: not on Fridays", True, "")),
+        ("error", {"error": "Tool execution blocked: not on Fridays"}, ("Tool execution blocked: not on Fridays", False, "")),
         ("error", {"error": f"Tool execution blocked: {fenced('Blocked by hardwon. No.')}"}, ("", False, "")),
         ("cancelled", {"error": "[Operation Cancelled] Reason: User did not allow tool call"}, ("[Operation Cancelled] Reason: User did not allow tool call", False, " ")),
         ("completed", {"output": "hi"}, ("hi", False, "")),
@@ -57,6 +57,13 @@ def outcome(status: str = "success", name: str = "run_shell_command", **response
 )  # fmt: skip
 def test_how_a_call_ended(status: str, response: dict[str, str], expected: tuple[str, bool, str]) -> None:
     assert outcome(status, **response) == expected
+
+
+@pytest.mark.parametrize("reason", ["not on Fridays", fenced("Blocked by hardwon. No.")])
+def test_a_call_that_a_hook_denied_did_not_run(reason: str) -> None:
+    call = called("run_shell_command", {"command": "x"}, "error", error=f"Tool execution blocked: {reason}")
+    _, found = steps(written(message("m", "gemini", toolCalls=[call])))
+    assert (found.denied, found.failed) == (True, False)
 
 
 def test_an_exit_code_in_a_file_that_was_read_is_no_failure() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from hardwon.core.fence import fenced
 from hardwon.hosts.history.opencode import Reader
-from hardwon.hosts.opencode import EVENTS, read, write
+from hardwon.hosts.opencode import EVENTS, HANDLED, read, write
 from hardwon.words import Event, Reply
 
 from .reading import TESTS, bent, steps_of
@@ -214,3 +214,8 @@ def test_an_answer_has_what_there_is_to_say() -> None:
     assert write(asked, Reply()) == b"{}"
     assert json.loads(write(asked, Reply(deny="why", notice="held"))) == {"deny": "why", "notice": "held"}
     assert json.loads(write(asked, Reply(context="caf\u00e9"))) == {"context": "caf\u00e9"}
+
+
+def test_the_model_is_told_that_hardwon_answered_a_prompt() -> None:
+    said = json.loads(write(Event("opencode", "UserPromptSubmit", "s", "/"), Reply(deny="in force")))
+    assert said == {"context": fenced(HANDLED), "notice": "in force"}

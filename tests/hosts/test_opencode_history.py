@@ -91,6 +91,7 @@ def test_the_databases_rows_say_the_same() -> None:
 def test_how_a_call_ended(state: dict[str, Any], expected: tuple[str, bool, str]) -> None:
     _, found = steps(export(message("assistant", tool("bash", {"command": "x"}, **state))))
     assert (found.text, found.failed, found.refused) == expected
+    assert found.denied is ("Held once by hardwon" in state.get("error", ""))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from .test_documents import cli, commands
 ACTS = frozenset(
     {
         *("up", "demo", "install", "uninstall", "accept", "reject", "view", "mcp", "pause", "unpause", "export"),
-        *("export notes",),
+        *("export notes", "approvals undo"),
         *("start", "stop", "restart", "completion", "config set", "jobs retry", "jobs cancel", "scan promote"),
         *("lessons add", "lessons edit", "lessons build", "lessons retire", "lessons restore", "sessions delete"),
         *("memory add", "memory edit", "memory approve", "memory reject", "memory retire"),

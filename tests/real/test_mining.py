@@ -150,7 +150,7 @@ def test_what_was_found_is_not_the_agents_to_accept(house: House) -> None:
     (house.project / "tidy.sh").write_text(by_another_door)
     session = house.session([bash(accept), bash("sh tidy.sh"), DONE])
     by_the_hook, by_the_command = session.results
-    assert "This is for a person to decide" in by_the_hook.text
+    assert "Only the user can do this" in by_the_hook.text
     assert "says an agent runs this" in by_the_command.text
     assert (lessons(house), len(candidates(house, "--all"))) == ([], 1)
 

@@ -75,7 +75,7 @@ def test_the_agent_reaches_the_scripted_model_and_nothing_else(bare: House, own_
         pytest.skip("this system gives programs no network of their own")
     session = bare.session([shell("tail -n +3 /proc/net/dev | cut -d: -f1"), DONE])
     assert session.results[0].text.split().count("lo") == 1 and "eth" not in session.results[0].text
-    assert len(session.turns) == 2 and not session.turns_with("hardwon")
+    assert len(session.turns) == 2 and not session.turns_with("hardwon-context")  # the path of a clone may name us
 
 
 def test_a_note_comes_with_the_result_once_and_the_call_ran(house: House) -> None:
@@ -281,7 +281,9 @@ def once_it_is_there(reply: Reply) -> Script:
     left = iter([reply, DONE])
 
     def script(request: Request) -> Reply:
-        return next(left) if "hardwon" in json.dumps(request.body["tools"]) else shell("sleep 0.3")
+        tools = json.dumps(request.body["tools"])
+        # As a part of a name: the folder in which somebody keeps us may be called so too.
+        return next(left) if "_hardwon" in tools or "hardwon_" in tools else shell("sleep 0.3")
 
     return script
 

@@ -188,7 +188,7 @@ def once_connected(house: House, reply: Reply) -> Script:
 
     def script(request: Request) -> Reply:
         tools = json.dumps(request.body["tools"])
-        if "hardwon" in tools or (not is_codex(house) and "WaitForMcpServers" not in tools):
+        if "_hardwon" in tools or (not is_codex(house) and "WaitForMcpServers" not in tools):
             return next(left)
         return shell("sleep 0.3") if is_codex(house) else Reply(calls=(Call("WaitForMcpServers", {}),))
 

@@ -10,14 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardwon.actions.lessons import approve_waiting
 from hardwon.core import traces
 from hardwon.errors import UserError
 from hardwon.recall import asking, codes, embed, indexing
+from hardwon.recall.approved_lessons import find_waiting
 from hardwon.recall.records import fetch
 from hardwon.recall.search import Found, search
 from hardwon.recall.timeline import timeline
 from hardwon.store import db, documents, projects, purge, retention
 from hardwon.store import search as index
+from hardwon.store.approvals import COMMAND_LINE
 
 from .library import BOAT, DAY, KITE, NOW, Library
 
@@ -300,11 +303,11 @@ def test_vectors_of_what_is_gone_take_no_place_and_stand_for_nothing_else(librar
     assert number(left) not in nearest("the login token has expired", 20)
     library.connection.execute("delete from observations where id != ?", (int(left[1:]),))
     assert number(left) in nearest("the login token has expired", 20)
-    last = library.observe("the login token has expired", session="b")
+    last = library.observe("the login token has expired", session="b", at=NOW)
     assert nearest("the login token has expired", 1) == [number(last)]
     reused = number(last)
     library.connection.execute("delete from sessions where session = 'b'")
-    new = library.observe("the font seems too small", session="c")
+    new = library.observe("the font seems too small", session="c", at=NOW)
     library.refresh(model)
     assert number(new) == reused
     assert reused not in nearest("the login token has expired", 1)
@@ -332,6 +335,11 @@ def test_a_session_that_turns_out_to_be_of_another_project_moves_there(library: 
     assert (library.ids("rudder"), library.ids("rudder", project=BOAT)) == ([], [id])
 
 
+def approve_by_hand(library: Library) -> None:
+    """Approve what was written into lessons.json, as `hardwon lessons build` does."""
+    approve_waiting(library.home, library.connection, find_waiting(library.home), COMMAND_LINE)
+
+
 def test_lessons_are_found_and_read_again_when_the_file_is_edited(library: Library) -> None:
     def write(*summaries: str) -> None:
         lessons = [
@@ -347,6 +355,7 @@ def test_lessons_are_found_and_read_again_when_the_file_is_edited(library: Libra
         ]
         with open(os.path.join(library.home, "lessons.json"), "w", encoding="utf-8") as file:
             json.dump({"version": 1, "lessons": lessons}, file)
+        approve_by_hand(library)
 
     write("umbrellas turn inside out", "keep the anchor dry")
     assert library.ids("umbrella") == ["L:slug-0"]
@@ -363,6 +372,7 @@ def test_what_counts_everywhere_takes_one_place_by_meaning_when_all_projects_are
     ]  # fmt: skip
     with open(os.path.join(library.home, "lessons.json"), "w", encoding="utf-8") as file:
         json.dump({"version": 1, "lessons": lessons}, file)
+    approve_by_hand(library)
     id, model = library.observe("authentication failed"), embed.load()
     library.refresh(model)
     for project in (KITE, ""):
@@ -456,7 +466,7 @@ def test_a_timeline_of_a_type_goes_back_as_far_as_there_is_one(library: Library)
 def test_a_timeline_is_around_an_event_that_is_in_no_index_too(library: Library) -> None:
     before, after = library.observe("the keel"), library.observe("the mast")
     library.connection.execute(
-        "insert into events select 1, 'e1', session, 'SessionStart', at + 0.5, 1, '', '', '', '', '', '', '', 0, ''"
+        "insert into events select 1, 'e1', session, 'SessionStart', at + 0.5, 1, '', '', '', '', '', '', '', 0, '', null"
         " from observations where id = ?",
         (int(before[1:]),),
     )

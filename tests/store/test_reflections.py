@@ -148,8 +148,8 @@ def test_a_reflection_is_told_of_the_sessions_before_newest_first(lived: db.Conn
     assert second.failures == {"kite interface unknown": 2}
     assert second.commands == {"kite fly": 2, "git commit": 1}
     assert second.files == ("src/a.py", "src/b.py")
-    assert second.minutes == 6.0  # a minute, and of the long pause no more than five
-    assert second.tokens > 300
+    assert second.minutes == 1.0  # the long pause does not count
+    assert second.tokens is None  # nothing was imported that counts them
     assert past.own is not None
     assert (past.own.session, past.own.calls) == ("s3", 1)
 

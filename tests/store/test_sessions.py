@@ -62,6 +62,10 @@ SESSION = (
     from_transcript(SECOND_PROMPT),
     report("PreCompact", 5.5),
     ran("toolu_3", 6, cwd="/home/dev/elsewhere"),
+    report(
+        "tool", 6.1, key="denied", tool="Bash", tool_use_id="toolu_4", input='{"command": "x"}', outcome="denied"
+    ),  # by an agent that ran it all the same
+    ran("toolu_4", 6.2),
     report("SessionEnd", 7, reason="logout"),
     report("SessionStart", 8, response="resume", transcript="/t/moved.jsonl"),
     typed("one more thing", 9, transcript="/t/moved.jsonl"),
@@ -91,7 +95,7 @@ def rows(reports: Iterable[Report], **more: bool) -> dict[str, list[dict[str, An
     with store() as connection:
         take(connection, reports, **more)
         found = {
-            "sessions": sessions.listed(connection, limit=10),
+            "sessions": sessions.found(connection, "s1"),
             "prompts": connection.execute("select key, number, at, prompt, name from prompts order by at").fetchall(),
             "events": connection.execute("select * from events order by at, key").fetchall(),
         }
@@ -127,19 +131,43 @@ def test_with_any_of_them_missing_the_order_still_does_not_matter(drawn: tuple[s
     assert rows(in_some_order) == rows(one for one in SESSION if one in some)
 
 
+DENIED = report("tool", 2, key="hook-1", tool="Bash", tool_use_id="toolu_9", input="{}", outcome="denied")
+RAN = ran("toolu_9", 2.1, outcome="failed", signature="sign")
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [
+        (DENIED, RAN),
+        (RAN, DENIED),
+        (DENIED, from_transcript(RAN)),
+        (from_transcript(RAN), DENIED),
+        (from_transcript(DENIED), RAN),
+    ],
+)
+def test_a_call_that_was_denied_and_ran_all_the_same_ended_as_it_ran(reports: tuple[Report, ...]) -> None:
+    [row] = rows([typed("go on", 1), *reports])["events"]
+    assert (row["outcome"], row["signature"], row["response"]) == ("failed", "sign", "output of toolu_9")
+
+
+def test_a_call_that_both_accounts_say_was_denied_is_one_denied_call() -> None:
+    [row] = rows([typed("go on", 1), DENIED, from_transcript(DENIED)])["events"]
+    assert (row["outcome"], row["origin"], row["signature"]) == ("denied", "hook", "")
+
+
 def test_the_whole_session_is_as_it_happened() -> None:
     found = rows(SESSION)
     [session] = found["sessions"]
     assert {name: session[name] for name in ("status", "reason", "prompts", "first_prompt", "cwd", "project_path", "transcript", "events")} == {
         "status": "completed", "reason": "other", "prompts": 3, "first_prompt": "mend the build", "cwd": "/home/dev/app",
-        "project_path": "/home/dev/app", "transcript": "/t/moved.jsonl", "events": 11,
+        "project_path": "/home/dev/app", "transcript": "/t/moved.jsonl", "events": 12,
     }  # fmt: skip
     assert [(one["number"], one["prompt"]) for one in found["prompts"]] == [
         (1, "mend the build"), (2, "now the other one"), (3, "one more thing"),
     ]  # fmt: skip
     assert [(one["kind"], one["prompt"], one["agent"]) for one in found["events"]] == [
         ("SessionStart", 0, ""), ("tool", 1, ""), ("SubagentStart", 1, "a1"), ("tool", 1, "a1"), ("SubagentStop", 1, "a1"),
-        ("Stop", 1, ""), ("PreCompact", 2, ""), ("tool", 2, ""), ("SessionEnd", 2, ""), ("SessionStart", 2, ""), ("SessionEnd", 3, ""),
+        ("Stop", 1, ""), ("PreCompact", 2, ""), ("tool", 2, ""), ("tool", 2, ""), ("SessionEnd", 2, ""), ("SessionStart", 2, ""), ("SessionEnd", 3, ""),
     ]  # fmt: skip
 
 

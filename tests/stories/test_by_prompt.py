@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from hardwon.core import tags
 from tests.house_of_one import GIT_STASH, Answer, House, bash, lesson
 
 TYPED = """#lesson
@@ -22,6 +23,8 @@ tags: tool:terraform
 def manned(request: pytest.FixtureRequest, house: House) -> House:
     if request.param == "worker up":
         house.ok("start")
+    else:
+        house.stay_cold()
     return house
 
 
@@ -32,20 +35,51 @@ def say(house: House, prompt: str, session: str = "s1") -> Answer:
 def test_a_typed_lesson_is_in_force_and_the_person_is_told(house: House) -> None:
     house.ok("start")
     answer = say(house, TYPED)
-    assert "learned, in force as a note" in answer.notice
+    assert "learned, in force as a note" in answer.notice and answer.blocked
     [written] = house.ok("lessons", "list", "--json").json()
     assert (written["status"], written["slug"] in answer.notice) == ("active", True)
     assert "plan.bin" in house.ask("s1", bash("terraform  apply -auto-approve")).context
 
 
 @pytest.mark.parametrize("others", [1, 0])
-def test_a_lesson_typed_with_the_worker_away_is_kept_until_it_is_back(house: House, others: int) -> None:
+def test_a_lesson_typed_with_the_worker_away_is_proposed_when_it_is_back(house: House, others: int) -> None:
+    """A file in the spool cannot prove who wrote it."""
+    house.stay_cold()
     for _ in range(others):
         house.add(lesson(r"\bmake\b"))
-    assert "kept" in say(house, TYPED).notice
+    answer = say(house, TYPED)
+    assert "kept as a proposal" in answer.notice and answer.blocked
     house.ok("start")
     house.ok("stop")
+    [written] = [one for one in house.ok("lessons", "list", "--json").json() if "terraform" in one["problem"]]
+    assert written["status"] == "candidate"
+    assert house.ask("s1", bash("terraform apply")).raw == b"{}"
+    house.ok("lessons", "restore", written["slug"])
     assert "plan.bin" in house.ask("s1", bash("terraform apply")).context
+
+
+def test_a_decision_typed_with_the_worker_away_is_not_kept_and_the_person_is_told(house: House) -> None:
+    house.add(lesson(r"\bmake\b"))
+    house.stay_cold()
+    answer = say(house, "hardwon accept 1")
+    assert answer.notice == (
+        "hardwon: NOT done, the worker is not running yet. Type it again in a moment, or run: hardwon start"
+    )
+    assert answer.blocked and not os.path.exists(os.path.join(house.home, "spool"))
+
+
+def test_what_is_answered_here_is_no_prompt_of_the_session(manned: House) -> None:
+    """The model never saw it, so it is neither asked for again nor summed up."""
+    manned.add(lesson(r"\bmake\b"))
+    for text in ("go on", "hardwon accept 77", TYPED, f"remember this:\n{TYPED}"):
+        say(manned, text)
+    assert [one["prompt"].partition("\n")[0] for one in manned.stored("prompts")] == ["go on", "remember this:"]
+
+
+def test_a_decision_typed_with_the_worker_away_starts_it(house: House) -> None:
+    house.add(lesson(r"\bmake\b"))
+    answers = (say(house, "hardwon accept 77", session=f"s{number}").notice for number in range(1000))
+    assert "there is no" in next(said for said in answers if "the worker is" not in said)
 
 
 def test_a_typed_lesson_that_is_not_fit_is_refused_with_the_reason(house: House) -> None:
@@ -79,26 +113,26 @@ def test_a_lesson_among_other_text_is_proposed_and_the_person_told_how_to_approv
     [written] = [one for one in manned.ok("lessons", "list", "--json").json() if "terraform" in one["problem"]]
     assert written["status"] == "candidate"
     assert manned.ask("s1", bash("terraform apply")).raw == b"{}"
-    assert "is kept" in said or f"hardwon lessons restore {written['slug']}" in said
+    assert "kept as a proposal" in said or f"hardwon lessons restore {written['slug']}" in said
     manned.ok("lessons", "restore", written["slug"])
     assert "plan.bin" in manned.ask("s1", bash("terraform apply")).context
 
 
-def test_several_lessons_and_nothing_else_are_all_in_force(manned: House) -> None:
-    manned.add(lesson(r"\bmake\b"))
+def test_several_lessons_and_nothing_else_are_all_in_force(house: House) -> None:
+    house.add(lesson(r"\bmake\b"))
+    house.ok("start")
     other = "#lesson\ntrigger: npm ci\nproblem: the lock file is older\nsolution: write the lock anew first\n#/lesson"
-    say(manned, f"\n{TYPED}\n\n{other}\n")
-    manned.ok("start")
-    manned.ok("stop")
-    assert [one["status"] for one in manned.ok("lessons", "list", "--json").json()] == ["active"] * 3
+    say(house, f"\n{TYPED}\n\n{other}\n")
+    house.ok("stop")
+    assert [one["status"] for one in house.ok("lessons", "list", "--json").json()] == ["active"] * 3
 
 
 def test_with_no_room_to_keep_what_was_typed_the_person_is_told(house: House) -> None:
     house.add(lesson(r"\bmake\b"))
+    house.stay_cold()
     with open(os.path.join(house.home, "spool"), "w"):
         pass
-    for prompt in (TYPED, "hardwon accept 1"):
-        assert "NOT kept" in say(house, prompt).notice
+    assert "NOT kept" in say(house, TYPED).notice
 
 
 def test_with_the_worker_unable_to_write_a_typed_lesson_the_person_is_told(house: House) -> None:
@@ -113,15 +147,15 @@ def test_with_the_worker_unable_to_write_a_typed_lesson_the_person_is_told(house
 
 def test_what_was_refused_when_the_worker_came_back_is_shown_by_doctor(house: House) -> None:
     house.add(lesson(r"\bmake\b"))
+    house.stay_cold()
     say(house, TYPED.replace(TYPED.splitlines()[3][9:], "short"))
-    say(house, "hardwon accept 77")
     house.ok("start")
     house.ok("stop")
     with open(os.path.join(house.home, "logs", "hook.log"), "a") as file:
         file.write("1772614900 PreToolUse OSError at cold.py:7\n")
     wrong, told = [one["found"] for one in json.loads(house.cli("doctor", "--json").out) if one["name"] == "hook log"]
     assert wrong.startswith("1 hook went wrong; last: 1772614900 PreToolUse")
-    assert told.startswith("2 prompts refused; ") and "what you typed was not taken" in told and "77" in told
+    assert told.startswith("1 prompt refused; ") and "what you typed was not taken" in told
     with open(os.path.join(house.home, "logs", "worker.log")) as file:
         assert "problem has 5 characters" in file.read()
 
@@ -190,6 +224,9 @@ def test_a_sub_agent_opens_with_the_short_form(manned: House) -> None:
     slug = manned.add(lesson(delivery="start", solution="the long text that only the main agent is given in full"))
     opened = manned.ask("s1", {"hook_event_name": "SubagentStart", "agent_id": "a1", "agent_type": "x", "cwd": "/"})
     assert slug in opened.context and "the long text" not in opened.context
+    (told,) = tags.blocks(opened.context)
+    assert {"tool", "trigger", "problem", "solution"} <= told.fields.keys()
+    assert len(opened.context) < 1_000
 
 
 def test_what_a_session_opens_with_stays_below_the_agents_limit(manned: House) -> None:

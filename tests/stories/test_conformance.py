@@ -97,7 +97,7 @@ def check(house: House, document: dict[str, Any]) -> None:
     path = os.path.join(os.path.dirname(house.home), "manifest.json")
     with open(path, "w") as file:
         json.dump(document["manifest"], file)
-    assert house.ok("lessons", "import", path, "--json").json()["refused"] == {}
+    assert house.ok("lessons", "import", path, "--confirm", "--json").json()["refused"] == {}
     answers: dict[str, list[bytes]] = {}
     for path_taken in ("cold", "warm"):
         if path_taken == "warm":

@@ -24,18 +24,21 @@ def left(request: pytest.FixtureRequest, house: House, repository: Path) -> Iter
     house.add(lesson(r"\bmake\b"))
     if request.param == "worker up":
         house.ok("start")
+    else:
+        house.stay_cold()
     owned = Left(house, repository)
     yield owned
     owned.connection.close()
 
 
 def say(house: House, left: Left, text: str) -> str:
-    """What the person is told; what takes longer than they wait, and what the worker comes back to, is done by then."""
+    """What the person is told. With the worker away they start it and type it again, as they are told to; what takes
+    longer than they wait is done by then."""
     said = house.ask("s2", prompt(text, cwd=str(left.folder))).notice
-    if "the worker is away" in said:
+    if "NOT done, the worker is not running" in said:
         house.ok("start")
-        house.ok("stop")
-    elif "takes a moment longer" in said:
+        said = house.ask("s4", prompt(text, cwd=str(left.folder))).notice
+    if "takes a moment longer" in said or "the worker is busy" in said:
         house.ok("stop")  # it leaves once it is done
     return said
 
@@ -44,7 +47,7 @@ def test_a_handoff_is_ratified_and_the_next_session_hears_it(house: House, left:
     left.draft()
     said = say(house, left, " hardwon  handoff ratify H:1\n")
     page = left.folder / "docs" / "sessions" / "s1.md"
-    assert any(words in said for words in (f"ratified: {page}", "your decision is kept", "takes a moment longer"))
+    assert any(words in said for words in (f"ratified: {page}", "takes a moment longer", "the worker is busy"))
     assert page.exists() and left.get(1).status == "ratified" and len(remembered(left.folder)) == 2
     opened = house.session_start("s3", cwd=str(left.folder)).context
     assert "H:1 Last asked" in opened and f"feedback: {PNPM}" in opened
@@ -106,7 +109,8 @@ _numbers = count()  # of sessions, since one that asks the same at once is answe
 def asked(house: House, left: Left, text: str) -> str:
     """The answer, which a machine that is busy may be too late with."""
     answers = (house.ask(f"q{next(_numbers)}", prompt(text, cwd=str(left.folder))).notice for _ in range(20))
-    return next(answer for answer in answers if "takes a moment longer" not in answer)
+    late = ("takes a moment longer", "the worker is busy")
+    return next(answer for answer in answers if not any(words in answer for words in late))
 
 
 def test_what_waits_is_read(house: House, left: Left) -> None:
@@ -122,6 +126,7 @@ def test_what_waits_is_read(house: House, left: Left) -> None:
         "hardwon memory check": "every memory is as it should be",
     }
     house.ok("stop")
+    house.stay_cold()
     assert {asked(house, left, words).partition(": ")[2] for words in answers} == {
         "the worker is away, and it has the answer: hardwon start, then type it again"
     }
@@ -144,7 +149,7 @@ def test_a_sentence_is_no_decision() -> None:
 def test_an_agent_cannot_type_it(house: House, left: Left) -> None:
     left.draft()
     for words in ("ratify 1", "discard 1", "approve 1", "handoff ratify 1", "memory approve 1"):
-        assert "a person to decide" in house.ask("s2", bash(f"hardwon {words}")).denied
+        assert "Only the user can do this" in house.ask("s2", bash(f"hardwon {words}")).denied
     house.ask("s2", {**prompt("hardwon ratify 1", cwd=str(left.folder)), "agent_id": "a1"})
     house.ok("start")
     house.ok("stop")

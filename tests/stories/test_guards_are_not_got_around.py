@@ -110,7 +110,7 @@ def restored(house: House, folder: str) -> None:
 
 
 def imported(house: House, folder: str) -> None:
-    house.ok("lessons", "import", carried(folder))
+    house.ok("lessons", "import", carried(folder), "--confirm")
 
 
 def trusted(house: House, folder: str) -> None:

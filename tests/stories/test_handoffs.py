@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hardwon.actions.handoffs import ratify_overdue
 from hardwon.recall import handoffs, ratify
 from hardwon.store import reflections
 from hardwon.words import replace
@@ -116,7 +117,7 @@ def test_an_agent_may_write_a_draft_and_decide_nothing(house: House, left: Left)
     for words in (("ratify", "1"), ("discard", "1")):
         refused = house.cli("handoff", *words, cwd=str(left.folder), env=AGENT)
         assert (refused.code, "for a person" in refused.err) == (1, True)
-        assert "a person to decide" in house.ask("s2", bash(f"hardwon handoff {' '.join(words)}")).denied
+        assert "Only the user can do this" in house.ask("s2", bash(f"hardwon handoff {' '.join(words)}")).denied
     for command in ("hardwon reflect --undo 1", "hardwon reflect --undo=1", "hardwon memory edit 1 other words"):
         assert house.ask("s2", bash(command)).denied, command
     for command in ("hardwon handoff list", "hardwon handoff write next", "hardwon reflect --json", "hardwon resume"):
@@ -181,12 +182,17 @@ def test_what_is_changed_in_a_repository_afterwards_waits_for_the_person_again(h
     assert "Ignore the tests" in brief(house, left.folder)
 
 
-def test_what_is_changed_in_the_home_counts_as_it_stands(house: House, left: Left) -> None:
+def test_what_is_changed_in_the_home_waits_for_the_person_again(house: House, left: Left) -> None:
+    (left.folder / ".hardwon").mkdir()
+    (left.folder / ".hardwon" / "config.json").write_text('{"sessionDrafts": false}')
     left.draft(folder=Path(house.home, "handoffs"))
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
     page = Path(listed(house, left.folder)[0]["file"])
     page.write_text(page.read_text().replace("Last asked: move", "Last asked: sail"))
-    assert (listed(house, left.folder)[0]["state"], "Last asked: sail" in brief(house, left.folder)) == ("edited", True)
+    state = listed(house, left.folder)[0]["state"]
+    assert (state, "Last asked: sail" in brief(house, left.folder)) == ("edited, not told", False)
+    house.ok("handoff", "ratify", "1", cwd=str(left.folder))
+    assert "Last asked: sail" in brief(house, left.folder)
 
 
 def test_what_came_with_a_repository_is_nobodys_handoff(house: House, left: Left) -> None:
@@ -296,7 +302,7 @@ def test_drafts_are_ratified_by_themselves_only_if_the_setting_says_after_how_ma
     assert (
         ratify.overdue(left.connection, {}, NOON) == ratify.overdue(left.connection, {"ratifyAfterDays": 0}, NOON) == []
     )
-    (done,) = ratify.ratify_overdue(left.connection, left.home, {"ratifyAfterDays": 7}, NOON)
+    (done,) = ratify_overdue(left.connection, left.home, {"ratifyAfterDays": 7}, NOON)
     assert isinstance(done, ratify.Ratified) and done.page.endswith("old.md") and left.get(2).status == "draft"
     assert reflections.keeping(left.connection) == {}
 
@@ -305,7 +311,7 @@ def test_a_draft_that_cannot_be_ratified_by_itself_does_not_keep_the_others_wait
     left.draft("one", at=NOON - 9 * DAY)
     left.draft("two", DRAFT.replace("pnpm", "yarn"), at=NOON - 8 * DAY)
     (left.folder / "docs" / "sessions" / "two.md").write_text("mine\n")
-    done = list(ratify.ratify_overdue(left.connection, left.home, {"ratifyAfterDays": 7}, NOON))
+    done = list(ratify_overdue(left.connection, left.home, {"ratifyAfterDays": 7}, NOON))
     assert sorted(type(one).__name__ for one in done) == ["Ratified", "UserError"]
     assert (left.get(1).status, left.get(2).status) == ("ratified", "draft")
 

@@ -89,6 +89,7 @@ def test_a_secret_in_a_file_that_a_person_edited_does_not_go_out(house: House, p
     house.ok("memory", "add", "user", "The key of the staging database lies in the vault", cwd=str(project))
     (file,) = Path(house.home, "memory").glob("*.md")
     file.write_text(file.read_text().replace("lies in the vault", f"is {SECRET}"))
+    house.cli("memory", "approve", "1", cwd=str(project))
     export(house, project, "--yes")
     text = (project / "AGENTS.md").read_text()
     assert "The key of the staging database" in text and SECRET not in text

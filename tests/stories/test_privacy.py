@@ -332,3 +332,28 @@ def test_what_the_hook_has_in_its_environment_is_never_stored(home: House) -> No
 def test_a_payload_that_is_not_one_leaves_nothing_in_any_log(home: House, payload: str) -> None:
     for event in ("UserPromptSubmit", "PostToolUse", "Stop"):
         home.hook(event, payload.encode())
+
+
+def test_a_name_or_an_id_that_looks_like_a_secret_is_not_kept_and_what_belongs_together_still_does(home: House) -> None:
+    session = f"run-{KEY}"
+    home.session_start(session, source="startup")
+    home.ask(session, prompt("count the boats"))
+    named = {"tool_use_id": f"toolu-{KEY}", "agent_id": f"a-{KEY}", "agent_type": "Explore"}
+    home.ask(session, used(f"mcp__{KEY}", {"path": "boats.txt"}, "three", **named))
+    (kept,) = home.stored("sessions")
+    assert kept["session"].startswith("redacted-")
+    assert [row["prompt"] for row in home.stored("prompts")] == ["count the boats"]
+    assert {row["session"] for row in home.stored("events")} == {kept["id"]}
+
+
+def test_no_door_writes_a_lesson_with_a_secret(house: House) -> None:
+    told = dict(GIT_STASH)
+    told["solution"] = f"{GIT_STASH['solution']} The token is {KEY}."
+    for mark in ({}, {"CLAUDECODE": "1"}):
+        refused = house.cli("lessons", "add", "--json", json.dumps(told), env=mark)
+        assert refused.code == 1 and "solution contains what looks like a secret" in refused.err
+        assert "fix:" in refused.err and KEY not in refused.err
+    slug = house.add(dict(GIT_STASH))
+    refused = house.cli("lessons", "edit", slug, "--problem", f"{GIT_STASH['problem']} <private>{PLANTED}</private>")
+    assert refused.code == 1 and "problem contains a <private> part" in refused.err
+    assert traces(house, PLANTED, KEY) == []

@@ -270,7 +270,11 @@ def drafted(house: House, own_home: str, tmp_path: Path) -> dict[str, Path]:
 
 def waiting(house: House, places: dict[str, Path]) -> tuple[list[str], ...]:
     """Of which sessions there are drafts, raw logs and queued memories."""
-    drafts = sorted(one.name.removesuffix(".draft.md") for place in places.values() for one in place.rglob("*.md"))
+    drafts = sorted(
+        one.name.removesuffix(".draft.md").removeprefix(f"{name}-")
+        for name in places
+        for one in Path(house.home, "drafts").glob(f"{name}-of-{name}.draft.md")
+    )
     raw = sorted(json.loads(one.read_text())["session"] for one in Path(house.home, "logs", "reflections").iterdir())
     return drafts, raw, sorted(one.removesuffix("-1.json") for one in os.listdir(queue.folder()))
 
@@ -298,7 +302,7 @@ def test_a_draft_in_a_repository_that_holds_a_text_goes_and_a_ratified_one_is_na
     ratified = next(drafted["app"].rglob("of-app.md"))
     said = house.ok("purge", "--text", TEXT, "--yes", "--json").json()
     assert (said["gone"]["drafts"], list(said["approved"])) == ({"files": 2}, [str(ratified)])
-    assert waiting(house, drafted)[0] == ["of-app.md"]
+    assert waiting(house, drafted)[0] == [] and ratified.exists()
 
 
 def test_with_a_session_or_project_goes_nothing_that_a_person_approved(
@@ -316,3 +320,23 @@ def test_with_a_session_or_project_goes_nothing_that_a_person_approved(
     assert [(made / name).read_bytes() for name in names] == before
     assert {str(made / "lessons.json"), str(next(drafted["app"].rglob("of-app.md")))} <= set(of_session)
     assert str(made / "config.json") in of_project
+
+
+def test_a_memory_that_was_rejected_is_refused_after_it_was_purged(house: House, tmp_path: Path) -> None:
+    as_agent = {"CLAUDECODE": "1"}
+    house.ok("memory", "add", "feedback", "always paint the kite vermilion", cwd=str(tmp_path), env=as_agent)
+    house.ok("memory", "reject", "1", cwd=str(tmp_path))
+    house.ok("purge", "--text", "paint the kite vermilion", "--yes")
+    assert holding(house.home, "always paint the kite vermilion") == []
+    again = house.cli("memory", "add", "feedback", "Always paint the kite vermilion!", cwd=str(tmp_path), env=as_agent)
+    assert again.code == 1 and "was rejected already, and purged since" in again.err and "fix:" in again.err
+    house.ok("memory", "add", "feedback", "always paint the kite vermilion", cwd=str(tmp_path))
+
+
+def test_a_brief_that_was_left_half_written_goes(planted: House) -> None:
+    half = os.path.join(planted.home, "briefs", f"x.txt.{2**22 - 1}.new")
+    os.makedirs(os.path.dirname(half), exist_ok=True)
+    with open(half, "w") as file:
+        file.write(TEXT)
+    planted.ok("purge", "--text", TEXT, "--yes")
+    assert holding(planted.home, TEXT) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def test_a_closed_session_is_drafted_and_every_word_can_be_followed(
 ) -> None:
     path = left_behind(repository).write(tmp_path)
     made = house.ok("reflect", path, "--json").json()
-    assert made["draft"] == str(repository / "docs" / "sessions" / f"{SESSION}.draft.md")
+    assert made["draft"] == os.path.join(house.home, "drafts", f"kite-{SESSION}.draft.md")
+    assert list(repository.glob("[!.]*")) == []
     page = Path(made["draft"]).read_text()
     for words in (
         "src/kite/landing.py", "`pytest -q tests/test_launch.py`", "3f2a9c1", "Confidence: H", "status: \"draft\"",
@@ -55,24 +57,25 @@ def test_a_person_reads_in_the_terminal_where_the_draft_is_and_takes_it_back(
 ) -> None:
     path = left_behind(repository).write(tmp_path)
     said = house.ok("reflect", path).out
-    draft = repository / "docs" / "sessions" / f"{SESSION}.draft.md"
+    draft = Path(house.home, "drafts", f"kite-{SESSION}.draft.md")
     assert str(draft) in said and "pnpm" in said
     refused = house.cli("reflect", "--undo", "1", env=AN_AGENT)
     assert (refused.code, draft.exists()) == (1, True) and "is for a person" in refused.err
     assert str(draft) in house.ok("reflect", "--undo", "1").out
-    assert list(repository.glob("[!.]*")) == []
+    assert not draft.exists() and list(repository.glob("[!.]*")) == []
 
 
 def test_up_says_that_sessions_are_drafted_as_often_as_it_is_run_and_what_turns_it_off(house: House) -> None:
     def said() -> str:
         lines = house.ok("up").out.splitlines()
         assert any(line.strip().startswith("hardwon view ") for line in lines)
-        return next(line for line in lines if line.startswith("reflect   "))
+        return next(line for line in lines if line.startswith("handoffs  "))
 
     first = said()
-    assert "sessions that end or are left for 15 minutes are drafted" in first and said() == first
+    assert first == "handoffs  drafted after 15 minutes idle (off: hardwon config set autoReflect false)"
+    assert said() == first
     house.ok("config", "set", "autoReflect", "false")
-    assert said() == "reflect   off (autoReflect)"
+    assert said() == "handoffs  not drafted (on: hardwon config set autoReflect true)"
 
 
 def test_the_menu_says_what_is_looked_for(house: House) -> None:

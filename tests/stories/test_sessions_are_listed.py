@@ -135,7 +135,7 @@ def test_deleting_is_asked_for_and_is_a_persons_to_do(house: House) -> None:
     assert nobody.code == 1 and "hardwon sessions delete aaaa-1 --yes" in nobody.err
     agent = house.cli("sessions", "delete", "aaaa-1", "--yes", env={"CLAUDECODE": "1"})
     assert agent.code == 1 and "is for a person" in agent.err
-    assert "for a person" in house.ask("s9", bash("hardwon sessions delete aaaa-1 --yes")).denied
+    assert "Only the user" in house.ask("s9", bash("hardwon sessions delete aaaa-1 --yes")).denied
     assert house.ask("s9", bash("hardwon sessions list")).denied == ""
     assert len(house.ok("sessions", "list", "--json").json()) == 1
 

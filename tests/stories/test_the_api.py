@@ -190,6 +190,120 @@ def test_an_editor_reports_a_session_from_its_start_to_its_end(api: httpx.Client
     assert [event["tool"] for event in whole["eventList"] if event["kind"] == "tool"] == ["FileSave", "FileOpen"]
 
 
+NAMED_BY_BODY = [f"{lead}/sessions/{name}" for lead in ("/api", "") for name in ("init", "observations", "summarize")]
+NAMED_BY_PATH = [path.replace("/sessions/", "/sessions/1/") for path in NAMED_BY_BODY]
+ENDS = ["/api/sessions/complete", "/sessions/complete", "/api/sessions/1/complete", "/sessions/1/complete"]
+SPELLINGS = [*NAMED_BY_BODY, *NAMED_BY_PATH, *ENDS]
+
+
+@pytest.mark.parametrize("path", SPELLINGS)
+def test_every_spelling_is_behind_the_same_gate(api: httpx.Client, house: House, path: str) -> None:
+    body = {"claudeSessionId": "gated", "userPrompt": "let me in", "tool_name": "Bash", "cwd": "/home/dev/kite"}
+    refusals = {
+        401: {"authorization": "Bearer x"},
+        403: {"origin": "http://evil.example"},
+        421: {"host": "evil.example"},
+    }
+    for status, headers in refusals.items():
+        assert api.post(path, json=body, headers=headers).status_code == status
+    assert api.post(path, content=b"x" * 2_000_000).status_code == 413
+    assert "gated" not in [one["session"] for one in house.stored("sessions")]
+    assert "let me in" not in [one["prompt"] for one in house.stored("prompts")]
+
+
+def test_the_example_for_vs_code_works_as_it_is_written(api: httpx.Client, house: House) -> None:
+    """As in the description of the lifecycle, but for the token: init without /api, with `sessionId`, as plain text."""
+    context = api.get("/api/context/inject", params={"project": "wharf"})
+    assert context.status_code == 200
+    told = json.dumps({"sessionId": "code-1", "project": "wharf", "userPrompt": "paint the wharf"})
+    made = api.post("/sessions/init", content=told, headers={"content-type": "text/plain;charset=UTF-8"}).json()
+    assert (made["promptNumber"], made["skipped"]) == (1, False)
+    saved = {
+        "claudeSessionId": "code-1",
+        "tool_name": "FileSave",
+        "tool_input": {"path": "/home/dev/wharf/paint.py"},
+        "tool_response": "File saved successfully",
+    }
+    assert api.post("/api/sessions/observations", json=saved).json() == {"status": "queued"}
+    api.post("/sessions/summarize", json={"sessionId": "code-1", "last_assistant_message": "it is blue"})
+    api.post("/sessions/complete", json={"sessionId": "code-1", "reason": "exit"})
+    wait_for(lambda: bool(api.get("/api/sessions/code-1").json()["observations"]))
+    whole = api.get("/api/sessions/code-1").json()
+    assert (whole["id"], whole["status"], whole["prompts"]) == (made["sessionDbId"], "completed", 1)
+    (observation,) = whole["observations"]
+    assert "/home/dev/wharf/paint.py" in observation["files_modified"]
+    assert "paint.py" in observation["title"] and "FileSave" not in observation["title"]
+
+
+def test_a_file_that_was_only_shown_counts_as_read(api: httpx.Client) -> None:
+    session = {"sessionId": "code-2", "cwd": "/home/dev/wharf"}
+    api.post("/sessions/init", json={**session, "userPrompt": "look at the wharf"})
+    opened = {"tool_name": "FileOpen", "tool_input": {"path": "/home/dev/wharf/paint.py"}, "tool_response": "opened"}
+    saved = {"tool_name": "FileSave", "tool_input": {"path": "/home/dev/wharf/rail.py"}, "tool_response": "saved"}
+    for seen in (opened, saved):
+        api.post("/sessions/observations", json={**session, **seen})
+    api.post("/sessions/summarize", json=session)
+    wait_for(lambda: bool(api.get("/api/sessions/code-2").json()["observations"]))
+    (observation,) = api.get("/api/sessions/code-2").json()["observations"]
+    assert (observation["files_read"], observation["files_modified"]) == (["paint.py"], ["rail.py"])
+
+
+@pytest.mark.parametrize("lead", ["/api", ""])
+def test_a_session_goes_on_under_the_number_that_init_gave(api: httpx.Client, house: House, lead: str) -> None:
+    own = f"own-{lead.strip('/')}-id"
+    made = api.post("/api/sessions/init", json={"claudeSessionId": own, "cwd": "/home/dev/kite", "host": "vscode"})
+    number, before = made.json()["sessionDbId"], len(house.stored("sessions"))
+    path = f"{lead}/sessions/{number}"
+    first = api.post(f"{path}/init", json={"project": "kite", "userPrompt": "one", "promptNumber": 1}).json()
+    again = api.post(f"{path}/init", json={"project": "kite", "userPrompt": "one", "promptNumber": 1}).json()
+    then = api.post(f"{path}/init", json={"project": "kite", "userPrompt": "two", "promptNumber": 2}).json()
+    assert [one["promptNumber"] for one in (first, again, then)] == [1, 1, 2]
+    call = {"tool_name": "Bash", "tool_input": {"command": "make"}, "tool_response": "made"}
+    assert api.post(f"{path}/observations", json=call).json() == {"status": "queued"}
+    assert api.post(f"{path}/summarize", json={"last_assistant_message": "done"}).json() == {"status": "queued"}
+    assert api.post(f"{path}/complete", json={"reason": "logout"}).json() == {"status": "completed"}
+    assert len(house.stored("sessions")) == before
+    whole = api.get(f"/api/sessions/{own}").json()
+    assert (whole["id"], whole["host"], whole["prompts"], whole["reason"]) == (number, "vscode", 2, "logout")
+    assert [one["tool"] for one in whole["eventList"] if one["kind"] == "tool"] == ["Bash"]
+    assert whole["project_path"] == "/home/dev/kite"
+
+
+def test_a_number_that_no_session_has_makes_none(api: httpx.Client, house: House) -> None:
+    before = len(house.stored("sessions"))
+    body = {"userPrompt": "x", "tool_name": "Bash"}
+    for name in ("init", "observations", "summarize", "complete"):
+        answer = api.post(f"/sessions/987654/{name}", json=body)
+        assert (answer.status_code, "987654" in answer.json()["error"]) == (404, True)
+    assert len(house.stored("sessions")) == before
+
+
+def test_an_id_may_have_either_name_but_not_two_values(api: httpx.Client) -> None:
+    same = {"claudeSessionId": "either", "sessionId": "either", "userPrompt": "x"}
+    assert api.post("/sessions/init", json=same).status_code == 200
+    other = api.post("/sessions/init", json={**same, "sessionId": "or"})
+    none = api.post("/sessions/complete", json={"reason": "exit"})
+    assert (other.status_code, none.status_code, "sessionId" in none.json()["error"]) == (400, 400, True)
+
+
+def test_a_call_that_names_no_folder_is_held_to_the_rules_of_its_sessions(api: httpx.Client, house: House) -> None:
+    made = api.post("/sessions/init", json={"sessionId": "ruled", "cwd": "/home/dev/vault", "userPrompt": "x"}).json()
+    house.ok("config", "set", "denyProjects", json.dumps(["/home/dev/vault"]))
+    call = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": "y"}
+    by_number = api.post(f"/sessions/{made['sessionDbId']}/observations", json=call).json()
+    by_id = api.post("/sessions/observations", json={"sessionId": "ruled", **call}).json()
+    house.ok("config", "set", "denyProjects", "null")
+    assert (by_number, by_id) == ({"status": "skipped"}, {"status": "skipped"})
+
+
+def test_what_is_private_stays_so_under_the_number(api: httpx.Client, house: House) -> None:
+    made = api.post("/sessions/init", json={"sessionId": "hidden", "cwd": "/home/dev/kite", "userPrompt": "go"}).json()
+    path = f"/sessions/{made['sessionDbId']}"
+    told = api.post(f"{path}/init", json={"userPrompt": "<private>bittern</private>"}).json()
+    done = {"tool_name": "Bash", "tool_input": {"command": "echo bittern"}, "tool_response": "bittern"}
+    assert (told["reason"], api.post(f"{path}/observations", json=done).json()) == ("private", {"status": "skipped"})
+
+
 def test_what_is_private_does_not_come_in_this_way_either(api: httpx.Client, house: House) -> None:
     session = {"claudeSessionId": "p1", "cwd": "/home/dev/kite"}
     told = api.post("/api/sessions/init", json={**session, "userPrompt": "<private>nightjar</private>"}).json()
@@ -281,10 +395,14 @@ def test_what_is_known_is_searched_and_read_by_a_program(api: httpx.Client, hous
     assert (hit["id"], hit["type"]) == (f"O{first}", "bugfix")
     around = api.get("/api/timeline", params={"anchor": hit["id"], "project": "*"}).json()
     assert [one["id"] for one in around["records"]] == [hit["id"]]
+    for anchor in (hit["id"], str(first)):
+        unsaid = api.get("/api/timeline", params={"anchor": anchor})
+        assert (unsaid.json()["anchor"], unsaid.json()["records"]) == (hit["id"], around["records"])
     whole = api.post("/api/observations/batch", json={"ids": [first, "O999"]}).json()["records"]
     assert (whole[0]["title"], whole[1]["error"]) == ("The tail was too short", "there is no O999")
     unsaid = api.get("/api/search", params={"query": "tail"})
     assert (unsaid.status_code, "project" in unsaid.json()["fix"]) == (400, True)
+    assert api.get("/api/timeline").status_code == 400
     assert api.get("/api/search", params={**asked, "since": "soon"}).status_code == 400
     assert api.get("/api/search", params={**asked, "project": "nowhere"}).status_code == 400
 

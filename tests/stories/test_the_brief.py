@@ -49,6 +49,14 @@ def both(house: House, session: str, project: str, source: str = "startup") -> t
     return warm, house.session_start(f"{session}-cold", source, cwd=project)
 
 
+ADDRESS = re.compile(r" \(http://hardwon\.localhost:\d+\)")
+
+
+def without_address(answer: Answer) -> str:
+    """All that a start says but for the viewer's address, which only a worker has."""
+    return ADDRESS.sub("", answer.raw.decode())
+
+
 def ids(context: str) -> list[str]:
     return re.findall(r"^  (O\d+) ", context, re.MULTILINE)
 
@@ -59,7 +67,7 @@ def test_the_brief_is_below_the_limit_and_the_same_with_the_worker_away(
 ) -> None:
     past.many(count)
     warm, cold = both(house, "s1", past.folder)
-    assert warm.raw == cold.raw
+    assert without_address(warm) == without_address(cold)
     assert len(warm.context) < LIMIT
     assert len(ids(warm.context)) == min(count, 50)
     assert ("last summary" in warm.notice) == (count > 0)
@@ -69,7 +77,7 @@ def test_the_brief_is_below_the_limit_and_the_same_with_the_worker_away(
 def test_every_kind_of_start_has_it(house: House, past: Remembered, source: str) -> None:
     past.many(3)
     warm, cold = both(house, "s1", past.folder, source)
-    assert warm.raw == cold.raw and ids(warm.context) == ["O3", "O2", "O1"]
+    assert without_address(warm) == without_address(cold) and ids(warm.context) == ["O3", "O2", "O1"]
 
 
 def test_what_a_session_did_is_told_to_the_next_one(house: House, project: str) -> None:
@@ -83,7 +91,7 @@ def test_what_a_session_did_is_told_to_the_next_one(house: House, project: str) 
     house.ask("s1", happened("Stop", last_assistant_message="The login works again.", cwd=project))
     wait_for_file(compiled.path_of(house.home, project))
     warm, cold = both(house, "s2", project)
-    assert warm.raw == cold.raw
+    assert without_address(warm) == without_address(cold)
     assert re.search(r"\nin src/auth.py\n  O\d+ B .*pytest", warm.context) and "login works again" in warm.context
 
 
@@ -132,7 +140,7 @@ def test_the_last_summary_is_told_with_its_id_and_date(house: House, past: Remem
         "of 2026-11-13:\nS1 asked: make it fast\nS1 learned: the disk was full\nS1 next: buy a disk\n" in answer.context
     )
     assert "long ago" not in answer.context
-    assert answer.notice.startswith("hardwon: last summary of 13 Nov; see hardwon brief or hardwon view")
+    assert answer.notice.endswith("\nIt opened with: last summary of 13 Nov")
 
 
 def test_a_project_hears_nothing_of_another(house: House, past: Remembered, own_home: str) -> None:
@@ -153,7 +161,7 @@ def test_lessons_and_memory_share_the_room(house: House, past: Remembered) -> No
     for number in range(50):
         past.observe(session, f"title {number} " + "and so on " * 8, at=NOON + number, files=[f"src/file{number}.py"])
     warm, cold = both(house, "s1", past.folder)
-    assert warm.raw == cold.raw and LIMIT - 700 < len(warm.context) < LIMIT
+    assert without_address(warm) == without_address(cold) and LIMIT - 700 < len(warm.context) < LIMIT
     assert 10 < len(ids(warm.context)) < 50 and ids(warm.context)[0] == "O50"
     lessons = warm.context.count("(lesson ")
     assert lessons >= 3 and warm.notice.startswith(f"hardwon: {lessons} lessons, {len(ids(warm.context))} observations")
@@ -188,7 +196,7 @@ def test_what_the_projects_notes_say_is_left_out(house: House, past: Remembered)
     with open(os.path.expanduser("~/.claude/CLAUDE.md"), "w") as file:
         file.write("Sail slowly. Knots are counted\nby the harbour master.\n")
     warm, cold = both(house, "s1", past.folder)
-    assert warm.raw == cold.raw
+    assert without_address(warm) == without_address(cold)
     assert "written by hand" in warm.context and "S1 done: nothing much" in warm.context
     assert not any(text in warm.context for text in ("running database", "staging host", "make check", "knots"))
     said = house.ok("brief", "--json", cwd=past.folder).json()
@@ -215,34 +223,54 @@ def test_hostile_text_stays_one_line_of_data(house: House, past: Remembered) -> 
         past.observe(session, title, files=[title], type=title[:300], subtitle=title)
     past.summarise(session, request=HOSTILE[0] * 1_000, learned=HOSTILE[1], next_steps=HOSTILE[3])
     warm, cold = both(house, "s1", past.folder)
-    assert warm.raw == cold.raw and len(warm.context) < LIMIT
+    assert without_address(warm) == without_address(cold) and len(warm.context) < LIMIT
     assert warm.context.count("</hardwon-context>") == 1 and warm.context.endswith("</hardwon-context>")
     assert len(ids(warm.context)) == len(HOSTILE)
     assert all(line.isprintable() for line in warm.context.split("\n"))
     assert "<system-reminder" not in warm.context and warm.context.count("\n#lesson") == 1
 
 
-def test_the_person_sees_one_line_and_at_first_what_to_do_next(house: House, past: Remembered) -> None:
+def test_the_person_is_told_at_first_how_to_look_and_later_what_was_recalled(house: House, past: Remembered) -> None:
     past.many(20)
     house.add(lesson(delivery="start"))
+    house.ok("config", "set", "apiPort", "0")
     house.ok("start")
     first, second = (house.session_start(name, cwd=past.folder).notice for name in ("s1", "s2"))
-    assert second == "hardwon: 1 lesson, 20 observations, last summary of 12 Nov; see hardwon brief or hardwon view"
-    assert first.startswith(second) and "hardwon search WORDS" in first and "\n" not in first
+    look = f"Look: hardwon view (http://hardwon.localhost:{wait_for_port(house)})"
+    recalled = "1 lesson, 20 observations, last summary of 12 Nov"
+    recording, opened_with, approved = first.split("\n")
+    assert recording == f"hardwon is recording this session. {look}. Find past work: hardwon search WORDS"
+    assert opened_with == f"It opened with: {recalled}"
+    assert approved.startswith("hardwon: since last time: lesson")
+    assert second == f"hardwon: {recalled}. {look}"
     house.ok("config", "set", "showDeliveries", "false")
     assert house.session_start("s3", cwd=past.folder).notice == ""
+
+
+def test_without_a_worker_or_an_api_no_address_is_told(house: House, past: Remembered) -> None:
+    past.many(1)
+    house.ok("config", "set", "apiPort", "-1")
+    warm, cold = both(house, "s1", past.folder)
+    assert warm.notice == cold.notice and warm.notice.endswith(". Look: hardwon view")
+
+
+@pytest.mark.parametrize("source", [source for source in SOURCES if source != "startup"])
+def test_a_session_that_goes_on_tells_the_person_nothing_again(house: House, past: Remembered, source: str) -> None:
+    past.many(3)
+    warm, cold = both(house, "s1", past.folder, source)
+    assert ids(warm.context) and (warm.notice, cold.notice) == ("", "")
 
 
 def test_at_first_the_person_hears_of_it_though_nothing_is_known_and_then_of_lessons_alone(
     house: House, project: str
 ) -> None:
+    house.ok("start")  # a busy machine may not have it up in the time that a session waits
     first, second = (house.session_start(name, cwd=project).notice for name in ("s1", "s2"))
-    assert first.startswith(
-        "hardwon: recording from now on; see hardwon brief or hardwon view. New here? hardwon search"
-    )
+    assert first.startswith("hardwon is recording this session. Look: hardwon view")
+    assert "\n" not in first
     house.add(lesson(delivery="start"))
     third = house.session_start("s3", cwd=project).notice
-    assert (second, third) == ("", "hardwon: 1 lesson; see hardwon brief or hardwon view")
+    assert (second, ADDRESS.sub("", third.split("\n")[0])) == ("", "hardwon: 1 lesson. Look: hardwon view")
 
 
 def test_a_brief_is_one_delivery_on_record(house: House, past: Remembered) -> None:

@@ -9,7 +9,7 @@ from time import sleep
 import pytest
 
 from hardwon.recall.deliver import TWIN_SECONDS
-from tests.house_of_one import GIT_STASH, House, bash, lesson
+from tests.house_of_one import GIT_STASH, House, bash, call, lesson
 
 AT = 1_790_000_000.0
 
@@ -29,6 +29,15 @@ def test_a_held_call_says_why_and_its_repeat_passes(manned: House) -> None:
     assert slug in first.denied and slug in first.notice
     wait_out_twins()
     assert manned.ask("s1", bash("git stash")).raw == b"{}"
+
+
+@pytest.mark.parametrize(
+    "looked_for", [{"pattern": "**/*.proto"}, {"pattern": "*.proto", "path": "/home/dev/project/api"}]
+)
+def test_a_lesson_about_files_fires_on_a_search_for_them(manned: House, looked_for: dict[str, str]) -> None:
+    slug = manned.add(lesson(triggers={"pathPatterns": ["**/*.proto"]}))
+    assert slug not in manned.ask("s1", call("Glob", {"pattern": "**/*.py"})).context
+    assert slug in manned.ask("s1", call("Glob", {**looked_for})).context
 
 
 @pytest.mark.parametrize("worker", ["up", "down"])

@@ -181,6 +181,23 @@ def test_what_is_proposed_waits_for_a_person(server: Server) -> None:
     assert "M:1" in server.ask("search", query="long tail in light wind")
 
 
+def test_a_proposed_lesson_with_a_secret_is_refused_and_the_field_is_named(server: Server) -> None:
+    key = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
+    lesson = {
+        "summary": "git stash leaves files behind",
+        "problem": GIT_STASH["problem"],
+        "solution": GIT_STASH["solution"],
+    }
+    said = server.call(
+        ("propose_lesson", {**lesson, "command": rf"\bcurl .*{key}"}),
+        ("propose_lesson", {**lesson, "command": r"\bgit stash\b", "solution": f"{GIT_STASH['solution']} PASSWORD={key[8:20]}"}),
+        ("propose_lesson", {**lesson, "path": f"src/{key}/*"}),
+    )  # fmt: skip
+    for (wrong, text), name in zip(said, ("commandPatterns", "solution", "pathPatterns"), strict=True):
+        assert wrong and f"{name} contains what looks like a secret" in text and key not in text
+    assert server.house.ok("lessons", "list", "--json").json() == []
+
+
 def test_the_handoff_is_what_was_ratified_and_the_last_summary_and_a_draft_is_named(server: Server) -> None:
     said = server.ask("handoff")
     assert "S1" in said and "next steps: try the long tail" in said and said.startswith(FENCE)

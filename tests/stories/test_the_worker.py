@@ -86,7 +86,7 @@ def test_a_worker_that_dies_at_start_is_not_started_again_at_once_and_doctor_say
     assert told["worker"]["well"] is False and "came to nothing" in told["worker"]["found"]
 
 
-def test_the_worker_sees_an_edit_of_lessons_json_at_the_next_call(house: House) -> None:
+def test_an_edit_of_lessons_json_is_in_force_at_the_next_call_once_a_person_built(house: House) -> None:
     house.add({**GIT_STASH, "delivery": "block"})
     house.ok("start")
     assert house.ask("s1", bash("git stash")).denied
@@ -95,6 +95,8 @@ def test_the_worker_sees_an_edit_of_lessons_json_at_the_next_call(house: House) 
         text = file.read()
     with open(path, "w") as file:
         file.write(text.replace("git stash", "git stow"))
+    assert house.ask("s1", bash("git stash")).denied and house.ask("s1", bash("git stow")).raw == b"{}"
+    house.ok("lessons", "build")
     assert (house.ask("s1", bash("git stash")).raw, bool(house.ask("s1", bash("git stow")).denied)) == (b"{}", True)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from hardwon import clock, paths
-from hardwon.recall import ratify
-from hardwon.store import reflections
+from hardwon.actions.handoffs import ratify_overdue
+from hardwon.store import db, reflections, set_up
 from hardwon.worker.background import Background
 from tests.distil.written import launch
 from tests.handed import Left, made_repository
@@ -91,10 +91,8 @@ def test_a_draft_that_cannot_be_ratified_by_itself_is_tried_once_and_waits_for_i
     page = Path(one.draft.replace(".draft.md", ".md"))
     page.write_text("mine\n")
     values = {"ratifyAfterDays": 7}
-    assert [type(each).__name__ for each in ratify.ratify_overdue(left.connection, left.home, values, now)] == [
-        "UserError"
-    ]
-    assert list(ratify.ratify_overdue(left.connection, left.home, values, now)) == [] and not begins(left)
+    assert [type(each).__name__ for each in ratify_overdue(left.connection, left.home, values, now)] == ["UserError"]
+    assert list(ratify_overdue(left.connection, left.home, values, now)) == [] and not begins(left)
     assert left.get(one.id).status == reflections.DRAFT
     page.unlink()
     house.ok("handoff", "ratify", str(one.id), cwd=str(left.folder))
@@ -113,7 +111,9 @@ def test_a_session_that_no_hook_told_of_is_drafted_and_a_denied_one_is_not(
         told.agent("It cuts no more.")
         os.utime(told.write(folder), (then, then))
     configure(house, autoReflect=True, denyProjects=[str(tmp_path / "secret")])
+    with closing(db.connect(house.home)) as connection:
+        set_up.note_time(connection, then - 3600)
     started.worker()
     drafts = Path(house.home, "drafts")
     assert wait_until(drafts.exists) and wait_until(lambda: "a handoff was drafted" in started.log())
-    assert [path.name for path in drafts.iterdir()] == ["kite.draft.md"]
+    assert [path.name for path in drafts.iterdir()] == ["kite-kite.draft.md"]

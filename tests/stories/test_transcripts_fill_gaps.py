@@ -310,15 +310,16 @@ def test_a_call_that_we_denied_or_a_person_refused_is_no_failure(day: Day) -> No
     day.prompt("clean up")
     told = day.told
     refused = "The user doesn't want to proceed with this tool use. The tool use was rejected"
-    denied = day.house.ask(told.session, bash("rm -r build", cwd=told.project)).denied
+    id = told.call("Bash", {"command": "rm -r build"})
+    denied = day.house.ask(told.session, bash("rm -r build", cwd=told.project, tool_use_id=id)).denied
     assert denied
-    told.result(told.call("Bash", {"command": "rm -r build"}), denied, failed=True)
+    told.result(id, denied, failed=True)
     told.result(told.call("Bash", {"command": "make clean"}), refused, failed=True)
     told.result(told.call("Bash", {"command": "true"}), "")
     day.stop()
     assert sorted(day.events()) == [
         ("make clean", "refused", "transcript"),
-        ("rm -r build", "denied", "transcript"),
+        ("rm -r build", "denied", "hook"),
         ("true", "fine", "transcript"),
     ]
     assert {one["signature"] for one in rows(day.house, "events")} == {""}

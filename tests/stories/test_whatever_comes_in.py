@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.house_of_one import GIT_STASH, HOOK, House, bash
+from tests.house_of_one import GIT_STASH, HOOK, House, bash, call, lesson, used
 
 PAYLOADS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "payloads", "claude-code")
 EVENTS = [
@@ -40,6 +40,15 @@ ODD = {
     "lone surrogates": b'{"session_id":"\\ud800","tool_name":"Bash","tool_input":{"command":"git stash \\udfff"}}',
     "nested deeply": b'{"tool_input":' * 100_000,
     "NULs": json.dumps({"session_id": "s\0", **bash("git stash\0")}).encode(),
+    "a path of 800 kB": json.dumps({"session_id": "s1", **call("Edit", {"file_path": "/a" * 400_000})}).encode(),
+    "a folder of 800 kB": json.dumps({"session_id": "s1", **bash("ls"), "cwd": "/a" * 400_000}).encode(),
+    "a glob of 1 MB": json.dumps(
+        {"session_id": "s1", **call("Grep", {"pattern": "x", "glob": "**/" * 350_000})}
+    ).encode(),
+    "100,000 keys": json.dumps(
+        {"session_id": "s1", **call("mcp__x__y", {f"k{n}": "v" for n in range(100_000)})}
+    ).encode(),
+    "a session of 600 kB": json.dumps({**bash("git stash"), "session_id": "s" * 600_000}).encode(),
     "5 MB": json.dumps({"session_id": "s1", **bash("echo " + "x y\n" * 1_250_000)}).encode(),
 }
 
@@ -71,6 +80,38 @@ def test_odd_input_is_answered_with_nothing_or_rightly(guarded: House, name: str
 
 def test_a_guard_in_five_megabytes_still_denies(guarded: House) -> None:
     assert guarded.ask("s1", bash("echo " + "x y\n" * 1_250_000 + "git stash")).denied
+
+
+def test_a_guard_holds_for_a_path_of_800_kb(guarded: House) -> None:
+    content = lesson(triggers={"toolNames": ["Edit"], "contentPatterns": ["zimtwaffel"]}, delivery="block")
+    folder = lesson(triggers={"toolNames": ["Write"], "pathPatterns": ["/generated/**"]}, delivery="block")
+    for record in (content, folder):
+        guarded.add(record)
+    long = "/generated" + "/a" * 400_000
+    assert guarded.ask("s1", call("Edit", {"file_path": long, "new_string": "zimtwaffel"})).denied
+    assert guarded.ask("s1", call("Write", {"file_path": long, "content": "x"})).denied
+    home = "/" + "x/../" * 200_000 + guarded.home.lstrip("/")
+    assert guarded.ask("s1", call("Write", {"file_path": f"{home}/lessons.json", "content": "x"})).denied
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        pytest.param({"stdout": "harbour log line\n" * 330_000, "stderr": "the last word"}, id="5 MB of text"),
+        pytest.param([{"type": "text", "text": "harbour log"}] * 100_000, id="100,000 blocks"),
+    ],
+)
+def test_a_large_result_is_kept_cut(guarded: House, response: object) -> None:
+    session = f"large-{guarded.status()['running']}-{len(str(response))}"
+    guarded.ask(session, used("Bash", {"command": "make"}, response))
+    (event,) = [one for one in guarded.stored("events") if one["session"] == session_number(guarded, session)]
+    assert event["response"].startswith("harbour log") and len(event["response"]) < 100_000
+    assert "characters cut" in event["response"] or "items left out" in event["response"]
+
+
+def session_number(house: House, name: str) -> int:
+    (number,) = [one["id"] for one in house.stored("sessions") if one["session"] == name]
+    return int(number)
 
 
 def test_every_recorded_payload_is_answered(guarded: House) -> None:

@@ -32,6 +32,7 @@ def test_flags_a_record_a_file_and_a_pipe_say_the_same(house: House, own_home: s
         [written] = house.ok("lessons", "list", "--json").json()
         said.append({key: written[key] for key in written if key not in ("id", "slug", "createdAt", "updatedAt")})
         os.unlink(os.path.join(house.home, "lessons.json"))
+        house.ok("lessons", "build")
     assert all(one == said[0] for one in said)
     assert said[0]["triggers"]["commandPatterns"] == [r"\bgit stash\b"]
 

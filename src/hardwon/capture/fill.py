@@ -20,9 +20,11 @@ import orjson
 from hardwon import claims, clock, switches, transcript
 from hardwon.capture import edge, intake
 from hardwon.core.clean import clean_state
-from hardwon.core.fence import OPEN
-from hardwon.hosts.history import Step, history, instant, tail
+from hardwon.core.ids import clean_ids
+from hardwon.core.person_text import is_said_to_hardwon
+from hardwon.hosts.history import Step, history, instant, tail, usage
 from hardwon.hosts.history.siblings import Hidden
+from hardwon.hosts.history.usage import Usage
 from hardwon.store import db, jobs, sessions, transcripts
 from hardwon.store import projects as known_projects
 from hardwon.words import Event, Mark, replace
@@ -30,7 +32,6 @@ from hardwon.words import Event, Mark, replace
 PURPOSE = "capture"
 BATCH = 100  # events in one transaction
 _UNDER_WAY = 64  # calls whose result is awaited
-_DENIED = (OPEN.encode(), b"by hardwon")
 
 
 class Told(NamedTuple):
@@ -82,27 +83,41 @@ def read(home: str, connection: db.Connection, host: str, path: str, values: Map
     with transcript.reading(path, known) as opened:
         if known and tail.is_unchanged(opened.stat, known):
             return 0
-        return sum(_portions(home, connection, host, path, opened, values))
+        return sum(_portions(home, connection, host, path, opened, values, known))
 
 
 def _portions(
-    home: str, connection: db.Connection, host: str, path: str, opened: transcript.Reading, values: Mapping[str, Any]
-) -> Iterator[int]:
+    home: str, connection: db.Connection, host: str, path: str, opened: transcript.Reading, values: Mapping[str, Any],
+    known: Mark | None,
+) -> Iterator[int]:  # fmt: skip
     stat, mark, portions = opened
     whole, reader = transcript.is_whole(path), history(host).Reader(_loads(mark.reader))
     turn = UnderWay(host, path, values, _loads(mark.watch), stat.st_mtime)
+    counted = usage.total(_usage_in(known)) or Usage()
     for lines, after in portions:
-        steps = [(step, line) for number, line in lines for step in reader.read(number, line)]
-        if any(claims.was_paused(home, session) for session in {step.session for step, _ in steps}):
+        steps = [step for number, line in lines for step in reader.read(number, line)]
+        if any(claims.was_paused(home, session) for session in {step.session for step in steps}):
             return
-        told = [
-            one
-            for step, line in steps
-            for one in turn.take(step, denied=not whole and all(mark in line for mark in _DENIED))
-        ]
+        told = [one for step in steps for one in turn.take(step)]
         last = turn.last_words(at_end=after.size >= 0)
-        state = {} if whole else {"reader": dumped(reader.state()), "watch": dumped(turn.state())}
-        yield _commit(connection, host, path, told, last, replace(after, malformed=reader.malformed, **state))
+        state = {"reader": dumped(reader.state()), "watch": dumped(turn.state())}
+        if whole:  # it is read again from the beginning, and only what was counted must be known then
+            state = {"reader": dumped({"usage": reader.usage})}
+        read_mark = replace(after, malformed=reader.malformed, **state)
+        now_counted = usage.total(reader.usage)
+        new_tokens = _difference(counted, now_counted) if now_counted else None
+        yield _commit(connection, host, path, told, last, read_mark, turn.session, new_tokens)
+        counted = now_counted or counted
+
+
+def _usage_in(known: Mark | None) -> Mapping[str, Any]:
+    """What was counted in a transcript up to a mark: one that was rewritten since is counted from the beginning."""
+    found = _loads(known.reader).get("usage") if known else None
+    return found if isinstance(found, dict) else {}
+
+
+def _difference(before: Usage, after: Usage) -> Usage:
+    return Usage(*(now - was for was, now in zip(before, after, strict=True)))
 
 
 def dumped(state: Mapping[str, Any]) -> str:
@@ -115,20 +130,23 @@ def _loads(text: str) -> dict[str, Any]:
 
 
 def _commit(
-    connection: db.Connection, host: str, path: str, told: Sequence[Told], last: Sequence[Words], mark: Mark
-) -> int:
+    connection: db.Connection, host: str, path: str, told: Sequence[Told], last: Sequence[Words], mark: Mark,
+    of_session: str, new_tokens: Usage | None,
+) -> int:  # fmt: skip
     """A few events at a time, the mark with the last of them: who dies between reads them again, and knows them."""
     placed = iter([(one, intake.place_of(one.event.cwd)) for one in told])
-    new = 0
+    new, taken_at = 0, clock.now()
     while batch := list(islice(placed, BATCH)):
         with db.transaction(connection):
             for (event, outcome, times), place in batch:
                 report = intake.report(event, known_projects.resolve(connection, *place, event.at), "transcript")
-                report = replace(report, outcome=outcome or report.outcome, times=times)
+                report = replace(report, outcome=outcome or report.outcome, times=times, taken_at=taken_at)
                 new += sessions.take(connection, report)
     with db.transaction(connection):
         for session, text, at, until in last:
             sessions.last_words(connection, host, session, text, since=at, until=until)
+        if new_tokens:
+            sessions.add_tokens(connection, host, of_session, *new_tokens)
         transcripts.set_mark(connection, PURPOSE, path, host, mark, clock.now())
     return new
 
@@ -149,16 +167,23 @@ class UnderWay:
             self._said = self._event(Step("agent", 0, cwd=said[2]), "Stop", message=said[0], at=said[1])
         self._prompts: dict[str, list[int]] = dict(state.get("prompts") or {})
         self._words: list[Words] = []
+        self._is_for_us = bool(state.get("for_us"))  # the last prompt was for hardwon, so the answer is about us
 
     def state(self) -> dict[str, Any]:
         said = self._said and edge.fit(self._said, self._values)
         return {
             **self._hidden.state(), "session": self._session, "at": self._at, "calls": self._calls,
             "said": [said.message, said.at, said.cwd] if said else None, "prompts": self._prompts,
+            "for_us": self._is_for_us,
         }  # fmt: skip
 
-    def take(self, step: Step, *, denied: bool) -> Iterator[Told]:
-        """What a step tells; `denied` if the line it stands in has a denial of ours."""
+    @property
+    def session(self) -> str:
+        """The session that the transcript told of last."""
+        return self._session
+
+    def take(self, step: Step) -> Iterator[Told]:
+        """What a step tells."""
         self._session = step.session or self._session
         self._at = instant(step.at) or self._at
         hidden = self._hidden.hides(step)
@@ -167,9 +192,10 @@ class UnderWay:
         elif hidden:
             return
         elif step.kind == "result":
-            yield from self._ended(step, denied)
+            yield from self._ended(step)
         elif not step.agent:
-            self._said = self._event(step, "Stop", message=step.text) if step.kind == "agent" else None
+            is_kept = step.kind == "agent" and not self._is_for_us
+            self._said = self._event(step, "Stop", message=step.text) if is_kept else None
         if step.kind == "call":
             self._call(step)
 
@@ -185,7 +211,8 @@ class UnderWay:
     def _prompted(self, step: Step) -> Iterator[Told]:
         self._words += self._latest(self._at)
         self._said = None
-        if self._hidden.private:
+        self._is_for_us = is_said_to_hardwon(step.text)
+        if self._hidden.private or self._is_for_us:
             return
         for fit, _, _ in self._fit(self._event(step, "UserPromptSubmit", prompt=step.text, prompt_name=step.call)):
             yield Told(fit, times=self._times(fit))
@@ -206,14 +233,17 @@ class UnderWay:
             if len(self._calls) > _UNDER_WAY:
                 del self._calls[next(iter(self._calls))]
 
-    def _ended(self, step: Step, denied: bool) -> Iterator[Told]:
-        """A call that a person refused or we denied is no failure of the agent."""
+    def _ended(self, step: Step) -> Iterator[Told]:
+        """A call that a person refused or a hook denied is no failure of the agent."""
         tool, given = self._calls.pop(step.call, ("", None))
         if not tool:
             return
         failed = step.failed and not step.refused
-        denied = denied and not (step.text or step.failed or step.refused)
-        outcome = "refused" if step.refused else "denied" if denied else ""
+        outcome = ""
+        if step.refused:
+            outcome = "refused"
+        elif step.denied:
+            outcome = "denied"
         event = self._tool(step, tool, given)
         yield from self._fit(replace(event, response=step.text, failed=failed), outcome)
 
@@ -231,4 +261,5 @@ class UnderWay:
 
     def _event(self, step: Step, kind: str, **more: Any) -> Event:
         fields = {"id": f"{self._host}:{step.id}", "at": self._at, "agent": step.agent, **more}
-        return Event(self._host, kind, self._session, step.cwd, transcript="" if step.agent else self._path, **fields)
+        path = "" if step.agent else self._path
+        return clean_ids(Event(self._host, kind, self._session, step.cwd, transcript=path, **fields))

@@ -13,6 +13,7 @@ from typing import Any
 from hardwon import clock, projects
 from hardwon.capture import spool
 from hardwon.core import failures
+from hardwon.hosts.tool_results import exit_code_of_result, text_of_result
 from hardwon.store import db, injections, sessions
 from hardwon.store import projects as known_projects
 from hardwon.store.sessions import Report
@@ -38,9 +39,9 @@ def commit(
 
 def report(event: Event, project: int | None, origin: str = "hook") -> Report:
     """An event as it is stored. How a tool call ended is one kind, whatever the host calls it."""
-    is_tool = event.kind in _TOOL
-    response = event.response if is_tool else event.message
-    text = response if isinstance(response, str) else "" if response is None else json.dumps(response)
+    is_tool = event.kind in _TOOL or event.denied
+    text = text_of_result(event.response) if is_tool else event.message
+    outcome = _outcome(event, text) if is_tool else ""
     return Report(
         key=event.id,
         host=event.host,
@@ -57,16 +58,25 @@ def report(event: Event, project: int | None, origin: str = "hook") -> Report:
         tool_use_id=event.tool_use_id,
         input="" if event.input is None else json.dumps(event.input),
         response=event.source if event.kind == "SessionStart" else text,
-        outcome=_outcome(event) if is_tool else "",
-        signature=failures.signed(event.tool, event.command, text) if event.failed else "",
+        outcome=outcome,
+        signature=failures.signed(event.tool, event.command, text) if outcome == "failed" else "",
         duration=event.duration,
         reason=event.message if event.kind == "SessionEnd" else "",
         origin=origin,
     )
 
 
-def _outcome(event: Event) -> str:
-    return "interrupted" if event.interrupted else "failed" if event.failed else "fine"
+def _outcome(event: Event, text: str) -> str:
+    """How a call ended: as the agent says, or as the result itself does where the agent calls it a success."""
+    if event.denied:
+        return "denied"
+    said = event.response if isinstance(event.response, dict) else {}
+    if event.interrupted or said.get("interrupted") is True:
+        return "interrupted"
+    is_error = said.get("isError") is True or said.get("is_error") is True
+    if event.failed or is_error or exit_code_of_result(said):
+        return "failed"
+    return "failed" if failures.reads_as_failure(event.tool, event.command, text) else "fine"
 
 
 @lru_cache(maxsize=256)

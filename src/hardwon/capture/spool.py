@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from hardwon.core.jsons import dumps, loads
-from hardwon.paths import private_folder
+from hardwon.paths import plain_file, private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def waiting(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each spooled file with its record, oldest first; an empty record for one that holds none."""
     for path in _ready(home):
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
+            with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
                 record = loads(file.read())
         except OSError:
             continue  # gone, or it cannot be opened: then it stays, and those behind it do not wait for it

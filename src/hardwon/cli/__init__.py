@@ -26,6 +26,7 @@ VERBS = {
     "review": ("review", "look at what was proposed, one by one, and decide"),
     "accept": ("review", "put a proposed lesson in force"),
     "reject": ("review", "say no to a proposed lesson; it stays rejected"),
+    "approvals": ("approvals", "what was put in force, by whom and when; undo it"),
     "brief": ("brief", "what a session opens with here, and why"),
     "view": ("view", "look at everything in the browser, and decide there"),
     "search": ("search", "what is known about some words, a file or an id"),
@@ -72,6 +73,17 @@ class Verbs(click.Group):
         command: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; one that was interrupted ends with 130, as shells expect, and not with click's 1."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _interrupted() from None
+        except click.Abort as aborted:  # click makes one of an interrupt while it asks
+            if isinstance(aborted.__context__, KeyboardInterrupt):
+                raise _interrupted() from None
+            raise
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
@@ -107,6 +119,11 @@ def main() -> None:
         if type(wrong).__module__ == "sqlite3":  # by name, since `--help` must not load the store
             raise _ended(f"the database: {wrong}", "try again in a moment, then: hardwon doctor") from None
         raise
+
+
+def _interrupted() -> SystemExit:
+    click.echo("interrupted", err=True)
+    return SystemExit(130)
 
 
 def _ended(say: str, fix: str) -> SystemExit:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hardwon import clock, paths, projects
+from hardwon.actions import approvals
 from hardwon.cli.change import confirmed as _confirmed
 from hardwon.cli.change import read as _read
 from hardwon.cli.change import show as _show_change
@@ -28,7 +29,6 @@ from hardwon.hosts.found import HOOK, is_ours, tell
 from hardwon.hosts.found import ledger as _ledger
 from hardwon.hosts.found import places as _places
 from hardwon.hosts.setup import codex_trust
-from hardwon.recall import manifest
 from hardwon.words import replace, word
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, cl
         _keep_ledger(home, ledger)
         click.echo(f"installed in {plan.path}" + (f"; the file as it was: {backup}" if backup else ""))
         _say_moved(agent, plan.path, plan.before, plan.after)
-    manifest.build(home, clock.now())
+    approvals.compile_manifest(home, clock.now())
     click.echo(f"running sessions of {module.TITLE} pick it up when they start anew; try: hardwon doctor")
     if then := _TRUSTED if trust else module.THEN:
         click.echo(then)

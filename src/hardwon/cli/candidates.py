@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from hardwon import paths
-from hardwon.cli.lessons import counted
 from hardwon.cli.show import field, hung, in_line, printable, table, width
 from hardwon.core import record as records
 from hardwon.core import rules
 from hardwon.core.similarity import Vocabulary, nearest_in
-from hardwon.recall import admit
+from hardwon.distil.wording import counted
+from hardwon.recall import admit, review_queue
 from hardwon.recall import review as deciding
 from hardwon.recall.replay import Replay
 from hardwon.store import candidates
@@ -35,7 +35,8 @@ def as_record(connection: Connection, proposal: Proposal) -> dict[str, Any]:
     found = candidates.signals_of(connection, proposal.signature)
     record = proposal.record
     best = next((one.body for one in found if one.body["solution"] == record["solution"]), {})
-    patterns = [str(one) for key in _NAMES for one in record["triggers"].get(key, ())]
+    patterns = [_source(one) for key in _NAMES for one in record["triggers"].get(key, ())]
+    pattern = next(iter(patterns), "")
     return {
         "index": proposal.number,
         "id": proposal.id,
@@ -53,7 +54,8 @@ def as_record(connection: Connection, proposal: Proposal) -> dict[str, Any]:
         "problem": record["problem"],
         "solution": record["solution"],
         "tags": record["tags"],
-        "trigger": next(iter(patterns), ""),
+        "trigger": _raw_trigger(proposal, best) or pattern,
+        "triggerPattern": pattern,
         "triggers": record["triggers"],
         "delivery": record["delivery"],
         "scope": record["scope"],
@@ -65,6 +67,17 @@ def as_record(connection: Connection, proposal: Proposal) -> dict[str, Any]:
         "difference": {key: best[key] for key in ("command", "worked", "removed", "added") if key in best},
         "evidence": [each for signal in found for each in signal.body["evidence"]],
     }
+
+
+def _raw_trigger(proposal: Proposal, signal: Mapping[str, Any]) -> str:
+    """Return what set it off as it stands in the session: a tag's own trigger, else the call or file that failed."""
+    if proposal.tier == 1:
+        return str(signal.get("trigger", ""))
+    return str(signal.get("command") or signal.get("file") or "")
+
+
+def _source(pattern: Any) -> str:
+    return str(pattern["source"] if isinstance(pattern, dict) else pattern)
 
 
 def listing(proposals: Sequence[Proposal]) -> None:
@@ -79,6 +92,8 @@ def listing(proposals: Sequence[Proposal]) -> None:
 
 
 def _seen(proposal: Proposal) -> str:
+    if review_queue.is_proposed(proposal):
+        return "proposed"
     seen = f"{proposal.occurrences}x" if proposal.occurrences > 1 else "once"
     return f"{seen}\n{counted(len(proposal.sessions), 'session')}" if len(proposal.sessions) > 1 else seen
 
@@ -106,7 +121,10 @@ def reasons(proposal: Proposal, judgement: Judgement | None) -> None:
     parts = "  ".join(f"{name} {value:+.2f}" for name, value in proposal.parts.items() if value)
     field("score", f"{proposal.score:.2f} = {parts}")
     where = f"{counted(len(proposal.sessions), 'session')}, {counted(len(proposal.projects), 'project')}"
-    field("seen", f"{counted(proposal.occurrences, 'time')} in {where}")
+    if review_queue.is_proposed(proposal):
+        field("seen", "in no transcript: an agent proposed it")
+    else:
+        field("seen", f"{counted(proposal.occurrences, 'time')} in {where}")
     _evidence(proposal.record["evidence"])
     if judgement:
         reader = "you" if judgement.reader == PERSON else judgement.reader
@@ -172,7 +190,7 @@ def ask_for_fields(proposal: Proposal) -> dict[str, Any]:
     record = proposal.record
     preview(proposal)
     kind = next((key for key in _NAMES if record["triggers"].get(key)), "commandPatterns")
-    given = [str(one) for one in record["triggers"].get(kind, [])[:1]]
+    given = [_source(one) for one in record["triggers"].get(kind, [])[:1]]
     delivery = record["delivery"] if record["delivery"] in DELIVERIES else "note"
     priority = record["priority"] if isinstance(record["priority"], int) else None
     asked: dict[str, Any] = {

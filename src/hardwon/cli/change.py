@@ -8,12 +8,13 @@ import click
 
 from hardwon.cli.show import at_terminal, styled
 from hardwon.errors import UserError
+from hardwon.paths import plain_file
 
 
 def read(path: str) -> str:
     """The text as it is, its line ends too; nothing if there is no file."""
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with open(path, encoding="utf-8", newline="", opener=plain_file) as file:
             return file.read()
     except FileNotFoundError:
         return ""

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, settings
+from hardwon.actions import approvals
 from hardwon.cli.person import require_person
 from hardwon.cli.show import in_line, table
 from hardwon.errors import UserError
-from hardwon.recall import manifest
 
 
 @click.group(invoke_without_command=True)
@@ -52,7 +52,7 @@ def put(name: str, value: str) -> None:
     if wanted is not None and (wrong := settings.fault(setting, wanted)):
         raise UserError(wrong, f"hardwon config set {name} {_plain(setting.default)}")
     settings.put(home, name, wanted)
-    manifest.build(home, clock.now())
+    approvals.compile_manifest(home, clock.now())
     click.echo(f"{name} is {_plain(_row(setting)['value'])}")
 
 

@@ -6,23 +6,25 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import click
 
 from hardwon import clock, paths, projects, who
+from hardwon.actions import approvals
+from hardwon.actions.lessons import import_records
 from hardwon.cli.lessons import counted
 from hardwon.cli.notes import export_notes
 from hardwon.cli.person import require_person
 from hardwon.cli.scan import _instant
 from hardwon.cli.sessions import opened
 from hardwon.cli.show import at_terminal, printable
-from hardwon.core import record as records
+from hardwon.core.ours import BACKUPS_KEPT
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
 from hardwon.recall import compiled, manifest
 from hardwon.store import backups, claude_mem, db, exports, imports
-from hardwon.store import lessons as shelves
+from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.imports import Numbered
 from hardwon.worker import lifecycle
 
@@ -97,6 +99,9 @@ export.add_command(export_notes)
 def _written(path: str, lines: Iterable[str]) -> int:
     """Write a file of the person's, readable by them alone, whole or not at all."""
     half, count = f"{path}.{os.getpid()}.new", 0
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise UserError(f"there is no folder {folder} to write {os.path.basename(path)} into", f"mkdir -p {folder}")
     try:
         with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             for line in lines:
@@ -130,8 +135,11 @@ def take_claude_mem(file: str | None, *, as_json: bool) -> None:
 
 def _took(numbered: Iterable[Numbered], faults: list[tuple[int, str]], *, as_json: bool, name: str) -> None:
     home, mark = paths.home(), who.agent(os.environ)
-    outcome = imports.take(opened(home), numbered, faults, approved=not mark)
-    added, refused = _lessons(home, outcome.lessons, approved=not mark)
+    connection = opened(home)
+    approvals.upgrade(home, connection, clock.now())
+    outcome = imports.take(connection, numbered, faults, approved=not mark)
+    approvals.record_imported(connection, outcome.memories, outcome.reflections, COMMAND_LINE, clock.now())
+    added, refused = import_records(home, connection, outcome.lessons, COMMAND_LINE, is_person=not mark)
     faults = sorted([*outcome.faults, *refused])
     taken = {**outcome.taken, "lesson": added}
     if as_json:
@@ -158,45 +166,15 @@ def _say(taken: dict[str, int], faults: list[tuple[int, str]], mark: str, name: 
         click.echo(f"          {counted(len(faults), 'line')} could not be taken in")
 
 
-def _lessons(home: str, found: Iterable[Numbered], *, approved: bool) -> tuple[int, list[tuple[int, str]]]:
-    """Put lessons into lessons.json as they are; as candidates if no person says so."""
-    refused: list[tuple[int, str]] = []
-    added = 0
-    with shelves.editing(home) as shelf:
-        ids = {one.get("id") for one in shelf.document["lessons"] if isinstance(one, dict)}
-        slugs = {one.slug for one in shelf.lessons}
-        for number, record in found:
-            if record.get("id") in ids:
-                continue
-            if fault := _unfit(record, slugs):
-                refused.append((number, fault))
-                continue
-            shelf.document["lessons"].append(record if approved else {**record, "status": "candidate"})
-            ids.add(record["id"])
-            slugs.add(record["slug"])
-            added += 1
-        if added:
-            shelves.save(shelf)
-    if added:
-        manifest.build(home, clock.now())
-    return added, refused
-
-
-def _unfit(record: dict[str, object], slugs: set[str]) -> str:
-    try:
-        lesson = records.read(record)
-    except records.BadRecord as bad:
-        return f"lesson: {'; '.join(bad.faults)}"
-    if not lesson.id or not lesson.slug:
-        return "lesson: it has no id or no slug"
-    return f"lesson: another has the slug {lesson.slug}" if lesson.slug in slugs else ""
-
-
 @click.command()
-@click.option("--keep", default=5, show_default=True, type=click.IntRange(1), help="how many backups to keep")
+@click.option(
+    "--keep", default=BACKUPS_KEPT, show_default=True, type=click.IntRange(1), help="how many backups to keep"
+)
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def backup(keep: int, as_json: bool) -> None:
     """Copy the database and what you wrote into backups/, while everything runs."""
+    if keep < BACKUPS_KEPT:
+        require_person(f"keeping fewer than {BACKUPS_KEPT} backups")
     home = paths.home()
     made = backups.make(home, clock.now())
     gone = backups.rotate(home, keep)
@@ -229,7 +207,8 @@ def restore(name: str | None, yes: bool, as_json: bool) -> None:
         before = backups.make(home, clock.now())
         backups.restore(home, chosen, before)
         compiled.forget(home)
-        db.connect(home).close()
+        with closing(db.connect(home)) as connection:
+            approvals.upgrade(home, connection, clock.now(), is_restored=True)
         manifest.build(home, clock.now())
     click.echo(f"restored  {chosen.name}")
     click.echo(f"before    what was there is the backup {before.name}")

@@ -19,7 +19,7 @@ _UNDER = " " * 16  # a slug is to be copied whole, which beside the rest there i
 
 
 @click.command()
-@click.option("--limit", default=20, show_default=True, help="how many")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="how many")
 @click.option("-f", "--follow", is_flag=True, help="go on printing as they happen")
 @click.option("--json", "as_json", is_flag=True, help="print JSON, one array; with --follow a line each")
 def deliveries(limit: int, follow: bool, as_json: bool) -> None:

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING
 import click
 
 from hardwon import __version__, clock, launch, paths, projects, settings, switches
+from hardwon.actions import approvals
 from hardwon.capture import spool
 from hardwon.cli.doctor_agents import Check, agents
 from hardwon.cli.show import ago, printable, styled
 from hardwon.distil.wording import counted
 from hardwon.errors import UserError
-from hardwon.recall import health, manifest
-from hardwon.recall.deliver import open_index
+from hardwon.recall import approved_lessons, health, manifest, review_queue
+from hardwon.recall.deliver import REFUSED, open_index
 from hardwon.recall.health import Advice, Facts
+from hardwon.recall.index_backlog import describe_backlog
 from hardwon.recall.patterns import Patterns
 from hardwon.store import candidates, db, injections, jobs, retention, transcripts, trust
 from hardwon.store import lessons as shelves
 from hardwon.worker import lifecycle
+from hardwon.worker.http import TOKEN
 
 if TYPE_CHECKING:
     from hardwon.core.index import Index
@@ -64,15 +67,31 @@ def _home(home: str) -> Iterator[Check]:
         yield Check("home", False, f"{home} can be read by others", f"chmod 700 {home}")
     else:
         yield Check("home", True, home)
-    for until, where in switches.in_force(home, clock.now()):
-        span = f"until {clock.iso(until)}" if until else "until lifted"
-        place = "everywhere" if where == switches.EVERYWHERE else f"in {where}"
-        yield Check("pause", None, f"paused {place} {span}", "hardwon unpause")
+    yield from _odd_files(home)
+    for pause in switches.tell(home, clock.now()):
+        yield Check("pause", None, pause, "hardwon unpause")
+    for fault in switches.faults(home):
+        yield Check("pause", False, fault, "hardwon unpause, then: hardwon pause")
+
+
+def _odd_files(home: str) -> Iterator[Check]:
+    """What stands in the place of a file or folder of ours and is none."""
+    place = os.path.join(home, "claims")
+    if os.path.lexists(place) and not (os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)):
+        found = f"{place} is not a folder that can be written, so nobody can tell which lessons were said"
+        yield Check("claims", False, found, f"mv {place} {place}.old")
+    place = os.path.join(home, TOKEN)
+    if os.path.lexists(place) and not (os.path.isfile(place) and os.access(place, os.R_OK)):
+        found = f"{place} is not a file that can be read, so there is no API and no viewer"
+        yield Check("token", False, found, f"mv {place} {place}.old; hardwon restart")
 
 
 def _lessons(home: str) -> Iterator[Check]:
     try:
-        built = manifest.build(home, clock.now())
+        if os.path.exists(os.path.join(home, paths.DATABASE)):
+            built = approvals.compile_manifest(home, clock.now())
+        else:  # looking does not make a database
+            built = manifest.build(home, clock.now())
     except UserError as wrong:
         yield Check("lessons", False, wrong.say + "; the last good manifest stays in force", wrong.fix)
         return
@@ -82,7 +101,14 @@ def _lessons(home: str) -> Iterator[Check]:
     yield Check("lessons", not built.faults, f"{built.count} in force", "hardwon lessons check" if built.faults else "")
     for fault in built.faults[:5]:
         yield Check("", False, fault, "hardwon lessons check")
-    for slug, reason in built.left_out[:5]:
+    for waiting in built.waiting[:MOST_SHOWN]:
+        kept = "" if waiting.approved is None else "; the version approved before stays in force"
+        found = f"{waiting.change} by hand in {paths.LESSONS} and not approved: {waiting.slug}{kept}"
+        yield Check("waiting", None, found, approved_lessons.APPROVE)
+    if len(built.waiting) > MOST_SHOWN:
+        yield Check("waiting", None, f"and {len(built.waiting) - MOST_SHOWN} more", approved_lessons.APPROVE)
+    added = {waiting.slug for waiting in built.waiting}
+    for slug, reason in [one for one in built.left_out if one[0] not in added][:5]:
         yield Check("", None, f"left out {slug}: {reason}", f"hardwon lessons edit {slug}")
     index = open_index(home)
     lessons, _ = manifest.choose(manifest.gather(home)[0], dict(index.settings))
@@ -166,10 +192,18 @@ def _worker(home: str) -> Iterator[Check]:
         yield Check("spool", False, f"{path} cannot be opened", f"ls -ld {path}")
     errors = os.path.join(home, paths.HOOK_LOG)
     if os.path.exists(errors):
-        with open(errors, encoding="utf-8", errors="replace") as file:
+        with open(errors, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
             lines = file.read().splitlines()
-        for what, became, is_typed in (("hook", "went wrong", False), ("prompt", "refused", True)):
-            if some := [line for line in lines if ("what you typed was not taken" in line) is is_typed]:
+        refused = [line for line in lines if f" {REFUSED}: " in line]
+        typed = [line for line in lines if "what you typed was not taken" in line]
+        about_prompts = {*refused, *typed}
+        wrong = [line for line in lines if line not in about_prompts]
+        for what, became, some in (
+            ("hook", "went wrong", wrong),
+            ("prompt", "refused", typed),
+            ("decision", "not carried out, since it is not known to be yours", refused),
+        ):
+            if some:
                 found = f"{counted(len(some), what)} {became}; last: {some[-1]}"
                 yield Check("hook log", None, found, f"rm {errors}")
 
@@ -183,7 +217,8 @@ def _database(home: str) -> Iterator[Check]:
         connection = db.connect(home)
         try:
             held, last = retention.holdings(connection), candidates.last_scan(connection)
-            proposed, waiting = len(candidates.listed(connection)), jobs.counts(connection)
+            proposed, waiting = len(review_queue.list_waiting(home, connection)), jobs.counts(connection)
+            backlog = describe_backlog(connection)
         finally:
             connection.close()
     except (UserError, db.StoreError) as wrong:
@@ -202,6 +237,8 @@ def _database(home: str) -> Iterator[Check]:
         f", {dead} came to nothing" if dead else ""
     )
     yield Check("distilling", not dead, said, "hardwon jobs list" if dead else "")
+    if backlog:
+        yield Check("index", None, backlog, "" if lifecycle.status(home).running else "hardwon start")
 
 
 def _most_megabytes(home: str) -> int:

@@ -59,7 +59,7 @@ def _agent(home: str, name: str, module: Setup) -> Iterator[Check]:
     program, path, mend = shutil.which(module.PROGRAM), module.settings_file(), f"hardwon install {name}"
     found: dict[str, list[str]] = {}
     try:
-        with open(os.path.realpath(path), encoding="utf-8") as file:
+        with open(os.path.realpath(path), encoding="utf-8", opener=paths.plain_file) as file:
             found = module.installed(file.read(), is_ours)
     except FileNotFoundError:
         pass
@@ -123,7 +123,7 @@ def _trust(module: Setup) -> Check:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=paths.plain_file) as file:
             return file.read()
     except FileNotFoundError:
         return ""
@@ -156,7 +156,7 @@ def _beside(module: Setup) -> Iterator[Check]:
 
 def _settings(path: str) -> object:
     try:
-        with open(path, encoding="utf-8-sig") as file:
+        with open(path, encoding="utf-8-sig", opener=paths.plain_file) as file:
             return json.load(file)
     except (OSError, ValueError, RecursionError):  # said with the hooks
         return None
@@ -193,7 +193,7 @@ def _tail(path: str) -> list[bytes]:
     if not os.path.isfile(path):
         return []
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=paths.plain_file) as file:
             file.seek(max(os.path.getsize(path) - TAIL, 0))
             return file.read(TAIL).splitlines()
     except OSError:

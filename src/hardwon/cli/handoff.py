@@ -10,11 +10,13 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, projects, settings, who
+from hardwon.actions import handoffs as actions
 from hardwon.cli.person import require_person
 from hardwon.cli.show import ago, at_terminal, field, hung, in_line, printable, table
 from hardwon.errors import UserError
-from hardwon.recall import brief, handoffs, memory_files, ratify
+from hardwon.recall import brief, handoffs, ratify
 from hardwon.store import db, reflections
+from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.reflections import DRAFT, RATIFIED, Reflection
 
 _TEMPLATE = "## Summary\n\n\n## Decisions\n\n\n## Open ends\n\n\n## Resume Prompt\n\n\nConfidence: M\n"
@@ -33,16 +35,20 @@ def list_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
     """The handoffs of this project, newest first: drafts, and what was ratified."""
     statuses = (status,) if status else (DRAFT, RATIFIED)
     project = None if everywhere else projects.home_of(os.getcwd())
-    found = reflections.listed(db.connect(paths.home()), *statuses, project=project)
+    connection = db.connect(paths.home())
+    found = reflections.listed(connection, *statuses, project=project)
     if as_json:
-        click.echo(json.dumps([_plain(one) for one in found], indent=2))
+        click.echo(json.dumps([_plain(connection, one) for one in found], indent=2))
         return
     if not found:
         click.echo(
             "no handoffs" + (" like that" if status else " yet: hardwon reflect SESSION, or hardwon handoff write")
         )
         return
-    rows = [[str(one.id), ago(one.at), _state(one), f"{in_line(_topic(one), 200)}\n{one.draft}"] for one in found]
+    rows = [
+        [str(one.id), ago(one.at), _state(connection, one), f"{in_line(_topic(one), 200)}\n{one.draft}"]
+        for one in found
+    ]
     table(["no", "when", "state", "about, and its file"], rows)
     if any(one.status == DRAFT for one in found):
         click.echo("a person decides: hardwon handoff show NO, then ratify, amend or discard")
@@ -53,19 +59,21 @@ def _topic(one: Reflection) -> str:
     return page.topic if page else one.topic
 
 
-def _state(one: Reflection) -> str:
+def _state(connection: db.Connection, one: Reflection) -> str:
     page = handoffs.page_of(one)
     if one.status in (DRAFT, RATIFIED) and page is None:
         return f"{one.status}, file gone"
-    if page is None or not page.is_edited:
-        return one.status
-    return "edited" if memory_files.counts(paths.home(), page.path, page.is_edited) else "edited, not told"
+    if page and page.is_edited:
+        return "edited, not told"
+    if one.status == RATIFIED and not handoffs.is_approved(connection, one):
+        return "not approved, not told"
+    return one.status
 
 
-def _plain(one: Reflection) -> dict[str, Any]:
+def _plain(connection: db.Connection, one: Reflection) -> dict[str, Any]:
     page = handoffs.page_of(one)
     return {
-        "id": one.id, "status": one.status, "state": _state(one), "session": one.session, "host": one.host,
+        "id": one.id, "status": one.status, "state": _state(connection, one), "session": one.session, "host": one.host,
         "project": one.project, "at": clock.iso(one.at), "kind": one.kind, "file": one.draft,
         "topic": page.topic if page else one.topic, "confidence": page.confidence if page else one.confidence,
         "resume": handoffs.resume_of(page) if page else one.resume.splitlines(),
@@ -78,14 +86,15 @@ def _plain(one: Reflection) -> dict[str, Any]:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def show(name: str, as_json: bool) -> None:
     """One handoff as its file says it now."""
-    one = handoffs.named(db.connect(paths.home()), name)
+    connection = db.connect(paths.home())
+    one = handoffs.named(connection, name)
     page = handoffs.page_of(one)
     if as_json:
         more = {"sections": dict(page.sections), "text": page.text} if page else {}
-        click.echo(json.dumps({**_plain(one), **more}, indent=2))
+        click.echo(json.dumps({**_plain(connection, one), **more}, indent=2))
         return
     hung(f"{one.id}  ", _topic(one), bold=True)
-    for label, text in (("state", _state(one)), ("session", one.session), ("file", one.draft)):
+    for label, text in (("state", _state(connection, one)), ("session", one.session), ("file", one.draft)):
         field(label, text)
     click.echo(f"\n{page.text}" if page else "\nits file is gone, or no file of its own")
     if one.status == DRAFT and page:
@@ -105,7 +114,8 @@ def ratify_handoffs(names: tuple[str, ...], commits: bool | None) -> None:
     connection, values = db.connect(home), settings.resolve(settings.read_config(home))
     for name in names:
         wanted = bool(values.get("handoffCommit")) if commits is None else commits
-        done = ratify.ratify(connection, home, handoffs.named(connection, name), now, commits=wanted)
+        known = handoffs.named(connection, name)
+        done = actions.ratify_handoff(connection, home, known, COMMAND_LINE, now, commits=wanted)
         click.echo(printable("\n".join(ratify.lines_of(done))))
     brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
 
@@ -126,7 +136,7 @@ def amend(name: str) -> None:
     click.edit(filename=one.draft)
     page = handoffs.page_of(one)
     if page and page.is_edited:
-        ratify.ratify(connection, home, one, clock.now())
+        actions.ratify_handoff(connection, home, one, COMMAND_LINE, clock.now())
         brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
     then = "" if one.status == RATIFIED else f"; now: hardwon handoff ratify {one.id}"
     click.echo(printable(f"amended: {one.draft}{then}"))
@@ -161,7 +171,10 @@ def write(text: tuple[str, ...], name: str, topic: str) -> None:
     said = " ".join(text) or (click.edit(_TEMPLATE, extension=".md") or "" if at_terminal() else sys.stdin.read())
     if not said.strip() or said == _TEMPLATE:
         raise UserError("there is nothing to hand off", "hardwon handoff write TEXT")
-    one = ratify.write_here(connection, home, said, os.getcwd(), now=now, is_ratified=not mark, name=name, topic=topic)
+    if mark:
+        one = ratify.write_here(connection, home, said, os.getcwd(), now=now, is_ratified=False, name=name, topic=topic)
+    else:
+        one = actions.write_handoff(connection, home, said, os.getcwd(), COMMAND_LINE, now=now, name=name, topic=topic)
     brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
     state = f"written as a draft, since {mark} says an agent runs this" if mark else "written"
     click.echo(printable(f"{state}: handoff {one.id}, {one.draft}"))
@@ -176,7 +189,10 @@ def resume(as_json: bool) -> None:
     draft = handoffs.waiting(connection, project)
     page = handoffs.last(connection, home, project)
     if as_json:
-        said = {"draft": _plain(draft) if draft else None, "handoff": _plain(page.known) if page else None}
+        said = {
+            "draft": _plain(connection, draft) if draft else None,
+            "handoff": _plain(connection, page.known) if page else None,
+        }
         click.echo(json.dumps(said, indent=2))
         return
     if draft:

@@ -15,12 +15,16 @@ from hardwon.cli.data import take_claude_mem, take_jsonl
 from hardwon.cli.lessons import counted
 from hardwon.cli.notes import import_notes
 from hardwon.cli.scan import _instant, _must_be_transcripts, _progress
-from hardwon.cli.show import printable
+from hardwon.cli.show import at_terminal, printable
 from hardwon.distil import scan as mining
 from hardwon.hosts.history import MODULES
-from hardwon.store import db, sessions
+from hardwon.store import db, retention, sessions
+from hardwon.store import transcripts as read_positions
 from hardwon.words import word
 
+DAY = 86_400.0
+MEGABYTE = 1024 * 1024
+STORED_SHARE = 0.5  # of a transcript's bytes, index included; 0.37 on 94 MB of transcripts, before distilling
 QUIET_SECONDS = 86_400.0  # a transcript that was not written for so long is of a session that has ended
 
 
@@ -51,7 +55,8 @@ import_.add_command(import_notes)
 def transcripts(places: tuple[str, ...], host: str | None, since: str | None, as_json: bool) -> None:
     """Record the sessions in the agents' transcripts; what is recorded already is not recorded again.
 
-    A session whose transcript was not written for a day counts as completed.
+    A session whose transcript was not written for a day counts as completed. What is imported is kept for
+    retentionDays from today, however old it is.
     """
     home = paths.home()
     values = settings.resolve(settings.read_config(home))
@@ -60,18 +65,52 @@ def transcripts(places: tuple[str, ...], host: str | None, since: str | None, as
     folders = mining.folders(os.environ, os.path.expanduser("~"), places or values["scanPaths"], host or "")
     files = [file for file in mining.find(folders, {}) if file.modified >= earliest]
     connection = db.connect(home)
+    _warn_of_size_limit(connection, files, values["maxDbMb"])
+    kept_until = clock.now() + values["retentionDays"] * DAY if values["retentionDays"] else None
     outcome = _taken(home, connection, files, values, silent=as_json)
     if as_json:
         faults = [{"path": path, "fault": fault} for path, fault in outcome.faults]
-        click.echo(json.dumps({**outcome.__dict__, "faults": faults}, indent=2))
+        until = clock.iso(kept_until) if kept_until else None
+        click.echo(json.dumps({**outcome.__dict__, "faults": faults, "kept_until": until}, indent=2))
         return
     click.echo(f"read      {counted(outcome.files, 'transcript')}")
     for path, fault in outcome.faults:
         click.echo(printable(f"          {path}: {fault}"))
     told = [counted(getattr(outcome, what), what[:-1]) for what in ("sessions", "prompts", "events")]
     click.echo(f"new       {', '.join(told)}")
+    if kept_until:
+        days = values["retentionDays"]
+        click.echo(f"kept      until {clock.iso(kept_until)[:10]}, {days} days from today (retentionDays)")
+    else:
+        click.echo("kept      for ever (retentionDays 0)")
     if outcome.sessions:
         click.echo("next      hardwon sessions list")
+
+
+def _warn_of_size_limit(connection: db.Connection, files: Sequence[mining.File], most_megabytes: int) -> None:
+    """Say before the import that not all of it would stay, and let the person at a terminal stop it."""
+    needed = _count_unread_bytes(connection, files) * STORED_SHARE
+    free = most_megabytes * MEGABYTE - retention.used(connection)
+    if needed <= free:
+        return
+    needed_megabytes, free_megabytes = round(needed / MEGABYTE), max(0, round(free / MEGABYTE))
+    enough = most_megabytes + needed_megabytes - free_megabytes + 1
+    click.echo(
+        f"warning: this import takes about {needed_megabytes:,} MB, and {free_megabytes:,} MB of maxDbMb"
+        f" ({most_megabytes:,} MB) are free: the oldest events would be dropped soon after\n"
+        f"fix: hardwon config set maxDbMb {enough}, or import less with --since or --path",
+        err=True,
+    )
+    if at_terminal():
+        click.confirm("Import all the same?", abort=True)
+
+
+def _count_unread_bytes(connection: db.Connection, files: Sequence[mining.File]) -> int:
+    unread = 0
+    for file in files:
+        read_position = read_positions.mark_of(connection, os.path.realpath(file.path), fill.PURPOSE)
+        unread += max(0, file.size - (read_position.offset if read_position else 0))
+    return unread
 
 
 def _taken(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import click
 
@@ -15,11 +15,14 @@ from hardwon.cli.data import must_confirm
 from hardwon.cli.sessions import opened
 from hardwon.cli.show import printable
 from hardwon.distil import queue
+from hardwon.distil.wording import counted
 from hardwon.errors import UserError
 from hardwon.hosts import found
-from hardwon.store import backups
+from hardwon.recall import memory_files
+from hardwon.store import backups, db, memories, reflections
 from hardwon.worker import lifecycle
 
+MOST_HANDOFFS = 100_000
 _DATA = (
     paths.LESSONS, paths.CONFIG, paths.TRUSTED, paths.DATABASE, f"{paths.DATABASE}-wal", f"{paths.DATABASE}-shm",
     backups.FOLDER, backups.MEMORIES, backups.DRAFTS, "token",
@@ -27,7 +30,7 @@ _DATA = (
 _BUILT = (
     paths.MANIFEST, paths.INDEX, paths.WORKER, paths.SOCKET, paths.PAUSED, launch.STARTS, "claims", "briefs", "links",
     found.FRONT_DOOR, found.HOOKED,
-    os.path.dirname(paths.LOG), "scan.lock", "reflect.lock", "lessons.lock", "manifest.lock", paths.LOCK,
+    os.path.dirname(paths.LOG), "scan.lock", "purge.lock", "reflect.lock", "lessons.lock", "manifest.lock", paths.LOCK,
     paths.BUILDING, paths.UNBUILT,
 )  # fmt: skip
 
@@ -40,6 +43,7 @@ def leave(take_out: Sequence[Callable[[], None]], *, data: bool, yes: bool) -> N
     refused = _refused(take_out)
     lifecycle.stop(home)
     _drain(home)
+    files_elsewhere = _find_files_elsewhere(home) if data else []
     for name in _BUILT:
         _remove(os.path.join(home, name))
     socket = lifecycle.socket_path(home)
@@ -53,7 +57,24 @@ def leave(take_out: Sequence[Callable[[], None]], *, data: bool, yes: bool) -> N
             os.rmdir(queue.folder())
     if not refused:
         _remove(os.path.join(home, paths.INSTALLED))
-    _say(home, refused)
+    _say(home, refused, [path for path in files_elsewhere if os.path.lexists(path)])
+
+
+def _find_files_elsewhere(home: str) -> list[str]:
+    """Return what hardwon wrote outside of its home: pages, drafts of 0.1.0 and memories, in repositories.
+
+    Asked before the database goes, which is the only one to know. They are the person's files, so they stay.
+    """
+    if not os.path.exists(os.path.join(home, paths.DATABASE)):
+        return []
+    try:
+        with closing(db.connect(home)) as connection:
+            handoffs = reflections.listed(connection, limit=MOST_HANDOFFS)
+            written = {file.path for handoff in handoffs for file in handoff.files if file.after}
+            written |= {memory_files.path_of(home, memory) for memory in memories.listed(connection) if memory.file}
+    except (UserError, db.StoreError):
+        return []
+    return sorted(path for path in written if os.path.lexists(path) and not paths.is_in(home, path))
 
 
 def _refused(calls: Sequence[Callable[[], None]]) -> list[str]:
@@ -82,12 +103,21 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _say(home: str, refused: list[str]) -> None:
+def _say(home: str, refused: list[str], files_elsewhere: Sequence[str]) -> None:
     left = sorted(os.listdir(home)) if os.path.isdir(home) else []
     if not left:
         with suppress(OSError):  # it is not there, or a link to a folder of the person's
             os.rmdir(home)
-    click.echo(f"left      {home}: {', '.join(left)}" if left else "left      nothing")
+    if left:
+        click.echo(f"left      {home}: {', '.join(left)}")
+    elif not files_elsewhere:
+        click.echo("left      nothing")
+    if files_elsewhere:
+        click.echo(
+            f"left      {counted(len(files_elsewhere), 'file')} of yours in repositories; delete what you do not want:"
+        )
+        for path in files_elsewhere:
+            click.echo(printable(f"          {path}"))
     if queue.read(queue.folder()):
         click.echo(f"          {queue.folder()}: what waits to be remembered")
     click.echo("          agents that are running call the hook until they start anew")

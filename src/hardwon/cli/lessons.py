@@ -5,22 +5,36 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 import click
 
 from hardwon import clock, paths, projects, settings, who
+from hardwon.actions import approvals
+from hardwon.actions import lessons as actions
+from hardwon.cli import change
 from hardwon.cli.person import require_person
 from hardwon.cli.show import at_terminal, printable, table
 from hardwon.core import record as records
 from hardwon.core import rules
+from hardwon.core.printable import in_line
 from hardwon.errors import UserError
-from hardwon.recall import admit, manifest
+from hardwon.hosts.fields import path_of, text_of
+from hardwon.recall import approved_lessons, delivery_outcomes, manifest
+from hardwon.recall.approved_lessons import WaitingChange
 from hardwon.recall.deliver import open_index
+from hardwon.store import db, views
 from hardwon.store import lessons as shelves
+from hardwon.store.approvals import COMMAND_LINE
+from hardwon.store.db import value_of
 from hardwon.words import DELIVERIES, STATUSES, TARGETS, Lesson
+
+WAITING, NEEDS_REVIEW = "waiting", "needs-review"  # shown in place of a status that the record only claims
+SHOWN_DELIVERIES = 10
 
 
 @click.group()
@@ -67,8 +81,11 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
     record.update(from_flags(flags))
     if at_terminal() and not (text or path):
         _ask_for_missing(record)
-    mark = who.agent(os.environ)
-    lesson = admit.add(paths.home(), record, approved=not mark)
+    home, mark = paths.home(), who.agent(os.environ)
+    if mark:
+        lesson = actions.propose_lesson(home, record)
+    else:
+        lesson = actions.add_lesson(home, db.connect(home), record, COMMAND_LINE)
     if mark:
         click.echo(f"proposed as a candidate, since {mark} says an agent runs this: {lesson.slug}")
         click.echo(f"a person puts it in force with: hardwon lessons restore {lesson.slug}")
@@ -87,25 +104,18 @@ def edit(slug: str, confirm: bool, **flags: Any) -> None:
     lesson = find(slug)
     changes = from_flags(flags)
     require_person("editing a lesson")
+    home = paths.home()
+    connection = db.connect(home)
     if changes:
-        _may_become(lesson, admit.with_changes(records.write(lesson), changes), confirm)
-        admit.edit(paths.home(), lesson.id, changes)
+        actions.edit_lesson(home, connection, lesson, changes, COMMAND_LINE, confirm=lambda say: confirm)
     else:
         record = json.dumps(records.write(lesson), indent=2, ensure_ascii=False)
         edited = click.edit(record, extension=".json") if at_terminal() else None
         if not edited or edited.strip() == record:
             raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
         given = _given_record(edited, None, {})
-        _may_become(lesson, given, confirm)
-        admit.rewrite(paths.home(), lesson.id, given)
+        actions.rewrite_lesson(home, connection, lesson, given, COMMAND_LINE, confirm=lambda say: confirm)
     click.echo(f"changed: {lesson.slug}")
-
-
-def _may_become(lesson: Lesson, record: dict[str, Any], confirm: bool) -> None:
-    from hardwon.recall import review
-    from hardwon.store import db
-
-    review.may_become(db.connect(paths.home()), lesson, record, confirm=lambda say: confirm)
 
 
 @lessons.command()
@@ -114,34 +124,70 @@ def retire(slug: str) -> None:
     """Take a lesson out of force; it stays in the file."""
     lesson = find(slug)
     require_person("retiring a lesson")
-    admit.set_status(paths.home(), lesson.id, "retired")
+    home = paths.home()
+    actions.retire_lesson(home, db.connect(home), lesson)
     click.echo(f"retired: {lesson.slug}; to undo: hardwon lessons restore {lesson.slug}")
 
 
 @lessons.command()
 @click.argument("slug")
-def restore(slug: str) -> None:
+@click.option("--confirm", is_flag=True, help="for a block whose trigger fired seldom")
+def restore(slug: str, confirm: bool) -> None:
     """Put a retired, proposed or unreviewed lesson in force."""
     lesson = find(slug)
     require_person("approving a lesson")
-    if wrong := rules.faults(lesson):
-        raise admit.refusal(wrong)
-    admit.set_status(paths.home(), lesson.id, "active")
+    home = paths.home()
+    actions.restore_lesson(home, db.connect(home), lesson, COMMAND_LINE, confirm=lambda say: confirm)
     click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
 
 
 @lessons.command()
-def build() -> None:
-    """Compile the manifest now. Nobody needs to: it is built when a source changes."""
-    built = manifest.build(paths.home(), clock.now())
-    click.echo(f"{counted(built.count, 'lesson')} in force, {len(built.left_out)} left out")
+@click.option("--yes", is_flag=True, help="approve what waits without asking")
+@click.option("--no-approve", is_flag=True, help="compile only, approve nothing")
+def build(yes: bool, no_approve: bool) -> None:
+    """Show what you changed in lessons.json, approve it and compile the manifest.
+
+    Without changes it only compiles, which also happens by itself. Run by an agent it approves nothing.
+    """
+    home, mark = paths.home(), who.agent(os.environ)
+    built = approvals.compile_manifest(home, clock.now())
+    for change_made in built.waiting:
+        _show_change(change_made)
+    if built.waiting and mark:
+        click.echo(
+            f"nothing approved, since {mark} says an agent runs this; a person types: {approved_lessons.APPROVE}"
+        )
+    elif built.waiting and not no_approve:
+        if not yes and at_terminal() and not click.confirm("Approve this?", default=True):
+            click.echo("nothing approved; what was approved before stays in force")
+        else:
+            count = counted(len(built.waiting), "change")
+            built = actions.approve_waiting(home, db.connect(home), built.waiting, COMMAND_LINE)
+            click.echo(f"approved {count}; to undo: hardwon approvals")
+    waiting = f", {len(built.waiting)} waiting" if built.waiting else ""
+    click.echo(f"{counted(built.count, 'lesson')} in force, {len(built.left_out)} left out{waiting}")
+
+
+def _show_change(waiting: WaitingChange) -> None:
+    """Show how lessons.json differs from what was approved."""
+    click.echo(printable(f"{waiting.change} by hand: {waiting.summary} [{waiting.slug}]"))
+    if waiting.change in (approved_lessons.ADDED, approved_lessons.CHANGED):
+        change.show(waiting.slug, _spell_authored(waiting.approved), _spell_authored(waiting.proposed))
+
+
+def _spell_authored(lesson: Lesson | None) -> str:
+    return printable(json.dumps(records.authored_fields(lesson), indent=2, ensure_ascii=False)) if lesson else ""
 
 
 @lessons.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--confirm", is_flag=True, help="for blocks whose trigger fired seldom")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
-def import_lessons(file: str, as_json: bool) -> None:
-    """Take over lessons-learned's lessons.json or manifest; JavaScript patterns are translated."""
+def import_lessons(file: str, confirm: bool, as_json: bool) -> None:
+    """Take over lessons-learned's lessons.json or manifest; JavaScript patterns are translated.
+
+    A block that may not block yet, by the check that review makes, comes in as a candidate.
+    """
     from hardwon.core import adopt
 
     require_person("importing lessons")
@@ -150,12 +196,17 @@ def import_lessons(file: str, as_json: bool) -> None:
             found = adopt.records(json.load(opened))
         except ValueError as wrong:
             raise UserError(f"{file}: {wrong}", "give it a lessons.json or lesson-manifest.json") from None
-    taken, refused = admit.take_over(paths.home(), found)
+    home = paths.home()
+    taken, refused = actions.import_lessons(home, db.connect(home), found, COMMAND_LINE, confirm=lambda say: confirm)
     if as_json:
         click.echo(json.dumps({"imported": [one.slug for one in taken], "refused": refused}, indent=2))
         return
     for name, reason in refused.items():
         click.echo(printable(f"not {name}: {reason}"))
+    for lesson in taken:
+        if lesson.status == "candidate":
+            faults = "; ".join(map(str, lesson.extra.get("importFaults", ())))
+            click.echo(printable(f"not in force yet: {lesson.slug}: {faults}"))
     click.echo(f"{len(taken)} imported, {len(refused)} refused")
 
 
@@ -214,31 +265,78 @@ def _ask_for_missing(record: dict[str, Any]) -> None:
 
 
 @lessons.command("list")
-@click.option("--status", type=click.Choice(STATUSES), help="only these")
+@click.option("--status", type=click.Choice((*STATUSES, WAITING, NEEDS_REVIEW)), help="only these")
 @click.option("--tag", help="only those with this tag")
 @click.option("--tool", help="only those about this tool")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def list_lessons(status: str | None, tag: str | None, tool: str | None, as_json: bool) -> None:
-    """The lessons, highest priority first."""
-    shelf = shelves.read(shelves.lessons_path(paths.home()))
-    found = [one for one in shelf.lessons if _wanted(one, status, tag, tool)]
+    """The lessons, highest priority first; with --status candidate all that wait for a decision, as in a review.
+
+    Status `waiting` is a change that was made in lessons.json by hand and not approved: hardwon lessons build.
+    """
+    if status == "candidate":
+        _list_waiting(tag, tool, as_json)
+        return
+    home = paths.home()
+    shelf = shelves.read(shelves.lessons_path(home))
+    waiting = {one.id: one for one in approvals.find_waiting(home, clock.now())}
+    removed = [one.approved for one in waiting.values() if one.proposed is None and one.approved]
+    found = [
+        one for one in (*shelf.lessons, *removed)
+        if _wanted(one, tag, tool) and status in (None, _shown_status(one, waiting))
+    ]  # fmt: skip
     found.sort(key=lambda one: (-one.priority, one.slug))
     if as_json:
-        click.echo(json.dumps([records.write(one) for one in found], indent=2))
+        shown = [{**records.write(one), "status": _shown_status(one, waiting)} for one in found]
+        click.echo(json.dumps(shown, indent=2))
         return
     if not found:
         click.echo("no lessons" + (" like that" if shelf.lessons else " yet: hardwon lessons add"))
         return
-    rows = [[str(one.priority), one.delivery, one.status, f"{one.summary}\n{one.slug}"] for one in found]
+    rows = []
+    for one in found:
+        change_made = f" ({waiting[one.id].change} by hand)" if one.id in waiting else ""
+        shown_as = f"{one.summary}\n{one.slug}{change_made}"
+        rows.append([str(one.priority), one.delivery, _shown_status(one, waiting), shown_as])
     table(["prio", "delivery", "status", "lesson"], rows)
+    if waiting:
+        click.echo(f"{approved_lessons.describe(list(waiting.values()))}: {approved_lessons.APPROVE}")
 
 
-def _wanted(lesson: Lesson, status: str | None, tag: str | None, tool: str | None) -> bool:
-    return (
-        (status is None or lesson.status == status)
-        and (tag is None or tag in lesson.tags)
-        and (tool is None or tool in manifest.gate(lesson))
-    )
+def _list_waiting(tag: str | None, tool: str | None, as_json: bool) -> None:
+    """Show the review queue: what was mined is not in lessons.json, but waits for the same decision."""
+    from hardwon.cli import candidates as shown
+    from hardwon.recall import review_queue
+
+    connection = db.connect(paths.home())
+    waiting = review_queue.list_waiting(paths.home(), connection)
+    found = [one for one in waiting if _is_about(one.record, tag, tool)]
+    if as_json:
+        click.echo(json.dumps([shown.as_record(connection, one) for one in found], indent=2))
+        return
+    shown.listing(found)
+    if found:
+        click.echo("next      hardwon review")
+    else:
+        click.echo("no candidates" + (" like that" if waiting else ": hardwon scan"))
+
+
+def _is_about(record: Mapping[str, Any], tag: str | None, tool: str | None) -> bool:
+    try:
+        return _wanted(records.read(dict(record)), tag, tool)
+    except records.BadRecord:  # a tag that cannot be a lesson as it is; a person mends it while accepting
+        return tag is None and tool is None
+
+
+def _shown_status(lesson: Lesson, waiting: Mapping[str, WaitingChange]) -> str:
+    """Return the status that counts, which is not always the one that the record claims."""
+    if lesson.id in waiting:
+        return WAITING
+    return NEEDS_REVIEW if lesson.status == "active" and lesson.needs_review else lesson.status
+
+
+def _wanted(lesson: Lesson, tag: str | None, tool: str | None) -> bool:
+    return (tag is None or tag in lesson.tags) and (tool is None or tool in manifest.gate(lesson))
 
 
 def find(name: str) -> Lesson:
@@ -267,6 +365,32 @@ def show(slug: str, as_json: bool) -> None:
         if value not in ("", [], None):
             spelled = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             click.echo(printable(f"{name:<18}{spelled}"))
+    _say_what_followed(lesson)
+
+
+def _say_what_followed(lesson: Lesson) -> None:
+    """Print the latest holds and blocks, each with the call that came instead and how it ended."""
+    home = paths.home()
+    if not os.path.exists(os.path.join(home, paths.DATABASE)):
+        return
+    with closing(db.connect(home)) as connection:
+        deliveries = views.deliveries(connection, lesson=lesson.id, limit=SHOWN_DELIVERIES)
+        for delivery in deliveries:
+            followed = delivery_outcomes.follow(connection, delivery)
+            if delivery["delivery"] not in ("hold", "block") or followed.call is None:
+                continue
+            said = f"{_call_in_line(followed.call)} -> "
+            said += _call_in_line(followed.instead) if followed.instead else "no call came instead"
+            at = datetime.fromtimestamp(delivery["at"]).strftime("%Y-%m-%d %H:%M")
+            click.echo(printable(f"{delivery['delivery']:<6}{at}  {said}"))
+
+
+def _call_in_line(call: dict[str, Any]) -> str:
+    given = value_of(call["input"])
+    fields = given if isinstance(given, dict) else {}
+    what = text_of(fields, "command") or path_of(fields) or call["tool"]
+    ended = {"fine": "passed"}.get(call["outcome"], call["outcome"])
+    return f"{in_line(what, 70)} ({ended})"
 
 
 @lessons.command()
@@ -277,7 +401,7 @@ def check(as_json: bool) -> None:
     broken: list[str] = []
     count, left_out = 0, []
     try:
-        built = manifest.build(home, clock.now())
+        built = approvals.compile_manifest(home, clock.now())
         count, left_out = built.count, list(built.left_out)
         broken.extend(built.faults)
         for lesson in shelves.read(shelves.lessons_path(home)).lessons:

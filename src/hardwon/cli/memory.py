@@ -9,12 +9,14 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, projects, who
+from hardwon.actions import memories as actions
 from hardwon.cli.person import require_person
 from hardwon.cli.show import at_terminal, field, hung, in_line, printable, table
 from hardwon.errors import UserError
 from hardwon.recall import brief, compiled, memory_files
 from hardwon.recall import memories as pages
 from hardwon.store import db, memories
+from hardwon.store.approvals import COMMAND_LINE
 from hardwon.words import MEMORY_TYPES, STATUSES, Memory
 
 _STATES = {"candidate": "proposed", "active": "approved"}
@@ -43,7 +45,7 @@ def list_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
     if not found and not others:
         click.echo("no memories" + (" like that" if status else " yet: hardwon memory add TYPE TEXT"))
         return
-    rows = [[str(one.id), one.type, _state(home, one), in_line(_words(home, one), 200)] for one in found]
+    rows = [[str(one.id), one.type, _state(connection, home, one), in_line(_words(home, one), 200)] for one in found]
     for page in others:
         rows.append(["-", page.type, "not approved here", f"{in_line(page.text, 200)}\n{os.path.basename(page.path)}"])
     table(["no", "type", "state", "memory"], rows)
@@ -51,12 +53,13 @@ def list_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
         click.echo("a person decides: hardwon memory approve NO|FILE, hardwon memory reject NO")
 
 
-def _state(home: str, one: Memory) -> str:
+def _state(connection: db.Connection, home: str, one: Memory) -> str:
     if one.status == "active" and not (page := pages.page_of(home, one)):
         return "its file is gone"
     if one.status == "active" and page and page.is_edited:
-        is_told = memory_files.counts(home, page.path, page.is_edited)
-        return f"edited since approved{'' if is_told else ', not told'}"
+        return "edited since approved, not told"
+    if one.status == "active" and page and not pages.is_approved(connection, one, page):
+        return "not approved, not told"
     return _STATES.get(one.status, one.status)
 
 
@@ -78,14 +81,15 @@ def _plain(home: str, one: Memory) -> dict[str, Any]:
 def show(name: str, as_json: bool) -> None:
     """One memory, whole, with where it came from and where its file is."""
     home = paths.home()
-    one = pages.named(db.connect(home), name)
+    connection = db.connect(home)
+    one = pages.named(connection, name)
     said = _plain(home, one)
     if as_json:
         click.echo(json.dumps(said, indent=2))
         return
     hung(f"{one.id}  ", said["text"], bold=True)
     for label, text in (
-        ("type", one.type), ("state", _state(home, one)), ("project", one.project or "every one"),
+        ("type", one.type), ("state", _state(connection, home, one)), ("project", one.project or "every one"),
         ("from", ", ".join((one.source, *one.evidence))), ("session", one.session), ("file", said["file"]),
     ):  # fmt: skip
         if text:
@@ -127,7 +131,8 @@ def edit(name: str, text: tuple[str, ...]) -> None:
     words = " ".join(text)
     if not words and not at_terminal():
         raise UserError("this is not a terminal, so no editor can be opened", f"hardwon memory edit {one.id} TEXT")
-    after = pages.reword(connection, home, one, words or click.edit(_words(home, one)) or _words(home, one), now)
+    text_after = words or click.edit(_words(home, one)) or _words(home, one)
+    after = actions.reword_memory(connection, home, one, text_after, COMMAND_LINE, now)
     brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
     click.echo(printable(f"edited: memory {after.id}, {_STATES.get(after.status, after.status)}"))
 
@@ -162,7 +167,7 @@ def approve(names: tuple[str, ...]) -> None:
             page = next((page for page in found if os.path.basename(page.path) == os.path.basename(name)), None)
             if page is None:
                 raise UserError(f"there is no {name!r} here that waits for it", "hardwon memory list")
-            one = pages.adopt(connection, page, now)
+            one = actions.adopt_file(connection, home, page, COMMAND_LINE, now)
             brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
             click.echo(printable(f"approved as memory {one.id}: {page.path}"))
         else:
@@ -170,7 +175,7 @@ def approve(names: tuple[str, ...]) -> None:
 
 
 def _approved(connection: db.Connection, home: str, one: Memory, now: float) -> None:
-    after, path = pages.approve(connection, home, one, now)
+    after, path = actions.approve_memory(connection, home, one, COMMAND_LINE, now)
     brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
     click.echo(printable(f"approved as memory {after.id}: {path}"))
     for name, said, fix in pages.faults(connection, home, after.project):
@@ -201,7 +206,7 @@ def _set_aside(names: tuple[str, ...], status: str) -> None:
         one = pages.named(connection, name)
         if one.status != status:
             raise UserError(f"memory {one.id} is {one.status}, not {status}", f"hardwon memory show {one.id}")
-        after = pages.set_aside(connection, one, now)
+        after = actions.set_memory_aside(connection, home, one, now)
         where = f"; its file stays: {memory_files.path_of(home, one)}" if one.file else ""
         click.echo(printable(f"{after.status}: memory {one.id}{where}"))
     compiled.forget(home)

@@ -11,15 +11,17 @@ from hardwon import clock, paths, projects, switches
 from hardwon.cli.person import require_person
 from hardwon.errors import UserError
 
+_LONGEST = 3650 * 86_400.0
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "": 60}
 
 
 def seconds(text: str) -> float:
     """30m, 1h, 2d; a bare number is minutes."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|)", text.strip().lower())
-    if not found or float(found[1]) <= 0:
-        raise UserError(f"{text!r} is not a length of time", "hardwon pause --for 1h   (or 30m, 2d)")
-    return float(found[1]) * _UNITS[found[2]]
+    length = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0 < length <= _LONGEST:
+        raise UserError(f"{text[:40]!r} is not a length of time", "hardwon pause --for 1h   (or 30m, 2d)")
+    return length
 
 
 @click.command()

@@ -36,4 +36,7 @@ def too_old(module: Setup, version: str) -> str:
 def off_path() -> str:
     """What lets people and the commands of our plugins call us by name; empty if they can."""
     own = os.path.join(os.path.dirname(sys.executable), "hardwon")
-    return "" if shutil.which("hardwon") else f"ln -s {shlex.quote(own)} ~/.local/bin/"
+    if shutil.which("hardwon"):
+        return ""
+    # On a fresh machine the folder is missing; a link of an earlier installation may lead nowhere.
+    return f"mkdir -p ~/.local/bin && ln -sf {shlex.quote(own)} ~/.local/bin/"

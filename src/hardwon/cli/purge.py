@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from hardwon import claims, clock, paths, settings, transcript
+from hardwon.actions import approvals
 from hardwon.capture import fill
 from hardwon.cli import sought
 from hardwon.cli.data import must_confirm, project_path, undisturbed
@@ -25,10 +26,11 @@ from hardwon.core import traces
 from hardwon.distil import propose
 from hardwon.distil.reflect.run import LOGS
 from hardwon.errors import UserError
-from hardwon.recall import compiled, deliver, manifest
+from hardwon.recall import compiled, deliver
 from hardwon.store import backups, db, exports, residue, transcripts
 from hardwon.store import purge as cutting
 from hardwon.store.purge import Aim
+from hardwon.store.purge_lock import purging
 from hardwon.words import Mark, replace
 
 _SPANS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
@@ -71,7 +73,7 @@ def purge(
         if dry_run:
             return
     must_confirm(yes, "Delete this? It cannot be undone")
-    with undisturbed(home):
+    with undisturbed(home), purging(home):
         try:
             report = _everything(home, connection, sought.search(home, connection, aim, dry=False))
         except db.StoreError as wrong:
@@ -104,7 +106,7 @@ def _aim(
 
 def _span(text: str) -> float:
     number, unit = text[:-1], text[-1:]
-    if not number.isascii() or not number.isdigit() or unit not in _SPANS:
+    if not number.isascii() or not number.isdigit() or len(number) > 6 or unit not in _SPANS:
         raise UserError(f"--older-than {text!r} is no span of time", "write it as 30d, 12h, 4w or 1y")
     return int(number) * _SPANS[unit]
 
@@ -122,9 +124,10 @@ def _everything(home: str, connection: db.Connection, search: Search) -> dict[st
         **_backups(home, search),
     }
     if not search.dry:
+        residue.sweep_unfinished(home)
         compiled.forget(home)
         with suppress(UserError):  # lessons.json cannot be read, and what was built before stays
-            manifest.build(home, clock.now())
+            approvals.compile_manifest(home, clock.now())
     return {
         "dry": search.dry,
         "gone": {place: dict(counts) for place, counts in gone.items() if counts},
@@ -172,7 +175,7 @@ def _is_spooled(path: str, search: Search) -> bool:
     if search.aim.pieces:
         return residue.holds(path, search.pieces)
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
             record = json.load(file)
         told = [one for one in (record["event"], *record["injections"]) if one]
     except (OSError, ValueError, KeyError, TypeError):
@@ -193,6 +196,7 @@ def _claims(home: str, search: Search) -> Counter[str]:
         for place in (
             claims.folder(home, session),
             claims.folder(home, session, claims.PRIVATE),
+            claims.folder(home, session, claims.OURS),
             claims.folder(home, deliver.TWICE + session),
         ):
             gone["files"] += sum(1 for _ in residue.below(place))
@@ -288,7 +292,7 @@ def _cut_copy(path: str, search: Search) -> None:
     """Take the lessons that hold it out of a backup's copy; what still holds it goes whole."""
     if search.dry:
         return
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=paths.plain_file) as file:
         content = file.read()
     is_lessons = os.path.basename(path) == paths.LESSONS
     after = backups.without(content, lambda text: traces.holds(text, search.pieces)) if is_lessons else None
@@ -347,7 +351,8 @@ def _left(home: str, search: Search, approved: Mapping[str, list[int]]) -> list[
 
 
 def _one(what: str) -> str:
-    return f"{what[:-3]}y" if what.endswith("ies") else what.removesuffix("s")
+    noun, blank, more = what.partition(" ")
+    return (f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")) + blank + more
 
 
 def _said(report: dict[str, Any], aim: Aim, *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, projects, transcript
+from hardwon.actions import approvals
 from hardwon.cli.person import require_person
 from hardwon.cli.show import in_line, printable, table
 from hardwon.distil.reflect import run
@@ -31,7 +32,7 @@ def reflect(what: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
     """Draft the handoff of a session: what it came to, what is open.
 
     Without a SESSION it is the latest in this folder. The draft lies in
-    docs/sessions of its repository and waits for you: hardwon handoff list.
+    ~/.hardwon/drafts and waits for you: hardwon handoff list.
     """
     home = paths.home()
     connection = db.connect(home)
@@ -54,6 +55,7 @@ def _undo(connection: db.Connection, home: str, number: int) -> None:
     committed = ratify.committed(known) if known else []
     one = run.undo(connection, home, number, clock.now())
     ratify.undone(connection, home, one, clock.now())
+    approvals.withdraw_undone(connection, one.id, clock.now())
     compiled.forget(home)
     brief.tell_anew(connection, home, one.project)
     click.echo(printable(f"reflection {one.id} is undone: {', '.join(file.path for file in one.files)}"))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, settings, who
+from hardwon.actions import lessons as actions
 from hardwon.cli import candidates as shown
 from hardwon.cli.lessons import counted, fields, from_flags
 from hardwon.cli.person import require_person
@@ -18,16 +19,19 @@ from hardwon.core import record as records
 from hardwon.core import similarity
 from hardwon.errors import UserError
 from hardwon.recall import review as deciding
+from hardwon.recall import review_queue
 from hardwon.store import candidates as table
 from hardwon.store import db
 from hardwon.store import lessons as shelves
+from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Judgement, Proposal
 
 MOST_EACH, MOST_ALL = 12_000, 80_000  # characters given to a reader
 ASK_A_MODEL = "\0"  # no file has this name
 _CHOICES = "[a]ccept [e]dit [s]kip [r]eject [u]ndo [q]uit"
 _EDITED = (
-    "summary", "problem", "solution", "delivery", "blockReason", "triggers", "unless", "scope", "priority", "tags",
+    "summary", "problem", "solution", "injection", "delivery", "blockReason", "triggers", "unless", "scope", "priority",
+    "tags",
 )  # fmt: skip
 _WORDS = "[w] accept with the reader's words"
 
@@ -38,7 +42,9 @@ _WORDS = "[w] accept with the reader's words"
     "--judge", "file", is_flag=False, flag_value=ASK_A_MODEL, metavar="[FILE]",
     help="take in a reader's judgements, - from stdin; without FILE ask the model of llm.provider",
 )  # fmt: skip
-@click.option("--limit", default=20, show_default=True, help="how many candidates a reader is given")
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1), help="how many candidates a reader is given"
+)
 def review(as_json: bool, file: str | None, limit: int) -> None:
     """Look at candidates one by one, best first, and decide.
 
@@ -69,7 +75,7 @@ class _Review:
         self.decided: list[tuple[int, str]] = []  # where in the list, and the candidate's id
 
     def go(self) -> None:
-        waiting = table.listed(self.connection)
+        waiting = review_queue.list_waiting(self.home, self.connection)
         self.judged = table.judgements(self.connection)
         if not waiting:
             click.echo("nothing to review: hardwon scan")
@@ -85,7 +91,7 @@ class _Review:
                 break
             place = self._answered(answer, place, waiting)
         said = counted(len(self.decided), "decision")
-        left = len(table.listed(self.connection))
+        left = len(review_queue.list_waiting(self.home, self.connection))
         click.echo(f"{said} kept; {counted(left, 'candidate')} left")
 
     def _answered(self, answer: str, place: int, waiting: list[Proposal]) -> int:
@@ -99,7 +105,7 @@ class _Review:
             elif answer == "e":
                 self._accept(proposal, _edited(proposal))
             elif answer == "r":
-                deciding.reject(self.connection, proposal)
+                deciding.reject(self.home, self.connection, proposal)
                 click.echo(f"rejected: {proposal.slug}")
             elif answer == "u":
                 return self._undo(place, waiting)
@@ -114,7 +120,7 @@ class _Review:
         return place + 1
 
     def _accept(self, proposal: Proposal, changes: dict[str, Any]) -> None:
-        lesson = deciding.accept(self.home, self.connection, proposal, changes, confirm=_confirm)
+        lesson = actions.accept_candidate(self.home, self.connection, proposal, changes, COMMAND_LINE, confirm=_confirm)
         shown.in_force(lesson, whole=bool(changes))
 
     def _undo(self, place: int, waiting: list[Proposal]) -> int:
@@ -122,7 +128,7 @@ class _Review:
             click.echo("nothing was decided yet")
             return place
         before, id = self.decided.pop()
-        waiting[before] = deciding.undo(self.home, self.connection, id)
+        waiting[before] = actions.undo_decision(self.home, self.connection, id)
         click.echo(f"taken back: {waiting[before].slug}")
         return before
 
@@ -132,7 +138,8 @@ class _Review:
         shown.preview(proposal)
         shown.reasons(proposal, judgement)
         shown.history(deciding.tried(self.connection, proposal.record))
-        known = shelves.read(shelves.lessons_path(self.home)).lessons
+        lessons = shelves.read(shelves.lessons_path(self.home)).lessons
+        known = [lesson for lesson in lessons if lesson.id != proposal.id]
         shown.alike(similarity.index(shown.known_lessons(known)), proposal)
         if deciding.worded(judgement):
             click.echo(f"   {_WORDS}")
@@ -180,7 +187,7 @@ def _print_for_a_reader(home: str, connection: db.Connection, limit: int) -> Non
     from hardwon.distil import reader
     from hardwon.distil.denied import denied
 
-    waiting = table.listed(connection)
+    waiting = review_queue.list_waiting(home, connection)
     given = [(one, table.signals_of(connection, one.signature, limit=2)) for one in waiting[:limit]]
     left_out = denied(home, settings.resolve(settings.read_config(home)))
     bundle = reader.bundle(given, most_each=MOST_EACH, most_all=MOST_ALL, left_out=left_out)
@@ -204,7 +211,7 @@ def _take_judgements(home: str, connection: db.Connection, file: str) -> None:
     name, now = who.agent(os.environ) or shown.PERSON, clock.now()
     kept = []
     for one in sent:
-        proposal = table.by_name(connection, str(one.candidate))
+        proposal = review_queue.find(home, connection, str(one.candidate))
         if proposal is None:
             click.echo(f"{one.candidate}  not kept: there is no candidate {one.candidate}")
             continue
@@ -226,7 +233,7 @@ def _ask_a_model(home: str, connection: db.Connection, limit: int) -> None:
     if provider is None:
         raise UserError("no model is turned on: llm.provider is none", "hardwon config set llm.provider claude")
     judged = table.judgements(connection)
-    waiting = [one for one in table.listed(connection) if one.number not in judged][:limit]
+    waiting = [one for one in review_queue.list_waiting(home, connection) if one.number not in judged][:limit]
     given = [(one, table.signals_of(connection, one.signature)) for one in waiting]
 
     def put(prompt: str) -> str:
@@ -276,7 +283,8 @@ def accept(name: str, confirm: bool, **flags: Any) -> None:
 def reject(names: tuple[str, ...]) -> None:
     """Say no to a candidate. It stays rejected, however often it is found again."""
     require_person("rejecting a lesson")
-    connection = db.connect(paths.home())
-    for proposal in [deciding.named(connection, name) for name in names]:
-        deciding.reject(connection, proposal)
+    home = paths.home()
+    connection = db.connect(home)
+    for proposal in [deciding.named(home, connection, name) for name in names]:
+        deciding.reject(home, connection, proposal)
         click.echo(f"rejected: {proposal.slug}")

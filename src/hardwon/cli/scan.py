@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, settings, who
+from hardwon.actions import lessons as actions
 from hardwon.cli.candidates import as_record, ask_for_fields, in_force, listing, preview
 from hardwon.cli.lessons import counted, fields, from_flags
 from hardwon.cli.person import require_person
@@ -22,10 +23,11 @@ from hardwon.core import similarity
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
 from hardwon.hosts.history import MODULES
-from hardwon.recall import admit, review
+from hardwon.recall import admit, review, review_queue
 from hardwon.store import candidates as table
 from hardwon.store import db, transcripts
 from hardwon.store import lessons as shelves
+from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Proposal
 
 SHOWN = 5
@@ -150,7 +152,7 @@ def _must_be_transcripts(places: Sequence[str], host: str) -> None:
 def _instant(since: str) -> float:
     try:
         return datetime.fromisoformat(since).astimezone().timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         raise UserError(f"--since {since!r} is no date", "write it as 2026-11-01 or 2026-11-01T14:00") from None
 
 
@@ -210,7 +212,7 @@ def read_size(outcome: mining.Outcome) -> str:
 
 def _promote_tags(home: str, connection: db.Connection, *, yes: bool, silent: bool) -> None:
     """What agents reported with a tag and what is sound is previewed and asked about; the rest is for review."""
-    reported = [one for one in table.listed(connection) if one.tier == 1]
+    reported = [one for one in table.listed(connection) if one.tier == 1 and not review_queue.is_proposed(one)]
     sound = [one for one in reported if not _unfit(home, one)] if reported else []
     for number, proposal in enumerate(sound):
         if not yes and (silent or not at_terminal() or who.agent(os.environ)):
@@ -222,10 +224,11 @@ def _promote_tags(home: str, connection: db.Connection, *, yes: bool, silent: bo
         question = f"Put it in force? ({number + 1} of {len(sound)}) [y]es [n]o, reject it [l]ater"
         answer = "y" if yes else click.prompt(question, default="l", show_default=False).strip().lower()[:1]
         if answer == "n":
-            review.reject(connection, proposal)
+            review.reject(home, connection, proposal)
         elif answer == "y":
             try:
-                in_force(review.accept(home, connection, proposal, {}), whole=False, err=silent)
+                lesson = actions.accept_candidate(home, connection, proposal, {}, COMMAND_LINE)
+                in_force(lesson, whole=False, err=silent)
             except UserError as refused:
                 click.echo(f"not accepted: {in_line(refused.say)}; it stays in review", err=silent)
 
@@ -246,18 +249,25 @@ def _unfit(home: str, proposal: Proposal) -> str:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def list_candidates(every: bool, rejected: bool, as_json: bool) -> None:
     """What may become a lesson, best first; without --all what was seen in two or more sessions."""
-    connection = db.connect(paths.home())
-    waiting = table.listed(connection, "rejected" if rejected else "candidate")
+    home = paths.home()
+    connection = db.connect(home)
+    waiting = review_queue.list_waiting(home, connection, "rejected" if rejected else "candidate")
     every = every or rejected
     found = [one for one in waiting if every or len(one.sessions) > 1]
+    more = len(waiting) - len(found)
     if as_json:
         records = [as_record(connection, one) for one in found]
-        click.echo(json.dumps({"generatedAt": clock.iso(clock.now()), "candidates": records}, indent=2))
+        click.echo(json.dumps({"generatedAt": clock.iso(clock.now()), "candidates": records, "more": more}, indent=2))
         return
     listing(found)
-    if not found:
-        click.echo("no candidates" + (" seen in two sessions: --all shows the others" if waiting else ": hardwon scan"))
-    else:
+    if not waiting:
+        click.echo("no candidates: hardwon scan")
+    elif not found:
+        click.echo("no candidates seen in two sessions")
+    if more:
+        wait = "waits" if more == 1 else "wait"
+        click.echo(f"{more} more {wait}, seen once or proposed by an agent: hardwon scan candidates --all")
+    if found:
         click.echo("next      hardwon review")
 
 
@@ -275,10 +285,11 @@ def promoted(name: str, changes: dict[str, Any], *, confirm: bool, ask: bool) ->
     require_person("accepting a lesson")
     home = paths.home()
     connection = db.connect(home)
-    proposal = review.named(connection, name)
+    proposal = review.named(home, connection, name)
     if ask and not changes:
         changes = ask_for_fields(proposal)
-    in_force(review.accept(home, connection, proposal, changes, confirm=lambda say: confirm))
+    lesson = actions.accept_candidate(home, connection, proposal, changes, COMMAND_LINE, confirm=lambda say: confirm)
+    in_force(lesson)
 
 
 @scan.command()

@@ -13,14 +13,16 @@ from typing import Any
 import click
 
 from hardwon import clock, paths
+from hardwon.actions import prompts
 from hardwon.capture import intake
 from hardwon.cli.show import field, hung, in_line, printable, styled, width
 from hardwon.errors import UserError
 from hardwon.recall import asking, indexing, records
 from hardwon.recall import search as found_by
 from hardwon.recall import timeline as around
+from hardwon.recall.index_backlog import describe_backlog
 from hardwon.recall.search import Found, Hit
-from hardwon.store import db, documents
+from hardwon.store import db
 from hardwon.store.documents import KINDS
 
 _KINDS = [kind.name for kind in KINDS.values()]
@@ -115,7 +117,7 @@ def show(ids: tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps([_plain(one) for one in found], indent=2))
     for one in found if not as_json else ():
         if "error" in one:
-            click.echo(printable(one["error"]), err=True)
+            click.echo(printable(f"error: {one['error']}\n  fix: hardwon search WORDS, or hardwon timeline"), err=True)
         else:
             _print_whole(one)
     if all("error" in one for one in found):
@@ -124,10 +126,9 @@ def show(ids: tuple[str, ...], as_json: bool) -> None:
 
 @contextmanager
 def _opened(home: str) -> Iterator[db.Connection]:
-    with asking.opened(home, intake.drain) as connection:
-        waiting, _ = documents.counts_waiting(connection)
-        if waiting:
-            click.echo(f"{waiting} records are not indexed yet; the worker goes on with it: hardwon start", err=True)
+    with asking.opened(home, intake.drain, prompts.take_spooled) as connection:
+        if backlog := describe_backlog(connection, with_vectors=False):
+            click.echo(f"{backlog}: the worker does the rest (hardwon start)", err=True)
         yield connection
 
 

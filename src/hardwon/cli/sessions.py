@@ -19,6 +19,7 @@ from hardwon.errors import UserError
 from hardwon.recall import compiled
 from hardwon.store import db, documents, observations, retention
 from hardwon.store import sessions as kept
+from hardwon.store.purge_lock import purging
 from hardwon.words import Summary
 
 SHOWN = 5
@@ -179,8 +180,9 @@ def delete(name: str, yes: bool) -> None:
             raise UserError("deleting is final, and there is nobody to ask", f"hardwon sessions delete {name} --yes")
         asked = printable(f"Delete session {one['session']} ({one['project'] or '-'}) with {what}?")
         click.confirm(asked, abort=True)
-    deliveries = kept.delete(connection, one["id"])
-    compiled.forget(paths.home())
+    with purging(paths.home()):
+        deliveries = kept.delete(connection, one["id"])
+        compiled.forget(paths.home())
     _wipe(connection)
     click.echo(printable(f"deleted   session {one['session']}: {what}, {_deliveries(deliveries)}"))
     click.echo("kept      what hardwon scan found in its transcript, and the transcript itself, which is the agent's")
@@ -230,8 +232,8 @@ def opened(home: str) -> db.Connection:
 
 def take_in(connection: db.Connection, home: str) -> None:
     def learn(prompt: str, cwd: str) -> str:
-        from hardwon.recall import prompts
+        from hardwon.actions import prompts
 
-        return prompts.learn(home, prompt, cwd)
+        return prompts.take_spooled(home, prompt, cwd)
 
     intake.drain(home, connection, learn)

@@ -102,7 +102,7 @@ def is_draft(path: str) -> bool:
 
 def is_of(draft: str, sessions: Set[str]) -> bool:
     """Whether a draft says that it is of one of these sessions."""
-    with open(draft, encoding="utf-8", errors="replace") as file:
+    with open(draft, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
         said = next((line for line in islice(file, _FRONT) if line.startswith("session: ")), "")
     try:
         return json.loads(said.partition(": ")[2] or '""') in sessions

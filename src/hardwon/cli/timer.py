@@ -192,7 +192,7 @@ def _table() -> str:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
             return file.read()
     except OSError:
         return ""

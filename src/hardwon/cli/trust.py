@@ -8,12 +8,13 @@ import os
 import click
 
 from hardwon import clock, paths, projects
+from hardwon.actions import trust as actions
 from hardwon.cli.lessons import counted
 from hardwon.cli.person import require_person
 from hardwon.cli.show import at_terminal, printable
 from hardwon.core import record as records
 from hardwon.errors import UserError
-from hardwon.recall import manifest
+from hardwon.store import approvals, db
 from hardwon.store import lessons as shelves
 from hardwon.store import trust as trusting
 from hardwon.words import Lesson
@@ -36,16 +37,13 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
     home = paths.home()
     known = trusting.trusted(home)
     if only_list:
-        _list(known, as_json)
+        _list(home, known, as_json)
         return
     require_person("trusting")
     project = projects.home_of(os.path.abspath(folder))
     path = trusting.lessons_of(project)
     if revoke:
-        if known.pop(project, None) is None:
-            raise UserError(f"{project} is not trusted", "hardwon trust --list")
-        trusting.keep(home, known)
-        manifest.build(home, clock.now())
+        actions.revoke_trust(home, db.connect(home), project, clock.now())
         click.echo(f"no longer trusted: {path}")
         return
     if not os.path.exists(path):
@@ -60,9 +58,7 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
         raise UserError("nothing is trusted: this is not a terminal, so nobody can be asked", "hardwon trust --yes")
     if not yes and not click.confirm("Trust these lessons, in this project only?"):
         return
-    known[project] = trusting.hash_of(held)
-    trusting.keep(home, known)
-    manifest.build(home, clock.now())
+    actions.trust_project(home, db.connect(home), project, held, clock.now())
     click.echo(f"trusted as it stands now: {path} ({counted(len(shelf.lessons), 'lesson')}, in this project only)")
 
 
@@ -77,16 +73,26 @@ def _show(lesson: Lesson) -> None:
         click.echo(printable(f"  {name:<16} {spelled}"))
 
 
-def _list(known: dict[str, str], as_json: bool) -> None:
+def _list(home: str, known: dict[str, str], as_json: bool) -> None:
+    in_force = approvals.read_in_force(home)
+    approved = in_force.trusted if in_force else known  # before the upgrade every one counts as approved
     rows = [
-        {"project": project, "unchanged": trusting.fingerprint(trusting.lessons_of(project)) == hash}
+        {
+            "project": project,
+            "unchanged": trusting.fingerprint(trusting.lessons_of(project)) == hash,
+            "approved": approved.get(project) == hash,
+        }
         for project, hash in sorted(known.items())
     ]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
     for row in rows:
-        state = "in use" if row["unchanged"] else "changed since, not used: hardwon trust " + str(row["project"])
+        state = "in use"
+        if not row["approved"]:
+            state = f"not approved, not used: hardwon trust {row['project']}"
+        elif not row["unchanged"]:
+            state = f"changed since, not used: hardwon trust {row['project']}"
         click.echo(printable(f"{row['project']}: {state}"))
     if not rows:
         click.echo("no repository is trusted yet")

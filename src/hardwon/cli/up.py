@@ -7,7 +7,8 @@ import shutil
 
 import click
 
-from hardwon import clock, paths, settings
+from hardwon import clock, paths, settings, switches
+from hardwon.actions import approvals
 from hardwon.cli.agents import install
 from hardwon.cli.candidates import listing
 from hardwon.cli.lessons import counted
@@ -18,7 +19,7 @@ from hardwon.cli.timer import installed
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
 from hardwon.hosts import MODULES, found, setup_of
-from hardwon.recall import manifest
+from hardwon.recall import review_queue
 from hardwon.store import candidates, db
 from hardwon.worker import lifecycle
 
@@ -31,10 +32,12 @@ MISTAKES = 5
 def up(ctx: click.Context, yes: bool) -> None:
     """Start hardwon, say where things are and what to do next."""
     home = paths.home()
-    built = manifest.build(home, clock.now())
+    built = approvals.compile_manifest(home, clock.now())
     found.tell(home)
     said = lifecycle.start(home)
     click.echo(f"worker    running, process {said.pid}")
+    for pause in switches.tell(home, clock.now()):
+        click.echo(f"pause     {pause}; lift it: hardwon unpause")
     click.echo(f"home      {home}")
     click.echo(f"lessons   {built.count} in force")
     for name in MODULES:
@@ -54,7 +57,7 @@ def up(ctx: click.Context, yes: bool) -> None:
             click.echo(f"agent     {module.TITLE}: {wrong.say}; {wrong.fix}")
     if fix := off_path():
         click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
-    click.echo(f"reflect   {_reflecting(home)}")
+    click.echo(f"handoffs  {_describe_handoffs(home)}")
     if _show_mistakes(home):
         click.echo("next      hardwon review          decide about what was found")
     click.echo("next      hardwon lessons add     write what went wrong, for the next time")
@@ -62,14 +65,15 @@ def up(ctx: click.Context, yes: bool) -> None:
     click.echo("          hardwon doctor          check every part")
 
 
-def _reflecting(home: str) -> str:
-    """The worker's own clock does it, so there is nothing to install; it is on unless the person says otherwise."""
+def _describe_handoffs(home: str) -> str:
+    """Return when handoffs are drafted; the worker's own clock does it, so there is nothing to install."""
     values = settings.resolve(settings.read_config(home))
     if not values["autoReflect"]:
-        return "off (autoReflect)"
-    left = f" or are left for {values['idleMinutes']} minutes" if values["idleMinutes"] else ""
+        return "not drafted (on: hardwon config set autoReflect true)"
+    idle = values["idleMinutes"]
+    when = f"after {counted(idle, 'minute')} idle" if idle else "when a session ends"
     timer = ", by a timer too" if installed(home) else ""
-    return f"sessions that end{left} are drafted (autoReflect){timer}"
+    return f"drafted {when}{timer}\n          (off: hardwon config set autoReflect false)"
 
 
 def _show_mistakes(home: str) -> bool:
@@ -81,7 +85,7 @@ def _show_mistakes(home: str) -> bool:
             click.echo(f"scanned   {read_size(mine(home, connection, values))}")
         else:
             click.echo("scanned   another scan is at work")
-    waiting = candidates.listed(connection)
+    waiting = review_queue.list_waiting(home, connection)
     waiting.sort(key=lambda one: (-len(one.sessions), -one.occurrences, -one.score))
     if waiting:
         click.echo(f"mistakes  {counted(len(waiting), 'candidate')} for a lesson; the most repeated:")
@@ -96,7 +100,7 @@ def _show_mistakes(home: str) -> bool:
 
 def _has_hooks(name: str, path: str) -> bool:
     try:
-        with open(os.path.realpath(path), encoding="utf-8") as file:
+        with open(os.path.realpath(path), encoding="utf-8", opener=paths.plain_file) as file:
             return bool(setup_of(name).installed(file.read(), found.is_ours))
     except FileNotFoundError:
         return False

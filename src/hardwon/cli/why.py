@@ -7,7 +7,7 @@ import os
 
 import click
 
-from hardwon import clock, paths
+from hardwon import clock, paths, switches
 from hardwon.cli.show import printable
 from hardwon.errors import UserError
 from hardwon.recall import why as judging
@@ -38,10 +38,13 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
         {"slug": one.entry.slug, "would": one.entry.delivery, "summary": one.entry.summary, "in": one.where}
         for one in found
     ]
+    is_paused = switches.paused(home, os.getcwd(), clock.now())
     others = [{"slug": slug, "why": reason} for slug, reason in (*unmet, *judging.left_out(home))]
     if as_json:
-        click.echo(json.dumps({"fires": fire, "others": others}, indent=2))
+        click.echo(json.dumps({"fires": fire, "others": others, "paused": is_paused}, indent=2))
         return
+    if is_paused:
+        click.echo("paused here, so nothing fires until you lift it (hardwon unpause); then:")
     for one in fire:
         click.echo(printable(f"{_WOULD[one['would']]}: {one['summary']} [{one['slug']}]\n  matched in: {one['in']}"))
     if not fire:

@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from hardwon import launch, paths, settings
+from hardwon import clock, launch, paths, settings, switches
 from hardwon.capture import spool
 from hardwon.cli.show import ago
 from hardwon.distil.wording import counted
 from hardwon.errors import UserError
-from hardwon.store import db, retention
+from hardwon.recall.index_backlog import describe_backlog
+from hardwon.store import db, documents, retention
 from hardwon.worker import lifecycle
 
 
@@ -45,8 +46,9 @@ def status(as_json: bool) -> None:
     """Whether the worker runs, where, and what it keeps."""
     home = paths.home()
     said, kept, waiting = lifecycle.status(home), _kept(home), sum(1 for _ in spool.waiting(home))
+    pauses = switches.tell(home, clock.now())
     if as_json:
-        click.echo(json.dumps({**said.__dict__, "database": kept, "spool": waiting}))
+        click.echo(json.dumps({**said.__dict__, "database": kept, "spool": waiting, "pauses": pauses}))
         return
     if said.running:
         click.echo(f"worker    running, process {said.pid}, since {ago(said.since or 0)}")
@@ -57,6 +59,8 @@ def status(as_json: bool) -> None:
         click.echo(
             "worker    stopped" + (f"; {counted(failed, 'start')} came to nothing: hardwon logs" if failed else "")
         )
+    for pause in pauses:
+        click.echo(f"pause     {pause}; lift it: hardwon unpause")
     click.echo(f"home      {said.home}")
     click.echo(f"version   {said.version}")
     for name, line in _lines(kept, waiting):
@@ -73,15 +77,16 @@ def _kept(home: str) -> dict[str, Any]:
     kept = {"bytes": retention.file_bytes(home), **limits}
     nothing = retention.Holdings(0, 0, 0, None)
     if not os.path.exists(os.path.join(home, paths.DATABASE)):
-        return {**kept, **nothing.__dict__, "fault": ""}
+        return {**kept, **nothing.__dict__, "unindexed": 0, "backlog": "", "fault": ""}
     try:
         connection = db.connect(home)
         try:
-            return {**kept, **retention.holdings(connection).__dict__, "fault": ""}
+            backlog = {"unindexed": documents.counts_waiting(connection)[0], "backlog": describe_backlog(connection)}
+            return {**kept, **retention.holdings(connection).__dict__, **backlog, "fault": ""}
         finally:
             connection.close()
     except (UserError, db.StoreError) as wrong:
-        return {**kept, **nothing.__dict__, "fault": str(wrong)}
+        return {**kept, **nothing.__dict__, "unindexed": 0, "backlog": "", "fault": str(wrong)}
 
 
 def _lines(kept: dict[str, Any], waiting: int) -> list[tuple[str, str]]:
@@ -92,13 +97,14 @@ def _lines(kept: dict[str, Any], waiting: int) -> list[tuple[str, str]]:
     lines = [
         ("database", kept["fault"] or f"{megabytes:.1f} MB of at most {most} MB; events are kept {days}"),
         ("holds", counts + oldest),
+        *([("index", kept["backlog"])] if kept["backlog"] else []),
         ("spool", f"{waiting} wait to be taken in"),
     ]
     return [line for line in lines if not (kept["fault"] and line[0] == "holds")]
 
 
 @click.command()
-@click.option("-n", "lines", default=50, show_default=True, help="how many lines")
+@click.option("-n", "lines", default=50, show_default=True, type=click.IntRange(1), help="how many lines")
 @click.option("-f", "--follow", is_flag=True, help="go on printing as it grows")
 @click.option("--json", "as_json", is_flag=True, help="print JSON, one array")
 def logs(lines: int, follow: bool, as_json: bool) -> None:
@@ -106,7 +112,7 @@ def logs(lines: int, follow: bool, as_json: bool) -> None:
     path = os.path.join(paths.home(), paths.LOG)
     if not os.path.exists(path):
         raise UserError(f"there is no log yet at {path}", "hardwon start")
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
         last = file.readlines()[-lines:]
         if as_json:
             click.echo(json.dumps([line.rstrip("\n") for line in last], indent=2))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from hardwon.core.fold import fold
 from hardwon.core.private import KINDS, mapped, strip
 from hardwon.core.randomness import RUN, is_random, runs
-from hardwon.core.redact import ROWS, SHORTEST, redact
+from hardwon.core.redact import SHORTEST, find_secrets, redact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
-
-    from hardwon.core.redact import Secret
 
 
 def clean(text: str) -> str:
@@ -20,35 +18,31 @@ def clean(text: str) -> str:
 
 
 def clean_all(texts: Sequence[str]) -> list[str]:
-    """Each text cleaned. One look at all of them together tells what each is to be looked through for."""
-    rows, exact, folded = _hints("\n".join(texts))
-    if not exact and not folded:
-        return list(texts)
-    return [_clean(text, rows) if _has(text, exact) or _has(fold(text), folded) else text for text in texts]
-
-
-def _hints(joined: str) -> tuple[list[Secret], list[str], list[str]]:
-    """The rows that may find something, and what a text to be cleaned has to hold: as it stands, or folded."""
+    """Each text cleaned. One look at all of them together tells in which there is something to clean."""
+    joined = "\n".join(texts)
     low, stretches = fold(joined), {*runs(joined, SHORTEST)}
-    unbroken = "\n".join(stretches)
-    rows: list[Secret] = []
-    exact, folded = list[str](), [kind for kind in KINDS if kind in low]
-    for row in ROWS:
-        where = low if "folded" in row.how else unbroken if "unbroken" in row.how else joined
-        if there := [literal for literal in row.literals if literal in where]:
-            rows.append(row)
-            (folded if "folded" in row.how else exact).extend(there)
-    return rows, [*exact, *(one for one in stretches if len(one) >= RUN and is_random(one))], folded
+    tags = [kind for kind in KINDS if kind in low]
+    random = [stretch for stretch in stretches if len(stretch) >= RUN and is_random(stretch)]
+    spans = find_secrets(joined, low, stretches)
+    if not spans and not tags and not random:
+        return list(texts)
+    from bisect import bisect_right  # the hook's path has no use for it
+
+    starts, start = [], 0
+    for text in texts:
+        starts.append(start)
+        start += len(text) + 1
+    hit = set[int]()
+    for first, last in spans:  # one that opens in a text and does not end may reach into others
+        hit.update(range(bisect_right(starts, first) - 1, bisect_right(starts, last)))
+    return [
+        clean(text) if number in hit or (random and _has(text, random)) or (tags and _has(fold(text), tags)) else text
+        for number, text in enumerate(texts)
+    ]
 
 
 def _has(text: str, parts: Sequence[str]) -> bool:
     return any(map(text.__contains__, parts))
-
-
-def _clean(text: str, rows: Sequence[Secret]) -> str:
-    """As `clean`, where only these rows can have a literal in the text."""
-    stripped = strip(text)
-    return redact(stripped, rows) if stripped == text else redact(stripped)
 
 
 def clean_state(state: Any) -> Any:

@@ -25,7 +25,8 @@ COMMAND_SHOWN = 120
 START_LIMIT = 8_800  # agents replace more than 10,000 characters by a preview; the fence and a margin are left
 SUBAGENT_LIMIT = 2_000
 BRIEF = "brief"  # what stands for a lesson in the record of a brief's delivery
-FIRST = ". New here? hardwon search WORDS finds what was done before, hardwon show ID gives one of them whole"
+RECORDING = "hardwon is recording this session."
+FIND = "Find past work: hardwon search WORDS"
 PROTOCOL = """\
 hardwon keeps what agents learned the hard way. When you were corrected, or something failed here and you found out \
 what works instead, write this block into your answer, once, with real content. A person reviews it before it is used. \
@@ -38,9 +39,15 @@ problem: <what went wrong and why>
 solution: <what to do instead>
 tags: tool:git, severity:error
 #/lesson"""
-SHORT_PROTOCOL = (
-    "Found out the hard way what works here? Say so in your last message: what failed, why, and what works."
-)
+SHORT_PROTOCOL = """\
+Corrected, or found out the hard way what works here? Put this block into your last message, with real content.
+
+#lesson
+tool: Bash
+trigger: <the exact command>
+problem: <what went wrong and why>
+solution: <what to do instead>
+#/lesson"""
 HELD = "Held once by hardwon: this has gone wrong before. Read why, then decide."
 BLOCK_SECONDS, OTHER_SECONDS = 0.4, 0.25
 GO_ON = "If the call is right as it stands, make it again: it will run."
@@ -162,21 +169,31 @@ def _is_said(entry: Entry, known: frozenset[str]) -> bool:
     return any(briefs.is_known(line, known) for line in (entry.summary, *lines))
 
 
-def on_start(event: Event, index: Index, opened: Opening, *, is_first: Callable[[], bool]) -> Reply:
-    """What a session opens with; the person is told in one line what it was."""
+def on_start(
+    event: Event, index: Index, opened: Opening, *, is_first: Callable[[], bool], viewer_address: str = ""
+) -> Reply:
+    """Return what a session opens with, and a line or two for the person about it."""
     if not opened.text:
         return NOTHING
     reply = _reply(event, index, opened.chosen, context=opened.text)
     recalled = [_told(part) for part in opened.parts if part.text and part.section != "lessons"]
     records = [_injection(event, BRIEF, BRIEF, ", ".join(recalled), "start")] if recalled else []
+    lessons = [_counted(len(opened.chosen), "lesson")] if opened.chosen else []
+    # A person who compacts or resumes has seen it: the same line again would only be noise.
+    is_new_session = event.kind == "UserPromptSubmit" or event.source == "startup"
     notice = ""
-    if index.settings["showDeliveries"]:
-        told = [_counted(len(opened.chosen), "lesson"), *recalled] if opened.chosen else recalled
-        hint = FIRST if is_first() else ""
-        if told or hint:
-            lead = ", ".join(told) or "recording from now on"
-            notice = f"hardwon: {lead}; see hardwon brief or hardwon view{hint}"
+    if index.settings["showDeliveries"] and is_new_session:
+        notice = _start_notice([*lessons, *recalled], is_first(), viewer_address)
     return replace(reply, notice=notice, injections=(*reply.injections, *records))
+
+
+def _start_notice(opened_with: Sequence[str], is_first: bool, viewer_address: str) -> str:
+    """Return what the person reads as a session starts: how to look and search at first, later what was recalled."""
+    look = f"Look: hardwon view ({viewer_address})" if viewer_address else "Look: hardwon view"
+    told = ", ".join(opened_with)
+    if is_first:
+        return f"{RECORDING} {look}. {FIND}" + (f"\nIt opened with: {told}" if told else "")
+    return f"hardwon: {told}. {look}" if told else ""
 
 
 def joined(first: Reply, then: Reply) -> Reply:

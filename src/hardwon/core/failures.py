@@ -133,6 +133,35 @@ _CLEAR = re.compile(
     r"|Traceback \(most recent|(?:[\w./-]+: )?(?:illegal|unrecogni[sz]ed|unknown|invalid) option\b"
     r"|npm (?:ERR!|error) code )"
 )
+# How a result begins that is an error and nothing else, though the agent calls it a success.
+_BEGINS_AS_ERROR = re.compile(
+    r"(?:\w*Error|error|ERROR|fatal)(?:\[[\w-]{1,20}\])?:\s*(?![(\s]*(?:(?:0|none|null|nil|false|empty|undefined)\b|no$))\S"
+)
+# What a program says of its own arguments; nobody keeps a file or a log that begins so.
+_MISUSED = re.compile(
+    r"(?:error|fatal): (?:unexpected|unrecogni[sz]ed|unknown|invalid|ambiguous|unsupported)"
+    r" (?:argument|option|subcommand|command|flag|switch)\b",
+    re.I,
+)
+# Git's own words; any other line after `fatal:` may be a commit's subject that git shows.
+_GIT_FAILED = re.compile(
+    r"fatal: (?:ambiguous argument|bad (?:revision|object)|not a git repository|no upstream|your current branch"
+    r"|couldn't find|unable to access|could not read|pathspec|authentication failed|refusing to|path '|repository '"
+    r"|'[^']{1,200}' (?:does not appear|is not))",
+    re.I,
+)
+_REFUSED_CONNECTION = re.compile(
+    r"(?:[\w.() -]{0,60}: )?connect ECONNREFUSED\b|(?:code|errno): '?ECONNREFUSED\b|ECONNREFUSED\b"
+)
+_EXITED = re.compile(
+    r"(?:Error: )?(?:exit(?:ed)?(?: with)?(?: code| status)|process exited with code)\s*[:=]?\s*[1-9]\d{0,2}\b[.)]?$",
+    re.I,
+)
+_LAST_LINES = 3  # of a result, in which an error stands that ended the run
+# Tools whose results are texts of others: what these begin with says nothing of the call.
+_SHOWING_TOOLS = frozenset(
+    ("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "Task", "Skill", "AskUserQuestion")
+)
 _REPORTERS = "git gh curl docker kubectl journalctl rg find ls less bat diff tree"  # they show what others wrote
 _FILTERS = (
     "cd echo head tail grep sed awk sort uniq wc cat tee true xargs cut tr printf export set sleep pwd Set-Location"
@@ -240,6 +269,34 @@ def hidden_failure(command: str, text: str) -> bool:
     if not (_CLEAR.match(first) or _CLEAR.match(last)):
         return False
     return SHOWS_OTHERS.isdisjoint(simple.program for simple in simples(command))
+
+
+def reads_as_failure(tool: str, command: str, text: str) -> bool:
+    """Return whether a result that the agent calls a success says itself that the call failed.
+
+    A pipe hides an exit code, some agents and MCP servers report none, and then the text is all there is. A command
+    that only shows files or what others wrote may show their errors: of those only a complaint about the call counts.
+    """
+    if not text or tool in _SHOWING_TOOLS:
+        return False
+    if command and hidden_failure(command, text):
+        return True
+    lines = [_COLOUR.sub("", line).strip() for line in text[:LOOKED_AT].splitlines() if line.strip()]
+    if not lines:
+        return False
+    is_error = bool(_BEGINS_AS_ERROR.match(lines[0]))
+    if not command:
+        return is_error
+    last_lines = [line.strip() for line in text[-LOOKED_AT:].splitlines() if line.strip()][-_LAST_LINES:]
+    is_lost_connection = any(map(_REFUSED_CONNECTION.match, [lines[0], *last_lines]))
+    has_bad_exit = bool(_EXITED.match(lines[0]) or (last_lines and _EXITED.match(last_lines[-1])))
+    if not (is_error or is_lost_connection or has_bad_exit):
+        return False
+    programs = {part.program for part in simples(command)}
+    if programs <= LOOKS or not programs.isdisjoint(SHOWS_OTHERS):
+        is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(lines[0]))
+        return is_of_git or bool(_MISUSED.match(lines[0]))
+    return True
 
 
 @lru_cache(maxsize=256)  # a call is compared with every episode that is open

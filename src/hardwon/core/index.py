@@ -46,6 +46,7 @@ class Index:
             self.settings: Mapping[str, Any] = head["settings"]
             self.sources: Sequence[Any] = head["sources"]
             self.starts: Sequence[int] = head["starts"]
+            self.waiting: int = head.get("waiting", 0)  # changes to lessons.json that nobody has approved
             self._always: Mapping[str, Sequence[int]] = head["always"]
             self._pieces, self._ends, self._numbers = (_table(head[name]) for name in ("pieces", "ends", "numbers"))
             self._offsets = _table(head["offsets"])
@@ -102,6 +103,7 @@ def build(
     *,
     settings: Mapping[str, Any],
     sources: Sequence[Any],
+    waiting: int = 0,
 ) -> bytes:
     """The bytes of an index; `demands` say what a call must hold for the entry to match, None: nothing certain."""
     body = [marshal.dumps(_pack(entry)) for entry in entries]
@@ -111,6 +113,7 @@ def build(
         {
             "settings": dict(settings),
             "sources": list(sources),
+            "waiting": waiting,
             "starts": [entry.number for entry in entries if entry.delivery == "start"],
             "always": always,
             "pieces": _bytes(ordered),

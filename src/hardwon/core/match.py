@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     Search = Callable[[Pattern, str], bool]
 
 SHELL = "Bash"
+GLOB = "Glob"
 EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
-FILES = (*EDITS, "Read", "Glob", "Grep")
+FILES = (*EDITS, "Read", GLOB, "Grep")
 OURSELVES = "hardwon"
 LONGEST_SPLIT = 200_000  # characters; reading a longer command as a shell does would cost more than a hook may
 MOST_PIECES, LONGEST_PIECE = 2_000, 2_000
+LONGEST_GLOB, MOST_ALTERNATIVES = 1_000, 16  # characters of a Glob call's pattern, and spellings its braces stand for
 _SEPARATORS = dict.fromkeys(map(ord, ";&|()`"), "\n")
 _QUOTING = str.maketrans("", "", "'\"\\")
 
@@ -55,10 +57,11 @@ class Sight:
     full: tuple[View, ...]
     guarded_executable: tuple[View, ...]
     guarded_full: tuple[View, ...]
-    relative: str
+    root: str
     absolute: str
     content: str
     places: tuple[str, ...]
+    searched: tuple[str, ...] = ()  # what a Glob call looks for, as paths from the root of the file system
 
 
 def see(event: Event, *, root: str, places: Sequence[str]) -> Sight:
@@ -72,10 +75,11 @@ def see(event: Event, *, root: str, places: Sequence[str]) -> Sight:
         full,
         guarded_executable,
         guarded_full,
-        _below(absolute, root),
+        root,
         absolute,
         event.content,
         tuple(places),
+        _searched(event),
     )
 
 
@@ -84,7 +88,7 @@ def texts(event: Event) -> list[str]:
 
     What a view has and the command has not is made by leaving out quotes, backslashes and repeated blanks.
     """
-    found = [_absolute(event.path, event.cwd), event.content]
+    found = [_absolute(event.path, event.cwd), event.content, *_searched(event)]
     if event.tool == SHELL:
         found.append(event.command)
         if len(event.command) <= LONGEST_SPLIT:
@@ -124,8 +128,8 @@ def _called_off(entry: Entry, view: View, search: Search) -> bool:
 def _in_file(entry: Entry, sight: Sight, search: Search) -> str | None:
     contents = entry.contents or entry.commands
     if entry.globs or entry.path_regexes:
-        found = matches(entry.globs, sight.relative, sight.absolute, search)
-        if not found and not (sight.absolute and _any(entry.path_regexes, sight.absolute, search)):
+        paths = (sight.absolute, *sight.searched)
+        if not any(_names_path(entry, path, _below(path, sight.root), search) for path in paths):
             return None
     elif sight.tool == "Read":
         return None  # a reading has no content, and no path was asked for
@@ -134,6 +138,12 @@ def _in_file(entry: Entry, sight: Sight, search: Search) -> str | None:
     if _any(entry.unless, sight.content, search) or _any(entry.unless, sight.absolute, search):
         return None
     return sight.absolute or sight.content
+
+
+def _names_path(entry: Entry, absolute: str, relative: str, search: Search) -> bool:
+    if matches(entry.globs, relative, absolute, search):
+        return True
+    return bool(absolute) and _any(entry.path_regexes, absolute, search)
 
 
 def _any(patterns: Iterable[Pattern], text: str, search: Search) -> bool:
@@ -178,6 +188,38 @@ def _roughly(command: str) -> tuple[View, ...]:
     pieces = command.translate(_SEPARATORS).split("\n", MOST_PIECES)
     views = dict.fromkeys(View(" ".join(piece.split()), piece) for piece in pieces if len(piece) < LONGEST_PIECE)
     return (*views, View(command, command))
+
+
+def _searched(event: Event) -> tuple[str, ...]:
+    """Return the pattern of a Glob call as paths that a lesson's globs can be tried on.
+
+    To those a star in it is a name like any other: `src/**/*.proto` lies in `src` and ends in `.proto`. As `**` may
+    stand for no folder at all, the pattern is tried without it too.
+    """
+    if event.tool != GLOB or not event.content or len(event.content) > LONGEST_GLOB:
+        return ()
+    folder = join(event.cwd, event.path)
+    found: dict[str, None] = {}
+    for pattern in _alternatives(event.content):
+        for spelling in (pattern, pattern.replace("**/", "")):
+            found[normpath(join(folder, spelling))] = None
+    return tuple(found)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Return what the braces of a pattern stand for: `*.{ts,tsx}` is `*.ts` and `*.tsx`."""
+    whole: list[str] = []
+    waiting = [pattern]
+    while waiting and len(whole) + len(waiting) <= MOST_ALTERNATIVES:
+        spelling = waiting.pop()
+        closing = spelling.find("}")
+        opening = spelling.rfind("{", 0, max(closing, 0))  # the innermost pair first
+        if opening < 0:
+            whole.append(spelling)
+            continue
+        names = spelling[opening + 1 : closing].split(",")
+        waiting += [f"{spelling[:opening]}{name}{spelling[closing + 1 :]}" for name in names]
+    return [*whole, *waiting][:MOST_ALTERNATIVES]
 
 
 def _absolute(path: str, cwd: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from hardwon.core.match import EDITS, OURSELVES, SHELL
-from hardwon.core.shell import look
+from hardwon.core.shell import Parsed, parse_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ _DECIDING = {
     "pause": (), "trust": (), "install": (), "uninstall": (), "accept": (), "reject": (), "allow": (), "review": (),
     "config": ("set",), "lessons": ("edit", "retire", "restore", "import"), "up": ("--yes",),
     "scan": ("promote", "--yes"), "sessions": ("delete",), "import": ("jsonl", "claude-mem"),
-    "purge": (), "restore": (), "view": (), "memory": ("approve", "reject", "retire", "edit"),
+    "purge": (), "restore": (), "view": (), "approvals": ("undo",), "memory": ("approve", "reject", "retire", "edit"),
     "handoff": ("ratify", "discard"), "reflect": ("--undo",), "jobs": ("retry", "cancel"),
-    "unpause": (), "ratify": (), "discard": (), "approve": (),  # as a person types them to an agent
+    "backup": (), "unpause": (), "ratify": (), "discard": (), "approve": (),  # as a person types them to an agent
 }  # fmt: skip
 _SHOWING = {
     "trust": ("--list",), "install": ("--print",), "review": ("--json", "--judge"), "purge": ("--dry-run",),
@@ -47,7 +47,21 @@ _LAUNCHERS = (
     "uv", "uvx", "pipx", "poetry", "pdm", "hatch", "pixi", "conda", "script", "tmux", "screen", "unbuffer", "expect",
     "strace", "flock", "parallel",
 )  # fmt: skip
-_SOURCES = ("lessons.json", "config.json")
+BACKUPS_KEPT = 5  # by default; to keep fewer is to delete some
+_TYPED_TO_AGENTS = ("accept", "reject", "allow", "ratify", "discard", "approve", "handoff", "memory")
+_AGENT_PROGRAMS = ("claude", "codex", "gemini", "opencode")
+_TAKING_OUT = ("disable", "uninstall", "remove")
+
+# One of these stands in a command or in the fields of a tool that writes our files or an agent's settings.
+_HINTS = (
+    OURSELVES, ".hard", "HARDWON", "lessons.json", "config.json", "settings", "hooks.json", "config.toml", ".claude",
+    ".codex", ".gemini", "opencode", "CLAUDE_CONFIG_DIR", "CODEX_HOME",
+)  # fmt: skip
+_real_homes: dict[str, str] = {}  # a worker is asked about the same home again and again
+_MCP = "mcp__"
+_SOURCES = ("lessons.json", "config.json")  # which people link to their dotfiles
+_LONGEST_PATH = 4096  # PATH_MAX; the system takes no longer one
+_DEEPEST_LAUNCH = 3  # strings in strings that launchers are given
 _LONGEST = 50_000  # characters; a longer command is not read as a shell does, which would take a hook's time twice
 _REACH, _MOST = 400, 2_000  # in one that is longer: characters from our name on, and how often it may stand there
 _UNQUOTED = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
@@ -55,38 +69,134 @@ _UNQUOTED = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
 
 def forbidden(event: Event, home: str) -> str:
     """Why this call is a person's to make, or nothing."""
-    if event.tool in EDITS and event.path and _is_ours(os.path.join(event.cwd, event.path), home):
-        return f"The files in {home} are a person's to edit; propose a lesson with: hardwon lessons add"
-    if event.tool != SHELL or (OURSELVES not in event.command and _DOOR not in event.command):
+    if event.tool == SHELL:
+        return _judge_command(event.command, event, home)
+    if event.tool in EDITS and event.path and _may_edit_ours(event, home):
+        from hardwon.core.our_files import judge_edit
+
+        return judge_edit(event, home)
+    return _judge_mcp_call(event, home) if event.tool.startswith(_MCP) else ""
+
+
+def _judge_command(command: str, event: Event, home: str) -> str:
+    names_us = OURSELVES in command or _DOOR in command
+    may_write = _may_concern(command, event.cwd, home)
+    if not names_us and not may_write:
         return ""
-    simple = _simple(event.command) if len(event.command) <= _LONGEST else None
-    if simple is None:
-        return _at_a_glance(event.command)
-    if any(map(_runs_hook, simple)):
+    parsed = _parse_all(command) if len(command) <= _LONGEST else None
+    if parsed is None:
+        from hardwon.core.our_files import glance_at_writes
+
+        return (_at_a_glance(command) if names_us else "") or glance_at_writes(command, home)
+    why = _judge_own_commands(parsed.simples) if names_us else ""
+    if why or not may_write or _is_only_ours(parsed):
+        return why
+    from hardwon.core.our_files import judge_writes
+
+    return judge_writes(parsed, command, event, home)
+
+
+def _is_only_ours(parsed: Parsed) -> bool:
+    """Tell whether nothing but hardwon is run, and told no file to write: most commands that name us are such."""
+    if parsed.redirections or not all(simple.program == OURSELVES for simple in parsed.simples):
+        return False
+    return not any(word.startswith("--out") for simple in parsed.simples for word in simple.words)
+
+
+def _judge_mcp_call(event: Event, home: str) -> str:
+    """Return why a tool of an MCP server may not do what it is asked to: run a command of ours, or write our files."""
+    if event.tool.startswith(f"{_MCP}{OURSELVES}__") or not isinstance(event.input, dict):
+        return ""
+    for field in ("command", "cmd"):
+        command = event.input.get(field)
+        if isinstance(command, str) and (why := _judge_command(command, event, home)):
+            return why
+    if not _may_concern(event.content, event.cwd, home):  # all strings that it is given
+        return ""
+    from hardwon.core.our_files import judge_mcp_call
+
+    return judge_mcp_call(event, home)
+
+
+def _judge_own_commands(simples: Sequence[Simple]) -> str:
+    """Return why one of these decides what a person decides, or pretends to be one."""
+    if any(map(_runs_hook, simples)):
         return "hardwon's hook is run by the agent program, never by a command"
-    given = [words for one in simple for words in _given(one)]
-    if given and any(map(_hides, simple)):
+    given = [words for simple in simples for words in _given(simple)]
+    if given and any(map(_hides, simples)):
         return "hardwon tells by CLAUDECODE, HARDWON_HOME and the like who runs it and where; leave them as they are"
-    return next((_for_a_person(words) for words in given if _decides(words)), "")
+    for words in given:
+        if _decides(words):
+            return _for_a_person(words)
+    for simple in simples:
+        if _takes_plugin_out(simple):
+            return _only_the_user(simple.full)
+    return ""
+
+
+def _takes_plugin_out(simple: Simple) -> bool:
+    """Tell whether an agent's own command takes our plugin or extension out: `claude plugin disable hardwon`."""
+    if simple.program not in _AGENT_PROGRAMS or not any(each in simple.words for each in _TAKING_OUT):
+        return False
+    return any(_names_us(each) for each in simple.words)
+
+
+def _may_concern(text: str, cwd: str, home: str) -> bool:
+    """Tell cheaply whether a call may write a file of ours; most calls end here."""
+    for hint in _HINTS:
+        if hint in text:
+            return True
+    if home not in _real_homes:
+        _real_homes[home] = os.path.realpath(home)
+    return cwd.startswith((home, _real_homes[home])) or home.rpartition("/")[2] in text
+
+
+def _may_edit_ours(event: Event, home: str) -> bool:
+    """Tell the same of an edit, whose path may lead to our files by a link that has another name."""
+    if _may_concern(event.path, event.cwd, home):
+        return True
+    path = os.path.join(event.cwd, event.path)
+    if len(path) > _LONGEST_PATH or "\0" in path:
+        return False
+    try:
+        real_path = os.path.realpath(path)
+    except ValueError:  # no file can have such a name
+        return False
+    if _may_concern("", real_path, home):
+        return True
+    sources = [os.path.join(home, name) for name in _SOURCES]
+    return any(os.path.realpath(source) == real_path for source in sources if os.path.islink(source))
 
 
 def _for_a_person(given: Sequence[str]) -> str:
     from shlex import join  # it brings in `re`, which only a refusal pays for
 
-    return f"This is for a person to decide. Ask them to type it in their own terminal: {join([OURSELVES, *given])}"
+    command = join([OURSELVES, *given])
+    is_answered_as_prompt = bool(given) and given[0] in _TYPED_TO_AGENTS
+    return _only_the_user(command, "as a prompt or in a terminal" if is_answered_as_prompt else "")
 
 
-def _simple(command: str) -> list[Simple] | None:
+def _only_the_user(command: str, where: str = "") -> str:
+    from hardwon.core.our_files import shorten_command
+
+    how = f", {where}" if where else " in a terminal"
+    return f"Only the user can do this. Ask them to type{how}: {shorten_command(command)}"
+
+
+def _parse_all(command: str, depth: int = 0) -> Parsed | None:
     """The simple commands, with those in a string that a launcher is given; None if there are too many."""
-    seen = look(command)
-    if seen is None:
+    parsed = parse_command(command)
+    if parsed is None:
         return None
-    found = list(seen[0])
-    for one in seen[0]:
-        for word in one.words[1:] if one.program in _LAUNCHERS else ():
-            if (OURSELVES in word or _DOOR in word) and " " in word:
-                found += _simple(word) or ()
-    return found
+    simples, redirections, loop_words = list(parsed.simples), list(parsed.redirections), list(parsed.loop_words)
+    for simple in parsed.simples:
+        for each in simple.words[1:] if simple.program in _LAUNCHERS and depth < _DEEPEST_LAUNCH else ():
+            inner = _parse_all(each, depth + 1) if " " in each else None
+            if inner is not None:
+                simples += inner.simples
+                redirections += [(len(command), file) for _, file in inner.redirections]
+                loop_words += inner.loop_words
+    return Parsed(tuple(simples), tuple(redirections), tuple(loop_words))
 
 
 def _given(one: Simple) -> Iterator[Sequence[str]]:
@@ -121,9 +231,21 @@ def _decides(given: Sequence[str]) -> bool:
     options = {word.partition("=")[0] for word in given if word.startswith("-")}
     if verb not in _DECIDING or options in ({"--help"}, {"-h"}) or options.intersection(_SHOWING.get(verb, ())):
         return False
+    if verb == "backup":
+        return _keeps_fewer_backups(given)
     wanted = _DECIDING[verb]
     told = more[:1] if verb in _WITHOUT_OPTIONS else given
     return not wanted or any(word.partition("=")[0] in wanted for word in told)
+
+
+def _keeps_fewer_backups(given: Sequence[str]) -> bool:
+    """Tell whether `--keep` is below the default, or is no number that could be read here."""
+    for place, each in enumerate(given):
+        option, equals, value = each.partition("=")
+        if option == "--keep":
+            number = value if equals else "".join(given[place + 1 : place + 2])
+            return not number.isdecimal() or int(number[:9]) < BACKUPS_KEPT
+    return False
 
 
 def _hides(one: Simple) -> bool:
@@ -171,15 +293,3 @@ def _at_a_glance(command: str) -> str:
             return "hardwon's hook is run by the agent program, never by a command"
         hits, at = hits + 1, command.find(OURSELVES, at + 1)
     return "hardwon stands in this command too often for it to be read" if hits == _MOST else ""
-
-
-def _is_ours(path: str, home: str) -> bool:
-    """Whether it is a file of ours by its name, by where its links lead, or because one of ours is a link to it."""
-    try:
-        real = os.path.realpath(path)
-        if real in [os.path.realpath(os.path.join(home, name)) for name in _SOURCES]:
-            return True
-        homes = tuple(place.rstrip("/") + "/" for place in (home, os.path.realpath(home)))
-        return real.startswith(homes) or os.path.normpath(path).startswith(homes)
-    except ValueError:  # no file can have such a name
-        return False

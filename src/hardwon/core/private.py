@@ -103,6 +103,8 @@ def _spots(low: str) -> list[tuple[int, str]]:
             begins = low[max(at - _REACH, 0) : at].rstrip(" \t\r\n\f\v/\\").endswith(_BEFORE)
             if begins and not low[end : end + 1].isalnum() and low[end : end + 1] not in ("-", "_"):
                 spots.append((at, kind))
+            if len(spots) > _MOST_SPOTS:
+                return spots  # the text is withheld
             at = low.find(kind, end)
     return sorted(spots)
 

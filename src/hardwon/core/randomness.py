@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from hardwon.core.known_ids import KNOWN_IDS
+
 RUN = 32  # what is shorter is not judged by its randomness
 _BLANKED = bytes([code if code < 128 and (chr(code).isalnum() or code in b"+/=_-") else 32 for code in range(256)])
 # Words and names are made of these pairs of letters; of a random text they are a fifth.
@@ -23,13 +25,30 @@ _MARKED = bytes([32 if code == 32 else 97 for code in _BLANKED])
 
 
 def is_key(value: str) -> bool:
-    """It does not read like words: pairs of letters that are rare, or digits all over."""
+    """It does not read like words: pairs of letters that are rare, digits all over, or cases that change at random."""
     digits = sum(map(value.count, "0123456789"))
     if len(set(value)) < 4 or value.lower() == value.upper():
         return False
     if digits * 4 >= len(value):
         return True
-    return (digits > 0 or len(value) > 19) and wordiness(value) < (0.3 if not digits else 0.55 if digits < 4 else 0.75)
+    share = wordiness(value)
+    if (
+        len(value) > (11 if digits else 13)
+        and share < (0.65 if digits else 0.45)
+        and _jumble(value) >= (0.25 if digits else 0.15)
+    ):
+        return True
+    return (digits > 0 or len(value) > 19) and share < (0.3 if not digits else 0.55 if digits < 4 else 0.75)
+
+
+def _jumble(value: str) -> float:
+    """The share of its pairs that names in mixed case hardly have: two capitals, a letter beside a digit."""
+    if value == value.lower() or value == value.upper():
+        return 0.0
+    pairs = list(pairwise(value[:512]))
+    capitals = sum(a.isupper() and b.isupper() for a, b in pairs)
+    beside_digits = sum((a.isdigit() and b.isalpha()) or (a.isalpha() and b.isdigit()) for a, b in pairs)
+    return (capitals + beside_digits) / len(pairs)
 
 
 def wordiness(value: str) -> float:
@@ -54,6 +73,10 @@ def runs(text: str, least: int = RUN) -> list[str]:
 def is_random(run: str) -> bool:
     """Neither a hash, nor a UUID, nor a path, nor names put together."""
     if _DIGITS.isdisjoint(run):
+        return False
+    if "=" in run.rstrip("=").lstrip("="):  # `commit=45de…`: each side for itself
+        return any(len(piece) >= RUN and is_random(piece) for piece in run.split("="))
+    if run.rpartition("/")[2].startswith(KNOWN_IDS):
         return False
     pieces = run.split("/")
     if len(pieces) > 1 and ("-" in run or "_" in run or run[0] == "/" or any(map(_is_hex, pieces))):

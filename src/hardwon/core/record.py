@@ -18,6 +18,11 @@ KEYS = (
     "unless", "commandMatchTarget", "scope", "priority", "confidence", "needsReview", "status", "tags",
     "sourceSessionIds", "occurrenceCount", "evidence", "createdAt", "updatedAt", "contentHash",
 )  # fmt: skip
+_AUTHORED = (
+    "slug", "summary", "problem", "solution", "injection", "delivery", "block", "blockReason", "triggers", "unless",
+    "commandMatchTarget", "scope", "priority", "tags",
+)  # fmt: skip
+_LARGEST = 1_000_000_000
 _UNDERSTOOD = frozenset([*KEYS, *_TRIGGERS, *OLD_NAMES])
 
 
@@ -130,6 +135,21 @@ def content_hash(lesson: Lesson) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def authored_fields(lesson: Lesson) -> dict[str, Any]:
+    """Return what an author writes and a person approves: everything that can reach an agent or decides when.
+
+    Counts, dates, evidence, status and confidence are bookkeeping, and keys we do not know have no effect.
+    """
+    written = write(lesson)
+    return {key: written[key] for key in _AUTHORED if key in written}
+
+
+def authored_hash(lesson: Lesson) -> str:
+    """Return the hash that an approval is given for; equal however the record is spelled."""
+    canonical = json.dumps(authored_fields(lesson), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
 def pattern_of(value: object) -> Pattern | None:
     """A pattern as text, or as source and flags; flags of JavaScript that change nothing here are passed over."""
     if isinstance(value, str):
@@ -208,6 +228,9 @@ def _number(given: Mapping[str, Any], key: str, default: float, faults: list[str
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         faults.append(f"{key} is {value!r}, but wants a {'whole ' if whole else ''}number")
+        return default
+    if not -_LARGEST <= value <= _LARGEST:  # NaN and the infinities are outside as well
+        faults.append(f"{key} is {repr(value)[:40]}, but wants a number people can read")
         return default
     return value
 

@@ -1,399 +1,554 @@
 """Secrets are replaced by `[redacted:KIND]` before a text is written anywhere.
 
-Three questions, in this order: does it have the shape of a known key (the table), does it stand after the name of a
-secret (`password=`), is it too random to be anything else. Each row names the literals a secret of its kind must hold;
-they are looked for with `str.find`, and a pattern is tried only where one stands. So a text without them never needs
-`re`, and no pattern walks through a text by itself: after a literal it reads a bounded stretch, or what it replaces.
+Three questions, in this order: does it have the shape of a known key, does it stand after a name that promises a secret
+(`password=`), is it too random to be anything else. What shapes and names there are is data, in `secret_rules.py`. Each
+row names the literals a secret of its kind must hold; they are looked for with `str.find`, and a pattern is tried only
+where one stands. So a text without them never needs `re`, and no pattern walks through a text by itself: after a
+literal it reads a bounded stretch, or what it replaces.
 """
 
 from __future__ import annotations
 
-from hardwon.core import prefixes
 from hardwon.core.fold import fold
 from hardwon.core.private import mapped
-from hardwon.core.randomness import is_key, is_random, runs, wordiness
-from hardwon.words import word
+from hardwon.core.randomness import RUN, is_key, is_random, runs
+from hardwon.core.secret_rules import (
+    KEY_HEADS,
+    NAME_STEMS,
+    PLACEHOLDER_PARTS,
+    PLAIN_VALUES,
+    RULES,
+    SENTENCE_WORDS,
+    SHORT_ENDINGS,
+    STRONG_ENDINGS,
+    SUFFIXES,
+    TELLING_PARTS,
+    TELLING_WORDS,
+    WEAK_ENDINGS,
+    WRAPPING_CALLS,
+    SecretRule,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Any
 
 SHORTEST = 15
 _PASSES = 6  # a replacement may uncover another secret; more rounds than this nobody has seen
 _PLAUSIBLE = 256  # a longer value is a secret without being looked at
-_TAIL, _HEX = "A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6" + "S7t8U9v0W1x2Y3z4", "0f1e2d3c4b5a6978" * 4
+_MARK = "[redacted:"
 
-# After a strong name any value is a secret, after a weak one only what looks like a key.
-_STRONG = ("password", "passwd", "passphrase", "pwd", "secret", "_pass")
-_WEAK = (
-    *("token", "api_key", "apikey", "api-key", "access_key", "accesskey", "access-key", "secret_key", "secretkey"),
-    *("secret-key", "private_key", "privatekey", "private-key", "encryption_key", "signing_key", "auth_key"),
-    *("credential", "credentials", "authorization", "_auth"),
-)
-_NAMES = (*_STRONG, *_WEAK)
-# The value of a name: quoted, where a quote with more backslashes than the first is inside; or bare.
-_VALUE = r"""
-    (?P<shut> [\]"'\\`?!]{0,10} )
-    (?: [ \t]{0,8} (?P<sep> => | := | (?: [!=]={1,2} | \( ) (?= [ \t]{0,8} \\{0,8} ["'`] ) | [=:>] ) [ \t]{0,8}
-      | (?P<gap> [ \t]{1,8} ) )
-    (?: [fFrRbBuU@$]{0,2} (?P<escape> \\{0,8} ) (?P<quote> ["'`] )
-        (?P<inner> (?: (?! \\{0,8} (?P=quote) ) [^\r\n] | (?P=escape) \\{1,8} (?P=quote) )*+ )
-      | (?P<bare> [^\s"'`,;<>&|\\)\]}]++ ) )
-"""
-_PLAIN = (
-    "str string int integer number bool boolean bytes any unknown never void null nil none undefined true false yes no "
-    "on off text varchar char uuid float double object array list dict map optional option options required date self "
-    "result auto var let const secretstr secret password passwd pass passphrase token key apikey user admin root test "
-    "foo bar baz enabled disabled hidden masked empty missing invalid valid changeme basic bearer credentials postgres "
-    "this unset default value new await is or and flag to in was for with must the a an as from not if when argument "
-    "parameter instead of env file path prompt stdin expected unexpected failed wrong incorrect"
-)
-_PLAIN_WORDS = frozenset(_PLAIN.split())
-_STAND_INS = ("xxxx", "....", "****", "your-", "your_", "your ", "placeholder", "example", "redacted", "dummy", "…")
-_SHAPES = {
-    "template": r".*?(?:\$\{|\$\(|\{\{|\$[A-Za-z_]|\{[\w.$!:\[\]()'\" ]*\}|%[sdv@(]|%[A-Za-z_]+%|\#\{|<[^>]*>|\*\*\*)",
-    "place": r"(?:[a-z][a-z0-9+.-]*://|arn:|~|\.{0,2}/)|[\w.-]+(?:/[\w.@-]+)+$",
-    "code": r"[!*]*[A-Za-z_$][\w$]*(?:(?:\?\.|!?\.|::|->)[A-Za-z_$][\w$]*)+|[!*]*[A-Za-z_$][\w$:]*[(\[{]",
-    "type": r"[=!*]*(?:(?:[uif]|u?int|float|bytes|utf|base|sha|md|v|[hre]s|varchar|char|argon|pbkdf)_?[0-9]{1,3}|\W*)$",
-    "words": r"[=!*]*[A-Za-z_-]+[.:!?]*$",
+NAMED = SecretRule("secret", NAME_STEMS, "", (), (), "folded")
+# What is spelled in one way comes first: `token = ghp_…` is a GitHub key rather than the value of a name.
+ROWS = (*[row for row in RULES if "folded" not in row.flags], *[row for row in RULES if "folded" in row.flags], NAMED)
+
+# Where the literals of each row are looked for: in the folded text, in its long stretches, or in the text as it stands.
+_PLACES = ["folded" if "folded" in row.flags else "unbroken" if "unbroken" in row.flags else "exact" for row in ROWS]
+_LITERALS: dict[str, list[tuple[int, str]]] = {"folded": [], "unbroken": [], "exact": []}
+for _number, _row in enumerate(ROWS):
+    _LITERALS[_PLACES[_number]] += [(_number, _literal) for _literal in _row.literals]
+
+# How strongly a name promises a secret.
+_STRONG, _WEAK = 2, 1
+_PROMISES = {
+    **{ending + suffix: _WEAK for ending in WEAK_ENDINGS for suffix in SUFFIXES},
+    **{ending + suffix: _STRONG for ending in STRONG_ENDINGS for suffix in SUFFIXES},
+}
+_LONGEST_NAME = 32
+_NAME_SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789_-"
+_JOINING_SIGNS = frozenset(':=>(,!|?\n{\\"')
+
+_PATTERNS = {
+    # How a name and its value are joined.
+    "join": r"""
+        (?P<shut> [\]"'\\`?!*_)}]{0,12} )
+        (?:
+            (?P<typed> [ \t]{0,4} : [ \t]{0,4} &? [A-Za-z][\w.\ |]{0,30} (?: [<\[] [\w\ ,|.<\[\]>]{0,40} [\]>] )?
+                     | [ \t]{1,4} (?: string | str ) ) [ \t]{0,4} = [ \t]{0,4} (?= \\{0,8} ["'`] )
+          | (?P<pair> (?: \s | \\{1,8} [nrt] | [,;{] ){1,60} (?: -[ ] )? [\\"']{0,9} (?: value | default ) [\\"']{0,9}
+                      [ \t]{0,8} [:=] [ \t]{0,8} )
+          | [ \t]{0,8} (?P<block> : ) [ \t]{1,8} [|>] [+-]? [0-9]? [+-]? [ \t]{0,8} (?= [\r\n] | \\{1,8} [nr] )
+          | [ \t]{0,8} (?P<quoted_only> \|\| | \?\? | \?: | or\b | , | [!=]={1,2} | \( ) [ \t]{0,8} (?= \\{0,8} ["'`] )
+          | [ \t]{0,8} (?P<sign> => | := | [=:>] ) \*{0,2} [ \t]{0,8}
+          | [ \t]{0,8} (?P<cell> \| ) [ \t]{0,8}
+          | (?P<gap> [ \t]{1,8} )
+        )""",
+    # In a quoted value a quote with more backslashes than the first is inside.
+    "quoted": r"""
+        (?P<call> [A-Za-z_][\w.:]{0,40} \( [ \t]{0,4} )? [fFrRbBuU@$]{0,2} (?P<escape> \\{0,8} ) (?P<quote> ["'`] )
+        (?P<value> (?: (?! \\{0,8} (?P=quote) ) [^\r\n] | (?P=escape) \\{1,8} (?P=quote) )*+ )""",
+    "bare": r"""(?P<value> [^\s"'`,;<>&|\\)\]}]++ )""",
+    "element": r"""(?P<value> [^<\r\n\\]++ ) (?= <\\{0,8}/ )""",
+    # On a line of its own a value may hold signs that end it elsewhere.
+    "rest": r"""(?: [^\s"'`\\]++ (?= \s | $ ) )""",
+    "block": r"""(?: \r?\n | \\{1,8} [nr] )+? (?P<indent> [ \t]{1,40} )
+        (?P<value> [^\r\n\\]++ (?: (?: \r?\n | \\{1,8} n ) (?P=indent) [^\r\n\\]++ )*+ )""",
+    "template": r"""\$\{[^}]*\} | \$\([^)]*\) | \{\{.*?\}\} | \{[\w.$!:\[\]()'"\ ]*\} | ^\$\(
+        | %[+\#]?[sdvqwxT@] | %\([^)]*\)s? | %[A-Za-z_]+% | \#\{[^}]*\}? | <[^>]*> | \*\*\* | \$[A-Za-z_]\w*""",
+    "place": r"(?:[a-z][a-z0-9+.-]*://|arn:|~|\.{0,2}/|[A-Za-z]:[\\/])|[\w.-]+(?:/[\w.@-]+)+$",
+    "code": r"[!*&]*(?P<name>[A-Za-z_$][\w$]*(?:(?:\?\.|!?\.|::|->)[A-Za-z_$][\w$]*)+)(?=$|[(\[{)\],;?!])"
+    r"|[!*&]*(?P<called>[A-Za-z_$][\w$:.]*)!?[(\[{]",
+    "type": r"[=!*]*(?:(?i:[uif]|u?int|float|bytes|utf|base|sha|md|v|[hre]s|varchar|char|argon|pbkdf)_?[0-9]{1,3}"
+    r"(?:_t|Array|ClampedArray)?|\W*)$",
+    "humps": r"[A-Z]?[a-z]+|[A-Z]+",
+    "words": r"[A-Za-z_-]+[.:!?]*$",
     "number": r"[0-9.,:_/x-]+[a-z%]{0,2}$",
-    "run": r"(?P<known>(?i:sha)(?:1|224|256|384|512)[-:=]|h1:|;base64,|/nix/store/|(?:ssh-[a-z0-9]+|nistp[0-9]{3})\ )?"
+    "run": r"(?P<known>(?i:sha)(?:1|224|256|384|512)[-:=]|[hr]1:|;base64,|/nix/store/|(?:ssh-[a-z0-9]+|nistp\d{3})\ )?"
     r"(?<![A-Za-z0-9+/=_-])(?P<secret>(?P<escaped>(?<=\\)[nrt])?[A-Za-z0-9+/=_-]{32,})",
 }
 _compiled: dict[str, re.Pattern[str]] = {}
 
 
-@word
-class Secret:
-    """One kind, with one of its literals at the start; an example is the text before the secret, and the secret."""
-
-    name: str
-    literals: tuple[str, ...]
-    pattern: str
-    examples: tuple[tuple[str, str], ...]
-    # folded: in any case; assigned: before a colon or the like; random, named, said: how it is judged; unbroken: all
-    # of what the pattern takes is one stretch as in `runs`, no shorter than SHORTEST
-    how: str = ""
-    edge: str | None = None  # besides letters and digits, what may not stand before it
-    beside: tuple[str, ...] = ("",)  # one of these has to be in the text too
-
-
-def _keys(*keys: str) -> tuple[tuple[str, str], ...]:
-    return tuple([("", key) for key in keys])
-
-
-# Examples are put together here, so that no scanner takes this file for a leak. In a pattern `\w` is ASCII.
-SECRETS = (
-    Secret(
-        "private-key",
-        ("-----BEGIN",),
-        r"-----BEGIN\ [A-Z0-9 ]{0,40}PRIVATE\ KEY[A-Z ]{0,10}-----[ \t]{0,4}"
-        r"(?=(?:[\r\n]|\\{1,8}[nr])[^A-Za-z]{0,24}(?:[A-Za-z0-9+/=]{16}|Proc-|Version|Comment)|[A-Za-z0-9+/]{16})"
-        r"[^-]*+(?:-(?!----END)[^-]*+)*+(?:-----END[^-\n]{0,60}-----)?",
-        _keys(
-            f"-----BEGIN RSA PRIVATE{' '}KEY-----\nMII{_TAIL}\n{_TAIL}\n-----END RSA PRIVATE{' '}KEY-----",
-            f"-----BEGIN OPENSSH PRIVATE{' '}KEY-----\nb3Bl{_TAIL}\n{_TAIL[:20]}",
-        ),
-    ),
-    Secret("anthropic", ("sk-ant-",), r"sk-ant-[\w-]{16,}", _keys("sk-ant-" + "api03-" + _TAIL), "unbroken"),
-    Secret(
-        "openai",
-        ("sk-",),
-        r"sk-(?:(?:proj|svcacct|admin|None|or-v1|lf)-)?(?P<secret>[\w-]{20,})",
-        _keys("sk-" + _TAIL, "sk-" + "proj-" + _TAIL),
-        *("random unbroken", "_.-"),
-    ),
-    Secret(
-        "github",
-        ("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_"),
-        r"(?:gh[posur]_[A-Za-z0-9]{20,}|github_pat_\w{22,})",
-        _keys("ghp_" + _TAIL[:36], "ghs_" + _TAIL[:36], "github_pat_" + _TAIL[:22] + "_" + _TAIL),
-        "unbroken",
-    ),
-    Secret(
-        "aws-id", ("AKIA", "ASIA"), r"A[A-Z0-9]{19}(?![A-Za-z0-9])", _keys("AKIA" + "J7Q2M4X9T1Z8B6C3"), "unbroken", ""
-    ),
-    Secret("google-oauth", ("ya29.",), r"ya29\.[\w-]{20,}", _keys("ya29." + "a0" + _TAIL)),
-    Secret(
-        "slack", ("xox", "xapp-"), r"x(?:ox[a-z]|app)-[\w-]{10,}", _keys("xoxb-" + "123456-" + _TAIL), "unbroken", ""
-    ),
-    Secret(
-        "webhook",
-        ("hooks.slack.com/", "/api/webhooks/"),
-        r"(?:hooks\.slack\.com/[a-z]{1,20}|/api/webhooks)/(?P<secret>[A-Za-z0-9/_-]{20,})",
-        (("https://hooks.slack.com/services/", "T0A1B2C3D/B0A1B2C3D/" + _TAIL[:24]),),
-    ),
-    Secret(
-        "stripe",
-        ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"),
-        r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{20,})",
-        _keys("sk_live_" + _TAIL[:24], "rk_live_" + _TAIL[:24], "whsec_" + _TAIL[:32]),
-        *("unbroken", ""),
-    ),
-    Secret("twilio", ("SK",), r"SK[0-9a-f]{32}(?![A-Za-z0-9])", _keys("SK" + _HEX[:32]), "unbroken", ""),
-    Secret("sendgrid", ("SG.",), r"SG\.[\w-]{16,64}\.[\w-]{16,}", _keys(f"SG.{_TAIL[:22]}.{_TAIL[:43]}"), edge=""),
-    Secret("mailgun", ("key-",), r"key-[0-9a-f]{32}(?![A-Za-z0-9])", _keys("key-" + _HEX[:32]), "unbroken", "_.-"),
-    Secret(
-        *("prefixed", prefixes.beginnings(prefixes.UNBROKEN), prefixes.pattern(prefixes.UNBROKEN)),
-        *(_keys(*prefixes.samples(prefixes.UNBROKEN)), "random unbroken", "_.-"),
-    ),
-    Secret(
-        *("prefixed-dotted", prefixes.beginnings(prefixes.DOTTED), prefixes.pattern(prefixes.DOTTED)),
-        *(_keys(*prefixes.samples(prefixes.DOTTED)), "random", "_.-"),
-    ),
-    Secret(
-        "azure",
-        ("accountkey=", "sharedaccesskey=", "sig="),
-        r"[a-z]+=(?P<secret>[A-Za-z0-9+/%=]{30,})",
-        (("AccountKey=", _TAIL + _TAIL[:38] + "=="), ("&sig=", _TAIL[:40] + "%3D")),
-        *("folded", ""),
-    ),
-    Secret(
-        *("jwt", ("eyJ",), r"eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]{10,}"),
-        *(_keys("eyJ" + _TAIL + ".eyJ" + _TAIL + "." + _TAIL), "", "_-"),
-    ),
-    Secret(
-        "url-password",
-        ("://",),
-        r"://(?:[^\s/:@\[\"'<>\\]{0,200}:(?P<secret>[^\s/\"'<>\\]{1,300})@|(?P<user>[\w-]{20,200})@)",
-        (("postgres://ada:", "hunt-er2!" + "@db.local"), ("https://", _TAIL[:40] + "@git.local")),
-        beside=("@",),
-    ),
-    Secret(
-        "authorization",
-        ("authorization",),
-        r"authorization[\"'\\]{0,10}\s{0,4}[:=,]\s{0,4}[\"'`\\]{0,10}"
-        r"(?:basic|bearer|token|digest|apikey|negotiate)\s{1,4}(?P<secret>[^\s\"'`\\,]{4,})",
-        (("Authorization: Basic ", "dXNlcjpwYXNz"), ("Authorization: Bearer ", "plainopaque1")),
-        "folded assigned",
-    ),
-    Secret(
-        "bearer",
-        ("bearer",),
-        r"bearer(?:\s|%20|\+){1,4}(?P<secret>[A-Za-z0-9._~+/=-]{12,})",
-        (("Bearer ", _TAIL[:24]),),
-        *("folded random", "_"),
-    ),
-    Secret(
-        "cookie",
-        ("cookie",),
-        r"cookie[\"'\\]{0,10}\s{0,4}:\s{0,4}[\"'\\]{0,10}"
-        r"(?P<secret>[^\s=;,:\"'{}()\\]{1,100}=[^\s;\"'\\]{1,4096}+(?:;[^\r\n\"'\\]*+)?)",
-        (("Cookie: ", "sid=" + _TAIL[:12] + "; theme=dark"), ("Set-Cookie: ", "sid=" + _TAIL[:12] + "; Path=/")),
-        *("folded assigned", None, ("=",)),
-    ),
-    Secret(
-        "login",
-        ("mysql", "mariadb", "sshpass", "curl", "login ", "identified by", "password '", 'password "'),
-        r"(?:(?:mysql|mariadb)[a-z]{0,8}(?:\s{1,8}(?!(?-i:-p)\S|[|;&])\S+){0,40}+\s{1,8}(?-i:-p)['\"]?(?P<db>[^\s\"'\\]+)"
-        r"|sshpass\s{1,4}-p\s{0,4}['\"]?(?P<ssh>[^\s\"'\\]+)"
-        r"|curl(?:\s{1,8}(?!-u|--user|[|;&])\S+){0,40}+\s{1,8}-[-user]+[\s=]{0,4}['\"]?[^\s:'\"]{1,100}:(?P<curl>[^\s\"'\\]+)"
-        r"|login\s{1,8}\S{1,100}\s{1,8}password\s{1,8}(?P<netrc>[^\s\"'\\]+)"
-        r"|login(?:[ \t]{1,8}(?!(?-i:-p)\s|[|;&])\S+){0,40}+[ \t]{1,8}(?-i:-p)"
-        r"[ \t]{1,4}['\"]?(?![0-9]{1,5}\b)(?P<registry>[^\s\"'\\]+)"
-        r"|(?:identified\ by|password)\s{1,4}['\"](?P<sql>[^\s\"'\\]+)(?=['\"]))",
-        (("mysql -u root -p", "hunt-er2"), ("curl -u ada:", "hunt-er2"), ("machine h login ada password ", "hunt-er2")),
-        "folded",
-        beside=(" -p", " -u", "--user", "password", " by"),
-    ),
-    Secret(
-        "said",
-        ("password", "passphrase", "passcode", "secret", "token", "api key"),
-        r"(?:pass(?:word|phrase|code)|secret|token|api\ key)(?:[ ][\w'-]{1,30}){0,5}?[ ]is:?[ ]\\{0,8}[\"'`]?"
-        r"(?P<secret>[^\s\"'`\\]{6,})",
-        (("the db password is ", "S3cr3t!pass" + "99"), ("the API key for the harbour is: ", _TAIL[:20])),
-        "folded said",
-        beside=(" is ", " is: "),
-    ),
-    Secret(
-        "secret",
-        _NAMES,
-        "(?:" + "|".join(sorted(_NAMES, key=len, reverse=True)) + ")" + _VALUE,
-        (("password=", "hunter2"), ('"api_key": "', _TAIL[:20]), ("aws_secret_access_key=", _TAIL[:40])),
-        "folded assigned named",
-    ),
-)
-# What is spelled in one way comes first.
-ROWS = tuple(sorted(SECRETS, key=lambda row: "folded" in row.how))
-
-
-def redact(text: str, rows: Sequence[Secret] = ROWS) -> str:
-    """The text with every secret replaced; `rows` are those of which it may hold a literal."""
+def redact(text: str) -> str:
+    """Return the text with every secret replaced."""
     for _ in range(_PASSES if len(text) > 7 else 0):
+        low, stretches = fold(text), runs(text, SHORTEST)
         after = text
-        for row in _rows_in(text, rows):
-            after = _without(row, after)
-        after = _without_random(after)
+        for row, literals in _find_rows(text, low, stretches):
+            before = after
+            spans = _find_spans(row, literals, after, low)
+            after = _replace_spans(after, spans, row.kind)
+            if after is not before:
+                low = fold(after)
+        if after is not text:
+            stretches = runs(after)
+        after = _redact_random(after, stretches)
         if after == text:
             break
-        text, rows = after, ROWS
+        text = after
     return text
 
 
-def _rows_in(text: str, rows: Sequence[Secret]) -> list[Secret]:
-    """The rows of which a literal stands in the text: one look at each literal, and for most texts no more."""
-    low, unbroken = fold(text), "\n".join(runs(text, SHORTEST))
-
-    def place(row: Secret) -> str:
-        return low if "folded" in row.how else unbroken if "unbroken" in row.how else text
-
-    return [row for row in rows if any(map(place(row).__contains__, row.literals))]
-
-
 def redact_deep(value: Any) -> Any:
-    """A JSON value with the secrets in its strings and keys replaced, and all that is under the name of a secret."""
+    """Return a JSON value with the secrets in its strings and keys replaced, and all that is under the name of one."""
 
     def change(text: str, key: str) -> str:
-        return "[redacted:secret]" if text.strip() and _is_name(key) else redact(text)
+        return "[redacted:secret]" if text.strip() and is_secret_name(key) else redact(text)
 
-    return mapped(value, change, covers=_is_name)
-
-
-def _is_name(key: str) -> bool:
-    low = fold(key).strip(" :_-")
-    return low.endswith((*_NAMES, "passwords", "secrets")) or low in ("auth", "cookie", "set-cookie")
+    return mapped(value, change, covers=is_secret_name)
 
 
-def _without(row: Secret, text: str) -> str:
-    low = fold(text) if "folded" in row.how else text
-    if not any(map(low.__contains__, row.literals)) or not any(map(low.__contains__, row.beside)):
-        return text
-    kept, start = [], 0
-    for at in _spots(row, low):
-        found = _pattern(row.name, row.pattern, "folded" in row.how).match(text, at) if at >= start else None
-        if found and _judge(row.how, found):
-            group = found.lastgroup or 0
-            kept += [text[start : found.start(group)], f"[redacted:{row.name}]"]
-            start = found.end(group)
-    return "".join([*kept, text[start:]]) if kept else text
+def is_secret_name(name: str) -> bool:
+    """Tell whether a name promises a secret, as a whole or at its end."""
+    low = fold(name).strip(" :_-")
+    if low in ("cookie", "set-cookie"):
+        return True
+    for stem in NAME_STEMS:
+        at = low.rfind(stem)
+        if at >= 0 and _promise(name if len(name) == len(low) else low, low, at, len(low)):
+            return stem != "key" or low[:at].rstrip("_-. ").endswith(KEY_HEADS)
+    return False
 
 
-def _spots(row: Secret, low: str) -> list[int]:
-    """Where a literal of the row stands as it has to."""
+def find_secrets(text: str, low: str, stretches: Collection[str]) -> list[tuple[int, int]]:
+    """Return where secrets stand that rows find, of each row by itself; random stretches are not among them."""
+    spans: list[tuple[int, int]] = []
+    for row, literals in _find_rows(text, low, stretches):
+        spans += _find_spans(row, literals, text, low)
+    return spans
+
+
+def _find_rows(text: str, low: str, stretches: Collection[str]) -> list[tuple[SecretRule, list[str]]]:
+    """Return the rows that may find something, in order, with those of their literals that stand in the text."""
+    present = [pair for pair in _LITERALS["folded"] if pair[1] in low]
+    present += [pair for pair in _LITERALS["exact"] if pair[1] in text]
+    if stretches:
+        unbroken = "\n".join(stretches)
+        present += [pair for pair in _LITERALS["unbroken"] if pair[1] in unbroken]
+    literals: dict[int, list[str]] = {}
+    for number, literal in sorted(present):
+        literals.setdefault(number, []).append(literal)
+    return [(ROWS[number], listed) for number, listed in literals.items()]
+
+
+def _replace_spans(text: str, spans: Iterable[tuple[int, int]], kind: str) -> str:
+    pieces: list[str] = []
+    done = 0
+    for start, end in spans:
+        pieces += [text[done:start], f"[redacted:{kind}]"]
+        done = end
+    return "".join([*pieces, text[done:]]) if pieces else text
+
+
+def _find_spans(row: SecretRule, literals: Sequence[str], text: str, low: str) -> Iterator[tuple[int, int]]:
+    """Find the secrets of a row of which these literals stand in the text."""
+    if row is NAMED:
+        yield from _find_named_spans(text, low, literals)
+        return
+    is_folded = "folded" in row.flags
+    where = low if is_folded else text
+    if not any(map(where.__contains__, row.beside)):
+        return
+    pattern = _compile(row.pattern, is_folded)
+    done = 0  # what is in a secret is not looked at again, or a text of nothing but names would take for ever
+    for at in _find_spots(row, literals, where):
+        match = pattern.match(text, at) if at >= done else None
+        if match and _is_secret(row.flags, match):
+            span = match.span(match.lastgroup or 0)
+            done = span[1]
+            yield span
+
+
+def _find_spots(row: SecretRule, literals: Sequence[str], where: str) -> list[int]:
+    """Return where a secret of this row may begin."""
     spots: list[int] = []
-    for literal in row.literals:
-        at = low.find(literal)
+    for literal in literals:
+        at = where.find(literal)
         while at >= 0:
-            begins = row.edge is None or _begins(low, at, row.edge)
-            if begins and ("assigned" not in row.how or _is_assigned(low, at, at + len(literal))):
-                spots.append(at)
-            at = low.find(literal, at + 1)
+            begin = at - row.lead
+            if begin >= 0 and (row.edge is None or _begins_word(where, begin, row.edge)):
+                spots.append(begin)
+            at = where.find(literal, at + 1)
     return sorted(spots)
 
 
-def _begins(low: str, at: int, edge: str) -> bool:
-    """A key begins where no word goes on, or after an escaped newline or a percent escape."""
+def _begins_word(low: str, at: int, edge: str) -> bool:
+    """Tell whether no word goes on here; after an escaped newline or a percent escape a new one begins."""
     before = low[at - 1 : at]
     if not before.isalnum() and (not before or before not in edge):
         return True
     return low[max(at - 2, 0) : at] in ("\\n", "\\r", "\\t") or low[max(at - 3, 0) : at - 2] == "%"
 
 
-def _is_assigned(low: str, at: int, end: int) -> bool:
-    after = low[end : end + 16]
-    if after[:1].isalnum() or after[:1] in ("", "_", "-", "."):
+def _is_secret(flags: str, match: re.Match[str]) -> bool:
+    """Tell whether what a row's pattern found is a secret, and no stand-in for one."""
+    group, value = match.lastgroup, match[match.lastgroup or 0]
+    if value.startswith(_MARK) or (len(value) <= _PLAUSIBLE and _is_stand_in(value, bool(group))):
         return False
-    if after.lstrip("\"'\\ \t]?!`")[:1] in (":", "=", ">", "(", ",", "!"):
-        return True
-    return after[0].isspace() and low[max(at - 48, 0) : at].rpartition(" ")[2].startswith("--")
-
-
-def _pattern(name: str, pattern: str, folded: bool = False) -> re.Pattern[str]:
-    if name not in _compiled:
-        import re
-
-        _compiled[name] = re.compile(pattern, re.VERBOSE | re.ASCII | (re.IGNORECASE if folded else 0))
-    return _compiled[name]
-
-
-def _is(shape: str, value: str) -> bool:
-    return bool(_pattern(shape, _SHAPES[shape]).match(value))
-
-
-def _judge(how: str, found: re.Match[str]) -> bool:
-    """Whether what the pattern found is a secret, and no stand-in for one."""
-    group, value = found.lastgroup, found[found.lastgroup or 0]
-    if "named" in how:
-        return _judge_named(found, value)
-    if value.startswith("[redacted:") or (len(value) <= _PLAUSIBLE and _is_stand_in(value, bool(group))):
-        return False
-    if "said" in how:
-        return _judge_said(value.rstrip(".,;:!?)*"), fold(found[0]).startswith(("pass", "secret")))
-    return ("random" not in how and group != "user") or is_key(value)
+    if "spoken" in flags:
+        return _is_spoken_secret(match, value.rstrip(".,;:!?)*"))
+    return ("random" not in flags and group != "user") or is_key(value)
 
 
 def _is_stand_in(value: str, may_be_template: bool = True) -> bool:
-    if len(set(value[-12:])) < (3 if len(value) > 8 else 2) or (may_be_template and _is("template", value)):
+    if len(set(value[-12:])) < (3 if len(value) > 8 else 2) or (may_be_template and _is_template(value)):
         return True
-    return fold(value).partition("|")[0].strip(" .:!?") in _PLAIN_WORDS
+    return fold(value).partition("|")[0].strip(" .:!?") in PLAIN_VALUES
 
 
-def _judge_named(found: re.Match[str], value: str) -> bool:
-    strong, text = fold(found[0]).startswith(_STRONG), found.string
-    if found["gap"] and not text[max(found.start() - 48, 0) : found.start()].rpartition(" ")[2].startswith("--"):
+def _is_template(value: str) -> bool:
+    """Tell whether a value is filled in elsewhere: what is left without the parts to fill in is words at most."""
+    if not _compile(_PATTERNS["template"]).search(value):
         return False
-    if found["sep"] == ">" and not (found["quote"] is None and text.startswith(("</", "<\\/"), found.end())):
-        return False
-    if len(value) > _PLAUSIBLE:
-        return True
-    low = fold(value)
-    placed = _is("place", value) and ("://" in value or wordiness(value) > 0.5)
-    if placed or _is_stand_in(value) or any(each in low for each in _STAND_INS) or _is("type", value):
-        return False
-    if found["quote"] is None:
-        return _judge_bare(found, value, strong)
-    line = text[max(found.start() - _PLAUSIBLE, 0) : found.start()].rpartition("\n")[2]
-    if found["quote"] not in found["shut"] and line.count(found["quote"]) % 2:
-        return False  # the quote closes a string that the name is in
-    if not strong:
-        return any(len(piece) > (15 if " " in value else 5) and is_key(piece) for piece in value.split())
-    if _is("words", value) and (value[0].isupper() or any(name in low for name in _STRONG)):
-        return False
-    prose = " " in value and (value[0].isupper() or value[-1] in ".?!:,")
-    return not prose or any(c.isdigit() for c in value)
+    rest = _compile(_PATTERNS["template"]).sub("", value)
+    signs = sum(not sign.isalnum() and sign not in " -_./:@\\\"'" for sign in rest)
+    return signs < 3 and not any(len(piece) > 5 and is_key(piece) for piece in rest.split())
 
 
-def _judge_said(value: str, strong: bool) -> bool:
-    """In a sentence a word follows, "expired" or "base64-encoded", far more often than a secret."""
-    if len(value) < 6 or value[0] in "[{(<" or _is("place", value) or _is("code", value) or _is("type", value):
-        return False
-    if not strong:
+def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
+    """Judge a value in a sentence: there a word such as "expired" follows far more often than a secret."""
+    if len(value) < 6 or value[0] in "[{(<" or any(map(_is_shape, ("place", "code", "type"), [value] * 3)):
+        return is_key(value) and len(value) > 11 and value[0] not in "[{(<"
+    if not fold(match[0]).lstrip().startswith(("passw", "passp", "passc", "secret", "pwd")):
         return len(value) > 7 and is_key(value)
+    if match["quoted"]:
+        return not _is_placeholder(value) and not _is_label(value)
     parts = value.replace("_", "-").replace(".", "-").replace("/", "-").split("-")
     return len(parts) == 1 != value.isalpha() or not all(part.isalnum() for part in parts)
 
 
-def _judge_bare(found: re.Match[str], value: str, strong: bool) -> bool:
-    """Without quotes it may be code: a variable, a call, a type."""
-    if value[0] in "[{(:" or _is("code", value):
+class _Name:
+    """A name that promises a secret, where it begins (at its stem) and ends."""
+
+    __slots__ = ("at", "end", "is_short", "is_specific", "is_upper", "promise")
+
+    def __init__(self, text: str, at: int, end: int, promise: int) -> None:
+        before, spelled = text[at - 1 : at], text[at:end]
+        self.at = at
+        self.end = end
+        self.promise = promise
+        self.is_upper = spelled == spelled.upper()  # as the names of environment variables are
+        # It says whose key or token it is, as `github_token` does; the head of a key has been looked at.
+        self.is_specific = before.isalnum() or before in ("_", "-", ".") or spelled[:3].lower() == "key"
+        self.is_short = not self.is_specific and spelled.lower() == "pass"  # a word of test reports too
+
+
+def _find_named_spans(text: str, low: str, stems: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Find what stands after names that promise a secret."""
+    done = 0
+    for name in _find_names(text, low, stems):
+        span = _find_value(text, name) if name.at >= done else None
+        if span:
+            done = span[1]
+            yield span
+
+
+def _find_names(text: str, low: str, stems: Sequence[str]) -> list[_Name]:
+    names: list[_Name] = []
+    for stem in stems:
+        length = len(stem)
+        at = low.find(stem)
+        while at >= 0:
+            # Most keys are no secrets, and the head tells so at the least cost.
+            if stem != "key" or low[max(at - 16, 0) : at].rstrip("_-. ").endswith(KEY_HEADS):
+                stretch = low[at : at + _LONGEST_NAME]
+                end = at + len(stretch) - len(stretch.lstrip(_NAME_SIGNS))
+                promise = _promise(text, low, at, end)
+                if promise and _may_be_joined(low, end):
+                    names.append(_Name(text, at, end, promise))
+            at = low.find(stem, at + length)
+    names.sort(key=lambda name: name.at)
+    return names
+
+
+def _promise(text: str, low: str, at: int, end: int) -> int:
+    """Tell how strongly the name from the stem at `at` to `end` promises a secret: _STRONG, _WEAK or 0."""
+    ending = low[at:end]
+    promise = _PROMISES.get(ending, 0)
+    if not promise:
+        ending = ending.replace("_", "").replace("-", "").rstrip("0123456789")
+        promise = _PROMISES.get(ending, 0)
+        if not promise:
+            return 0
+    if ending in SHORT_ENDINGS and low[at - 1 : at].isalpha() and not text[at].isupper():
+        return promise if low[at - 2 : at - 1] == "\\" else 0  # after `\\n` a word begins
+    return promise
+
+
+def _may_be_joined(low: str, end: int) -> bool:
+    """Tell without a pattern whether a value may follow the name."""
+    after = low[end : end + 16]
+    sign = after.lstrip("\"'\\ \t]?!`*_)}")[:1]
+    return sign in _JOINING_SIGNS or after[:1] in (" ", "\t", '"', "'", "\\")
+
+
+def _find_value(text: str, name: _Name) -> tuple[int, int] | None:
+    """Return where the secret after a name stands, if there is one."""
+    join = _compile(_PATTERNS["join"]).match(text, name.end)
+    if not join or (join["cell"] and not _is_in_table(text, name)):
+        return None
+    if join["gap"] and _names_variable(text, name):
+        return None
+    if join["block"]:
+        block = _compile(_PATTERNS["block"]).match(text, join.end())
+        return block.span("value") if block and _is_block_secret(block["value"]) else None
+    quoted = _compile(_PATTERNS["quoted"]).match(text, join.end())
+    if quoted:
+        return quoted.span("value") if _is_quoted_secret(text, name, join, quoted) else None
+    if join["typed"] or join["quoted_only"]:
+        return None
+    bare = _compile(_PATTERNS["element" if join["sign"] == ">" else "bare"]).match(text, join.end())
+    if not bare:
+        return None
+    is_own_line = "**" in join[0] or _is_own_line(text, name)
+    span = bare.span("value")
+    if is_own_line and not join["gap"] and not join["cell"]:
+        rest = _compile(_PATTERNS["rest"]).match(text, join.end())
+        if rest and not rest[0].endswith((",", ";")):
+            span = rest.span()
+    if not _is_bare_secret(text, name, join, text[span[0] : span[1]], is_own_line):
+        return None
+    return span
+
+
+def _is_block_secret(value: str) -> bool:
+    return len(value) > _PLAUSIBLE or not (value.startswith(_MARK) or _is_placeholder(value))
+
+
+def _is_in_table(text: str, name: _Name) -> bool:
+    line = text[max(name.at - 120, 0) : name.at].rpartition("\n")[2]
+    return line.lstrip(" \t+-0123456789\u2192").startswith("|")
+
+
+def _names_variable(text: str, name: _Name) -> bool:
+    """Tell whether a dollar stands before the name: `$PWD "…"` is two words of a command."""
+    before = text[max(name.at - _LONGEST_NAME, 0) : name.at]
+    return fold(before).rstrip(_NAME_SIGNS).endswith("$")
+
+
+def _is_option(text: str, name: _Name) -> bool:
+    """Tell whether the name is the end of an option such as `--db-password`."""
+    before = text[max(name.at - 48, 0) : name.at].replace("\n", " ").replace("\t", " ").replace("\\n", " ")
+    return before.rpartition(" ")[2].lstrip("\"'`([{").startswith("-")
+
+
+def _is_own_line(text: str, name: _Name) -> bool:
+    """Tell whether nothing but a dash, a number or `export` stands before the name in its line."""
+    return _lead(text, name) in ("", "export", "set", "env", "arg", "setenv", "declare", "local")
+
+
+def _lead(text: str, name: _Name) -> str:
+    """Return what stands before a name in its line, without signs of diffs and lists and numbers of lines."""
+    before = text[max(name.at - 120, 0) : name.at]
+    line = before.rpartition("\n")[2].rpartition("\\n")[2]
+    line = fold(line).rstrip("abcdefghijklmnopqrstuvwxyz0123456789_.-:/@")
+    return line.strip(" \t+-0123456789\u2192>|*#\"'")
+
+
+def _is_quoted_secret(text: str, name: _Name, join: re.Match[str], quoted: re.Match[str]) -> bool:
+    value = quoted["value"]
+    if value.startswith(_MARK) or not value.strip():
         return False
-    if not strong:
-        return len(value) > 7 and is_key(value)
-    if _is("number", value):
-        return value.isdigit() and len(value) > 3
-    if any(name in fold(value) for name in _STRONG):
+    if len(value) > _PLAUSIBLE:
+        return " " not in value[:_PLAUSIBLE]
+    line = text[max(name.at - _PLAUSIBLE, 0) : name.at].rpartition("\n")[2]
+    if quoted["quote"] not in join["shut"] and line.count(quoted["quote"]) % 2:
+        return False  # the quote closes a string that the name is in
+    if join["sign"] == ">" or _is_placeholder(value):
         return False
-    if not _is("words", value):
+    if name.is_short and (join["gap"] or quoted["quote"] == "`") and not is_key(value):
+        return False
+    if " " in value:
+        return _is_secret_sentence(name, value)
+    is_literal = not quoted["call"] or fold(quoted["call"]).rstrip("( \t").endswith(WRAPPING_CALLS)
+    if not is_literal:
+        return len(value) > 5 and is_key(value)
+    if name.promise == _WEAK:
+        return len(value) > 5 and (is_key(value) or _is_basic_credentials(value) or _is_mixed_value(name, value))
+    if join["quoted_only"] == "," and not name.is_upper and _is_shape("words", value):
+        # `put("password", "…")` sets it, `["password", "email"]` lists names: those are short or identifiers.
+        return len(value) > 9 and "_" not in value and not _has_telling_word(value)
+    return len(value) > 3 and not _is_label(value)
+
+
+def _is_mixed_value(name: _Name, value: str) -> bool:
+    """Tell whether a value is more than words and numbers, after a name that says whose token or key it is."""
+    if not name.is_specific or len(value) < 8 or not _has_digit(value):
+        return False
+    return not _is_shape("number", value) and not _is_shape("code", value)
+
+
+def _is_secret_sentence(name: _Name, value: str) -> bool:
+    words = value.split()
+    if any(len(piece) > 15 and is_key(piece) for piece in words):
         return True
-    if found["gap"] or found[0][:2].isupper() or found["sep"] == ">":
-        return found["sep"] != ":" and len(value) > 3
-    before = found.string[max(found.start() - 48, 0) : found.start()].rpartition("\n")[2]
-    tight = found["sep"] == "=" and "= " not in found[0]
-    above = before.rstrip("abcdefghijklmnopqrstuvwxyz._-") if tight else before.strip(" -")
-    if above:  # not a line of its own, but it may be a part of a query or of a connection string
-        return tight and above[-1] in "?&;"
-    ends = found.string[found.end() : found.end() + 1] in ("", "\n", "\r")
-    return ends and (tight or found["sep"] == ":") and value.isalpha() and value.islower() and len(value) > 5
+    if name.promise == _WEAK or len(words) > 8:
+        return False
+    return SENTENCE_WORDS.isdisjoint(fold(value).replace(",", " ").replace(".", " ").split())
 
 
-def _without_random(text: str) -> str:
-    if not any(map(is_random, runs(text))):
+def _is_placeholder(value: str) -> bool:
+    """Tell whether a value is clearly a template, a place, a type or a stand-in."""
+    low = fold(value)
+    if _is_stand_in(value) or _is_shape("type", value) or value.endswith("..."):
+        return True
+    if any(part in low for part in PLACEHOLDER_PARTS) and not is_key(value):
+        return True
+    return _is_shape("place", value) and ("://" in value or not _has_digit(value) or not is_key(value))
+
+
+def _is_code(value: str) -> bool:
+    """Tell whether a value begins like a call or reads an attribute, by names that people give."""
+    code = _compile(_PATTERNS["code"]).match(value)
+    if not code:
+        return False
+    name = code["name"] or code["called"]
+    if len(name) > 7:
+        return not is_key(name)
+    return name == name.lower() or not _has_digit(name[:-1])
+
+
+def _is_basic_credentials(value: str) -> bool:
+    """Tell whether a value is `user:password` in base64, as in Docker's config.json."""
+    if len(value) % 4 or len(value) < 8:
+        return False
+    import binascii
+
+    try:
+        decoded = binascii.a2b_base64(value, strict_mode=True)
+    except ValueError:
+        return False
+    return b":" in decoded and decoded.isascii() and decoded.decode("ascii").isprintable()
+
+
+def _has_digit(value: str) -> bool:
+    return any(map(str.isdigit, value))
+
+
+def _is_label(value: str) -> bool:
+    """Tell whether a value names something: a word with a capital, or an identifier with the word of a secret in it."""
+    if not _is_shape("words", value):
+        return False
+    if value.istitle() and "-" not in value and "_" not in value:
+        return True
+    is_compound = value != value.lower() or "_" in value or "-" in value
+    return is_compound and _has_telling_word(value)
+
+
+def _is_identifier(value: str) -> bool:
+    """Tell whether a value is a variable such as `password2`."""
+    stem = value.rstrip("0123456789")
+    return stem in PLAIN_VALUES or _is_label(stem)
+
+
+def _has_telling_word(value: str) -> bool:
+    low = fold(value)
+    if any(part in low for part in TELLING_PARTS):
+        return True
+    return not TELLING_WORDS.isdisjoint(map(fold, _compile(_PATTERNS["humps"]).findall(value)))
+
+
+def _is_bare_secret(text: str, name: _Name, join: re.Match[str], value: str, is_own_line: bool) -> bool:
+    """Judge a value without quotes: it may be code, such as a variable, a call or a type."""
+    if value.startswith(_MARK):
+        return False
+    if len(value) > _PLAUSIBLE:
+        return True
+    if join["gap"] and not _is_option(text, name) and _lead(text, name) not in ("env", "arg"):
+        return False
+    end = join.end() + len(value)
+    if _is_placeholder(value) or value[0] in "[{(:" or sum(map(str.isalnum, value)) < 3:
+        return False
+    if value[0] == "!" and value[1:].isalpha():
+        return False  # a tag of YAML
+    looks_random = len(value) > 7 and is_key(value)
+    if _is_code(value):
+        return False
+    if join["cell"]:
+        is_telling = name.promise == _STRONG and "-" in value.strip("-") and not _has_telling_word(value)
+        return looks_random or (is_telling and len(value) > 7)
+    if name.is_short and name.is_upper and join["sign"] != "=":
+        return False  # what a test runner says
+    if name.promise == _WEAK or name.is_short:
+        is_tight = join["sign"] == "=" and " " not in join[0]
+        if looks_random or name.is_short or len(value) < 8 or _is_shape("number", value):
+            return looks_random
+        return (name.is_upper and is_tight) or _is_mixed_value(name, value)
+    if _is_shape("number", value):
+        return value.isdigit() and len(value) > 3
+    after = text[end : end + 1]
+    is_argument = after in (",", ")", "}", "]", "?", "(")
+    if is_argument and _is_identifier(value):
+        return False
+    if not _is_shape("words", value):
+        return True
+    if len(value) < 4:
+        return False
+    if join["gap"] or join["sign"] == ">" or join["pair"]:
+        return True
+    is_tight = join["sign"] == "=" and "= " not in join[0] and " =" not in join[0]
+    if name.is_upper and is_tight:
+        return True
+    if _has_telling_word(value):
+        return False
+    if is_argument:
+        return False
+    if is_tight:
+        return True
+    ends_line = after in ("", "\n", "\r", "\\")
+    return ends_line and is_own_line and len(value) > 5 and not value.istitle()
+
+
+def _redact_random(text: str, stretches: Sequence[str]) -> str:
+    if not any(len(stretch) >= RUN and is_random(stretch) for stretch in stretches):
         return text
 
-    def replaced(found: re.Match[str]) -> str:
-        run = found["secret"][len(found["escaped"] or "") :]
-        return found[0] if found["known"] or not is_random(run) else f"{found['escaped'] or ''}[redacted:random]"
+    def replace_run(match: re.Match[str]) -> str:
+        run = match["secret"][len(match["escaped"] or "") :]
+        return match[0] if match["known"] or not is_random(run) else f"{match['escaped'] or ''}[redacted:random]"
 
-    return _pattern("run", _SHAPES["run"]).sub(replaced, text)
+    return _compile(_PATTERNS["run"]).sub(replace_run, text)
+
+
+def _compile(pattern: str, is_folded: bool = False) -> re.Pattern[str]:
+    if pattern not in _compiled:
+        import re
+
+        _compiled[pattern] = re.compile(pattern, re.VERBOSE | re.ASCII | (re.IGNORECASE if is_folded else 0))
+    return _compiled[pattern]
+
+
+def _is_shape(shape: str, value: str) -> bool:
+    return bool(_compile(_PATTERNS[shape]).match(value))

@@ -49,12 +49,12 @@ class Remembered:
 class Earlier:
     """A session of the same project that came before; `failures` counts each signature, `commands` each first words.
 
-    `tokens` is an estimate of what was said, called and answered, `minutes` leaves pauses out.
+    `tokens` are as the agent's transcript counts them, in and out, None if it does not; `minutes` leaves pauses out.
     """
 
     session: str
     at: float
-    tokens: int = 0
+    tokens: int | None = None
     minutes: float = 0.0
     calls: int = 0
     failures: Mapping[str, int] = {}

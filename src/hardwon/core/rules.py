@@ -20,6 +20,7 @@ _PLACEHOLDER = re.compile(
     r"|\{\{[^{}]{0,200}\}\}",
     re.I,
 )
+_ONLY_PLACEHOLDER = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|\[[^\[\]]*\]|…|\.{3,}|[^\w]*")
 PROSE = re.compile(r"(?!(?:f|ar|h|t|nc)?ping\b)[a-z]{2,}ing(?: [a-z']+)+", re.I)
 _TAG = re.compile(r"[a-z][a-z0-9-]*:[^\s:,]+")
 
@@ -29,14 +30,22 @@ def faults(lesson: Lesson) -> list[str]:
     return [*_in_texts(lesson), *_in_triggers(lesson), *_in_numbers(lesson), *_in_delivery(lesson)]
 
 
+def is_placeholder(text: str) -> bool:
+    """Tell whether a text is nothing but a part of a template that was to be filled in."""
+    return _ONLY_PLACEHOLDER.fullmatch(text.strip("\"'` ")) is not None
+
+
 def _in_texts(lesson: Lesson) -> list[str]:
     found = []
     wanted = {"summary": "what goes wrong, in a line", "problem": "the root cause", "solution": "what to do instead"}
     for name, what in wanted.items():
         text = getattr(lesson, name).strip()
         if len(text) < SHORTEST:
-            found.append(f"{name} has {len(text)} characters, but wants {SHORTEST} or more: write {what}")
-        if placeholder := _PLACEHOLDER.search(text[:LONGEST_LESSON]):
+            counted = f"{len(text)} character{'' if len(text) == 1 else 's'}"
+            found.append(f"{name} has {counted}, but wants {SHORTEST} or more: write {what}")
+        if text and is_placeholder(text):
+            found.append(f"{name} is only the placeholder {text[:80]}: write {what}")
+        elif placeholder := _PLACEHOLDER.search(text[:LONGEST_LESSON]):
             found.append(f"{name} still holds the placeholder {placeholder.group()}: write {what}")
     if len(lesson.summary) > LONGEST_SUMMARY:
         found.append(f"summary has {len(lesson.summary)} characters, but wants {LONGEST_SUMMARY} at most")

@@ -5,7 +5,8 @@ lesson's regex can tell them apart only on the simple commands, without the text
 both: the simple commands, and the cuts, which are the stretches that are not code.
 
 What no shell would accept is read as well as can be, never refused; what is nested deeper than 10 is text. In a word's
-value `$()` stands for an expansion: what that runs is listed where it stands, and not again from the string it is in.
+value `$()` stands for what a command prints: what that runs is listed where it stands, and not again from the string it
+is in. A parameter keeps its name: `$HOME`, `${HOME}`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 10
 MOST_SIMPLE = 500
+_LONGEST_REMEMBERED = 50_000  # characters
 _BLANK = frozenset(" \t")
 _SPECIAL = frozenset(" \t\n;&|()<>\\'\"$`")
 _REDIRECTIONS = ("<<<", "<<-", "<<", "<>", "<&", "<", "&>>", "&>", ">>", ">&", ">|", ">")
@@ -55,13 +57,45 @@ def simple_commands(command: str) -> list[Simple]:
     return _scan(command, 0).simples
 
 
+@word
+class Parsed:
+    """The simple commands of a command, each file that a redirection writes and each word that a `for` goes through;
+    the latter two with the place they stand at, in the same text as the spans of the simple commands."""
+
+    simples: tuple[Simple, ...]
+    redirections: tuple[tuple[int, str], ...]
+    loop_words: tuple[tuple[int, str], ...]
+
+
 def look(command: str) -> tuple[list[Simple], str] | None:
     """The simple commands and the code in one pass; None if there are more than anybody writes by hand."""
+    s = _scan_once(command)
+    return None if s is None else (s.simples, _render(s, 0, len(command), 0, full=False))
+
+
+def parse_command(command: str) -> Parsed | None:
+    """Return what a command starts and writes to; None if it has more simple commands than anybody writes by hand."""
+    s = _scan_once(command)
+    return None if s is None else Parsed(tuple(s.simples), tuple(s.redirections), tuple(s.loop_words))
+
+
+_last_scan: tuple[str, _Scan | None] = ("", None)
+
+
+def _scan_once(command: str) -> _Scan | None:
+    """Scan a command, or return the last scan if it was of the same one: a call is looked at twice, for what it does to
+    hardwon and for the lessons it concerns."""
+    global _last_scan
+    last_command, last_scan = _last_scan
+    if command == last_command and last_scan is not None:
+        return last_scan
     try:
-        s = _scan(command, 0, most=MOST_SIMPLE)
+        scan = _scan(command, 0, most=MOST_SIMPLE)
     except _TooMany:
         return None
-    return s.simples, _render(s, 0, len(command), 0, full=False)
+    if len(command) <= _LONGEST_REMEMBERED:
+        _last_scan = (command, scan)
+    return scan
 
 
 def code_of(command: str) -> str:
@@ -96,6 +130,8 @@ class _Scan:
         self.cuts: list[tuple[int, int, bool]] = []  # start, end, left out of `full` as well
         self.pending: list[_Word] = []  # heredocs whose bodies begin after the next newline
         self.heredocs: list[tuple[int, int, int]] = []  # operator, start of the body, end of the closing line
+        self.redirections: list[tuple[int, str]] = []  # start, file that is written
+        self.loop_words: list[tuple[int, str]] = []  # start, word between `for` and `do`: the name, `in`, the values
 
 
 class _Word:
@@ -159,6 +195,8 @@ def _next_word(s: _Scan, i: int, closer: str, words: list[_Word], mode: str, dep
         words.append(_redirection(s, i, new.end, closer, depth))
         return words[-1].end, mode
     if mode:
+        if mode == "for":
+            s.loop_words.append((i, new.value))
         ends, then = _MODE_ENDS.get(mode, (new.value, ""))
         return new.end, then if new.value == ends else mode
     starts = not words or (len(words) == 1 and words[0].value == "time")
@@ -178,6 +216,8 @@ def _redirection(s: _Scan, start: int, i: int, closer: str, depth: int) -> _Word
         i += 1
     target = _word(s, i, closer, depth)
     new = _Word(start, target.end if target.end > i else end, target.cut, target.value, op)
+    if ">" in op and not (op == ">&" and (target.value.isdigit() or target.value == "-")):
+        s.redirections.append((start, target.value))
     if op in ("<<", "<<-") and target.end > i:
         del s.cuts[target.cut :]  # a delimiter's quotes hold no text
         s.pending.append(new)
@@ -258,9 +298,12 @@ def _piece(s: _Scan, i: int, parts: list[str], depth: int) -> int:
         return _quoted(s, i + 2, two if two == "$'" else '"', parts, depth)
     if one in "'\"":
         return _quoted(s, i + 1, one, parts, depth)
-    parts.append("$()")
     if two == "${":
-        return _quoted(s, i + 2, two, [], depth)
+        inside = [""]
+        end = _quoted(s, i + 2, two, inside, depth)
+        parts.append("${" + "".join(inside) + "}")
+        return end
+    parts.append("$()")
     if s.text.startswith("$((", i):
         return _quoted(s, i + 3, "((", [], depth)
     begin, closer = (i + 1, "`") if one == "`" else (i + 2, ")")
@@ -313,8 +356,11 @@ def _record(s: _Scan, words: list[_Word], depth: int) -> None:
             each.runs = True
             script = each.value if each.op == "<<<" else script
         if depth < _DEEPEST:
-            inner = _scan(script, depth + 1, most=s.most).simples if script else ()
-            s.simples += [Simple(x.program, x.code, x.full, start, end, x.before, x.words) for x in inner]
+            if script:
+                inner = _scan(script, depth + 1, most=s.most)
+                s.simples += [Simple(x.program, x.code, x.full, start, end, x.before, x.words) for x in inner.simples]
+                s.redirections += [(end, file) for _, file in inner.redirections]
+                s.loop_words += [(start, value) for _, value in inner.loop_words]
             for command in _executed(plain[at:]) if program == "find" else ():
                 _record(s, command, depth + 1)
     words.clear()

@@ -7,6 +7,7 @@ Latin letters.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections import Counter
@@ -90,6 +91,30 @@ def is_same(one: str, other: str) -> bool:
     if normal(one) == normal(other):
         return True
     return jaccard(tokens(one) - _FRAME, tokens(other) - _FRAME) >= SAME and denied(one) == denied(other)
+
+
+@word
+class Trace:
+    """What tells whether a text says the same as one that is gone, by salted hashes of its words."""
+
+    salt: str
+    normal: str
+    words: frozenset[str]
+    denied: frozenset[str]
+
+
+def trace_of(text: str, salt: str) -> Trace:
+    def hashed(part: str) -> str:
+        return hashlib.blake2b(part.encode("utf-8", "replace"), digest_size=8, key=salt.encode()).hexdigest()
+
+    words = frozenset(map(hashed, tokens(text) - _FRAME))
+    return Trace(salt, hashed(normal(text)), words, frozenset(map(hashed, denied(text))))
+
+
+def is_same_as_trace(text: str, trace: Trace) -> bool:
+    """As `is_same`, where of the other text only its trace is left."""
+    own = trace_of(text, trace.salt)
+    return own.normal == trace.normal or (jaccard(own.words, trace.words) >= SAME and own.denied == trace.denied)
 
 
 def turns_round(one: str, other: str) -> bool:

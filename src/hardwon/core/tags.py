@@ -15,7 +15,7 @@ from typing import Any
 
 from hardwon.core.match import FILES, SHELL
 from hardwon.core.record import OLD_NAMES
-from hardwon.core.rules import PROSE
+from hardwon.core.rules import PROSE, is_placeholder
 from hardwon.core.similarity import normal
 from hardwon.words import word
 
@@ -35,7 +35,6 @@ _FIELD = re.compile(
 )
 _INLINE = re.compile(rf"[ \t](?=(?:{_NAMES})[ \t]*:[ \t])", re.I)
 _QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)+")
-_PLACEHOLDER = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|\[[^\[\]]*\]|…|\.{3,}|[^\w]*")
 _SENTENCE = re.compile(r".{20,}?(?:[.!?](?=\s+[^a-z\s]|\s*$)|。)")
 
 # What a command as typed hardly has: classes, groups, anchors at the ends, `a|b` without blanks.
@@ -75,15 +74,23 @@ def is_cancelled(problem: str, by: str) -> bool:
     return bool(by) and by in _names({"problem": problem})
 
 
+def is_all_blocks(text: str) -> bool:
+    """Whether lessons are all that the text holds."""
+    found = blocks(text)
+    ends = [0, *(tag.end for tag in found)]
+    starts = [*(tag.start for tag in found), len(text)]
+    return bool(found) and not any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
+
+
 def is_unclosed(text: str) -> bool:
     """Whether the text ends inside a block: to tell the person who typed it."""
     return any(not cancel and not closed for cancel, closed, *_ in [*_regions(text)][-1:])
 
 
 def is_echo(tag: Tag) -> bool:
-    """Whether it repeats a template, the placeholders not filled in."""
-    said = (tag.fields[name].strip("\"'` ") for name in ("summary", "problem", "solution") if name in tag.fields)
-    return any(_PLACEHOLDER.fullmatch(value) for value in said)
+    """Tell whether it repeats a template with nothing filled in; what is filled in halfway is for a person to mend."""
+    told = [tag.fields[name] for name in ("summary", "problem", "solution") if name in tag.fields]
+    return bool(told) and all(is_placeholder(text) for text in told)
 
 
 def _read(text: str) -> tuple[list[Tag], list[str]]:

@@ -17,15 +17,32 @@ _SHORTEST = 64
 _TOO_DEEP = "[… left out: nested too deep …]"
 
 
+class Excerpt(str):
+    """A text of which the middle was cut before: trimmed again, it says how much is gone in all."""
+
+    head: str
+    tail: str
+    cut: int
+
+    def __new__(cls, head: str, tail: str, cut: int) -> Excerpt:
+        made = super().__new__(cls, f"{head}{_note(cut)}{tail}")
+        made.head, made.tail, made.cut = head, tail, cut
+        return made
+
+
 def trim(text: str, most: int) -> str:
     """At most `most` characters: two thirds from the head, one from the tail, between them how many were cut."""
     if len(text) <= most:
         return text
-    room = most - len(_note(len(text)))
+    head, tail, cut = (text.head, text.tail, text.cut) if isinstance(text, Excerpt) else (text, text, 0)
+    length = len(head) + len(tail) + cut if cut else len(text)
+    room = most - len(_note(length))
     if room < 2:
         return text[: max(most, 0)]
-    tail = room // 3
-    return f"{text[: room - tail]}{_note(len(text) - room)}{text[len(text) - tail :]}"
+    from_tail = room // 3
+    from_head = min(room - from_tail, len(head))
+    from_tail = min(from_tail, len(tail))
+    return f"{head[:from_head]}{_note(length - from_head - from_tail)}{tail[len(tail) - from_tail :]}"
 
 
 def trim_deep(value: Any, most_string: int, most_total: int) -> Any:
@@ -67,12 +84,13 @@ def _cut(value: Any, strings: int, items: int) -> Any:
         elif isinstance(item, dict):
             home[place] = row = _cut_keys(item, strings, items)
             waiting += [(inner, row, name, depth + 1) for name, inner in row.items()]
-            _say_left_out(row, len(item) - items, strings)
+            if len(item) > items:
+                row["…"] = trim(keys_note(len(item) - items + _left_out_before(item.get("…"))), strings)
         elif isinstance(item, list | tuple):
             home[place] = new = list(item[:items])
             waiting += [(inner, new, at, depth + 1) for at, inner in enumerate(new)]
             if len(item) > items:
-                new.append(trim(f"[… {len(item) - items:,} items left out …]", strings))
+                new.append(trim(items_note(len(item) - items + _left_out_before(item[-1])), strings))
         else:
             home[place] = item
     return root[0]
@@ -87,9 +105,20 @@ def _cut_keys(item: dict[Any, Any], strings: int, items: int) -> dict[Any, Any]:
     return row
 
 
-def _say_left_out(row: dict[Any, Any], left: int, strings: int) -> None:
-    if left > 0:
-        row["…"] = trim(f"[… {left:,} keys left out …]", strings)
+def items_note(count: int) -> str:
+    return f"[… {count:,} items left out …]"
+
+
+def keys_note(count: int) -> str:
+    return f"[… {count:,} keys left out …]"
+
+
+def _left_out_before(note: object) -> int:
+    """Return how many items a note at the end says were left out, less the note itself."""
+    if not isinstance(note, str) or not note.startswith("[… ") or not note.endswith(" left out …]"):
+        return 0
+    number = note[3:].partition(" ")[0].replace(",", "")
+    return int(number) - 1 if number.isdecimal() and len(number) < 12 else 0
 
 
 def _size(value: Any, enough: int) -> int:

@@ -8,7 +8,7 @@ that do not part their words give each sign and each pair of signs. Nothing here
 from __future__ import annotations
 
 import re
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 LONGEST = 64  # characters of a word that anybody would look for
 ENDS = 4  # of a path, counted from its last part
@@ -67,8 +67,17 @@ def ends_of(path: str) -> list[str]:
 
 
 def _signs(run: str, asked: bool) -> list[str]:
-    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
-    return pairs if asked and pairs else [*run, *pairs]
+    """The signs of an unparted script and their pairs.
+
+    Vowels and tones written as marks are left out: the index of words does not take them for letters. What is neither
+    a letter nor a digit parts what stands around it.
+    """
+    letters = [" " if not sign.isalnum() else sign for sign in run if category(sign)[0] != "M"]
+    words: list[str] = []
+    for part in "".join(letters).split():
+        pairs = [part[at : at + 2] for at in range(len(part) - 1)]
+        words += pairs if asked and pairs else [*part, *pairs]
+    return words
 
 
 def _of_chain(chain: str) -> list[str]:

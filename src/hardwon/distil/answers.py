@@ -1,17 +1,20 @@
-"""A model's answer, read strictly: the elements we asked for, within their sizes, and nothing else.
+"""Read a model's answer: the elements we asked for, cut to their sizes, and nothing else.
 
-What does not fit is refused as a whole: an answer that breaks the form has not followed the instructions, and the plain
-observation is there anyway. Declarations are refused before parsing, so there are no entities to expand.
+The form is forgiven, since the answer was paid for: a code fence, words around the elements, a tag or `&` that was not
+escaped, a list that is too long. An element that cannot be read at all is left out, and the others stay. The content is
+not forgiven; `refine` checks it against what was sent. No document is parsed, only single elements in which every
+markup but our own tags was escaped before, so there are no entities to expand.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from xml.etree import ElementTree
 
 from hardwon.core.clean import clean
 from hardwon.distil.llm.said import Broken
+from hardwon.distil.wording import short
 from hardwon.words import word
 
 LONGEST = 40_000  # characters
@@ -27,8 +30,13 @@ _MANY = {
     "quotes": ("quote", 5, 400),
 }
 _SUMMARY = {"request": 600, "investigated": 1_000, "learned": 1_000, "completed": 1_000, "next_steps": 1_000}
-_DECLARATION = re.compile(r"<[!?]")
 _SKIP = "skip"
+_FALLBACK_TYPE = "discovery"
+_LISTS = {inner for inner, _, _ in _MANY.values()}
+_TAGS = "|".join(sorted({"observation", "summary", _SKIP, *_ONE, *_MANY, *_SUMMARY, *_LISTS}, key=len, reverse=True))
+_OWN_TAG = re.compile(rf"<(/?)({_TAGS})(|/|\s[^<>]*)>")  # attributes are let pass, and left out
+_ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)")
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 @word
@@ -59,102 +67,112 @@ class ToldSummary:
 
 
 def observations(text: str, types: Collection[str], concepts: Collection[str]) -> tuple[Told, ...]:
-    """The observations of an answer, none for `<skip/>`; Broken if it is anything else."""
-    found = _elements(text)
-    if [each.tag for each in found] == [_SKIP]:
-        return ()
-    if not 1 <= len(found) <= MOST_OBSERVATIONS:
-        raise _wrong(f"{len(found)} elements, and 1 to {MOST_OBSERVATIONS} may be")
-    return tuple(_observation(each, types, concepts) for each in found)
+    """Return the observations of an answer, none for `<skip/>`; Broken if it holds nothing that can be used."""
+    escaped = _escape_foreign_markup(text)
+    found = list[Told]()
+    for element in _elements(escaped, "observation"):
+        observation = _observation(element, types, concepts)
+        if observation is not None:
+            found.append(observation)
+    if not found and not _is_skip(escaped):
+        raise _wrong("no observation that can be read")
+    return tuple(found[:MOST_OBSERVATIONS])
 
 
 def summary(text: str) -> ToldSummary | None:
-    """The summary of an answer, None for `<skip/>`; Broken if it is anything else."""
-    found = _elements(text)
-    if [each.tag for each in found] == [_SKIP]:
+    """Return the summary of an answer, None for `<skip/>`; Broken if it holds none that can be used."""
+    escaped = _escape_foreign_markup(text)
+    for element in _elements(escaped, "summary"):
+        texts, lists = _parts(element, _SUMMARY, {"quotes": _MANY["quotes"]})
+        quotes = _quotes(lists)
+        if texts.get("request") and quotes:
+            return ToldSummary(**texts, quotes=quotes)
+    if _is_skip(escaped):
         return None
-    if [each.tag for each in found] != ["summary"]:
-        raise _wrong("not one summary")
-    one, many = _parts(found[0], _SUMMARY, {"quotes": _MANY["quotes"]})
-    if not one.get("request"):
-        raise _wrong("a summary without request")
-    return ToldSummary(**one, quotes=_quotes(many))
+    raise _wrong("no summary with a request and a quote")
 
 
-def _elements(text: str) -> list[ElementTree.Element]:
-    """What stands beside each other in the answer."""
+def _escape_foreign_markup(text: str) -> str:
+    """Return the answer with everything escaped that looks like markup but is none of our tags."""
     if len(text) > LONGEST:
         raise _wrong(f"{len(text):,} characters, and {LONGEST:,} may be")
-    if _DECLARATION.search(text):
-        raise _wrong("a declaration, comment or section in it")
-    try:
-        root = ElementTree.fromstring(f"<answer>{text.encode('utf-8', 'replace').decode()}</answer>")
-    except (ElementTree.ParseError, ValueError):
-        raise _wrong("it is no XML") from None
-    _only_elements(root)
-    for each in root:
-        if each.tag == _SKIP and (len(each) or (each.text or "").strip()):
-            raise _wrong("a skip that is not empty")
-    return list(root)
+    text = _NOT_XML.sub(" ", text.encode("utf-8", "replace").decode())
+    text = text.replace("<![CDATA[", "").replace("]]>", "")
+    parts, end = list[str](), 0
+    for tag in _OWN_TAG.finditer(text):
+        slash = "/" if tag[3].endswith("/") else ""
+        parts += [_escape(text[end : tag.start()]), f"<{tag[1]}{tag[2]}{slash}>"]
+        end = tag.end()
+    return "".join([*parts, _escape(text[end:])])
 
 
-def _observation(element: ElementTree.Element, types: Collection[str], concepts: Collection[str]) -> Told:
-    if element.tag != "observation":
-        raise _wrong(f"an element {element.tag[:40]!r}")
-    one, many = _parts(element, _ONE, _MANY)
-    if one.get("type") not in types:
-        raise _wrong(f"the type {one.get('type', '')!r}")
-    if not one.get("title"):
-        raise _wrong("an observation without title")
-    if unknown := [name for name in many.get("concepts", ()) if name not in concepts]:
-        raise _wrong(f"the concept {unknown[0]!r}")
-    return Told(**one, **{**many, "quotes": _quotes(many)})  # type: ignore[arg-type]
+def _escape(text: str) -> str:
+    return _ENTITY.sub("&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _elements(escaped: str, name: str) -> Iterator[ElementTree.Element]:
+    """Yield the elements of this name that are whole, each read by itself, so that a broken one spoils no other."""
+    opening, closing = f"<{name}>", f"</{name}>"
+    start = escaped.find(opening)
+    while start >= 0:
+        end = escaped.find(closing, start)
+        if end < 0:
+            return
+        end += len(closing)
+        try:
+            yield ElementTree.fromstring(escaped[start:end])
+        except (ElementTree.ParseError, ValueError):
+            pass
+        start = escaped.find(opening, end)
+
+
+def _is_skip(escaped: str) -> bool:
+    return re.search(rf"<{_SKIP}/>|<{_SKIP}>\s*</{_SKIP}>", escaped) is not None and "<observation>" not in escaped
+
+
+def _observation(element: ElementTree.Element, types: Collection[str], concepts: Collection[str]) -> Told | None:
+    """Return what an element says; None without a title, or without a quote to check it by."""
+    texts, lists = _parts(element, _ONE, _MANY)
+    quotes = _quotes(lists)
+    if not texts.get("title") or not quotes:
+        return None
+    if texts.get("type") not in types:
+        texts["type"] = _FALLBACK_TYPE  # the label is wrong, which is no reason to lose what was found out
+    known = tuple(name for name in lists.get("concepts", ()) if name in concepts)
+    return Told(**texts, **{**lists, "concepts": known, "quotes": quotes})  # type: ignore[arg-type]
 
 
 def _parts(
     element: ElementTree.Element, singles: dict[str, int], lists: dict[str, tuple[str, int, int]]
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """The texts and the lists of texts in an element, each at most once."""
-    _only_elements(element)
-    one, many = dict[str, str](), dict[str, tuple[str, ...]]()
+    """Return the texts and the lists of texts in an element; of one that comes twice the first."""
+    found_texts, found_lists = dict[str, str](), dict[str, tuple[str, ...]]()
     for part in element:
-        name = part.tag
-        if name in one or name in many:
-            raise _wrong(f"{name} twice")
-        if name in singles:
-            one[name] = _text(part, singles[name])
-        elif name in lists:
-            inner, most, longest = lists[name]
-            _only_elements(part)
-            if len(part) > most or any(each.tag != inner for each in part):
-                raise _wrong(f"{name} holds more than {most}, or something other than {inner}")
-            texts = (_text(each, longest) for each in part)
-            many[name] = tuple(dict.fromkeys(each for each in texts if each))
-        else:
-            raise _wrong(f"an element {name[:40]!r}")
-    return one, many
+        if part.tag in singles:
+            found_texts.setdefault(part.tag, short(_text(part), singles[part.tag]))
+        elif part.tag in lists:
+            inner, most, longest = lists[part.tag]
+            texts = (_fit(inner, _text(item), longest) for item in part if item.tag == inner)
+            found_lists.setdefault(part.tag, tuple(dict.fromkeys(text for text in texts if text))[:most])
+    return found_texts, found_lists
 
 
-def _only_elements(element: ElementTree.Element) -> None:
-    around = [element.text, *(each.tail for each in element)]
-    if any(text and text.strip() for text in around) or element.attrib:
-        raise _wrong("text or attributes where only elements may be")
+def _text(element: ElementTree.Element) -> str:
+    return clean(" ".join("".join(element.itertext()).split()))
 
 
-def _text(element: ElementTree.Element, longest: int) -> str:
-    if len(element) or element.attrib:
-        raise _wrong(f"elements or attributes within {element.tag[:40]}")
-    text = " ".join((element.text or "").split())
-    if len(text) > longest:
-        raise _wrong(f"{element.tag[:40]} has {len(text):,} characters, and {longest:,} may be")
-    return clean(text)
+def _fit(name: str, text: str, longest: int) -> str:
+    """Return a text of a list at its size; a quote and a path stay letter by letter, since both are looked up."""
+    if name == "quote":
+        return text[:longest].rstrip()
+    if name == "file":
+        return text if len(text) <= longest else ""
+    return short(text, longest)
 
 
-def _quotes(many: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    quotes = many.get("quotes", ())
-    if not quotes or any(len(quote) < SHORTEST_QUOTE for quote in quotes):
-        raise _wrong(f"no quote, or one below {SHORTEST_QUOTE} characters")
-    return quotes
+def _quotes(lists: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the quotes that are long enough to tell one place from another."""
+    return tuple(quote for quote in lists.get("quotes", ()) if len(quote) >= SHORTEST_QUOTE)
 
 
 def _wrong(what: str) -> Broken:

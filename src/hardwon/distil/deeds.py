@@ -1,17 +1,14 @@
 """What each call of a turn did: ran a check, changed a file, looked something up, or nothing worth a word.
 
-Hosts tell a result as text or, through hooks, as JSON; both are read here once, so that whoever writes about a session
-sees deeds and never a payload.
+A result is read here once, so that whoever writes about a session sees deeds and never a payload.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
-
-import orjson
 
 from hardwon.core import failures
 from hardwon.core.match import EDITS
@@ -21,9 +18,14 @@ from hardwon.distil import results
 from hardwon.distil.results import Tally
 from hardwon.distil.wording import plain, short
 from hardwon.hosts.fields import content_of, first_of, strings_in, text_of
+from hardwon.hosts.tool_results import text_of_stored_result
 from hardwon.words import Call, Turn
 
-Kind = Literal["saved", "check", "ran", "changed", "read", "searched", "fetched", "agent", "used", "looked", "noise"]
+Kind = Literal[
+    "saved", "check", "ran", "changed", "read", "searched", "fetched", "agent", "used", "looked", "noise", "refused"
+]
+# What a call does to the world: only one that ended can be said to have done it.
+_ACTS = frozenset(("saved", "check", "ran", "changed"))
 SHOWN = 90  # characters of a command
 _DEFINED = 5  # names of what an edit is about
 _LOOKED_AT = 8_000
@@ -32,7 +34,7 @@ _QUIET_PROGRAMS = (
     "ps env printenv date whoami uname du df jq column basename dirname realpath test [ [[ command type read xxd"
     " md5sum sha256sum lsof mkdir touch chmod kill pkill wait true false : local return exit source . unset shopt"
     " trap jobs hash id hostname pgrep less more strings New-Item dir clear history break continue foreach function"
-    " param"
+    " param hardwon"
 )
 _QUIET = failures.LOOKS | frozenset(_QUIET_PROGRAMS.split())
 _GIT_SAVES = frozenset(["commit", "push", "tag"])
@@ -63,6 +65,7 @@ _SAY_NOTHING = (
 _NOTHING = frozenset(_SAY_NOTHING.split())
 _POLLS = "BashOutput"
 _SEARCHES = frozenset(("Grep", "Glob"))
+_EDITORS_TOOLS = {"FileSave": "Edit", "FileOpen": "Read"}  # what an editor's extension reports, as an agent's tool
 _DEFINES = re.compile(
     r"^[ \t]*(?:export[ \t]+)?(?:default[ \t]+)?(?:abstract[ \t]+)?(?:pub(?:\(\w+\))?[ \t]+)?(?:static[ \t]+)?"
     r"(?:async[ \t]+)?"
@@ -70,6 +73,7 @@ _DEFINES = re.compile(
     r"|^[ \t]*(?:export[ \t]+)?const[ \t]+(\w+)[^=\n]{0,80}=[ \t]*(?:async[ \t]*)?(?:\(|function\b|\w+[ \t]*=>)",
     re.M,
 )
+_HUNK = re.compile(r"^@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@", re.M)
 _NUMBERED = re.compile(r"^\s*(\d+)[→\t](.*)$", re.M)
 _PATCHED = re.compile(r"^[AMD] (\S.*)$", re.M)
 _REDIRECTS = re.compile(r"(?:^|[^\d&<>-])>>?[ \t]*(?![&(])([\w.@~/-]{0,200}\w\.\w+)")
@@ -108,7 +112,7 @@ class Deed(NamedTuple):
 def deeds(turn: Turn) -> list[Deed]:
     places = [_slashed(root).rstrip("/") for root in (turn.project, turn.cwd)]
     roots = tuple(dict.fromkeys(f"{place}/" for place in places if place.startswith("/") or _DRIVE.match(place)))
-    done = [_deed(call, roots) for call in turn.calls]
+    done = [_as_far_as_it_ran(_deed(call, roots)) for call in turn.calls if call.outcome != "denied"]
     latest = dict[str, int]()
     for place, deed in enumerate(done):
         command = text_of(deed.call.input, "command") if isinstance(deed.call.input, dict) else ""
@@ -118,9 +122,19 @@ def deeds(turn: Turn) -> list[Deed]:
     return done
 
 
+def _as_far_as_it_ran(deed: Deed) -> Deed:
+    """The deed without what it would have done, if a person refused it or nobody knows how it ended."""
+    outcome = deed.call.outcome
+    if outcome == "refused":
+        return deed._replace(kind="refused", paths=(), names=(), created=0, tally=None, failed=False)
+    if outcome == "interrupted" or (outcome == "" and deed.kind in _ACTS):
+        return deed._replace(kind="noise", paths=(), names=(), created=0, tally=None, failed=False)
+    return deed
+
+
 def _deed(call: Call, roots: tuple[str, ...]) -> Deed:
     given: dict[str, Any] = call.input if isinstance(call.input, dict) else {}
-    wire, text = _response(call.response)
+    text = text_of_stored_result(call.response)
     fields: dict[str, Any] = {
         "text": text,
         "failed": call.outcome == "failed",
@@ -133,10 +147,11 @@ def _deed(call: Call, roots: tuple[str, ...]) -> Deed:
     if call.tool == "Bash" or (command and call.tool not in EDITS):
         return _ran(call, command, fields, roots)
     path = relative(first_of(given, "file_path", "notebook_path", "path", "glob"), roots)
-    if call.tool in EDITS:
-        return Deed(call, "changed", path, **_edit(call.tool, given, wire, text, path, roots), **fields)
+    tool = _EDITORS_TOOLS.get(call.tool, call.tool) if path else call.tool
+    if tool in EDITS:
+        return Deed(call, "changed", path, **_edit(tool, given, text, path, roots), **fields)
     content = content_of(call.tool, given)
-    if call.tool == "Read":
+    if tool == "Read":
         return Deed(call, "read", path, (path,) if path else (), **fields)
     if call.tool in _SEARCHES:
         wanted = text_of(given, "pattern") or content or path
@@ -165,25 +180,6 @@ def _slashed(path: str) -> str:
     return path.replace("\\", "/") if _DRIVE.match(path) else path
 
 
-def _response(response: str) -> tuple[Mapping[str, Any], str]:
-    """The result as JSON if a hook told it so, and its text."""
-    if not response.startswith(("{", "[", '"')):
-        return {}, response
-    try:
-        wire = orjson.loads(response)
-    except orjson.JSONDecodeError:
-        return {}, response
-    if isinstance(wire, str):
-        return {}, wire
-    if isinstance(wire, list):
-        return {}, "\n".join(strings_in([text_of(part, "text") for part in wire if isinstance(part, dict)])) or response
-    if "stdout" in wire or "stderr" in wire:
-        return wire, "\n".join(part for part in (text_of(wire, "stdout"), text_of(wire, "stderr")) if part)
-    if isinstance(content := wire.get("content"), list):
-        return wire, "\n".join(text_of(part, "text") for part in content if isinstance(part, dict))
-    return wire, text_of(wire, "content") if "filePath" not in wire else ""
-
-
 def _words(text: str) -> str:
     said = _REFUSAL.search(text.partition(_NOT_THEIRS)[0])
     return short(said[1], 160) if said else " "
@@ -201,19 +197,17 @@ def _tool_name(tool: str) -> str:
     return plain(f"{parts[1]}: {'__'.join(parts[2:])}" if tool.startswith("mcp__") and len(parts) > 2 else tool)
 
 
-def _edit(
-    tool: str, given: dict[str, Any], wire: Mapping[str, Any], text: str, path: str, roots: tuple[str, ...]
-) -> dict[str, Any]:
+def _edit(tool: str, given: dict[str, Any], text: str, path: str, roots: tuple[str, ...]) -> dict[str, Any]:
     after = content_of(tool, given)[:_LOOKED_AT]
     before = text_of(given, "old_string")[:_LOOKED_AT]
     patched = [relative(found, roots) for found in _PATCHED.findall(text)] if "following files:" in text else []
     paths = tuple(dict.fromkeys(one for one in (path, *patched) if one))
-    new = wire.get("type") == "create" or "created" in text[:400] or (len(paths) == 1 and f"A {path}" in text[:400])
+    new = "created" in text[:400] or (len(paths) == 1 and f"A {path}" in text[:400])
     lines = after.count("\n") + (not after.endswith("\n")) if after else 0
     return {
         "paths": paths,
         "names": _names(after, before) if len(paths) <= 1 else (),
-        "place": 0 if tool == "Write" else _place(wire, text, after),
+        "place": 0 if tool == "Write" else _place(text, after),
         "created": lines if new and tool == "Write" else 0,
     }
 
@@ -226,17 +220,15 @@ def _names(after: str, before: str) -> tuple[str, ...]:
     return tuple((new or list(dict.fromkeys(found)))[:_DEFINED])
 
 
-def _place(wire: Mapping[str, Any], text: str, after: str) -> int:
+def _place(text: str, after: str) -> int:
     """The line where an edit begins, by the patch or by the numbered lines that are shown after it."""
-    hunks = wire.get("structuredPatch")
-    if isinstance(hunks, list) and hunks and isinstance(hunks[0], dict):
-        start, lines = hunks[0].get("newStart"), hunks[0].get("lines")
-        same = 0
-        for line in lines if isinstance(lines, list) else ():
-            if not isinstance(line, str) or line.startswith(("+", "-")):
+    if hunk := _HUNK.search(text[:_LOOKED_AT]):
+        unchanged = 0
+        for line in text[hunk.end() :].splitlines()[1:]:
+            if line.startswith(("+", "-", "@@")):
                 break
-            same += 1
-        return start + same if isinstance(start, int) else 0
+            unchanged += 1
+        return int(hunk[1]) + unchanged
     first = next((line.strip() for line in after.splitlines() if line.strip()), "")
     for found in _NUMBERED.finditer(text[:8_000]) if first else ():
         if found[2].strip() == first:
@@ -248,7 +240,7 @@ def _ran(call: Call, command: str, fields: dict[str, Any], roots: tuple[str, ...
     kind, what, written = _command(command[: failures.LOOKED_AT], roots)
     text: str = fields["text"]
     tally = results.tally(text) if kind == "check" and text else None
-    failed = fields["failed"] or bool(tally and tally.bad) or failures.hidden_failure(command, text)
+    failed = fields["failed"] or bool(tally and tally.bad) or failures.reads_as_failure(call.tool, command, text)
     return Deed(call, kind, what, written, **{**fields, "failed": failed}, tally=tally)
 
 

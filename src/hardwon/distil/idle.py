@@ -71,6 +71,7 @@ class Quiet:
     is_under_way: bool = False  # a prompt was not answered to its end
     is_private: bool = False
     is_denied: bool = False
+    is_sensitive: bool = False  # a prompt holds one of `sensitiveWords`
 
 
 @word
@@ -117,6 +118,8 @@ def left_alone(session: Quiet, values: Mapping[str, Any]) -> str:
         return "it is private"
     if session.is_denied:
         return "nothing is recorded in its folder"
+    if session.is_sensitive:
+        return "it is sensitive"
     since_handoff = sum(at > session.handed_off for at in session.prompted)
     if session.handed_off and since_handoff < values["reflectMinPrompts"]:
         return "it was handed off"

@@ -33,7 +33,7 @@ _SAME = 0.6
 def observe(turn: Turn) -> list[Observation]:
     """The observations of a turn, in the order in which their work began."""
     done = deeds(turn)
-    if not done:
+    if all(deed.kind == "noise" for deed in done):
         return _chat(turn)
     found = list[Observation]()
     for agent in dict.fromkeys(deed.call.agent for deed in done):
@@ -175,13 +175,13 @@ def _key(turn: Turn, *parts: str) -> str:
 
 def _task(agent: str, done: Sequence[Deed]) -> str:
     """What a sub-agent was asked, if the call that started it names it."""
-    calls = (deed for deed in done if deed.kind == "agent" and agent in deed.call.response)
+    calls = (deed for deed in done if deed.kind == "agent" and agent in deed.text)
     return next((deed.what for deed in calls), "")
 
 
 def _chat(turn: Turn) -> list[Observation]:
     """Words alone are worth keeping where they decide something."""
-    decided = decision(turn.said)
+    decided = decision(turn.said) if turn.asked else ""
     if not decided:
         return []
     every = sentences(turn.said)

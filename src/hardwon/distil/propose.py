@@ -20,7 +20,7 @@ from hardwon.distil import signals
 from hardwon.distil.signals import THRESHOLD, Episode
 from hardwon.hosts.fields import strings_in
 from hardwon.hosts.history import Step
-from hardwon.store import candidates
+from hardwon.store import candidates, rejections
 from hardwon.store.candidates import Proposal
 from hardwon.store.db import Connection
 from hardwon.words import Signal, replace, word
@@ -165,6 +165,8 @@ def refresh(connection: Connection, values: Mapping[str, Any], *, tiers: Sequenc
             known.append(proposal)
         elif proposal.tier not in tiers:
             continue
+        elif rejections.is_rejected_candidate(connection, signature):
+            pass  # it counts as weighed, and does not come again
         elif proposal.tier == 1 or proposal.score >= THRESHOLD:
             new.append(proposal)
             continue

@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hardwon import clock, paths
 from hardwon.core.clean import clean
+from hardwon.core.similarity import is_same
 from hardwon.distil.idle import is_handoff
 from hardwon.distil.remembering import remembered
 from hardwon.words import MEMORY_TYPES, Turn, word
@@ -52,9 +53,13 @@ def path_of(folder: str, session: str, turn: int) -> str:
     return os.path.join(folder, f"{paths.safe_name(session)}-{turn}.json")
 
 
-def put(folder: str, turn: Turn, transcript: str = "") -> str:
-    """Queue what a turn says is to last, and give the file; nothing for most turns, nor for one that hands off."""
+def put(folder: str, turn: Turn, transcript: str = "", known: Sequence[str] = ()) -> str:
+    """Queue what a turn says is to last, and give the file; nothing for most turns, nor for one that hands off.
+
+    What is among the memories that are known already, such as one approved by typing it, does not wait again.
+    """
     found = [] if is_handoff(turn) else [(type, clean(text)) for type, text in remembered(turn.asked)]
+    found = [(type, text) for type, text in found if not any(is_same(text, other) for other in known)]
     if not found or not turn.name:
         return ""
     content = {
@@ -105,7 +110,7 @@ def _content(path: str) -> str | None:
     try:
         if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
             return None
-        with open(path, encoding="utf-8", newline="") as file:
+        with open(path, encoding="utf-8", newline="", opener=paths.plain_file) as file:
             return file.read()
     except (OSError, UnicodeDecodeError):
         return None

@@ -94,7 +94,7 @@ def _shown(pages: Iterable[Page], plain: int, failed: int) -> list[dict[str, Any
 
 def _as_shown(page: Page, longest: int) -> dict[str, Any]:
     step = page.step
-    marks = {"tool": step.tool, "failed": step.failed, "refused": bool(step.refused)}
+    marks = {"tool": step.tool, "failed": step.failed, "refused": bool(step.refused), "denied": step.denied}
     return {
         "line": step.line,
         "kind": step.kind,

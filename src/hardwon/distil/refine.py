@@ -2,8 +2,9 @@
 
 A turn's calls go out in groups, each call once: nothing that was sent is sent again, a later group is told only what
 was asked and the titles noted so far. The events stand between marks made from a hash of themselves, which no text can
-hold beforehand, so nothing in them can end the data and go on as instructions. An answer counts as a whole or not at
-all: every quote and every file has to stand in the events it describes.
+hold beforehand, so nothing in them can end the data and go on as instructions. Every quote and every file has to stand
+in the events it describes: one that does not is left out, and an observation goes if most of its quotes are false. What
+is left of the answer counts. It is not asked for again: a second answer costs as much and is no more likely to hold.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hardwon.distil.deeds import Deed, deeds, relative, tokens_of
 from hardwon.distil.kinds import Kind, kinds
 from hardwon.distil.llm.said import Answer, Broken, Busy, Capped, Question, Refused
 from hardwon.distil.wording import flat
-from hardwon.words import Observation, Summary, Turn, word
+from hardwon.words import Observation, Summary, Turn, replace, word
 
 GROUP = 24_000  # characters of calls in one prompt
 MOST_INPUT, MOST_RESPONSE = 3_000, 3_000  # characters of each call
@@ -69,17 +70,21 @@ def refine(turn: Turn, plain: Sequence[Observation], ask: Ask) -> list[Observati
     whole = True
     for number, group in enumerate(groups):
         try:
-            found = ask(*_question(turn, group, number, made, last=number == len(groups) - 1))
+            found, is_complete = ask(*_question(turn, group, number, made, last=number == len(groups) - 1))
         except (Busy, Capped):
             if not made:
                 raise
             whole = False
             break
         except (Refused, Broken):
-            found = []
+            found, is_complete = [], False
         made += found
-        covered |= {call.key for call in group} if found else set()
-        whole = whole and bool(found)
+        if found and is_complete:
+            covered |= {call.key for call in group}
+        else:
+            # The plain observations stand in for the ones that did not hold.
+            covered |= {key for observation in found for key in observation.events}
+        whole = whole and bool(found) and is_complete
     if not made:
         return None
     kept = [one for one in plain if not (whole or (one.events and covered.issuperset(one.events)))]
@@ -101,8 +106,7 @@ def _groups(turn: Turn) -> list[list[Shown]]:
 def _shown(deed: Deed) -> Shown:
     call = deed.call
     wrote = trim(_as_text(mapped(call.input, lambda text, _: clean(text))), MOST_INPUT)
-    # An edit's result tells again what the call wrote, as JSON.
-    response = trim(clean(deed.text or ("" if deed.kind == "changed" else call.response)), MOST_RESPONSE)
+    response = trim(clean(deed.text), MOST_RESPONSE)
     by = f" by {call.agent}" if call.agent else ""
     text = f"call {call.tool}{by} ({call.outcome})\n{wrote}\nresult:\n{response}\n"
     return Shown(call.key, text, wrote, deed.kind not in LOOKED, tokens_of(call), call.at)
@@ -118,40 +122,43 @@ def _as_text(given: object) -> str:
 
 def _question(
     turn: Turn, group: list[Shown], number: int, made: Sequence[Observation], *, last: bool
-) -> tuple[Question, Callable[[Answer], list[Observation]]]:
+) -> tuple[Question, Callable[[Answer], tuple[list[Observation], bool]]]:
     said = trim(clean(turn.said), MOST_SAID) if last else ""
     asked = trim(clean(turn.asked), MOST_CONTEXT if number else MOST_ASKED)
     events = "\n".join([*(call.text for call in group), *((f"the agent said at the end:\n{said}",) if said else ())])
     noted = trim("\n".join(f"- {one.title}" for one in made), MOST_CONTEXT)
     prompt = _marked("continuation" if number else "initial", asked=asked, noted=noted, events=events)
 
-    def read(answer: Answer) -> list[Observation]:
+    def read(answer: Answer) -> tuple[list[Observation], bool]:
         types, concepts = _names()
         told = answers.observations(answer.text, types, concepts)
-        for one in told:
-            _check(one, group, f"{asked}\n{events}")
-        return [_observation(turn, one, group, number, place, answer, told) for place, one in enumerate(told)]
+        checked = [_without_untrue(one, group, f"{asked}\n{events}") for one in told]
+        held = [one for one in checked if one is not None]
+        if told and not held:
+            raise _untrue(f"most quotes are not in the events, such as {told[0].quotes[0][:80]!r}")
+        found = [_observation(turn, one, group, number, place, answer, held) for place, one in enumerate(held)]
+        return found, len(held) == len(told)
 
     return Question(_instructions(), prompt, "observation"), read
 
 
-def _check(told: Told, group: Sequence[Shown], events: str) -> None:
-    """Broken if a quote or a file stands nowhere in what was sent."""
-    _check_quotes(told.quotes, events)
-    for file in told.files_read:
-        if not _stands(file, events):
-            raise _untrue(f"the file {file[:80]!r} is not in the events")
+def _without_untrue(told: Told, group: Sequence[Shown], events: str) -> Told | None:
+    """Return an observation without the quotes and files that stand nowhere in what was sent.
+
+    None if fewer than half of its quotes are true: what is left would rest on too little.
+    """
+    quotes = _true_quotes(told.quotes, events)
+    if 2 * len(quotes) < len(told.quotes):
+        return None
     wrote = "\n".join(call.wrote for call in group if call.changes)
-    for file in told.files_modified:
-        if not _stands(file, wrote):
-            raise _untrue(f"no call in the events changes {file[:80]!r}")
+    files_read = tuple(file for file in told.files_read if _stands(file, events))
+    files_modified = tuple(file for file in told.files_modified if _stands(file, wrote))
+    return replace(told, quotes=quotes, files_read=files_read, files_modified=files_modified)
 
 
-def _check_quotes(quotes: Iterable[str], sent: str) -> None:
+def _true_quotes(quotes: Iterable[str], sent: str) -> tuple[str, ...]:
     said = flat(sent)
-    for quote in quotes:
-        if flat(quote) not in said:
-            raise _untrue(f"the quote {quote[:80]!r} is not in the events")
+    return tuple(quote for quote in quotes if flat(quote) in said)
 
 
 def _stands(file: str, text: str) -> bool:
@@ -195,8 +202,8 @@ def refine_summary(
 
     def read(answer: Answer) -> tuple[ToldSummary | None, str]:
         told = answers.summary(answer.text)
-        if told:
-            _check_quotes(told.quotes, sent)
+        if told and 2 * len(_true_quotes(told.quotes, sent)) < len(told.quotes):
+            raise _untrue(f"most quotes are not in the session, such as {told.quotes[0][:80]!r}")
         return told, answer.model
 
     try:

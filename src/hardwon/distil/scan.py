@@ -18,8 +18,9 @@ import orjson
 from hardwon import clock, paths, projects, transcript
 from hardwon.core import tags
 from hardwon.core.clean import clean_all, clean_state
-from hardwon.core.failures import ends, hidden_failure
+from hardwon.core.failures import ends, reads_as_failure
 from hardwon.core.match import OURSELVES
+from hardwon.core.person_text import is_said_to_hardwon
 from hardwon.core.private import may_hold_tag, strip
 from hardwon.core.shell import simple_commands
 from hardwon.distil import propose
@@ -230,6 +231,8 @@ def _portions(
             for step in reader.read(number, line):
                 if hidden.hides(step) or left_out(step):
                     shut = True
+                elif step.kind == "person" and is_said_to_hardwon(step.text):
+                    continue  # a decision about lessons corrects no call
                 elif not (step.kind == "call" and is_ours(step)):
                     seen.append(step)
         for step in _fit(seen):
@@ -330,9 +333,13 @@ class _Desk:
     def _ended(self, step: Step) -> None:
         """Hosts use a call's name again in later turns, so a result ends the latest call of that name."""
         id = self._under_way.pop(step.call, "")
-        command = self._calls[id].command if id else ""
-        failed = step.failed or (bool(command) and hidden_failure(command, step.text))
-        outcome = "refused" if step.refused else "failed" if failed else "fine"
+        call = self._calls.get(id)
+        failed = step.failed or (call is not None and reads_as_failure(call.tool, call.command, step.text))
+        outcome = "failed" if failed else "fine"
+        if step.refused:
+            outcome = "refused"
+        elif step.denied:
+            outcome = "denied"
         if id:
             self._ends[id] = outcome
         else:

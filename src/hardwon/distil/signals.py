@@ -185,10 +185,12 @@ def _heard(thread: Thread, step: Step) -> None:
 
 
 def _result(thread: Thread, call: Step, step: Step) -> Sequence[Open]:
+    if step.denied:  # the call did not run: it cures nothing, and is no attempt
+        return ()
     if step.refused:
         thread.failed = True
         return _refused(thread, call, step)
-    if step.failed or (call.tool == "Bash" and failures.hidden_failure(call.command, step.text)):
+    if step.failed or failures.reads_as_failure(call.tool, call.command, step.text):
         thread.failed = True
         return _failed(thread, call, _failure(call, step))
     thread.failed = False

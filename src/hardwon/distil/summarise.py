@@ -12,6 +12,7 @@ from hashlib import blake2b
 from hardwon.distil import results, telling
 from hardwon.distil.deeds import Deed, deeds
 from hardwon.distil.mended import mends, standing, why
+from hardwon.distil.telling import acknowledges
 from hardwon.distil.wording import fitted, listed, says_something, sentences, short
 from hardwon.hosts.fields import text_of
 from hardwon.words import Observation, Summary, Turn
@@ -33,7 +34,7 @@ _REMAINS = re.compile(
     r"|would you like me to|want me to|shall I|should I|let me know (?:if|when)|once (?:you|that|it)|pending)\b",
     re.I,
 )
-_TASK = re.compile(r'"id":\s*"([^"\\]{1,40})"|#(\d{1,9}) created')
+_TASK = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
 _ENDED = ("completed", "deleted", "cancelled")
 _HEADS_NEXT = re.compile(
     r"^\W*(?:next steps?|remaining(?: work)?|to-?do|follow[- ]?ups?|what's (?:left|next)|still open)\b.{0,30}:?\W*$",
@@ -71,6 +72,11 @@ def summarise(turns: Sequence[Turn], observations: Sequence[Observation]) -> Sum
         completed=_text(parts[3], room),
         next_steps=_text(parts[4], room),
     )
+
+
+def has_work(turns: Iterable[Turn]) -> bool:
+    """Return whether there is something to sum up: a person asked for something, or a call did something."""
+    return any(turn.asked or any(deed.kind != "noise" for deed in deeds(turn)) for turn in turns)
 
 
 def _key(turn: Turn) -> str:
@@ -124,7 +130,7 @@ def _completed(turns: Sequence[Turn], done: Sequence[Deed]) -> list[str]:
     passed = [deed for deed in checks.values() if not deed.failed]
     said = telling.first_sentence(telling.without_opener(turns[-1].said), _LINE) if turns else ""
     return [
-        *([said] if said and says_something(said) and not said.endswith("?") else []),
+        *([said] if said and says_something(said) and not said.endswith("?") and not acknowledges(said) else []),
         *(f"Committed {name}: “{short(subject, 90)}”" for _, name, subject, _ in made[-6:]),
         *(f"Pull request {pull}" for pull in pulls),
         *([f"Changed {listed(map(telling.path_shown, changed), _MOST_FILES)}"] if changed else []),
@@ -149,7 +155,7 @@ def _listed_open(done: Iterable[Deed]) -> list[str]:
     for deed in done:
         given = deed.call.input if isinstance(deed.call.input, dict) else {}
         if deed.call.tool == "TaskCreate":
-            number = _TASK.search(deed.call.response)
+            number = _TASK.search(deed.text)
             open[(number[1] or number[2]) if number else ""] = text_of(given, "subject")
         elif deed.call.tool == "TaskUpdate" and text_of(given, "status") in _ENDED:
             open.pop(text_of(given, "taskId"), None)

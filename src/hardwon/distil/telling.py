@@ -15,11 +15,19 @@ _MOST_FILES, _MOST_COMMANDS, _MOST_SEARCHES = 8, 5, 3
 _MOST_ERRORS = 4
 _MANY = 8  # calls, from which on they are counted
 _NARRATED = 320
-_LAUNCHED = ("Async agent launched", "Spawned successfully")
+_LAUNCHED = ("Async agent launched", "Spawned successfully", '{"agent_id"')
 _DECIDES = re.compile(
     r"\b(?:(?:I|we|we've|I've)(?: have)? (?:decided|chose|settled)|(?:I|we)(?:'ll| will) (?:go with|use|keep)"
     r"|(?:my|the) (?:recommendation|decision|verdict|conclusion) (?:is|was)|I(?:'d| would)? recommend|decision:"
     r"|let's go with|the (?:best|right|correct|cleanest) (?:way|approach|choice|option|fix) (?:is|would be))\b",
+    re.I,
+)
+# An answer that only takes note settles nothing, though it says "I will keep".
+_ACKNOWLEDGES = re.compile(
+    r"^\W*(?:noted|understood|got it|acknowledged|okay|ok|sure|will do|remembered|thanks|thank you)\b"
+    r"[^.!?]{0,30}[.!?:,;–—-]*\s*$"
+    r"|\b(?:keep|bear|have) (?:that|this|it|these|those|them|your \w+|the \w+)(?: \w+){0,3} in mind\b"
+    r"|\bI(?:'ll| will|'ve| have)(?: now)? (?:remember(?:ed)?|noted?|made a note|keep (?:you|an eye|a note|track))\b",
     re.I,
 )
 # What people paste in front of what they ask: prompts of shells, tags, logs.
@@ -326,6 +334,11 @@ def decision(said: str) -> str:
     found = (
         sentence
         for sentence in sentences(said[:8_000])
-        if _DECIDES.search(sentence) and not sentence.endswith(("?", ":"))
+        if _DECIDES.search(sentence) and not sentence.endswith(("?", ":")) and not acknowledges(sentence)
     )
     return plain(next(found, ""))
+
+
+def acknowledges(sentence: str) -> bool:
+    """Return whether a sentence only says that something was heard."""
+    return _ACKNOWLEDGES.search(sentence.replace("’", "'")) is not None

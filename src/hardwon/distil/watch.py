@@ -12,7 +12,8 @@ from typing import Any
 from hardwon.core.failures import Failure
 from hardwon.hosts.history import Step
 
-VERSION = 1  # of the state: another one for every change of Step, Failure or what is saved here
+VERSION = 2  # of the state: another one for every change of Step, Failure or what is saved here
+_READABLE = (1, 2)  # 2 has a field more at the end of Step, which has a default
 
 
 class Open:
@@ -44,7 +45,7 @@ def saved(threads: Mapping[str, Thread]) -> dict[str, Any]:
 
 def restored(state: Mapping[str, Any] | None) -> dict[str, Thread]:
     """What was saved; nothing if another version saved it."""
-    if not state or state.get("version") != VERSION:
+    if not state or state.get("version") not in _READABLE:
         return {}
     return {agent: _restored_thread(thread) for agent, thread in state["threads"]}
 

@@ -7,15 +7,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from hardwon.clock import iso
+from hardwon.core.sensitive import has_sensitive_word
 from hardwon.distil import queue
 from hardwon.distil.llm import Answer, Busy, Capped, Denied, Provider, Question, provider
 from hardwon.distil.llm.ask import PATIENCE, ask, caps_of
 from hardwon.distil.observe import observe
 from hardwon.distil.refine import refine as refine_turn
 from hardwon.distil.refine import refine_summary
-from hardwon.distil.summarise import summarise
+from hardwon.distil.summarise import has_work, summarise
 from hardwon.errors import UserError
-from hardwon.store import db, jobs, observations, sessions, turns
+from hardwon.store import db, jobs, memories, observations, sessions, turns
 from hardwon.words import Job
 
 Clock = Callable[[], float]
@@ -27,22 +29,38 @@ class _Lost(Exception):
 
 
 def distil(connection: db.Connection, job: Job, values: Mapping[str, Any], clock: Clock) -> None:
-    """Observe every turn of the session that has changed, then sum it up, by plain code."""
+    """Observe every turn of the session that has changed, then sum it up, by plain code.
+
+    Nothing is made of a session that its person marked as sensitive, and what was made before it was marked goes.
+    """
+    if _is_sensitive(connection, job.session, values):
+        for number in turns.changed(connection, job.session):
+            turn, mark = turns.read(connection, job.session, number)
+            turns.keep(connection, turn, mark, [], turns.PLAIN)
+        observations.forget_session(connection, job.session)
+        jobs.finish(connection, job)
+        return
     for number in turns.changed(connection, job.session):
         turn, mark = turns.read(connection, job.session, number)
         turns.keep(connection, turn, mark, observe(turn), turns.PLAIN)
         if values["rememberInTurn"] and turn.said and job.priority == jobs.LIVE:
-            queue.put(queue.folder(), turn, sessions.transcript_of(connection, job.session))
+            approved = [memory.text for memory in memories.listed(connection, "active", project=turn.project)]
+            queue.put(queue.folder(), turn, sessions.transcript_of(connection, job.session), approved)
         if not jobs.renew(connection, job, clock()):
             return
     mark = turns.whole(connection, job.session)
     new = mark not in ("", observations.summed_up(connection, job.session))
     if new:
         every, known = turns.session_turns(connection, job.session), observations.of_session(connection, job.session)
-        turns.keep_summary(connection, job.session, summarise(every, known), mark)
+        if has_work(every):
+            turns.keep_summary(connection, job.session, summarise(every, known), mark)
     if new and values["llm.provider"] != "none" and job.priority == jobs.LIVE:
         jobs.want(connection, jobs.REFINE, job.session, priority=job.priority, now=clock())
     jobs.finish(connection, job)
+
+
+def _is_sensitive(connection: db.Connection, session: int, values: Mapping[str, Any]) -> bool:
+    return has_sensitive_word(sessions.list_prompts(connection, session), values["sensitiveWords"])
 
 
 def refine(
@@ -50,7 +68,7 @@ def refine(
 ) -> None:
     """Have a model say better what plain code said; where it does not, or may not any more, that stays."""
     try:
-        if asked := provider(values, environ):
+        if not _is_sensitive(connection, job.session, values) and (asked := provider(values, environ)):
             _refine(connection, job, asked, values, clock)
     except _Lost:
         return
@@ -85,7 +103,8 @@ def _refine(connection: db.Connection, job: Job, asked: Provider, values: Mappin
             return send(question, read)
         except Capped as capped:
             if capped.first:
-                print(f"no more model calls today: caps.{capped.cap} is reached; plain code goes on", file=sys.stderr)
+                said = f"no more model calls today: caps.{capped.cap} is reached; plain code goes on"
+                print(f"{iso(clock())} INFO {said}", file=sys.stderr)
             raise
 
     for number in turns.made_by(connection, job.session, turns.PLAIN):

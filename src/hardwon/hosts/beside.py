@@ -56,7 +56,12 @@ def hook_times(lines: Iterable[bytes], ours: Callable[[str], bool]) -> Iterator[
         except ValueError:
             continue
         took = told.get("durationMs")
-        if told.get("type") in _RAN and isinstance(took, int | float) and ours(str(told.get("command"))):
+        if (
+            told.get("type") in _RAN
+            and isinstance(took, int | float)
+            and 0 <= took < 1e9
+            and ours(str(told.get("command")))
+        ):
             yield str(told.get("hookEvent")), float(took)
 
 

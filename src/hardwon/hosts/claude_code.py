@@ -60,7 +60,9 @@ def _is_anothers(wire: dict[str, object]) -> bool:
 
 def write(event: Event, reply: Reply) -> bytes:
     answer: dict[str, object] = {}
-    if reply.deny:
+    if reply.deny and event.kind == "UserPromptSubmit":
+        answer = {"decision": "block", "reason": reply.deny}  # shown to the person; the model never sees the prompt
+    elif reply.deny:
         answer["hookSpecificOutput"] = {
             "hookEventName": event.kind,
             "permissionDecision": "deny",

@@ -137,7 +137,9 @@ def _completed(line: bytes) -> dict[str, Any]:
 def write(event: Event, reply: Reply) -> bytes:
     kind = "PostToolUse" if event.kind == _FAILURE else event.kind
     answer: dict[str, object] = {}
-    if reply.deny and kind == "PreToolUse":
+    if reply.deny and kind == "UserPromptSubmit":
+        answer = {"decision": "block", "reason": reply.deny}  # shown to the person; the model never sees the prompt
+    elif reply.deny and kind == "PreToolUse":
         answer["hookSpecificOutput"] = {
             "hookEventName": kind,
             "permissionDecision": "deny",

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_LARGEST = 1e15  # of a number; NaN is not within it either
+
+
 def payload_of(payload: bytes) -> dict[str, Any]:
     """A hook's payload; ValueError if it is not one."""
     wire = loads(payload.decode("utf-8", "replace"))
@@ -41,7 +44,9 @@ def tail_of(path: str, most: int) -> list[bytes]:
 
 def number_of(wire: dict[str, Any], key: str) -> float | None:
     value = wire.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if -_LARGEST <= value <= _LARGEST else None
 
 
 def map_of(wire: dict[str, Any], key: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def is_ours(command: str) -> bool:
 def ledger(home: str) -> dict[str, Any]:
     """What we did to which settings file, so that it can be undone to the letter."""
     try:
-        with open(os.path.join(home, paths.INSTALLED), encoding="utf-8") as file:
+        with open(os.path.join(home, paths.INSTALLED), encoding="utf-8", opener=paths.plain_file) as file:
             found = json.load(file)
         return found if isinstance(found, dict) else {}
     except (OSError, ValueError):
@@ -53,7 +53,7 @@ def tell(home: str) -> None:
 
 def _has_hooks(name: str, path: str) -> bool:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=paths.plain_file) as file:
             text = file.read()
         return bool(setup_of(name).installed(text, is_ours)) and (name != "codex" or _runs_them(path, text))
     except (OSError, ValueError):
@@ -64,7 +64,7 @@ def _runs_them(path: str, text: str) -> bool:
     """Whether Codex trusts all of our hooks in this file, by the config beside it."""
     usual = setup_of("codex").settings_file()
     named = usual if os.path.realpath(usual) == path else path
-    with open(os.path.join(os.path.dirname(named), "config.toml"), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(named), "config.toml"), encoding="utf-8", opener=paths.plain_file) as file:
         config = file.read()
     trusted = not codex_trust.distrusted(config, codex_trust.hooks(named, text, is_ours))
     return trusted and not codex_trust.switched_off(config)
@@ -73,7 +73,7 @@ def _runs_them(path: str, text: str) -> bool:
 def _keep(path: str, lines: list[str]) -> None:
     content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=paths.plain_file) as file:
             if file.read() == content:
                 return
     except OSError:

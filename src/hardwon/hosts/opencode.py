@@ -6,7 +6,7 @@ beside it. opencode shows the model nothing before a call, so a note comes with 
 
 from __future__ import annotations
 
-from hardwon.core.fence import CLOSE, OPEN, outside
+from hardwon.core.fence import CLOSE, OPEN, fenced, outside
 from hardwon.core.jsons import dumps
 from hardwon.hosts.fields import first_of, map_of, payload_of, text_of
 from hardwon.hosts.tools.opencode import ABORTED, about, asked, called, changed, folder, refusal
@@ -24,6 +24,7 @@ EVENTS = {
     "SessionStart": 10, "UserPromptSubmit": 1, "PreToolUse": 1, "PostToolUse": 2, "PostToolUseFailure": 2,
     "SubagentStart": 1, "SubagentStop": 2, "PreCompact": 2, "Stop": 2, "SessionEnd": 3,
 }  # fmt: skip
+HANDLED = "The user's message was a command to hardwon, which has answered it. There is nothing for you to do."
 _CALLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 
@@ -88,6 +89,11 @@ def _given_back(wire: dict[str, Any]) -> str:
 
 
 def write(event: Event, reply: Reply) -> bytes:
-    """What the plugin acts on: `deny` is thrown, `context` put before the model, `notice` shown to the person."""
+    """What the plugin acts on: `deny` is thrown, `context` put before the model, `notice` shown to the person.
+
+    A prompt cannot be kept from the model: an error there is shown as "Unexpected server error". So the model is told.
+    """
+    if reply.deny and event.kind == "UserPromptSubmit":
+        reply = replace(reply, deny="", context=fenced(HANDLED), notice=reply.deny)
     said = {"deny": reply.deny, "context": reply.context, "notice": reply.notice}
     return dumps({name: text for name, text in said.items() if text}).encode("ascii")

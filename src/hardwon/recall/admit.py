@@ -1,4 +1,7 @@
-"""Admitting a lesson: filled in, checked against the rules and against those that are there, written, in force."""
+"""Admitting a lesson: filled in, checked against the rules and against those that are there, and written.
+
+What is written here is not in force by that: `actions/lessons.py` records the approval and compiles the manifest.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from hardwon import clock
 from hardwon.core import record as records
 from hardwon.core import rules, similarity, slugs
+from hardwon.core.lesson_secrets import find_secret_faults
 from hardwon.errors import UserError
-from hardwon.recall import manifest
 from hardwon.store import lessons as shelves
 from hardwon.words import Lesson, replace, word
 
@@ -20,16 +23,19 @@ if TYPE_CHECKING:
 
 
 _TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns")
+SOURCES = SOURCE_PERSON, SOURCE_AGENT, SOURCE_SCAN, SOURCE_IMPORT = ("person", "agent", "scan", "import")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 
 
-def add(home: str, record: dict[str, Any], *, approved: bool) -> Lesson:
+def add(home: str, record: dict[str, Any], *, approved: bool, source: str) -> Lesson:
     """Write a new lesson; UserError with a line per fault if it is not fit.
 
     What a machine proposes is a candidate, and under names we give: those it chose could be a person's candidate's.
+    `source` says who wrote it, whatever the record says of that.
     """
     now = clock.now()
     lesson = sound(record)
+    lesson = _with_source(lesson, source)
     if not approved:
         lesson = replace(lesson, id="", slug="")
     with shelves.editing(home) as shelf:
@@ -37,15 +43,11 @@ def add(home: str, record: dict[str, Any], *, approved: bool) -> Lesson:
         _unlike(lesson, _known(shelf.lessons))
         shelves.put(shelf, lesson)
         shelves.save(shelf)
-    _put_in_force(home, now)
     return lesson
 
 
-def _put_in_force(home: str, now: float) -> None:
-    try:
-        manifest.build(home, now)
-    except UserError as wrong:
-        raise UserError(f"it is written, but not in force yet: {wrong.say}", wrong.fix) from None
+def _with_source(lesson: Lesson, source: str) -> Lesson:
+    return replace(lesson, extra={**lesson.extra, "source": source})
 
 
 def rewrite(home: str, id: str, record: dict[str, Any]) -> Lesson:
@@ -80,7 +82,6 @@ def remove(home: str, id: str) -> None:
         listed = shelf.document["lessons"]
         listed[:] = [one for one in listed if not (isinstance(one, dict) and one.get("id") == id)]
         shelves.save(shelf)
-    _put_in_force(home, clock.now())
 
 
 def _replace(home: str, id: str, change: Callable[[Lesson], dict[str, Any]]) -> Lesson:
@@ -88,13 +89,16 @@ def _replace(home: str, id: str, change: Callable[[Lesson], dict[str, Any]]) -> 
     with shelves.editing(home) as shelf:
         before = _listed(shelf, id)
         lesson = sound(change(before))
+        extra = {key: value for key, value in lesson.extra.items() if key != "source"}
+        if "source" in before.extra:
+            extra["source"] = before.extra["source"]
+        lesson = replace(lesson, extra=extra)
         doubtful = lesson.confidence < rules.REVIEW_BELOW and lesson.confidence != before.confidence
         lesson = replace(lesson, updated=clock.iso(now), needs_review=lesson.needs_review or doubtful)
         lesson = replace(lesson, content_hash=records.content_hash(lesson))
         _unlike(lesson, _known(one for one in shelf.lessons if one.id != id))
         shelves.put(shelf, lesson)
         shelves.save(shelf)
-    _put_in_force(home, now)
     return lesson
 
 
@@ -107,7 +111,7 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
         known, names = _known(shelf.lessons), [one.slug for one in shelf.lessons]
         for number, record in enumerate(found, 1):
             try:
-                lesson = sound(record)
+                lesson = _with_source(sound(record), SOURCE_IMPORT)
                 known_as = lesson.slug if _SLUG.fullmatch(lesson.slug) and lesson.slug not in names else ""
                 lesson = replace(lesson, slug=known_as)
                 lesson = _filled_in(lesson, now, taken=names, approved=True)
@@ -121,12 +125,11 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
             taken.append(lesson)
         if taken:
             shelves.save(shelf)
-    _put_in_force(home, now)
     return taken, refused
 
 
 def set_status(home: str, id: str, status: Status) -> Lesson:
-    """Retire a lesson, or put it in force: approving it is the review it needed."""
+    """Write another status; approving a lesson is the review it needed."""
     now = clock.now()
     with shelves.editing(home) as shelf:
         before = _listed(shelf, id)
@@ -134,7 +137,6 @@ def set_status(home: str, id: str, status: Status) -> Lesson:
         lesson = replace(before, status=status, needs_review=review, updated=clock.iso(now))
         shelves.put(shelf, lesson)
         shelves.save(shelf)
-    _put_in_force(home, now)
     return lesson
 
 
@@ -155,7 +157,8 @@ def sound(record: dict[str, Any]) -> Lesson:
 def faults(record: dict[str, Any]) -> list[str]:
     """What must be mended before the record may be a lesson."""
     try:
-        return rules.faults(records.read(_with_reason(record)))
+        lesson = records.read(_with_reason(record))
+        return [*rules.faults(lesson), *find_secret_faults(lesson)]
     except records.BadRecord as bad:
         return bad.faults
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hardwon import projects
 from hardwon.errors import UserError
-from hardwon.recall import indexing, prompts
+from hardwon.recall import indexing
 from hardwon.store import db
 from hardwon.store import search as index
 from hardwon.store.db import Connection
@@ -20,17 +20,18 @@ EVERY = "*"
 PATIENCE = 2.0  # seconds for bringing the index up to date, if nobody did
 _DAYS = {"d": 1, "w": 7}
 Drain = Callable[[str, Connection, Callable[[str, str], str]], object]
+Learn = Callable[[str, str, str], str]
 
 
 @contextmanager
-def opened(home: str, drain: Drain) -> Iterator[Connection]:
+def opened(home: str, drain: Drain, learn: Learn) -> Iterator[Connection]:
     """The home's database with what waited in the spool, its index brought up to date as far as time allows.
 
     A connection for each question, since they come side by side, and a database that was mended or restored counts.
     """
     connection = db.connect(home)
     try:
-        drain(home, connection, lambda prompt, cwd: prompts.learn(home, prompt, cwd))
+        drain(home, connection, lambda prompt, cwd: learn(home, prompt, cwd))
         end = monotonic() + PATIENCE
         indexing.refresh(connection, home, model=None, go_on=lambda: monotonic() < end)
         yield connection

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from time import localtime, strftime
 from typing import Any
 
@@ -22,6 +23,7 @@ from hardwon.recall.memory_files import Page
 from hardwon.recall.notes import said_in
 from hardwon.store import briefs, db
 from hardwon.store.briefs import Seen
+from hardwon.store.purge_lock import writing_files
 
 log = logging.getLogger(__name__)
 MARKS = {
@@ -41,9 +43,16 @@ _FIELDS = {"request": "asked", "learned": "learned", "completed": "done", "next_
 
 def compile(connection: db.Connection, home: str, project: str, values: Mapping[str, Any]) -> list[Line]:
     """The lines of a project's brief as the store has them now, kept for when the worker is away."""
+    read_in = db.epoch(connection)
     lines = lines_of(connection, home, project, values)
-    compiled.write(home, project, lines)
+    keep(connection, home, project, lines, read_in)
     return lines
+
+
+def keep(connection: db.Connection, home: str, project: str, lines: Sequence[Line], read_in: int) -> None:
+    """Write a brief for when the worker is away, unless something was purged since the epoch in which it was read."""
+    with suppress(db.Purged), writing_files(home, connection, read_in, wait=False):
+        compiled.write(home, project, lines)
 
 
 def latest(connection: db.Connection, home: str, project: str, values: Mapping[str, Any]) -> Sequence[Line]:

@@ -44,7 +44,7 @@ def write(home: str, project: str, lines: Sequence[Line]) -> None:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+        with open(path, encoding="utf-8", errors="replace", newline="\n", opener=paths.plain_file) as file:
             return file.read()
     except OSError:
         return ""

@@ -13,7 +13,7 @@ from hardwon.core.limits import TWICE_SECONDS
 from hardwon.core.match import EDITS
 from hardwon.core.ours import forbidden
 from hardwon.projects import home_of, places, root
-from hardwon.words import MEMORY_TYPES, NOTHING, Reply
+from hardwon.words import MEMORY_TYPES, NOTHING, Reply, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     Brief = Callable[[str, str], Sequence[Line]]
     Recall = Callable[[Event], Sequence[Recalled]]
+    News = Callable[[], str]
 
 PROTOCOL_CLAIM = "protocol"
 OPENED_CLAIM = "opened"
@@ -33,6 +34,8 @@ ABOUT_FILES = ("Read", *EDITS)
 AFTER = ("PostToolUse", "PostToolUseFailure")
 PATH_SHOWN = 120
 MOST_NAMES = 18
+LONGEST_FOR_US = 100_000  # characters of a prompt that may be for us: cleaning more takes longer than a hook has
+LONGEST_TYPED = 400  # characters of a prompt that tells to remember something
 _DECISIONS = {
     "": ("accept", "reject"),
     "handoff": ("list", "show", "ratify", "amend", "discard", "write", "resume"),
@@ -41,6 +44,9 @@ _DECISIONS = {
 _SHORT = {"ratify": "handoff", "discard": "handoff", "resume": "handoff", "approve": "memory"}
 ALONE, WORDED = ("list", "check", "resume"), ("write", "add", "edit")  # with nothing behind them, with a text
 ASKING = (*ALONE, "show", "amend")  # what changes nothing, so that only the answer counts
+REFUSED = "a decision was not carried out"
+LONGEST_COMMAND = 200  # characters of a refused decision that are shown
+LOG_BYTES = 200_000
 TWICE = "twice-"
 TWIN_SECONDS = 0.3  # calls of one message come within it; a model that has read the reason comes later
 
@@ -54,6 +60,10 @@ def _nothing(event: Event) -> Sequence[Recalled]:
     return ()
 
 
+def _no_news() -> str:
+    return ""
+
+
 def reply_to(
     event: Event,
     index: Index,
@@ -62,29 +72,39 @@ def reply_to(
     search: Search,
     seconds: Callable[[], float],
     learn: Callable[[Event], str],
+    doubt: Callable[[Event], str],
     brief: Brief | None = None,
     of_file: Recall = _nothing,
     of_prompt: Recall = _nothing,
+    news: News = _no_news,
+    viewer_address: str = "",
 ) -> Reply:
-    """What to say to this event, with the claims taken that saying it needs. `learn` takes a lesson that the person
-    typed as a prompt and gives the answer to them. The last three recall: what is known in a home of a project (if
-    nobody has the store open, what was compiled last), what is known of a file, and what fits a prompt."""
+    """What to say to this event, with the claims taken that saying it needs.
+
+    `learn` takes a lesson or a decision that was typed as a prompt and gives the answer to the person. `doubt` gives
+    why a prompt is not known to be a person's, nothing if it is. The next three recall: what is known in a home of a
+    project (if nobody has the store open, what was compiled last), what is known of a file, and what fits a prompt.
+    `news` is for the person, at the start of a session: what was approved since the last. The viewer's address is known
+    while the worker serves it.
+    """
     if event.kind == "SessionStart":
         if _is_asked_twice(event, home, event.source):
             return NOTHING
         free_claims(event, index, home)
         claims.release(_claim_path(event, home, OPENED_CLAIM))
-        return NOTHING if event.host in OPENED_LATE else _on_start(event, index, home, brief)
+        return NOTHING if event.host in OPENED_LATE else _on_start(event, index, home, brief, news, viewer_address)
     if event.kind == "SubagentStart":
         return on_subagent(event, index, places=places(event.cwd), claim=_once(event, home))
     if event.kind == "UserPromptSubmit" and not event.agent:
-        reply = _on_prompt(event, index, home, learn, of_prompt)
+        reply = _on_prompt(event, index, home, learn, doubt, of_prompt)
+        if reply.deny:
+            return reply  # the model does not see this prompt, so what the session opens with waits for the next
         if event.host in OPENED_LATE and _is_ours(event, home, OPENED_CLAIM):
-            return joined(_on_start(event, index, home, brief), reply)
+            return joined(_on_start(event, index, home, brief, news, viewer_address), reply)
         return reply
     if event.kind == "PreToolUse" and (why := next(filter(None, (forbidden(one, home) for one in _parts(event))), "")):
         denied = fenced(f"Blocked by hardwon. {why}")
-        return Reply(deny=denied, notice="hardwon kept an agent from deciding for you")
+        return Reply(deny=denied, notice="hardwon denied a call that only you may make")
     notes_now = (event.kind != "PreToolUse") == (event.host in NOTES_AFTER)
     if event.kind == "PreToolUse" or (event.kind in AFTER and notes_now):
         reply = on_call(
@@ -107,7 +127,7 @@ def _parts(event: Event) -> Sequence[Event]:
     return event.parts or (event,)
 
 
-def _on_start(event: Event, index: Index, home: str, brief: Brief | None) -> Reply:
+def _on_start(event: Event, index: Index, home: str, brief: Brief | None, news: News, viewer_address: str) -> Reply:
     from hardwon.recall import compiled  # a tool call need not pay for these
     from hardwon.recall.notes import said_in
 
@@ -120,7 +140,25 @@ def _on_start(event: Event, index: Index, home: str, brief: Brief | None) -> Rep
         tell_protocol=lambda: _is_ours(event, home, PROTOCOL_CLAIM),
     )
     first = os.path.join(home, compiled.FOLDER, FIRST_CLAIM)
-    return on_start(event, index, opened, is_first=lambda: claims.take(first, event.id, event.at) is None)
+    reply = on_start(
+        event,
+        index,
+        opened,
+        is_first=lambda: claims.take(first, event.id, event.at) is None,
+        viewer_address=viewer_address,
+    )
+    if event.source == "compact":  # the session goes on, and its person has read this
+        return reply
+    lines = [reply.notice, news(), _waiting_line(index.waiting)]
+    return replace(reply, notice="\n".join(line for line in lines if line))
+
+
+def _waiting_line(count: int) -> str:
+    """Return what the person is told of changes to lessons.json that nobody approved."""
+    if not count:
+        return ""
+    changes = "1 change to lessons.json waits" if count == 1 else f"{count} changes to lessons.json wait"
+    return f"hardwon: {changes} for your approval: hardwon lessons build"
 
 
 def _with_file(reply: Reply, event: Event, index: Index, home: str, of_file: Recall) -> Reply:
@@ -133,21 +171,98 @@ def _with_file(reply: Reply, event: Event, index: Index, home: str, of_file: Rec
     return with_past(reply, event, index, past, about=about, claim=lambda one: _is_ours(event, home, name))
 
 
-def _on_prompt(event: Event, index: Index, home: str, learn: Callable[[Event], str], of_prompt: Recall) -> Reply:
+def _on_prompt(
+    event: Event,
+    index: Index,
+    home: str,
+    learn: Callable[[Event], str],
+    doubt: Callable[[Event], str],
+    of_prompt: Recall,
+) -> Reply:
     """The one channel on which a person speaks to us inside an agent: `hardwon allow SLUG`, a decision about what
     waits, or a typed lesson. Anything else is for the agent, with what it calls to mind."""
     words, teaches = event.prompt.split(), is_for_us(event.prompt)
-    allows = words[:2] == ["hardwon", "allow"] and len(words) == 3
-    if (teaches or allows) and event.source == "command":
+    if (teaches or allows(words)) and event.source == "command":
         return Reply(notice="hardwon: NOT done, a command's text said that and not you; type it yourself")
     if teaches:
-        return NOTHING if _is_asked_twice(event, home, event.prompt) else Reply(notice=learn(event))
-    if allows:
+        if _is_asked_twice(event, home, event.prompt):
+            return NOTHING
+        return answer_prompt(event, learn(event))
+    if allows(words):
+        if why := doubt(event):
+            return answer_prompt(event, f"hardwon: {refuse_decision(home, event.prompt, why, event.at)}")
         return _allow(event, index, home, words[2])
-    if not index.settings.get("promptRecall"):
-        return NOTHING
-    past, about = of_prompt(event), "for this prompt"
-    return with_past(NOTHING, event, index, past, about=about, claim=lambda one: _is_ours(event, home, one.id))
+    reply = NOTHING
+    if index.settings.get("promptRecall"):
+        past, about = of_prompt(event), "for this prompt"
+        reply = with_past(NOTHING, event, index, past, about=about, claim=lambda one: _is_ours(event, home, one.id))
+    return _with_memory(reply, event, home, learn)
+
+
+def _with_memory(reply: Reply, event: Event, home: str, learn: Callable[[Event], str]) -> Reply:
+    """Tell the person that what they said to remember is remembered; the prompt goes to the agent all the same."""
+    if event.source == "command" or not opens_with_remember(event.prompt):
+        return reply
+    if _is_asked_twice(event, home, event.prompt):
+        return reply
+    notices = [line for line in (reply.notice, learn(event)) if line]
+    return replace(reply, notice="\n".join(notices))
+
+
+def opens_with_remember(prompt: str) -> bool:
+    """Whether a prompt may tell us to remember something; `core.typed_memory` looks closer, once there is time."""
+    text = prompt.strip()
+    if len(text) > LONGEST_TYPED or "\n" in text or text.endswith("?"):
+        return False
+    words = text[:40].lower().replace(",", " ").split()
+    if words[:1] == ["please"]:
+        words = words[1:]
+    return words[:2] == ["remember", "that"] or words[:2] == ["remember", "that:"]
+
+
+def answer_prompt(event: Event, said: str) -> Reply:
+    """Reply to a prompt that is a command to us, so that it does not go on to the model; a lesson among other text is
+    answered beside it."""
+    is_command = is_answered_here(event) or allows(event.prompt.split())
+    return Reply(deny=said) if is_command and said else Reply(notice=said)
+
+
+def is_answered_here(event: Event) -> bool:
+    """Whether an event is a prompt that we answer and the model does not see: then it is no prompt of its session."""
+    if event.kind != "UserPromptSubmit" or event.agent or event.source == "command" or not is_for_us(event.prompt):
+        return False
+    from hardwon.core.tags import is_all_blocks  # few prompts come this far
+
+    return decides(event.prompt.split()) is not None or is_all_blocks(event.prompt)
+
+
+def refuse_decision(home: str, prompt: str, doubt: str, at: float) -> str:
+    """Return the answer to a decision that is not known to be a person's, noted where `hardwon doctor` shows it."""
+    from hardwon.core.clean import clean  # few prompts come this far
+    from hardwon.core.printable import in_line
+
+    command = in_line(clean(prompt), LONGEST_COMMAND)
+    note_in_hook_log(home, [f"{REFUSED}: {doubt}: {command}"], at)
+    fix = "type it to the agent yourself" if allows(prompt.split()) else f"run it in a terminal: {command}"
+    return f"NOT done: {doubt}. If you meant it, {fix}"
+
+
+def note_in_hook_log(home: str, lines: Sequence[str], at: float) -> None:
+    """Write lines for `hardwon doctor`. The file before this one is kept, so that nobody fills the disk."""
+    path = os.path.join(home, paths.HOOK_LOG)
+    try:
+        paths.private_folder(os.path.dirname(path))
+        if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
+            os.replace(path, path + ".old")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", errors="replace") as file:
+            file.writelines(f"{at:.0f} {line}\n" for line in lines)
+    except OSError:
+        pass  # the answer still goes out
+
+
+def allows(words: Sequence[str]) -> bool:
+    """Whether a prompt lifts a block for its session."""
+    return words[:2] == ["hardwon", "allow"] and len(words) == 3
 
 
 def _is_asked_twice(event: Event, home: str, about: str) -> bool:
@@ -164,6 +279,8 @@ def _is_asked_twice(event: Event, home: str, about: str) -> bool:
 
 def is_for_us(prompt: str) -> bool:
     """Whether it decides something, or may hold a lesson: `learn` takes it."""
+    if len(prompt) > LONGEST_FOR_US:
+        return False
     lowered = prompt.lower()
     return bool(decides(prompt.split()) or ("#lesson" in lowered and "#/lesson" in lowered))
 

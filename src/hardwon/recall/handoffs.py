@@ -1,7 +1,7 @@
 """Handoffs: what a session leaves for the next. A draft waits for a person; what they ratify is told from then on.
 
 A handoff is its file, which people edit; the database knows how it came about, what was decided, and the print of what
-was ratified. A file in a repository that is another by now is not told: somebody else may have changed it.
+was ratified. A file that is another by now is not told until it is ratified again: somebody else may have changed it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from time import localtime, strftime
 from hardwon.core.clean import clean
 from hardwon.core.printable import in_line, printable
 from hardwon.errors import UserError
+from hardwon.paths import plain_file
 from hardwon.recall import memory_files
-from hardwon.store import reflections
+from hardwon.store import approvals, reflections
 from hardwon.store.db import Connection
 from hardwon.store.reflections import DRAFT, RATIFIED, Reflection
 from hardwon.words import word
@@ -72,7 +73,7 @@ def named(connection: Connection, name: str) -> Reflection:
 def print_of(path: str) -> str:
     """By which a file is known to be as it was written; nothing if it is gone."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain_file) as file:
             return sha256(file.read(LARGEST + 1)).hexdigest()
     except OSError:
         return ""
@@ -98,8 +99,19 @@ def resume_of(page: Page) -> list[str]:
 
 def told(connection: Connection, home: str, project: str | None = None, limit: int = _MOST) -> list[Page]:
     """The handoffs that a person ratified, as their files say them, newest first."""
-    found = [page_of(one) for one in reflections.listed(connection, RATIFIED, project=project, limit=limit)]
-    return [page for page in found if page and memory_files.counts(home, page.path, page.is_edited)]
+    approved = approvals.live_hashes(connection, approvals.HANDOFF)
+    pages = list[Page]()
+    for known in reflections.listed(connection, RATIFIED, project=project, limit=limit):
+        page = page_of(known)
+        if page and approved.get(str(known.id)) == print_of(known.draft):
+            pages.append(page)
+    return pages
+
+
+def is_approved(connection: Connection, known: Reflection) -> bool:
+    """Return whether a person ratified what the file says now."""
+    approval = approvals.find_live(connection, approvals.HANDOFF, str(known.id))
+    return known.status == RATIFIED and approval is not None and approval.hash == print_of(known.draft)
 
 
 def last(connection: Connection, home: str, project: str | None) -> Page | None:
@@ -117,7 +129,8 @@ def waiting(connection: Connection, project: str | None) -> Reflection | None:
 def prints(connection: Connection) -> str:
     """Another text whenever another handoff counts, or one of the files is another."""
     found = reflections.listed(connection, RATIFIED, limit=_MOST)
-    seen = [(one.id, one.draft, one.files, memory_files.stat(one.draft)) for one in found]
+    approved = approvals.live_hashes(connection, approvals.HANDOFF)
+    seen = [(one.id, one.draft, approved.get(str(one.id)), memory_files.stat(one.draft)) for one in found]
     return sha256(repr(seen).encode("utf-8", "replace")).hexdigest()
 
 
@@ -126,7 +139,7 @@ def read(path: str) -> str | None:
     try:
         if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
             return None
-        with open(path, encoding="utf-8-sig", errors="replace") as file:
+        with open(path, encoding="utf-8-sig", errors="replace", opener=plain_file) as file:
             return file.read()
     except OSError:
         return None

@@ -1,4 +1,6 @@
-"""Bringing the index up to date, in the background: the words of what is new first, then the vectors.
+"""Bringing the index up to date, in the background: what carries meaning first, with its vectors, then the events.
+
+Within each the newest comes first, so that a search finds yesterday's work while the history of years still waits.
 
 Reading, parting into words and embedding happen outside of transactions, and these are short, because hooks write too.
 What is on a list is taken from it in the transaction that writes its document or its vector, so that a refresh may be
@@ -19,7 +21,7 @@ from hardwon.core.words_of import ends_of, mark, words_of
 from hardwon.errors import UserError
 from hardwon.recall import codes, embed, handoffs, manifest, memories, memory_files, records
 from hardwon.recall.records import Content
-from hardwon.store import documents
+from hardwon.store import approvals, documents
 from hardwon.store import lessons as shelves
 from hardwon.store import projects as kept
 from hardwon.store.db import Connection, transaction
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
 
 SLICE_SECONDS = 0.02
 PORTION = 300  # rows read at once
+PLANNED = 10_000  # rows put in order at once: ordering 200,000 for every portion would take longer than indexing
 EMBEDDED = 128  # texts embedded at once
-VERSION = "2"  # of how words are made: another one, and all that is indexed is looked at anew
+VERSION = "3"  # of how words are made: another one, and all that is indexed is looked at anew
 LONGEST, TAIL = 8_000, 2_000  # characters of one text that are indexed, and how many of them are its last
 MOST_WORDS, LAST_WORDS = 600, 150
 
@@ -45,21 +48,65 @@ def model_or_none() -> embed.Model | None:
         return None
 
 
-def refresh(connection: Connection, home: str, *, model: embed.Model | None, go_on: Callable[[], bool]) -> Counter[str]:
-    """Index what is new or changed, as long as it may go on; gives what was done, by name."""
+def refresh(
+    connection: Connection, home: str, *, model: embed.Model | None, go_on: Callable[[], bool], most: int | None = None
+) -> Counter[str]:
+    """Index what is new or changed, as long as it may go on; gives what was done, by name.
+
+    `most` bounds the documents and vectors of this call. If it stopped before the end, `left` says how much remains.
+    """
     done = Counter[str]()
     documents.of_version(connection, VERSION)
-    done["lessons"] += _of_files(connection, home, "L", shelves.lessons_path(home), repr(manifest.sources(home)))
+    lessons_print = repr((manifest.sources(home), approvals.version(connection)))
+    done["lessons"] += _of_files(connection, home, "L", shelves.lessons_path(home), lessons_print)
     done["memories"] += _of_files(connection, home, "M", memory_files.IN_HOME, memories.prints(connection, home))
     done["handoffs"] += _of_files(connection, home, "H", "handoffs", handoffs.prints(connection))
-    while go_on() and (count := _portion(connection)):
-        done["documents"] += count
-    if model is not None:
-        while go_on() and (count := documents.drop_stale(connection, embed.VERSION, PORTION)):
-            done["stale"] += count
-        while go_on() and (count := _embed(connection, home, model)):
-            done["vectors"] += count
+
+    def may_go_on() -> bool:
+        is_within_limit = most is None or done["documents"] + done["vectors"] < most
+        return is_within_limit and go_on()
+
+    is_finished = False
+    while may_go_on():
+        before = done.total()
+        _index_listed(connection, documents.list_waiting_meaningful(connection, PLANNED), done, may_go_on)
+        if model is not None:
+            while may_go_on() and (count := documents.drop_stale(connection, embed.VERSION, PORTION)):
+                done["stale"] += count
+            _embed_waiting(connection, home, model, done, may_go_on)
+        # Only some of the events, so that what came in meanwhile and matters more is not behind all of them.
+        _index_listed(connection, documents.list_waiting_events(connection, PLANNED), done, may_go_on)
+        if done.total() == before:
+            is_finished = may_go_on()
+            break
+    if not is_finished:
+        done["left"] = count_waiting(connection, model)
     return +done
+
+
+def count_waiting(connection: Connection, model: embed.Model | None) -> int:
+    """Return how much is not indexed yet; without a model nothing waits for a vector."""
+    without_words, without_vector = documents.counts_waiting(connection)
+    return without_words + (without_vector if model is not None else 0)
+
+
+def _index_listed(
+    connection: Connection, listed: Sequence[tuple[str, int, int]], done: Counter[str], may_go_on: Callable[[], bool]
+) -> None:
+    for start in range(0, len(listed), PORTION):
+        if not may_go_on():
+            return
+        done["documents"] += _index_portion(connection, listed[start : start + PORTION])
+
+
+def _embed_waiting(
+    connection: Connection, home: str, model: embed.Model, done: Counter[str], may_go_on: Callable[[], bool]
+) -> None:
+    waiting = documents.to_embed(connection, PLANNED)
+    for start in range(0, len(waiting), EMBEDDED):
+        if not may_go_on():
+            return
+        done["vectors"] += _embed(connection, home, model, waiting[start : start + EMBEDDED])
 
 
 def document_words(content: Content, *, kind: str, host: str) -> tuple[str, ...]:
@@ -73,11 +120,10 @@ def document_words(content: Content, *, kind: str, host: str) -> tuple[str, ...]
     return (*dict.fromkeys(marks), *words) if words else ()
 
 
-def _portion(connection: Connection) -> int:
-    """Index some of what waits; gives how much was seen to."""
-    listed = documents.waiting(connection, PORTION)
+def _index_portion(connection: Connection, listed: Sequence[tuple[str, int, int]]) -> int:
+    """Index these rows; gives how many were seen to."""
     found: list[Document] = []
-    for letter, group in groupby(listed, key=lambda one: one[0]):
+    for letter, group in groupby(sorted(listed), key=lambda one: one[0]):
         times = {row: count for _, row, count in group}
         for row in documents.rows_of(connection, KINDS[letter], list(times)):
             words = document_words(records.content_of(letter, row), kind=letter, host=row["host"])
@@ -86,7 +132,8 @@ def _portion(connection: Connection) -> int:
     there = {(one.kind, one.row) for one in found}
     if gone := [one for one in listed if one[:2] not in there]:
         documents.drop(connection, gone)
-    rest = found
+    # Full-text search writes a segment whenever numbers go down, so they go up: by project, then by time.
+    rest = sorted(found, key=lambda document: (document.project, document.at))
     while rest:
         rest = rest[documents.put(connection, rest, seconds=SLICE_SECONDS) :]
     return len(listed)
@@ -129,9 +176,8 @@ def _project(connection: Connection, path: str) -> int:
         return kept.resolve(connection, places.home_of(path), "", 0.0) or EVERYWHERE
 
 
-def _embed(connection: Connection, home: str, model: embed.Model) -> int:
-    """Give some documents their vectors; gives how many waited."""
-    waiting = documents.to_embed(connection, EMBEDDED)
+def _embed(connection: Connection, home: str, model: embed.Model, waiting: Sequence[tuple[int, str, int, str]]) -> int:
+    """Give these documents their vectors; gives how many there were."""
     texts = dict(_texts(connection, home, waiting))
     if texts:
         found = pack(model.embed(list(texts.values())))

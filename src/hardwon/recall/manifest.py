@@ -1,7 +1,7 @@
-"""The manifest: active lessons, compiled from lessons.json and config.json.
+"""The manifest: approved lessons, compiled from lessons.json, config.json and the approvals in the database.
 
-Built by whoever notices that a source changed: the command that changed it, or the worker. A broken source changes
-nothing: the last good manifest stays in force, and the error says where to look.
+Built by whoever notices that a source changed: the command that changed or approved it, or the worker. A broken source
+changes nothing: the last good manifest stays in force, and the error says where to look.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,8 @@ from hardwon.core.globs import compile_glob
 from hardwon.core.index import Index
 from hardwon.core.match import EDITS, FILES, SHELL
 from hardwon.errors import UserError
+from hardwon.recall import approved_lessons
+from hardwon.recall.approved_lessons import WaitingChange
 from hardwon.recall.deliver import open_index
 from hardwon.store import lessons as shelves
 from hardwon.store import trust
@@ -32,11 +34,13 @@ _ORDER = {"block": 0, "hold": 1, "note": 2, "start": 3}
 
 @word
 class Built:
-    """What a build came to: how many lessons are in force, which were left out and why, and what is faulty."""
+    """What a build came to: how many lessons are in force, which were left out and why, what is faulty, and which
+    changes to lessons.json wait for a person."""
 
     count: int
     left_out: tuple[tuple[str, str], ...]
     faults: tuple[str, ...]
+    waiting: tuple[WaitingChange, ...] = ()
 
 
 def sources(home: str) -> list[tuple[str, int, int, int]]:
@@ -72,30 +76,37 @@ def build(home: str, now: float) -> Built:
         made_from = sources(home)
         config = settings.read_config(home)
         values = settings.resolve(config)
-        lessons, faults, unread = gather(home)
+        lessons, faults, waiting = gather(home)
         faults = [*settings.faults(config), *faults]
-        active, left_out = choose(lessons, values)
-        entries = in_order([*(_entry(0, lesson) for lesson in active), *_carried(home, unread)])
-        content = index.build(entries, list(map(demands_of, entries)), settings=values, sources=made_from)
+        active, left_out = choose(lessons, values, waiting)
+        entries = compile_entries(active)
+        content = index.build(
+            entries, list(map(demands_of, entries)), settings=values, sources=made_from, waiting=len(waiting)
+        )
         document = manifest_document(entries, active, values, now)
         paths.write_private(os.path.join(home, paths.MANIFEST), document.encode("utf-8", "replace"))
         paths.write_private(os.path.join(home, paths.INDEX), content)
-    return Built(len(entries), tuple(left_out), tuple(faults))
+    return Built(len(entries), tuple(left_out), tuple(faults), tuple(waiting))
 
 
-def gather(home: str) -> tuple[list[Lesson], list[str], tuple[str, ...]]:
-    """The personal lessons and those of trusted repositories, what is wrong with any, and the ids of unread ones.
+def gather(home: str) -> tuple[list[Lesson], list[str], list[WaitingChange]]:
+    """The personal lessons as approved and those of trusted repositories, what is wrong with any, and what waits.
 
     A broken personal file is the person's to mend first, so it stops the build; a repository's is only named, and
     whatever its lessons say, they count in that repository alone.
     """
     shelf = shelves.read(shelves.lessons_path(home))
-    lessons, faults = list(shelf.lessons), list(shelf.faults)
+    in_force = approved_lessons.read_approvals(home)
+    lessons, waiting = approved_lessons.settle(home, shelf, in_force)
+    faults = list(shelf.faults)
     taken = {lesson.id for lesson in lessons} | {lesson.slug for lesson in lessons}
     projects, wrong = _trusted(home)
     faults += wrong
     for project, hash in projects.items():
         path = trust.lessons_of(project)
+        if not approved_lessons.is_trust_approved(project, hash, in_force):
+            faults.append(approved_lessons.untrusted_fault(project))
+            continue
         try:
             held = trust.content(path)
             if trust.hash_of(held) != hash:
@@ -112,7 +123,7 @@ def gather(home: str) -> tuple[list[Lesson], list[str], tuple[str, ...]]:
                 continue
             taken |= {lesson.id, lesson.slug}
             lessons.append(replace(lesson, project=project))
-    return lessons, faults, shelf.unread
+    return lessons, faults, waiting
 
 
 def _trusted(home: str) -> tuple[dict[str, str], list[str]]:
@@ -122,12 +133,17 @@ def _trusted(home: str) -> tuple[dict[str, str], list[str]]:
         return {}, [broken.say]
 
 
-def choose(lessons: Iterable[Lesson], values: dict[str, Any]) -> tuple[list[Lesson], list[tuple[str, str]]]:
+def choose(
+    lessons: Iterable[Lesson], values: Mapping[str, Any], waiting: Iterable[WaitingChange] = ()
+) -> tuple[list[Lesson], list[tuple[str, str]]]:
     """The lessons in force, and the slugs of the others with the reason."""
+    changes = {one.id: one.change for one in waiting}
     active: list[Lesson] = []
     left_out: list[tuple[str, str]] = []
     for lesson in lessons:
         reason = _why_not(lesson, values)
+        if lesson.status == "candidate" and lesson.id in changes:
+            reason = f"{changes[lesson.id]} by hand and not approved yet: {approved_lessons.APPROVE}"
         if reason:
             left_out.append((lesson.slug, reason))
         else:
@@ -135,7 +151,7 @@ def choose(lessons: Iterable[Lesson], values: dict[str, Any]) -> tuple[list[Less
     return active, left_out
 
 
-def _why_not(lesson: Lesson, values: dict[str, Any]) -> str:
+def _why_not(lesson: Lesson, values: Mapping[str, Any]) -> str:
     if lesson.status != "active":
         return f"status is {lesson.status}"
     if lesson.needs_review:
@@ -155,17 +171,6 @@ def in_order(entries: Sequence[Entry]) -> list[Entry]:
     """Entries in the order of asking: blocks first, then by priority."""
     ordered = sorted(entries, key=lambda one: (_ORDER[one.delivery], -one.priority, one.slug))
     return [replace(entry, number=number) for number, entry in enumerate(ordered)]
-
-
-def _carried(home: str, unread: Sequence[str]) -> list[Entry]:
-    """A record that was good and was then mistyped stays in force as it was."""
-    if not unread:
-        return []
-    try:
-        before = open_index(home)
-    except (OSError, ValueError):
-        return []
-    return [entry for entry in map(before.entry, range(len(before))) if entry.id in unread]
 
 
 def _entry(number: int, lesson: Lesson) -> Entry:

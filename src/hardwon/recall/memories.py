@@ -2,11 +2,13 @@
 
 The file lies in the project's repository; for what is about the user, or where there is no repository, in the home.
 What is told to agents is what the file says, and only as a person approved it here: a repository that was fetched may
-hold anything. What a person changes in such a file is approved again.
+hold anything, and an agent can write files. What a person changes in such a file is approved again. The approvals
+themselves are recorded in `actions/`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -18,6 +20,7 @@ from hardwon.core.printable import printable
 from hardwon.core.similarity import is_same, tokens, turns_round
 from hardwon.errors import UserError
 from hardwon.recall import memory_files as files
+from hardwon.store import approvals, rejections
 from hardwon.store import memories as kept
 from hardwon.store.db import Connection, transaction
 from hardwon.words import MEMORY_TYPES, Memory, replace
@@ -63,6 +66,8 @@ def refuse_known(connection: Connection, home: str, text: str, project: str, *st
         if is_same(text, page.text if page else other.text):
             state = {"candidate": "waits for a person", "active": "is known", "rejected": "was rejected"}[other.status]
             raise UserError(f"this {state} already, as memory {other.id}", f"hardwon memory show {other.id}")
+    if not statuses and rejections.is_rejected_memory(connection, text, project):
+        raise UserError("this was rejected already, and purged since", "a person adds it: hardwon memory add")
 
 
 def named(connection: Connection, name: str) -> Memory:
@@ -79,7 +84,7 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
     folder, file = files.folder_of(home, memory), memory.file
     page = page_of(home, memory) if file else None
     if there := bool(file) and os.path.exists(os.path.join(folder, file)):
-        if memory.status == "active" and not (page and page.is_edited):
+        if page and is_approved(connection, memory, page):
             raise UserError(f"memory {memory.id} is approved already", f"edit {os.path.join(folder, file)}")
     elif there := bool(twin := _twin(connection, home, memory)):
         file = twin
@@ -111,7 +116,7 @@ def _twin(connection: Connection, home: str, memory: Memory) -> str:
 def _enter(home: str, folder: str, file: str, text: str) -> None:
     """Add a memory to the list that people keep beside the files."""
     if path := files.index_in(folder):
-        with open(path, encoding="utf-8", errors="replace") as listed:
+        with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as listed:
             said = listed.read().rstrip("\n")
         if f"({file})" not in said:
             paths.write_page(home, path, files.entered(said, file, text))
@@ -136,7 +141,7 @@ def reword(connection: Connection, home: str, memory: Memory, text: str, now: fl
         page = page_of(home, memory)
         if page is None:
             raise UserError(f"the file of memory {memory.id} is gone", f"hardwon memory approve {memory.id}")
-        with open(page.path, encoding="utf-8-sig", errors="replace") as file:
+        with open(page.path, encoding="utf-8-sig", errors="replace", opener=paths.plain_file) as file:
             fields, _ = files.parted(file.read())
         paths.write_page(home, page.path, files.render(home, replace(after, type=page.type), now, fields))
     with transaction(connection):
@@ -172,17 +177,34 @@ def page_of(home: str, memory: Memory) -> files.Page | None:
 def told(connection: Connection, home: str, project: str | None = None) -> list[files.Page]:
     """What counts, of every project, or of one and everywhere: what is about the user first.
 
-    A file in a repository that was changed since it was approved does not: somebody else may have changed it.
+    A file that was changed since it was approved does not: somebody else may have changed it.
     """
-    found = [page_of(home, one) for one in kept.listed(connection, "active", project=project)]
-    pages = [page for page in found if page and page.text and files.counts(home, page.path, page.is_edited)]
+    approved = approvals.live_hashes(connection, approvals.MEMORY)
+    pages = list[files.Page]()
+    for memory in kept.listed(connection, "active", project=project):
+        page = page_of(home, memory)
+        if page and page.text and approved.get(str(memory.id)) == approval_hash(memory.type, page.text):
+            pages.append(page)
     return sorted(pages, key=lambda page: (MEMORY_TYPES.index(page.type), page.number))
+
+
+def approval_hash(type: str, text: str) -> str:
+    """Return the hash that the approval of a memory is given for."""
+    return sha256(json.dumps([type, text.strip()]).encode()).hexdigest()
+
+
+def is_approved(connection: Connection, memory: Memory, page: files.Page) -> bool:
+    """Return whether a person approved what the memory's file says now."""
+    approval = approvals.find_live(connection, approvals.MEMORY, str(memory.id))
+    is_same = approval is not None and approval.hash == approval_hash(memory.type, page.text)
+    return memory.status == "active" and is_same
 
 
 def prints(connection: Connection, home: str) -> str:
     """Another text whenever what counts, or one of the files, is another."""
+    approved = approvals.live_hashes(connection, approvals.MEMORY)
     seen = [
-        (one.id, one.type, one.project, files.content_hash(one.text), files.stat(files.path_of(home, one)))
+        (one.id, one.type, one.project, approved.get(str(one.id)), files.stat(files.path_of(home, one)))
         for one in kept.listed(connection, "active")
     ]
     return sha256(repr(seen).encode("utf-8", "replace")).hexdigest()
@@ -210,8 +232,10 @@ def faults(connection: Connection, home: str, project: str) -> list[tuple[str, s
             continue
         if not page.text:
             found.append((name, f"its file says nothing: {page.path}", f"hardwon memory retire {one.id}"))
-        if not files.counts(home, page.path, page.is_edited):
+        if page.is_edited:
             found.append((name, "its file says something else than was approved", f"hardwon memory approve {one.id}"))
+        elif not is_approved(connection, one, page):
+            found.append((name, "nobody approved it here, so it is not told", f"hardwon memory approve {one.id}"))
         if len(page.text) > LONGEST:
             found.append((name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two"))
         twin = next((other for other in seen if is_same(other.text, page.text)), None)
@@ -233,7 +257,7 @@ def _misindexed(folder: str) -> Iterator[tuple[str, str, str]]:
     path = files.index_in(folder)
     if not path:
         return
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
         listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", file.read()))
     names = set(files.names(folder))
     for name in sorted(names - listed):

@@ -52,11 +52,6 @@ def name_of(folder: str, memory: Memory) -> str:
     return f"{memory.type}_{slugs.fresh(stem, there, suffix)}{END}"
 
 
-def counts(home: str, path: str, is_edited: bool) -> bool:
-    """Whether an approved file is told as it stands: one in a repository may have been changed by somebody else."""
-    return not is_edited or paths.is_in(home, path)
-
-
 def folder_of(home: str, memory: Memory) -> str:
     """Where its file lies."""
     return place_of(home, memory.project)
@@ -135,7 +130,7 @@ def read(path: str, project: str) -> Page | None:
     try:
         if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
             return None
-        with open(path, encoding="utf-8-sig", errors="replace") as file:
+        with open(path, encoding="utf-8-sig", errors="replace", opener=paths.plain_file) as file:
             content = file.read()
     except OSError:
         return None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from hardwon.core.brief import sayings
+from hardwon.paths import plain_file
 from hardwon.projects import root
 
 AGENTS = "AGENTS.md"
@@ -42,7 +43,7 @@ def _takes_in(line: str) -> bool:
 def _lines(path: str, *, with_ours: bool = True) -> set[str]:
     try:
         if os.path.isfile(path):  # to read a pipe would be to wait for somebody
-            with open(path, encoding="utf-8", errors="replace") as file:
+            with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
                 text = file.read(LONGEST)
             head, begins, ours = ("", "", "") if with_ours else text.partition(_BEGINS)
             return sayings(head + ours.partition(_ENDS)[2] if begins else text)

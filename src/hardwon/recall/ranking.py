@@ -70,7 +70,7 @@ def rank(
     most: int,
 ) -> list[Ranked]:
     """The documents that answer best; `filters` are marks of which each group must be met."""
-    total = max(index.about_how_many(connection, index.scope_of(projects)), 1)
+    total = max(index.count_documents(connection, index.scope_of(projects)), 1)
     lexical = _by_words(connection, words_of(question, asked=True), scope, total, filters, only)
     vector = model.embed([question])[0] if model is not None and question.strip() else None
     by_meaning: list[int] = []

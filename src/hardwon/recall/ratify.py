@@ -64,7 +64,7 @@ def ratify(
     page = page_of(known)
     if page is None:
         raise UserError(f"its file is gone or cannot be read: {known.draft}", f"hardwon handoff discard {known.id}")
-    if known.status == RATIFIED and page.is_edited:
+    if known.status == RATIFIED and not handoffs.is_approved(connection, known):
         return _ratify_again(connection, known)
     if known.status != DRAFT:
         raise UserError(f"handoff {known.id} is {known.status} already", f"hardwon handoff show {known.id}")
@@ -79,17 +79,22 @@ def ratify(
 
 
 def _ratify_again(connection: Connection, known: Reflection) -> Ratified:
+    note_print(connection, known)
+    return Ratified(known.draft)
+
+
+def note_print(connection: Connection, known: Reflection) -> None:
+    """Keep what a ratified page says now as what was ratified."""
     others = [one for one in known.files if one.path != known.draft]
     first = next((one for one in known.files if one.path == known.draft), File(known.draft))
     reflections.wrote(connection, known.id, (*others, replace(first, after=print_of(known.draft))))
-    return Ratified(known.draft)
 
 
 def _write_page(
     connection: Connection, home: str, known: Reflection, page: Page, now: float, is_read: bool
 ) -> tuple[str, tuple[File, ...]]:
-    """Put the page beside the draft, which goes; gives its path, and all files of the reflection so far."""
-    path = known.draft.removesuffix(DRAFT_END).removesuffix(END) + END
+    """Write the page, and remove the draft; gives the page's path, and all files of the reflection so far."""
+    path = page_path(connection, home, known)
     text = ratified_text(known.draft, now)
     earlier = _giving_way(connection, known, path, text)
     before = read(path) if earlier else None
@@ -110,6 +115,19 @@ def _write_page(
     if path != known.draft:
         _unlink(known.draft)
     return path, files
+
+
+def page_path(connection: Connection, home: str, known: Reflection) -> str:
+    """Return where ratifying a draft writes its page: in the repository that the session was in.
+
+    Without one, or where that must not or cannot be written, the page stays in the home. A draft that lies in a
+    repository already, as version 0.1.0 put it there, becomes the page beside it.
+    """
+    beside = known.draft.removesuffix(DRAFT_END).removesuffix(END) + END
+    if known.status != DRAFT or not paths.is_in(home, known.draft):
+        return beside
+    folder = projects.sessions_folder(sessions.folder_of(connection, known.host, known.session) or known.project)
+    return os.path.join(folder, f"{paths.safe_name(known.session or 'session')}{END}") if folder else beside
 
 
 def _giving_way(connection: Connection, known: Reflection, path: str, text: str) -> Reflection | None:
@@ -247,7 +265,7 @@ def write_here(
     return write(
         connection, home, text, session=about["session"], host=about["host"], now=now, is_ratified=is_ratified,
         project=about.get("project_path") or project, topic=topic or in_line(about["first_prompt"], 90),
-        folder=projects.sessions_folder(cwd) or os.path.join(home, backups.DRAFTS),
+        folder=projects.sessions_folder(cwd) if is_ratified else "",
     )  # fmt: skip
 
 
@@ -255,8 +273,12 @@ def write(
     connection: Connection, home: str, text: str, *, folder: str, session: str, host: str, project: str, topic: str,
     now: float, is_ratified: bool,
 ) -> Reflection:  # fmt: skip
-    """Keep a handoff that was not made by reflecting; drafts of the session are moot then."""
-    path = _fresh_path(folder, session, END if is_ratified else DRAFT_END)
+    """Keep a handoff that was not made by reflecting; drafts of the session are moot then.
+
+    It goes into the folder, and into the home if there is none.
+    """
+    name = session if folder else paths.draft_name(project, session)
+    path = _fresh_path(folder or os.path.join(home, backups.DRAFTS), name, END if is_ratified else DRAFT_END)
     status = RATIFIED if is_ratified else DRAFT
     paths.write_page(home, path, _own_text(clean(text), topic=topic, session=session, status=status, now=now))
     files = (File(path, None, print_of(path)),)
@@ -298,20 +320,6 @@ def overdue(connection: Connection, values: Mapping[str, Any], now: float) -> li
     return [one for one in found if one.at <= now - days * DAY and one.decided_at is None and page_of(one)]
 
 
-def ratify_overdue(
-    connection: Connection, home: str, values: Mapping[str, Any], now: float
-) -> Iterator[Ratified | UserError | OSError]:
-    """Ratify these; one that cannot be does not keep the others waiting."""
-    for one in overdue(connection, values, now):
-        try:
-            yield ratify(connection, home, one, now, commits=bool(values.get("handoffCommit", False)), is_read=False)
-        except UserError as wrong:
-            reflections.decide(connection, one.id, DRAFT, now)  # it stays one, and is not tried again
-            yield wrong
-        except OSError as wrong:
-            yield wrong
-
-
 def undone(connection: Connection, home: str, known: Reflection, now: float) -> int:
     """Retire the memories that an undone handoff approved, and those it proposed unless another draft names them;
     gives how many. None counts as rejected: a person took the handoff back, not what it says."""
@@ -339,11 +347,11 @@ def committed(known: Reflection) -> list[str]:
     return [file.path for file in known.files if file.after and commit.is_as_committed(file.path)]
 
 
-def _fresh_path(folder: str, session: str, end: str) -> str:
-    stem, number = paths.safe_name(session), 1
+def _fresh_path(folder: str, name: str, end: str) -> str:
+    stem, number = paths.safe_name(name), 1
     while any(os.path.lexists(os.path.join(folder, f"{stem}{end}")) for end in (END, DRAFT_END)):
         number += 1
-        stem = f"{paths.safe_name(session)}-{number}"
+        stem = f"{paths.safe_name(name)}-{number}"
     return os.path.join(folder, f"{stem}{end}")
 
 

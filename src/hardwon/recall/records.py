@@ -11,6 +11,7 @@ from typing import Any
 
 from hardwon.core import tokens
 from hardwon.errors import UserError
+from hardwon.hosts.tool_results import text_of_stored_result
 from hardwon.recall import handoffs, manifest, memories
 from hardwon.recall.memory_files import Page
 from hardwon.store.db import Connection, value_of
@@ -155,8 +156,9 @@ def _event(row: dict[str, Any]) -> Content:
     about = next((fields[name] for name in _ABOUT if isinstance(fields.get(name), str)), row["input"])
     files = tuple(fields[name] for name in _FILE_FIELDS if isinstance(fields.get(name), str) and fields[name])
     outcome = "" if row["outcome"] in ("", "fine") else f" ({row['outcome']})"
+    result = text_of_stored_result(row["response"])
     said = [about, *(str(value) for name, value in fields.items() if value != about and isinstance(value, str))]
-    return Content(f"{row['tool']}{outcome}: {_title(about)}", _lines([*said, row["response"]]), row["tool"], files)
+    return Content(f"{row['tool']}{outcome}: {_title(about)}", _lines([*said, result]), row["tool"], files)
 
 
 def _title(text: str) -> str:

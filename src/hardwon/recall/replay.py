@@ -43,7 +43,7 @@ def replay(connection: Connection, lesson: Lesson, *, most: int | None = None) -
     fired = list(_fired(entry, islice(transcripts.calls(connection, entry.tools), most)))
     failed = [call for call in fired if call.outcome == "failed"]
     fine = [call for call in fired if call.outcome == "fine"]
-    refused = [call for call in fired if call.outcome == "refused"]
+    refused = [call for call in fired if call.outcome in ("refused", "denied")]
     return Replay(len(fired), len(failed), len(fine), _samples(failed, fine, refused))
 
 

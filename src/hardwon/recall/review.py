@@ -13,9 +13,9 @@ from hardwon import clock
 from hardwon.core import record as records
 from hardwon.core import rules
 from hardwon.errors import UserError
-from hardwon.recall import admit
+from hardwon.recall import admit, review_queue
 from hardwon.recall.replay import ENOUGH, Replay, replay
-from hardwon.store import candidates
+from hardwon.store import approvals, candidates
 from hardwon.store import lessons as shelves
 from hardwon.store.candidates import Judgement, Proposal
 from hardwon.store.db import Connection
@@ -38,8 +38,8 @@ _FLAGS = {
 }
 
 
-def named(connection: Connection, name: str) -> Proposal:
-    found = candidates.by_name(connection, name)
+def named(home: str, connection: Connection, name: str) -> Proposal:
+    found = review_queue.find(home, connection, name)
     if found is None:
         gone = " any more: a scan found other words for it, and gave it another number"
         say = f"there is no candidate {name!r}" + gone * candidates.was_given(connection, name)
@@ -55,18 +55,19 @@ def accept(
     *,
     confirm: Callable[[str], bool] = lambda say: False,
 ) -> Lesson:
-    """Put a candidate in force, with what the person changed in it.
+    """Write a candidate as a lesson, with what the person changed in it.
 
     A block must not stop what went fine before; where there is little to tell by, the person is asked by `confirm`.
     """
     if proposal.status == "active":
         raise UserError(f"candidate {proposal.number} is accepted already", f"hardwon lessons show {proposal.slug}")
-    lesson = _written(home, proposal.id)
+    record = admit.with_changes(proposal_record(proposal), changes)
+    lesson = _find_written(home, connection, proposal.id, record)
     if lesson is None:
-        record = admit.with_changes(proposal_record(proposal), changes)
         _must_be_sound(record, proposal)
-        _may_block(connection, admit.sound(record), confirm, f"hardwon accept {proposal.number}")
-        lesson = admit.add(home, record, approved=True)
+        again = f"hardwon accept {proposal.number} --delivery"
+        may_block(connection, admit.sound(record), confirm, hold=f"{again} hold", sure=f"{again} block --confirm")
+        lesson = review_queue.put_in_force(home, proposal, record)
     candidates.decide(connection, proposal.id, "active", clock.now(), lesson.id)
     return lesson
 
@@ -78,7 +79,8 @@ def may_become(
     after = admit.sound(record)
     one, other = records.write(lesson), records.write(after)
     if any(one.get(key) != other.get(key) for key in ("delivery", "triggers", "unless", "scope", "commandMatchTarget")):
-        _may_block(connection, after, confirm, f"hardwon lessons edit {lesson.slug}")
+        again = f"hardwon lessons edit {lesson.slug} --delivery"
+        may_block(connection, after, confirm, hold=f"{again} hold", sure=f"{again} block --confirm")
 
 
 def _must_be_sound(record: dict[str, Any], proposal: Proposal) -> None:
@@ -92,6 +94,8 @@ def _must_be_sound(record: dict[str, Any], proposal: Proposal) -> None:
 def told(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a person puts in force with a record, field by field: nothing that acts may be left out."""
     rows = [("problem", record["problem"]), ("solution", record["solution"]), ("trigger", trigger_of(record))]
+    if record.get("injection"):
+        rows.append(("told as", record["injection"]))
     if record.get("unless"):
         rows.append(("unless", _joined(record["unless"])))
     scope = record["scope"].get("path", "every project") if isinstance(record["scope"], dict) else record["scope"]
@@ -118,20 +122,19 @@ def _joined(patterns: Iterable[Any]) -> str:
     return " | ".join(str(one["source"] if isinstance(one, dict) else one) for one in patterns)
 
 
-def reject(connection: Connection, proposal: Proposal) -> None:
+def reject(home: str, connection: Connection, proposal: Proposal) -> None:
     """It stays rejected, however often it is found again."""
     if proposal.status == "active":
         raise UserError(f"candidate {proposal.number} is a lesson by now", f"hardwon lessons retire {proposal.slug}")
+    review_queue.reject_record(home, proposal)
     candidates.decide(connection, proposal.id, "rejected", clock.now())
 
 
 def undo(home: str, connection: Connection, id: str) -> Proposal:
-    """As if nothing had been decided: the lesson is taken out of the file again."""
-    proposal = named(connection, id)
-    if proposal.lesson:
-        admit.remove(home, proposal.lesson)
+    """As if nothing had been decided: the lesson is taken out of the file again, or is proposed there as before."""
+    review_queue.undo_record(home, named(home, connection, id))
     candidates.decide(connection, id, "candidate", None)
-    return named(connection, id)
+    return named(home, connection, id)
 
 
 def proposal_record(proposal: Proposal) -> dict[str, Any]:
@@ -160,13 +163,24 @@ def tried(connection: Connection, record: Mapping[str, Any], *, most: int | None
     return None if rules.unusable(lesson) else replay(connection, lesson, most=most)
 
 
-def _written(home: str, id: str) -> Lesson | None:
-    """The lesson of this id, if a person put it in force: anybody may have proposed one under the same id."""
+def _find_written(home: str, connection: Connection, id: str, record: dict[str, Any]) -> Lesson | None:
+    """Return the lesson of a decision that was cut off: approved, or written just as it would be now.
+
+    Anybody may have written another record under the same id into lessons.json.
+    """
     shelf = shelves.read(shelves.lessons_path(home))
-    return next((lesson for lesson in shelf.lessons if lesson.id == id and lesson.status == "active"), None)
+    written = next((lesson for lesson in shelf.lessons if lesson.id == id and lesson.status == "active"), None)
+    if written is None or approvals.find_live(connection, approvals.LESSON, id):
+        return written
+    expected = [] if admit.faults(record) else [records.authored_hash(admit.sound(record))]
+    return written if records.authored_hash(written) in expected else None
 
 
-def _may_block(connection: Connection, lesson: Lesson, confirm: Callable[[str], bool], again: str) -> None:
+def may_block(connection: Connection, lesson: Lesson, confirm: Callable[[str], bool], *, hold: str, sure: str) -> None:
+    """Refuse a block that would have stopped calls that went fine, or that fired too seldom to tell.
+
+    `hold` is the command that makes a hold of it, `sure` the one that blocks all the same.
+    """
     if lesson.delivery != "block":
         return
     found = replay(connection, lesson)
@@ -175,8 +189,8 @@ def _may_block(connection: Connection, lesson: Lesson, confirm: Callable[[str], 
         call = (sample.command or sample.file)[:80]
         fired = f"its trigger fired on {found.fine} call{'s' * (found.fine != 1)} that went fine"
         say = f"it cannot block: {fired}, such as {call!r}"
-        raise UserError(say, f"narrow the trigger, or: {again} --delivery hold")
+        raise UserError(say, f"narrow the trigger, or: {hold}")
     fired = f"its trigger fired {found.fires} time{'s' * (found.fires != 1)} in the recorded calls"
     say = f"{fired}, too few to be sure that it may block"
     if found.fires < ENOUGH and not confirm(say):
-        raise UserError(say, f"if you are: {again} --delivery block --confirm")
+        raise UserError(say, f"if you are: {sure}")

@@ -46,6 +46,8 @@ def timeline(
         anchor = found.hits[0].id
     if not anchor:
         return _latest(connection, home, project, type, before, now)
+    if anchor.isascii() and anchor.isdigit():
+        anchor = f"O{anchor}"  # a number alone is an observation's, as it is when records are fetched
     parsed = records.parse_id(anchor)
     place = _place(connection, *parsed) if parsed else None
     if not parsed or not place or (project and place[0] not in (*index.numbers_of(connection, project), EVERYWHERE)):

@@ -30,5 +30,6 @@ def judged(home: str, event: Event, now: float) -> tuple[list[Match], Others]:
 def left_out(home: str) -> Others:
     """The slugs of the lessons that are not in force, each with the reason."""
     values = settings.resolve(settings.read_config(home))
-    _, reasons = manifest.choose(manifest.gather(home)[0], values)
+    lessons, _, waiting = manifest.gather(home)
+    _, reasons = manifest.choose(lessons, values, waiting)
     return [(slug, f"is not in the manifest: {reason}") for slug, reason in reasons]

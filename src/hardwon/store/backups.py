@@ -11,11 +11,13 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 
 from hardwon import clock, paths
 from hardwon.errors import UserError
-from hardwon.store import db
+from hardwon.store import db, lessons
 from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.purge_lock import copying
 from hardwon.words import word
 
 FOLDER = "backups"
@@ -54,14 +56,15 @@ def make(home: str, now: float) -> Backup:
     above = paths.private_folder(os.path.join(home, FOLDER))
     name = _free_name(above, clock.iso(now).replace(":", ""))
     half = os.path.join(above, f".{name}.{os.getpid()}.new")
-    os.mkdir(half, 0o700)
     try:
-        if os.path.exists(os.path.join(home, paths.DATABASE)):
-            _copy_database(home, half)
-        for file in files(home):
-            if (content := _read(os.path.join(home, file))) is not None:
-                paths.write_private(os.path.join(half, file), content)
-        os.rename(half, os.path.join(above, name))
+        with copying(home):
+            os.mkdir(half, 0o700)
+            if os.path.exists(os.path.join(home, paths.DATABASE)):
+                _copy_database(home, half)
+            for file in files(home):
+                if (content := _read(os.path.join(home, file))) is not None:
+                    paths.write_private(os.path.join(half, file), content)
+            os.rename(half, os.path.join(above, name))
     except BaseException:
         shutil.rmtree(half, ignore_errors=True)
         raise
@@ -93,7 +96,7 @@ def _copy_database(home: str, to: str) -> None:
 
 def _read(path: str) -> bytes | None:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=paths.plain_file) as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -115,12 +118,15 @@ def _order(name: str) -> tuple[str, int]:
 
 def _look(path: str) -> Backup:
     files = tuple(sorted(os.listdir(path)))
-    size = sum(os.path.getsize(os.path.join(path, file)) for file in files)
-    schema = _schema(os.path.join(path, paths.DATABASE)) if paths.DATABASE in files else 0
+    size = sum(os.lstat(os.path.join(path, file)).st_size for file in files)
+    database = os.path.join(path, paths.DATABASE)
+    schema = _schema(database) if paths.DATABASE in files else 0
     return Backup(os.path.basename(path), path, schema, size, files)
 
 
 def _schema(path: str) -> int | None:
+    if os.path.islink(path) or not os.path.isfile(path):
+        return None
     connection = sqlite3.connect(path)
     try:
         found = db.version(connection)
@@ -150,7 +156,56 @@ def named(home: str, name: str) -> Backup:
     if found.schema > len(MIGRATIONS):
         say = f"the backup {name} was made by a newer hardwon (schema {found.schema}, this one knows {len(MIGRATIONS)})"
         raise UserError(say, "upgrade hardwon")
+    if fault := _fault_of(found):
+        raise UserError(f"the backup {name} is not put in place: {fault}", "hardwon restore lists the others")
     return found
+
+
+def _fault_of(backup: Backup) -> str:
+    """Return what is wrong with a backup, so that nothing is replaced by it; nothing if it is sound."""
+    for folder, names, pages in os.walk(backup.path):
+        for name in (*names, *pages):
+            path = os.path.join(folder, name)
+            is_expected = os.path.isdir(path) or os.path.isfile(path)
+            if os.path.islink(path) or not is_expected:
+                return f"{os.path.relpath(path, backup.path)} in it is not a plain file"
+    for name in FILES:
+        content = _read(os.path.join(backup.path, name))
+        fault = _fault_in_json(content) if content is not None else ""
+        if fault:
+            return f"its {name} {fault}"
+    try:
+        if content := _read(os.path.join(backup.path, paths.LESSONS)):
+            lessons.read_held(paths.LESSONS, content)
+    except UserError as wrong:
+        return f"its {wrong.say}"
+    return _fault_in_schema(os.path.join(backup.path, paths.DATABASE), backup.schema or 0)
+
+
+def _fault_in_json(content: bytes) -> str:
+    try:
+        document = json.loads(content.decode("utf-8-sig")) if content.strip() else {}
+    except (ValueError, RecursionError) as wrong:
+        return f"cannot be read: {wrong}"
+    return "" if isinstance(document, dict | list) else f"holds {type(document).__name__}, not an object"
+
+
+def _fault_in_schema(path: str, version: int) -> str:
+    """Return the first trigger or view that no migration of ours makes: a trigger runs whenever we write."""
+    if not version:
+        return ""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh, closing(sqlite3.connect(path)) as copy:
+        for statements in MIGRATIONS[:version]:
+            for statement in statements:
+                fresh.execute(statement)
+        ours = _programs(fresh)
+        odd = [kind_and_name for kind_and_name, sql in _programs(copy).items() if ours.get(kind_and_name) != sql]
+    return f"its database has a {odd[0][0]} {odd[0][1]!r} that hardwon did not make" if odd else ""
+
+
+def _programs(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    rows = connection.execute("select type, name, sql from sqlite_master where type in ('trigger', 'view')").fetchall()
+    return {(kind, name): " ".join(str(sql).split()) for kind, name, sql in rows}
 
 
 def restore(home: str, backup: Backup, before: Backup) -> None:

@@ -15,6 +15,7 @@ from hardwon.core.tags import is_cancelled
 from hardwon.store.db import Connection, storable, transaction
 from hardwon.words import Signal, replace, word
 
+PROPOSED = "proposed "  # begins the signature of what was proposed as a lesson, with no transcript behind it
 _OPEN = '"open":true'
 _SIGNAL = tuple(name for name in Signal.__annotations__ if name != "errors")
 _WORDS = ("summary", "problem", "solution", "triggers", "delivery", "blockReason", "unless", "tags")
@@ -175,6 +176,31 @@ def listed(connection: Connection, status: str = "candidate") -> list[Proposal]:
     return _proposals(connection, "status = ?", (status,))
 
 
+def proposed(connection: Connection) -> list[Proposal]:
+    """Return the candidates that stand for records of lessons.json, whatever their status."""
+    return _proposals(connection, "substr(signature, 1, ?) = ?", (len(PROPOSED), PROPOSED))
+
+
+def with_ids(connection: Connection, ids: Iterable[str]) -> list[Proposal]:
+    """Return the candidates that have one of these ids, whatever their status."""
+    return _proposals(connection, "id in (select value from json_each(?))", (json.dumps(list(ids)),))
+
+
+def insert(connection: Connection, proposal: Proposal) -> None:
+    """Write a new candidate within the caller's transaction, unless somebody was faster; its number is given here."""
+    row = _row(proposal)
+    names = [name for name in _PROPOSAL if name != "number"]
+    connection.execute(
+        f"insert or ignore into candidates ({', '.join(names)}) values ({', '.join('?' * len(names))})",
+        tuple(row[name] for name in names),
+    )
+
+
+def remove(connection: Connection, number: int) -> None:
+    """Delete a candidate within the caller's transaction."""
+    connection.execute("delete from candidates where number = ?", (number,))
+
+
 def _proposals(connection: Connection, where: str, values: Sequence[object]) -> list[Proposal]:
     rows = connection.execute(
         f"select {', '.join(_PROPOSAL)} from candidates where {where} order by score desc, number", values
@@ -246,10 +272,15 @@ def _row(proposal: Proposal) -> dict[str, object]:
 def decide(connection: Connection, id: str, status: str, at: float | None, lesson: str = "") -> None:
     """By the id, which stays when a scan gives another number while a person makes up their mind."""
     with transaction(connection):
-        connection.execute(
-            "update candidates set status = ?, decided_at = ?, lesson = ? where id = ?",
-            (status, at, lesson, id),
-        )
+        set_status(connection, id, status, at, lesson)
+
+
+def set_status(connection: Connection, id: str, status: str, at: float | None, lesson: str = "") -> None:
+    """The same within the caller's transaction."""
+    connection.execute(
+        "update candidates set status = ?, decided_at = ?, lesson = ? where id = ?",
+        (status, at, lesson, id),
+    )
 
 
 def slugs(connection: Connection) -> set[str]:

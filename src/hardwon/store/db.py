@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +20,13 @@ from hardwon.store.migrations import MIGRATIONS
 
 __all__ = [
     "Connection",
+    "Purged",
     "StoreError",
+    "begin_epoch",
+    "check_epoch",
     "connect",
     "copy",
+    "epoch",
     "migrate",
     "reading",
     "storable",
@@ -30,15 +36,35 @@ __all__ = [
 ]
 
 BUSY_MILLISECONDS = 5_000
+LEAST_FREE_BYTES = 64 * 1024  # what opening a database may write: a page, its log and the log's index
 
 
-def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
-    """The database of this home, made and brought up to date if need be."""
+class Purged(sqlite3.OperationalError):
+    """Something was purged after this connection was opened, so what was read by it must not be written."""
+
+    def __init__(self) -> None:
+        super().__init__("something was purged meanwhile; what was read before that is not written")
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that knows the epoch in which it began to read; None if that does not matter to it."""
+
+    epoch: int | None = None
+
+
+def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, lasting: bool = False) -> sqlite3.Connection:
+    """The database of this home, made and brought up to date if need be.
+
+    A purge ends an epoch: from then on the first transaction of a connection from before fails with `Purged`, so that
+    no text that is gone is written again. `lasting` is for connections that write only what they are told, at once.
+    """
     paths.private_folder(home)
     path = os.path.join(home, paths.DATABASE)
     if not os.path.exists(path):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    elif not os.path.isfile(path):  # SQLite would wait for a pipe
+        raise UserError(f"{path} is not a plain file", f"move it away, and a new one is made: mv {path} {path}.old")
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=_Connection)
     connection.row_factory = sqlite3.Row
     try:
         connection.execute(f"pragma busy_timeout = {busy_milliseconds}")
@@ -48,8 +74,11 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3
         connection.execute("pragma synchronous = normal")
         connection.execute("pragma foreign_keys = on")
         migrate(connection, path)
+        connection.epoch = None if lasting else epoch(connection)
     except sqlite3.DatabaseError as wrong:
         connection.close()
+        if shutil.disk_usage(home).free < LEAST_FREE_BYTES:  # SQLite calls it an I/O error
+            raise UserError(f"{path}: {os.strerror(errno.ENOSPC)}", "make room, then try again") from None
         raise UserError(f"{path}: {wrong}", "hardwon doctor; moving the file away starts a new one") from None
     except BaseException:
         connection.close()
@@ -102,12 +131,41 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("begin immediate")
     try:
+        check_epoch(connection)
         yield
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:  # some errors have rolled back already
             connection.execute("rollback")
         raise
+
+
+def epoch(connection: sqlite3.Connection) -> int:
+    """Return the number that tells what was read before a purge from what was read after it.
+
+    It is kept in a field of the file's header that SQLite leaves to applications.
+    """
+    found: int = connection.execute("pragma application_id").fetchone()[0]
+    return found
+
+
+def begin_epoch(connection: sqlite3.Connection) -> None:
+    """End the epoch of everybody else, within the transaction that purges. A random number, since the file may be
+    replaced by a backup, which has one of its own."""
+    fresh = int.from_bytes(os.urandom(4), "big") >> 1
+    connection.execute(f"pragma application_id = {fresh}")
+    if isinstance(connection, _Connection) and connection.epoch is not None:
+        connection.epoch = fresh
+
+
+def check_epoch(connection: sqlite3.Connection) -> None:
+    """Raise `Purged`, once, if something was purged since the connection was opened."""
+    if not isinstance(connection, _Connection) or connection.epoch is None:
+        return
+    now = epoch(connection)
+    if now != connection.epoch:
+        connection.epoch = now  # what is read from here on is from after the purge
+        raise Purged
 
 
 def storable(value: object) -> object:

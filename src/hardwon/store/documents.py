@@ -1,7 +1,8 @@
 """The documents of the index: what can be found, each with the words it is found by.
 
-A document's number is its project, a running number and how long it is, put together: what lies in a project is one
-range of numbers, in which an index of words can be read without looking at any other. Whatever is deleted elsewhere
+A document's number is its project, its time and how long it is, put together: what lies in a project is one range of
+numbers, in which an index of words can be read without looking at any other, the latest first, in whatever order the
+documents were indexed. Whatever is deleted elsewhere
 takes its document along, by triggers; whatever comes or changes waits in `to_index`.
 """
 
@@ -18,6 +19,10 @@ from hardwon.words import word
 
 EVERYWHERE = 1 << 22  # stands for a project: what counts in all of them
 PROJECT_BITS, SIZE_BITS = 40, 4
+SLOT_BITS = PROJECT_BITS - SIZE_BITS
+SLOTS_PER_SECOND = 16  # 36 bits of these reach the year 2106
+_SLOTS_READ = 64  # neighbouring slots that are looked at together for a free one
+_MERGED_PAGES = 200  # of the index of words in one transaction
 _VERSION = "words"  # stands for a file: how words are made
 TABLES = frozenset(
     {"documents", "vectors", "to_embed", "to_index", "indexed_files", "observation_files", "vectors_went"}
@@ -73,9 +78,29 @@ def first_of(project: int) -> int:
     return project << PROJECT_BITS
 
 
-def waiting(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
-    """What is to be indexed: kind, row, and how often it was put on the list."""
-    rows = connection.execute("select kind, row, times from to_index limit ?", (limit,))
+# What carries meaning is indexed before the calls: those are many, and an observation says what they came to.
+_MEANINGFUL_KINDS = ("P", "O", "S")
+_WAITING_IN_TABLE = (
+    "select to_index.kind as kind, to_index.row as row, to_index.times as times, source.at as at from to_index"
+    " left join {table} as source on source.id = to_index.row where to_index.kind = '{letter}'"
+)
+_LAST_WORDS = " and source.kind in ('Stop', 'SubagentStop')"
+
+
+def list_waiting_meaningful(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
+    """Prompts, observations, summaries and last words to be indexed, newest first: kind, row, and how often listed."""
+    selects = [_WAITING_IN_TABLE.format(table=KINDS[letter].table, letter=letter) for letter in _MEANINGFUL_KINDS]
+    selects.append(_WAITING_IN_TABLE.format(table=KINDS["E"].table, letter="E") + _LAST_WORDS)
+    return _list_newest(connection, " union all ".join(selects), limit)
+
+
+def list_waiting_events(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
+    """Events to be indexed, newest first, in the same form; one whose row is gone comes last."""
+    return _list_newest(connection, _WAITING_IN_TABLE.format(table=KINDS["E"].table, letter="E"), limit)
+
+
+def _list_newest(connection: Connection, select: str, limit: int) -> list[tuple[str, int, int]]:
+    rows = connection.execute(f"select kind, row, times from ({select}) order by at desc limit ?", (limit,))
     return [tuple(row) for row in rows]
 
 
@@ -148,12 +173,27 @@ def write(connection: Connection, document: Document) -> None:
 
 
 def _next(connection: Connection, document: Document) -> int:
-    low = first_of(document.project)
-    (last,) = connection.execute(
-        "select max(id) from documents where id between ? and ?", (low, first_of(document.project + 1) - 1)
-    ).fetchone()
-    number = (((last or low) - low) >> SIZE_BITS) + 1
-    return low | number << SIZE_BITS | size_class(len(document.words))
+    slot = _find_free_slot(connection, document.project, document.at)
+    return first_of(document.project) | slot << SIZE_BITS | size_class(len(document.words))
+
+
+def _find_free_slot(connection: Connection, project: int, at: float) -> int:
+    """Return the first free slot of a project from this time on; where many share a time, one not far behind it."""
+    last_slot = (1 << SLOT_BITS) - 1
+    slot = min(max(int(at * SLOTS_PER_SECOND), 0), last_slot - (1 << 20))  # a time far ahead leaves room behind it
+    step = _SLOTS_READ
+    while True:
+        low = first_of(project) | slot << SIZE_BITS
+        rows = connection.execute(
+            "select id from documents where id between ? and ? order by id limit ?",
+            (low, low + (_SLOTS_READ << SIZE_BITS) - 1, _SLOTS_READ),
+        )
+        taken = {(number - first_of(project)) >> SIZE_BITS for (number,) in rows}
+        free = next((each for each in range(slot, slot + _SLOTS_READ) if each not in taken), None)
+        if free is not None:
+            return free
+        slot += step
+        step *= 2
 
 
 def of_file(connection: Connection, kind: str, path: str, print: str, documents: Iterable[Document]) -> bool:
@@ -202,15 +242,25 @@ def index_again(connection: Connection, which: str) -> None:
     )
 
 
+def merge_words(connection: Connection) -> bool:
+    """Merge some of the index of words, by which what was deleted leaves it; False once there is nothing to merge."""
+    before = connection.total_changes
+    # A negative number of pages merges all segments into one, in steps of this size.
+    connection.execute("insert into document_words (document_words, rank) values ('merge', ?)", (-_MERGED_PAGES,))
+    return connection.total_changes - before >= 2  # as the manual of FTS5 says
+
+
 def rebuild(connection: Connection) -> None:
     """Build the index of words anew, so that nothing of what was deleted is left in its pages."""
     connection.execute("insert into document_words (document_words) values ('rebuild')")
 
 
 def to_embed(connection: Connection, limit: int) -> list[tuple[int, str, int, str]]:
-    """Documents that wait for a vector: number, kind, row and name."""
+    """Documents that wait for a vector, what people keep in files first, then the newest: number, kind, row, name."""
     rows = connection.execute(
-        "select id, kind, row, name from documents where id in (select document from to_embed limit ?)", (limit,)
+        "select id, kind, row, name from to_embed join documents on documents.id = to_embed.document"
+        " order by row = 0 desc, at desc limit ?",
+        (limit,),
     )
     return [tuple(row) for row in rows]
 

@@ -43,7 +43,7 @@ COLUMNS = {
     "session": _columns(
         "host session cwd transcript first_prompt prompts:i status reason started_at:r opened_at:r last_at:r"
         " ended_at:r",
-        first_prompt="text", reason="text",
+        first_prompt="text", reason="text", cwd="text", transcript="text",
     ),
     "prompt": _columns("key number:i at:r prompt name", prompt="text"),
     "event": _columns(

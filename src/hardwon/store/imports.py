@@ -15,6 +15,7 @@ from typing import Any
 from hardwon import clock
 from hardwon.core import slugs
 from hardwon.core.clean import clean
+from hardwon.core.ids import clean_id
 from hardwon.core.private import mapped, strip_deep
 from hardwon.core.redact import redact_deep
 from hardwon.errors import UserError
@@ -27,11 +28,13 @@ from hardwon.words import word
 
 BATCH = 200  # lines in one transaction
 SAME_SECONDS = 120.0  # within which the same words are the same prompt, whoever told it
+_CLEANED_IDS = frozenset({"host", "session", "agent", "tool", "tool_use_id"})
 _IDS = frozenset({"path", "sourceSessionIds", "id", "slug", "contentHash", "host", "session"})
 _PROSE = frozenset(
     {"summary", "problem", "solution", "mistake", "fix", "remediation", "injection", "blockReason", "quote"}
 )
 _LARGEST = 2**62
+_DATED_WHEN_TAKEN = ("session", "event")  # retention counts these from when they were imported
 Numbered = tuple[int, dict[str, Any]]
 
 
@@ -41,11 +44,14 @@ class BadLine(Exception):
 
 @word
 class Outcome:
-    """What came in by kind, which lines did not and why, and the lessons for whoever may approve them."""
+    """What came in by kind, which lines did not and why, the lessons for whoever may approve them, and the keys of the
+    memories and reflections that are new."""
 
     taken: Mapping[str, int]
     faults: tuple[tuple[int, str], ...]
     lessons: tuple[Numbered, ...]
+    memories: tuple[str, ...] = ()
+    reflections: tuple[str, ...] = ()
 
 
 def check_header(line: str, name: str) -> None:
@@ -98,7 +104,13 @@ def take(
                     faults.append((number, str(bad)))
             desk.settle()
     desk.close()
-    return Outcome(desk.taken, tuple(sorted(faults)), tuple(desk.lessons))
+    return Outcome(
+        desk.taken,
+        tuple(sorted(faults)),
+        tuple(desk.lessons),
+        tuple(desk.new_keys["memory"]),
+        tuple(desk.new_keys["reflection"]),
+    )
 
 
 def _checked(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,7 +125,7 @@ def _checked(record: Mapping[str, Any]) -> dict[str, Any]:
         raise BadLine(f"{kind!r} is no kind of record")
     found = _fields(kind, record)
     if kind in OF_A_SESSION or kind == "session":
-        found |= {name: _typed(kind, name, str, record.get(name)) for name in ("host", "session")}
+        found |= {name: clean_id(_typed(kind, name, str, record.get(name))) for name in ("host", "session")}
         if not (found["host"] and found["session"]):
             raise BadLine(f"{kind}: host and session are empty")
     if kind == "project":
@@ -122,7 +134,7 @@ def _checked(record: Mapping[str, Any]) -> dict[str, Any]:
         found["project"] = record.get("project") and _typed(kind, "project", str, record["project"])
     if kind == "run":
         named = {name: record.get(name) for name in ("host", "session")}
-        found |= {name: value and _typed(kind, name, str, value) for name, value in named.items()}
+        found |= {name: value and clean_id(_typed(kind, name, str, value)) for name, value in named.items()}
     if kind == "signal":
         found["errors"] = [str(error) for error in record.get("errors") or ()]
     if kind == "candidate":
@@ -138,19 +150,21 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _fields(kind: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        column.name: _cleaned(column.cleaned, _typed(kind, column.name, column.type, record.get(column.name)))
-        for column in COLUMNS[kind]
-    }  # fmt: skip
+    fields = {}
+    for column in COLUMNS[kind]:
+        value = _typed(kind, column.name, column.type, record.get(column.name))
+        is_id = column.name in _CLEANED_IDS and isinstance(value, str)
+        fields[column.name] = clean_id(value) if is_id else _cleaned(column.cleaned, value)
+    return fields
 
 
 def _typed(kind: str, name: str, type: type, value: Any) -> Any:
     if value is None and name in MAY_BE_NONE:
         return None
-    if type is float and isinstance(value, int) and not isinstance(value, bool):
+    too_large = isinstance(value, int | float) and not -_LARGEST < value < _LARGEST
+    if type is float and isinstance(value, int) and not isinstance(value, bool) and not too_large:
         value = float(value)
     wanted = str | dict | list if type is object else type
-    too_large = isinstance(value, int | float) and not -_LARGEST < value < _LARGEST
     if not isinstance(value, wanted) or isinstance(value, bool) or too_large:
         raise BadLine(f"{kind}: {name} is {'missing' if value is None else 'not what it should be'}")
     return value
@@ -189,6 +203,7 @@ class _Desk:
         self._distilled: dict[int, dict[int, str]] = {}
         self.taken: Counter[str] = Counter()
         self.lessons: list[Numbered] = []
+        self.new_keys: dict[str, list[str]] = {"memory": [], "reflection": []}
 
     def take(self, number: int, kind: str, record: dict[str, Any]) -> None:
         if kind == "lesson":
@@ -225,11 +240,15 @@ class _Desk:
 
     def _insert(self, kind: str, record: Mapping[str, Any], **more: Any) -> bool:
         row = {column.name: _column(record[column.name]) for column in COLUMNS[kind]} | more
+        if kind in _DATED_WHEN_TAKEN:
+            row["taken_at"] = clock.now()
         new = self._connection.execute(
             f"insert or ignore into {TABLES[kind]} ({', '.join(row)}) values ({', '.join('?' * len(row))})",
             tuple(row.values()),
         ).rowcount
         self.taken[kind] += new
+        if new and kind in self.new_keys:
+            self.new_keys[kind].append(str(row["key"]))
         return bool(new)
 
     def _take_session(self, record: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The sixth step of the schema: what is searched. Released, it is never edited.
 
 Everything here follows from other tables and from files, and can be made anew. A document is what is found; its number
-holds its project, a running number and how long it is (see `store.documents`), so that a search need not look these up.
+holds its project, its time and how long it is (see `store.documents`), so that a search need not look these up.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from hardwon.store.db import Connection, storable, transaction
 from hardwon.words import Job
 
 DISTIL, REFINE = "distil", "refine"  # by plain code, and better by a model
+UNFINISHED = 3  # exit code of a process that worked off jobs: its time was up before everything was indexed
 LIVE, HISTORY = 0, 10  # priorities: sessions under way come before what was imported
 LEASE_SECONDS = 120.0
 FIRST_WAIT_SECONDS = 15.0  # after the first failure; each further one doubles it

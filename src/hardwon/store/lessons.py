@@ -11,6 +11,7 @@ from typing import Any
 
 from hardwon import paths
 from hardwon.core import record as records
+from hardwon.core.lesson_secrets import clean_evidence, find_secret_faults, list_authored_texts
 from hardwon.errors import UserError
 from hardwon.words import Lesson, word
 
@@ -75,12 +76,15 @@ def _load(path: str) -> str:
         size = os.path.getsize(path)
         if size > LARGEST:
             raise UserError(f"{path} has {size >> 20} MB, more than the {LARGEST >> 20} it may have", "split it")
-        with open(path, encoding="utf-8-sig") as file:
+        with open(path, encoding="utf-8-sig", opener=paths.plain_file) as file:
             return file.read()
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as wrong:
-        raise UserError(f"{path} cannot be read: {wrong}", "hardwon lessons check") from None
+        why = getattr(wrong, "strerror", None) or wrong
+        raise UserError(
+            f"{path} cannot be read: {why}", f"put a file of lessons there, or: mv {path} {path}.old"
+        ) from None
 
 
 def _parse(path: str, text: str) -> dict[str, Any]:
@@ -124,10 +128,24 @@ def save(shelf: Shelf) -> None:
 
 
 def put(shelf: Shelf, lesson: Lesson) -> None:
-    """Set a lesson's record in the document: in its place if it has one there, else at the end."""
+    """Set a lesson's record in the document: in its place if it has one there, else at the end.
+
+    Every lesson that hardwon writes comes through here. UserError if it was given a secret; what a person wrote into
+    the file by hand stays as it is.
+    """
+    _refuse_secrets(shelf, lesson)
+    lesson = clean_evidence(lesson)
     listed = shelf.document["lessons"]
     for place, one in enumerate(listed):
         if isinstance(one, dict) and one.get("id") == lesson.id:
             listed[place] = records.write(lesson, onto=one)
             return
     listed.append(records.write(lesson))
+
+
+def _refuse_secrets(shelf: Shelf, lesson: Lesson) -> None:
+    before = [known for known in shelf.lessons if known.id == lesson.id]
+    if before and list_authored_texts(before[0]) == list_authored_texts(lesson):
+        return
+    if faults := find_secret_faults(lesson):
+        raise UserError(f"the lesson is refused: {faults[0]}", "remove it and try again")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
+from hardwon.core.clean import clean
 from hardwon.store.db import Connection, storable, transaction
 from hardwon.store.observations import list_of
 from hardwon.words import Memory, replace
@@ -15,7 +16,7 @@ _COLUMNS = "id, key, type, text, project, session, status, source, evidence, fil
 def put(connection: Connection, memory: Memory) -> Memory:
     """Keep a new one; it gets its number."""
     values = (
-        memory.key, memory.type, memory.text, memory.project, memory.session, memory.status, memory.source,
+        memory.key, memory.type, clean(memory.text), memory.project, memory.session, memory.status, memory.source,
         json.dumps(memory.evidence), memory.file, memory.at, memory.decided_at,
     )  # fmt: skip
     with transaction(connection):
@@ -54,7 +55,7 @@ def decide(connection: Connection, memory: Memory, status: str, file: str, at: f
 
 def reword(connection: Connection, number: int, text: str) -> None:
     """What a person approved is what the file says now; within the caller's transaction."""
-    connection.execute("update memories set text = ? where id = ?", (storable(text), number))
+    connection.execute("update memories set text = ? where id = ?", (storable(clean(text)), number))
 
 
 def _memory(row: sqlite3.Row) -> Memory:

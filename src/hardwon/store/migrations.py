@@ -385,4 +385,65 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         end
         """,
     ),
+    (
+        # A lesson, memory, handoff or trusted file is in force only with a row here that was not undone.
+        """
+        create table approvals (
+            id integer primary key autoincrement,
+            kind text not null,  -- lesson, memory, handoff or trust
+            subject text not null,  -- the lesson's id, the number of the memory or reflection, the project's path
+            hash text not null,  -- of the fields that an author writes, or of the file
+            body text not null,  -- the approved lesson as JSON; empty for the other kinds and after a purge
+            path text not null,  -- command-line, viewer, prompt, trust, policy, ratifyAfterDays or upgrade
+            approved_at real not null,
+            undone_at real,
+            announced_at real  -- when a session start listed it
+        ) strict
+        """,
+        "create index approvals_live on approvals (kind, subject, id) where undone_at is null",
+        "create index approvals_unannounced on approvals (id) where announced_at is null",
+        # Steps of an upgrade that SQL cannot do, each done once.
+        "create table upgrades (name text primary key, done_at real not null) strict, without rowid",
+    ),
+    (
+        # History that is imported today is kept as long as what happened today; null for what hooks reported.
+        "alter table events add column taken_at real",
+        "alter table calls add column taken_at real",
+        "alter table sessions add column taken_at real",
+    ),
+    (
+        # When hardwon was set up here: sessions of the time before are not drafted by themselves. A home that was in
+        # use already has been drafting them all along.
+        "create table set_up (id integer primary key check (id = 1), at real not null) strict",
+        "insert into set_up (id, at) select 1, 0.0 where exists (select 1 from sessions)",
+    ),
+    (
+        # Tokens as the agent's transcript counts them; null where it tells of none.
+        "alter table sessions add column tokens_in integer",
+        "alter table sessions add column tokens_out integer",
+        "alter table sessions add column tokens_cached integer",
+        # Calls that did not run were told as passed: what was distilled from them is made anew.
+        """
+        update summaries set print = '' where made = 'plain' and session in
+        (select session from events where outcome in ('denied', 'refused', 'interrupted'))
+        """,
+        """
+        delete from turns where made = 'plain' and substr(print, 1, 5) != 'worn:' and session in
+        (select session from events where outcome in ('denied', 'refused', 'interrupted'))
+        """,
+    ),
+    (
+        # What a person rejected stays rejected after a purge: hashes of it, and nothing of its words.
+        """
+        create table rejections (
+            id integer primary key,
+            kind text not null,
+            salt text not null,
+            project text not null,
+            normal text not null,
+            words text not null,
+            denied text not null
+        ) strict
+        """,
+    ),
 )

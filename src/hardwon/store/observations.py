@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hardwon.store.claude_mem import MADE as FOREIGN
-from hardwon.store.db import Connection, storable
+from hardwon.store.db import Connection, storable, transaction
 from hardwon.words import Observation, Summary
 
 MERGED_SECONDS = 30 * 86_400.0
@@ -56,6 +56,13 @@ def put(connection: Connection, session: int, number: int, observations: Iterabl
         f"insert into observations ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_in_place(names)}",
         [(session, number, *(_stored(name, getattr(one, name)) for name in _NAMES)) for one in observations],
     )
+
+
+def forget_session(connection: Connection, session: int) -> None:
+    """Delete what was made of a session: its observations and its summary."""
+    with transaction(connection):
+        connection.execute("delete from observations where session = ?", (session,))
+        connection.execute("delete from summaries where session = ?", (session,))
 
 
 def get(connection: Connection, ids: Sequence[int]) -> dict[int, Observation]:

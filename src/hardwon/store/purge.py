@@ -16,15 +16,15 @@ from contextlib import suppress
 from typing import Any
 
 from hardwon.core import traces
-from hardwon.store import candidates, documents, jobs, recount, transcripts, turns
+from hardwon.store import candidates, documents, jobs, recount, rejections, transcripts, turns
 from hardwon.store.candidates import Proposal
-from hardwon.store.db import Connection, migrate, transaction, version
+from hardwon.store.db import Connection, begin_epoch, migrate, transaction, version
 from hardwon.store.migrations import MIGRATIONS
 from hardwon.store.observations import list_of
 from hardwon.words import Mark, replace, word
 
 HIDDEN = '{"hidden":true}'  # what follows in a transcript counts as private until the next prompt
-_MENDED = ("sessions", "projects", "transcripts", "candidates", "jobs", "runs", "events", "prompts")
+_MENDED = ("sessions", "projects", "transcripts", "candidates", "jobs", "runs", "events", "prompts", "approvals")
 _AT = "cast(strftime('%s', at) as real)"
 _BELOW = "(cwd = ?1 or substr(cwd, 1, length(?1) + 1) = ?1 || '/')"
 _IN_PROJECT = f"(project in (select id from projects where path = ?1) or (project is null and {_BELOW}))"
@@ -68,6 +68,7 @@ def carry_out(connection: Connection, aim: Aim, marks: Iterable[tuple[str, str, 
     connection.execute("pragma secure_delete = on").fetchall()
     with transaction(connection):
         gone = take_out(connection, aim, at)
+        begin_epoch(connection)
         for purpose, path, host, mark in marks:
             transcripts.set_mark(connection, purpose, path, host, replace(mark, reader="", watch=HIDDEN), at)
     return gone
@@ -149,6 +150,7 @@ def _text(connection: Connection, pieces: Sequence[str], at: float) -> Counter[s
     connection.create_function("holds", 1, holds, deterministic=True)
     _told(connection, at)
     documents.index_again(connection, "holds(words)")  # words may stand side by side that do not in what they are of
+    rejections.keep_memories(connection, "(holds(text) or holds(project) or holds(session) or holds(evidence))")
     tables = [one for one in _tables(connection) if one[0] not in _MENDED]
     for index in _indexes(connection):
         columns = connection.execute(f"select name from pragma_table_info('{index}')").fetchall()
@@ -163,19 +165,26 @@ def _text(connection: Connection, pieces: Sequence[str], at: float) -> Counter[s
     )
     connection.execute("delete from projects where holds(path) or holds(name) or holds(remote)")
     connection.execute("delete from sessions where holds(session)")
-    for column in ("cwd", "transcript", "reason", "first_prompt"):
-        mended["sessions (cut out)"] += connection.execute(
-            f"update sessions set {column} = '' where holds({column})"
-        ).rowcount
+    mended["sessions (cut out)"] = _empty(connection, "sessions", ("cwd", "transcript", "reason", "first_prompt"))
     mended["transcripts (state)"] = connection.execute(
         "update transcripts set reader = '', watch = ? where holds(reader) or holds(watch)", (HIDDEN,)
     ).rowcount
     connection.execute("delete from transcripts where holds(path)")
+    # The hash of what was approved stays, so that the lesson stays in force as its file says it.
+    mended["approvals (cut out)"] = connection.execute("update approvals set body = '' where holds(body)").rowcount
+    connection.execute("delete from approvals where holds(subject)")
     mended["jobs (why)"] = connection.execute("update jobs set why = '' where holds(why)").rowcount
     # A run stays and counts against its day's caps, whatever was said of it.
-    for column in ("purpose", "provider", "model", "project", "outcome", "why"):
-        mended["runs (cut out)"] += connection.execute(f"update runs set {column} = '' where holds({column})").rowcount
+    of_runs = ("purpose", "provider", "model", "project", "outcome", "why")
+    mended["runs (cut out)"] = _empty(connection, "runs", of_runs)
     return mended
+
+
+def _empty(connection: Connection, table: str, columns: Sequence[str]) -> int:
+    """Empty the columns that hold the text; gives how many rows had one."""
+    changes = ", ".join(f"{column} = iif(holds({column}), '', {column})" for column in columns)
+    where = " or ".join(f"holds({column})" for column in columns)
+    return connection.execute(f"update {table} set {changes} where {where}").rowcount
 
 
 def _told(connection: Connection, at: float) -> None:
@@ -209,6 +218,7 @@ def _rows(connection: Connection, aim: Aim) -> None:
         connection.execute(
             "update runs set why = '' where session in (select id from sessions where session = ?)", (aim.session,)
         )
+        rejections.keep_memories(connection, "session = ?", (aim.session,))
         for table in ("injections", "calls", "signals", "memories", "reflections", "sessions"):
             connection.execute(f"delete from {table} where session = ?", (aim.session,))
     elif aim.project:
@@ -224,6 +234,7 @@ def _rows(connection: Connection, aim: Aim) -> None:
         connection.execute(f"delete from sessions where {_IN_PROJECT}", (aim.project,))
         connection.execute("delete from projects where path = ?1", (aim.project,))
         connection.execute(f"delete from calls where {_BELOW}", (aim.project,))
+        rejections.keep_memories(connection, "project = ?", (aim.project,))
         for table in ("signals", "memories", "reflections"):
             connection.execute(f"delete from {table} where project = ?1", (aim.project,))
     else:
@@ -231,6 +242,7 @@ def _rows(connection: Connection, aim: Aim) -> None:
             connection.execute(f"delete from {table} where at < ?", (aim.before,))
         for table in ("calls", "signals"):
             connection.execute(f"delete from {table} where {_AT} < ?", (aim.before,))
+        rejections.keep_memories(connection, "at < ?", (aim.before,))
         connection.execute("delete from memories where at < ? and status != 'active'", (aim.before,))
         for table in ("reflections", "kept"):
             connection.execute(f"delete from {table} where at < ?", (aim.before,))
@@ -319,9 +331,11 @@ def _candidates(connection: Connection, before: dict[str, int], pieces: Sequence
         unborne = bool(pieces) and not left.get(proposal.signature)
         named = bool(pieces) and traces.holds(f"{proposal.slug} {proposal.signature}", pieces)
         if proposal.status == "candidate" or unborne or named:
+            if proposal.status == "rejected":
+                rejections.keep_candidate(connection, proposal.signature)
             connection.execute("delete from candidates where number = ?", (proposal.number,))
         else:
-            if pieces:
+            if pieces or proposal.status == "rejected":
                 _scrub(connection, proposal, pieces)
             recount.candidate(connection, proposal.signature)
         connection.execute("update signals set fresh = 1 where signature = ?", (proposal.signature,))

@@ -10,12 +10,11 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
+from hardwon.core.activity import active_minutes
 from hardwon.core.habits import counted
 from hardwon.core.reflected import Earlier, Evidence, Finding, Handed, Past
-from hardwon.core.tokens import BYTES
 from hardwon.store import memories
 from hardwon.store.db import Connection, storable, transaction
 from hardwon.store.observations import list_of
@@ -25,7 +24,6 @@ RECENT_SECONDS = 72 * 3600.0
 STATUSES = ("draft", "ratified", "discarded", "moot")
 DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
 LOOKED_BACK = 30  # sessions of the project that a reflection is told of
-PAUSE = 300.0  # seconds: of a longer gap between two events no more counts as work
 _LONGEST = 2_000  # characters of a prompt
 
 
@@ -138,12 +136,14 @@ def past(connection: Connection, project: str, now: float, *, host: str = "", se
     What lies in the repository (conventions, workstreams, commits) is not ours to know; see `distil/reflect/around.py`.
     """
     own = connection.execute(
-        "select id, session, started_at, prompts, first_prompt from sessions where host = ? and session = ?",
+        "select id, session, started_at, prompts, first_prompt, tokens_in + tokens_out as tokens from sessions"
+        " where host = ? and session = ?",
         (host, storable(session)),
     ).fetchone()
     until = own["started_at"] if own else now
     rows = connection.execute(
-        "select sessions.id, session, started_at, prompts, first_prompt from sessions join projects"
+        "select sessions.id, session, started_at, prompts, first_prompt, tokens_in + tokens_out as tokens"
+        " from sessions join projects"
         " on projects.id = sessions.project where path = ? and started_at < ? and prompts > 0"
         " and not (host = ? and session = ?) order by started_at desc, sessions.id desc limit ?",
         (storable(project), until, host, storable(session), LOOKED_BACK),
@@ -160,11 +160,10 @@ def past(connection: Connection, project: str, now: float, *, host: str = "", se
 
 
 def _earlier(connection: Connection, row: sqlite3.Row) -> Earlier:
-    calls, size, failed = 0, len(row["first_prompt"]), Counter[str]()
-    times, commands = list[float](), list[str]()
-    for at, tool, input, length, outcome, signature in _events(connection, row["id"]):
+    calls, failed = 0, Counter[str]()
+    times, commands = _prompted(connection, row["id"]), list[str]()
+    for at, tool, input, outcome, signature in _events(connection, row["id"]):
         times.append(at)
-        size += len(input) + length
         calls += bool(tool)
         if outcome == "failed" and signature:
             failed[signature] += 1
@@ -174,8 +173,8 @@ def _earlier(connection: Connection, row: sqlite3.Row) -> Earlier:
     return Earlier(
         session=row["session"],
         at=row["started_at"],
-        tokens=size // BYTES,
-        minutes=sum(min(later - at, PAUSE) for at, later in pairwise(times)) / 60,
+        tokens=row["tokens"],
+        minutes=active_minutes(times),
         calls=calls,
         failures=dict(failed),
         files=_files(connection, row["id"]),
@@ -186,9 +185,13 @@ def _earlier(connection: Connection, row: sqlite3.Row) -> Earlier:
     )
 
 
-def _events(connection: Connection, session: int) -> Iterator[tuple[float, str, str, int, str, str]]:
+def _prompted(connection: Connection, session: int) -> list[float]:
+    return [at for (at,) in connection.execute("select at from prompts where session = ?", (session,))]
+
+
+def _events(connection: Connection, session: int) -> Iterator[tuple[float, str, str, str, str]]:
     rows = connection.execute(
-        "select at, iif(kind = 'tool', tool, ''), input, length(response), outcome, signature from events"
+        "select at, iif(kind = 'tool', tool, ''), input, outcome, signature from events"
         " where session = ? order by at, id",
         (session,),
     )

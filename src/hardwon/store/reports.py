@@ -36,6 +36,7 @@ class Report:
     reason: str = ""
     origin: str = "hook"
     times: int = 1  # that a transcript has told these words, this one included
+    taken_at: float | None = None  # when history was imported; None for what hooks report as it happens
 
 
 def is_told_twice(connection: Connection, session: int, report: Report) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from hardwon import paths
 from hardwon.core import traces
@@ -24,6 +26,31 @@ def below(*places: str) -> Iterator[str]:
                 path = os.path.join(folder, file)
                 if os.path.isfile(path) and not os.path.islink(path):
                     yield path
+
+
+def sweep_unfinished(home: str) -> None:
+    """Remove files and backups that a process which is gone left half written, whatever is in them."""
+    for folder, names, files in os.walk(home):
+        for name in [*names, *files]:
+            path = os.path.join(folder, name)
+            _, _, number = name.removesuffix(".new").rpartition(".")
+            if not name.endswith(".new") or not number.isdecimal() or _is_alive(int(number[:10])):
+                continue
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's
+        return True
+    return process != os.getpid()
 
 
 def holds(path: str, pieces: Sequence[traces.Piece]) -> bool:
@@ -48,7 +75,7 @@ def _blocks(path: str) -> Iterator[bytes]:
     if opencode.place(path):
         yield from (line.text for line in opencode.lines(path))
         return
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=paths.plain_file) as file:
         while block := file.read(_CHUNK):
             yield block
 
@@ -65,14 +92,14 @@ def _in_pairs(low: bytes, hint: Sequence[bytes]) -> bool:
 
 def lines(path: str, pieces: Sequence[traces.Piece]) -> list[int]:
     """The numbers of the lines that hold a piece; [0] if it stands across lines."""
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
         found = [number for number, line in enumerate(file, 1) if traces.holds(line, pieces)]
     return found or [0]
 
 
 def cut_lines(path: str, is_gone: Callable[[str], bool], *, dry: bool) -> int:
     """Leave out the lines that are to go, or count them."""
-    with open(path, encoding="utf-8", errors="replace", newline="") as file:
+    with open(path, encoding="utf-8", errors="replace", newline="", opener=paths.plain_file) as file:
         listed = file.readlines()
     kept = [line for line in listed if not is_gone(line)]
     if len(kept) < len(listed) and not dry:

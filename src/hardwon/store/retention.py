@@ -1,5 +1,6 @@
 """How long what hooks told is kept, and how much room it may take. What was distilled from it stays.
 
+Imported history is as old as its import, so that it is kept as long as what happened on that day.
 Age is counted from the latest event, not from the clock, so that a clock that is wrong for an hour does not empty the
 store. And a latest event that stands alone behind a gap longer than all that is kept is not believed before a day of
 events bears it out.
@@ -11,11 +12,14 @@ import heapq
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from time import monotonic
 
 from hardwon import paths
+from hardwon.store import documents
 from hardwon.store.db import Connection, transaction
 from hardwon.store.observations import LOOSE
+from hardwon.store.sessions import HAS_CONTENT
 from hardwon.store.turns import WORN
 from hardwon.words import word
 
@@ -24,6 +28,7 @@ LEDGER_DAYS = 400.0  # that runs, refusals and the fate of what reflections said
 SLICE_SECONDS = 0.01  # a hook that writes waits for a transaction of ours, so none is long
 PAGES = 100  # given back to the file system in one transaction
 ROWS = 5_000
+LEAST_PORTION, PORTIONS = 200, 20  # rows deleted between two merges of the index: at least, and so many portions in all
 _INCREMENTAL = 2
 _DELETE = {
     "events": "delete from events where id = ?",
@@ -38,6 +43,8 @@ _WEAR = (
 _TO_DISTIL = "(select session from jobs where kind = 'distil' and state != 'dead')"
 # A transcript's own way to write a time, in seconds; nothing for what is no time.
 _CALL_AT = "cast(strftime('%s', at) as real)"
+_CALL_KEPT_SINCE = f"max({_CALL_AT}, coalesce(taken_at, 0))"
+_SESSION_KEPT_SINCE = "max(last_at, coalesce(taken_at, 0))"
 
 
 @word
@@ -52,7 +59,8 @@ class Holdings:
 
 def holdings(connection: Connection) -> Holdings:
     row = connection.execute(
-        "select (select count(*) from events), (select count(*) from prompts), (select count(*) from sessions),"
+        "select (select count(*) from events), (select count(*) from prompts),"
+        f" (select count(*) from sessions where {HAS_CONTENT}),"
         " (select min(at) from events)"
     ).fetchone()
     return Holdings(*row)
@@ -95,10 +103,26 @@ def purge(
         gone["reflections"] += connection.execute(
             "delete from reflections where at < ? and status in ('discarded', 'moot')", (oldest_run,)
         ).rowcount
-    if used(connection) > most:
-        gone += _delete(connection, _oldest(connection), lambda: used(connection) > most and go_on())
+    gone += _delete_until_it_fits(connection, most, go_on)
     shrink(connection, go_on)
     return +gone, used(connection)
+
+
+def _delete_until_it_fits(connection: Connection, most: int, go_on: Callable[[], bool]) -> Counter[str]:
+    """Delete the oldest rows in portions, and merge the index of words after each.
+
+    Deleting from an index of words first makes it larger, so without merging no deletion would ever seem enough.
+    """
+    gone: Counter[str] = Counter()
+    portion = max(LEAST_PORTION, holdings(connection).events // PORTIONS)
+    while used(connection) > most and go_on():
+        oldest = list(islice(_oldest(connection), portion))
+        if not oldest:
+            break
+        gone += _delete(connection, oldest, lambda: used(connection) > most and go_on())
+        while documents.merge_words(connection) and go_on():
+            pass
+    return gone
 
 
 def _latest(connection: Connection, now: float) -> tuple[float | None, float | None]:
@@ -111,9 +135,10 @@ def _latest(connection: Connection, now: float) -> tuple[float | None, float | N
 
 
 def _too_old(connection: Connection, old: float) -> Iterator[tuple[str, int]]:
-    others = _times(connection, "calls", _CALL_AT) + _times(connection, "injections", "at")
+    others = _times(connection, "calls", _CALL_KEPT_SINCE) + _times(connection, "injections", "at")
     doomed = [(table, id) for at, table, id in others if at < old]
-    for at, table, id in _events(connection, f"session not in {_TO_DISTIL}"):
+    is_taken_before = f"(taken_at is null or taken_at < {old!r})"
+    for at, table, id in _events(connection, f"session not in {_TO_DISTIL} and {is_taken_before}"):
         if at >= old:
             break
         yield table, id
@@ -167,7 +192,7 @@ def _delete_sessions(connection: Connection, old: float, go_on: Callable[[], boo
     """
     gone: Counter[str] = Counter()
     no_event = "not exists (select 1 from events where events.session = sessions.id)"
-    over = f"last_at < ? and id not in {_TO_DISTIL} and {no_event}"
+    over = f"{_SESSION_KEPT_SINCE} < ? and id not in {_TO_DISTIL} and {no_event}"
     bare = " and ".join([over, *_nothing_distilled(connection)])
     prompted = "exists (select 1 from prompts where prompts.session = sessions.id)"
     found = connection.execute(f"select id from sessions where ({bare}) or ({over} and {prompted})", (old, old))

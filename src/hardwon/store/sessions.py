@@ -11,13 +11,21 @@ from typing import Any
 
 from hardwon import clock
 from hardwon.store import jobs
-from hardwon.store.db import Connection, storable, transaction, value_of
+from hardwon.store.db import Connection, begin_epoch, storable, transaction, value_of
 from hardwon.store.reports import Report as Report
 from hardwon.store.reports import is_told_twice
 from hardwon.words import replace
 
 STATUSES = ("initialized", "active", "completed")
 QUIET_SECONDS = 600.0
+LEFT_SECONDS = 86_400.0  # after which a session without content that nobody ended is over as well
+ENDED_SECONDS = 3600.0  # for which one that ended stays: what was spooled, or its transcript, may still tell more
+# Whether a session has a prompt, or a call of anything but hardwon. One without is no session to people: an agent's
+# program was only asked for its version, or somebody only looked at what hardwon knows.
+HAS_CONTENT = (
+    "(sessions.prompts > 0 or exists (select 1 from events where events.session = sessions.id and kind = 'tool'"
+    """ and input not like '{"command": "hardwon %'))"""
+)
 MOST_TRIES = 5  # to fill a session; after that its next end of a turn is waited for
 _INSTANT = 1e-6
 _TRANSCRIPT = "transcript"
@@ -42,6 +50,8 @@ def take(connection: Connection, report: Report, *, live: bool = False) -> bool:
             _forget_told_end(connection, session["id"], at)
         new = _keep_event(connection, session["id"], report, at)
     _touch(connection, session["id"], report, at)
+    if new and report.taken_at is not None:
+        connection.execute("update sessions set taken_at = ? where id = ?", (report.taken_at, session["id"]))
     _want_distilling(connection, session["id"], report)
     return new
 
@@ -119,7 +129,14 @@ def _renumber(connection: Connection, session: int, since: float) -> None:
     )
 
 
-_BETTER = "(excluded.origin = 'hook' and origin != 'hook')"
+# A hook's word counts more than a transcript's. That a call was denied is only what we asked for: agents that go on all
+# the same tell of a result, and then that counts, whoever tells it and in whichever order the two come.
+_RAN = "('fine', 'failed', 'interrupted')"
+_DENIED_THOUGH_IT_RAN = f"(excluded.outcome = 'denied' and outcome in {_RAN})"
+_BETTER = (
+    f"((excluded.origin = 'hook' and origin != 'hook' and not {_DENIED_THOUGH_IT_RAN})"
+    f" or (outcome = 'denied' and excluded.outcome in {_RAN}))"
+)
 
 
 def _keep_event(connection: Connection, session: int, report: Report, at: float) -> bool:
@@ -135,8 +152,8 @@ def _keep_event(connection: Connection, session: int, report: Report, at: float)
         report, same = replace(report, tool_use_id=report.key), None
     connection.execute(
         "insert into events (key, session, kind, at, prompt, agent, tool, tool_use_id, input, response, outcome,"
-        " signature, duration, origin) values (?, ?, ?, ?,"
-        " (select count(*) from prompts where session = ? and at <= ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " signature, duration, origin, taken_at) values (?, ?, ?, ?,"
+        " (select count(*) from prompts where session = ? and at <= ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " on conflict (session, tool_use_id, kind) where tool_use_id != '' do update set"
         f" at = iif({_BETTER}, excluded.at, at), prompt = iif({_BETTER}, excluded.prompt, prompt),"
         f" input = iif(input in ('', 'null') or ({_BETTER} and excluded.input != ''), excluded.input, input),"
@@ -144,12 +161,12 @@ def _keep_event(connection: Connection, session: int, report: Report, at: float)
         f" outcome = iif(outcome = '' or {_BETTER}, excluded.outcome, outcome),"
         f" signature = iif(signature = '' or {_BETTER}, excluded.signature, signature),"
         f" duration = iif({_BETTER}, coalesce(excluded.duration, duration), coalesce(duration, excluded.duration)),"
-        " key = iif(excluded.origin = 'hook', excluded.key, key),"
+        f" key = iif(excluded.origin = 'hook' and not {_DENIED_THOUGH_IT_RAN}, excluded.key, key),"
         " origin = iif(excluded.origin = 'hook', 'hook', origin)",
         (
             storable(report.key), session, report.kind, at, session, at, storable(report.agent), storable(report.tool),
             storable(report.tool_use_id), storable(report.input), storable(report.response), report.outcome,
-            storable(report.signature), report.duration, report.origin,
+            storable(report.signature), report.duration, report.origin, report.taken_at,
         ),
     )  # fmt: skip
     return same is None
@@ -189,10 +206,24 @@ def listed(connection: Connection, *, limit: int, project: str = "", status: str
     """The sessions, the latest first."""
     rows = connection.execute(
         f"{_SELECT} where (? = '' or projects.name = ? or projects.path = ?) and (? = '' or status = ?)"
-        " order by last_at desc limit ?",
+        f" and {HAS_CONTENT} order by last_at desc limit ?",
         (project, project, project, status, status, limit),
     )
     return [dict(row) for row in rows]
+
+
+def folder_of(connection: Connection, host: str, session: str) -> str:
+    """Return the folder a session worked in, by the agent's id; empty if it is not recorded."""
+    row = connection.execute(
+        "select cwd from sessions where host = ? and session = ?", (host, storable(session))
+    ).fetchone()
+    return str(row["cwd"]) if row else ""
+
+
+def list_prompts(connection: Connection, session: int) -> list[str]:
+    """Return what was asked in a session, in order."""
+    rows = connection.execute("select prompt from prompts where session = ? order by at, id", (session,))
+    return [text for (text,) in rows]
 
 
 def transcripts(connection: Connection) -> list[str]:
@@ -210,6 +241,19 @@ def found(connection: Connection, name: str, host: str = "") -> list[dict[str, A
     ).fetchall()
     every = [dict(row) for row in rows]
     return [one for one in every if one["session"] == name] or [one for one in every if one["id"] == number] or every
+
+
+def by_own_id(connection: Connection, session: str, host: str = "") -> list[dict[str, Any]]:
+    """Return the sessions to which the agent gave this very id; every agent's if none is named."""
+    rows = connection.execute(f"{_SELECT} where session = ? and ? in ('', host)", (storable(session), host))
+    return [dict(row) for row in rows]
+
+
+def by_number(connection: Connection, number: str) -> list[dict[str, Any]]:
+    """Return the session of this number, if the text is a number and one has it."""
+    if not number.isascii() or not number.isdigit() or len(number) > 9:
+        return []
+    return [dict(row) for row in connection.execute(f"{_SELECT} where sessions.id = ?", (int(number),))]
 
 
 _SELECT = (
@@ -237,7 +281,8 @@ def events_of(connection: Connection, session: int) -> list[dict[str, Any]]:
 def counts(connection: Connection) -> dict[str, int]:
     """How many sessions, prompts and events there are."""
     row = connection.execute(
-        "select (select count(*) from sessions) as sessions, (select count(*) from prompts) as prompts,"
+        f"select (select count(*) from sessions where {HAS_CONTENT}) as sessions,"
+        " (select count(*) from prompts) as prompts,"
         " (select count(*) from events) as events"
     ).fetchone()
     return dict(row)
@@ -281,12 +326,34 @@ def delete(connection: Connection, session: int) -> int:
         row = connection.execute("delete from sessions where id = ? returning host, session", (session,)).fetchone()
         if row is None:
             return 0
+        begin_epoch(connection)
         connection.execute(
             "update transcripts set reader = '', watch = ? where purpose = 'capture' and host = ? and watch != ''"
             " and json_extract(watch, '$.session') = ?",
             (_HIDDEN, *row),
         )
         return connection.execute("delete from injections where host = ? and session = ?", tuple(row)).rowcount
+
+
+def add_tokens(
+    connection: Connection, host: str, session: str, tokens_in: int, tokens_out: int, tokens_cached: int
+) -> None:
+    """Add what a transcript counts of a session's tokens, within the caller's transaction."""
+    connection.execute(
+        "update sessions set tokens_in = coalesce(tokens_in, 0) + ?, tokens_out = coalesce(tokens_out, 0) + ?,"
+        " tokens_cached = coalesce(tokens_cached, 0) + ? where host = ? and session = ?",
+        (tokens_in, tokens_out, tokens_cached, host, storable(session)),
+    )
+
+
+def drop_without_content(connection: Connection, now: float) -> int:
+    """Delete the sessions that are over and have neither a prompt nor a call; return how many there were."""
+    with transaction(connection):
+        return connection.execute(
+            f"delete from sessions where not {HAS_CONTENT} and (to_fill = 0 or to_fill > ?)"
+            " and (last_at < ? or (status = 'completed' and last_at < ?))",
+            (MOST_TRIES, now - LEFT_SECONDS, now - ENDED_SECONDS),
+        ).rowcount
 
 
 def to_fill(connection: Connection) -> list[dict[str, Any]]:
@@ -331,7 +398,7 @@ def last_words(connection: Connection, host: str, session: str, said: str, *, si
         (row["id"], since, until, storable(key)),
     ).fetchone()
     if told is None:
-        report = Report(key, host, session, "Stop", since, response=said, origin=_TRANSCRIPT)
+        report = Report(key, host, session, "Stop", since, response=said, origin=_TRANSCRIPT, taken_at=clock.now())
         _keep_event(connection, row["id"], report, since)
     elif told["origin"] == _TRANSCRIPT:
         change = (storable(said), since, told["id"])

@@ -18,7 +18,8 @@ _MARK = tuple(Mark.__annotations__)
 
 
 class ScannedCall(NamedTuple):
-    """A call in a transcript and how it ended: fine, failed, refused, or not yet; then `waits` names the result."""
+    """A call in a transcript and how it ended: fine, failed, refused, denied, or not yet; then `waits` names the
+    result."""
 
     key: str
     host: str
@@ -63,7 +64,7 @@ def keep(connection: Connection, portions: Iterable[Portion], at: float) -> int:
 
 
 def _keep(connection: Connection, portion: Portion, at: float) -> int:
-    _keep_calls(connection, portion.calls)
+    _keep_calls(connection, portion.calls, at)
     connection.executemany(
         "update calls set outcome = ?, waits = '' where waits = ?",
         [(outcome, storable(waits)) for waits, outcome in portion.outcomes],
@@ -75,12 +76,14 @@ def _keep(connection: Connection, portion: Portion, at: float) -> int:
     return new
 
 
-def _keep_calls(connection: Connection, calls: Iterable[ScannedCall]) -> None:
-    insert = f"insert or ignore into calls ({', '.join(_CALL)}) values ({', '.join('?' * len(_CALL))})"
+def _keep_calls(connection: Connection, calls: Iterable[ScannedCall], taken_at: float) -> None:
+    marks = ", ".join("?" * (len(_CALL) + 1))
+    insert = f"insert or ignore into calls ({', '.join(_CALL)}, taken_at) values ({marks})"
+    rows = [(*call, taken_at) for call in calls]
     try:
-        connection.executemany(insert, calls)
+        connection.executemany(insert, rows)
     except UnicodeEncodeError:  # rare, and a look at each value beforehand is not cheap
-        connection.executemany(insert, [tuple(map(storable, call)) for call in calls])
+        connection.executemany(insert, [tuple(map(storable, row)) for row in rows])
 
 
 def set_mark(connection: Connection, purpose: str, path: str, host: str, mark: Mark, at: float) -> None:

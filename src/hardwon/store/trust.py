@@ -52,12 +52,15 @@ def path(home: str) -> str:
 def trusted(home: str) -> dict[str, str]:
     """The hash that was trusted for each project."""
     try:
-        with open(path(home), encoding="utf-8") as file:
+        with open(path(home), encoding="utf-8", opener=paths.plain_file) as file:
             found = json.load(file)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as wrong:
-        raise UserError(f"{path(home)} cannot be read: {wrong}", "remove it, then: hardwon trust") from None
+        why = getattr(wrong, "strerror", None) or wrong
+        raise UserError(
+            f"{path(home)} cannot be read: {why}", f"mv {path(home)} {path(home)}.old; hardwon trust"
+        ) from None
     return {str(project): str(hash) for project, hash in found.items()} if isinstance(found, dict) else {}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardwon.store.db import Connection, storable
+from hardwon.store.sessions import HAS_CONTENT
 from hardwon.words import word
 
 _DAY = "strftime('%Y-%m-%d', at, 'unixepoch', 'localtime')"
@@ -58,7 +59,7 @@ def sessions(
     limit: int,
 ) -> list[dict[str, Any]]:
     """The sessions like that, the latest first, from behind the one with this time and number."""
-    wanted: list[tuple[str, Sequence[object]]] = []
+    wanted: list[tuple[str, Sequence[object]]] = [(HAS_CONTENT, ())]
     if project is not None:
         wanted.append(("project = ?", (project,)))
     if host:
@@ -71,7 +72,7 @@ def sessions(
         wanted.append(("started_at < ?", (until,)))
     if before is not None:
         wanted.append(("(last_at, id) < (?, ?)", before))
-    where = f" where {' and '.join(text for text, _ in wanted)}" if wanted else ""
+    where = f" where {' and '.join(text for text, _ in wanted)}"
     values = [value for _, given in wanted for value in given]
     rows = connection.execute(_SESSION.replace("{where}", where), (*values, limit))
     return [dict(row) for row in rows]
@@ -81,11 +82,19 @@ def session(connection: Connection, number: int) -> dict[str, Any] | None:
     row = connection.execute(
         "select sessions.id, host, session, project, coalesce(projects.name, '') as project_name,"
         " coalesce(projects.path, '') as project_path, cwd, transcript, first_prompt, prompts, status, reason,"
-        " started_at, last_at, ended_at from sessions left join projects on projects.id = sessions.project"
-        " where sessions.id = ?",
+        " started_at, last_at, ended_at, tokens_in, tokens_out, tokens_cached from sessions"
+        " left join projects on projects.id = sessions.project where sessions.id = ?",
         (number,),
     ).fetchone()
     return dict(row) if row else None
+
+
+def times_of(connection: Connection, session: int) -> list[float]:
+    """When something happened in a session."""
+    rows = connection.execute(
+        "select at from events where session = ?1 union all select at from prompts where session = ?1", (session,)
+    )
+    return [at for (at,) in rows]
 
 
 def cost_of(connection: Connection, session: int) -> dict[str, Any]:
@@ -251,8 +260,8 @@ def deliveries(
 ) -> list[dict[str, Any]]:
     """Deliveries of this lesson or of any, the latest first, with the session's number if it is still there."""
     rows = connection.execute(
-        "select injections.id, at, injections.host, injections.session, sessions.id as number, tool, lesson, slug,"
-        " summary, delivery, agent from injections left join sessions on sessions.host = injections.host"
+        "select injections.id, event, at, injections.host, injections.session, sessions.id as number, tool, lesson,"
+        " slug, summary, delivery, agent from injections left join sessions on sessions.host = injections.host"
         " and sessions.session = injections.session"
         f" where {'lesson = ?' if lesson else f'? is not null and {_OF_LESSONS}'} and injections.id < ? and at >= ?"
         " order by injections.id desc limit ?",
@@ -268,14 +277,30 @@ def lesson_by_day(connection: Connection, lesson: str, since: float) -> dict[str
     return dict(map(tuple, rows))
 
 
-def next_call(connection: Connection, session: int, at: float, tool: str) -> dict[str, Any] | None:
-    """The first call of this tool that ended after a time."""
+_SAME_CALL_SECONDS = 60.0  # within which a transcript has the denial that a hook gave
+_CALL = "select id, at, tool, substr(input, 1, 4000) as input, outcome from events where session = ? and kind = 'tool'"
+
+
+def denied_call(connection: Connection, session: int, delivery: dict[str, Any]) -> dict[str, Any] | None:
+    """The call that was denied with this delivery: by the hook's id of it, else the first denied one since."""
     row = connection.execute(
-        "select id, at, tool, substr(input, 1, 4000) as input, outcome from events where session = ? and at > ?"
-        " and kind = 'tool' and (? in ('', tool)) order by at, id limit 1",
-        (session, at, tool),
-    ).fetchone()
+        f"{_CALL} and outcome = 'denied' and (key = ? or (at between ? and ? and tool = ? and agent = ?))"
+        " order by key != ?, at, id limit 1",
+        (
+            session, delivery["event"], delivery["at"], delivery["at"] + _SAME_CALL_SECONDS, delivery["tool"],
+            delivery["agent"], delivery["event"],
+        ),
+    ).fetchone()  # fmt: skip
     return dict(row) if row else None
+
+
+def calls_after(connection: Connection, session: int, delivery: dict[str, Any], *, limit: int) -> list[dict[str, Any]]:
+    """The calls of the delivery's tool and agent that came after it and were not denied, in their order."""
+    rows = connection.execute(
+        f"{_CALL} and at > ? and outcome != 'denied' and ? in ('', tool) and agent = ? order by at, id limit ?",
+        (session, delivery["at"], delivery["tool"], delivery["agent"], limit),
+    )
+    return [dict(row) for row in rows]
 
 
 def failures_after(connection: Connection, deliveries: Sequence[int], *, limit: int) -> list[dict[str, Any]]:
@@ -293,7 +318,8 @@ def failures_after(connection: Connection, deliveries: Sequence[int], *, limit: 
 def sessions_by_project(connection: Connection, since: float, *, limit: int) -> list[tuple[str, int]]:
     rows = connection.execute(
         "select coalesce(name, ''), count(*) as times from sessions"
-        " left join projects on projects.id = sessions.project where last_at >= ? group by sessions.project"
+        f" left join projects on projects.id = sessions.project where last_at >= ? and {HAS_CONTENT}"
+        " group by sessions.project"
         " order by times desc limit ?",
         (since, limit),
     )
@@ -303,7 +329,7 @@ def sessions_by_project(connection: Connection, since: float, *, limit: int) -> 
 def sessions_by_hour(connection: Connection, since: float) -> dict[int, int]:
     rows = connection.execute(
         "select cast(strftime('%H', started_at, 'unixepoch', 'localtime') as integer) as hour, count(*) from sessions"
-        " where last_at >= ? group by hour",
+        f" where last_at >= ? and {HAS_CONTENT} group by hour",
         (since,),
     )
     return dict(map(tuple, rows))

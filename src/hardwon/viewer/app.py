@@ -102,7 +102,7 @@ class Viewer:
     def __init__(self, home: str, listen: Listen, is_full: Callable[[], bool], look: Callable[[], None]) -> None:
         self.home, self.listen, self.is_full, self.look = home, listen, is_full, look
         self.visitors = Visitors()
-        self._connection = db.connect(home)
+        self._connection = db.connect(home, lasting=True)
         self._reading = threading.Lock()
         self._templates = environment()
         self._static = static_files()

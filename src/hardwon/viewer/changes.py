@@ -121,7 +121,7 @@ def of_ratifying(ask: Ask, known: Reflection) -> tuple[list[Change], list[str]]:
         return [], []
     if known.status == RATIFIED:
         return [], ["No file is written: the page counts as it stands now."]
-    path = known.draft.removesuffix(ratify.DRAFT_END).removesuffix(ratify.END) + ratify.END
+    path = ratify.page_path(ask.connection, ask.home, known)
     text, earlier = ratify.ratified_text(known.draft, ask.now), handoffs.read(path) if path != known.draft else None
     made = [Change(path, held, text, known.draft)]
     if earlier is not None:

@@ -8,12 +8,14 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from hardwon import paths, settings
+from hardwon.actions import handoffs as actions
 from hardwon.core.clean import clean
 from hardwon.core.printable import in_line, printable
 from hardwon.errors import UserError
 from hardwon.recall import handoffs, ratify
 from hardwon.recall.handoffs import FINDINGS, RESUME
 from hardwon.store import reflections, views
+from hardwon.store.approvals import VIEWER
 from hardwon.store.reflections import DRAFT, RATIFIED, STATUSES, Reflection
 from hardwon.viewer import changes, fields
 from hardwon.viewer.ask import GONE, Ask, Moved, Shown, number
@@ -91,7 +93,7 @@ def ratified(ask: Ask) -> Shown | Moved:
     planned, _ = changes.of_ratifying(ask, known)
     if not changes.is_agreed(ask, known, planned):
         return _confirm_ratifying(ask, known)
-    done = ratify.ratify(ask.connection, ask.home, known, ask.now, commits=_commits(ask))
+    done = actions.ratify_handoff(ask.connection, ask.home, known, VIEWER, ask.now, commits=_commits(ask))
     changes.tell_anew(ask, known.project)
     return Moved(f"/handoffs/{known.id}", "\n".join(ratify.lines_of(done)))
 
@@ -134,7 +136,7 @@ def amended(ask: Ask) -> Shown | Moved:
     paths.write_page(ask.home, known.draft, text)
     page = handoffs.page_of(known)
     if page and page.is_edited:
-        ratify.ratify(ask.connection, ask.home, known, ask.now)
+        actions.ratify_handoff(ask.connection, ask.home, known, VIEWER, ask.now)
     changes.tell_anew(ask, known.project)
     said = "Changed, and told from now on." if known.status == RATIFIED else "Changed. It waits for you to ratify it."
     return Moved(f"/handoffs/{known.id}", said)

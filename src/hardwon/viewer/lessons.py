@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from hardwon.actions import lessons as actions
 from hardwon.core import record as records
 from hardwon.core import rules
 from hardwon.errors import UserError
-from hardwon.recall import admit, manifest
+from hardwon.recall import delivery_outcomes, manifest, review_queue
 from hardwon.recall import review as deciding
-from hardwon.store import candidates, injections, views
+from hardwon.store import injections, views
 from hardwon.store import lessons as shelves
+from hardwon.store.approvals import VIEWER
 from hardwon.viewer import fields, firing, plots
 from hardwon.viewer.ask import GONE, Ask, Moved, Shown, number
 from hardwon.words import STATUSES, Lesson
@@ -23,7 +25,7 @@ def page(ask: Ask) -> Shown:
     """The lessons of one status, highest priority first."""
     wanted = ask.query.get("status", "active")
     wanted = wanted if wanted in STATUSES else "active"
-    found = manifest.gather(ask.home)[0]
+    found, _, changes = manifest.gather(ask.home)
     counts = {status: sum(lesson.status == status for lesson in found) for status in STATUSES}
     shown = sorted((one for one in found if one.status == wanted), key=lambda one: (-one.priority, one.slug))
     start = min(number(ask.query, "from") or 0, len(shown))
@@ -32,7 +34,8 @@ def page(ask: Ask) -> Shown:
         "title": "Lessons",
         "status": wanted,
         "counts": counts,
-        "waiting": len(candidates.listed(ask.connection)),
+        "waiting": len(review_queue.list_waiting(ask.home, ask.connection)),
+        "changes": changes,
         "lessons": [(one, *delivered.get(one.id, (0, None))) for one in shown[start : start + PAGE]],
         "further": start + PAGE if len(shown) > start + PAGE else None,
     }
@@ -54,6 +57,7 @@ def one(ask: Ask) -> Shown:
         "told": deciding.told(records.write(lesson)),
         "is_own": is_own,
         "seen": _print(lesson),
+        "change": next((one for one in manifest.gather(ask.home)[2] if one.id == lesson.id), None),
         "faults": rules.faults(lesson),
         "plot": plots.by_day(by_day, ask.now, DAYS),
         "days": DAYS,
@@ -70,7 +74,7 @@ def _followed(ask: Ask, lesson: Lesson, deliveries: list[dict[str, Any]]) -> lis
     return [
         {
             **one,
-            "then": one["number"] and views.next_call(ask.connection, one["number"], one["at"], one["tool"]),
+            "followed": delivery_outcomes.follow(ask.connection, one),
             "repeats": repeats[one["id"]] if trigger else None,
         }
         for one in deliveries
@@ -100,9 +104,7 @@ def change(ask: Ask) -> Shown | Moved:
     try:
         changed = fields.changes(records.write(lesson), ask.form)
         if changed:
-            record = admit.with_changes(records.write(lesson), changed)
-            deciding.may_become(ask.connection, lesson, record, confirm=confirm)
-            admit.edit(ask.home, lesson.id, changed)
+            actions.edit_lesson(ask.home, ask.connection, lesson, changed, VIEWER, confirm=confirm)
     except UserError as wrong:
         return _editor(ask, lesson, wrong, asks=bool(asked))
     return Moved(f"/lessons/{lesson.slug}", "Changed, and in force." if changed else "Nothing was changed.")
@@ -110,15 +112,13 @@ def change(ask: Ask) -> Shown | Moved:
 
 def retire(ask: Ask) -> Moved:
     lesson = _own(ask)
-    admit.set_status(ask.home, lesson.id, "retired")
+    actions.retire_lesson(ask.home, ask.connection, lesson)
     return Moved(f"/lessons/{lesson.slug}", "Retired. It stays in the file, and can be put in force again.")
 
 
 def restore(ask: Ask) -> Moved:
     lesson = _own(ask)
-    if wrong := rules.faults(lesson):
-        raise admit.refusal(wrong)
-    admit.set_status(ask.home, lesson.id, "active")
+    actions.restore_lesson(ask.home, ask.connection, lesson, VIEWER)
     return Moved(f"/lessons/{lesson.slug}", f"In force as a {lesson.delivery}.")
 
 

@@ -6,12 +6,14 @@ import os
 from collections import Counter
 from typing import Any
 
+from hardwon.actions import memories as actions
 from hardwon.core.printable import in_line
 from hardwon.errors import UserError
 from hardwon.recall import memories
 from hardwon.recall.memory_files import Page
 from hardwon.store import memories as kept
 from hardwon.store import views
+from hardwon.store.approvals import VIEWER
 from hardwon.viewer import changes
 from hardwon.viewer.ask import GONE, Ask, Moved, Shown, number
 from hardwon.words import MEMORY_TYPES, STATUSES, Memory
@@ -61,7 +63,7 @@ def _fault(one: Memory, page: Page | None) -> str:
         return ""
     if page is None:
         return "its file is gone"
-    return "edited since it was approved" if page.is_edited else ""
+    return "edited since it was approved" if page.is_edited else "not approved here"
 
 
 def _unapproved(ask: Ask) -> list[dict[str, Any]]:
@@ -87,7 +89,7 @@ def one(ask: Ask) -> Shown:
         "fault": "" if known.id in _told(ask, known) else _fault(known, page),
         "is_edited": is_edited,
         "words": changes.shown([changes.Change("", known.text, text)]) if is_edited else [],
-        "may_approve": known.status != "active" or is_edited or page is None,
+        "may_approve": page is None or not memories.is_approved(ask.connection, known, page),
         "changes": changes.shown(planned),
         "seen": _print(ask, known),
         "session": views.number_of(ask.connection, known.session),
@@ -122,7 +124,7 @@ def change(ask: Ask) -> Shown | Moved:
     if planned and not changes.is_agreed(ask, known, planned):
         return _confirm(ask, known, planned, text)
     try:
-        memories.reword(ask.connection, ask.home, known, text, ask.now)
+        actions.reword_memory(ask.connection, ask.home, known, text, VIEWER, ask.now)
     except UserError as wrong:
         return _editor(ask, known, wrong)
     changes.tell_anew(ask, known.project)
@@ -134,7 +136,7 @@ def approve(ask: Ask) -> Moved:
     """Let it count: what that writes stood on the page that was agreed to."""
     known = _seen(ask)
     on = _next(ask, known)
-    _, path = memories.approve(ask.connection, ask.home, known, ask.now)
+    _, path = actions.approve_memory(ask.connection, ask.home, known, VIEWER, ask.now)
     changes.tell_anew(ask, known.project)
     return Moved(on, f"Approved as memory {known.id}: {path}")
 
@@ -143,7 +145,7 @@ def set_aside(ask: Ask) -> Moved:
     """Reject what waits, retire what counts."""
     known = _seen(ask)
     on = _next(ask, known)
-    after = memories.set_aside(ask.connection, known, ask.now)
+    after = actions.set_memory_aside(ask.connection, ask.home, known, ask.now)
     changes.tell_anew(ask, known.project)
     where = ". Its file stays where it is" if known.file else ""
     return Moved(on, f"{after.status.capitalize()}: memory {known.id}{where}.")
@@ -162,7 +164,7 @@ def adopt(ask: Ask) -> Moved:
     found = _file(ask)
     if found is None or ask.form.get("seen") != changes.print_of(found):
         raise UserError("the file is gone or says something else by now", "look at it again before you decide")
-    one = memories.adopt(ask.connection, found, ask.now)
+    one = actions.adopt_file(ask.connection, ask.home, found, VIEWER, ask.now)
     changes.tell_anew(ask, found.project)
     return Moved(f"/memory/{one.id}", f"Approved as memory {one.id}. It is told as it stands in its file.")
 

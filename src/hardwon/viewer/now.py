@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hardwon.recall import review_queue
 from hardwon.store import jobs, views
 from hardwon.store.views import Marks
 from hardwon.viewer.ask import Ask, Shown
@@ -20,10 +21,15 @@ def page(ask: Ask) -> Shown:
         "marks": ".".join(str(value) for value in marks.__dict__.values()),
         "waiting": jobs.counts(ask.connection),
         "jobs": jobs.listed(ask.connection)[:MOST_JOBS],
-        "deciding": {} if after else views.deciding(ask.connection),
+        "deciding": {} if after else _count_waiting(ask),
         "now": ask.now,
     }
     return Shown("_now.html" if after else "now.html", values)
+
+
+def _count_waiting(ask: Ask) -> dict[str, int]:
+    candidates = len(review_queue.list_waiting(ask.home, ask.connection))
+    return {**views.deciding(ask.connection), "candidates": candidates}
 
 
 def _marks(text: str) -> Marks | None:

@@ -11,8 +11,9 @@ import os
 from typing import Any
 
 from hardwon import paths, settings, switches
+from hardwon.actions import approvals
 from hardwon.errors import UserError
-from hardwon.recall import manifest, memory_files
+from hardwon.recall import memory_files
 from hardwon.settings import Setting
 from hardwon.store import retention, views
 from hardwon.viewer.ask import Ask, Moved, Shown, number
@@ -103,7 +104,7 @@ def change(ask: Ask) -> Moved:
     if wanted is not None and (wrong := settings.fault(setting, wanted)):
         raise UserError(wrong, f"such as {json.dumps(setting.default)}")
     settings.put(ask.home, setting.name, wanted)
-    manifest.build(ask.home, ask.now)
+    approvals.compile_manifest(ask.home, ask.now)
     value, _ = settings.origin(settings.read_config(ask.home), setting)
     return Moved("/settings", f"{setting.name} is {json.dumps(value)[:200]}")
 

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
+from hardwon.actions import lessons as actions
 from hardwon.core import record as records
 from hardwon.core.similarity import index, nearest_in
 from hardwon.errors import UserError
-from hardwon.recall import admit
+from hardwon.recall import admit, review_queue
 from hardwon.recall import review as deciding
 from hardwon.store import candidates
 from hardwon.store import lessons as shelves
+from hardwon.store.approvals import VIEWER
 from hardwon.store.candidates import Proposal
 from hardwon.viewer import fields
 from hardwon.viewer.ask import GONE, Ask, Moved, Shown, number
@@ -37,7 +39,11 @@ def page(ask: Ask) -> Shown:
     """The queue, best first."""
     return Shown(
         "review.html",
-        {"title": "Review", "waiting": candidates.listed(ask.connection), "may_undo": bool(ask.visitor.decided)},
+        {
+            "title": "Review",
+            "waiting": review_queue.list_waiting(ask.home, ask.connection),
+            "may_undo": bool(ask.visitor.decided),
+        },
     )
 
 
@@ -77,7 +83,7 @@ def accept_edited(ask: Ask) -> Shown | Moved:
 
 def reject(ask: Ask) -> Moved:
     proposal, on = _seen(ask), _next(ask)
-    deciding.reject(ask.connection, proposal)
+    deciding.reject(ask.home, ask.connection, proposal)
     ask.visitor.decided.append(proposal.id)
     return Moved(on, f"Rejected: {proposal.slug}. It stays rejected, however often it is found again.")
 
@@ -86,7 +92,7 @@ def undo(ask: Ask) -> Moved:
     """Take the last decision of this browser back."""
     if not ask.visitor.decided:
         raise UserError("nothing was decided yet", "")
-    proposal = deciding.undo(ask.home, ask.connection, ask.visitor.decided.pop())
+    proposal = actions.undo_decision(ask.home, ask.connection, ask.visitor.decided.pop())
     return Moved(f"/review/{proposal.number}", f"Taken back: {proposal.slug}")
 
 
@@ -98,7 +104,7 @@ def _accept(ask: Ask, proposal: Proposal, changes: dict[str, Any], again: Any) -
         return ask.form.get("confirm") == "yes"
 
     try:
-        lesson = deciding.accept(ask.home, ask.connection, proposal, changes, confirm=confirm)
+        lesson = actions.accept_candidate(ask.home, ask.connection, proposal, changes, VIEWER, confirm=confirm)
     except UserError as wrong:
         shown: Shown = again(ask, proposal, wrong, asks=bool(asked))
         return shown
@@ -108,7 +114,7 @@ def _accept(ask: Ask, proposal: Proposal, changes: dict[str, Any], again: Any) -
 
 def _proposal(ask: Ask) -> Proposal | None:
     known = number(ask.path, "number")
-    found = candidates.by_name(ask.connection, str(known)) if known is not None else None
+    found = review_queue.find(ask.home, ask.connection, str(known)) if known is not None else None
     return found if found and found.number == known else None
 
 
@@ -129,7 +135,7 @@ def _print(proposal: Proposal) -> str:
 
 def _next(ask: Ask) -> str:
     """The candidate behind this one, for when it is decided about."""
-    waiting = [one.number for one in candidates.listed(ask.connection)]
+    waiting = [one.number for one in review_queue.list_waiting(ask.home, ask.connection)]
     here = number(ask.path, "number")
     place = waiting.index(here) if here in waiting else -1
     left = [*waiting[place + 1 :], *waiting[: max(place, 0)]]
@@ -137,10 +143,11 @@ def _next(ask: Ask) -> str:
 
 
 def _around(ask: Ask, proposal: Proposal) -> dict[str, Any]:
-    waiting = [one.number for one in candidates.listed(ask.connection)]
+    waiting = [one.number for one in review_queue.list_waiting(ask.home, ask.connection)]
     place = waiting.index(proposal.number) if proposal.number in waiting else None
     return {
         "proposal": proposal,
+        "proposed": review_queue.is_proposed(proposal),
         "seen": _print(proposal),
         "place": None if place is None else place + 1,
         "total": len(waiting),
@@ -208,7 +215,8 @@ def _evidence(found: Any) -> list[dict[str, Any]]:
 
 def _alike(ask: Ask, proposal: Proposal) -> Mapping[str, Any] | None:
     """The lesson that says nearly the same, if there is one."""
-    known = [one for one in shelves.read(shelves.lessons_path(ask.home)).lessons if one.status != "rejected"]
+    lessons = shelves.read(shelves.lessons_path(ask.home)).lessons
+    known = [one for one in lessons if one.status != "rejected" and one.id != proposal.id]
     try:
         near = nearest_in(index(known), records.read({**proposal.record, "id": proposal.id}))
     except records.BadRecord:

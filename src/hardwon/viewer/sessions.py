@@ -9,7 +9,10 @@ import stat
 from itertools import islice
 from typing import Any
 
+from hardwon.core.activity import active_minutes
 from hardwon.core.clean import clean
+from hardwon.hosts.tool_results import text_of_stored_result
+from hardwon.paths import plain_file
 from hardwon.store import observations, views
 from hardwon.store.sessions import STATUSES
 from hardwon.store.views import Place
@@ -69,6 +72,7 @@ def one(ask: Ask) -> Shown:
         "is_first": "after" not in ask.query,
         "summary": observations.summary_of(ask.connection, session["id"]),
         "cost": views.cost_of(ask.connection, session["id"]),
+        "minutes": round(active_minutes(views.times_of(ask.connection, session["id"]))),
     }
     return Shown("session.html", values)
 
@@ -94,7 +98,7 @@ def event(ask: Ask) -> Shown:
     values = {
         "title": f"{found['tool'] or found['kind']} in session {session['id']}",
         "session": session,
-        "event": {**found, "input": _spelled(found["input"])},
+        "event": {**found, "input": _spelled(found["input"]), "response": text_of_stored_result(found["response"])},
         "line": _line_in(session["transcript"], found["tool_use_id"]),
     }
     return Shown("event.html", values)
@@ -113,7 +117,7 @@ def _line_in(path: str, id: str) -> int | None:
     if not path or not wanted:
         return None
     try:
-        with open(_transcript(path), "rb") as file:
+        with open(_transcript(path), "rb", opener=plain_file) as file:
             return next((line for line, text in enumerate(file, 1) if wanted in text), None)
     except (OSError, ValueError):
         return None
@@ -136,7 +140,7 @@ def transcript(ask: Ask) -> Shown:
         return GONE
     first = max(line - AROUND, 1)
     try:
-        with open(_transcript(session["transcript"]), "rb") as file:
+        with open(_transcript(session["transcript"]), "rb", opener=plain_file) as file:
             read = [one[:READ] for one in islice(file, first - 1, line + AROUND + 1)]
     except (OSError, ValueError):
         return GONE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -22,21 +22,23 @@ from starlette.routing import Route
 
 from hardwon import __version__, clock
 from hardwon.core import record as records
+from hardwon.core.ids import clean_id
 from hardwon.errors import UserError
 from hardwon.hosts.fields import content_of, path_of, text_of
-from hardwon.recall import asking, brief, indexing
+from hardwon.recall import approved_lessons, asking, brief, indexing
 from hardwon.recall import records as whole
 from hardwon.recall import search as searching
 from hardwon.recall import timeline as around
 from hardwon.store import db, exports, injections, observations, sessions
 from hardwon.store import lessons as shelves
-from hardwon.words import Event
+from hardwon.words import Event, word
 from hardwon.worker import bodies
 from hardwon.worker.live import MOST_CLIENTS, Live
 from hardwon.worker.openapi import Endpoint, document
 from hardwon.worker.reply import Desk
 
 MOST = 500
+Serve = Callable[["Api", Request], Awaitable[Response]]
 
 
 class Api:
@@ -45,7 +47,7 @@ class Api:
     def __init__(self, home: str, desk: Desk, live: Live, look: Callable[[], None] = lambda: None) -> None:
         self.home, self.desk, self.live, self.look = home, desk, live, look
         self.since = clock.now()
-        self._connection = db.connect(home)
+        self._connection = db.connect(home, lasting=True)
         self._reading = threading.Lock()
 
     async def read(self, work: Callable[[db.Connection], Any]) -> Any:
@@ -88,8 +90,8 @@ def told(content: object, status: int = 200, headers: Mapping[str, str] | None =
 
 async def _refused(request: Request, wrong: Exception) -> Response:
     if isinstance(wrong, HTTPException):
-        said = {404: "there is no such thing here", 405: "this is not done with this method"}
-        body = {"error": said.get(wrong.status_code, str(wrong.detail)), "fix": "see /api/openapi.json"}
+        said = {"Not Found": "there is no such thing here", "Method Not Allowed": "this is not done with this method"}
+        body = {"error": said.get(wrong.detail, wrong.detail), "fix": "see /api/openapi.json"}
         return told(body, wrong.status_code, headers=wrong.headers)
     if isinstance(wrong, UserError):
         return told({"error": wrong.say, "fix": wrong.fix}, 400)
@@ -139,45 +141,85 @@ def _folder(connection: db.Connection, project: str) -> str:
     return project if "/" in project else exports.project_names(connection).get(project, project)
 
 
+@word
+class SessionCall:
+    """The session that a call is about: the agent's id and name for it, and the folder where nothing else is said."""
+
+    session: str
+    host: str
+    cwd: str = ""
+    prompts: int = 0
+
+
+async def _session_of(api: Api, request: Request, body: bodies.SessionBody) -> SessionCall:
+    """Return the session that a call is about: by its number in the path, else by the id in the body."""
+    if "sessionDbId" in request.path_params:
+        return await _session_in_path(api, request.path_params["sessionDbId"], body.host)
+    session = clean_id(bodies.session_id_in(body))  # as it is stored
+    rows = await api.read(lambda connection: sessions.by_own_id(connection, session, body.host))
+    return _as_call(rows[0]) if rows else SessionCall(session, body.host)
+
+
+async def _session_in_path(api: Api, text: str, host: str) -> SessionCall:
+    """Return the session whose number the path has, as init gave it, else the one with this id of the agent's.
+
+    A bare number that no session has is refused: taken for an id, it would make a second session beside the one meant.
+    """
+    name = clean_id(msgspec.convert(text, bodies.Id))  # as it is stored
+
+    def find(connection: db.Connection) -> list[dict[str, Any]]:
+        by_number = sessions.by_number(connection, name)
+        return by_number or sessions.by_own_id(connection, name, host) or sessions.by_own_id(connection, name)
+
+    rows = await api.read(find)
+    if len(rows) > 1:
+        hosts = sorted({row["host"] for row in rows})
+        raise UserError(f"{len(rows)} sessions have the id {name!r}", f'"host": "{hosts[0]}" in the body')
+    if rows:
+        return _as_call(rows[0])
+    if name.isascii() and name.isdigit():
+        raise HTTPException(404, f"there is no session {name}; init gives its number as sessionDbId")
+    return SessionCall(name, host)
+
+
+def _as_call(row: Mapping[str, Any]) -> SessionCall:
+    return SessionCall(row["session"], row["host"], row["cwd"], row["prompts"])
+
+
 async def init(api: Api, request: Request) -> Response:
-    given = await _body(request, bodies.Init)
-    return await _prompted(api, given, given.claude_session_id)
-
-
-async def init_of(api: Api, request: Request) -> Response:
-    return await _prompted(api, await _body(request, bodies.InitOf), _id(request))
-
-
-def _id(request: Request) -> str:
-    return msgspec.convert(request.path_params["id"], bodies.Id)
-
-
-async def _prompted(api: Api, given: bodies.Init | bodies.InitOf, session: str) -> Response:
-    cwd = given.cwd or await api.read(lambda connection: _folder(connection, given.project))
-    kind = "UserPromptSubmit" if given.user_prompt else "SessionStart"
-    why = api.desk.take_in(Event(given.host, kind, session, cwd, source="startup", prompt=given.user_prompt))
-    found = await api.read(lambda connection: sessions.found(connection, session, given.host))
-    known = next((one for one in found if one["session"] == session), {"id": None, "prompts": 0})
-    said = {"sessionDbId": known["id"], "promptNumber": known["prompts"], "skipped": bool(why)}
+    body = await _body(request, bodies.Init)
+    call = await _session_of(api, request, body)
+    is_known = bool(body.user_prompt) and 0 < body.prompt_number <= call.prompts
+    why = "" if is_known else await _take_prompt(api, body, call)
+    rows = await api.read(lambda connection: sessions.by_own_id(connection, call.session, call.host))
+    stored = rows[0] if rows else {"id": None, "prompts": 0}
+    said = {"sessionDbId": stored["id"], "promptNumber": stored["prompts"], "skipped": bool(why)}
     return told({**said, "reason": why} if why else said)
 
 
+async def _take_prompt(api: Api, body: bodies.Init, call: SessionCall) -> str:
+    cwd = body.cwd or await api.read(lambda connection: _folder(connection, body.project)) or call.cwd
+    kind = "UserPromptSubmit" if body.user_prompt else "SessionStart"
+    return api.desk.take_in(Event(call.host, kind, call.session, cwd, source="startup", prompt=body.user_prompt))
+
+
 async def observed(api: Api, request: Request) -> Response:
-    given = await _body(request, bodies.Observed)
-    call = given.tool_input if isinstance(given.tool_input, dict) else {"command": given.tool_input}
+    body = await _body(request, bodies.Observed)
+    call = await _session_of(api, request, body)
+    fields = body.tool_input if isinstance(body.tool_input, dict) else {"command": body.tool_input}
     event = Event(
-        given.host,
-        "PostToolUseFailure" if given.failed else "PostToolUse",
-        given.claudeSessionId,
-        given.cwd,
-        tool=given.tool_name,
-        tool_use_id=given.tool_use_id,
-        command=text_of(call, "command"),
-        path=path_of(call),
-        content=content_of(given.tool_name, call),
-        input=given.tool_input,
-        response=given.tool_response,
-        failed=given.failed,
+        call.host,
+        "PostToolUseFailure" if body.failed else "PostToolUse",
+        call.session,
+        body.cwd or call.cwd,
+        tool=body.tool_name,
+        tool_use_id=body.tool_use_id,
+        command=text_of(fields, "command"),
+        path=path_of(fields),
+        content=content_of(body.tool_name, fields),
+        input=body.tool_input,
+        response=body.tool_response,
+        failed=body.failed,
     )
     return _taken(api, event)
 
@@ -187,14 +229,16 @@ def _taken(api: Api, event: Event) -> Response:
 
 
 async def summarize(api: Api, request: Request) -> Response:
-    given = await _body(request, bodies.Summarize)
-    event = Event(given.host, "Stop", given.claudeSessionId, given.cwd, message=given.last_assistant_message)
-    return _taken(api, event)
+    body = await _body(request, bodies.Summarize)
+    call = await _session_of(api, request, body)
+    cwd = body.cwd or call.cwd
+    return _taken(api, Event(call.host, "Stop", call.session, cwd, message=body.last_assistant_message))
 
 
 async def complete(api: Api, request: Request) -> Response:
-    given = await _body(request, bodies.Complete)
-    api.desk.take_in(Event(given.host, "SessionEnd", given.claudeSessionId, "", message=given.reason))
+    body = await _body(request, bodies.Complete)
+    call = await _session_of(api, request, body)
+    api.desk.take_in(Event(call.host, "SessionEnd", call.session, call.cwd, message=body.reason))
     return told({"status": "completed"})
 
 
@@ -213,7 +257,8 @@ async def list_sessions(api: Api, request: Request) -> Response:
 
 async def show_session(api: Api, request: Request) -> Response:
     def whole_session(connection: db.Connection) -> dict[str, Any] | None:
-        found = sessions.found(connection, _id(request), request.query_params.get("host", ""))
+        name = msgspec.convert(request.path_params["id"], bodies.Id)
+        found = sessions.found(connection, name, request.query_params.get("host", ""))
         if len(found) > 1:
             hosts = sorted({one["host"] for one in found})
             raise UserError(
@@ -266,7 +311,9 @@ async def search(api: Api, request: Request) -> Response:
 
 
 async def timeline(api: Api, request: Request) -> Response:
-    asked, named = request.query_params, _whose(request)
+    asked = request.query_params
+    # An anchor says by itself which project is meant.
+    named = asked.get("project", "") or asking.EVERY if asked.get("anchor") else _whose(request)
     before, after = (_number(request, f"depth_{side}", 10, MOST) for side in ("before", "after"))
     anchor, query, type = (asked.get(name, "") for name in ("anchor", "query", "type"))
 
@@ -289,7 +336,9 @@ async def batch(api: Api, request: Request) -> Response:
 
 async def list_lessons(api: Api, request: Request) -> Response:
     shelf = await asyncio.to_thread(shelves.read, shelves.lessons_path(api.home))
-    return told({"lessons": [records.write(lesson) for lesson in shelf.lessons]})
+    waiting = {change.id for change in await asyncio.to_thread(approved_lessons.find_waiting, api.home)}
+    found = [records.write(lesson) for lesson in shelf.lessons]
+    return told({"lessons": [{**one, "status": "waiting"} if one["id"] in waiting else one for one in found]})
 
 
 async def list_deliveries(api: Api, request: Request) -> Response:
@@ -310,6 +359,26 @@ async def stream(api: Api, request: Request) -> Response:
 
 _PAGED = (("limit", "integer", "how many at most"), ("after", "integer", "only those with a larger id"))
 _PROJECT = ("project", "string", "its name or folder, or * for every one")
+_PROJECT_OF_ANCHOR = ("project", "string", f"{_PROJECT[2]}; with an anchor it may be left out")
+
+
+def _spellings(name: str, says: str, serve: Serve, body: type) -> tuple[Endpoint, ...]:
+    """Return one call of a session's life as editors spell it: with and without /api, by id or by number."""
+    by_number = f"{says}, in the session of this number"
+    return (
+        Endpoint("POST", f"/api/sessions/{name}", says, serve, body),
+        Endpoint("POST", f"/api/sessions/{{sessionDbId}}/{name}", by_number, serve, body),
+        Endpoint("POST", f"/sessions/{name}", says, serve, body),
+        Endpoint("POST", f"/sessions/{{sessionDbId}}/{name}", by_number, serve, body),
+    )
+
+
+_SESSION_ENDPOINTS = (
+    *_spellings("init", "a prompt; the session is made with its first", init, bodies.Init),
+    *_spellings("observations", "a tool call and how it ended", observed, bodies.Observed),
+    *_spellings("summarize", "the end of a turn", summarize, bodies.Summarize),
+    *_spellings("complete", "the end of a session", complete, bodies.Complete),
+)
 ENDPOINTS = (
     Endpoint("GET", "/api/health", "whether the worker is well", health),
     Endpoint("GET", "/api/openapi.json", "this document", openapi),
@@ -317,11 +386,7 @@ ENDPOINTS = (
         "GET", "/api/context/inject", "what a session opens with", context,
         query=(("project", "string", "the project's folder, or its name"),), answers="text/plain",
     ),
-    Endpoint("POST", "/api/sessions/init", "a prompt; the session is made with its first", init, bodies.Init),
-    Endpoint("POST", "/sessions/{id}/init", "a prompt in the session of this id", init_of, bodies.InitOf),
-    Endpoint("POST", "/api/sessions/observations", "a tool call and how it ended", observed, bodies.Observed),
-    Endpoint("POST", "/api/sessions/summarize", "the end of a turn", summarize, bodies.Summarize),
-    Endpoint("POST", "/api/sessions/complete", "the end of a session", complete, bodies.Complete),
+    *_SESSION_ENDPOINTS,
     Endpoint("POST", "/api/processing", "whether an editor is at work", processing, bodies.Processing),
     Endpoint(
         "GET", "/api/sessions", "the sessions, the latest first", list_sessions,
@@ -354,7 +419,8 @@ ENDPOINTS = (
     Endpoint(
         "GET", "/api/timeline", "what happened around something", timeline,
         query=(
-            _PROJECT, ("anchor", "string", "an id"), ("query", "string", "instead: around the best answer"),
+            _PROJECT_OF_ANCHOR, ("anchor", "string", "an id; a number alone is an observation's"),
+            ("query", "string", "instead: around the best answer"),
             ("depth_before", "integer", "how many before"), ("depth_after", "integer", "how many after"),
             ("type", "string", "only of this type"),
         ),

@@ -19,12 +19,13 @@ from hardwon.distil.unheard import Unheard, unheard
 from hardwon.errors import UserError
 from hardwon.launch import environment
 from hardwon.recall import ratify
-from hardwon.store import db, documents, jobs, observations, reflections, sessions
+from hardwon.store import db, documents, jobs, observations, reflections, sessions, set_up
 from hardwon.words import Event
 
 FILL_SECONDS = 0.5  # after the end of a turn: the agent may still be writing its transcript
 END_SECONDS = 0.5
 BACKLOG = 500  # documents to index that are not left to the end of the next turn
+QUIET_BACKLOG_SECONDS = 60.0  # after which fewer are indexed too, if nothing came to them: no turn is under way
 SCAN, REFLECT = "scan", "reflect"
 _COMMANDS = {
     SCAN: ("hardwon", "scan", "--auto"),
@@ -43,13 +44,19 @@ class Background:
         home: str,
         connection: db.Connection,
         tell: Callable[[str, dict[str, Any]], None] = lambda kind, what: None,
+        *,
+        shift_documents: int | None = None,
     ) -> None:
+        """`shift_documents` bounds what one process indexes; by itself it goes by the time."""
         self.home, self.connection, self._tell = home, connection, tell
+        self._shift_documents = shift_documents
         self._loop = asyncio.get_running_loop()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._told = observations.last_id(connection)
-        self._left = (0, 0)  # to be indexed, after the last time
+        self._indexed_down_to = (0, 0)  # what the last shift could not index, such as vectors without a model
+        self._is_index_behind = False  # the last shift was over before everything was indexed
+        self._last_backlog, self._backlog_since = (0, 0), clock.now()
         self._looked = Look()
         self._walked, self._unheard, self._is_unheard = 0.0, set[Unheard](), False
         self._fault = ""  # that was said, and has not gone
@@ -96,7 +103,7 @@ class Background:
         if not self._running.keys().isdisjoint((REFLECT, jobs.DISTIL)):
             return
         idle = values["idleMinutes"] * 60.0 if values["autoReflect"] else 0.0
-        left = reflections.unread(self.connection, now, idle) if values["autoReflect"] else []
+        left = self._list_unread(now, idle) if values["autoReflect"] else []
         if idle and not 0 <= now - self._walked < LOOK_AGAIN:
             self._walked = now
             threading.Thread(target=self._walk, args=(now, idle), daemon=True).start()
@@ -105,11 +112,18 @@ class Background:
             self._run(REFLECT)
             self._looked, self._is_unheard = seen, False
 
+    def _list_unread(self, now: float, idle: float) -> list[tuple[int, float]]:
+        """The sessions that might be due, without those that were over before hardwon was set up."""
+        set_up_at = set_up.read_time(self.connection)
+        unread = reflections.unread(self.connection, now, idle)
+        return [(number, last_at) for number, last_at in unread if last_at >= set_up_at]
+
     def _walk(self, now: float, idle: float) -> None:
         """See whether something was left that no hook told of: new, or still so fresh that it may not have been due the
         last time. In a thread, since transcripts may be thousands."""
         with suppress(OSError, UserError, db.StoreError), closing(db.connect(self.home)) as connection:
-            found = {one for one in unheard(connection, os.environ, now) if one.changed <= now - idle}
+            set_up_at = set_up.read_time(connection)
+            found = {one for one in unheard(connection, os.environ, now) if set_up_at <= one.changed <= now - idle}
             fresh = now - idle * MOST_TIMES * UNDER_WAY_TIMES - LOOK_AGAIN
             self._is_unheard |= any(one not in self._unheard or one.changed > fresh for one in found)
             self._unheard = found
@@ -118,10 +132,23 @@ class Background:
         now = clock.now()
         if any(not switches.paused(self.home, one["cwd"], now) for one in sessions.to_fill(self.connection)):
             return now
-        left = documents.counts_waiting(self.connection)
-        if sum(left) >= BACKLOG and left != self._left:  # what does not get less waits for what is not there
+        if self._is_indexing_due(now):
             return now
         return jobs.next_due(self.connection, (jobs.DISTIL,))
+
+    def _is_indexing_due(self, now: float) -> bool:
+        """Whether what waits to be indexed is worth a process of its own, before a turn ends."""
+        backlog = documents.counts_waiting(self.connection)
+        if backlog != self._last_backlog:
+            self._last_backlog, self._backlog_since = backlog, now
+        if not any(backlog):
+            return False
+        if self._is_index_behind:
+            return True
+        if backlog == self._indexed_down_to:
+            return False
+        is_quiet = now - self._backlog_since >= QUIET_BACKLOG_SECONDS
+        return is_quiet or sum(backlog) >= BACKLOG
 
     def _model_due(self, values: Mapping[str, Any]) -> float | None:
         return jobs.next_due(self.connection, (jobs.REFINE,)) if values["llm.provider"] != "none" else None
@@ -130,7 +157,7 @@ class Background:
         path = os.path.join(self.home, paths.LOG)
         with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as out:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-m", *_COMMANDS[kind]],
+                [sys.executable, "-I", "-m", *_COMMANDS[kind], *self._limit_of(kind)],
                 env=environment(self.home),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -142,6 +169,11 @@ class Background:
             log.info("a scan has begun, process %d", process.pid)
         threading.Thread(target=self._mind, args=(kind, process), daemon=True).start()
 
+    def _limit_of(self, kind: str) -> list[str]:
+        if kind != jobs.DISTIL or self._shift_documents is None:
+            return []
+        return [str(self._shift_documents)]
+
     def _mind(self, kind: str, process: subprocess.Popen[bytes]) -> None:
         process.wait()
         with suppress(RuntimeError):  # the worker has left
@@ -150,8 +182,9 @@ class Background:
     def _ended(self, kind: str, process: subprocess.Popen[bytes]) -> None:
         """Free what it held, tell what it made, and go on unless it failed: that waits for the next look."""
         self._running.pop(kind, None)
-        if process.returncode or kind == SCAN:
-            log.log(logging.WARNING if process.returncode else logging.INFO, "%s: ended %s", kind, process.returncode)
+        has_failed = process.returncode not in (0, jobs.UNFINISHED)
+        if has_failed or kind == SCAN:
+            log.log(logging.WARNING if has_failed else logging.INFO, "%s: ended %s", kind, process.returncode)
         if kind == SCAN:
             return
         try:
@@ -159,11 +192,15 @@ class Background:
             for made in observations.after(self.connection, self._told):
                 self._tell("observation", made)
             self._told = observations.last_id(self.connection)
-            self._left = documents.counts_waiting(self.connection)
+            if process.returncode == jobs.UNFINISHED:
+                self._is_index_behind = True
+            elif kind == jobs.DISTIL and not has_failed:
+                self._is_index_behind = False
+                self._indexed_down_to = documents.counts_waiting(self.connection)
             self._tell("job", dict(jobs.counts(self.connection)))
         except db.StoreError as wrong:
             log.warning("after %s: %s", kind, wrong)
-        if not process.returncode:
+        if not has_failed:
             self.work()
 
     def is_busy(self) -> bool:

@@ -12,29 +12,23 @@ Short = Annotated[str, msgspec.Meta(max_length=4_000, pattern=r"^[^\x00]*$")]
 
 
 class Init(msgspec.Struct, rename="camel"):
-    """A person's prompt; the session is made with its first."""
+    """A person's prompt; the session is made with its first. One of the two ids is required, unless the path names the
+    session. A prompt whose number is known is not stored again."""
 
-    claude_session_id: Id
+    claude_session_id: Id | msgspec.UnsetType = msgspec.UNSET
+    session_id: Id | msgspec.UnsetType = msgspec.UNSET
     user_prompt: Text = ""
+    prompt_number: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     project: Short = ""
     cwd: Short = ""
     host: Short = "api"
 
 
-class InitOf(msgspec.Struct, rename="camel"):
-    """The same for a session that the path names."""
+class Observed(msgspec.Struct, kw_only=True):
+    """A tool call and how it ended. One of the two ids is required, unless the path names the session."""
 
-    user_prompt: Text = ""
-    prompt_number: int = 0
-    project: Short = ""
-    cwd: Short = ""
-    host: Short = "api"
-
-
-class Observed(msgspec.Struct):
-    """A tool call and how it ended."""
-
-    claudeSessionId: Id
+    claudeSessionId: Id | msgspec.UnsetType = msgspec.UNSET
+    sessionId: Id | msgspec.UnsetType = msgspec.UNSET
     tool_name: Short
     tool_input: Any = None
     tool_response: Any = None
@@ -45,9 +39,10 @@ class Observed(msgspec.Struct):
 
 
 class Summarize(msgspec.Struct):
-    """The end of a turn, with the last that was said."""
+    """The end of a turn, with what was said last. One of the two ids is required, unless the path names the session."""
 
-    claudeSessionId: Id
+    claudeSessionId: Id | msgspec.UnsetType = msgspec.UNSET
+    sessionId: Id | msgspec.UnsetType = msgspec.UNSET
     last_user_message: Text = ""
     last_assistant_message: Text = ""
     cwd: Short = ""
@@ -55,11 +50,30 @@ class Summarize(msgspec.Struct):
 
 
 class Complete(msgspec.Struct):
-    """The end of a session."""
+    """The end of a session. One of the two ids is required, unless the path names the session."""
 
-    claudeSessionId: Id
+    claudeSessionId: Id | msgspec.UnsetType = msgspec.UNSET
+    sessionId: Id | msgspec.UnsetType = msgspec.UNSET
     reason: Short = "other"
     host: Short = "api"
+
+
+SessionBody = Init | Observed | Summarize | Complete
+SESSION_ID_FIELDS = ("claudeSessionId", "sessionId")
+
+
+def session_id_in(body: SessionBody) -> str:
+    """Return the agent's id of the session that a body names, under either of its two field names."""
+    if isinstance(body, Init):
+        names = (body.claude_session_id, body.session_id)
+    else:
+        names = (body.claudeSessionId, body.sessionId)
+    given = [name for name in names if name is not msgspec.UNSET]
+    if not given:
+        raise msgspec.ValidationError("Object missing required field `claudeSessionId` (or `sessionId`)")
+    if given[0] != given[-1]:
+        raise msgspec.ValidationError("`claudeSessionId` and `sessionId` name different sessions")
+    return given[0]
 
 
 class Batch(msgspec.Struct):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -20,6 +21,8 @@ LARGEST_BODY = 1_000_000
 SLOWEST_BODY = 10.0
 NAMES = ("127.0.0.1", "localhost", "hardwon.localhost")
 VIEWER = "hardwon.localhost"
+# What the viewer serves below /sessions/ is a number, or a number and more; none of its pages has these names.
+_SESSION_CALL = re.compile(r"/sessions/(?:[^/]+/)?(?:init|observations|summarize|complete)")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -59,7 +62,8 @@ def gate(api: App, pages: App, *, token: str, port: int) -> App:
 
 
 def is_api(path: str) -> bool:
-    return path.startswith("/api/") or (path.startswith("/sessions/") and path.endswith("/init"))
+    """Tell whether a path belongs to the API: below `/api/`, or one of the spellings that editors use without it."""
+    return path.startswith("/api/") or _SESSION_CALL.fullmatch(path) is not None
 
 
 def _from_elsewhere(method: str, headers: dict[bytes, bytes], ours: bytes) -> tuple[int, str, str] | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.worker import lifecycle
+from hardwon.worker.gate import VIEWER
 from hardwon.worker.live import Live
 from hardwon.worker.reply import Desk
 
@@ -24,11 +25,15 @@ def token(home: str) -> str:
     """The home's token, made once; readable by its owner alone."""
     path = os.path.join(home, TOKEN)
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="ascii", opener=paths.plain_file) as file:
             if found := file.read().strip():
                 return found
     except FileNotFoundError:
         pass
+    except (OSError, UnicodeDecodeError) as wrong:
+        why = getattr(wrong, "strerror", None) or "it is not ASCII text"
+        fix = f"move it away, and the worker makes another: mv {path} {path}.old"
+        raise UserError(f"{path} cannot be read: {why}", fix) from None
     made = secrets.token_urlsafe(32)
     paths.write_private(path, f"{made}\n".encode())
     return made
@@ -57,18 +62,28 @@ class Http:
         self._home, self._desk, self._live, self._seconds = home, desk, live, seconds
         self.looked = seconds()
         self._task: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
         self.port: int | None = None
 
     def look(self) -> None:
         """Somebody looks at a page now."""
         self.looked = self._seconds()
 
-    async def start(self, port: int) -> int:
-        """Serve at the port and at a Unix socket in the private folder of the hooks' one; gives the port."""
+    def reserve(self, port: int) -> str:
+        """Take the port before anything serves there, and return the viewer's address.
+
+        A session that starts with the worker is told the address before uvicorn is loaded; who calls it that early
+        waits in the listener's queue.
+        """
+        self._listener = bind(port)
+        self.port = self._listener.getsockname()[1]
+        return f"http://{VIEWER}:{self.port}"
+
+    async def start(self) -> int:
+        """Serve at the reserved port and at a Unix socket in the private folder of the hooks' one; gives the port."""
         from hardwon.worker.server import server  # uvicorn and starlette take a quarter of a second
 
-        listener = bind(port)
-        self.port = listener.getsockname()[1]
+        assert self._listener is not None and self.port is not None
         address = lifecycle.socket_path(self._home).removesuffix(".sock") + ".api"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(address)
@@ -77,12 +92,14 @@ class Http:
         beside.listen(64)
         self._address = address
         self._server = server(self._home, self._desk, self._live, token(self._home), self.port, self.look)
-        self._task = asyncio.create_task(self._server.serve(sockets=[listener, beside]))
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._listener, beside]))
         return self.port
 
     async def stop(self) -> None:
         """Let go of everybody; streams end here."""
         if self._task is None:
+            if self._listener is not None:
+                self._listener.close()
             return
         self._server.should_exit = True
         self._server.force_exit = True

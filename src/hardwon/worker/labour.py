@@ -29,8 +29,8 @@ SHIFT_SECONDS = 20.0
 STORE_SECONDS = 30.0
 
 
-def main(home: str, kind: str) -> int:
-    """Work off the jobs of a kind; 1 if something has to be tried again."""
+def main(home: str, kind: str, most_documents: int | None = None) -> int:
+    """Work off the jobs of a kind; 1 if something has to be tried again, jobs.UNFINISHED if more is left to index."""
     os.nice(10)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a call to a model is cut off and booked as such
     try:
@@ -41,11 +41,11 @@ def main(home: str, kind: str) -> int:
             return 0
         if kind == jobs.DISTIL:
             fill.waiting(home, connection, values)
-        work_off(home, connection, kind, values)
+        is_finished = work_off(home, connection, kind, values, most_documents=most_documents)
     except (UserError, OSError, db.StoreError) as wrong:
-        print(f"{kind}: {wrong}", file=sys.stderr)
+        _log(f"{kind}: {wrong}", level="WARNING")
         return 1
-    return 0
+    return 0 if is_finished else jobs.UNFINISHED
 
 
 def work_off(
@@ -55,9 +55,10 @@ def work_off(
     values: Mapping[str, Any],
     *,
     clock: Callable[[], float] = clock.now,
-) -> None:
+    most_documents: int | None = None,
+) -> bool:
     """The jobs of the kind that are due, then what is made from all of them. Of many it does a part, so that what comes
-    in meanwhile is filled, indexed and told before all of history is."""
+    in meanwhile is filled, indexed and told before all of history is. False if something is left to index."""
     lease, touched, end = f"{os.getpid()}.{os.urandom(4).hex()}", set[str](), monotonic() + SHIFT_SECONDS
     while monotonic() < end and (job := jobs.take(connection, lease=lease, now=clock(), kinds=(kind,))):
         try:
@@ -81,17 +82,23 @@ def work_off(
         """Until a session under way waits, which the next shift fills and distils."""
         return monotonic() < end and not jobs.is_live_due(connection, kind, clock())
 
-    indexing.refresh(connection, home, model=indexing.model_or_none(), go_on=go_on)
+    done = indexing.refresh(connection, home, model=indexing.model_or_none(), go_on=go_on, most=most_documents)
+    return not done["left"]
 
 
 def _reflect(home: str, connection: db.Connection, values: Mapping[str, Any]) -> None:
     for done in reflect_on_left(connection, home):
         if isinstance(done, Reflected):
-            print(f"a handoff was drafted: reflection {done.record.id}", file=sys.stderr)
+            _log(f"a handoff was drafted: reflection {done.record.id}")
             brief.compile(connection, home, done.record.project, values)
         else:
-            print(f"a session could not be reflected on: {done}", file=sys.stderr)
+            _log(f"a session could not be reflected on: {done}", level="WARNING")
+
+
+def _log(text: str, level: str = "INFO") -> None:
+    """Write a line into the worker's log, where stderr leads, in the form the worker's own lines have."""
+    print(f"{clock.iso(clock.now())} {level} {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main(paths.home(), sys.argv[1]))
+    sys.exit(main(paths.home(), sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None))

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import stat
 import tempfile
 from contextlib import suppress
@@ -14,12 +15,13 @@ from time import monotonic, sleep
 from typing import Any
 
 import hardwon
-from hardwon import __version__, clock, launch, paths
+from hardwon import __version__, launch, paths
 from hardwon.errors import UserError
 from hardwon.words import word
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
+ANNOUNCE_SECONDS = 2.0  # for a worker that serves to write worker.json again
 LOCK_TRIES = 5
 
 
@@ -61,7 +63,7 @@ def holder(home: str) -> int | None:
     """The process that holds the lock, also before it has said where it serves."""
     if not is_held(home):
         return None
-    with open(os.path.join(home, paths.LOCK)) as file:
+    with open(os.path.join(home, paths.LOCK), opener=paths.plain_file) as file:
         number = file.read().strip()
     return int(number) if number.isdigit() else None
 
@@ -73,7 +75,7 @@ def is_ours(home: str) -> bool:
 
 def is_held(home: str) -> bool:
     try:
-        with open(os.path.join(home, paths.LOCK)) as file:
+        with open(os.path.join(home, paths.LOCK), opener=paths.plain_file) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -84,20 +86,55 @@ def is_held(home: str) -> bool:
 
 def status(home: str) -> Status:
     said = _said(home) if is_held(home) else None
+    if (said is None or said["pid"] != holder(home)) and _is_answering(home):
+        said = _said_again(home)
     if said is None or said["pid"] != holder(home):
         return Status(False, None, None, home, None, __version__)
     return Status(True, said["pid"], said["port"], home, said["socket"], said["version"], said["since"])
 
 
-def announce(home: str, *, socket: str, port: int | None) -> None:
+def is_announced(home: str) -> bool:
+    """Return whether this process has said where it is to be found, and nobody changed it."""
+    said = _said(home)
+    return said is not None and said["pid"] == os.getpid()
+
+
+def _is_answering(home: str) -> bool:
+    """Return whether some worker takes connections, as one that is still starting does not."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(0.1)
+            line.connect(os.readlink(os.path.join(home, paths.SOCKET)))
+    except OSError:
+        return False
+    return True
+
+
+def _said_again(home: str) -> dict[str, Any] | None:
+    """Have the worker that serves write its lost worker.json again, and return what that says."""
+    pid = holder(home)
+    if pid is None:
+        return None
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+    end = monotonic() + ANNOUNCE_SECONDS
+    while monotonic() < end:
+        said = _said(home)
+        if said is not None and said["pid"] == pid:
+            return said
+        sleep(0.02)
+    return None
+
+
+def announce(home: str, *, socket: str, port: int | None, since: float) -> None:
     """Say where this worker is to be found."""
-    said = {"pid": os.getpid(), "port": port, "socket": socket, "version": __version__, "since": clock.now()}
+    said = {"pid": os.getpid(), "port": port, "socket": socket, "version": __version__, "since": since}
     paths.write_private(os.path.join(home, paths.WORKER), json.dumps(said).encode())
 
 
 def _said(home: str) -> dict[str, Any] | None:
     try:
-        with open(os.path.join(home, paths.WORKER), encoding="utf-8") as file:
+        with open(os.path.join(home, paths.WORKER), encoding="utf-8", opener=paths.plain_file) as file:
             said = json.load(file)
         return said if all(key in said for key in ("pid", "port", "socket", "version", "since")) else None
     except (OSError, ValueError, TypeError):

@@ -16,11 +16,11 @@ from importlib import import_module
 from typing import Any
 
 from hardwon import claims, clock, launch, paths, settings, switches
+from hardwon.actions import approvals, prompts
 from hardwon.capture import intake, spool
 from hardwon.errors import UserError
-from hardwon.hosts import found
-from hardwon.recall import prompts
-from hardwon.store import db, retention, turns
+from hardwon.hosts import found, origin
+from hardwon.store import db, retention, sessions, set_up, turns
 from hardwon.store.migrations import MIGRATIONS
 from hardwon.worker import lifecycle
 from hardwon.worker.background import Background
@@ -34,7 +34,7 @@ AGAIN_SECONDS = 60.0  # with more than fits: what is distilled meanwhile may go
 QUIET_SECONDS = 60.0
 LEAVE_SECONDS = 1.0
 API_SECONDS = 0.5
-LARGEST_MESSAGE = 64 * 1024 * 1024
+LARGEST_MESSAGE = 8 * 1024 * 1024  # with more the hook does its work itself, while the worker answers others
 SLOWEST_MESSAGE = 5.0
 CLAIM_DAYS = 14
 log = logging.getLogger(__name__)
@@ -48,14 +48,33 @@ def main(home: str, *, seconds: Seconds = time.monotonic, tick: float = TICK_SEC
     os.umask(0o077)
     _log_to(home)
     try:
-        connection = db.connect(home, busy_milliseconds=200)
+        connection = db.connect(home, busy_milliseconds=200, lasting=True)
     except UserError as wrong:
         log.error("no worker: %s; %s", wrong.say, wrong.fix)
         return 1
+    _note_set_up(connection)
+    _approve_what_was_in_force(home, connection)
     asyncio.run(_serve(home, connection, seconds, tick))
     connection.close()
     log.info("stopped")
     return 0
+
+
+def _note_set_up(connection: db.Connection) -> None:
+    """Note when hardwon was set up; a database that is busy now is asked again at the next start."""
+    try:
+        set_up.note_time(connection, clock.now())
+    except db.StoreError as wrong:
+        log.warning("the time of setting up is not noted yet: %s", wrong)
+
+
+def _approve_what_was_in_force(home: str, connection: db.Connection) -> None:
+    """Upgrade a home that was made before approvals were recorded."""
+    try:
+        if count := approvals.upgrade(home, connection, clock.now()):
+            log.info("approved what was in force before the upgrade: %d", count)
+    except (db.StoreError, UserError, OSError) as wrong:
+        log.warning("what was in force is not approved yet: %s", wrong)
 
 
 def _log_to(home: str) -> None:
@@ -77,14 +96,21 @@ async def _serve(home: str, connection: db.Connection, seconds: Seconds, tick: f
     asked_to_stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, asked_to_stop.set)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, background.work)  # see `lifecycle.wake`
     door, chores = Door(home, desk, seconds), Chores(home, seconds)
+    http = Http(home, desk, live, seconds)
+    desk.viewer_address = _reserve_port(http, _values(desk)["apiPort"])
     _tell_plugins(home)
     await door.open()
+
+    def wake() -> None:
+        """Look for work now, and say where we are; see `lifecycle.wake` and `lifecycle.status`."""
+        door.announce_again()
+        background.work()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, wake)
     launch.forget_starts(home)
     log.info("serving %s, process %d", home, os.getpid())
-    http = Http(home, desk, live, seconds)
-    opening = asyncio.create_task(_open_api(http, door, _values(desk)))
+    opening = asyncio.create_task(_open_api(http, door))
     while not asked_to_stop.is_set():
         desk.write_what_waits()
         background.work()
@@ -106,19 +132,30 @@ async def _serve(home: str, connection: db.Connection, seconds: Seconds, tick: f
     await door.close()
     opening.cancel()
     await http.stop()
-    desk.write_what_waits()
+    desk.save_what_waits()
     chores.end()
     background.end()
 
 
-async def _open_api(http: Http, door: Door, values: Mapping[str, Any]) -> None:
+def _reserve_port(http: Http, port: int) -> str:
+    """Return the viewer's address; empty if there is to be no API, or no port for it."""
+    if port < 0:
+        return ""
+    try:
+        return http.reserve(port)
+    except (OSError, UserError) as wrong:
+        log.warning("no API: %s", wrong)
+        return ""
+
+
+async def _open_api(http: Http, door: Door) -> None:
     """Hooks come first: the API's libraries are loaded once they have been answered for a while, in a thread."""
-    if values["apiPort"] < 0:
+    if http.port is None:
         return
     await asyncio.sleep(API_SECONDS)
     try:
         await asyncio.to_thread(import_module, "hardwon.worker.server")
-        door.announce(await http.start(values["apiPort"]))
+        door.announce(await http.start())
         log.info("the API is at port %d", http.port)
     except (ImportError, OSError, UserError, db.StoreError) as wrong:
         log.warning("no API: %s", wrong)
@@ -162,6 +199,7 @@ class Door:
     def __init__(self, home: str, desk: Desk, seconds: Seconds) -> None:
         self.home, self._desk, self._seconds = home, desk, seconds
         self.heard = seconds()
+        self._since = clock.now()
         self._port: int | None = None
         self._talks: set[asyncio.Task[None] | None] = set()
 
@@ -181,13 +219,24 @@ class Door:
 
     def announce(self, port: int | None) -> None:
         self._port = port
-        lifecycle.announce(self.home, socket=self._address, port=port)
+        lifecycle.announce(self.home, socket=self._address, port=port, since=self._since)
 
     async def mend(self) -> None:
         if not os.path.exists(self._address):
             log.warning("the socket was removed by somebody; made again")
             self._server.close()
             await self.open()
+        self.announce_again()
+
+    def announce_again(self) -> None:
+        """Say again where this worker is to be found, if what it said is gone or spoilt."""
+        if lifecycle.is_announced(self.home) or not lifecycle.is_ours(self.home):
+            return
+        log.warning("%s was removed or changed by somebody; written again", paths.WORKER)
+        try:
+            self.announce(self._port)
+        except OSError as wrong:  # tried again at the next look
+            log.warning("%s cannot be written: %s", paths.WORKER, wrong)
 
     async def close(self) -> None:
         """Let nobody in, and answer those who are. Who is sent away goes to the spool."""
@@ -208,7 +257,8 @@ class Door:
         try:
             async with asyncio.timeout(SLOWEST_MESSAGE):
                 message = await _read(reader)
-                answer = self._desk.answer(message) if message is not None else b""
+                sender = origin.peer_pid(writer.get_extra_info("socket"))
+                answer = self._desk.answer(message, sender) if message is not None else b""
                 if answer:
                     writer.write(answer + b"\n")
                     await writer.drain()
@@ -264,9 +314,10 @@ class Chores:
         try:
             connection = db.connect(self.home)
             try:
-                intake.drain(self.home, connection, lambda prompt, cwd: prompts.learn(self.home, prompt, cwd))
+                intake.drain(self.home, connection, lambda prompt, cwd: prompts.take_spooled(self.home, prompt, cwd))
                 claims.prune(self.home, clock.now() - CLAIM_DAYS * 86_400)
                 switches.forget_ended(self.home, clock.now())
+                sessions.drop_without_content(connection, clock.now())
                 if not self._caught_up:
                     turns.want_behind(connection, clock.now())
                     self._caught_up = True

@@ -29,6 +29,10 @@ _REFUSED = {
     "421": "a name that is not ours",
     "503": "the database is busy or full, or too many listen already",
 }
+_IN_PATH = {
+    "id": "the agent's id of the session, or its number",
+    "sessionDbId": "the session's number, as init gave it",
+}
 
 
 @word
@@ -68,7 +72,7 @@ def _operation(one: Endpoint) -> dict[str, Any]:
     responses = {code: {"description": says, "content": error} for code, says in _REFUSED.items()}
     operation: dict[str, Any] = {
         "summary": one.says,
-        "operationId": one.serve.__name__,
+        "operationId": _operation_id(one),
         "responses": {
             "200": {"description": one.says, "content": {one.answers: {"schema": schema}}},
             **responses,
@@ -77,16 +81,25 @@ def _operation(one: Endpoint) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "query", "description": says, "schema": _bounded(kind)} for name, kind, says in one.query
     ]
-    if "{id}" in one.path:
-        given = msgspec.json.schema(bodies.Id)
-        own = {"name": "id", "in": "path", "required": True, "description": "the host's id", "schema": given}
-        parameters.append(own)
+    for name, says in _IN_PATH.items():
+        if f"{{{name}}}" in one.path:
+            given = msgspec.json.schema(bodies.Id)
+            parameters.append({"name": name, "in": "path", "required": True, "description": says, "schema": given})
     if parameters:
         operation["parameters"] = parameters
     if one.body:
-        ref = {"$ref": f"#/components/schemas/{one.body.__name__}"}
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref}}}
+        sent: dict[str, Any] = {"$ref": f"#/components/schemas/{one.body.__name__}"}
+        if issubclass(one.body, bodies.SessionBody) and "{sessionDbId}" not in one.path:
+            sent = {"allOf": [sent, {"anyOf": [{"required": [name]} for name in bodies.SESSION_ID_FIELDS]}]}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": sent}}}
     return operation
+
+
+def _operation_id(one: Endpoint) -> str:
+    """Return a name that no other operation has: all spellings of one path are served by one function."""
+    by_number = "_by_number" if "{sessionDbId}" in one.path else ""
+    without_api = "" if one.path.startswith("/api/") else "_without_api"
+    return f"{one.serve.__name__}{by_number}{without_api}"
 
 
 def _bounded(kind: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from hardwon import clock, projects, settings, switches
+from hardwon.actions.handoffs import ratify_overdue
 from hardwon.core.reflected import Remembered
 from hardwon.distil.idle import handed_off_at
 from hardwon.distil.llm import Answer, Question, provider
@@ -67,7 +68,7 @@ def reflect_on_left(
             yield reflect(connection, home, one.transcript, one.host, plain=plain or not one.due.by_model)
         except (UserError, OSError) as wrong:
             yield wrong
-    for made in ratify.ratify_overdue(connection, home, values, now):
+    for made in ratify_overdue(connection, home, values, now):
         if isinstance(made, UserError | OSError):
             yield made
 

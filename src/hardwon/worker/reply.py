@@ -6,19 +6,23 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from os import urandom
-from time import monotonic, thread_time
+from time import monotonic, sleep, thread_time
 from typing import Any
 
 from hardwon import claims, clock, paths, projects, switches
+from hardwon.actions import approvals, prompts
 from hardwon.capture import edge, intake, spool
 from hardwon.core.clean import clean
+from hardwon.core.ids import clean_ids
 from hardwon.core.index import Index
+from hardwon.core.person_text import words_to_agent
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES
-from hardwon.hosts import host as host_named
-from hardwon.recall import brief, manifest, past, prompts
-from hardwon.recall.deliver import open_index, reply_to
+from hardwon.hosts import MODULES, origin
+from hardwon.hosts.exchange import bound_event, read_event, write_reply
+from hardwon.recall import brief, manifest, past
+from hardwon.recall.deliver import is_answered_here, open_index, reply_to
 from hardwon.recall.patterns import Patterns
 from hardwon.store import db
 from hardwon.words import ASKS, NOTHING, SILENCE, Event, Injection, Reply, replace
@@ -28,10 +32,16 @@ BUILD_SECONDS = 0.2
 FIRST_BUILD_SECONDS = 10.0  # when the worker starts, and nobody waits yet
 AGAIN_SECONDS = 10.0  # until a build that found no room is tried again
 LEARN_SECONDS = 0.3
+ORIGIN_SECONDS = 0.3  # for a decision only; it takes about a millisecond
+SAVE_SECONDS = 1.5  # at the end, within which room may be made: whoever stops a worker waits 5 s
 MOST_UNWRITTEN = 20_000
 LIVE_KINDS = {"SessionStart": "session", "SessionEnd": "session", "UserPromptSubmit": "prompt"}
 LIVE_PROMPT = 500
 log = logging.getLogger(__name__)
+
+
+def _with_denial(event: Event, reply: Reply) -> Event:
+    return replace(event, denied=True) if reply.deny and event.kind == "PreToolUse" else event
 
 
 class Desk:
@@ -45,6 +55,7 @@ class Desk:
         tell: Callable[[str, dict[str, object]], None] = lambda kind, what: None,
     ) -> None:
         self.home, self.connection, self._heard, self._tell = home, connection, heard, tell
+        self.viewer_address = ""
         self._unwritten: list[tuple[Event, Event | None, tuple[Injection, ...]]] = []
         self._index: Index | None = None
         self._patterns = Patterns()
@@ -52,49 +63,52 @@ class Desk:
         self._built_from: object = None
         self._again_at = 0.0
 
-    def answer(self, message: bytes) -> bytes:
+    def answer(self, message: bytes, sender: int = 0) -> bytes:
         """What to print for one message: a line `hardwon 1 HOST EVENT ID`, then the payload. Empty: not understood,
-        so that the hook goes its own way."""
+        so that the hook goes its own way. `sender` is the process that sent it, 0 if that is not known."""
         head, _, payload = message.partition(b"\n")
         words = head.decode("utf-8", "replace").split(" ")
         if len(words) != 5 or words[:2] != ["hardwon", PROTOCOL] or words[2] not in MODULES:
             return b""
         _, _, host, kind, id = words
         try:
-            return self._answer(host, kind, id, payload)
+            return self._answer(host, kind, id, payload, sender)
         except Exception:  # nothing of ours may reach the agent
             log.exception("no answer to %s %s", host, kind)
             return b""
 
-    def _answer(self, host: str, kind: str, id: str, payload: bytes) -> bytes:
-        module = host_named(host)
+    def _answer(self, host: str, kind: str, id: str, payload: bytes, sender: int) -> bytes:
         try:
-            read = module.read(kind, payload)
+            read = read_event(host, kind, payload)
         except (ValueError, RecursionError) as wrong:
             log.info("%s %s: a payload that is not one (%s)", host, kind, type(wrong).__name__)
             return SILENCE
         if read is None:
             return SILENCE
-        event = replace(read, id=id, at=clock.now())
+        event = replace(clean_ids(read), id=id, at=clock.now())
         index = self.index()
         if switches.paused(self.home, event.cwd, event.at):
             claims.note_pause(self.home, event.session, event.at)
             return SILENCE
-        reply = NOTHING if index is None else self._reply(event, index)
-        kept = edge.kept(event, self.home, self._limits(index))
+        reply = NOTHING if index is None else self._reply(event, index, sender)
+        kept = edge.kept(_with_denial(event, reply), self.home, self._limits(index))
+        if is_answered_here(event):
+            kept = None
         if (reply.injections or kept) and not self._record(event, kept, reply.injections):
             return b""
         self._listen(event)
-        return module.write(event, reply)
+        return write_reply(event, reply)
 
     def take_in(self, event: Event) -> str:
         """Keep an event that came over the API; gives why it was not kept, nothing if it was."""
-        event = replace(event, id=urandom(16).hex(), at=clock.now())
+        event = replace(clean_ids(bound_event(event)), id=urandom(16).hex(), at=clock.now())
         limits = self._limits(self.index())
         if switches.paused(self.home, event.cwd, event.at):
             return "paused"
         kept = edge.kept(event, self.home, limits)
         if kept is None:
+            if event.prompt and not words_to_agent(event.prompt):
+                return "not a prompt"
             return "denied" if projects.is_below(event.cwd, limits.get("denyProjects", ())) else "private"
         if not self._record(event, kept, ()):
             return "no room"
@@ -109,7 +123,7 @@ class Desk:
     def _limits(self, index: Index | None) -> Mapping[str, Any]:
         return edge.limits(self.home, {} if index is None else index.settings)
 
-    def _reply(self, event: Event, index: Index) -> Reply:
+    def _reply(self, event: Event, index: Index, sender: int) -> Reply:
         started = thread_time()
         if index.settings.get("promptRecall"):
             past.loading()
@@ -119,20 +133,42 @@ class Desk:
             self.home,
             search=self._patterns.search,
             seconds=lambda: thread_time() - started,
-            learn=self._learn,
+            learn=lambda event: self._learn(event, sender),
+            doubt=lambda event: self._find_doubt(event, sender),
             brief=lambda home, project: brief.latest(self.connection, home, project, index.settings),
             of_file=lambda event: past.of_file(self.connection, event),
             of_prompt=lambda event: past.of_prompt(self.connection, self.home, event),
+            news=self._announce_approvals,
+            viewer_address=self.viewer_address,
         )
 
-    def _learn(self, event: Event) -> str:
+    def _announce_approvals(self) -> str:
+        """Return what was approved since the last session start; nothing while the database is busy."""
+        try:
+            return approvals.announce(self.connection, clock.now())
+        except db.StoreError as wrong:
+            log.warning("approvals are listed at the next start: %s", wrong)
+            return ""
+
+    def _find_doubt(self, event: Event, sender: int) -> str:
+        """Return why a prompt is not known to be a person's. In a thread: reading about a hung process may hang."""
+        doubts: list[str] = []
+        looking = threading.Thread(
+            target=lambda: doubts.append(origin.find_doubt(sender, event.host, self.home)), daemon=True
+        )
+        looking.start()
+        looking.join(ORIGIN_SECONDS)
+        return doubts[0] if doubts else origin.UNKNOWN
+
+    def _learn(self, event: Event, sender: int) -> str:
         """Checking and building may take longer than the agent waits: then the person is told where to look."""
         said: list[prompts.Said] = []
         ended, late = threading.Event(), threading.Event()
 
         def learn() -> None:
             try:
-                said.extend(prompts.answer(self.home, clean(event.prompt), event.cwd))
+                doubt = origin.find_doubt(sender, event.host, self.home)
+                said.extend(prompts.answer(self.home, clean(event.prompt), event.cwd, doubt))
             except (OSError, db.StoreError) as wrong:
                 log.warning("what a person typed was not kept: %s", wrong)
                 said.append(prompts.Said(f"NOT kept: {wrong}; type it again once that is mended", False))
@@ -226,6 +262,35 @@ class Desk:
     @property
     def has_unwritten(self) -> bool:
         return bool(self._unwritten)
+
+    def save_what_waits(self, seconds: float = SAVE_SECONDS) -> None:
+        """Store or spool at the worker's end what there was no room for; what cannot be saved is counted in the log.
+
+        The logs of earlier days go first: an event is worth more than they are.
+        """
+        if not self._unwritten:
+            return
+        for number in (1, 2):
+            with suppress(OSError):
+                os.unlink(os.path.join(self.home, f"{paths.LOG}.{number}"))
+        end = monotonic() + seconds
+        while True:
+            self.write_what_waits()
+            self._spool_what_waits()
+            if not self._unwritten or monotonic() >= end:
+                break
+            sleep(0.1)
+        if self._unwritten:
+            log.error("%d events were LOST: there was no room for them when the worker ended", len(self._unwritten))
+
+    def _spool_what_waits(self) -> None:
+        waiting, self._unwritten = self._unwritten, []
+        for number, (event, kept, delivered) in enumerate(waiting):
+            try:
+                spool.keep(self.home, event, kept=kept, injections=delivered)
+            except OSError:
+                self._unwritten = waiting[number:]
+                return
 
     def write_what_waits(self) -> None:
         """Try again what there was no room for."""

@@ -95,7 +95,7 @@ def _failed(story: Story) -> dict[str, list[tuple[Step, Step]]]:
     return found
 
 
-_MEASURES: tuple[tuple[str, Callable[[Earlier], float]], ...] = (
+_MEASURES: tuple[tuple[str, Callable[[Earlier], float | None]], ...] = (
     ("tokens", lambda one: one.tokens),
     ("minutes", lambda one: one.minutes),
     ("calls", lambda one: one.calls),
@@ -112,14 +112,21 @@ def velocity(story: Story, past: Past) -> Iterator[Finding]:
     ]
     if len(alike) < FEWEST_ALIKE:
         return
-    usual = {name: median(measure(one) for one in alike) for name, measure in _MEASURES}
-    ratios = [measure(own) / usual[name] if usual[name] else 1.0 for name, measure in _MEASURES]
-    told = ", ".join(f"{name} {measure(own):,.0f} (usually {usual[name]:,.0f})" for name, measure in _MEASURES)
+    ratios, compared = list[float](), list[str]()
+    for name, measure in _MEASURES:
+        taken, others = measure(own), [value for one in alike if (value := measure(one)) is not None]
+        if taken is None or len(others) < FEWEST_ALIKE:  # not every agent tells its tokens
+            continue
+        usual = median(others)
+        ratios.append(taken / usual if usual else 1.0)
+        compared.append(f"{name} {taken:,.0f} (usually {usual:,.0f})")
+    ratios.sort()
+    told = ", ".join(compared)
     ends = (quote(story, asked[0]), quote(story, _last(story)))
-    if sorted(ratios)[1] >= OVER:
+    if ratios[-2] >= OVER:  # two measures at least must say so
         text = f"More than {OVER:g} times what {len(alike)} sessions like it took: {told}. What held it up?"
         yield Finding("velocity and cost", text, min(0.35 + 0.05 * median(ratios), 0.7), "learning", ends)
-    elif sorted(ratios)[1] <= 1 / OVER and own.saved:
+    elif ratios[1] <= 1 / OVER and own.saved:
         text = f"Less than half of what {len(alike)} sessions like it took, and committed: {told}. What worked?"
         yield Finding("velocity and cost", text, 0.3, "learning", ends)
 

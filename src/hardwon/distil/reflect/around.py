@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hardwon.core.reflected import Noted, Past
+from hardwon.paths import plain_file
 from hardwon.words import replace
 
 CONVENTIONS = ("docs/conventions", "conventions")
@@ -58,7 +59,7 @@ def _instructions(project: str) -> Iterator[Noted]:
 
 def _page(path: str) -> Noted | None:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
             text = file.read(LARGEST)
     except OSError:
         return None

@@ -275,8 +275,8 @@ def _front(of: Draft) -> str:
         "host": story.host,
         "began": clock.iso(story.began) if story.began else "",
         "ended": clock.iso(story.ended) if story.ended else "",
-        "minutes": round((story.ended - story.began) / 60),
-        "tokens": story.tokens,
+        "minutes": round(story.minutes),
+        **_tokens(story),
         "fatigue_window": of.fatigue or False,
         "confidence": of.confidence,
         "status": "draft",
@@ -289,6 +289,14 @@ def _front(of: Draft) -> str:
         if value != "" or name == "workstream"
     ]
     return "\n".join(["---", *lines, "---"])
+
+
+def _tokens(story: Story) -> dict[str, int]:
+    """The tokens as the transcript counts them; no field where it does not, rather than a guess."""
+    if story.usage is None:
+        return {}
+    total = story.usage.tokens_in + story.usage.tokens_out
+    return {"tokens": total, "tokens_out": story.usage.tokens_out} if total else {}
 
 
 def _bullets(statements: Iterable[Statement]) -> list[str]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hardwon import claims
+from hardwon.core.sensitive import has_sensitive_word
 from hardwon.distil import queue
 from hardwon.distil.idle import OLDEST, Due, Quiet, due, is_handoff
 from hardwon.distil.reflect import story
 from hardwon.distil.unheard import MOST, unheard
 from hardwon.errors import UserError
-from hardwon.store import reflections, sessions, turns
+from hardwon.store import reflections, sessions, set_up, turns
 from hardwon.store.db import Connection
 from hardwon.words import Turn, replace
 
@@ -50,17 +51,21 @@ def left(
     connection: Connection, home: str, values: Mapping[str, Any], environment: Mapping[str, str], *, now: float,
     denied: Callable[[str], bool], queued_in: str = "", by_model_today: int = 0,
 ) -> list[Left]:  # fmt: skip
-    """The sessions that are due, those that became due first in front; nothing is read if it is turned off."""
+    """The sessions that are due, those that became due first in front; nothing is read if it is turned off.
+
+    Sessions that were over before hardwon was set up are left alone: nobody asked for drafts of them.
+    """
     if not values["autoReflect"]:
         return []
+    set_up_at, sensitive_words = set_up.read_time(connection), values.get("sensitiveWords", ())
     decided = _decided(connection)
     waiting = [one.session for one in queue.read(queued_in or queue.folder())]
     every = [
-        *_recorded(connection, home, now, denied, decided, waiting),
-        *_told_by_nobody(connection, home, environment, now, denied, decided, waiting),
+        *_recorded(connection, home, now, denied, decided, waiting, sensitive_words),
+        *_told_by_nobody(connection, home, environment, now, denied, decided, waiting, sensitive_words),
     ]
-    known = {one.quiet.id: one for one in every}
-    found = due([one.quiet for one in every], now, values, by_model_today=by_model_today)
+    known = {one.quiet.id: one for one in every if one.quiet.last >= set_up_at}
+    found = due([one.quiet for one in known.values()], now, values, by_model_today=by_model_today)
     return [Left(one, *known[one.id][1:]) for one in found]
 
 
@@ -74,8 +79,9 @@ def _decided(connection: Connection) -> Decided:
 
 
 def _recorded(
-    connection: Connection, home: str, now: float, denied: Callable[[str], bool], decided: Decided, waiting: list[str]
-) -> Iterator[_Seen]:
+    connection: Connection, home: str, now: float, denied: Callable[[str], bool], decided: Decided, waiting: list[str],
+    sensitive_words: Sequence[str],
+) -> Iterator[_Seen]:  # fmt: skip
     for one in sessions.listed(connection, limit=MOST):
         name = str(one["session"])
         known = decided.get(name, _NEVER)
@@ -83,7 +89,10 @@ def _recorded(
             continue
         every = turns.session_turns(connection, one["id"])
         quiet = _quiet(one["id"], every, one["last_at"], one["ended_at"] or 0.0, known, waiting)
-        quiet = replace(quiet, is_private=_is_private(home, name), is_denied=denied(one["cwd"]))
+        is_sensitive = has_sensitive_word((turn.asked for turn in every), sensitive_words)
+        quiet = replace(
+            quiet, is_private=_is_private(home, name), is_denied=denied(one["cwd"]), is_sensitive=is_sensitive
+        )
         yield _Seen(quiet, one["transcript"], one["host"], name, one["cwd"])
 
 
@@ -109,7 +118,7 @@ def _quiet(id: int, every: Sequence[Turn], last: float, ended: float, known: _De
 
 def _told_by_nobody(
     connection: Connection, home: str, environment: Mapping[str, str], now: float, denied: Callable[[str], bool],
-    decided: Decided, waiting: list[str],
+    decided: Decided, waiting: list[str], sensitive_words: Sequence[str],
 ) -> Iterator[_Seen]:  # fmt: skip
     """The sessions of hosts without hooks, by their transcripts; numbered below zero."""
     for number, (host, path, _) in enumerate(unheard(connection, environment, now), 1):
@@ -120,5 +129,6 @@ def _told_by_nobody(
         every = list(story.turns(told))
         quiet = _quiet(-number, every, told.ended, 0.0, decided.get(told.session, _NEVER), waiting)
         is_private = told.ends_private or not told.steps or _is_private(home, told.session)
-        quiet = replace(quiet, is_private=is_private, is_denied=denied(told.cwd))
+        is_sensitive = has_sensitive_word((turn.asked for turn in every), sensitive_words)
+        quiet = replace(quiet, is_private=is_private, is_denied=denied(told.cwd), is_sensitive=is_sensitive)
         yield _Seen(quiet, path, host, told.session, told.cwd)

@@ -78,7 +78,13 @@ def _entry(step: Step) -> str:
     if step.kind == "call":
         return f"L{step.line} call {step.tool}{by}: {trim(step.command or step.path or step.content, MOST_CALL)}"
     if step.kind == "result":
-        state = " (refused)" if step.refused else " (failed)" if step.failed else ""
+        state = ""
+        if step.refused:
+            state = " (refused)"
+        elif step.denied:
+            state = " (denied by a hook: it did not run)"
+        elif step.failed:
+            state = " (failed)"
         return f"L{step.line} result{state}{by}: {trim(step.text, MOST_RESULT)}"
     return ""
 

@@ -1,7 +1,7 @@
 """Reflecting on one session: read, detect, draft, write; each of it can be looked up afterwards, and undone.
 
-The draft goes into the session's own repository and nowhere else: not into one that a link or a submodule leads to,
-not over a file that somebody wrote or changed. Where that cannot be, it goes into the home.
+The draft goes into the home, never into a repository: that gets the page once a person ratified it. A file that
+somebody wrote or changed is not written over.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from hardwon.distil.reflect.story import Story
 from hardwon.errors import UserError
 from hardwon.store import memories as remembered
 from hardwon.store import reflections
-from hardwon.store.db import Connection, transaction
+from hardwon.store.db import Connection, epoch, transaction
+from hardwon.store.purge_lock import writing_files
 from hardwon.store.reflections import File, Reflection
 from hardwon.words import replace, word
 
@@ -60,6 +61,7 @@ def reflect(
 
     `propose` is given each memory that nobody knows yet. Of a folder that is `shut` nothing is sent to a model.
     """
+    read_in = epoch(connection)
     told = story.read(transcript, host)
     if not told.steps:
         raise UserError(f"{transcript} holds nothing that may be told of", "a session that is private is left alone")
@@ -67,19 +69,21 @@ def reflect(
         if not mine:
             raise UserError(f"session {told.session} is being reflected on already", "wait a moment, then try again")
         ask = None if shut(told.cwd) else ask
-        return _reflect(connection, home, told, now, ask, propose, most_turns, queued_in or queue.folder())
+        return _reflect(connection, home, told, now, ask, propose, most_turns, queued_in or queue.folder(), read_in)
 
 
 def _reflect(
     connection: Connection, home: str, told: Story, now: float, ask: Ask | None, propose: Propose | None,
-    most_turns: int, folder: str,
+    most_turns: int, folder: str, read_in: int,
 ) -> Reflected:  # fmt: skip
     known = reflections.past(connection, told.project, now, host=told.host, session=told.session)
     past = around(known, told.project, told.began, told.ended)
     found = weighed(findings(told, past), reflections.keeping(connection))
     queued = queue.read(folder, told.session)
-    decided = remembered.listed(connection, "active", "rejected", project=told.project)
-    memories = unknown(_memories(told, queued, found), [one.text for one in decided])
+    # One that another session's draft proposes is listed there; this session's own belong on its new page as well.
+    listed = remembered.listed(connection, "active", "rejected", "candidate", project=told.project)
+    known_texts = [one.text for one in listed if one.status != "candidate" or one.session != told.session]
+    memories = unknown(_memories(told, queued, found), known_texts)
     made, said, log = draft(told, found, memories), "", dict[str, Any]()
     if ask:
         try:
@@ -88,14 +92,16 @@ def _reflect(
             said = f"by plain code: {failed.why}"
     key = clock.ulid(now)
     raw = os.path.join(home, LOGS, f"{key}.json")
-    paths.write_private(raw, _dumped({"session": told.session, "said": said, "findings": found, **log}))
-    page = _write(connection, home, told, markdown(made))
-    record = Reflection(
-        0, key, told.host, told.session, told.project, now, "plain" if made.made == "plain" else "model",
-        draft=page.path, topic=made.topic, resume="\n".join(one.text for one in made.resume),
-        confidence=made.confidence, findings=made.findings, files=(page, *_taken(queued)), log=raw,
-    )  # fmt: skip
-    record = reflections.put(connection, record)
+    with writing_files(home, connection, read_in):
+        paths.write_private(raw, _dumped({"session": told.session, "said": said, "findings": found, **log}))
+        page = _write(connection, home, told, markdown(made))
+        superseded = _remove_superseded(connection, told, page)
+        record = Reflection(
+            0, key, told.host, told.session, told.project, now, "plain" if made.made == "plain" else "model",
+            draft=page.path, topic=made.topic, resume="\n".join(one.text for one in made.resume),
+            confidence=made.confidence, findings=made.findings, files=(page, *superseded, *_taken(queued)), log=raw,
+        )  # fmt: skip
+        record = reflections.put(connection, record)
     if propose:
         for one in made.memories:
             propose(one, told)
@@ -151,21 +157,33 @@ def _taken(queued: Sequence[queue.Queued]) -> list[File]:
 
 
 def _write(connection: Connection, home: str, told: Story, text: str) -> File:
-    """Put the page where it belongs; into the home if it cannot be written there."""
+    """Put the draft into the home, under the names of its project and session."""
     known = {
         (file.path, file.after) for one in reflections.listed(connection, session=told.session) for file in one.files
     }
     content = text.encode("utf-8", "replace")
-    for folder in filter(None, (projects.sessions_folder(told.cwd), os.path.join(home, DRAFTS))):
-        try:
-            path, before = _free(folder, paths.safe_name(told.session or "session"), known, content)
-            paths.write_page(home, path, text)
-        except OSError:
-            if paths.is_in(home, folder):
-                raise
+    name = paths.draft_name(told.project, told.session)
+    path, before = _free(os.path.join(home, DRAFTS), name, known, content)
+    paths.write_page(home, path, text)
+    return File(path, before, print_of(content))
+
+
+def _remove_superseded(connection: Connection, told: Story, page: File) -> list[File]:
+    """Remove earlier drafts of the session that lie elsewhere and nobody edited, such as in a repository.
+
+    Gives them with what they said, so that an undo puts them back.
+    """
+    removed = list[File]()
+    for earlier in reflections.listed(connection, reflections.DRAFT, session=told.session):
+        content = _content(earlier.draft)
+        written = {file.after for file in earlier.files if file.path == earlier.draft}
+        is_unchanged = content is not None and print_of(content) in written
+        if earlier.draft == page.path or not is_unchanged or os.path.islink(earlier.draft):
             continue
-        return File(path, before, print_of(content))
-    raise AssertionError("the home comes last")
+        os.unlink(earlier.draft)
+        _remove_empty_folders(earlier.draft)
+        removed.append(File(earlier.draft, (content or b"").decode("utf-8", "replace")))
+    return removed
 
 
 def _free(folder: str, name: str, known: set[tuple[str, str]], content: bytes) -> tuple[str, str | None]:
@@ -187,7 +205,7 @@ def _free(folder: str, name: str, known: set[tuple[str, str]], content: bytes) -
 
 def _content(path: str) -> bytes | None:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=paths.plain_file) as file:
             return file.read(_LARGEST)
     except OSError:
         return None
@@ -243,9 +261,14 @@ def _restore(home: str, file: File) -> None:
         paths.replace_file(file.path, file.before.encode("utf-8", "replace"), 0o600 if is_private else 0o644)
     elif os.path.lexists(file.path):
         os.unlink(file.path)
-        for folder in (os.path.dirname(file.path), os.path.dirname(os.path.dirname(file.path))):
-            if folder.endswith(_MADE) and not os.listdir(folder):
-                os.rmdir(folder)
+        _remove_empty_folders(file.path)
+
+
+def _remove_empty_folders(path: str) -> None:
+    """Remove the folders that came with a file of ours, if it was the last in them."""
+    for folder in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
+        if folder.endswith(_MADE) and not os.listdir(folder):
+            os.rmdir(folder)
 
 
 @contextmanager

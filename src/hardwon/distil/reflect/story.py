@@ -9,20 +9,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import orjson
 
 from hardwon import projects, transcript
 from hardwon.core import failures
+from hardwon.core.activity import active_minutes
 from hardwon.core.clean import clean_all
+from hardwon.core.person_text import is_said_to_hardwon
 from hardwon.core.private import is_private
 from hardwon.core.reflected import Evidence
-from hardwon.core.tokens import estimate
 from hardwon.distil.scan import is_ours
 from hardwon.distil.wording import flat, sentences
 from hardwon.errors import UserError
-from hardwon.hosts.history import Step, history, instant
+from hardwon.hosts.history import Step, history, instant, usage
 from hardwon.hosts.history.siblings import may_be_private
+from hardwon.hosts.history.usage import Usage
 from hardwon.words import Call, Turn, replace, word
 
 LONGEST_QUOTE = 200
@@ -46,7 +49,8 @@ _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"')
 class Story:
     """One transcript, read whole and cleaned: private turns are not in it, nor what we said ourselves.
 
-    `tokens` is an estimate of all that was said, called and answered; times are in seconds, 0 if the host tells none.
+    `usage` is what the transcript counts of tokens, with the sub-agents', None if it tells none; times are in seconds,
+    0 if the host tells none, and `minutes` leaves pauses out.
     """
 
     path: str
@@ -57,7 +61,8 @@ class Story:
     steps: tuple[Step, ...]
     began: float
     ended: float
-    tokens: int
+    minutes: float
+    usage: Usage | None
     ends_private: bool = False  # the last prompt was private as a whole
 
 
@@ -75,7 +80,10 @@ def read(path: str, host: str = "") -> Story:
     host = host or transcript.host_of(path)
     if not host:
         raise UserError(f"{path} is no transcript of an agent we know", "hardwon sessions list")
-    every = [] if may_be_private(path) else list(_steps(host, path))
+    counter = usage.new_counter()
+    every = [] if may_be_private(path) else list(_steps(host, path, counter))
+    for subagent in transcript.subagents(path) if every else ():
+        _count_tokens(host, subagent, counter)
     asked = [step.text for step in every if step.kind == "person"]
     steps = _own(list(_visible(every)))
     times = [at for step in steps if (at := instant(step.at))]
@@ -89,25 +97,39 @@ def read(path: str, host: str = "") -> Story:
         steps=tuple(_clean(steps)),
         began=min(times, default=0.0),
         ended=max(times, default=0.0),
-        tokens=sum(estimate(text) for step in steps for text in (step.command, step.content, step.text)),
+        minutes=active_minutes(times),
+        usage=usage.total(counter),
         ends_private=bool(asked) and is_private(asked[-1]),
     )
 
 
-def _steps(host: str, path: str) -> Iterator[Step]:
+def _steps(host: str, path: str, counter: usage.Counter) -> Iterator[Step]:
+    """Yield the steps of a transcript; its tokens are added to the counter when it is read."""
     reader = history(host).Reader()
     with transcript.reading(path) as (_, _, portions):
         for lines, _ in portions:
             for number, line in lines:
                 yield from reader.read(number, line)
+    if counted := usage.total(reader.usage):
+        usage.count(counter, "", counted)
+
+
+def _count_tokens(host: str, path: str, counter: usage.Counter) -> None:
+    """Add the tokens of a sub-agent's transcript."""
+    with suppress(OSError):
+        for _ in _steps(host, path, counter):
+            pass
 
 
 def _visible(steps: Sequence[Step]) -> Iterator[Step]:
-    """Without what follows a wholly private prompt, and without calls of hardwon, which print other sessions."""
-    hidden, ours = False, set[str]()
+    """Without what follows a wholly private prompt, and without hardwon: calls of it, which print other sessions, what
+    was typed to it, and what the agent answered to that."""
+    hidden, ours, is_for_us = False, set[str](), False
     for step in steps:
         if step.kind == "person":
-            hidden = is_private(step.text)
+            hidden, is_for_us = is_private(step.text), is_said_to_hardwon(step.text)
+        if is_for_us and step.kind in ("person", "agent") and not step.agent:
+            continue
         if step.kind == "call" and is_ours(step):
             ours.add(step.call)
         if not hidden and not (step.call in ours and step.kind in ("call", "result")):
@@ -218,14 +240,25 @@ def _call(step: Step, result: Step | None) -> Call:
     given = {"command": step.command, "file_path": step.path, "content": step.content}
     if step.tool in ("Grep", "Glob"):
         given["pattern"] = given.pop("content")
-    failed = bool(result and result.failed and not result.refused)
-    outcome = "refused" if result and result.refused else "failed" if failed else "fine"
+    outcome = _outcome(step, result)
     text = result.text if result else ""
     return Call(
         key=_key(step), at=instant(step.at), tool=step.tool, agent=step.agent, response=text, outcome=outcome,
         input={name: value for name, value in given.items() if value},
-        signature=failures.signed(step.tool, step.command, text) if failed else "",
+        signature=failures.signed(step.tool, step.command, text) if outcome == "failed" else "",
     )  # fmt: skip
+
+
+def _outcome(call: Step, result: Step | None) -> str:
+    """How a call ended, in the words of stored events; empty while there is no result."""
+    if result is None:
+        return ""
+    if result.refused:
+        return "refused"
+    if result.denied:
+        return "denied"
+    failed = result.failed or failures.reads_as_failure(call.tool, call.command, result.text)
+    return "failed" if failed else "fine"
 
 
 def quote(story: Story, step: Step, words: str = "") -> Evidence:

@@ -32,6 +32,7 @@ class Step(NamedTuple):
     text: str = ""  # the words, or the result's
     failed: bool = False
     refused: str = ""  # for a result: a person said no, and these were their words (a blank if they gave none)
+    denied: bool = False  # for a result: a hook forbade the call, so it did not run and neither passed nor failed
 
 
 def instant(at: str) -> float:
@@ -46,6 +47,7 @@ class Reader(Protocol):
     """Owns what one transcript has said so far."""
 
     malformed: int
+    usage: dict[str, Any]  # tokens, counted by `usage.count`
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None: ...
     def read(self, number: int, line: bytes) -> Iterable[Step]: ...

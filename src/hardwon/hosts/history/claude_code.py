@@ -8,6 +8,7 @@ to cost as much as it saves, and would not notice damage. `progress` holds copie
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -17,8 +18,8 @@ import orjson
 from hardwon.core.fence import outside
 from hardwon.hosts.claude_code import ALIASES
 from hardwon.hosts.fields import content_of, first_of, map_of, text_of
-from hardwon.hosts.history import Step
-from hardwon.hosts.history.wire import Wire, forget_oldest, kept, kept_path, openings, parsed, unfenced
+from hardwon.hosts.history import Step, usage
+from hardwon.hosts.history.wire import Wire, forget_oldest, kept, kept_path, openings, parsed, typed_words, unfenced
 
 NAME = "claude-code"
 
@@ -34,28 +35,6 @@ _OPENINGS = (
 _CHAINS = 64  # how far back a line of an inline sub-agent looks for its parent
 
 _REMINDER = ("<system-reminder>", "</system-reminder>")
-_BESIDE = (
-    _REMINDER,
-    ("<ide_opened_file>", "</ide_opened_file>"),
-    ("<ide_selection>", "</ide_selection>"),
-    ("<ide_diagnostics>", "</ide_diagnostics>"),
-)
-# A line with one of these came from the program; a command's line also holds the prompt that the command stands for.
-_PROGRAM = (
-    "<command-",
-    "<local-command-",
-    "<bash-input>",
-    "<bash-stdout>",
-    "<bash-stderr>",
-    "<task-notification>",
-    "<teammate-message",
-    "<user-memory-input>",
-    "<user-prompt-submit-hook>",
-    "Caveat: The messages below were generated",
-    "[Request interrupted by user",
-    "Stop hook feedback:",
-    "This session is being continued from a previous conversation",
-)
 
 _EXITS = ("Exit code ", "<retrieval_status>", "<status>")
 _REFUSED = (
@@ -65,6 +44,8 @@ _REFUSED = (
     "The agent proposed a plan that was rejected by the user",
     "[Request interrupted by user for tool use]",
 )
+# 2.1.2xx and later; before that the bare reason is the result, which only our own fence tells from an error.
+_DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook blocked)\b")
 _WORDS_FOLLOW = ("user said:", "the following reason for the rejection:")
 _NOT_THEIRS = "Note: The user's next message may contain a correction or preference"
 
@@ -87,10 +68,14 @@ class Reader:
         self._session = text_of(known, "session")
         self._cwd = text_of(known, "cwd")
         self._chains: dict[str, str] = dict(known.get("chains") or ())
+        self.usage = usage.new_counter(known.get("usage"))
 
     def state(self) -> dict[str, Any]:
         chains = [list(link) for link in self._chains.items()]
-        return {"malformed": self.malformed, "session": self._session, "cwd": self._cwd, "chains": chains}
+        return {
+            "malformed": self.malformed, "session": self._session, "cwd": self._cwd, "chains": chains,
+            "usage": usage.new_counter(self.usage),
+        }  # fmt: skip
 
     def read(self, number: int, line: bytes) -> Sequence[Step]:
         try:
@@ -99,8 +84,16 @@ class Reader:
             wire, bad = parsed(line)
             self.malformed += bad
         kind = wire.get("type") if isinstance(wire, dict) else None
+        if kind == "assistant":
+            self._count_tokens(wire)
         steps = _STEPS.get(kind) if isinstance(kind, str) else None
         return steps(number, _id(wire, line), self._place(wire), wire) if steps else ()
+
+    def _count_tokens(self, wire: Wire) -> None:
+        message = map_of(wire, "message")
+        used = message.get("usage")
+        if isinstance(used, dict):
+            usage.count(self.usage, text_of(message, "id"), usage.claude_code_usage(used))
 
     def _place(self, wire: Wire) -> Place:
         get = wire.get
@@ -236,11 +229,7 @@ def _may_be_typed(wire: Wire) -> bool:
 
 def _typed(text: str) -> str:
     """The part of a prompt that a person wrote."""
-    text = unfenced(text)
-    for start, end in _BESIDE:
-        text = outside(text, start, end)
-    text = text.strip()
-    return "" if text.startswith(_PROGRAM) else text
+    return typed_words(outside(unfenced(text), *_REMINDER).strip())
 
 
 def _result(number: int, uuid: str, place: Place, wire: Wire, block: Wire) -> Step:
@@ -250,8 +239,10 @@ def _result(number: int, uuid: str, place: Place, wire: Wire, block: Wire) -> St
     if block.get("is_error") is not True:
         return Step("result", number, uuid, *place, call, text=text, failed=_exited_badly(text, detail))
     if text is not whole and _is_only_ours(text):
-        return Step("result", number, uuid, *place, call)
+        return Step("result", number, uuid, *place, call, denied=True)
     text = outside(text, *_REMINDER)
+    if _DENIED_BY_HOOK.match(text):
+        return Step("result", number, uuid, *place, call, text=text, denied=True)
     return Step("result", number, uuid, *place, call, text=text, failed=True, refused=_refusal(text.strip(), wire))
 
 

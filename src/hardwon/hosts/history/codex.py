@@ -22,7 +22,7 @@ import orjson
 
 from hardwon.core.fence import OPEN
 from hardwon.hosts.fields import first_of, map_of, strings_in, text_of
-from hardwon.hosts.history import Kind, Step
+from hardwon.hosts.history import Kind, Step, usage
 from hardwon.hosts.history.wire import (
     Wire,
     digest,
@@ -32,6 +32,7 @@ from hardwon.hosts.history.wire import (
     kept_path,
     openings,
     parsed,
+    typed_words,
     unfenced,
 )
 from hardwon.hosts.tools.codex import (
@@ -65,7 +66,8 @@ _FAILED = re.compile(
     r"|unsupported custom tool call|failed to |unable to |tool call error|Command blocked by|err(?:or)?:)",
     re.IGNORECASE,
 )
-_HELD = f"Command blocked by PreToolUse hook: {OPEN}"
+_DENIED_BY_HOOK = "Command blocked by PreToolUse hook: "
+_HELD = f"{_DENIED_BY_HOOK}{OPEN}"
 _REFUSED = re.compile(r"(?:(?:exec command|patch) )?(?:rejected|aborted|cancelled) by (?:the )?user")
 _COMMAND = re.compile(r"""["']?\bcmd["']?\s*:\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`)""", re.DOTALL)
 _PATCH = re.compile(r"""(["'`])\*\*\* Begin Patch(?:\\.|(?!\1)[^\\])*\1""", re.DOTALL)
@@ -85,6 +87,7 @@ class Outcome(NamedTuple):
     refused: str = ""
     process: str = ""  # the number of one that goes on
     broken: bool = False  # a script failed, not only something it ran
+    denied: bool = False  # a hook forbade the call
 
 
 class Reader:
@@ -101,13 +104,16 @@ class Reader:
         self.turn: str = state.get("turn", "")
         self.prompts: int = state.get("prompts", 0)  # stands for the turn where turns have no id
         self.items: bool = state.get("items", False)  # this version reports what a script ran
+        self.usage = usage.new_counter(state.get("usage"))
+        self.counted: str = state.get("counted", "")  # the totals of the last count, which is told more than once
         self.unnamed: int = state.get("unnamed", 0)  # calls of this turn that have no id
         self.open: dict[str, str] = dict(state.get("open", {}))  # calls without a result: the command
         self.running: dict[str, str] = dict(state.get("running", {}))  # processes that go on: the command
         self.scripts: dict[str, list[Any]] = dict(state.get("scripts", {}))  # the same: line and call, none if told
 
     def state(self) -> dict[str, Any]:
-        return {key: value.copy() if isinstance(value, dict) else value for key, value in vars(self).items()}
+        state = {key: value.copy() if isinstance(value, dict) else value for key, value in vars(self).items()}
+        return {**state, "usage": usage.new_counter(self.usage)}
 
     def read(self, number: int, line: bytes) -> Iterator[Step]:
         wire, bad = parsed(line)
@@ -171,6 +177,7 @@ class Reader:
         elif role == "user":
             said = "\n".join(text for text in texts if not _INJECTED.match(text)).strip()
             said = said.partition(_REQUEST)[2].strip() if _REQUEST in said else said
+            said = typed_words(said)
             self.prompts += bool(said)
             if said and (self.copied or not self.agent):
                 yield self._step("person", place, f"person:{digest(said)}", text=said)
@@ -204,13 +211,20 @@ class Reader:
         yield self._ended(place, key, outcome)
 
     def _ended(self, place: Place, key: str, outcome: Outcome, **more: Any) -> Step:
-        told = {"text": outcome.text, "failed": outcome.failed, "refused": outcome.refused}
+        told = {
+            "text": outcome.text,
+            "failed": outcome.failed,
+            "refused": outcome.refused,
+            "denied": outcome.denied,
+        }
         return self._step("result", place, f"result:{key}", call=key, **told, **more)
 
     def _event(self, place: Place, event: Wire) -> Iterator[Step]:
         kind = text_of(event, "type")
         if kind == "task_started":
             self._open_turn(event)
+        elif kind == "token_count":
+            self._count_tokens(map_of(event, "info"))
         elif kind == "item_completed":
             item = map_of(event, "item")
             self.items = self.items or text_of(item, "type") in _ITEMS
@@ -224,6 +238,12 @@ class Reader:
             self.scripts.update((key, []) for key in self.open)
             forget_oldest(self.scripts, 2 * _WAITING)
             self.open.clear()
+
+    def _count_tokens(self, info: Wire) -> None:
+        used, totals = map_of(info, "last_token_usage"), repr(sorted(map_of(info, "total_token_usage").items()))
+        if used and totals[:_REMEMBERED] != self.counted and not self.copied:
+            usage.count(self.usage, "", usage.codex_usage(used))
+        self.counted = totals[:_REMEMBERED]
 
 
 def folders(environment: Mapping[str, str], home: str) -> list[str]:
@@ -305,9 +325,10 @@ def _ran(item: Wire) -> tuple[Doing, Outcome] | None:
 
 def _settled(text: str, failed: bool, refused: str = "", process: str = "", broken: bool = False) -> Outcome:
     if text.startswith(_HELD):
-        return Outcome("")  # the call did not run, so there is no result beside our words
-    failed = failed and not refused and not is_ours(text)
-    return Outcome(unfenced(text).strip("\n"), failed, refused, process, failed and broken)
+        return Outcome("", denied=True)  # the call did not run, so there is no result beside our words
+    denied = failed and not refused and is_ours(text)
+    failed = failed and not refused and not denied
+    return Outcome(unfenced(text).strip("\n"), failed, refused, process, failed and broken, denied)
 
 
 def _outcome(output: object) -> Outcome:
@@ -321,6 +342,8 @@ def _outcome(output: object) -> Outcome:
     head, mark, body = text.partition(OUTPUT)
     if not mark or TIMED not in head:
         head, body = "", text
+    if not head and body.startswith(_DENIED_BY_HOOK) and not body.startswith(_HELD):
+        return Outcome(unfenced(body).strip("\n"), denied=True)
     says = stated(head or text.partition("\n")[0])
     code = code if says is None else says
     broken = head.startswith("Script failed")

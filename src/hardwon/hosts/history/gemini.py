@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hardwon.hosts.fields import map_of, strings_in, text_of
-from hardwon.hosts.history import Kind, Step
+from hardwon.hosts.history import Kind, Step, usage
 from hardwon.hosts.history.wire import (
     Where,
     Wire,
@@ -33,6 +33,7 @@ from hardwon.hosts.history.wire import (
     openings,
     parsed,
     rows_of,
+    typed_words,
 )
 from hardwon.hosts.tools.gemini import about, answered, asked, called, folder, id_of, outcome, words
 
@@ -44,6 +45,7 @@ _SERVED = re.compile(r"(.+) \((.+) MCP Server\)")
 _OPENING = re.compile(r"\s*<session_context>")
 _WORKSPACE = re.compile(r"Workspace Directories:[^\w\n]*\n[^\S\n]*- (.+)")
 _NAME = 200  # characters of a tool's name for people, which is searched for a server's
+_DENIED_BY_HOOK = "Tool execution blocked: "
 _PROGRAM = "System: Please continue."  # sent by the program when the model stopped half-way
 _RECENT = 16  # messages that may still grow
 _PAST = 1000  # messages that are known to be told
@@ -62,11 +64,13 @@ class Reader:
         self.cwd: str = state.get("cwd", "")
         self.told = {id: dict.fromkeys(told) for id, told in state.get("told", {}).items()}
         self.past = dict.fromkeys(state.get("past", ()))
+        self.usage = usage.new_counter(state.get("usage"))
         self.held: list[str] = list(state.get("held", ()))  # a document whose end has not come
 
     def state(self) -> dict[str, Any]:
         told = {id: list(told) for id, told in self.told.items()}
-        return {**vars(self), "told": told, "past": list(self.past), "held": _storable(self.held)}
+        counted = usage.new_counter(self.usage)
+        return {**vars(self), "told": told, "past": list(self.past), "held": _storable(self.held), "usage": counted}
 
     def read(self, number: int, line: bytes) -> Iterator[Step]:
         if self.held or (number == 1 and line.removeprefix(BOM_UTF8).strip() == b"{"):
@@ -98,7 +102,10 @@ class Reader:
             workspace = _WORKSPACE.search(raw)
             self.cwd = kept_path(workspace.group(1).strip()) if workspace else self.cwd
             return
-        said = asked(raw) if person else answered(raw)
+        used = message.get("tokens")
+        if isinstance(used, dict):
+            usage.count(self.usage, id, usage.gemini_usage(used))
+        said = typed_words(asked(raw)) if person else answered(raw)
         mark = digest(said)
         if said and mark not in told and not (person and (self.agent or said == _PROGRAM)):
             told[mark] = None
@@ -128,9 +135,8 @@ class Reader:
             yield self._step("call", where(text_of(call, "id")), f"call:{key}", at, **does)
         if text_of(call, "status") in _ENDED and f"result:{own}" not in told:
             told[f"result:{own}"] = None
-            text, failed, refused = _outcome(call)
-            ended: dict[str, Any] = {"call": does["call"], "text": text, "failed": failed, "refused": refused}
-            yield self._step("result", where(_raw(call)), f"result:{key}", at, **ended)
+            ended = _outcome(call)
+            yield self._step("result", where(_raw(call)), f"result:{key}", at, call=does["call"], **ended)
 
     def _step(self, kind: Kind, line: int, id: str, at: str, *, place: str = "", **more: Any) -> Step:
         cwd = kept_path(folder(place, self.cwd))
@@ -177,15 +183,17 @@ def _does(message: str, call: Wire) -> dict[str, str]:
     }
 
 
-def _outcome(call: Wire) -> tuple[str, bool, str]:
-    """A result's text, whether it failed, and whether a person stopped it."""
+def _outcome(call: Wire) -> dict[str, Any]:
+    """The fields of a step that say how a call ended: its text, and whether it failed or was stopped, and by whom."""
     raw, wrong = _raw(call), call.get("status") == "error" or bool(_responses(call.get("result"))[1])
     if wrong and is_ours(raw):
-        return "", False, ""
+        return {"text": "", "denied": True}
     text, failed = outcome(text_of(call, "name"), raw)
+    if wrong and raw.startswith(_DENIED_BY_HOOK):
+        return {"text": text, "denied": True}
     if call.get("status") == "cancelled" or raw.startswith("[Operation Cancelled]"):
-        return text, False, " "
-    return text, failed or wrong, ""
+        return {"text": text, "refused": " "}
+    return {"text": text, "failed": failed or wrong}
 
 
 def _raw(call: Wire) -> str:

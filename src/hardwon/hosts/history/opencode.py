@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hardwon.hosts.fields import map_of, text_of
-from hardwon.hosts.history import Step
-from hardwon.hosts.history.wire import Where, Wire, is_ours, lines_of, openings, parsed, rows_of, unfenced
+from hardwon.hosts.history import Step, usage
+from hardwon.hosts.history.wire import Where, Wire, is_ours, lines_of, openings, parsed, rows_of, typed_words, unfenced
 from hardwon.hosts.tools.opencode import about, asked, called, folder, refusal
 
 NAME = "opencode"
@@ -33,9 +33,10 @@ class Reader:
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.malformed: int = (state or {}).get("malformed", 0)
+        self.usage = usage.new_counter((state or {}).get("usage"))
 
     def state(self) -> dict[str, Any]:
-        return {"malformed": self.malformed}
+        return {"malformed": self.malformed, "usage": usage.new_counter(self.usage)}
 
     def read(self, number: int, line: bytes) -> Iterator[Step]:
         wire, bad = parsed(line)
@@ -43,6 +44,10 @@ class Reader:
         where = lines_of(line, 0 if "messages" in wire else max(0, line.find(b'"part"')))
         for session in _sessions(wire):
             yield from _session(session, lambda text: number - 1 + where(text))
+            for message in rows_of(session, "messages"):
+                info = map_of(message, "info")
+                if used := map_of(info, "tokens"):
+                    usage.count(self.usage, text_of(info, "id"), usage.opencode_usage(used))
 
 
 def folders(environment: Mapping[str, str], home: str) -> list[str]:
@@ -98,7 +103,8 @@ def _session(wire: Wire, where: Where) -> Iterator[Step]:
                 yield Step("agent", where(text_of(part, "text")), id, **shared, text=_words(part))
             elif part in spoken[:1] and not agent:  # a prompt is one, whatever it was put together from
                 line = where(text_of(part, "text"))
-                yield Step("person", line, id, **shared, call=name, text=asked("\n".join(map(_words, spoken))))
+                if text := typed_words(asked("\n".join(map(_words, spoken)))):
+                    yield Step("person", line, id, **shared, call=name, text=text)
 
 
 def _is_spoken(part: Wire) -> bool:
@@ -122,10 +128,12 @@ def _tool(part: Wire, id: str, where: Where, shared: Wire) -> Iterator[Step]:
         return
     refused = refusal(error)
     code = map_of(state, "metadata").get("exit")
-    failed = (status == "error" or (isinstance(code, int) and code != 0)) and not refused and not is_ours(error)
+    denied = is_ours(error)
+    failed = (status == "error" or (isinstance(code, int) and code != 0)) and not refused and not denied
     text = unfenced(error or output).strip("\n")
     line = where(error or output)
-    yield Step("result", line, f"result:{id}", **shared, text=text, failed=failed, refused=refused)
+    ended: Wire = {"text": text, "failed": failed, "refused": refused, "denied": denied}
+    yield Step("result", line, f"result:{id}", **shared, **ended)
 
 
 def _when(milliseconds: object) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from hardwon.core.private import is_private
 from hardwon.hosts.history import Step
+from hardwon.paths import plain_file
 
 _TAG = b"<private"
 _BLOCK = 1 << 20
@@ -87,7 +88,7 @@ def _holds_tag(path: str) -> bool:
 @lru_cache(maxsize=1024)
 def _reads_tag(path: str, modified: int, size: int) -> bool:
     kept = b""
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=plain_file) as file:
         while block := file.read(_BLOCK):
             if _TAG in (kept + block).lower():
                 return True

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from hardwon.core.fence import CLOSE, OPEN, outside
+from hardwon.core.person_text import is_said_to_hardwon, words_to_agent
 
 Wire = dict[str, Any]
 Where = Callable[[str], int]  # the line on which a text stands
@@ -75,6 +76,11 @@ def forget_oldest(known: dict[str, Any], most: int) -> None:
 
 def unfenced(text: str) -> str:
     return outside(text, OPEN, CLOSE)
+
+
+def typed_words(prompt: str) -> str:
+    """Return what a person typed of a prompt, to the agent or to hardwon: readers of steps tell the two apart."""
+    return prompt if is_said_to_hardwon(prompt) else words_to_agent(prompt)
 
 
 def is_ours(text: str) -> bool:

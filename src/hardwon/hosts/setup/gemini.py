@@ -13,6 +13,7 @@ from hardwon.errors import UserError
 from hardwon.hosts import setup
 from hardwon.hosts.gemini import EVENTS, THEIRS
 from hardwon.hosts.setup import SERVER, SERVERS, add_hooks, add_server
+from hardwon.paths import plain_file
 
 if TYPE_CHECKING:
     from hardwon.hosts import Made
@@ -79,7 +80,7 @@ def _is_trusted(folder: str) -> bool:
     """By the nearest folder at or above this one about which the person has said something."""
     place = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(_folder(), "trustedFolders.json")
     try:
-        with open(place, encoding="utf-8") as file:
+        with open(place, encoding="utf-8", opener=plain_file) as file:
             told = json.load(file)
     except (OSError, ValueError):
         return False

@@ -29,6 +29,8 @@ TOOLS = {
 _SHELLS = frozenset({"bash", "zsh", "sh", "dash", "fish", "pwsh", "powershell", "powershell.exe", "cmd.exe"})
 _TEAM = "multi_agent_v"  # hooks have the tool's namespace glued to its name
 _BEGIN = "*** Begin Patch"
+_MOST_MOVES = 100  # of the shell before a patch
+MOST_FILES = 1_000  # in one patch; more would take longer to judge than a hook has
 _PROGRAMS = ("apply_patch", "applypatch")
 _MOVED = "*** Move to: "
 _HEADS = {"*** Add File: ": "Write", "*** Update File: ": "Edit", "*** Delete File: ": "Edit"}
@@ -100,7 +102,7 @@ def is_patch(line: str) -> bool:
 def _patched_in(line: str) -> str | None:
     """The folder in which a line for the shell patches, as in `cd DIR && apply_patch …`; None if it is no patch."""
     head, begin, _ = line.partition(_BEGIN)
-    *moves, last = head.strip().split("&&")
+    *moves, last = head.strip().split("&&", _MOST_MOVES)
     if not begin or not (last.strip() or _PROGRAMS[0]).startswith(_PROGRAMS):
         return None
     folder = ""
@@ -133,6 +135,8 @@ def changes(patch: str) -> list[Change]:
     for line in _lines(patch):
         bare = line.strip()  # Codex is not strict about it either
         head = next((head for head in _HEADS if bare.startswith(head)), "")
+        if head and len(files) == MOST_FILES:
+            break
         if head:
             files.append((head, [join(folder, bare.removeprefix(head))], []))
         elif files and bare.startswith(_MOVED):

@@ -6,21 +6,27 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 
 from hardwon import clock, paths, settings
+from hardwon.actions import handoffs as handoff_actions
+from hardwon.actions import lessons as lesson_actions
+from hardwon.actions import memories as memory_actions
 from hardwon.core import tags
 from hardwon.core.printable import in_line, printable
+from hardwon.core.typed_memory import TypedMemory, find_typed_memory
 from hardwon.errors import UserError
-from hardwon.projects import home_of
-from hardwon.recall import admit, brief, compiled, handoffs, memories, ratify, review
-from hardwon.recall.deliver import ALONE, WORDED, decides
+from hardwon.projects import home_of, is_below
+from hardwon.recall import brief, compiled, handoffs, memories, ratify, review
+from hardwon.recall.deliver import ALONE, ASKING, REFUSED, WORDED, decides, note_in_hook_log, refuse_decision
 from hardwon.store import db, reflections
 from hardwon.store import memories as kept
+from hardwon.store.approvals import PROMPT
 from hardwon.words import word
 
 LONGEST_LINE = 500
+SPOOLED = "it waited in the spool, where nothing tells who wrote it"
 LONGEST_PAGE, MOST_LISTED = 6_000, 20
 log = logging.getLogger(__name__)
 
@@ -31,22 +37,28 @@ class Said:
 
     line: str
     taken: bool
+    is_noted: bool = False  # in the log that doctor reads
 
 
-def learn(home: str, prompt: str, cwd: str) -> str:
-    """Take in what was typed while nobody waits for the answer."""
-    said = answer(home, prompt, cwd)
+def take_spooled(home: str, prompt: str, cwd: str) -> str:
+    """Take in what was spooled: lessons are proposed, and no decision is carried out."""
+    said = answer(home, prompt, cwd, SPOOLED)
     leave(home, said)
     return spoken(said)
 
 
-def answer(home: str, prompt: str, cwd: str) -> list[Said]:
-    """Add every lesson in the prompt, or do what it decides; nothing to say if it is neither.
+def answer(home: str, prompt: str, cwd: str, doubt: str = "") -> list[Said]:
+    """Add every lesson in the prompt, do what it decides, or remember what it says; nothing to say if it is neither.
 
     Lessons are in force only if they are all of the prompt. A block among other text may have been pasted from
-    anywhere, so it is proposed.
+    anywhere, so it is proposed. `doubt` is why the prompt is not known to be a person's: then lessons are proposed, and
+    a decision is not carried out.
     """
-    if decision := decides(prompt.split()):
+    decision = decides(prompt.split())
+    if doubt and decision and decision[1] not in ASKING:
+        log.warning("%s: %s", REFUSED, doubt)
+        return [Said(refuse_decision(home, prompt, doubt, clock.now()), False, is_noted=True)]
+    if decision:
         about, verb, names = decision
         if verb in ALONE or verb in WORDED:
             names = [prompt.partition(verb)[2].strip()]  # a text as it was typed
@@ -54,8 +66,35 @@ def answer(home: str, prompt: str, cwd: str) -> list[Said]:
     found = tags.blocks(prompt)
     if not found and tags.is_unclosed(prompt):
         return [Said("the #lesson block is not closed; end it with #/lesson on a line of its own", False)]
-    typed = _is_all(prompt, found)
-    return [_learned(home, cwd, tag, typed) for tag in found]
+    if not found and not doubt and (memory := find_typed_memory(prompt)):
+        return _remember(home, cwd, memory)
+    why_proposed = doubt or ("" if tags.is_all_blocks(prompt) else "the prompt holds more than the lesson")
+    return [_learned(home, cwd, tag, why_proposed) for tag in found]
+
+
+def _remember(home: str, cwd: str, memory: TypedMemory) -> list[Said]:
+    """Approve what a person typed to be remembered: typing it is the approval."""
+    values, project = settings.resolve(settings.read_config(home)), home_of(cwd)
+    if not values["rememberInTurn"] or is_below(cwd, values["denyProjects"]):
+        return []
+    now = clock.now()
+    try:
+        with closing(db.connect(home)) as connection:
+            proposed = memories.propose(
+                connection, home, memory.type, memory.text, project=project, source="person", now=now
+            )
+            approved, path = memory_actions.approve_memory(connection, home, proposed, PROMPT, now)
+            compiled.forget(home)
+            brief.latest(connection, home, approved.project, values)
+    except UserError as refused:
+        return [Said(f"not remembered: {refused.say}", True)]
+    except OSError as wrong:
+        return [Said(f"NOT remembered: {wrong}", False)]
+    quoted = "" if memory.is_whole else f' "{in_line(memory.text, 100)}"'
+    place = "" if paths.is_in(home, path) else f", {os.path.relpath(path, project)}"
+    return [
+        Said(f"remembered{quoted} as memory {approved.id}{place} (undo: hardwon memory retire {approved.id})", True)
+    ]
 
 
 def spoken(said: Iterable[Said]) -> str:
@@ -64,16 +103,11 @@ def spoken(said: Iterable[Said]) -> str:
 
 def leave(home: str, said: Iterable[Said]) -> None:
     """Put down what was not taken where `hardwon doctor` shows it, since the person has not seen the answer."""
-    lines = [" ".join(one.line.split())[:LONGEST_LINE] for one in said if not one.taken]
-    if not lines:
-        return
+    lines = [" ".join(one.line.split())[:LONGEST_LINE] for one in said if not one.taken and not one.is_noted]
     for line in lines:
         log.warning("what a person typed was not taken: %s", line)
-    with suppress(OSError):
-        path = os.path.join(home, paths.HOOK_LOG)
-        paths.private_folder(os.path.dirname(path))
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", errors="replace") as file:
-            file.writelines(f"{clock.now():.0f} what you typed was not taken: {line}\n" for line in lines)
+    if lines:
+        note_in_hook_log(home, [f"what you typed was not taken: {line}" for line in lines], clock.now())
 
 
 def _decided(home: str, decide: Callable[[db.Connection, str], str]) -> Said:
@@ -87,11 +121,11 @@ def _decided(home: str, decide: Callable[[db.Connection, str], str]) -> Said:
 
 
 def _lesson(connection: db.Connection, home: str, cwd: str, verb: str, name: str) -> str:
-    proposal = review.named(connection, name)
+    proposal = review.named(home, connection, name)
     if verb == "reject":
-        review.reject(connection, proposal)
+        review.reject(home, connection, proposal)
         return f"rejected: {proposal.record['summary']} [{proposal.slug}]"
-    lesson = review.accept(home, connection, proposal, {})
+    lesson = lesson_actions.accept_candidate(home, connection, proposal, {}, PROMPT)
     return f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]"
 
 
@@ -100,7 +134,7 @@ def _handoff(connection: db.Connection, home: str, cwd: str, verb: str, name: st
         return _handoffs(connection, home, home_of(cwd), verb)
     now, values = clock.now(), settings.resolve(settings.read_config(home))
     if verb == "write":
-        one = ratify.write_here(connection, home, name, cwd, now=now, is_ratified=True)
+        one = handoff_actions.write_handoff(connection, home, name, cwd, PROMPT, now=now)
         said = [f"written: handoff {one.id}, {one.draft}"]
     else:
         one = handoffs.named(connection, name)
@@ -113,7 +147,9 @@ def _handoff(connection: db.Connection, home: str, cwd: str, verb: str, name: st
             ratify.discard(connection, one, now)
             said = [f"discarded: handoff {one.id}, {one.draft} is deleted"]
         else:
-            said = ratify.lines_of(ratify.ratify(connection, home, one, now, commits=values["handoffCommit"]))
+            commits = values["handoffCommit"]
+            done = handoff_actions.ratify_handoff(connection, home, one, PROMPT, now, commits=commits)
+            said = ratify.lines_of(done)
     compiled.forget(home)
     brief.latest(connection, home, one.project, values)
     return "; ".join(said)
@@ -154,11 +190,13 @@ def _memory(connection: db.Connection, home: str, cwd: str, verb: str, name: str
     if verb == "edit" and not text:
         raise UserError(f"say it in other words: hardwon memory edit {one.id} TEXT; a terminal opens an editor")
     if verb == "edit":
-        said = f"edited: memory {memories.reword(connection, home, one, text, now).id}"
+        said = f"edited: memory {memory_actions.reword_memory(connection, home, one, text, PROMPT, now).id}"
     elif verb in ("add", "approve"):
-        said = f"approved as memory {one.id}: {memories.approve(connection, home, one, now)[1]}"
+        _, path = memory_actions.approve_memory(connection, home, one, PROMPT, now)
+        said = f"approved as memory {one.id}: {path}"
     else:
-        said = f"{memories.set_aside(connection, one, now).status}: memory {one.id}, {in_line(one.text, 100)}"
+        after = memory_actions.set_memory_aside(connection, home, one, now)
+        said = f"{after.status}: memory {one.id}, {in_line(one.text, 100)}"
     compiled.forget(home)
     brief.latest(connection, home, one.project, settings.resolve(settings.read_config(home)))
     return said
@@ -185,21 +223,20 @@ def _page(text: str) -> str:
 _DECIDE = {"": _lesson, "handoff": _handoff, "memory": _memory}
 
 
-def _learned(home: str, cwd: str, tag: tags.Tag, typed: bool) -> Said:
+def _learned(home: str, cwd: str, tag: tags.Tag, why_proposed: str) -> Said:
     if tag.faults:
         return Said(f"the lesson is refused: {'; '.join(tag.faults)}", False)
     try:
-        lesson = admit.add(home, tags.record(tag, project=home_of(cwd) if cwd else ""), approved=typed)
+        record = tags.record(tag, project=home_of(cwd) if cwd else "")
+        if why_proposed:
+            lesson = lesson_actions.propose_lesson(home, record)
+        else:
+            with closing(db.connect(home)) as connection:
+                lesson = lesson_actions.add_lesson(home, connection, record, PROMPT)
     except UserError as refused:
         return Said(refused.say, False)
-    if not typed:
+    if why_proposed:
         how = f"in force once you run: hardwon lessons restore {lesson.slug}"
-        return Said(f"proposed, since the prompt holds more than the lesson: {lesson.summary}; {how}", True)
+        return Said(f"proposed, since {why_proposed}: {lesson.summary}; {how}", True)
     state = "needs review" if lesson.needs_review else f"in force as a {lesson.delivery}"
     return Said(f"learned, {state}: {lesson.summary} [{lesson.slug}]", True)
-
-
-def _is_all(prompt: str, found: Sequence[tags.Tag]) -> bool:
-    ends = [0, *(tag.end for tag in found)]
-    starts = [*(tag.start for tag in found), len(prompt)]
-    return not any(prompt[end:start].strip() for end, start in zip(ends, starts, strict=True))

@@ -1,0 +1,59 @@
+"""What a person decides about handoffs, each decision with its approval, also for the memories that come along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hardwon.actions import approvals
+from hardwon.errors import UserError
+from hardwon.recall import ratify
+from hardwon.recall.ratify import Ratified
+from hardwon.store import reflections
+from hardwon.store.approvals import RATIFY_AFTER_DAYS
+from hardwon.store.db import Connection
+from hardwon.store.reflections import Reflection
+
+
+def ratify_handoff(
+    connection: Connection,
+    home: str,
+    known: Reflection,
+    path: str,
+    now: float,
+    *,
+    commits: bool = False,
+    is_read: bool = True,
+) -> Ratified:
+    """Let a handoff count as its draft says it now, with the memories that it names."""
+    approvals.upgrade(home, connection, now)
+    done = ratify.ratify(connection, home, known, now, commits=commits, is_read=is_read)
+    approvals.record_handoff(connection, known.id, path, now)
+    for memory, _ in done.memories:
+        approvals.record_memory(connection, memory.id, path, now)
+    return done
+
+
+def write_handoff(
+    connection: Connection, home: str, text: str, cwd: str, path: str, *, now: float, name: str = "", topic: str = ""
+) -> Reflection:
+    """Write a person's own handoff, which counts at once."""
+    approvals.upgrade(home, connection, now)
+    written = ratify.write_here(connection, home, text, cwd, now=now, is_ratified=True, name=name, topic=topic)
+    approvals.record_handoff(connection, written.id, path, now)
+    return written
+
+
+def ratify_overdue(
+    connection: Connection, home: str, values: Mapping[str, Any], now: float
+) -> Iterator[Ratified | UserError | OSError]:
+    """Ratify the drafts that `ratifyAfterDays` lets count unseen; one that cannot be does not hold up the others."""
+    commits = bool(values.get("handoffCommit", False))
+    for draft in ratify.overdue(connection, values, now):
+        try:
+            yield ratify_handoff(connection, home, draft, RATIFY_AFTER_DAYS, now, commits=commits, is_read=False)
+        except UserError as wrong:
+            reflections.decide(connection, draft.id, reflections.DRAFT, now)  # it stays one, and is not tried again
+            yield wrong
+        except OSError as wrong:
+            yield wrong

@@ -1,0 +1,43 @@
+"""What a person decides about memories, each decision with its approval."""
+
+from __future__ import annotations
+
+from hardwon.actions import approvals
+from hardwon.recall import memories
+from hardwon.recall.memory_files import Page
+from hardwon.store.approvals import MEMORY
+from hardwon.store.db import Connection
+from hardwon.words import Memory
+
+
+def approve_memory(connection: Connection, home: str, memory: Memory, path: str, now: float) -> tuple[Memory, str]:
+    """Let a memory count as its file says it; return it with the file's path."""
+    approvals.upgrade(home, connection, now)
+    approved, file_path = memories.approve(connection, home, memory, now)
+    approvals.record_memory(connection, approved.id, path, now)
+    return approved, file_path
+
+
+def adopt_file(connection: Connection, home: str, page: Page, path: str, now: float) -> Memory:
+    """Let a file count that somebody else put into the repository."""
+    approvals.upgrade(home, connection, now)
+    memory = memories.adopt(connection, page, now)
+    approvals.record_memory(connection, memory.id, path, now)
+    return memory
+
+
+def reword_memory(connection: Connection, home: str, memory: Memory, text: str, path: str, now: float) -> Memory:
+    """Say a memory in other words; an approved one stays approved with them."""
+    approvals.upgrade(home, connection, now)
+    changed = memories.reword(connection, home, memory, text, now)
+    if changed.status == "active":
+        approvals.record_memory(connection, changed.id, path, now)
+    return changed
+
+
+def set_memory_aside(connection: Connection, home: str, memory: Memory, now: float) -> Memory:
+    """Reject a proposal, or retire what counts."""
+    approvals.upgrade(home, connection, now)
+    after = memories.set_aside(connection, memory, now)
+    approvals.withdraw(connection, MEMORY, str(after.id), now)
+    return after

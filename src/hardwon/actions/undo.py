@@ -1,0 +1,40 @@
+"""Undoing an approval by its number, whatever it is about."""
+
+from __future__ import annotations
+
+from hardwon import clock
+from hardwon.actions import approvals, lessons, memories, trust
+from hardwon.errors import UserError
+from hardwon.recall import compiled
+from hardwon.store import approvals as rows
+from hardwon.store import memories as memory_rows
+from hardwon.store import trust as trusted_files
+from hardwon.store.db import Connection
+
+
+def undo_approval(home: str, connection: Connection, number: int) -> str:
+    """Undo an approval and return what became of its subject; UserError if there is nothing to undo."""
+    approvals.upgrade(home, connection, clock.now())
+    approval = approvals.find_approval(connection, number)
+    newest = rows.find_live(connection, approval.kind, approval.subject)
+    if newest is not None and newest.id != approval.id:
+        raise UserError(
+            f"approval {number} was replaced by approval {newest.id}", f"hardwon approvals undo {newest.id}"
+        )
+    if approval.kind == rows.LESSON:
+        return lessons.undo_approval(home, connection, approval)
+    if approval.kind == rows.MEMORY:
+        memory = memory_rows.get(connection, int(approval.subject))
+        if memory is not None and memory.status == "active":
+            memories.set_memory_aside(connection, home, memory, clock.now())
+        approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
+        compiled.forget(home)
+        return f"retired: memory {approval.subject}"
+    if approval.kind == rows.TRUST:
+        if approval.subject in trusted_files.trusted(home):
+            trust.revoke_trust(home, connection, approval.subject, clock.now())
+        approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
+        return f"no longer trusted: {trusted_files.lessons_of(approval.subject)}"
+    approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
+    compiled.forget(home)
+    return f"no longer told: handoff {approval.subject}; its file stays (hardwon reflect --undo {approval.subject})"

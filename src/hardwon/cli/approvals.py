@@ -1,0 +1,68 @@
+"""approvals, approvals undo"""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from hardwon import clock, paths
+from hardwon.actions import approvals as actions
+from hardwon.actions.undo import undo_approval
+from hardwon.cli.person import require_person
+from hardwon.cli.show import ago, printable, table
+from hardwon.store import db
+
+
+@click.group(invoke_without_command=True)
+@click.option("--limit", default=50, show_default=True, help="how many, the newest")
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@click.pass_context
+def approvals(ctx: click.Context, limit: int, as_json: bool) -> None:
+    """What was put in force, by which path and when, newest first."""
+    if ctx.invoked_subcommand:
+        return
+    home = paths.home()
+    connection = db.connect(home)
+    actions.upgrade(home, connection, clock.now())
+    listed = actions.list_approvals(connection, limit)
+    if as_json:
+        click.echo(json.dumps([_as_json(connection, one) for one in listed], indent=2))
+        return
+    if not listed:
+        click.echo("nothing is approved yet")
+        return
+    rows = []
+    for one in listed:
+        state = actions.find_state(connection, one.approval)
+        rows.append([str(one.approval.id), ago(one.approval.approved_at), one.approval.path, state, one.title])
+    table(["no", "when", "path", "state", "what"], rows)
+    click.echo("undo      hardwon approvals undo NO")
+
+
+def _as_json(connection: db.Connection, one: actions.Listed) -> dict[str, object]:
+    approval = one.approval
+    return {
+        "id": approval.id,
+        "kind": approval.kind,
+        "subject": approval.subject,
+        "title": one.title,
+        "hash": approval.hash,
+        "path": approval.path,
+        "state": actions.find_state(connection, approval),
+        "approvedAt": clock.iso(approval.approved_at),
+        "undoneAt": clock.iso(approval.undone_at) if approval.undone_at else None,
+        "undo": one.undo,
+    }
+
+
+@approvals.command()
+@click.argument("number", metavar="NO", type=int)
+def undo(number: int) -> None:
+    """Take an approval back.
+
+    An edited lesson goes back to the version approved before; what was approved once is retired.
+    """
+    require_person("undoing an approval")
+    home = paths.home()
+    click.echo(printable(undo_approval(home, db.connect(home), number)))

@@ -1,0 +1,159 @@
+"""Which files an agent may not write: those below hardwon's home, and agents' settings that carry hardwon's hooks.
+
+Imported only when a call may concern one of them, so that no other call pays for it.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_LINKABLE = ("lessons.json", "config.json", "socket")  # people link the first two to their dotfiles, hardwon the third
+SETTINGS_NAMES = ("settings.json", "settings.local.json", "hooks.json", "config.toml", "hardwon.js")
+_SETTINGS_FOLDERS = (".claude", ".codex", ".gemini", "opencode", ".opencode", "plugin")
+_FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME")
+_BELOW_A_FOLDER = (*SETTINGS_NAMES, "plugin/hardwon.js")
+_MOST_READ = 100  # settings files of one call that are looked into; beyond, one counts as carrying hooks
+HOOK_SCRIPT = "/hardwon/hook.py"
+_PLUGIN = '"hardwon@'
+_LONGEST_PATH = 4096  # PATH_MAX; the system takes no longer one
+# Characters of the paths of one call whose links are followed; the others are judged by their text. Each part of a path
+# costs a look at the file system, and a path at least as much as a short one.
+_MOST_FOLLOWED = 10_000
+_LEAST_FOLLOWED = 100
+_LONGEST_SETTINGS = 1_000_000  # bytes
+_DEEPEST_DEFAULT = 5  # `${A:-${B:-…}}`
+
+
+class ProtectedPaths:
+    """Tell whether a path is protected; looks at the file system at most so often for one call."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home.rstrip("/")
+        self._homes = (self.home, os.path.realpath(home))
+        own_files = [os.path.join(home, name) for name in _LINKABLE]
+        self._linked = [os.path.realpath(path) for path in own_files if os.path.islink(path)]
+        self._follows_left = _MOST_FOLLOWED
+        self._reads_left = _MOST_READ
+        self._told_folders = [os.environ.get(name, "").rstrip("/") for name in _FOLDER_VARIABLES]
+
+    def is_in_home(self, path: str) -> bool:
+        """Tell whether a path is the home or below it, by its text or by where its links lead."""
+        for spelling in self._spellings(path):
+            if spelling in self._linked or any(_is_at_or_below(spelling, home) for home in self._homes):
+                return True
+        return False
+
+    def has_home_below(self, path: str) -> bool:
+        return any(_is_at_or_below(home, spelling) for spelling in self._spellings(path) for home in self._homes)
+
+    def carries_hooks(self, path: str) -> bool:
+        """Tell whether a path is an agent's settings file that runs hardwon's hooks on this home."""
+        if os.path.basename(path) not in SETTINGS_NAMES:
+            return False
+        if os.path.basename(path) == "config.toml":  # Codex keeps there which hooks of hooks.json a person trusts
+            path = os.path.join(os.path.dirname(path), "hooks.json")
+        self._reads_left -= 1
+        if self._reads_left < 0:
+            return os.path.exists(path)
+        text = read_settings(path)
+        if _PLUGIN in text:
+            return True
+        return HOOK_SCRIPT in text and (self.home in text or not self.home.isascii())
+
+    def has_hooks_below(self, folder: str) -> bool:
+        folder = folder.rstrip("/")
+        if os.path.basename(folder) not in _SETTINGS_FOLDERS and folder not in self._told_folders:
+            return False
+        return any(self.carries_hooks(os.path.join(folder, name)) for name in _BELOW_A_FOLDER)
+
+    def _spellings(self, path: str) -> Iterator[str]:
+        """Yield the path as it is written, then where its links lead; nothing if it is not known from the root on."""
+        if "\0" in path or not path.startswith("/"):
+            return
+        yield os.path.normpath(path)
+        if self._follows_left > 0 and len(path) <= _LONGEST_PATH:
+            self._follows_left -= max(len(path), _LEAST_FOLLOWED)
+            yield follow_links(path)
+
+
+def follow_links(path: str) -> str:
+    """Return where a path leads; itself if no file can have such a name, as with half a surrogate pair."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return path
+
+
+def _is_at_or_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def read_settings(path: str) -> str:
+    """Return the text of a settings file; empty if there is none. A pipe is not waited for."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return ""
+    try:
+        return os.read(file, _LONGEST_SETTINGS).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
+
+
+def resolve_path(word: str, cwd: str, variables: Mapping[str, str]) -> str:
+    """Return the path that a word of a shell, or a field of a tool, names. Links and `..` stay in it.
+
+    A word that begins with what is not known, such as `$(mktemp)` or `$UNSET/x`, is returned as it is.
+    """
+    word = fill_variables(word, variables).removeprefix("file://").removeprefix("file:")
+    word = expand_tilde(word)
+    return word if word.startswith("$") else os.path.join(cwd, word)
+
+
+def expand_tilde(word: str) -> str:
+    try:
+        return os.path.expanduser(word)
+    except ValueError:  # no user can have such a name
+        return word
+
+
+def fill_variables(word: str, variables: Mapping[str, str], depth: int = 0) -> str:
+    """Replace `$NAME`, `${NAME}` and `${NAME:-default}`; a variable nobody has set stays as it is written."""
+    if "$" not in word or depth > _DEEPEST_DEFAULT:
+        return word
+    parts, position = [], 0
+    while (start := word.find("$", position)) >= 0:
+        parts.append(word[position:start])
+        in_braces = word.startswith("${", start)
+        name_start = start + 1 + in_braces
+        name_end = name_start
+        while name_end < len(word) and (word[name_end].isalnum() or word[name_end] == "_"):
+            name_end += 1
+        position = _find_closing_brace(word, name_end) if in_braces else name_end
+        name = word[name_start:name_end]
+        value = variables.get(name) or os.environ.get(name, "")
+        default = word[name_end : position - 1].lstrip(":") if in_braces else ""
+        if value:
+            parts.append(value)
+        elif default.startswith(("-", "=")):
+            parts.append(fill_variables(default[1:], variables, depth + 1))
+        else:
+            parts.append(word[start:position])
+    parts.append(word[position:])
+    return "".join(parts)
+
+
+def _find_closing_brace(word: str, start: int) -> int:
+    """Return the position behind the brace that closes the one before `start`, or the end."""
+    level = 1
+    for position in range(start, len(word)):
+        level += (word[position] == "{") - (word[position] == "}")
+        if not level:
+            return position + 1
+    return len(word)

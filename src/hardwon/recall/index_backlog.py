@@ -1,0 +1,20 @@
+"""How much of what is stored cannot be found yet, in one line for people."""
+
+from __future__ import annotations
+
+from hardwon.store import documents
+from hardwon.store.db import Connection
+
+
+def describe_backlog(connection: Connection, *, with_vectors: bool = True) -> str:
+    """Return one line about what is not indexed yet; empty if everything is."""
+    without_words, without_vector = documents.counts_waiting(connection)
+    if without_words:
+        return f"{without_words:,} {_plural(without_words)} not indexed yet"
+    if without_vector and with_vectors:
+        return f"{without_vector:,} {_plural(without_vector)} not found by meaning yet, only by words"
+    return ""
+
+
+def _plural(count: int) -> str:
+    return "record" if count == 1 else "records"

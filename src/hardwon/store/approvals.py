@@ -1,0 +1,188 @@
+"""The approvals table: what a person put in force, by which path, and the hash of what they approved.
+
+Only `actions/approvals.py` writes here, so that there is one place where something can come into force.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from urllib.parse import quote
+
+from hardwon import paths
+from hardwon.errors import UserError
+from hardwon.store.db import Connection, storable
+from hardwon.words import word
+
+KINDS = LESSON, MEMORY, HANDOFF, TRUST = ("lesson", "memory", "handoff", "trust")
+PATHS = COMMAND_LINE, VIEWER, PROMPT, TRUSTED, POLICY, RATIFY_AFTER_DAYS, UPGRADE = (
+    "command-line", "viewer", "prompt", "trust", "policy", "ratifyAfterDays", "upgrade",
+)  # fmt: skip
+UPGRADED = "approvals"  # the name of the one-time step in the table `upgrades`
+_COLUMNS = "id, kind, subject, hash, body, path, approved_at, undone_at, announced_at"
+
+
+@word
+class Approval:
+    """One recorded yes. `body` is the approved lesson as JSON, empty for other kinds and after a purge."""
+
+    id: int
+    kind: str
+    subject: str
+    hash: str
+    body: str
+    path: str
+    approved_at: float
+    undone_at: float | None
+    announced_at: float | None
+
+
+@word
+class ApprovedLesson:
+    """What a manifest build needs of a lesson's approval; the body is read only where the file differs."""
+
+    approval: int
+    hash: str
+    confidence: float | None
+
+
+@word
+class InForce:
+    """The live approvals that decide which lessons count: personal ones by id, trusted repositories by project."""
+
+    lessons: dict[str, ApprovedLesson]
+    trusted: dict[str, str]
+
+
+def insert(connection: Connection, kind: str, subject: str, hash: str, body: str, path: str, at: float) -> int:
+    """Add an approval within the caller's transaction; return its number."""
+    cursor = connection.execute(
+        "insert into approvals (kind, subject, hash, body, path, approved_at) values (?, ?, ?, ?, ?, ?)",
+        (kind, storable(subject), hash, storable(body), path, at),
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def undo(connection: Connection, number: int, at: float) -> bool:
+    """Mark one approval undone within the caller's transaction; False if it was undone before."""
+    changed = connection.execute(
+        "update approvals set undone_at = ? where id = ? and undone_at is null", (at, number)
+    ).rowcount
+    return changed > 0
+
+
+def undo_subject(connection: Connection, kind: str, subject: str, at: float) -> int:
+    """Mark every live approval of a subject undone within the caller's transaction; return how many there were."""
+    return connection.execute(
+        "update approvals set undone_at = ? where kind = ? and subject = ? and undone_at is null",
+        (at, kind, storable(subject)),
+    ).rowcount
+
+
+def get(connection: Connection, number: int) -> Approval | None:
+    row = connection.execute(f"select {_COLUMNS} from approvals where id = ?", (number,)).fetchone()
+    return Approval(**dict(row)) if row else None
+
+
+def find_live(connection: Connection, kind: str, subject: str) -> Approval | None:
+    """Return the newest approval of a subject that was not undone."""
+    row = connection.execute(
+        f"select {_COLUMNS} from approvals where kind = ? and subject = ? and undone_at is null"
+        " order by id desc limit 1",
+        (kind, storable(subject)),
+    ).fetchone()
+    return Approval(**dict(row)) if row else None
+
+
+def live_hashes(connection: Connection, kind: str) -> dict[str, str]:
+    """Return the approved hash of each subject of a kind."""
+    # SQLite takes the other columns from the row that has the maximum.
+    rows = connection.execute(
+        "select subject, hash, max(id) from approvals where kind = ? and undone_at is null group by subject", (kind,)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def version(connection: Connection) -> tuple[int, int]:
+    """Return numbers that are others whenever an approval was added or undone."""
+    row = connection.execute("select coalesce(max(id), 0), count(undone_at) from approvals").fetchone()
+    return row[0], row[1]
+
+
+def listed(connection: Connection, limit: int) -> list[Approval]:
+    """Return the newest approvals, newest first, undone ones too."""
+    rows = connection.execute(f"select {_COLUMNS} from approvals order by id desc limit ?", (limit,))
+    return [Approval(**dict(row)) for row in rows]
+
+
+def unannounced(connection: Connection) -> list[Approval]:
+    """Return the live approvals that no session start has listed yet, oldest first."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from approvals where announced_at is null and undone_at is null order by id"
+    )
+    return [Approval(**dict(row)) for row in rows]
+
+
+def mark_announced(connection: Connection, numbers: Sequence[int], at: float) -> None:
+    connection.executemany(
+        "update approvals set announced_at = ? where id = ? and announced_at is null",
+        [(at, number) for number in numbers],
+    )
+
+
+def is_upgraded(connection: Connection) -> bool:
+    """Return whether what was in force before this table existed has been approved."""
+    row = connection.execute("select 1 from upgrades where name = ?", (UPGRADED,)).fetchone()
+    return row is not None
+
+
+def mark_upgraded(connection: Connection, at: float) -> None:
+    connection.execute("insert or ignore into upgrades (name, done_at) values (?, ?)", (UPGRADED, at))
+
+
+def read_in_force(home: str) -> InForce | None:
+    """Return the approvals that decide which lessons count, without bringing the database up to date.
+
+    None if there is no database, or one in which what was in force before has not been approved yet; UserError if it
+    cannot be read.
+    """
+    path = os.path.join(home, paths.DATABASE)
+    if not os.path.exists(path):
+        return None
+    try:
+        with closing(_open(path)) as connection:
+            tables = connection.execute(
+                "select count(*) from sqlite_master where type = 'table' and name in ('approvals', 'upgrades')"
+            ).fetchone()[0]
+            if tables < 2 or not is_upgraded(connection):
+                return None
+            rows = connection.execute(
+                "select subject, max(id), hash, iif(body = '', null, json_extract(body, '$.confidence'))"
+                " from approvals where kind = ? and undone_at is null group by subject",
+                (LESSON,),
+            )
+            lessons = {row[0]: ApprovedLesson(row[1], row[2], row[3]) for row in rows}
+            return InForce(lessons, live_hashes(connection, TRUST))
+    except sqlite3.DatabaseError as wrong:
+        say = f"{path} cannot be read, so nobody can tell what is approved: {wrong}"
+        raise UserError(say, "hardwon restore lists backups; moving the file away starts a new one") from None
+
+
+def read_bodies(home: str, numbers: Iterable[int]) -> dict[int, str]:
+    """Return the approved records of these approvals as JSON."""
+    wanted = list(numbers)
+    if not wanted:
+        return {}
+    with closing(_open(os.path.join(home, paths.DATABASE))) as connection:
+        found: dict[int, str] = {}
+        for number in wanted:
+            row = connection.execute("select body from approvals where id = ?", (number,)).fetchone()
+            found[number] = row[0] if row else ""
+        return found
+
+
+def _open(path: str) -> sqlite3.Connection:
+    """Open the database to read it; a build must neither create nor migrate it."""
+    return sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=rw", uri=True, timeout=5.0)

@@ -1,0 +1,53 @@
+"""Who may write files made from the database: everybody at once, or one purge alone.
+
+A transaction finds out by the epoch that a purge came between reading and writing. A file cannot, so it is written
+under this lock: either the purge comes after and finds it, or it came before, and then the file is not written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hardwon import paths
+from hardwon.store import db
+
+LOCK = "purge.lock"
+
+
+@contextmanager
+def writing_files(home: str, connection: db.Connection, read_in: int, *, wait: bool = True) -> Iterator[None]:
+    """Keep purges waiting while files are written; `Purged` if one came since the epoch in which they were read.
+
+    With `wait` false a purge under way is `Purged` as well, for those who have no time.
+    """
+    with open(_opened(home), "r+b") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise db.Purged from None
+        if db.epoch(connection) != read_in:
+            raise db.Purged
+        yield
+
+
+@contextmanager
+def copying(home: str) -> Iterator[None]:
+    """Keep purges waiting while the database is copied, so that they find the copy."""
+    with open(_opened(home), "r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
+def purging(home: str) -> Iterator[None]:
+    """Wait until nobody writes files, and let nobody until it is done."""
+    with open(_opened(home), "r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _opened(home: str) -> int:
+    return os.open(os.path.join(paths.private_folder(home), LOCK), os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,0 +1,61 @@
+"""What a person rejected and a purge has taken out: it stays rejected, and nothing of its words is kept.
+
+Of a memory the hashes of its words are kept, since one that says the same in nearly the same words is meant too; of a
+candidate the hash of its signature.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from hardwon.core.similarity import Trace, is_same_as_trace, trace_of
+from hardwon.store.db import Connection
+
+MEMORY, CANDIDATE = "memory", "candidate"
+
+
+def keep_memories(connection: Connection, where: str, values: tuple[object, ...] = ()) -> None:
+    """Keep a trace of the rejected memories that are about to go; within the caller's transaction."""
+    rows = connection.execute(f"select text, project from memories where status = 'rejected' and {where}", values)
+    for text, project in rows.fetchall():
+        _keep(connection, MEMORY, text, project)
+
+
+def keep_candidate(connection: Connection, signature: str) -> None:
+    """Keep a trace of a rejected candidate that is about to go; within the caller's transaction."""
+    _keep(connection, CANDIDATE, signature, "")
+
+
+def _keep(connection: Connection, kind: str, text: str, project: str) -> None:
+    salt = os.urandom(8).hex()
+    trace = trace_of(text, salt)
+    words, denied = (trace.words, trace.denied) if kind == MEMORY else ((), ())
+    connection.execute(
+        "insert into rejections (kind, salt, project, normal, words, denied) values (?, ?, ?, ?, ?, ?)",
+        (
+            kind,
+            salt,
+            trace_of(project, salt).normal if project else "",
+            trace.normal,
+            json.dumps(sorted(words)),
+            json.dumps(sorted(denied)),
+        ),
+    )
+
+
+def is_rejected_memory(connection: Connection, text: str, project: str) -> bool:
+    """Whether a person rejected this, or nearly this, in the project or everywhere, and it was purged since."""
+    rows = connection.execute("select salt, project, normal, words, denied from rejections where kind = ?", (MEMORY,))
+    for salt, of_project, normal, words, denied in rows.fetchall():
+        if of_project and trace_of(project, salt).normal != of_project:
+            continue
+        trace = Trace(salt, normal, frozenset(json.loads(words)), frozenset(json.loads(denied)))
+        if is_same_as_trace(text, trace):
+            return True
+    return False
+
+
+def is_rejected_candidate(connection: Connection, signature: str) -> bool:
+    rows = connection.execute("select salt, normal from rejections where kind = ?", (CANDIDATE,))
+    return any(trace_of(signature, salt).normal == normal for salt, normal in rows.fetchall())

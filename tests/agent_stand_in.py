@@ -1,0 +1,103 @@
+"""A program that starts a hook as an agent does: what it types counts as a person's, as hardwon sees it.
+
+The worker looks at the hook's process and at those above it. So the stand-in is a copy of the interpreter under the name
+of the agent's program, it gives the hook the kind of input and output that the agent would, and it has no parent but the
+system's first process: the tests may themselves be run by an agent.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+
+from hardwon.hosts.origin import AGENT_NAMES, STREAMS
+
+_making = threading.Lock()
+_SCRIPT = """
+import os, socket, subprocess, sys
+words, streams = sys.argv[2:], sys.argv[1]
+for name in ("PYTHONHOME", "LD_LIBRARY_PATH"):
+    kept = os.environ.pop("STAND_IN_" + name, "")
+    os.environ.pop(name)
+    if kept:
+        os.environ[name] = kept
+payload = sys.stdin.buffer.read()
+if os.fork():
+    os._exit(0)
+os.setsid()
+if streams == "socket:":
+    (our_input, its_input), (our_output, its_output) = socket.socketpair(), socket.socketpair()
+    started = subprocess.Popen(words, stdin=its_input, stdout=its_output)
+    its_input.close(), its_output.close()
+    try:
+        our_input.sendall(payload)
+        our_input.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # a command that reads something else has closed it
+    answer = b""
+    while part := our_output.recv(65536):
+        answer += part
+else:
+    started = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    answer, _ = started.communicate(payload)
+os.write(1, b"%d\\n" % started.wait() + answer)
+"""
+
+
+def run_hook(
+    words: Sequence[str], payload: bytes, environment: Mapping[str, str], host: str
+) -> tuple[int, bytes, bytes]:
+    """Return the exit code and both outputs of a hook that the agent runs by the command in its settings."""
+    return _run(["/bin/sh", "-c", f"{shlex.join(words)} || :"], payload, environment, host)
+
+
+def run_tool(command: str, environment: Mapping[str, str], host: str) -> bytes:
+    """Return what a command prints that the agent's model runs with its shell tool."""
+    marks = {"claude-code": {"CLAUDECODE": "1"}, "codex": {"CODEX_THREAD_ID": "1"}, "gemini": {"GEMINI_CLI": "1"}}
+    _, out, err = _run(["/bin/bash", "-c", command], b"", {**environment, **marks.get(host, {})}, host)
+    assert not err, err.decode()
+    return out
+
+
+def _run(words: Sequence[str], payload: bytes, environment: Mapping[str, str], host: str) -> tuple[int, bytes, bytes]:
+    done = subprocess.run(
+        [program(host), "-S", "-c", _SCRIPT, STREAMS[host], *words],
+        input=payload, capture_output=True, env=_with_interpreter(environment),
+    )  # fmt: skip
+    code, _, answer = done.stdout.partition(b"\n")
+    return int(code or b"-1"), answer, done.stderr
+
+
+def _with_interpreter(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment with what the copy of the interpreter needs; it puts the rest back before it starts anything."""
+    needed = {"PYTHONHOME": sys.base_prefix, "LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR") or "")}
+    kept = {f"STAND_IN_{name}": environment[name] for name in needed if name in environment}
+    return {**environment, **kept, **needed}
+
+
+def program(host: str) -> str:
+    with _making:  # several hooks may be the first at once
+        return os.path.join(_programs(), AGENT_NAMES[host])
+
+
+@functools.cache
+def _programs() -> str:
+    """A folder with the interpreter under the name of each agent."""
+    folder, interpreter = tempfile.mkdtemp(prefix="agents-"), os.path.realpath(sys.executable)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name in AGENT_NAMES.values():
+        path = os.path.join(folder, name)
+        try:
+            os.link(interpreter, path)
+        except OSError:  # on another disk
+            shutil.copy2(interpreter, path)
+    return folder

@@ -1,0 +1,22 @@
+"""Minutes are those in which something happened."""
+
+from __future__ import annotations
+
+import pytest
+
+from hardwon.core.activity import active_minutes
+
+
+@pytest.mark.parametrize(
+    ("times", "minutes"),
+    [
+        ([], 0),
+        ([100.0], 0),
+        ([0, 60, 180], 3),
+        ([180, 0, 60], 3),
+        ([0, 60, 60 + 8 * 3600, 120 + 8 * 3600], 2),
+        ([0, 300, 601], 5),
+    ],
+)
+def test_pauses_do_not_count(times: list[float], minutes: float) -> None:
+    assert active_minutes(times) == minutes

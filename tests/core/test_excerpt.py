@@ -1,0 +1,109 @@
+"""A long text is cut before secrets are looked for, and nothing private or secret comes through the cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardwon.capture import edge
+from hardwon.core.excerpt import LONGEST_STRIPPED, MARGIN, MOST_NODES, clean_text, prune
+from hardwon.words import Event
+
+MOST = 3_000
+KEY = "ghp_" + "A1b2C3d4E5f6G7h8" * 2 + "J9k0"
+LINE = "2026-11-16 12:00:00 the harbour is calm and the boats are in\n"
+LONG = LINE * 1_000
+PEM = (
+    "-----BEGIN RSA PRIVATE"
+    + " KEY-----\n"
+    + "MIIabcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXY+\n" * 40
+)
+NEEDLE = "zimtwaffel"
+
+
+def kept(response: Any) -> Any:
+    event = Event("claude-code", "PostToolUse", "s1", "/x", id="e1", at=1.0, tool="Bash", response=response)
+    found = edge.fit(event, {"maxEventChars": MOST})
+    assert found is not None
+    return found.response
+
+
+def test_a_long_text_keeps_head_and_tail_and_says_what_was_cut() -> None:
+    text = clean_text("begin " + LONG + " the end", MOST)
+    head, _, tail = text.partition("\n[… ")
+    number, _, tail = tail.partition(" characters cut …]\n")
+    assert head.startswith("begin ") and tail.endswith(" the end") and len(text) <= MOST
+    assert int(number.replace(",", "")) == len("begin " + LONG + " the end") - len(head) - len(tail)
+
+
+@given(st.integers(0, len(LONG)))
+def test_a_key_anywhere_leaves_nothing_of_itself(at: int) -> None:
+    text = f"{LONG[:at]} {KEY} {LONG[at:]}"
+    assert not pieces_of(KEY[4:], clean_text(text, MOST))
+
+
+@pytest.mark.parametrize("before_the_end", range(len(KEY) + 2))
+@pytest.mark.parametrize("cut", ["head", "tail", "head margin", "tail margin"])
+def test_a_key_across_a_cut_leaves_nothing_of_itself(cut: str, before_the_end: int) -> None:
+    place = {
+        "head": MOST - MOST // 3,
+        "head margin": MOST - MOST // 3 + MARGIN,
+        "tail": len(LONG) - MOST // 3,
+        "tail margin": len(LONG) - MOST // 3 - MARGIN,
+    }[cut]
+    text = f"{LONG[: place - before_the_end]} {KEY} {LONG[place - before_the_end :]}"
+    for shown in (clean_text(text, MOST), kept({"stdout": text})["stdout"], "\n".join(kept(text.split("\n")))):
+        assert not pieces_of(KEY[4:], shown)
+
+
+def pieces_of(secret: str, text: str) -> list[str]:
+    return [secret[at : at + 6] for at in range(len(secret) - 5) if secret[at : at + 6] in text]
+
+
+@given(st.integers(0, len(LONG)))
+def test_a_private_key_of_many_lines_leaves_nothing_of_itself(at: int) -> None:
+    text = LONG[:at] + PEM + "-----END RSA PRIVATE" + " KEY-----\n" + LONG[at:]
+    assert "MIIabc" not in clean_text(text, MOST)
+
+
+@given(st.integers(0, len(LONG)), st.integers(0, len(LONG)))
+def test_a_private_part_that_opens_anywhere_hides_what_is_in_it(start: int, length: int) -> None:
+    inner = (f"{NEEDLE} " * 10_000)[: max(length, 20)]
+    text = f"{LONG[:start]}<private>{inner}</private>{LONG[start:]}"
+    assert NEEDLE[:5] not in clean_text(text, MOST)
+    assert NEEDLE[:5] not in str(kept({"stdout": text}))
+
+
+def test_of_a_very_long_text_with_tags_the_end_goes() -> None:
+    text = f"{LINE * 800}<private>{'x ' * (LONGEST_STRIPPED // 2)}{NEEDLE}</private>{NEEDLE}"
+    shown = clean_text(text, MOST)
+    assert NEEDLE not in shown and shown.startswith(LINE)
+
+
+def test_a_large_value_is_cut_to_its_first_items_and_says_how_many_are_gone() -> None:
+    many = [{"type": "text", "text": f"line {number}"} for number in range(60_000)]
+    pruned = prune(many, MOST)
+    assert pruned[0] == many[0] and len(pruned) < MOST_NODES
+    assert pruned[-1] == f"[… {60_000 - len(pruned) + 1:,} items left out …]"
+    shown = kept(many)
+    assert shown[-1] == f"[… {60_000 - len(shown) + 1:,} items left out …]"
+    keys = kept({f"key {number}": 1 for number in range(100_000)})
+    assert keys["…"] == f"[… {100_000 - len(keys) + 1:,} keys left out …]"
+
+
+def test_what_stands_beside_a_long_text_stays() -> None:
+    shown = kept({"stdout": LONG * 3, "stderr": "it failed", "interrupted": False})
+    assert shown["stderr"] == "it failed" and shown["interrupted"] is False and "characters cut" in shown["stdout"]
+
+
+def test_a_long_key_and_what_is_under_the_name_of_a_secret_go() -> None:
+    shown = str(kept({"k" * 5_000: 1, "password": f"{NEEDLE} " * 10_000}))
+    assert NEEDLE not in shown and "kkk" not in shown and "5,000 characters" in shown
+
+
+@given(st.recursive(st.integers() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner)))  # fmt: skip
+def test_a_small_value_is_not_changed(value: Any) -> None:
+    assert prune(value, MOST) == value

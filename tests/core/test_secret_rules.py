@@ -1,0 +1,62 @@
+"""Every row of the rules takes out its examples and leaves its counter-examples as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from hardwon.core.redact import is_secret_name, redact
+from hardwon.core.secret_rules import (
+    NAME_COUNTER_EXAMPLES,
+    NAME_EXAMPLES,
+    NAME_STEMS,
+    RULES,
+    STRONG_ENDINGS,
+    WEAK_ENDINGS,
+    SecretRule,
+)
+
+
+@pytest.mark.parametrize("row", RULES, ids=lambda row: f"{row.kind} {row.literals[0]}")
+def test_a_row_takes_out_its_examples(row: SecretRule) -> None:
+    assert row.examples
+    for before, secret in row.examples:
+        cleaned = redact(before + secret)
+        assert cleaned.startswith(before)
+        assert f"[redacted:{row.kind}]" in cleaned
+        assert secret.partition("@")[0] not in cleaned
+
+
+@pytest.mark.parametrize("row", RULES, ids=lambda row: f"{row.kind} {row.literals[0]}")
+def test_a_row_leaves_its_counter_examples(row: SecretRule) -> None:
+    assert row.counter_examples
+    for line in row.counter_examples:
+        assert redact(line) == line
+
+
+@pytest.mark.parametrize(("before", "secret", "after"), NAME_EXAMPLES)
+def test_what_follows_a_promising_name_goes(before: str, secret: str, after: str) -> None:
+    assert redact(before + secret + after) == f"{before}[redacted:secret]{after}"
+
+
+@pytest.mark.parametrize("line", NAME_COUNTER_EXAMPLES)
+def test_code_templates_and_placeholders_stay(line: str) -> None:
+    assert redact(line) == line
+
+
+def test_every_ending_of_a_name_holds_a_stem() -> None:
+    for ending in (*STRONG_ENDINGS, *WEAK_ENDINGS):
+        assert ending.startswith(NAME_STEMS)
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "DB_PASSWORD", "apiKey", "secret_key_base", "X-Auth-Token", "smtpPass", "auth"]
+)
+def test_a_name_that_promises_a_secret(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["primary_key", "max_tokens", "bypass", "password_hash", "token_type", "author", "keyboard", ""]
+)
+def test_a_name_that_promises_none(name: str) -> None:
+    assert not is_secret_name(name)

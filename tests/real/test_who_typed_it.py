@@ -1,0 +1,178 @@
+"""A decision typed to the real agents takes effect and stays between the person and hardwon; what a program sends, or a
+command of the model's, decides nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from hardwon.hosts import origin
+from tests.told import Told
+
+from . import agents
+from .conversation import Session
+from .house import CHECKOUT, House
+from .model_server import Reply, bash
+from .other_house import RESIDENTS, shell
+
+pytestmark = pytest.mark.real
+
+DONE = Reply("done")
+DECISION = "hardwon accept 1"
+HOOK = CHECKOUT / "src" / "hardwon" / "hook.py"
+
+
+def is_run_by_an_agent() -> bool:
+    """Whether these tests are run by an agent: then the agents in them are not started by a person."""
+    pid = os.getppid()
+    while pid > 1:
+        try:
+            process = origin.read_process(pid)
+        except OSError:
+            return False
+        if any(name in process.program for name in origin.AGENT_NAMES.values()):
+            return True
+        pid = process.parent
+    return False
+
+
+needs_a_person = pytest.mark.skipif(is_run_by_an_agent(), reason="an agent runs these tests, so nobody types in them")
+
+
+@pytest.fixture(params=RESIDENTS, ids=lambda agent: agent.name)
+def other(
+    request: pytest.FixtureRequest, own_network: bool, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[House]:
+    root, resident = tmp_path_factory.mktemp("h"), RESIDENTS[request.param]
+    house = House(root, agents.program_of(request.param), own_network=own_network, resident=resident)
+    trust = ("--trust",) if resident.name == "codex" else ()
+    house.hardwon("install", resident.name, "--yes", *trust)
+    yield house
+    house.hardwon("stop")
+    house.wait_for_background()
+    assert house.processes() == []
+
+
+def propose(house: House) -> None:
+    """A candidate with the number 1, found in a session of before."""
+    Told(str(house.root / "home")).mistake().write()
+    house.hardwon("scan")
+    assert len(candidates(house)) == 1
+
+
+def candidates(house: House) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(house.hardwon("scan", "candidates", "--json", "--all"))["candidates"]
+    return found
+
+
+def in_force(house: House) -> int:
+    return len(json.loads(house.hardwon("lessons", "list", "--json")))
+
+
+def hook_command(house: House) -> str:
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(HOOK),
+        house.resident.name,
+        "UserPromptSubmit",
+        str(house.root / "hardwon"),
+    ]
+    return shlex.join(words)
+
+
+def payload(text: str) -> bytes:
+    wire = {"session_id": "s1", "sessionID": "s1", "cwd": "/", "directory": "/", "prompt": text}
+    return json.dumps(wire).encode()
+
+
+def write_script(house: House, line: str) -> str:
+    """A command that does not name the hook, since hardwon denies those that do before they run."""
+    file, script = house.root / "payload.json", house.root / "run.sh"
+    file.write_bytes(payload(DECISION))
+    script.write_text(line.format(hook=hook_command(house), payload=file, log=house.root / "said.txt"))
+    return f". {script}"
+
+
+FORMS = {
+    "plain": "{hook} < {payload} > {log}\n",
+    "exec": "exec env -i {hook} < {payload} > {log}\n",
+    "setsid": "env -i setsid -w {hook} < {payload} > {log}\n",
+    "nohup": "env -i nohup {hook} < {payload} > {log} 2>/dev/null\n",
+    "orphan": "( ( env -i {hook} < {payload} > {log} ) & ) ; until [ -s {log} ]; do sleep 0.05; done\n",
+    "exec shell": "exec env -u AI_AGENT sh -c '{hook} || :' < {payload} > {log}\n",
+}
+
+
+@needs_a_person
+def test_a_typed_decision_takes_effect_and_the_model_never_sees_it(house: House) -> None:
+    propose(house)
+    house.hardwon("start")
+    session = house.session([Reply("one"), Reply("two")], "go on", DECISION, "and on")
+    house.hardwon("stop")  # once it has done what took longer
+    assert in_force(house) == 1
+    assert session.said[1].startswith("UserPromptSubmit operation blocked by hook:\nhardwon: ")
+    assert len(session.turns) == 2
+    assert not [request for request in session.requests if DECISION in request or "in force as a" in request]
+
+
+@needs_a_person
+def test_a_typed_decision_takes_effect_on_the_other_agents(other: House) -> None:
+    propose(other)
+    other.hardwon("start")
+    first = other.session([DONE], "go on")
+    typed = other.session([DONE], DECISION, resume=first.id)
+    after = other.session([DONE], "and on", resume=first.id)
+    other.hardwon("stop")  # once it has done what took longer
+    assert in_force(other) == 1
+    if other.resident.name == "opencode":  # an error there would be shown as one of the program's own
+        assert typed.turns_with("The user's message was a command to hardwon, which has answered it")
+    else:
+        assert not typed.requests and not after.turns_with(DECISION)
+
+
+def send(house: House) -> str:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.readlink(house.root / "hardwon" / "socket"))
+        connection.sendall(b"hardwon 1 claude-code UserPromptSubmit 00ff\n" + payload(DECISION))
+        connection.shutdown(socket.SHUT_WR)
+        return connection.makefile().read()
+
+
+def test_the_same_bytes_sent_by_a_program_do_not_take_effect(house: House) -> None:
+    propose(house)
+    house.hardwon("start")
+    assert "NOT done: it was sent by python" in send(house)
+    assert (in_force(house), len(candidates(house))) == (0, 1)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_hook_run_by_the_agents_shell_tool_does_not_take_effect(house: House, form: str) -> None:
+    propose(house)
+    house.hardwon("start")
+    session = house.session([bash(write_script(house, form)), DONE])
+    assert_refused(house, session, form)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_hook_run_by_another_agents_shell_tool_does_not_take_effect(other: House, form: str) -> None:
+    propose(other)
+    other.hardwon("start")
+    session = other.session([shell(write_script(other, form)), DONE])
+    assert_refused(other, session, form)
+
+
+def assert_refused(house: House, session: Session, form: str) -> None:
+    said = (house.root / "said.txt").read_text()
+    # in the environment of a tool the hook is silent by itself; without it the worker refuses
+    is_refused = "NOT done" in said or "takes a moment longer" in said
+    assert is_refused or (said == "{}" and form == FORMS["plain"]), (said, session.results)
+    house.hardwon("stop")
+    assert (in_force(house), len(candidates(house))) == (0, 1)

@@ -1,0 +1,186 @@
+"""A purge wins over whoever read the text before it: nothing of it is written afterwards."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from hardwon import paths
+from hardwon.capture import intake
+from hardwon.core.brief import Line
+from hardwon.recall import brief, compiled
+from hardwon.store import backups, db, memories, purge, purge_lock, rejections, residue
+from hardwon.store.purge import Aim
+from hardwon.words import Event, Memory
+
+TEXT = "quokka zanzibar pelican"
+PROJECT = "/home/dev/kite"
+
+
+@pytest.fixture
+def home(own_home: str) -> str:
+    return os.path.join(own_home, ".hardwon")
+
+
+@pytest.fixture
+def reader(home: str) -> Iterator[db.Connection]:
+    """Somebody who read before the purge."""
+    with closing(db.connect(home)) as connection:
+        yield connection
+
+
+def purge_text(home: str) -> None:
+    with closing(db.connect(home)) as connection:
+        purge.carry_out(connection, Aim(pieces=(TEXT,)), (), 1.0)
+
+
+def prompt() -> Event:
+    return Event("claude-code", "UserPromptSubmit", "s1", PROJECT, id="e1", at=1.0, prompt=TEXT)
+
+
+def prompts(connection: db.Connection) -> list[str]:
+    return [row["prompt"] for row in connection.execute("select prompt from prompts")]
+
+
+def test_what_was_read_before_a_purge_is_not_stored_after_it(home: str, reader: db.Connection) -> None:
+    purge_text(home)
+    with pytest.raises(db.Purged):
+        intake.commit(reader, prompt())
+    assert prompts(reader) == []
+
+
+def test_after_that_the_same_connection_stores_what_it_reads_anew(home: str, reader: db.Connection) -> None:
+    purge_text(home)
+    with pytest.raises(db.Purged):
+        intake.commit(reader, prompt())
+    intake.commit(reader, prompt())
+    assert prompts(reader) == [TEXT]
+
+
+def test_a_dry_run_stops_nobody(home: str, reader: db.Connection) -> None:
+    with closing(db.connect(home)) as connection:
+        purge.counted(connection, Aim(pieces=(TEXT,)))
+    intake.commit(reader, prompt())
+    assert prompts(reader) == [TEXT]
+
+
+def test_a_session_that_is_deleted_is_a_purge_too(home: str, reader: db.Connection) -> None:
+    from hardwon.store import sessions
+
+    intake.commit(reader, prompt())
+    with closing(db.connect(home)) as other:
+        sessions.delete(other, other.execute("select id from sessions").fetchone()[0])
+    with pytest.raises(db.Purged):
+        intake.commit(reader, prompt())
+    assert prompts(reader) == []
+
+
+def test_a_brief_that_was_read_before_a_purge_is_not_written(home: str, reader: db.Connection) -> None:
+    read_in = db.epoch(reader)
+    purge_text(home)
+    brief.keep(reader, home, PROJECT, [Line("index", TEXT)], read_in)
+    assert not os.path.exists(compiled.path_of(home, PROJECT))
+    brief.keep(reader, home, PROJECT, [Line("index", "other words")], db.epoch(reader))
+    assert os.path.exists(compiled.path_of(home, PROJECT))
+
+
+def test_a_brief_is_not_written_while_a_purge_is_under_way(home: str, reader: db.Connection) -> None:
+    with purge_lock.purging(home):
+        brief.keep(reader, home, PROJECT, [Line("index", TEXT)], db.epoch(reader))
+    assert not os.path.exists(compiled.path_of(home, PROJECT))
+
+
+def test_a_purge_waits_for_whoever_writes_files_or_copies_the_database(home: str, reader: db.Connection) -> None:
+    for writer in (purge_lock.writing_files(home, reader, db.epoch(reader)), purge_lock.copying(home)):
+        with writer, open(os.path.join(home, purge_lock.LOCK)) as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_file_whose_writer_is_cut_off_leaves_nothing(home: str) -> None:
+    class Ended:
+        """Bytes whose writing is ended by a signal."""
+
+        def __buffer__(self, flags: int) -> memoryview:
+            raise SystemExit
+
+        def __len__(self) -> int:
+            raise SystemExit
+
+    with pytest.raises((SystemExit, TypeError)):
+        paths.write_private(os.path.join(home, "briefs", "x.txt"), Ended())  # type: ignore[arg-type]
+    assert os.listdir(os.path.join(home, "briefs")) == []
+
+
+def test_what_a_dead_writer_left_half_written_goes_and_what_a_live_one_writes_stays(home: str) -> None:
+    dead = os.fork()
+    if not dead:
+        os._exit(0)
+    os.waitpid(dead, 0)
+    left = [
+        f"briefs/x.txt.{dead}.new",
+        f"lessons.json.{dead}.new",
+        f"backups/.2026-01-01T000000Z.{dead}.new/hardwon.db",
+    ]
+    stays = [f"briefs/x.txt.{os.getppid()}.new", "memory/a.new", "spool/1.5-abc.new"]
+    for name in (*left, *stays):
+        paths.write_private(os.path.join(home, name), TEXT.encode())
+    residue.sweep_unfinished(home)
+    assert [name for name in (*left, *stays) if os.path.exists(os.path.join(home, name))] == stays
+
+
+def test_a_backup_of_before_a_purge_has_another_epoch_once_it_is_purged(home: str, reader: db.Connection) -> None:
+    intake.commit(reader, prompt())
+    made = backups.make(home, 1.0)
+    with closing(purge.opened(os.path.join(made.path, "hardwon.db"), dry=False)) as copy:
+        purge.carry_out(copy, Aim(pieces=(TEXT,)), (), 1.0)
+        assert db.epoch(copy) != db.epoch(reader)
+
+
+@pytest.mark.parametrize(
+    "aim", [Aim(before=100.0), Aim(session="s1"), Aim(project=PROJECT), Aim(pieces=(TEXT,))], ids=repr
+)
+def test_a_rejected_memory_stays_rejected_and_nothing_of_it_is_kept(home: str, aim: Aim) -> None:
+    with closing(db.connect(home)) as connection:
+        rejected = Memory(
+            0, "k1", "project", f"always use {TEXT} for kites", PROJECT, "s1", "rejected", "agent", (), "", 1.0, 2.0
+        )
+        memories.put(connection, rejected)
+        purge.carry_out(connection, aim, (), 200.0)
+        purge.write_anew(connection)
+        assert memories.listed(connection) == []
+        for text in (rejected.text, rejected.text.upper(), f"for kites, use {TEXT}"):
+            assert rejections.is_rejected_memory(connection, text, PROJECT), text
+        assert not rejections.is_rejected_memory(connection, "boats are painted red", PROJECT)
+        assert not rejections.is_rejected_memory(connection, f"never use {TEXT} for kites", PROJECT)
+        assert not rejections.is_rejected_memory(connection, rejected.text, "/home/dev/boat")
+    with open(os.path.join(home, "hardwon.db"), "rb") as file:
+        assert not any(word.encode() in file.read() for word in (*TEXT.split(), PROJECT))
+
+
+def test_a_rejected_candidate_stays_rejected_when_its_signature_goes(home: str, reader: db.Connection) -> None:
+    with db.transaction(reader):
+        rejections.keep_candidate(reader, f"git log {TEXT}")
+    assert rejections.is_rejected_candidate(reader, f"git log {TEXT}")
+    assert not rejections.is_rejected_candidate(reader, "git log")
+    assert TEXT.split()[0] not in str([tuple(row) for row in reader.execute("select * from rejections")])
+
+
+def test_a_connection_that_lasts_writes_what_it_is_told_now(home: str) -> None:
+    with closing(db.connect(home, lasting=True)) as worker:
+        purge_text(home)
+        intake.commit(worker, prompt())
+        assert prompts(worker) == [TEXT]
+
+
+def test_an_epoch_is_rolled_back_with_the_purge(home: str, reader: db.Connection) -> None:
+    before = db.epoch(reader)
+    with closing(sqlite3.connect(os.path.join(home, "hardwon.db"), isolation_level=None)) as other:
+        other.execute("begin immediate")
+        db.begin_epoch(other)
+        other.execute("rollback")
+    assert db.epoch(reader) == before

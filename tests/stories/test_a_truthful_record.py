@@ -1,0 +1,331 @@
+"""What is remembered of a session is what happened in it: calls that ran, words of people, results as text."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from typing import Any
+
+import pytest
+
+from hardwon import settings
+from hardwon.capture import fill
+from hardwon.distil.reflect import story
+from hardwon.distil.reflect.draft import draft, markdown
+from hardwon.recall import delivery_outcomes
+from hardwon.store import db, jobs, sessions, views
+from hardwon.worker import labour
+from hardwon.worker.reply import Desk
+from tests.house_of_one import House, bash, failed, happened, lesson, prompt, used
+from tests.told import Told
+
+PARALLEL = {"command": "pytest --parallel 4 tests"}
+INSTEAD = {"command": "pytest -n 2 tests"}
+SESSION = "5e551017-0000-4000-8000-0000000000aa"
+
+
+class Memory:
+    """Answers hooks in this process, and tells what is stored after them."""
+
+    def __init__(self, house: House, connection: db.Connection) -> None:
+        self.house, self.connection = house, connection
+        self._desk = Desk(house.home, connection)
+        self._ids = (f"hook-{number}" for number in count(1))
+
+    def hear(self, *payloads: dict[str, Any], session: str = SESSION) -> list[dict[str, Any]]:
+        """What each hook is answered."""
+        answers = []
+        for payload in payloads:
+            event = payload["hook_event_name"]
+            head = f"hardwon 1 claude-code {event} {next(self._ids)}\n".encode()
+            answers.append(
+                json.loads(self._desk.answer(head + json.dumps({"session_id": session, **payload}).encode()))
+            )
+        return answers
+
+    def read(self, told: Told) -> None:
+        fill.read(self.house.home, self.connection, "claude-code", told.write(), settings.resolve({}))
+
+    def distil(self) -> None:
+        self.connection.execute("update jobs set due_at = 0")
+        labour.work_off(self.house.home, self.connection, jobs.DISTIL, settings.resolve({}))
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.connection.execute(sql)]
+
+    def distilled(self) -> str:
+        """Everything that observations and summaries say."""
+        self.distil()
+        found = self.rows("select title, subtitle, narrative, facts from observations")
+        found += self.rows("select request, investigated, learned, completed, next_steps from summaries")
+        return json.dumps(found, ensure_ascii=False)
+
+
+@pytest.fixture
+def memory(house: House) -> Iterator[Memory]:
+    os.makedirs(house.home, mode=0o700, exist_ok=True)
+    with closing(db.connect(house.home)) as connection:
+        yield Memory(house, connection)
+
+
+def calls(memory: Memory) -> list[tuple[Any, ...]]:
+    return memory.rows("select json_extract(input, '$.command'), outcome from events where kind = 'tool' order by at")
+
+
+def a_held_call(memory: Memory, told: Told | None = None) -> None:
+    """The agent runs into a hold, and then does as the lesson says."""
+    memory.house.add(lesson(r"\bpytest\b.*--parallel", delivery="hold"))
+    [asked, answer] = memory.hear(prompt("run the tests"), bash(PARALLEL["command"], tool_use_id="toolu_held"))
+    assert answer["hookSpecificOutput"]["permissionDecision"] == "deny", asked
+    if told:
+        told.person("run the tests")
+        use = {"type": "tool_use", "id": "toolu_held", "name": "Bash", "input": PARALLEL}
+        told._line("assistant", {"role": "assistant", "content": [use]})
+        reason = answer["hookSpecificOutput"]["permissionDecisionReason"]
+        told.result("toolu_held", f"PreToolUse:Bash hook error: {reason}", failed=True)
+    memory.hear(
+        used("Bash", INSTEAD, {"stdout": "12 passed in 0.31s", "stderr": "", "interrupted": False}),
+        happened("Stop", last_assistant_message="All tests pass with two workers."),
+    )
+
+
+@pytest.mark.parametrize("has_transcript", [False, True])
+def test_a_held_call_is_never_said_to_have_passed(memory: Memory, own_home: str, has_transcript: bool) -> None:
+    told = Told(own_home, session=SESSION) if has_transcript else None
+    a_held_call(memory, told)
+    if told:
+        memory.read(told)
+    assert calls(memory) == [(PARALLEL["command"], "denied"), (INSTEAD["command"], "fine")]
+    said = memory.distilled()
+    assert "`pytest -n 2 tests` (12 passed" in said
+    assert "--parallel" not in said
+
+
+def test_a_held_call_that_the_agent_ran_all_the_same_ended_as_it_ran(memory: Memory) -> None:
+    memory.house.add(lesson(r"\bpytest\b.*--parallel", delivery="hold"))
+    error = "Exit code 4\nERROR: unrecognized arguments: --parallel"
+    memory.hear(
+        prompt("run the tests"),
+        bash(PARALLEL["command"], tool_use_id="toolu_held"),
+        failed("Bash", PARALLEL, error, tool_use_id="toolu_held"),
+        happened("Stop", last_assistant_message="They fail."),
+    )
+    assert calls(memory) == [(PARALLEL["command"], "failed")]
+    assert "unrecognized arguments: --parallel" in memory.distilled()
+
+
+def test_a_call_that_is_held_while_the_worker_is_away_is_recorded_as_denied(memory: Memory) -> None:
+    memory.house.add(lesson(r"\bpytest\b.*--parallel", delivery="hold"))
+    memory.house.stay_cold()
+    assert memory.house.ask(SESSION, bash(PARALLEL["command"])).denied
+    memory.house.deliveries()  # takes in the spool
+    assert calls(memory) == [(PARALLEL["command"], "denied")]
+
+
+def test_a_result_is_stored_and_found_as_text(memory: Memory) -> None:
+    told = {"stdout": "first line\nGALE_FORCE is set\nlast line", "stderr": "", "interrupted": False}
+    memory.hear(
+        prompt("look at the wind"),
+        used("Bash", {"command": "printenv"}, told),
+        happened("Stop", last_assistant_message="Done."),
+    )
+    assert memory.rows("select response from events where kind = 'tool'") == [(told["stdout"],)]
+    memory.distil()
+    [(words,)] = memory.rows("select words from documents where kind = 'E' and words like '%last%'")
+    assert "gale" in words.split() and "ngale" not in words
+
+
+def test_a_row_that_was_stored_as_json_is_read_as_text(memory: Memory) -> None:
+    memory.hear(prompt("run the tests"), used("Bash", INSTEAD, {"stdout": "x"}), happened("Stop"))
+    stored = json.dumps({"stdout": "collected\nGALE_FORCE\n3 passed in 0.1s", "stderr": "", "interrupted": False})
+    memory.connection.execute("update events set response = ? where kind = 'tool'", (stored,))
+    assert "`pytest -n 2 tests` (3 passed)" in memory.distilled()
+    [(words,)] = memory.rows("select words from documents where kind = 'E' and words like '%pass%'")
+    assert "ngale" not in words
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "response"),
+    [
+        ("Bash", {"command": "kite fly 2>&1"}, {"stdout": "Error: no wind", "stderr": ""}),
+        (
+            "Bash",
+            {"command": "node migrate.js"},
+            {"stdout": "", "stderr": "Error: connect ECONNREFUSED 127.0.0.1:5432"},
+        ),
+        ("Bash", {"command": "kite fly"}, {"stdout": "down", "stderr": "", "exitCode": 3}),
+        ("mcp__kite__fly", {"high": True}, [{"type": "text", "text": "Error: no wind"}]),
+        ("mcp__kite__fly", {"high": True}, {"content": [{"type": "text", "text": "no wind"}], "isError": True}),
+    ],
+)
+def test_a_success_that_says_it_failed_is_recorded_as_a_failure(
+    memory: Memory, tool: str, given: dict[str, Any], response: Any
+) -> None:
+    memory.hear(prompt("fly"), used(tool, given, response))
+    [(outcome, signature)] = memory.rows("select outcome, signature from events where kind = 'tool'")
+    assert outcome == "failed" and signature
+
+
+def test_a_command_that_was_broken_off_neither_passed_nor_failed(memory: Memory) -> None:
+    broken_off = {"stdout": "collected 9 items", "stderr": "", "interrupted": True}
+    memory.hear(prompt("run the tests"), used("Bash", INSTEAD, broken_off), happened("Stop"))
+    assert calls(memory) == [(INSTEAD["command"], "interrupted")]
+    assert "pass" not in memory.distilled()
+
+
+NOTIFICATION = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"
+
+
+def test_hardwon_does_not_remember_what_was_typed_to_it(memory: Memory) -> None:
+    memory.hear(
+        prompt("mend the token test"),
+        used("Bash", INSTEAD, {"stdout": "12 passed in 0.31s"}),
+        happened("Stop", last_assistant_message="The token test passes."),
+        prompt("/lessons:manage"),
+        used("Bash", {"command": "hardwon lessons list"}, {"stdout": "1  git-stash  hold"}),
+        happened("Stop", last_assistant_message="One is proposed. Type hardwon accept N."),
+        prompt("hardwon accept 1"),
+        happened("Stop", last_assistant_message="I cannot do that for you."),
+        prompt(NOTIFICATION),
+        happened("Stop", last_assistant_message="The background task is done."),
+    )
+    assert memory.rows("select prompt from prompts") == [("mend the token test",)]
+    said = memory.distilled()
+    assert not [word for word in ("lessons", "accept", "proposed", "I cannot", "task-notification") if word in said]
+    assert "12 passed" in said
+
+
+def test_a_transcript_tells_no_more_of_hardwon_than_hooks_do(memory: Memory, own_home: str) -> None:
+    told = Told(own_home, session=SESSION)
+    told.person("mend the token test").agent("The token test passes.")
+    told.person("<command-message>manage</command-message>\n<command-name>/lessons:manage</command-name>")
+    told.result(told.call("Bash", {"command": "hardwon lessons list"}), "1  git-stash  hold")
+    told.agent("One is proposed. Type hardwon accept N.")
+    told.person("hardwon accept 1").agent("I cannot do that for you.")
+    told.person(NOTIFICATION)
+    memory.read(told)
+    assert memory.rows("select prompt from prompts") == [("mend the token test",)]
+    assert memory.rows("select response from events where kind = 'Stop'") == [("The token test passes.",)]
+
+
+@pytest.mark.parametrize("typed", ["/lessons:review", "hardwon approve 1", NOTIFICATION])
+def test_a_session_in_which_only_hardwon_was_spoken_to_leaves_nothing(memory: Memory, typed: str) -> None:
+    memory.hear(
+        {"hook_event_name": "SessionStart", "source": "startup", "cwd": "/home/dev/project"},
+        prompt(typed),
+        used("Bash", {"command": "hardwon review --json"}, {"stdout": "[]"}),
+        happened("Stop", last_assistant_message="Nothing waits."),
+        happened("SessionEnd", reason="other"),
+    )
+    assert memory.distilled() == "[]"
+    assert sessions.listed(memory.connection, limit=10) == []
+    assert sessions.counts(memory.connection)["sessions"] == 0
+    assert views.sessions(memory.connection, limit=10) == []
+
+
+def test_a_session_without_a_prompt_and_a_call_goes_once_it_is_over(memory: Memory) -> None:
+    start = {"hook_event_name": "SessionStart", "source": "startup", "cwd": "/home/dev/project"}
+    memory.hear(start, happened("SessionEnd", reason="other"), session="looked-in")
+    memory.hear(start, session="just-opened")
+    memory.hear(start, prompt("mend it"), happened("SessionEnd", reason="other"), session="worked")
+    memory.connection.execute("update sessions set to_fill = 0")
+    now = time.time()
+    assert sessions.drop_without_content(memory.connection, now) == 0
+    assert sessions.drop_without_content(memory.connection, now + 2 * sessions.ENDED_SECONDS) == 1
+    assert memory.rows("select session from sessions order by session") == [("just-opened",), ("worked",)]
+    assert sessions.drop_without_content(memory.connection, now + 2 * sessions.LEFT_SECONDS) == 1
+    assert memory.rows("select session from sessions") == [("worked",)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Noted: I will keep that in mind.",
+        "Understood. I'll keep it in mind for the next tasks.",
+        "Got it, I will use that from now on. I'll remember the port.",
+    ],
+)
+def test_an_answer_that_only_takes_note_decides_nothing(memory: Memory, answer: str) -> None:
+    memory.hear(prompt("remember that staging has no auth"), happened("Stop", last_assistant_message=answer))
+    memory.distil()
+    found = memory.rows("select title from observations where type = 'decision'")
+    assert [title for (title,) in found if "mind" in title or "remember" in title] == []
+
+
+def test_an_answer_that_settles_something_is_a_decision(memory: Memory) -> None:
+    answer = "I'll keep the old endpoint, because two clients still call it."
+    memory.hear(prompt("may the old endpoint go?"), happened("Stop", last_assistant_message=answer))
+    memory.distil()
+    assert memory.rows("select type from observations") == [("decision",)]
+
+
+def held_and_then(memory: Memory, *then: dict[str, Any]) -> list[dict[str, Any]]:
+    """A held call with the calls that followed it, as the deliveries of the lesson tell them."""
+    memory.house.add(lesson(r"\bpytest\b.*--parallel", delivery="hold"))
+    memory.hear(prompt("run the tests"), bash(PARALLEL["command"]), *then)
+    return views.deliveries(memory.connection, limit=10)
+
+
+def test_a_hold_shows_the_call_that_came_instead_and_how_it_ended(memory: Memory) -> None:
+    looked = used("Bash", {"command": "ls tests"}, {"stdout": "test_a.py"})
+    [delivery] = held_and_then(memory, looked, used("Bash", INSTEAD, {"stdout": "12 passed"}))
+    followed = delivery_outcomes.follow(memory.connection, delivery)
+    assert followed.call and followed.instead
+    assert (json.loads(followed.call["input"])["command"], followed.call["outcome"]) == (PARALLEL["command"], "denied")
+    assert (json.loads(followed.instead["input"])["command"], followed.instead["outcome"]) == (
+        INSTEAD["command"],
+        "fine",
+    )
+    shown = memory.house.ok("lessons", "show", delivery["slug"]).out
+    assert "pytest --parallel 4 tests (denied) -> pytest -n 2 tests (passed)" in shown
+
+
+def test_a_hold_after_which_the_same_call_was_made_shows_how_that_ended(memory: Memory) -> None:
+    [delivery] = held_and_then(memory, failed("Bash", PARALLEL, "Exit code 4\nunrecognized arguments: --parallel"))
+    followed = delivery_outcomes.follow(memory.connection, delivery)
+    assert followed.instead and followed.instead["outcome"] == "failed"
+
+
+def test_a_hold_after_which_nothing_came_says_so(memory: Memory) -> None:
+    [delivery] = held_and_then(memory)
+    followed = delivery_outcomes.follow(memory.connection, delivery)
+    assert followed.call and followed.instead is None
+    assert "no call came instead" in memory.house.ok("lessons", "show", delivery["slug"]).out
+
+
+def test_tokens_are_those_of_the_transcript_and_are_counted_once(memory: Memory, own_home: str) -> None:
+    used_up = {"input_tokens": 10, "cache_read_input_tokens": 500, "output_tokens": 40}
+    told = Told(own_home, session=SESSION)
+    told.person("mend it").agent("Done.")
+    told.lines[-1]["message"] |= {"id": "msg_1", "usage": used_up}
+    memory.read(told)
+    memory.read(told)
+    told.agent("One more thing.")
+    told.lines[-1]["message"] |= {"id": "msg_2", "usage": used_up}
+    memory.read(told)
+    assert memory.rows("select tokens_in, tokens_out, tokens_cached from sessions") == [(1020, 80, 1000)]
+    read = story.read(told.path)
+    assert (read.usage, read.minutes < 5) == ((1020, 80, 1000), True)
+    page = markdown(draft(read))
+    assert "tokens: 1100\ntokens_out: 80\n" in page
+
+
+def test_a_transcript_without_tokens_has_no_guess_in_their_place(memory: Memory, own_home: str) -> None:
+    told = Told(own_home, session=SESSION)
+    told.person("mend it").agent("Done.")
+    memory.read(told)
+    assert memory.rows("select tokens_in, tokens_out from sessions") == [(None, None)]
+    assert "tokens" not in markdown(draft(story.read(told.path)))
+
+
+def test_minutes_of_a_draft_leave_the_night_out(own_home: str) -> None:
+    told = Told(own_home, session=SESSION)
+    told.person("mend it").agent("Done.").person("and the other one").agent("Done as well.")
+    clock = ("2026-11-01T22:00:00Z", "2026-11-01T22:02:00Z", "2026-11-02T08:00:00Z", "2026-11-02T08:01:00Z")
+    for line, at in zip(told.lines, clock, strict=True):
+        line["timestamp"] = at
+    assert "minutes: 3\n" in markdown(draft(story.read(told.write())))

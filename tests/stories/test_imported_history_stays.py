@@ -1,0 +1,101 @@
+"""History that is imported is kept from the day of its import, and a limit that would drop it is said before."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from hardwon import clock
+from hardwon.store import db, retention
+from tests.distil.written import SESSION, Transcript
+from tests.house_of_one import House
+from tests.stories.test_retention import put
+
+DAY = 86_400.0
+
+
+def write_old_transcript(own_home: str, days_ago: int = 200) -> None:
+    """A session with a failed call, as Claude Code wrote it so long ago."""
+    start = datetime.now(UTC) - timedelta(days=days_ago)
+    transcript = Transcript(start=start.replace(tzinfo=None).isoformat(timespec="seconds"))
+    transcript.person("run the tests")
+    transcript.bash("pytest --parallel 4", "ERROR: unrecognized arguments: --parallel", code=4)
+    transcript.bash("pytest -n 4", "3 passed")
+    transcript.agent("All tests pass.")
+    folder = Path(own_home, ".claude", "projects", "-home-dev-kite")
+    folder.mkdir(parents=True)
+    transcript.write(folder)
+
+
+def add_recent_session(home: str) -> None:
+    """Events of two days, which bear out that the clock is right."""
+    with closing(db.connect(home)) as connection:
+        put(connection, [clock.now() - 2 * DAY, clock.now() - 60], session="recent")
+
+
+def count_rows(home: str) -> tuple[int, ...]:
+    with closing(sqlite3.connect(os.path.join(home, "hardwon.db"))) as connection:
+        return tuple(
+            connection.execute(f"select count(*) from {table}").fetchone()[0]
+            for table in ("sessions", "prompts", "events", "calls")
+        )
+
+
+def purge(home: str, now: float) -> None:
+    with closing(db.connect(home)) as connection:
+        connection.execute("delete from jobs")  # what waits to be distilled is kept whatever its age
+        retention.purge(connection, days=90, most=1 << 40, now=now, go_on=lambda: True)
+
+
+def test_history_of_long_ago_stays_for_retention_days_after_its_import(house: House, own_home: str) -> None:
+    write_old_transcript(own_home)
+    said = house.ok("import", "transcripts").out
+    until = clock.iso(clock.now() + 90 * DAY)[:10]
+    assert f"kept      until {until}, 90 days from today (retentionDays)\n" in said
+    house.ok("scan", "--json")
+    add_recent_session(house.home)
+    before = count_rows(house.home)
+    assert before[0] == 2 and before[3] == 2
+    purge(house.home, clock.now())
+    assert count_rows(house.home) == before
+    with closing(db.connect(house.home)) as connection, db.transaction(connection):
+        connection.execute("update events set taken_at = taken_at - ?", (91 * DAY,))
+        connection.execute("update calls set taken_at = taken_at - ?", (91 * DAY,))
+        connection.execute("update sessions set taken_at = taken_at - ?", (91 * DAY,))
+    purge(house.home, clock.now())
+    assert count_rows(house.home) == (1, 1, 2, 0)
+
+
+def test_an_export_of_long_ago_stays_too(house: House, own_home: str, tmp_path: Path) -> None:
+    write_old_transcript(own_home)
+    house.ok("import", "transcripts")
+    exported = str(tmp_path / "all.jsonl")
+    house.ok("export", "--out", exported)
+    before = count_rows(house.home)[:3]
+    other = House(os.path.join(own_home, ".other"))
+    other.ok("import", "jsonl", exported)
+    add_recent_session(other.home)
+    purge(other.home, clock.now())
+    assert count_rows(other.home)[:3] == (before[0] + 1, before[1] + 1, before[2] + 2)
+
+
+def test_a_limit_that_would_drop_the_import_is_said_before_it(house: House, own_home: str) -> None:
+    write_old_transcript(own_home)
+    house.ok("config", "set", "maxDbMb", "10")
+    large = Path(own_home, ".claude", "projects", "-home-dev-kite", f"{SESSION}.jsonl")
+    line = '{"type": "progress", "padding": "' + "x" * 1_000 + '"}\n'
+    large.write_text(large.read_text() + line * 30_000)
+    ran = house.ok("import", "transcripts")
+    assert "warning: this import takes about 15 MB" in ran.err and "the oldest events would be dropped" in ran.err
+    assert "fix: hardwon config set maxDbMb" in ran.err
+    again = house.ok("import", "transcripts")
+    assert again.err == "", "what was read already takes no more room"
+
+
+def test_retention_for_ever_is_said(house: House, own_home: str) -> None:
+    write_old_transcript(own_home)
+    house.ok("config", "set", "retentionDays", "0")
+    assert "kept      for ever (retentionDays 0)\n" in house.ok("import", "transcripts").out

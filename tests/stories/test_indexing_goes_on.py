@@ -1,0 +1,68 @@
+"""A backlog larger than one shift is indexed to its end, through a restart of the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from hardwon import paths
+from hardwon.store import db, documents, sessions
+from hardwon.worker.background import Background
+from tests.house_of_one import House
+from tests.remembered import Remembered
+
+SHIFT = 300  # documents and vectors
+PROJECT = "/home/dev/kite"
+
+
+@pytest.fixture
+def connection(house: House) -> Iterator[db.Connection]:
+    """A store with 500 observations and 50 summaries, and as many calls as two more shifts index."""
+    remembered = Remembered(house.home, PROJECT)
+    remembered.many(500)
+    remembered.close()
+    paths.private_folder(os.path.join(house.home, "logs"))
+    with closing(db.connect(house.home)) as opened:
+        with db.transaction(opened):
+            for number in range(2 * SHIFT):
+                call: dict[str, Any] = {"tool": "Bash", "input": '{"command": "ls"}', "response": f"file {number}"}
+                sessions.take(
+                    opened,
+                    sessions.Report(f"e{number}", "claude-code", "long", "tool", 1.0 + number, PROJECT, None, **call),
+                )
+        yield opened
+
+
+def work_until(home: str, connection: db.Connection, left: int) -> None:
+    """Let a worker's background work until no more than so much is left, then end it as a restart does."""
+
+    async def work() -> None:
+        background = Background(home, connection, shift_documents=SHIFT)
+        background.work()
+        while sum(documents.counts_waiting(connection)) > left:
+            assert background.is_busy(), f"it stopped with {documents.counts_waiting(connection)} left"
+            await asyncio.sleep(0.01)
+        background.end()
+
+    asyncio.run(work())
+
+
+def test_a_backlog_of_several_shifts_is_indexed_to_its_end_through_a_restart(
+    house: House, connection: db.Connection
+) -> None:
+    total = 550 + 2 * SHIFT
+    assert sum(documents.counts_waiting(connection)) == total
+    assert f"{total:,} records not indexed yet" in house.ok("status").out
+    assert f"{total:,} records not indexed yet" in house.cli("doctor").out
+    work_until(house.home, connection, left=total - SHIFT)  # stopped in the middle, as by a restart
+    assert sum(documents.counts_waiting(connection)) > 0
+    work_until(house.home, connection, left=0)
+    assert connection.execute("select count(*) from documents").fetchone()[0] == total
+    assert connection.execute("select count(*) from vectors").fetchone()[0] == 550
+    assert "indexed" not in house.ok("status").out
+    assert "indexed" not in house.cli("doctor").out

@@ -1,0 +1,81 @@
+"""Whatever agents did in real sessions, none of it concerned hardwon, so nothing of it may be denied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from hardwon.cli.agents import command_for
+from hardwon.core.ours import forbidden
+from hardwon.hosts import MODULES, setup_of
+from hardwon.hosts.history import Step, history
+from hardwon.words import Event
+from tests.hosts.reading import CORPUS
+
+FOLDERS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini"}
+ABOVE_PEOPLE = ("/Users/", "/home/")
+
+
+@pytest.fixture
+def home(own_home: str) -> str:
+    """The home of a person who has hardwon's hooks in the settings of every agent."""
+    home = os.path.join(own_home, ".hardwon")
+    os.makedirs(home)
+    for name in MODULES:
+        module = setup_of(name)
+        text, _ = module.install(module.EMPTY, command_for(name, home))
+        os.makedirs(os.path.dirname(module.settings_file()), exist_ok=True)
+        with open(module.settings_file(), "w") as file:
+            file.write(text)
+    return home
+
+
+def read_calls(folder: str) -> Iterator[tuple[str, Step]]:
+    top = os.path.join(CORPUS, folder)
+    if not os.path.isdir(top):
+        pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
+    for place, _, names in sorted(os.walk(top)):
+        for name in sorted(names):
+            reader = history(FOLDERS[folder]).Reader()
+            with open(os.path.join(place, name), "rb") as file:
+                for number, line in enumerate(file, 1):
+                    steps = reader.read(number, line)
+                    yield from ((f"{place}/{name}:{number}", step) for step in steps if step.kind == "call")
+
+
+def find_person(cwd: str) -> str:
+    """Return the own folder of the person who works in this one."""
+    for above in ABOVE_PEOPLE:
+        if cwd.startswith(above):
+            return above + cwd.removeprefix(above).partition("/")[0]
+    return "/root"
+
+
+def to_event(step: Step, person: str) -> Event:
+    """Return the call as the same person's on this machine, whose own folder is `person`."""
+    theirs = find_person(step.cwd)
+
+    def move(text: str) -> str:
+        return text.replace(theirs, person)
+
+    path, content = move(step.path), move(step.content)
+    tool_input = {"file_path": path, "path": path, "old_string": "", "new_string": content, "command": step.command}
+    if step.tool == "Write":
+        tool_input = {"file_path": path, "content": content}
+    return Event(
+        "claude-code", "PreToolUse", "s", move(step.cwd), tool=step.tool, command=move(step.command), path=path,
+        content=content, input=tool_input,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_call_of_a_real_session_is_denied(home: str, own_home: str, folder: str) -> None:
+    denied, count = [], 0
+    for place, step in read_calls(folder):
+        count += 1
+        if why := forbidden(to_event(step, own_home), home):
+            denied.append(f"{place}: {step.tool} {step.command[:300] or step.path}: {why[:200]}")
+    assert count > 100 or folder == "gemini"
+    assert denied == []

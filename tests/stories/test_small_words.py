@@ -1,0 +1,81 @@
+"""What commands say about small slips: counts, limits, folders that are not there, an interrupt."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house_of_one import GIT_STASH, House, bash, prompt, wait_for
+
+
+@pytest.mark.parametrize("limit", ["0", "-1"])
+def test_a_limit_that_is_none_is_refused(house: House, limit: str) -> None:
+    for words in (["deliveries", "--limit", limit], ["logs", "-n", limit], ["review", "--limit", limit]):
+        ran = house.cli(*words)
+        assert ran.code == 2 and "x>=1" in ran.err, words
+
+
+def test_an_export_into_a_folder_that_is_not_there_names_the_folder(house: House, tmp_path: Path) -> None:
+    ran = house.cli("export", "--out", str(tmp_path / "nope" / "x"))
+    assert ran.err == f"error: there is no folder {tmp_path}/nope to write x into\n  fix: mkdir -p {tmp_path}/nope\n"
+
+
+def test_one_is_one(house: House) -> None:
+    ran = house.cli("lessons", "add", "--summary", "x", "--problem", "p" * 30, "--solution", "s" * 30)
+    assert "summary has 1 character, but" in ran.err
+    house.ask("s1", prompt("about a kumquat", cwd="/home/dev/kumquat"))
+    house.deliveries()
+    assert "1 session (cut out)" in house.ok("purge", "--text", "kumquat", "--dry-run").out
+
+
+def test_a_record_that_is_not_there_is_said_like_any_error(house: House) -> None:
+    ran = house.cli("show", "O999")
+    assert ran.code == 1 and ran.err.startswith("error: there is no O999\n  fix: ")
+
+
+def test_every_line_of_the_log_begins_with_a_time(house: House) -> None:
+    house.add({**GIT_STASH, "delivery": "block"})
+    house.ok("start")
+    house.session_start("s1")
+    house.ask("s1", bash("git stash"))
+    code = "from hardwon.worker import labour; labour._log('a handoff was drafted')"
+    path = os.path.join(house.home, "logs", "worker.log")
+    with open(path, "a") as log:
+        subprocess.run([sys.executable, "-c", code], stderr=log, check=True)
+    house.ok("stop")
+    with open(path) as file:
+        lines = file.read().splitlines()
+    assert any("a handoff was drafted" in line for line in lines)
+    assert [line for line in lines if not line[:4].isdecimal()] == []
+
+
+def interrupted(house: House, *words: str, says: bytes) -> int:
+    """Run a command at a terminal, interrupt it once it has said this, and return its exit code."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "hardwon", *words]
+    child = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=house.environment({"TERM": "dumb"})
+    )
+    os.close(theirs)
+    seen = b""
+    while says not in seen:
+        seen += os.read(ours, 4096)
+    child.send_signal(signal.SIGINT)
+    code = child.wait()
+    os.close(ours)
+    return code
+
+
+def test_an_interrupt_ends_with_130(house: House) -> None:
+    house.ok("start")
+    wait_for(lambda: os.path.getsize(os.path.join(house.home, "logs", "worker.log")) > 0)
+    assert interrupted(house, "logs", "-f", says=b"serving") == 130
+    house.ok("backup")
+    name = os.listdir(os.path.join(house.home, "backups"))[0]
+    assert interrupted(house, "restore", name, says=b"[y/N]") == 130

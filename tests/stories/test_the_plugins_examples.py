@@ -1,0 +1,52 @@
+"""Every command that a skill or a slash command names is accepted by the product, as it stands there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hardwon.recall.deliver import decides
+from tests.handed import AGENT, Left, made_repository
+from tests.house_of_one import House, lesson
+
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+TEXTS = sorted([*PLUGINS.glob("*/skills/*/SKILL.md"), *PLUGINS.glob("*/commands/*.md")])
+FOR_A_PERSON = ("lessons edit", "lessons retire", "lessons restore", "handoff ratify")
+
+
+def find_examples(text: str) -> Iterator[str]:
+    """The commands in fenced blocks and in backticks."""
+    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("hardwon "):
+                yield line
+    without_blocks = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S).replace("\n", " ")
+    yield from re.findall(r"`(hardwon [^`]+)`", without_blocks)
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(PLUGINS)))
+def test_its_examples_run(path: Path, house: House, tmp_path: Path, own_home: str) -> None:
+    repository = made_repository(tmp_path / "kite", own_home)
+    slug = house.add(lesson(r"\bmake\b"))
+    left = Left(house, repository)
+    number = left.draft().id
+    left.connection.close()
+    values = {"SLUG": slug, "ID": f"L:{slug}", "NUMBER": str(number), "WORDS": "kite", "COMMAND": "git stash", "N": "1"}
+    examples = list(find_examples(path.read_text()))
+    assert examples
+    for example in examples:
+        words = [
+            re.sub(r"[A-Z]{1,}", lambda found: values.get(found[0], found[0]), word) for word in shlex.split(example)
+        ]
+        is_for_a_person = example.removeprefix("hardwon ").startswith(FOR_A_PERSON)
+        if words[1] in ("accept", "reject"):
+            assert decides(words), f"{example} is no decision that can be typed"
+            continue
+        if words[1:] == ["lessons", "add"]:
+            words.append("--help")  # the text names the command, not an example of it
+        ran = house.cli(*words[1:], env=None if is_for_a_person else AGENT, cwd=str(repository))
+        assert ran.code == 0, f"{example}\n{ran.out}{ran.err}"
