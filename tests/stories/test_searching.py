@@ -91,7 +91,7 @@ def test_a_timeline_marks_what_it_lies_around(house: House, kite: str) -> None:
 def test_records_are_shown_whole_and_what_is_missing_is_named(house: House, kite: str) -> None:
     ran = house.ok("show", "S1,O1", "O99", cwd=kite)
     assert "completed: it is mended" in ran.out and "raced with logout" in ran.out
-    assert ran.err == "there is no O99\n"
+    assert ran.err == "error: there is no O99\n  fix: hardwon search WORDS, or hardwon timeline\n"
     assert house.cli("show", "O99").code == 1
 
 

@@ -55,10 +55,11 @@ def kept(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
             claims.release(latest)
             claims.take(own_turn, event.id, event.at)
             return None
-        if event.prompt.strip() and not for_agent:  # what the host says by itself does not end a turn, private or not
+        if for_agent:  # only a person's words end a turn: neither what the host says by itself nor an empty prompt does
+            claims.release(latest)
+            claims.release(own_turn)
+        elif event.prompt.strip():
             return None
-        claims.release(latest)
-        claims.release(own_turn)
         event = replace(event, prompt=for_agent)
     elif event.kind == "Stop" and not event.agent and _answers_us(event, home):
         event = replace(event, message="")
@@ -183,6 +184,8 @@ def _strip_split_tags(value: Any, depth: int = 0) -> Any:
         return {name: _strip_split_tags(inner, depth + 1) for name, inner in value.items()}
     if not isinstance(value, list):
         return value
+    if all(isinstance(line, str) for line in value):
+        return value  # lines of one text, which `_rejoined` puts together and takes apart again
     return [_strip_split_tags(inner, depth + 1) for inner in _without_split_tags(value)]
 
 
