@@ -197,12 +197,6 @@ class Workshop:
         lesson = next(lesson for lesson in self._read_lessons() if lesson.id == lesson_id)
         lesson_actions.retire_lesson(self._home, self._connection, lesson)
 
-    def find_deliveries(self) -> dict[str, str]:
-        """Return the ids of the lessons in force and how each is delivered; the product may have stepped one down."""
-        index = self._open_index()
-        entries = [index.entry(number) for number in range(len(index))] if index else []
-        return {entry.id: entry.delivery for entry in entries}
-
     def open_guard(self) -> Guard:
         """Return the matcher with the lessons that are in force now."""
         return Guard(self._open_index())

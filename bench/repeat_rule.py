@@ -127,7 +127,8 @@ _SHOWS_OTHERS = frozenset(
 )
 _SHELL_FILTERS = "cd echo head tail grep sed awk sort uniq wc cat tee true xargs cut tr printf export set sleep pwd"
 _POWERSHELL_FILTERS = (
-    "Set-Location Select-String Select-Object Where-Object ForEach-Object Measure-Object Out-File Write-Output Get-Content"
+    "Set-Location Select-String Select-Object Where-Object ForEach-Object Measure-Object Out-File Write-Output"
+    " Get-Content"
 )
 _FILTERS = frozenset((*_SHELL_FILTERS.split(), *_POWERSHELL_FILTERS.split()))
 _FOLDS = (

@@ -53,7 +53,8 @@ BY_NAME = ("wrong-option", "wrong-subcommand", "wrong-name")
 BOOTSTRAPS = 2_000
 LONGEST_SHOWN = 400
 
-FAILED, FINE, NOT_RUN = "failed", "fine", "not run"
+FAILED, FINE, NOT_RUN = "failed", "fine", "not run"  # outcomes of calls
+RIGHT, OTHER_FAILURE = "right", "other failure"  # verdicts on firings, beside FINE and NOT_RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +257,6 @@ class Accepted:
 
     proposal: Proposal
     causes: frozenset[str]
-    delivery: str
 
 
 class Trials:
@@ -309,6 +309,15 @@ def propose_old_delivery(proposal: Proposal) -> str:
     return "hold" if is_command and priority >= OLD_HOLD_PRIORITY else "note"
 
 
+def judge_firing(label: Label, causes: frozenset[str]) -> str:
+    """Return what a lesson about these mistakes was worth on a call: right only where it failed by one of them."""
+    if label.outcome == FINE:
+        return FINE
+    if label.outcome != FAILED:
+        return NOT_RUN
+    return RIGHT if label.cause and label.cause in causes else OTHER_FAILURE
+
+
 class Replay:
     """One project under one policy."""
 
@@ -359,11 +368,9 @@ class Replay:
                     workshop.retire(lesson_id)
                     self._refusals[accepted.proposal.id] = "fell below the gate"
                     del self._accepted[lesson_id]
-        if self._policy != SHIPPED:
-            for proposal in workshop.list_all():
-                self._note_proposal(proposal)
-        for proposal in workshop.list_default() if self._policy == SHIPPED else workshop.list_all():
+        for proposal in workshop.list_all():
             self._note_proposal(proposal)
+        for proposal in workshop.list_default() if self._policy == SHIPPED else workshop.list_all():
             delivery = ""
             if self._policy == OLD:
                 delivery = propose_old_delivery(proposal)
@@ -378,7 +385,7 @@ class Replay:
                 continue
             self._refusals.pop(proposal.id, None)
             _, causes = self._proposals[proposal.id]
-            self._accepted[lesson_id] = Accepted(proposal, causes, delivery)
+            self._accepted[lesson_id] = Accepted(proposal, causes)
         return workshop.open_guard()
 
     def _note_proposal(self, proposal: Proposal) -> None:
@@ -390,40 +397,32 @@ class Replay:
         for call in session.calls:
             label = self._labels[call.key]
             firings = guard.ask(call, told)
-            right_firings = [firing for firing in firings if self._is_right(firing, label)]
+            verdicts = [judge_firing(label, self._find_causes(firing)) for firing in firings]
             self.tally.calls += 1
-            for firing in firings:
-                self._count_firing(session, call, label, firing)
+            for firing, verdict in zip(firings, verdicts, strict=True):
+                self._count_firing(session, call, label, firing, verdict)
             self.tally.fine_calls_told += bool(firings) and label.outcome == FINE
             if label.is_repeat:
-                self._count_repeat(session, call, label, right_firings)
+                pairs = zip(firings, verdicts, strict=True)
+                self._count_repeat(session, call, label, [firing for firing, verdict in pairs if verdict == RIGHT])
 
-    def _is_right(self, firing: Firing, label: Label) -> bool:
+    def _find_causes(self, firing: Firing) -> frozenset[str]:
         accepted = self._accepted.get(firing.lesson)
-        return label.outcome == FAILED and bool(label.cause) and accepted is not None and label.cause in accepted.causes
+        return accepted.causes if accepted else frozenset()
 
-    def _count_firing(self, session: Session, call: Call, label: Label, firing: Firing) -> None:
+    def _count_firing(self, session: Session, call: Call, label: Label, firing: Firing, verdict: str) -> None:
         tally = self.tally
-        if self._is_right(firing, label):
-            verdict = "right"
-            tally.right += 1
-        elif label.outcome == FAILED:
-            verdict = "other failure"
-            tally.other_failure += 1
-        elif label.outcome == FINE:
-            verdict = "fine"
-            tally.fine += 1
-        else:
-            verdict = NOT_RUN
-            tally.not_run += 1
+        tally.right += verdict == RIGHT
+        tally.other_failure += verdict == OTHER_FAILURE
+        tally.fine += verdict == FINE
+        tally.not_run += verdict == NOT_RUN
         tally.denials += firing.is_denial
-        tally.wrong_denials += firing.is_denial and verdict == "fine"
+        tally.wrong_denials += firing.is_denial and verdict == FINE
         tally.blocks += firing.delivery == "block"
-        tally.wrong_blocks += firing.delivery == "block" and verdict == "fine"
+        tally.wrong_blocks += firing.delivery == "block" and verdict == FINE
         accepted = self._accepted.get(firing.lesson)
         record = accepted.proposal.record if accepted else {}
-        shown = ("problem", "solution", "triggers")
-        lesson = {name: record.get(name) for name in shown}
+        lesson = {name: record.get(name) for name in ("problem", "solution", "triggers")}
         self._write(session, call, label, verdict=verdict, delivery=firing.delivery, lesson=lesson)
 
     def _count_repeat(self, session: Session, call: Call, label: Label, right_firings: Sequence[Firing]) -> None:
@@ -448,7 +447,7 @@ class Replay:
                 return "told before in this session" if is_match else "the accepted trigger does not match"
         for proposal, causes in self._proposals.values():
             if label.cause in causes:
-                return self._refusals.get(proposal.id, "proposed, not accepted")
+                return self._refusals.get(proposal.id, "proposed, not in the default list")
         return "no proposal"
 
     def _write(self, session: Session, call: Call, label: Label, **more: object) -> None:
