@@ -133,8 +133,10 @@ ABOUT_ANOTHER: tuple[tuple[str, dict[str, Any]], ...] = (
 def test_another_projects_records_are_not_given_whatever_the_agent_asks_for(server: Server) -> None:
     answers = server.call(*ABOUT_ANOTHER)
     assert [text for _, text in answers if "called a transom" in text] == []
-    assert [is_error for is_error, _ in answers] == [False, True, True, True, False, True, True, True, False, True, True]
-    assert "--all-projects" in answers[1][1] and "another project" in answers[5][1] and "another project" in answers[8][1]
+    refused = [number for number, (is_error, _) in enumerate(answers) if is_error]
+    assert refused == [1, 2, 3, 5, 6, 7, 9, 10]
+    assert "--all-projects" in answers[1][1]
+    assert "another project" in answers[5][1] and "another project" in answers[8][1]
     for project in ("", "kite", ".", server.folder):
         assert "O1 " in server.ask("search", query="tail", project=project)
 

@@ -17,6 +17,7 @@ from hardwon.store import lessons as shelves
 from hardwon.store.approvals import LESSON, Approval
 from hardwon.store.candidates import Proposal
 from hardwon.store.db import Connection
+from hardwon.store.refusals import note_refused_lesson
 from hardwon.words import Lesson, replace
 
 Confirm = Callable[[str], bool]
@@ -173,6 +174,7 @@ def import_records(
                 continue
             if fault := _find_fault(record, slugs):
                 refused.append((number, fault))
+                note_refused_lesson(home, admit.SOURCE_IMPORT, [fault])
                 continue
             taken = dict(record)
             if not is_person or taken.get("source", admit.SOURCE_IMPORT) not in admit.SOURCES:

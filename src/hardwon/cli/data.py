@@ -231,7 +231,7 @@ def restore(name: str | None, restore_deleted: bool, yes: bool, as_json: bool) -
 
 
 def _delete_again(connection: db.Connection, before: backups.Backup) -> int:
-    """Take over what is known of deletions, and delete what a restored backup brought back; return how many sessions."""
+    """Take over what is known of deletions and delete the sessions that a backup brought back; return how many."""
     earlier = os.path.join(before.path, paths.DATABASE)
     numbers = deletions.carry_over(connection, earlier) if os.path.exists(earlier) else []
     for number in numbers:

@@ -87,7 +87,7 @@ def _insert(connection: Connection, kind: str, salt: bytes, mark: PurgedText) ->
 
 
 def _read_salt(connection: Connection) -> bytes:
-    """Return the salt of this database: one for all, so that a name is hashed once however many tombstones there are."""
+    """Return the salt of this database: one for all, so that a name is hashed once for any number of tombstones."""
     row = connection.execute("select salt from tombstones limit 1").fetchone()
     return bytes(row[0]) if row else os.urandom(16)
 
