@@ -74,6 +74,7 @@ def edit_lesson(
     approvals.upgrade(home, connection, clock.now())
     _refuse_waiting(home, lesson)
     record = admit.with_changes(records.write(lesson), changes)
+    admit.read_or_refuse(home, record, "edit")
     review.may_become(connection, lesson, record, confirm=confirm)
     changed = admit.edit(home, lesson.id, changes)
     _put_in_force(home, connection, [changed], path)
@@ -86,6 +87,7 @@ def rewrite_lesson(
     """Put another record in a lesson's place and approve it."""
     approvals.upgrade(home, connection, clock.now())
     _refuse_waiting(home, lesson)
+    admit.read_or_refuse(home, record, "edit")
     review.may_become(connection, lesson, record, confirm=confirm)
     changed = admit.rewrite(home, lesson.id, record)
     _put_in_force(home, connection, [changed], path)

@@ -35,7 +35,7 @@ def add(home: str, record: dict[str, Any], *, approved: bool, source: str) -> Le
     `source` says who wrote it, whatever the record says of that.
     """
     now = clock.now()
-    lesson = _sound_or_noted(home, record, source)
+    lesson = read_or_refuse(home, record, source)
     lesson = _with_source(lesson, source)
     if not approved:
         lesson = replace(lesson, id="", slug="")
@@ -89,7 +89,7 @@ def _replace(home: str, id: str, change: Callable[[Lesson], dict[str, Any]]) -> 
     now = clock.now()
     with shelves.editing(home) as shelf:
         before = _listed(shelf, id)
-        lesson = _sound_or_noted(home, change(before), "edit")
+        lesson = read_or_refuse(home, change(before), "edit")
         extra = {key: value for key, value in lesson.extra.items() if key != "source"}
         if "source" in before.extra:
             extra["source"] = before.extra["source"]
@@ -112,7 +112,7 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
         known, names = _known(shelf.lessons), [one.slug for one in shelf.lessons]
         for number, record in enumerate(found, 1):
             try:
-                lesson = _with_source(_sound_or_noted(home, record, SOURCE_IMPORT), SOURCE_IMPORT)
+                lesson = _with_source(read_or_refuse(home, record, SOURCE_IMPORT), SOURCE_IMPORT)
                 known_as = lesson.slug if _SLUG.fullmatch(lesson.slug) and lesson.slug not in names else ""
                 lesson = replace(lesson, slug=known_as)
                 lesson = _filled_in(lesson, now, taken=names, approved=True)
@@ -155,7 +155,7 @@ def sound(record: dict[str, Any]) -> Lesson:
     return records.read(_with_reason(record))
 
 
-def _sound_or_noted(home: str, record: dict[str, Any], source: str) -> Lesson:
+def read_or_refuse(home: str, record: dict[str, Any], source: str) -> Lesson:
     """Return the lesson in a sound record; note in the log why another is refused."""
     if wrong := faults(record):
         note_refused_lesson(home, source, wrong)

@@ -169,23 +169,30 @@ def read_tombstones(connection: Connection) -> Tombstones:
 
 def carry_over(connection: Connection, earlier: str) -> list[int]:
     """Take over the log, tombstones and rejections of the database that a restored backup replaced; return the numbers
-    of the restored sessions that were deleted there."""
+    of the restored sessions that were deleted there. A damaged database has nothing to take over."""
     with closing(sqlite3.connect(f"file:{quote(earlier)}?mode=ro", uri=True)) as source:
         source.row_factory = sqlite3.Row
-        tables = {name for (name,) in source.execute("select name from sqlite_master where type = 'table'")}
-        with transaction(connection):
-            for table in _CARRIED:
-                if table in tables:
-                    _copy_rows(source, connection, table)
+        try:
+            rows_by_table = _read_carried(source)
+        except sqlite3.DatabaseError:
+            return []
+    with transaction(connection):
+        for table, carried in rows_by_table.items():
+            _replace_rows(connection, table, carried)
     rows = connection.execute("select id, session, last_at from sessions").fetchall()
     tombstones = read_tombstones(connection)
     return [row["id"] for row in rows if tombstones.covers(SESSION, row["session"], row["last_at"])]
 
 
-def _copy_rows(source: Connection, target: Connection, table: str) -> None:
+def _read_carried(source: Connection) -> dict[str, list[sqlite3.Row]]:
+    tables = {name for (name,) in source.execute("select name from sqlite_master where type = 'table'")}
+    return {table: source.execute(f"select * from {table}").fetchall() for table in _CARRIED if table in tables}
+
+
+def _replace_rows(connection: Connection, table: str, rows: Sequence[sqlite3.Row]) -> None:
     """Replace the rows of a table by those of another database: they are the newer ones, and hashed with one salt."""
-    target.execute(f"delete from {table}")
-    for row in source.execute(f"select * from {table}"):
+    connection.execute(f"delete from {table}")
+    for row in rows:
         columns = row.keys()
         marks = ", ".join("?" * len(columns))
-        target.execute(f"insert into {table} ({', '.join(columns)}) values ({marks})", tuple(row))
+        connection.execute(f"insert into {table} ({', '.join(columns)}) values ({marks})", tuple(row))
