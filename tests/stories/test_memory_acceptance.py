@@ -214,8 +214,8 @@ def test_evidence_rebuild_from_retained(both: TwoProjects) -> None:
     both.add_memory(both.kite, f"The winch is of type {tokens[0]}")
     both.house.add({**GIT_STASH, "solution": f"use git stash -u, as {tokens[1]} says in the handbook"})
     first = both.rebuild()
-    derived = ("observations", "summaries", "turns", "documents", "vectors", "to_index", "to_embed", "indexed_files",
-               "observation_files", "jobs")  # fmt: skip
+    derived = ("observations", "summaries", "documents", "vectors", "to_index", "to_embed", "indexed_files",
+               "observation_files")  # fmt: skip
     both.run_sql(*(f"delete from {table}" for table in derived))
     shutil.rmtree(Path(both.home, "briefs"))
     for name in ("lesson-manifest.json", "lesson-index.bin"):
@@ -231,6 +231,29 @@ def test_evidence_rebuild_from_retained(both: TwoProjects) -> None:
     assert tokens[1] in both.ask_mcp(both.kite, "lessons", command="git stash")
     assert os.path.exists(Path(both.home, "lesson-manifest.json"))
     assert both.rebuild() == first
+
+
+def test_a_rebuild_keeps_what_it_could_not_make_again(both: TwoProjects, tmp_path: Path) -> None:
+    both.work("kite-1", both.kite, "zirkon7421")
+    both.work("kite-2", both.kite, "basalt1188", later=60)
+    both.rebuild()
+    exported = tmp_path / "without-events.jsonl"
+    both.house.ok("export", "--out", str(exported))
+    lines = [line for line in content(str(exported)).splitlines(keepends=True) if not is_event_of(line, "kite-1")]
+    exported.write_text("".join(lines))
+    both.house.ok("purge", "--project", both.kite, "--yes")
+    both.house.ok("import", "jsonl", str(exported), "--restore-deleted")
+    observations = both.rows("select id, title, facts from observations order by id")
+    summaries = both.rows("select request, completed from summaries order by id")
+    assert len(observations) == len(summaries) == 2
+    assert both.rebuild()["kept"] == 1
+    assert both.rows("select id, title, facts from observations order by id") == observations
+    assert both.rows("select request, completed from summaries order by id") == summaries
+
+
+def is_event_of(line: str, session: str) -> bool:
+    record = json.loads(line)
+    return (record["what"], record.get("session")) == ("event", session)
 
 
 def test_gateway_no_bypass_path(both: TwoProjects, own_home: str, tmp_path: Path) -> None:

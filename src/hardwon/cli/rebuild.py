@@ -48,4 +48,4 @@ def rebuild(as_json: bool) -> None:
     click.echo(f"rebuilt   from {sessions} sessions: {listed}")
     click.echo(f"          {len(projects)} briefs and the manifest")
     if unrebuildable:
-        click.echo(f"kept      what {unrebuildable} turns came to: retention deleted their events")
+        click.echo(f"kept      what {unrebuildable} turns came to: their events are gone")

@@ -1,7 +1,7 @@
 """Forgetting what follows from retained rows and files, so that it is made anew from them.
 
-Kept is what cannot be made again: what a model or another memory said, and what was distilled from events that
-retention has deleted since.
+Kept is what cannot be made again: what a model or another memory said, and what was distilled from events that are
+gone since.
 """
 
 from __future__ import annotations
@@ -12,13 +12,21 @@ from hardwon.store.index_schema import FILL_TO_INDEX
 from hardwon.store.turns import PLAIN, WORN
 
 # Observations keep their rows and numbers, since memories name them as evidence: distilling writes each in its place.
+_OF_TURN = "observations.session = turns.session and observations.prompt = turns.number"
+# An import may bring observations without the events that they were made from: those could not be made again.
+_HAS_LOST_EVENTS = (
+    "exists (select 1 from observations, json_each(iif(json_valid(observations.events), observations.events, '[]'))"
+    f" as cited where {_OF_TURN} and not exists (select 1 from events where events.key = cited.value))"
+)
+_HAS_EVENTS = "exists (select 1 from events where events.session = turns.session and events.prompt = turns.number)"
 _FORGET_TURNS = (
-    f"delete from turns where print not like '{WORN}%' and (made = '{PLAIN}' or not exists (select 1 from observations"
-    " where observations.session = turns.session and observations.prompt = turns.number))"
+    f"delete from turns where print not like '{WORN}%' and {_HAS_EVENTS} and not {_HAS_LOST_EVENTS}"
+    f" and (made = '{PLAIN}' or not exists (select 1 from observations where {_OF_TURN}))"
 )
 _FORGET_SUMMARIES = (
-    f"update summaries set print = '' where made = '{PLAIN}' and not exists"
-    f" (select 1 from turns where turns.session = summaries.session and print like '{WORN}%')"
+    f"update summaries set print = '' where made = '{PLAIN}'"
+    " and not exists (select 1 from turns where turns.session = summaries.session)"
+    " and exists (select 1 from events where events.session = summaries.session)"
 )
 
 
@@ -53,6 +61,7 @@ def count_derived(connection: Connection) -> dict[str, int]:
 
 
 def count_unrebuildable(connection: Connection) -> int:
-    """Return how many turns were distilled from events that retention deleted."""
-    count: int = connection.execute(f"select count(*) from turns where print like '{WORN}%'").fetchone()[0]
+    """Return how many turns were distilled from events that are gone."""
+    lost = f"select count(*) from turns where print like '{WORN}%' or {_HAS_LOST_EVENTS}"
+    count: int = connection.execute(lost).fetchone()[0]
     return count
