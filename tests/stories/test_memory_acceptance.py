@@ -237,9 +237,9 @@ def test_a_rebuild_keeps_what_it_could_not_make_again(both: TwoProjects, tmp_pat
     both.work("kite-1", both.kite, "zirkon7421")
     both.work("kite-2", both.kite, "basalt1188", later=60)
     both.rebuild()
-    exported = tmp_path / "without-events.jsonl"
+    exported = tmp_path / "without-edit.jsonl"
     both.house.ok("export", "--out", str(exported))
-    lines = [line for line in content(str(exported)).splitlines(keepends=True) if not is_event_of(line, "kite-1")]
+    lines = [line for line in content(str(exported)).splitlines(keepends=True) if not is_edit_of(line, "kite-1")]
     exported.write_text("".join(lines))
     both.house.ok("purge", "--project", both.kite, "--yes")
     both.house.ok("import", "jsonl", str(exported), "--restore-deleted")
@@ -251,9 +251,9 @@ def test_a_rebuild_keeps_what_it_could_not_make_again(both: TwoProjects, tmp_pat
     assert both.rows("select request, completed from summaries order by id") == summaries
 
 
-def is_event_of(line: str, session: str) -> bool:
+def is_edit_of(line: str, session: str) -> bool:
     record = json.loads(line)
-    return (record["what"], record.get("session")) == ("event", session)
+    return (record["what"], record.get("session"), record.get("tool")) == ("event", session, "Edit")
 
 
 def test_gateway_no_bypass_path(both: TwoProjects, own_home: str, tmp_path: Path) -> None:
