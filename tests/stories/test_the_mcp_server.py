@@ -26,12 +26,12 @@ FENCE = "<hardwon-context>"
 class Server:
     """A server in a folder; each time it is asked, one is started there and ended."""
 
-    def __init__(self, house: House, folder: str) -> None:
-        self.house, self.folder = house, folder
+    def __init__(self, house: House, folder: str, *options: str) -> None:
+        self.house, self.folder, self.options = house, folder, options
 
     def talk(self, talk: Callable[[Client], Any]) -> Any:
         """What comes of a talk with a server of its own."""
-        command = ["-m", "hardwon", "mcp"]
+        command = ["-m", "hardwon", "mcp", *self.options]
         env = {"HARDWON_HOME": self.house.home, "HOME": os.environ["HOME"]}
         server = StdioServerParameters(command=sys.executable, args=command, env=env, cwd=self.folder)
 
@@ -115,15 +115,42 @@ def test_search_can_be_narrowed(server: Server) -> None:
     assert [len(set(one)) for one in ids] == [3, 1, 1, 1, 4, 0, 1, 0, 4]
 
 
-def test_another_projects_records_are_given_only_if_asked_for(server: Server) -> None:
-    calls = server.call(
-        ("search", {"query": "transom"}), ("search", {"query": "transom", "project": "boat"}),
-        ("search", {"query": "transom", "project": "*"}), ("get", {"ids": ["O4"]}),
-        ("get", {"ids": ["O4"], "project": "*"}), ("timeline", {"anchor": "O4"}), ("get", {"ids": ["O1", "O4"]}),
-    )  # fmt: skip
-    assert ["called a transom" in said for _, said in calls] == [False, True, True, False, True, False, False]
-    assert [wrong for wrong, _ in calls] == [False, False, False, True, False, True, False]
-    assert 'project="*"' in calls[0][1] and "another project" in calls[3][1] and "another project" in calls[6][1]
+ABOUT_ANOTHER: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("search", {"query": "transom"}),
+    ("search", {"query": "transom", "project": "boat"}),
+    ("search", {"query": "transom", "project": "*"}),
+    ("search", {"query": "transom", "project": "../boat"}),
+    ("search", {"query": "transom", "project": " "}),
+    ("get", {"ids": ["O4"]}),
+    ("get", {"ids": ["O4"], "project": "*"}),
+    ("timeline", {"anchor": "O4", "project": "*"}),
+    ("get", {"ids": ["O1", "O4"]}),
+    ("remember", {"type": "project", "text": "Boats have transoms", "sources": ["O4"]}),
+    ("handoff", {"project": "boat"}),
+)
+
+
+def test_another_projects_records_are_not_given_whatever_the_agent_asks_for(server: Server) -> None:
+    answers = server.call(*ABOUT_ANOTHER)
+    assert [text for _, text in answers if "called a transom" in text] == []
+    refused = [number for number, (is_error, _) in enumerate(answers) if is_error]
+    assert refused == [1, 2, 3, 5, 6, 7, 9, 10]
+    assert "--all-projects" in answers[1][1]
+    assert "another project" in answers[5][1] and "another project" in answers[8][1]
+    for project in ("", "kite", ".", server.folder):
+        assert "O1 " in server.ask("search", query="tail", project=project)
+
+
+def test_a_person_opens_other_projects_when_they_set_the_server_up(server: Server) -> None:
+    opened = Server(server.house, server.folder, "--all-projects")
+    answers = opened.call(*ABOUT_ANOTHER)
+    assert ["called a transom" in text for _, text in answers] == [
+        False, True, True, True, False, False, True, True, False, False, False,
+    ]  # fmt: skip
+    assert 'project="*"' in answers[0][1] and "another project" in answers[5][1]
+    other = Server(server.house, os.path.dirname(server.folder), "--project", "boat")
+    assert "called a transom" in other.ask("search", query="transom")
+    assert "tail was too short" not in other.ask("search", query="tail")
 
 
 def test_the_timeline_shows_what_was_around(server: Server) -> None:
@@ -207,11 +234,12 @@ def test_the_handoff_is_what_was_ratified_and_the_last_summary_and_a_draft_is_na
     assert "review docs/sessions/s1.draft.md" in waits and "H:1" not in waits and "S1" in waits
     server.house.ok("handoff", "ratify", "1", cwd=server.folder)
     left.draft("s2", at=NOON + 9)
+    everywhere = Server(server.house, server.folder, "--all-projects")
     for asked in ({}, {"project": "kite"}, {"project": "*"}):
-        said = server.ask("handoff", **asked)
+        said = everywhere.ask("handoff", **asked)
         assert "Last asked: move the kite to pnpm" in said and "review docs/sessions/s2.draft.md" in said
         assert 0 < said.index("H:1 · handoff") < said.index("S1 · summary")
-    assert "H:1" not in server.ask("handoff", project="boat")
+    assert "H:1" not in everywhere.ask("handoff", project="boat")
     assert "Last asked: move the kite to pnpm" in server.ask("get", ids=["H:1"])
 
 
@@ -223,7 +251,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": "tail", "limit": "many"}, "'limit'"),
     ("search", {"query": "tail", "kind": "poem"}, "'kind'"),
     ("search", {"query": "tail", "since": "soon"}, "'soon' is not a date"),
-    ("search", {"query": "tail", "project": "nowhere"}, "nothing is known of a project 'nowhere'"),
+    ("search", {"query": "tail", "project": "nowhere"}, "this server answers about"),
     ("search", {"query": "tail", "depth": 3}, "no argument 'depth'"),
     ("search", {"query": "x" * 5_000}, "'query'"),
     ("timeline", {"anchor": "O999"}, "there is no O999"),
@@ -243,7 +271,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("propose_lesson", {"summary": "x"}, "wants the argument"),
     ("propose_lesson", {"summary": "x", "problem": "y", "solution": "z", "command": "(["}, "refused"),
     ("propose_lesson", {"summary": "x", "problem": "y", "solution": "z", "priority": 11}, "'priority'"),
-    ("handoff", {"project": "nowhere"}, "nothing is known"),
+    ("handoff", {"project": "nowhere"}, "this server answers about"),
     ("approve", {}, "there is no tool 'approve'"),
 ]  # fmt: skip
 

@@ -56,7 +56,7 @@ def record_memory(connection: Connection, number: int, path: str, now: float) ->
             approvals.undo_subject(connection, MEMORY, str(number), now)
         else:
             hash = memories.approval_hash(memory.type, memory.text)
-            approvals.insert(connection, MEMORY, str(number), hash, "", path, now)
+            approvals.insert(connection, MEMORY, str(number), hash, memory.text, path, now)
 
 
 def record_handoff(connection: Connection, number: int, path: str, now: float) -> None:
@@ -162,7 +162,7 @@ def _upgrade_memory(home: str, connection: Connection, memory: Memory, now: floa
         text = page.text
         memory_rows.reword(connection, memory.id, text)
     hash = memories.approval_hash(memory.type, text)
-    approvals.insert(connection, MEMORY, str(memory.id), hash, "", UPGRADE, now)
+    approvals.insert(connection, MEMORY, str(memory.id), hash, text, UPGRADE, now)
 
 
 def _upgrade_handoff(home: str, connection: Connection, known: reflections.Reflection, now: float) -> None:
@@ -236,7 +236,8 @@ def _describe(connection: Connection, approval: Approval) -> Listed:
         return Listed(approval, f'lesson "{_shorten(lesson.summary)}"', f"hardwon lessons retire {lesson.slug}")
     if approval.kind == MEMORY:
         memory = memory_rows.get(connection, int(approval.subject))
-        words = f' "{_shorten(memory.text)}"' if memory else ""
+        text = approval.body or (memory.text if memory else "")
+        words = f' "{_shorten(text)}"' if text else ""
         return Listed(approval, f"memory {approval.subject}{words}", f"hardwon memory retire {approval.subject}")
     if approval.kind == HANDOFF:
         known = reflections.get(connection, int(approval.subject))

@@ -17,6 +17,7 @@ from hardwon.store import lessons as shelves
 from hardwon.store.approvals import LESSON, Approval
 from hardwon.store.candidates import Proposal
 from hardwon.store.db import Connection
+from hardwon.store.refusals import note_refused_lesson
 from hardwon.words import Lesson, replace
 
 Confirm = Callable[[str], bool]
@@ -73,6 +74,7 @@ def edit_lesson(
     approvals.upgrade(home, connection, clock.now())
     _refuse_waiting(home, lesson)
     record = admit.with_changes(records.write(lesson), changes)
+    admit.read_or_refuse(home, record, "edit")
     review.may_become(connection, lesson, record, confirm=confirm)
     changed = admit.edit(home, lesson.id, changes)
     _put_in_force(home, connection, [changed], path)
@@ -85,6 +87,7 @@ def rewrite_lesson(
     """Put another record in a lesson's place and approve it."""
     approvals.upgrade(home, connection, clock.now())
     _refuse_waiting(home, lesson)
+    admit.read_or_refuse(home, record, "edit")
     review.may_become(connection, lesson, record, confirm=confirm)
     changed = admit.rewrite(home, lesson.id, record)
     _put_in_force(home, connection, [changed], path)
@@ -173,6 +176,7 @@ def import_records(
                 continue
             if fault := _find_fault(record, slugs):
                 refused.append((number, fault))
+                note_refused_lesson(home, admit.SOURCE_IMPORT, [fault])
                 continue
             taken = dict(record)
             if not is_person or taken.get("source", admit.SOURCE_IMPORT) not in admit.SOURCES:

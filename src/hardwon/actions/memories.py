@@ -5,6 +5,7 @@ from __future__ import annotations
 from hardwon.actions import approvals
 from hardwon.recall import memories
 from hardwon.recall.memory_files import Page
+from hardwon.store import deletions
 from hardwon.store.approvals import MEMORY
 from hardwon.store.db import Connection
 from hardwon.words import Memory
@@ -40,4 +41,6 @@ def set_memory_aside(connection: Connection, home: str, memory: Memory, now: flo
     approvals.upgrade(home, connection, now)
     after = memories.set_aside(connection, memory, now)
     approvals.withdraw(connection, MEMORY, str(after.id), now)
+    path = "memory reject" if after.status == "rejected" else "memory retire"
+    deletions.record(connection, path, "memory", {"memories": 1}, now)
     return after

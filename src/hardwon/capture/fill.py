@@ -25,7 +25,7 @@ from hardwon.core.person_text import is_said_to_hardwon
 from hardwon.hosts.history import Step, history, instant, tail, usage
 from hardwon.hosts.history.siblings import Hidden
 from hardwon.hosts.history.usage import Usage
-from hardwon.store import db, jobs, sessions, transcripts
+from hardwon.store import db, deletions, jobs, sessions, transcripts
 from hardwon.store import projects as known_projects
 from hardwon.words import Event, Mark, replace
 
@@ -92,7 +92,8 @@ def _portions(
 ) -> Iterator[int]:  # fmt: skip
     stat, mark, portions = opened
     whole, reader = transcript.is_whole(path), history(host).Reader(_loads(mark.reader))
-    turn = UnderWay(host, path, values, _loads(mark.watch), stat.st_mtime)
+    tombstones = deletions.read_tombstones(connection)
+    turn = UnderWay(host, path, values, _loads(mark.watch), stat.st_mtime, tombstones)
     counted = usage.total(_usage_in(known)) or Usage()
     for lines, after in portions:
         steps = [step for number, line in lines for step in reader.read(number, line)]
@@ -155,9 +156,15 @@ class UnderWay:
     """Owns what is under way in a transcript: the calls without a result, the latest words, whether it is private."""
 
     def __init__(
-        self, host: str, path: str, values: Mapping[str, Any], state: Mapping[str, Any], modified: float
+        self,
+        host: str,
+        path: str,
+        values: Mapping[str, Any],
+        state: Mapping[str, Any],
+        modified: float,
+        tombstones: deletions.Tombstones,
     ) -> None:
-        self._host, self._path, self._values = host, path, values
+        self._host, self._path, self._values, self._tombstones = host, path, values, tombstones
         self._hidden = Hidden(path, state)
         self._session = str(state.get("session", ""))
         self._at = float(state.get("at") or modified)
@@ -170,7 +177,7 @@ class UnderWay:
         self._is_for_us = bool(state.get("for_us"))  # the last prompt was for hardwon, so the answer is about us
 
     def state(self) -> dict[str, Any]:
-        said = self._said and edge.fit(self._said, self._values)
+        said = self._said and self._admit(self._said)
         return {
             **self._hidden.state(), "session": self._session, "at": self._at, "calls": self._calls,
             "said": [said.message, said.at, said.cwd] if said else None, "prompts": self._prompts,
@@ -205,7 +212,7 @@ class UnderWay:
         return [*found, *self._latest(inf)] if at_end else found
 
     def _latest(self, until: float) -> list[Words]:
-        said = self._said and edge.fit(self._said, self._values)
+        said = self._said and self._admit(self._said)
         return [Words(said.session, said.message, said.at, until)] if said and said.message else []
 
     def _prompted(self, step: Step) -> Iterator[Told]:
@@ -255,9 +262,19 @@ class UnderWay:
         )  # fmt: skip
 
     def _fit(self, event: Event, outcome: str = "") -> Iterator[Told]:
-        fit = edge.fit(event, self._values)
+        fit = self._admit(event)
         if fit:
             yield Told(fit, outcome)
+
+    def _admit(self, event: Event) -> Event | None:
+        """Return what may be kept of an event; None if it was deleted since it happened."""
+        fit = edge.fit(event, self._values)
+        if fit is None or not self._tombstones:
+            return fit
+        words = f"{fit.prompt}\n{fit.message}\n{orjson.dumps([fit.input, fit.response], default=str).decode()}"
+        if self._tombstones.covers(deletions.SESSION, fit.session, fit.at):
+            return None
+        return None if self._tombstones.covers_text(words, fit.at) else fit
 
     def _event(self, step: Step, kind: str, **more: Any) -> Event:
         fields = {"id": f"{self._host}:{step.id}", "at": self._at, "agent": step.agent, **more}

@@ -50,6 +50,7 @@ VERBS = {
     "export": ("data", "write what is recorded and learned as lines of JSON"),
     "backup": ("data", "copy the database and what you wrote, while all runs"),
     "restore": ("data", "list the backups, or put one back"),
+    "rebuild": ("rebuild", "make everything derived anew: index, observations, briefs"),
     "purge": ("purge", "delete a text, session, project or time for good"),
     "start": ("worker", "start the worker"),
     "stop": ("worker", "stop the worker; guards hold without it"),

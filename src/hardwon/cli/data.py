@@ -23,7 +23,7 @@ from hardwon.core.ours import BACKUPS_KEPT
 from hardwon.distil import scan as mining
 from hardwon.errors import UserError
 from hardwon.recall import compiled, manifest
-from hardwon.store import backups, claude_mem, db, exports, imports
+from hardwon.store import backups, claude_mem, db, deletions, exports, imports, sessions
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.imports import Numbered
 from hardwon.worker import lifecycle
@@ -115,38 +115,50 @@ def _written(path: str, lines: Iterable[str]) -> int:
     return count
 
 
-def take_jsonl(file: str, *, as_json: bool) -> None:
+def take_jsonl(file: str, *, as_json: bool, restore_deleted: bool) -> None:
     """import jsonl: every line that is sound comes in; exit code 1 if some are not."""
     faults: list[tuple[int, str]] = []
     with open(file, encoding="utf-8", errors="replace") as lines:
         imports.check_header(lines.readline(), file)
-        _took(imports.parsed(lines, faults), faults, as_json=as_json, name=file)
+        _took(imports.parsed(lines, faults), faults, as_json=as_json, name=file, restore_deleted=restore_deleted)
 
 
-def take_claude_mem(file: str | None, *, as_json: bool) -> None:
+def take_claude_mem(file: str | None, *, as_json: bool, restore_deleted: bool) -> None:
     """import claude-mem: its sessions, prompts, observations and summaries, from its database."""
     home = paths.home()
     source = claude_mem.opened(os.path.expanduser(file or CLAUDE_MEM))
     known = exports.project_names(opened(home))
     numbered = enumerate(claude_mem.records(source, known), 1)
-    _took(numbered, [], as_json=as_json, name=file or CLAUDE_MEM)
+    _took(numbered, [], as_json=as_json, name=file or CLAUDE_MEM, restore_deleted=restore_deleted)
     source.close()
 
 
-def _took(numbered: Iterable[Numbered], faults: list[tuple[int, str]], *, as_json: bool, name: str) -> None:
+def _took(
+    numbered: Iterable[Numbered],
+    faults: list[tuple[int, str]],
+    *,
+    as_json: bool,
+    name: str,
+    restore_deleted: bool,
+) -> None:
+    if restore_deleted:
+        require_person("restoring what was deleted")
     home, mark = paths.home(), who.agent(os.environ)
     connection = opened(home)
     approvals.upgrade(home, connection, clock.now())
-    outcome = imports.take(connection, numbered, faults, approved=not mark)
+    outcome = imports.take(connection, numbered, faults, approved=not mark, restore_deleted=restore_deleted)
     approvals.record_imported(connection, outcome.memories, outcome.reflections, COMMAND_LINE, clock.now())
     added, refused = import_records(home, connection, outcome.lessons, COMMAND_LINE, is_person=not mark)
     faults = sorted([*outcome.faults, *refused])
     taken = {**outcome.taken, "lesson": added}
     if as_json:
         listed = [{"line": number, "fault": fault} for number, fault in faults]
-        click.echo(json.dumps({"imported": {kind: count for kind, count in taken.items() if count}, "faults": listed}))
+        imported = {kind: count for kind, count in taken.items() if count}
+        click.echo(json.dumps({"imported": imported, "deleted": outcome.deleted, "faults": listed}))
     else:
         _say(taken, faults, mark, name)
+        if outcome.deleted:
+            click.echo(f"left out  {counted(outcome.deleted, 'record')} deleted here; --restore-deleted takes them in")
     if faults:
         raise SystemExit(1)
 
@@ -189,12 +201,13 @@ def backup(keep: int, as_json: bool) -> None:
 
 @click.command()
 @click.argument("name", required=False)
+@click.option("--restore-deleted", is_flag=True, help="with the sessions that you deleted since, too")
 @click.option("--yes", is_flag=True, help="do not ask")
 @click.option("--json", "as_json", is_flag=True, help="without a NAME: print JSON")
-def restore(name: str | None, yes: bool, as_json: bool) -> None:
+def restore(name: str | None, restore_deleted: bool, yes: bool, as_json: bool) -> None:
     """Put a backup in place of what is there, which becomes a backup itself.
 
-    Without a NAME the backups are listed.
+    Without a NAME the backups are listed. Sessions you deleted since stay deleted.
     """
     home = paths.home()
     if not name:
@@ -209,9 +222,21 @@ def restore(name: str | None, yes: bool, as_json: bool) -> None:
         compiled.forget(home)
         with closing(db.connect(home)) as connection:
             approvals.upgrade(home, connection, clock.now(), is_restored=True)
+            deleted = _delete_again(connection, before) if not restore_deleted else 0
         manifest.build(home, clock.now())
     click.echo(f"restored  {chosen.name}")
     click.echo(f"before    what was there is the backup {before.name}")
+    if deleted:
+        click.echo(f"left out  {counted(deleted, 'session')} deleted since; --restore-deleted keeps them")
+
+
+def _delete_again(connection: db.Connection, before: backups.Backup) -> int:
+    """Take over what is known of deletions and delete the sessions that a backup brought back; return how many."""
+    earlier = os.path.join(before.path, paths.DATABASE)
+    numbers = deletions.carry_over(connection, earlier) if os.path.exists(earlier) else []
+    for number in numbers:
+        sessions.delete(connection, number)
+    return len(numbers)
 
 
 def _list(home: str, as_json: bool) -> None:

@@ -141,18 +141,23 @@ def _complete(connection: db.Connection, files: Sequence[mining.File]) -> None:
 
 @import_.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--restore-deleted", is_flag=True, help="take in what was deleted here, too")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
-def jsonl(file: str, as_json: bool) -> None:
-    """Take in what hardwon export wrote; what is here already is not taken again."""
-    take_jsonl(file, as_json=as_json)
+def jsonl(file: str, restore_deleted: bool, as_json: bool) -> None:
+    """Take in what hardwon export wrote; what is here already is not taken again.
+
+    Sessions you deleted and texts you purged stay out.
+    """
+    take_jsonl(file, as_json=as_json, restore_deleted=restore_deleted)
 
 
 @import_.command("claude-mem")
 @click.argument("file", required=False, type=click.Path(dir_okay=False))
+@click.option("--restore-deleted", is_flag=True, help="take in what was deleted here, too")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
-def from_claude_mem(file: str | None, as_json: bool) -> None:
+def from_claude_mem(file: str | None, restore_deleted: bool, as_json: bool) -> None:
     """Take over claude-mem's sessions, prompts, observations and summaries.
 
     FILE is its database, ~/.claude-mem/claude-mem.db if left out; it is only read.
     """
-    take_claude_mem(file, as_json=as_json)
+    take_claude_mem(file, as_json=as_json, restore_deleted=restore_deleted)

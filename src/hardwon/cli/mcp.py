@@ -10,11 +10,20 @@ from hardwon import paths
 
 
 @click.command()
-def mcp() -> None:
+@click.option(
+    "--project",
+    "folder",
+    default=".",
+    metavar="PATH",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    help="answer about this project instead",
+)
+@click.option("--all-projects", is_flag=True, help="let the agent ask about every other project, too")
+def mcp(folder: str, all_projects: bool) -> None:
     """Answer an agent over MCP, on stdin and stdout, about the project in this folder.
 
     An agent starts it: claude mcp add hardwon -- hardwon mcp
     """
     from hardwon.mcp import server  # half a second that `--help` need not pay
 
-    server(paths.home(), os.getcwd()).run("stdio")
+    server(paths.home(), os.path.realpath(folder), all_projects=all_projects).run("stdio")

@@ -15,7 +15,7 @@ from hardwon.cli.show import at_terminal, field, hung, in_line, printable, table
 from hardwon.errors import UserError
 from hardwon.recall import brief, compiled, memory_files
 from hardwon.recall import memories as pages
-from hardwon.store import db, memories
+from hardwon.store import approvals, db, memories
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.words import MEMORY_TYPES, STATUSES, Memory
 
@@ -84,8 +84,9 @@ def show(name: str, as_json: bool) -> None:
     connection = db.connect(home)
     one = pages.named(connection, name)
     said = _plain(home, one)
+    earlier = _list_earlier(connection, one, said["text"])
     if as_json:
-        click.echo(json.dumps(said, indent=2))
+        click.echo(json.dumps({**said, "earlier": earlier}, indent=2))
         return
     hung(f"{one.id}  ", said["text"], bold=True)
     for label, text in (
@@ -94,6 +95,17 @@ def show(name: str, as_json: bool) -> None:
     ):  # fmt: skip
         if text:
             field(label, text)
+    for wording in earlier:
+        field("earlier", f"{wording['text']} (approved {wording['approved_at']})")
+
+
+def _list_earlier(connection: db.Connection, one: Memory, text: str) -> list[dict[str, str]]:
+    """Return the wordings that were approved before the present one, oldest first."""
+    wordings: dict[str, str] = {}
+    for approval in approvals.list_of_subject(connection, approvals.MEMORY, str(one.id)):
+        if approval.body and approval.body.strip() != text.strip():
+            wordings.setdefault(approval.body, clock.iso(approval.approved_at))
+    return [{"text": body, "approved_at": approved_at} for body, approved_at in wordings.items()]
 
 
 @memory.command()

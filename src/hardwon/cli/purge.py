@@ -27,7 +27,7 @@ from hardwon.distil import propose
 from hardwon.distil.reflect.run import LOGS
 from hardwon.errors import UserError
 from hardwon.recall import compiled, deliver
-from hardwon.store import backups, db, exports, residue, transcripts
+from hardwon.store import backups, db, deletions, exports, residue, transcripts
 from hardwon.store import purge as cutting
 from hardwon.store.purge import Aim
 from hardwon.store.purge_lock import purging
@@ -35,6 +35,7 @@ from hardwon.words import Mark, replace
 
 _SPANS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
 _APPROVED = (paths.LESSONS, paths.CONFIG, paths.TRUSTED, paths.INSTALLED, paths.PAUSED, "memory/*.md", "drafts/*.md")
+LOG_LINES = 1_000  # that `--log` shows
 _BUILT = (paths.MANIFEST, paths.INDEX)
 _OF_PROJECTS = (".hardwon/lessons.json", ".claude/memory/*.md", "docs/sessions/*.md")
 _CANNOT = (
@@ -49,16 +50,20 @@ _CANNOT = (
 @click.option("--project", metavar="NAME|PATH", help="everything of a project")
 @click.option("--older-than", metavar="30d", help="everything older: hours (h), days (d), weeks (w) or years (y)")
 @click.option("--dry-run", is_flag=True, help="say what would go, and change nothing")
+@click.option("--log", "show_log", is_flag=True, help="show what was deleted so far: when, how and how much")
 @click.option("--yes", is_flag=True, help="do not ask")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def purge(
     text: str | None, session: str | None, project: str | None, older_than: str | None,
-    dry_run: bool, yes: bool, as_json: bool,
+    dry_run: bool, show_log: bool, yes: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Delete something for good, then look whether it is gone.
 
     Files you approved (lessons, memories, handoffs) are named, not touched.
     """
+    if show_log:
+        _show_log(db.connect(paths.home()), as_json=as_json)
+        return
     if sum(one is not None for one in (text, session, project, older_than)) != 1:
         raise UserError(
             "say what is to go, in one way", "hardwon purge --text TEXT, --session, --project or --older-than"
@@ -82,6 +87,19 @@ def purge(
     _said(report, aim, as_json=as_json)
     if report["left"]:
         raise SystemExit(1)
+
+
+def _show_log(connection: db.Connection, *, as_json: bool) -> None:
+    """Print what purges, `sessions delete`, retention and decisions about memories took away, newest first."""
+    lines = deletions.list_newest(connection, LOG_LINES)
+    if as_json:
+        click.echo(json.dumps([{**line.__dict__, "at": clock.iso(line.at)} for line in lines], indent=2))
+        return
+    for line in lines:
+        rows = ", ".join(f"{count} {_one(table) if count == 1 else table}" for table, count in line.rows.items())
+        click.echo(f"{clock.iso(line.at)}  {line.path}, {line.kind}: {rows or 'nothing in the database'}")
+    if not lines:
+        click.echo("nothing was deleted yet")
 
 
 def _aim(
@@ -371,7 +389,7 @@ def _said(report: dict[str, Any], aim: Aim, *, as_json: bool) -> None:
     for path in report["transcripts"]:
         click.echo(printable(f"agent's   {path} still holds it"))
     if report["transcripts"]:
-        click.echo("          how far they were read stays, so no scan brings it back; hardwon scan --full would")
+        click.echo("          they are not read again up to here, and no import brings it back")
     for path in report["left"]:
         click.echo(printable(f"LEFT      {path} holds it still: look at it yourself"))
     if not report["dry"]:

@@ -35,7 +35,7 @@ _DECIDING = {
     "backup": (), "unpause": (), "ratify": (), "discard": (), "approve": (),  # as a person types them to an agent
 }  # fmt: skip
 _SHOWING = {
-    "trust": ("--list",), "install": ("--print",), "review": ("--json", "--judge"), "purge": ("--dry-run",),
+    "trust": ("--list",), "install": ("--print",), "review": ("--json", "--judge"), "purge": ("--dry-run", "--log"),
 }  # fmt: skip
 _WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no option with a value comes before the verb
 _INTERPRETERS = ("python", "pypy")

@@ -7,7 +7,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 from hardwon import claims, projects
-from hardwon.hosts.history import Step
+from hardwon.hosts.history import Step, instant
+from hardwon.store.deletions import SESSION, Tombstones
 
 Denied = Callable[[Step], bool]
 
@@ -25,3 +26,19 @@ def denied(home: str, values: Mapping[str, Any]) -> Denied:
         return is_asked and projects.touches(files, step.cwd, step.tool, step.command, step.content, [step.path])
 
     return is_denied
+
+
+def denied_or_deleted(is_denied: Denied, tombstones: Tombstones) -> Denied:
+    """Return a predicate for what is denied, or was deleted after it happened: an agent may rewrite its transcript."""
+    if not tombstones:
+        return is_denied
+
+    def is_left_out(step: Step) -> bool:
+        if is_denied(step):
+            return True
+        at = instant(step.at) or None
+        if tombstones.covers(SESSION, step.session, at):
+            return True
+        return tombstones.covers_text("\n".join((step.command, step.path, step.content, step.text, step.refused)), at)
+
+    return is_left_out

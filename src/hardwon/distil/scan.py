@@ -24,11 +24,11 @@ from hardwon.core.person_text import is_said_to_hardwon
 from hardwon.core.private import may_hold_tag, strip
 from hardwon.core.shell import simple_commands
 from hardwon.distil import propose
-from hardwon.distil.denied import Denied, denied
+from hardwon.distil.denied import Denied, denied, denied_or_deleted
 from hardwon.distil.signals import Episode, Watch
 from hardwon.hosts.history import MODULES, History, Step, history, tail
 from hardwon.hosts.history.siblings import Hidden
-from hardwon.store import candidates, transcripts
+from hardwon.store import candidates, deletions, transcripts
 from hardwon.store.candidates import Proposal, Scan
 from hardwon.store.db import Connection
 from hardwon.store.transcripts import Portion, ScannedCall
@@ -78,7 +78,7 @@ def run(
     """Read the files, weigh what they gave, and record the scan; `passed` is told the bytes of each file done."""
     faults: list[tuple[str, str]] = []
     transcripts.prepare(connection)
-    left_out = denied(home, values)
+    left_out = denied_or_deleted(denied(home, values), deletions.read_tombstones(connection))
     portions = _all_portions(connection, files, int(values["scanWindow"]), left_out, faults, passed)
     found = signals = malformed = 0
     for batch in _batches(portions):

@@ -16,6 +16,7 @@ from hardwon.core import rules, similarity, slugs
 from hardwon.core.lesson_secrets import find_secret_faults
 from hardwon.errors import UserError
 from hardwon.store import lessons as shelves
+from hardwon.store.refusals import note_refused_lesson
 from hardwon.words import Lesson, replace, word
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def add(home: str, record: dict[str, Any], *, approved: bool, source: str) -> Le
     `source` says who wrote it, whatever the record says of that.
     """
     now = clock.now()
-    lesson = sound(record)
+    lesson = read_or_refuse(home, record, source)
     lesson = _with_source(lesson, source)
     if not approved:
         lesson = replace(lesson, id="", slug="")
@@ -88,7 +89,7 @@ def _replace(home: str, id: str, change: Callable[[Lesson], dict[str, Any]]) -> 
     now = clock.now()
     with shelves.editing(home) as shelf:
         before = _listed(shelf, id)
-        lesson = sound(change(before))
+        lesson = read_or_refuse(home, change(before), "edit")
         extra = {key: value for key, value in lesson.extra.items() if key != "source"}
         if "source" in before.extra:
             extra["source"] = before.extra["source"]
@@ -111,7 +112,7 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
         known, names = _known(shelf.lessons), [one.slug for one in shelf.lessons]
         for number, record in enumerate(found, 1):
             try:
-                lesson = _with_source(sound(record), SOURCE_IMPORT)
+                lesson = _with_source(read_or_refuse(home, record, SOURCE_IMPORT), SOURCE_IMPORT)
                 known_as = lesson.slug if _SLUG.fullmatch(lesson.slug) and lesson.slug not in names else ""
                 lesson = replace(lesson, slug=known_as)
                 lesson = _filled_in(lesson, now, taken=names, approved=True)
@@ -152,6 +153,14 @@ def sound(record: dict[str, Any]) -> Lesson:
     if wrong := faults(record):
         raise refusal(wrong)
     return records.read(_with_reason(record))
+
+
+def read_or_refuse(home: str, record: dict[str, Any], source: str) -> Lesson:
+    """Return the lesson in a sound record; note in the log why another is refused."""
+    if wrong := faults(record):
+        note_refused_lesson(home, source, wrong)
+        raise refusal(wrong)
+    return sound(record)
 
 
 def faults(record: dict[str, Any]) -> list[str]:

@@ -26,7 +26,8 @@ _COLUMNS = "id, kind, subject, hash, body, path, approved_at, undone_at, announc
 
 @word
 class Approval:
-    """One recorded yes. `body` is the approved lesson as JSON, empty for other kinds and after a purge."""
+    """One recorded yes. `body` is the approved lesson as JSON or the memory's words, empty for other kinds and after a
+    purge."""
 
     id: int
     kind: str
@@ -94,6 +95,14 @@ def find_live(connection: Connection, kind: str, subject: str) -> Approval | Non
         (kind, storable(subject)),
     ).fetchone()
     return Approval(**dict(row)) if row else None
+
+
+def list_of_subject(connection: Connection, kind: str, subject: str) -> list[Approval]:
+    """Return every approval that a subject ever had, oldest first, undone ones too."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from approvals where kind = ? and subject = ? order by id", (kind, storable(subject))
+    )
+    return [Approval(**dict(row)) for row in rows]
 
 
 def live_hashes(connection: Connection, kind: str) -> dict[str, str]:

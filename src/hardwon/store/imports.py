@@ -20,7 +20,7 @@ from hardwon.core.private import mapped, strip_deep
 from hardwon.core.redact import redact_deep
 from hardwon.errors import UserError
 from hardwon.projects import without_credentials
-from hardwon.store import recount, runs, turns
+from hardwon.store import deletions, recount, runs, turns
 from hardwon.store.claude_mem import MADE as FOREIGN
 from hardwon.store.db import Connection, storable, transaction
 from hardwon.store.exports import COLUMNS, FORMAT, MAY_BE_NONE, OF_A_SESSION, TABLES, VERSION
@@ -52,6 +52,7 @@ class Outcome:
     lessons: tuple[Numbered, ...]
     memories: tuple[str, ...] = ()
     reflections: tuple[str, ...] = ()
+    deleted: int = 0  # records left out, since they were deleted here
 
 
 def check_header(line: str, name: str) -> None:
@@ -84,10 +85,18 @@ def parsed(lines: Iterable[str], faults: list[tuple[int, str]]) -> Iterator[Numb
 
 
 def take(
-    connection: Connection, records: Iterable[Numbered], faults: list[tuple[int, str]], *, approved: bool
+    connection: Connection,
+    records: Iterable[Numbered],
+    faults: list[tuple[int, str]],
+    *,
+    approved: bool,
+    restore_deleted: bool = False,
 ) -> Outcome:
-    """Take in what can be taken; decisions about candidates come along if a person has `approved` this."""
-    desk = _Desk(connection, approved)
+    """Take in what can be taken; decisions about candidates come along if a person has `approved` this.
+
+    What was deleted here stays out, unless a person wants it back.
+    """
+    desk = _Desk(connection, approved, restore_deleted=restore_deleted)
     rest = iter(records)
     while batch := list(islice(rest, BATCH)):
         fit: list[tuple[int, str, dict[str, Any]]] = []
@@ -110,6 +119,7 @@ def take(
         tuple(desk.lessons),
         tuple(desk.new_keys["memory"]),
         tuple(desk.new_keys["reflection"]),
+        desk.deleted,
     )
 
 
@@ -191,11 +201,28 @@ def _cleaned_json(text: str) -> str:
     return text if after == value else json.dumps(after)
 
 
+def _is_covered(tombstones: deletions.Tombstones, kind: str, record: Mapping[str, Any]) -> bool:
+    happened_at = record.get("last_at" if kind == "session" else "at")
+    at = float(happened_at) if isinstance(happened_at, int | float) else None
+    project = record.get("path") if kind == "project" else record.get("project")
+    if tombstones.covers(deletions.SESSION, str(record.get("session") or ""), at):
+        return True
+    if tombstones.covers(deletions.PROJECT, str(project or ""), at):
+        return True
+    if any(_is_covered(tombstones, "signal", signal) for signal in record.get("signals") or ()):
+        return True
+    return tombstones.covers_text(json.dumps(record, ensure_ascii=False), at)
+
+
 class _Desk:
     """Owns what one import knows of the database so far."""
 
-    def __init__(self, connection: Connection, approved: bool) -> None:
+    def __init__(self, connection: Connection, approved: bool, *, restore_deleted: bool) -> None:
         self._connection, self._approved = connection, approved
+        self._tombstones = None if restore_deleted else deletions.read_tombstones(connection)
+        self._deleted_sessions: set[tuple[str, str]] = set()
+        self._deleted_projects: dict[str, dict[str, Any]] = {}
+        self.deleted = 0
         self._sessions: dict[tuple[str, str], int] = {}
         self._old: set[int] = set()
         self._changed: set[int] = set()
@@ -206,7 +233,9 @@ class _Desk:
         self.new_keys: dict[str, list[str]] = {"memory": [], "reflection": []}
 
     def take(self, number: int, kind: str, record: dict[str, Any]) -> None:
-        if kind == "lesson":
+        if self._tombstones and self._is_deleted(self._tombstones, kind, record):
+            self.deleted += 1
+        elif kind == "lesson":
             self.lessons.append((number, record["lesson"]))
         elif kind == "session":
             self._take_session(record)
@@ -224,6 +253,18 @@ class _Desk:
             self._insert(kind, record, status="moot", draft="")
         else:
             self._insert(kind, record)
+
+    def _is_deleted(self, tombstones: deletions.Tombstones, kind: str, record: dict[str, Any]) -> bool:
+        """Return whether a record is part of what was deleted here: by its session, its project or its words."""
+        session = (record.get("host") or "", record.get("session") or "")
+        if session in self._deleted_sessions:
+            return True
+        is_deleted = _is_covered(tombstones, kind, record)
+        if is_deleted and kind == "session":
+            self._deleted_sessions.add(session)
+        if is_deleted and kind == "project":
+            self._deleted_projects[record["path"]] = record
+        return is_deleted
 
     def settle(self) -> None:
         """Sessions that were here before and got something are counted anew."""
@@ -253,6 +294,8 @@ class _Desk:
 
     def _take_session(self, record: dict[str, Any]) -> None:
         path = record["project"]
+        if path in self._deleted_projects:  # it has sessions from after it was deleted
+            self._insert("project", self._deleted_projects.pop(path))
         found = self._connection.execute("select id from projects where path = ?", (storable(path),)).fetchone()
         if path and not found:
             raise BadLine(f"session: nothing was told before of the project {path!r}")

@@ -25,6 +25,12 @@ def _kept_up(kind: str, table: str, columns: str, when: str = "") -> tuple[str, 
     )
 
 
+FILL_TO_INDEX = (
+    "insert into to_index select 'O', id, 1 from observations",
+    "insert into to_index select 'S', id, 1 from summaries",
+    "insert into to_index select 'P', id, 1 from prompts",
+    f"insert into to_index select 'E', id, 1 from events as new where {_TELLING}",
+)
 STEP_6: tuple[str, ...] = (
     """
     create table documents (
@@ -91,8 +97,5 @@ STEP_6: tuple[str, ...] = (
     *_kept_up("S", "summaries", "request, investigated, learned, completed, next_steps"),
     *_kept_up("P", "prompts", "prompt"),
     *_kept_up("E", "events", "tool, input, response, outcome", f" when {_TELLING}"),
-    "insert into to_index select 'O', id, 1 from observations",
-    "insert into to_index select 'S', id, 1 from summaries",
-    "insert into to_index select 'P', id, 1 from prompts",
-    f"insert into to_index select 'E', id, 1 from events as new where {_TELLING}",
+    *FILL_TO_INDEX,
 )

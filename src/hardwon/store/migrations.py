@@ -446,4 +446,30 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) strict
         """,
     ),
+    (
+        # What was deleted: when, by which command, how many rows of each table. Nothing of what they said.
+        """
+        create table deletions (
+            id integer primary key autoincrement,
+            at real not null,
+            path text not null,
+            kind text not null,
+            rows text not null
+        ) strict
+        """,
+        # What an import must not bring back, by salted hashes; it covers what happened before a time. A text has the
+        # length of the piece and 16 bits of a checksum, by which the places worth hashing are found.
+        """
+        create table tombstones (
+            id integer primary key,
+            kind text not null,
+            salt blob not null,
+            hash blob not null,
+            length integer not null,
+            checksum integer not null,
+            before real not null,
+            unique (kind, hash)
+        ) strict
+        """,
+    ),
 )

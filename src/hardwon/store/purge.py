@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from hardwon.core import traces
-from hardwon.store import candidates, documents, jobs, recount, rejections, transcripts, turns
+from hardwon.store import candidates, deletions, documents, jobs, recount, rejections, transcripts, turns
 from hardwon.store.candidates import Proposal
 from hardwon.store.db import Connection, begin_epoch, migrate, transaction, version
 from hardwon.store.migrations import MIGRATIONS
@@ -25,6 +25,7 @@ from hardwon.words import Mark, replace, word
 
 HIDDEN = '{"hidden":true}'  # what follows in a transcript counts as private until the next prompt
 _MENDED = ("sessions", "projects", "transcripts", "candidates", "jobs", "runs", "events", "prompts", "approvals")
+_WITHOUT_TEXT = ("deletions", "tombstones")  # counts and hashes: a text that looks like one of them is not in them
 _AT = "cast(strftime('%s', at) as real)"
 _BELOW = "(cwd = ?1 or substr(cwd, 1, length(?1) + 1) = ?1 || '/')"
 _IN_PROJECT = f"(project in (select id from projects where path = ?1) or (project is null and {_BELOW}))"
@@ -59,6 +60,11 @@ def take_out(connection: Connection, aim: Aim, at: float = 0.0) -> Counter[str]:
         recount.session(connection, session)
         turns.move(connection, session, numbers)
     documents.forget_files(connection)
+    # The wordings of a memory are kept with its approvals, and go with it.
+    connection.execute(
+        "update approvals set body = '' where kind = 'memory' and body != ''"
+        " and subject not in (select cast(id as text) from memories)"
+    )
     gone = before - _counts(connection)
     return Counter({name: count for name, count in (gone + changed).items() if count})
 
@@ -67,11 +73,33 @@ def carry_out(connection: Connection, aim: Aim, marks: Iterable[tuple[str, str, 
     """Delete it in one transaction, with marks (purpose, path, host) set so that no scan brings it back."""
     connection.execute("pragma secure_delete = on").fetchall()
     with transaction(connection):
+        _bury(connection, aim, at)
         gone = take_out(connection, aim, at)
+        deletions.record(connection, deletions.PURGE, _kind_of(aim), gone, at)
         begin_epoch(connection)
         for purpose, path, host, mark in marks:
             transcripts.set_mark(connection, purpose, path, host, replace(mark, reader="", watch=HIDDEN), at)
     return gone
+
+
+def _kind_of(aim: Aim) -> str:
+    if aim.pieces:
+        return deletions.TEXT
+    if aim.session:
+        return deletions.SESSION
+    return deletions.PROJECT if aim.project else "older-than"
+
+
+def _bury(connection: Connection, aim: Aim, at: float) -> None:
+    """Leave tombstones for what is about to go, so that no import brings it back."""
+    if aim.pieces:
+        deletions.bury_text(connection, aim.pieces, at)
+    elif aim.before is not None:
+        rows = connection.execute("select session from sessions where started_at < ?", (aim.before,)).fetchall()
+        deletions.bury(connection, deletions.SESSION, [session for (session,) in rows], aim.before)
+    else:
+        deletions.bury(connection, deletions.SESSION, sessions_of(connection, aim), at)
+        deletions.bury(connection, deletions.PROJECT, [aim.project] if aim.project else [], at)
 
 
 def write_anew(connection: Connection) -> bool:
@@ -134,7 +162,7 @@ def _indexes(connection: Connection) -> list[str]:
 
 
 def _counts(connection: Connection) -> Counter[str]:
-    names = [name for name, _ in _tables(connection) if name not in documents.TABLES]
+    names = [name for name, _ in _tables(connection) if name not in (*documents.TABLES, *_WITHOUT_TEXT)]
     return Counter({name: connection.execute(f"select count(*) from {name}").fetchone()[0] for name in names})
 
 
@@ -151,7 +179,7 @@ def _text(connection: Connection, pieces: Sequence[str], at: float) -> Counter[s
     _told(connection, at)
     documents.index_again(connection, "holds(words)")  # words may stand side by side that do not in what they are of
     rejections.keep_memories(connection, "(holds(text) or holds(project) or holds(session) or holds(evidence))")
-    tables = [one for one in _tables(connection) if one[0] not in _MENDED]
+    tables = [one for one in _tables(connection) if one[0] not in (*_MENDED, *_WITHOUT_TEXT)]
     for index in _indexes(connection):
         columns = connection.execute(f"select name from pragma_table_info('{index}')").fetchall()
         tables.append((index, [column for (column,) in columns]))

@@ -16,7 +16,7 @@ from itertools import islice
 from time import monotonic
 
 from hardwon import paths
-from hardwon.store import documents
+from hardwon.store import deletions, documents
 from hardwon.store.db import Connection, transaction
 from hardwon.store.observations import LOOSE
 from hardwon.store.sessions import HAS_CONTENT
@@ -104,6 +104,8 @@ def purge(
             "delete from reflections where at < ? and status in ('discarded', 'moot')", (oldest_run,)
         ).rowcount
     gone += _delete_until_it_fits(connection, most, go_on)
+    if +gone:
+        deletions.record(connection, deletions.RETENTION, "age or size", gone, now)
     shrink(connection, go_on)
     return +gone, used(connection)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hardwon import clock
-from hardwon.store import jobs
+from hardwon.store import deletions, jobs
 from hardwon.store.db import Connection, begin_epoch, storable, transaction, value_of
 from hardwon.store.reports import Report as Report
 from hardwon.store.reports import is_told_twice
@@ -323,9 +323,16 @@ def delete(connection: Connection, session: int) -> int:
     """
     connection.execute("pragma secure_delete = on")
     with transaction(connection):
+        counts = {
+            table: connection.execute(f"select count(*) from {table} where session = ?", (session,)).fetchone()[0]
+            for table in ("prompts", "events", "observations", "summaries")
+        }
         row = connection.execute("delete from sessions where id = ? returning host, session", (session,)).fetchone()
         if row is None:
             return 0
+        now = clock.now()
+        deletions.record(connection, deletions.SESSIONS_DELETE, deletions.SESSION, {"sessions": 1, **counts}, now)
+        deletions.bury(connection, deletions.SESSION, [row["session"]], now)
         begin_epoch(connection)
         connection.execute(
             "update transcripts set reader = '', watch = ? where purpose = 'capture' and host = ? and watch != ''"

@@ -1,0 +1,51 @@
+"""rebuild"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import click
+
+from hardwon import clock, paths, settings
+from hardwon.actions import approvals
+from hardwon.cli.data import undisturbed
+from hardwon.cli.sessions import opened
+from hardwon.recall import brief, compiled
+from hardwon.store import exports, jobs
+from hardwon.store import rebuild as derived
+from hardwon.worker import labour
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def rebuild(as_json: bool) -> None:
+    """Make everything derived anew from the sessions and files that are kept.
+
+    That is the search index, its vectors, what plain code observed and summed up, the briefs and the manifest. No
+    model is asked; what one said before stays.
+    """
+    home = paths.home()
+    values = settings.resolve(settings.read_config(home))
+    with undisturbed(home), closing(opened(home)) as connection:
+        sessions = derived.forget_derived(connection, clock.now())
+        compiled.forget(home)
+        is_finished = False
+        while not is_finished:
+            is_indexed = labour.work_off(home, connection, jobs.DISTIL, values)
+            next_due = jobs.next_due(connection, (jobs.DISTIL,))
+            is_finished = is_indexed and (next_due is None or next_due > clock.now())
+        projects = exports.project_paths(connection)
+        for project in projects:
+            brief.compile(connection, home, project, values)
+        approvals.compile_manifest(home, clock.now())
+        counts = derived.count_derived(connection)
+        unrebuildable = derived.count_unrebuildable(connection)
+    if as_json:
+        click.echo(json.dumps({"sessions": sessions, "briefs": len(projects), **counts, "kept": unrebuildable}))
+        return
+    listed = ", ".join(f"{count} {name}" for name, count in counts.items())
+    click.echo(f"rebuilt   from {sessions} sessions: {listed}")
+    click.echo(f"          {len(projects)} briefs and the manifest")
+    if unrebuildable:
+        click.echo(f"kept      what {unrebuildable} turns came to: their events are gone")

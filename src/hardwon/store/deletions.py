@@ -1,0 +1,198 @@
+"""What was deleted, and what an import must not bring back.
+
+`deletions` is a log: when, by which command, of what kind and how many rows; never what they said. `tombstones` holds
+salted hashes of deleted sessions and projects and of purged texts. A tombstone covers only what happened before the
+deletion: the same words said again later are new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from urllib.parse import quote
+
+from hardwon.core import traces
+from hardwon.store.db import Connection, transaction
+from hardwon.words import word
+
+PURGE, SESSIONS_DELETE, RETENTION = "purge", "sessions delete", "retention"
+SESSION, PROJECT, TEXT = "session", "project", "text"
+_CARRIED = ("deletions", "tombstones", "rejections")
+_BASE = 40_503  # odd, so that no power of it is zero modulo 2 ** 16
+_MASK = 0xFFFF
+
+
+@word
+class Deletion:
+    """One line of the log."""
+
+    at: float
+    path: str
+    kind: str
+    rows: dict[str, int]
+
+
+@word
+class PurgedText:
+    """A piece of a purged text, by its keyed hash.
+
+    The checksum picks the places worth hashing. It has 16 bits, too few to tell anything about the text.
+    """
+
+    hash: bytes
+    length: int
+    checksum: int
+    before: float
+
+
+def record(connection: Connection, path: str, kind: str, rows: Mapping[str, int], at: float) -> None:
+    """Add a line to the log, within the caller's transaction if there is one."""
+    counts = {table: count for table, count in rows.items() if count}
+    connection.execute(
+        "insert into deletions (at, path, kind, rows) values (?, ?, ?, ?)", (at, path, kind, json.dumps(counts))
+    )
+
+
+def list_newest(connection: Connection, limit: int) -> list[Deletion]:
+    """Return the newest lines of the log, newest first."""
+    rows = connection.execute("select at, path, kind, rows from deletions order by id desc limit ?", (limit,))
+    return [Deletion(row["at"], row["path"], row["kind"], json.loads(row["rows"])) for row in rows]
+
+
+def bury(connection: Connection, kind: str, names: Iterable[str], before: float) -> None:
+    """Leave a tombstone for each session or project of these names, within the caller's transaction."""
+    salt = _read_salt(connection)
+    for name in names:
+        _insert(connection, kind, salt, PurgedText(_hash(salt, name), 0, 0, before))
+
+
+def bury_text(connection: Connection, pieces: Sequence[str], before: float) -> None:
+    """Leave a tombstone for each piece of a text, as `traces.pieces` gives them, within the caller's transaction."""
+    salt = _read_salt(connection)
+    for piece in pieces:
+        mark = PurgedText(_hash(salt, piece), len(piece), _sum_codes(piece), before)
+        _insert(connection, TEXT, salt, mark)
+
+
+def _insert(connection: Connection, kind: str, salt: bytes, mark: PurgedText) -> None:
+    connection.execute(
+        "insert into tombstones (kind, salt, hash, length, checksum, before) values (?, ?, ?, ?, ?, ?)"
+        " on conflict (kind, hash) do update set before = max(before, excluded.before)",
+        (kind, salt, mark.hash, mark.length, mark.checksum, mark.before),
+    )
+
+
+def _read_salt(connection: Connection) -> bytes:
+    """Return the salt of this database: one for all, so that a name is hashed once for any number of tombstones."""
+    row = connection.execute("select salt from tombstones limit 1").fetchone()
+    return bytes(row[0]) if row else os.urandom(16)
+
+
+def _hash(salt: bytes, text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16, key=salt).digest()
+
+
+def _sum_codes(text: str) -> int:
+    total, power = 0, 1
+    for character in text:
+        total = (total + ord(character) * power) & _MASK
+        power = power * _BASE & _MASK
+    return total
+
+
+class Tombstones:
+    """Tells whether something is part of what was deleted."""
+
+    def __init__(self, salt: bytes, names: Mapping[tuple[str, bytes], float], texts: Sequence[PurgedText]) -> None:
+        self._salt, self._names, self._texts = salt, names, texts
+        self._deleted_before: dict[tuple[str, str], float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._names or self._texts)
+
+    def covers(self, kind: str, name: str, at: float | None) -> bool:
+        """Return whether a session or project of this name was deleted after this time; None is any time."""
+        if not name or not self._names:
+            return False
+        if (kind, name) not in self._deleted_before:
+            self._deleted_before[kind, name] = self._names.get((kind, _hash(self._salt, name)), float("-inf"))
+        before = self._deleted_before[kind, name]
+        return before > float("-inf") and (at is None or at < before)
+
+    def covers_text(self, text: str, at: float | None) -> bool:
+        """Return whether the text holds one that was purged after this time; None is any time."""
+        marks = [mark for mark in self._texts if at is None or at < mark.before]
+        if not marks:
+            return False
+        folded = traces.plain(text)
+        return any(self._holds(folded, mark) for mark in marks)
+
+    def _holds(self, folded: str, mark: PurgedText) -> bool:
+        starts = _find_checksum(folded, mark.length, mark.checksum)
+        return any(_hash(self._salt, folded[start : start + mark.length]) == mark.hash for start in starts)
+
+
+def _find_checksum(text: str, length: int, checksum: int) -> list[int]:
+    """Return where a stretch of this length begins that has this checksum: about one place in 65,000 by chance."""
+    import numpy  # a tenth of a second that a home without purged texts need not pay
+
+    if len(text) < length:
+        return []
+    codes = numpy.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4").astype(numpy.uint64)
+    powers = numpy.full(len(codes), _BASE, dtype=numpy.uint64)
+    powers[0] = 1
+    powers = numpy.cumprod(powers)  # modulo 2 ** 64, and so modulo 2 ** 16 as well
+    sums = numpy.concatenate([numpy.zeros(1, dtype=numpy.uint64), numpy.cumsum(codes * powers)])
+    stretches = sums[length:] - sums[:-length]
+    wanted = powers[: len(stretches)] * numpy.uint64(checksum)
+    is_equal = (stretches & numpy.uint64(_MASK)) == (wanted & numpy.uint64(_MASK))
+    return [int(start) for start in numpy.flatnonzero(is_equal)]
+
+
+def read_tombstones(connection: Connection) -> Tombstones:
+    """Return the tombstones of this database as they are now."""
+    names: dict[tuple[str, bytes], float] = {}
+    texts: list[PurgedText] = []
+    salt = b""
+    for row in connection.execute("select kind, salt, hash, length, checksum, before from tombstones"):
+        salt = bytes(row["salt"])
+        if row["kind"] == TEXT:
+            texts.append(PurgedText(bytes(row["hash"]), row["length"], row["checksum"], row["before"]))
+        else:
+            names[row["kind"], bytes(row["hash"])] = row["before"]
+    return Tombstones(salt, names, texts)
+
+
+def carry_over(connection: Connection, earlier: str) -> list[int]:
+    """Take over the log, tombstones and rejections of the database that a restored backup replaced; return the numbers
+    of the restored sessions that were deleted there. A damaged database has nothing to take over."""
+    with closing(sqlite3.connect(f"file:{quote(earlier)}?mode=ro", uri=True)) as source:
+        source.row_factory = sqlite3.Row
+        try:
+            rows_by_table = _read_carried(source)
+        except sqlite3.DatabaseError:
+            return []
+    with transaction(connection):
+        for table, carried in rows_by_table.items():
+            _replace_rows(connection, table, carried)
+    rows = connection.execute("select id, session, last_at from sessions").fetchall()
+    tombstones = read_tombstones(connection)
+    return [row["id"] for row in rows if tombstones.covers(SESSION, row["session"], row["last_at"])]
+
+
+def _read_carried(source: Connection) -> dict[str, list[sqlite3.Row]]:
+    tables = {name for (name,) in source.execute("select name from sqlite_master where type = 'table'")}
+    return {table: source.execute(f"select * from {table}").fetchall() for table in _CARRIED if table in tables}
+
+
+def _replace_rows(connection: Connection, table: str, rows: Sequence[sqlite3.Row]) -> None:
+    """Replace the rows of a table by those of another database: they are the newer ones, and hashed with one salt."""
+    connection.execute(f"delete from {table}")
+    for row in rows:
+        columns = row.keys()
+        marks = ", ".join("?" * len(columns))
+        connection.execute(f"insert into {table} ({', '.join(columns)}) values ({marks})", tuple(row))
