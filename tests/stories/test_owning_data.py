@@ -15,7 +15,7 @@ from hardwon import paths
 from hardwon.distil import queue
 from hardwon.words import Turn
 from hardwon.worker import lifecycle
-from tests.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used
+from tests.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used, wait_for
 from tests.told import TAG, Told
 
 TOKEN = "ghp_" + "x7Kd92LmQp4RtVb8NcZs1WyHf6JgUe3AoI5t"
@@ -358,8 +358,10 @@ def test_leaving_leaves_only_the_data_and_then_nothing(full: House, own_home: st
     full.ok("install", "claude-code", "--yes")
     assert os.path.exists(settings)
     waits = queue.put(queue.folder(), Turn(1, 1, 0.0, name="s1", asked="From now on always use pnpm."))
-    full.kill()
     sockets = lifecycle.socket_path(full.home).removesuffix("sock")
+    # The worker serves hooks first and the API a moment later.
+    wait_for(lambda: all(os.path.exists(f"{sockets}{end}") for end in ("sock", "api")))
+    full.kill()
     assert [os.path.exists(f"{sockets}{end}") for end in ("sock", "api")] == [True, True]
     said = full.ok("uninstall", "--all", "--yes").out
     assert queue.folder() in said

@@ -30,7 +30,8 @@ _DATA = (
 _BUILT = (
     paths.MANIFEST, paths.INDEX, paths.WORKER, paths.SOCKET, paths.PAUSED, launch.STARTS, "claims", "briefs", "links",
     found.FRONT_DOOR, found.HOOKED,
-    os.path.dirname(paths.LOG), "scan.lock", "purge.lock", "reflect.lock", "lessons.lock", "manifest.lock", paths.LOCK,
+    os.path.dirname(paths.LOG), lifecycle.JOBS_LOCK,
+    "scan.lock", "purge.lock", "reflect.lock", "lessons.lock", "manifest.lock", paths.LOCK,
     paths.BUILDING, paths.UNBUILT,
 )  # fmt: skip
 
@@ -42,6 +43,7 @@ def leave(take_out: Sequence[Callable[[], None]], *, data: bool, yes: bool) -> N
     must_confirm(yes, f"Take hardwon out of every agent, and {what}?")
     refused = _refused(take_out)
     lifecycle.stop(home)
+    lifecycle.wait_for_jobs(home)  # one that a killed worker had started would write what was just removed
     _drain(home)
     files_elsewhere = _find_files_elsewhere(home) if data else []
     for name in _BUILT:
@@ -104,10 +106,9 @@ def _remove(path: str) -> None:
 
 
 def _say(home: str, refused: list[str], files_elsewhere: Sequence[str]) -> None:
+    with suppress(OSError):  # it is not there, is not empty, or is a link to a folder of the person's
+        os.rmdir(home)
     left = sorted(os.listdir(home)) if os.path.isdir(home) else []
-    if not left:
-        with suppress(OSError):  # it is not there, or a link to a folder of the person's
-            os.rmdir(home)
     if left:
         click.echo(f"left      {home}: {', '.join(left)}")
     elif not files_elsewhere:

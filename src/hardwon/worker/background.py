@@ -21,6 +21,7 @@ from hardwon.launch import environment
 from hardwon.recall import ratify
 from hardwon.store import db, documents, jobs, observations, reflections, sessions, set_up
 from hardwon.words import Event
+from hardwon.worker import lifecycle
 
 FILL_SECONDS = 0.5  # after the end of a turn: the agent may still be writing its transcript
 END_SECONDS = 0.5
@@ -155,7 +156,8 @@ class Background:
 
     def _run(self, kind: str) -> None:
         path = os.path.join(self.home, paths.LOG)
-        with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as out:
+        log_descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with open(log_descriptor, "a") as out, lifecycle.open_jobs_lock(self.home) as jobs_lock:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-m", *_COMMANDS[kind], *self._limit_of(kind)],
                 env=environment(self.home),
@@ -163,6 +165,7 @@ class Background:
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
+                pass_fds=(jobs_lock,),
             )
         self._running[kind] = process
         if kind == SCAN:

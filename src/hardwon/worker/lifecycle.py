@@ -10,7 +10,8 @@ import signal
 import socket
 import stat
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
@@ -23,6 +24,8 @@ START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 ANNOUNCE_SECONDS = 2.0  # for a worker that serves to write worker.json again
 LOCK_TRIES = 5
+JOBS_LOCK = "jobs.lock"
+JOB_SECONDS = 60.0  # a process that distils or scans is done before that
 
 
 @word
@@ -198,6 +201,34 @@ def stop(home: str) -> bool:
         if not is_held(home):
             break
     return True
+
+
+@contextmanager
+def open_jobs_lock(home: str) -> Iterator[int]:
+    """Yield a descriptor for a new process to inherit: `wait_for_jobs` waits until that process has ended.
+
+    The lock goes with the descriptor, so it holds from the process's start and outlives a killed worker.
+    """
+    path = os.path.join(paths.private_folder(home), JOBS_LOCK)
+    with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield lock.fileno()
+
+
+def wait_for_jobs(home: str) -> bool:
+    """Wait until no job process of this home runs; return False if one still does after JOB_SECONDS."""
+    end = monotonic() + JOB_SECONDS
+    while True:
+        try:
+            with open(os.path.join(home, JOBS_LOCK), "rb", opener=paths.plain_file) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except FileNotFoundError:
+            return True
+        except BlockingIOError:
+            if monotonic() > end:
+                return False
+        sleep(0.02)
 
 
 def socket_path(home: str) -> str:
