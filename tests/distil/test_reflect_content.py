@@ -65,9 +65,7 @@ def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: Session
 
 
 @pytest.mark.parametrize("root", ["/home/dev/playground/shop", "/home/dev/demo", "/tmp/kite"])
-def test_a_project_whose_own_path_sounds_like_scratch_has_failed_experiments(
-    tmp_path: pathlib.Path, root: str
-) -> None:
+def test_a_project_whose_own_path_sounds_like_scratch_has_failed_experiments(tmp_path: pathlib.Path, root: str) -> None:
     session = Session(tmp_path, root)
     session.person("make the string stronger")
     session.edit("kite/string.py")

@@ -18,6 +18,10 @@ from hardwon.distil.reflect import story
 from hardwon.distil.reflect.draft import draft, markdown
 from hardwon.recall import delivery_outcomes
 from hardwon.store import db, jobs, sessions, views
+from hardwon.viewer import lessons as lesson_pages
+from hardwon.viewer import render
+from hardwon.viewer.ask import Ask
+from hardwon.viewer.visitors import Visitor
 from hardwon.worker import labour
 from hardwon.worker.reply import Desk
 from tests.house_of_one import House, bash, failed, happened, lesson, prompt, used
@@ -212,6 +216,19 @@ def test_a_transcript_tells_no_more_of_hardwon_than_hooks_do(memory: Memory, own
     assert memory.rows("select response from events where kind = 'Stop'") == [("The token test passes.",)]
 
 
+def test_a_handoff_says_nothing_of_what_was_typed_to_hardwon(memory: Memory, own_home: str) -> None:
+    told = Told(own_home, session=SESSION)
+    told.person("mend the token test")
+    told.result(told.call("Bash", INSTEAD), "12 passed in 0.31s")
+    told.agent("The token test passes.")
+    told.person("hardwon accept 1").agent("I cannot do that for you.")
+    told.person(NOTIFICATION).agent("The background task is done.")
+    told.person("hardwon approve 77").agent("There is no 77.")
+    page = markdown(draft(story.read(told.write())))
+    assert "mend the token test" in page
+    assert not [words for words in ("accept 1", "approve 77", "task-notification", "no 77") if words in page]
+
+
 @pytest.mark.parametrize("typed", ["/lessons:review", "hardwon approve 1", NOTIFICATION])
 def test_a_session_in_which_only_hardwon_was_spoken_to_leaves_nothing(memory: Memory, typed: str) -> None:
     memory.hear(
@@ -282,6 +299,17 @@ def test_a_hold_shows_the_call_that_came_instead_and_how_it_ended(memory: Memory
     )
     shown = memory.house.ok("lessons", "show", delivery["slug"]).out
     assert "pytest --parallel 4 tests (denied) -> pytest -n 2 tests (passed)" in shown
+
+
+def test_the_page_of_a_lesson_shows_the_call_that_came_instead(memory: Memory) -> None:
+    [delivery] = held_and_then(memory, used("Bash", INSTEAD, {"stdout": "12 passed"}))
+    ask = Ask(memory.house.home, memory.connection, Visitor(0.0), time.time(), {"slug": delivery["slug"]}, {}, {})
+    around = {"stamp": "", "places": (), "here": "/lessons", "form": "", "said": "", "paused": False, "version": ""}
+    answer = lesson_pages.one(ask)
+    page = render.environment().get_template(answer.template).render({**around, **answer.values})
+    table = page.partition("What happened after each")[2]
+    assert 'pytest -n 2 tests</code> <span class="out fine">' in table
+    assert 'pytest --parallel 4 tests</code> <span class="out">denied' in table
 
 
 def test_a_hold_after_which_the_same_call_was_made_shows_how_that_ended(memory: Memory) -> None:

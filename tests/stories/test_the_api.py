@@ -296,7 +296,9 @@ def test_a_call_that_names_no_folder_is_held_to_the_rules_of_its_sessions(api: h
     assert (by_number, by_id) == ({"status": "skipped"}, {"status": "skipped"})
 
 
-def test_a_name_that_looks_like_a_secret_is_not_stored_and_its_session_is_found(api: httpx.Client, house: House) -> None:
+def test_a_name_that_looks_like_a_secret_is_not_stored_and_its_session_is_found(
+    api: httpx.Client, house: House
+) -> None:
     key = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
     named = {"sessionId": f"run-{key}", "host": f"editor-{key}", "cwd": f"/home/dev/{key}"}
     made = api.post("/sessions/init", json={**named, "userPrompt": "count the boats"}).json()

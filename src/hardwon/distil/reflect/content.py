@@ -198,7 +198,7 @@ def _taken_back(story: Story, one: Exchange) -> Iterator[Finding]:
 
 
 def _is_scratch(step: Step, story: Story) -> bool:
-    """Whether a file is one to be thrown away, by its path inside the project: the project itself may be called demo."""
+    """Whether a file is one to throw away, by its path inside the project: the project itself may be called demo."""
     path = step.path
     for folder in filter(None, (story.project, story.cwd)):
         if path.startswith(f"{folder}/"):

@@ -28,7 +28,7 @@ MOST_REQUESTS, MOST_COMMITS, MOST_FILES, MOST_CHECKS, MOST_CAUSES, MOST_READ = 4
 MOST_DECISIONS, MOST_FAILED, MOST_OPEN = 5, 5, 6
 _RECENT = 5  # turns whose failures may stand
 _SAME = 0.6
-# "Left out, says the agent: “The cache is not yet implemented.”"
+# A statement that only introduces what somebody said, such as: Left out, says the agent: “The cache is missing.”
 _QUOTES_ONE = re.compile(r"[^“”]*: “([^“”]+)”")
 _NEAR = 60  # characters from the start of a sentence: further on it tells of something else
 _SAYS_WHY = 7  # words that a cause takes
