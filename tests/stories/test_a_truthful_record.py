@@ -249,6 +249,7 @@ def test_a_session_without_a_prompt_and_a_call_goes_once_it_is_over(memory: Memo
     memory.hear(start, happened("SessionEnd", reason="other"), session="looked-in")
     memory.hear(start, session="just-opened")
     memory.hear(start, prompt("mend it"), happened("SessionEnd", reason="other"), session="worked")
+    assert [one["session"] for one in sessions.listed(memory.connection, limit=10)] == ["worked"]
     memory.connection.execute("update sessions set to_fill = 0")
     now = time.time()
     assert sessions.drop_without_content(memory.connection, now) == 0
@@ -335,11 +336,10 @@ def test_tokens_are_those_of_the_transcript_and_are_counted_once(memory: Memory,
     told.agent("One more thing.")
     told.lines[-1]["message"] |= {"id": "msg_2", "usage": used_up}
     memory.read(told)
-    assert memory.rows("select tokens_in, tokens_out, tokens_cached from sessions") == [(1020, 80, 1000)]
     read = story.read(told.path)
+    assert "tokens: 1100\ntokens_out: 80\n" in markdown(draft(read))
     assert (read.usage, read.minutes < 5) == ((1020, 80, 1000), True)
-    page = markdown(draft(read))
-    assert "tokens: 1100\ntokens_out: 80\n" in page
+    assert memory.rows("select tokens_in, tokens_out, tokens_cached from sessions") == [(1020, 80, 1000)]
 
 
 def test_a_transcript_without_tokens_has_no_guess_in_their_place(memory: Memory, own_home: str) -> None:
