@@ -300,12 +300,12 @@ def test_a_name_that_looks_like_a_secret_is_not_stored_and_its_session_is_found(
     api: httpx.Client, house: House
 ) -> None:
     key = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
-    named = {"sessionId": f"run-{key}", "host": f"editor-{key}", "cwd": f"/home/dev/{key}"}
-    made = api.post("/sessions/init", json={**named, "userPrompt": "count the boats"}).json()
+    named = {"claudeSessionId": f"run-{key}", "host": f"editor-{key}", "cwd": f"/home/dev/{key}"}
+    made = api.post("/api/sessions/init", json={**named, "userPrompt": "count the boats"}).json()
     assert made["promptNumber"] == 1
     call = {"tool_name": f"mcp__{key}", "tool_use_id": key, "agent_id": key, "tool_input": {}, "tool_response": "3"}
-    api.post("/sessions/observations", json={**named, **call})
-    api.post("/sessions/complete", json={**named, "reason": key})
+    api.post("/api/sessions/observations", json={**named, **call})
+    api.post("/api/sessions/complete", json={**named, "reason": key})
     whole = api.get(f"/api/sessions/{made['sessionDbId']}").json()
     assert (whole["prompts"], whole["status"]) == (1, "completed")
     tables = [house.stored(table) for table in ("sessions", "prompts", "events")]
