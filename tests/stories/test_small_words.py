@@ -61,9 +61,12 @@ def interrupted(house: House, *words: str, says: bytes) -> int:
     """Run a command at a terminal, interrupt it once it has said this, and return its exit code."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "hardwon", *words]
+    # Tests that run in the background of a shell have the interrupt ignored, and their children would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     child = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=house.environment({"TERM": "dumb"})
     )
+    signal.signal(signal.SIGINT, before)
     os.close(theirs)
     seen = b""
     while says not in seen:
