@@ -64,6 +64,16 @@ def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: Session
     assert session.found(content.failed_experiments) == []
 
 
+@pytest.mark.parametrize("root", ["/home/dev/playground/shop", "/home/dev/demo", "/tmp/kite"])
+def test_a_project_whose_own_path_sounds_like_scratch_has_failed_experiments(tmp_path: pathlib.Path, root: str) -> None:
+    session = Session(tmp_path, root)
+    session.person("make the string stronger")
+    session.edit("kite/string.py")
+    session.agent("Threading it twice was a mistake, so I take it out again.")
+    session.bash(f"git restore {root}/kite/string.py")
+    assert len(session.found(content.failed_experiments)) == 1
+
+
 def test_a_removal_that_failed_took_nothing_back(session: Session) -> None:
     session.person("make the string stronger")
     session.edit("kite/string.py")

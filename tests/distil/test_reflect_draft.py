@@ -49,6 +49,14 @@ def page(told: Transcript, folder: Path) -> str:
     return markdown(drafted(told, folder))
 
 
+def test_what_the_agent_left_out_is_told_once(tmp_path: Path) -> None:
+    told = launch()
+    told.agent("Next steps:\n\n- The cache is not yet implemented.")
+    read = story.read(told.write(tmp_path))
+    made = draft(read, findings(read, NOTHING_KNOWN), zone=UTC)
+    assert len([one for one in made.open if "cache is not yet implemented" in one.text]) == 1
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.jsonl")))
 def test_a_session_is_told_as_it_was_found_worth_reading(name: str) -> None:
     told = story.read(str(GOLDEN / f"{name}.jsonl"))

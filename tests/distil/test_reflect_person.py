@@ -132,6 +132,7 @@ def test_a_wish_that_a_memory_holds_was_not_missed(session: Session) -> None:
         "thinking again: let's drop the tail",
         "I changed my mind, make it blue",
         "never mind, use the old one",
+        "forget about that, we build a boat",
     ],
 )
 def test_a_goal_that_was_given_up_is_told_with_what_it_was(session: Session, turn: str) -> None:
@@ -146,6 +147,9 @@ def test_a_goal_that_was_given_up_is_told_with_what_it_was(session: Session, tur
         ("build a kite with a red tail", "should we have a change of plan?"),
         ("change of plan: we build a boat today", "thanks"),
         ("build a kite with a red tail", "```\nnever mind\n```\nwhat does this log say"),
+        ("build a kite with a red tail", "don't forget that the west field is closed"),
+        ("build a kite with a red tail", "please don’t ever forget it again"),
+        ("build a kite with a red tail", "let's not forget about that wind"),
     ],
 )
 def test_a_goal_that_held_is_passed_over(session: Session, first: str, then: str) -> None:

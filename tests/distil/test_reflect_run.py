@@ -18,6 +18,7 @@ from hardwon.distil import queue
 from hardwon.distil.llm.ask import ask, caps_of
 from hardwon.distil.llm.said import Answer, Provider, Question
 from hardwon.distil.reflect import run
+from hardwon.distil.reflect.draft import next_step
 from hardwon.distil.reflect.story import Story
 from hardwon.errors import UserError
 from hardwon.projects import home_of
@@ -339,6 +340,10 @@ def test_a_models_words_take_the_place_of_the_plain_ones_where_each_quotes_its_l
     assert "- height() lets strings be longer, and 12 tests pass (L7)" in page and 'workstream: "launcher"' in page
     log = json.loads(Path(done.record.log).read_text())
     assert "still cuts at 40" in log["question"] and "height()" in log["answer"]
+
+
+def test_the_next_step_is_the_one_that_a_models_resume_prompt_names(place: Place) -> None:
+    assert next_step(by_model(place, json.dumps(answer())).draft) == "Change src/kite/landing.py"
 
 
 def test_a_claim_without_a_true_quote_is_thrown_away(place: Place) -> None:

@@ -18,7 +18,8 @@ START = "2026-05-12T10:00:00+00:00"
 class Session:
     """Owns a transcript that grows line by line; `at` is the time of the next lines."""
 
-    def __init__(self, folder: os.PathLike[str]) -> None:
+    def __init__(self, folder: os.PathLike[str], root: str = ROOT) -> None:
+        self.root = root
         self.path = os.path.join(folder, "5e551011.jsonl")
         self.at = START
         self._numbers = count(1)
@@ -28,7 +29,7 @@ class Session:
         number = next(self._numbers)
         line = {
             "type": kind, "uuid": f"u{number}", "parentUuid": None, "isSidechain": False, "sessionId": "5e551011",
-            "cwd": ROOT, "timestamp": self.at, "message": {"role": kind, "content": content},
+            "cwd": self.root, "timestamp": self.at, "message": {"role": kind, "content": content},
         }  # fmt: skip
         self._file.write(json.dumps(line) + "\n")
 
@@ -48,7 +49,7 @@ class Session:
         self.call("Bash", {"command": command}, result, failed=failed)
 
     def edit(self, path: str, after: str = "wind = 2") -> None:
-        given = {"file_path": f"{ROOT}/{path}", "old_string": "wind = 1", "new_string": after}
+        given = {"file_path": f"{self.root}/{path}", "old_string": "wind = 1", "new_string": after}
         self.call("Edit", given, "The file has been updated.")
 
     def story(self) -> Story:

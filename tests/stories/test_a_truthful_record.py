@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -18,6 +19,10 @@ from hardwon.distil.reflect import story
 from hardwon.distil.reflect.draft import draft, markdown
 from hardwon.recall import delivery_outcomes
 from hardwon.store import db, jobs, sessions, views
+from hardwon.viewer import lessons as lesson_pages
+from hardwon.viewer import render
+from hardwon.viewer.ask import Ask
+from hardwon.viewer.visitors import Visitor
 from hardwon.worker import labour
 from hardwon.worker.reply import Desk
 from tests.house_of_one import House, bash, failed, happened, lesson, prompt, used
@@ -212,6 +217,19 @@ def test_a_transcript_tells_no_more_of_hardwon_than_hooks_do(memory: Memory, own
     assert memory.rows("select response from events where kind = 'Stop'") == [("The token test passes.",)]
 
 
+def test_a_handoff_says_nothing_of_what_was_typed_to_hardwon(memory: Memory, own_home: str) -> None:
+    told = Told(own_home, session=SESSION)
+    told.person("mend the token test")
+    told.result(told.call("Bash", INSTEAD), "12 passed in 0.31s")
+    told.agent("The token test passes.")
+    told.person("hardwon accept 1").agent("I cannot do that for you.")
+    told.person(NOTIFICATION).agent("The background task is done.")
+    told.person("hardwon approve 77").agent("There is no 77.")
+    page = markdown(draft(story.read(told.write())))
+    assert "mend the token test" in page
+    assert not [words for words in ("accept 1", "approve 77", "task-notification", "no 77") if words in page]
+
+
 @pytest.mark.parametrize("typed", ["/lessons:review", "hardwon approve 1", NOTIFICATION])
 def test_a_session_in_which_only_hardwon_was_spoken_to_leaves_nothing(memory: Memory, typed: str) -> None:
     memory.hear(
@@ -232,6 +250,7 @@ def test_a_session_without_a_prompt_and_a_call_goes_once_it_is_over(memory: Memo
     memory.hear(start, happened("SessionEnd", reason="other"), session="looked-in")
     memory.hear(start, session="just-opened")
     memory.hear(start, prompt("mend it"), happened("SessionEnd", reason="other"), session="worked")
+    assert [one["session"] for one in sessions.listed(memory.connection, limit=10)] == ["worked"]
     memory.connection.execute("update sessions set to_fill = 0")
     now = time.time()
     assert sessions.drop_without_content(memory.connection, now) == 0
@@ -284,6 +303,22 @@ def test_a_hold_shows_the_call_that_came_instead_and_how_it_ended(memory: Memory
     assert "pytest --parallel 4 tests (denied) -> pytest -n 2 tests (passed)" in shown
 
 
+def test_the_page_of_a_lesson_shows_the_call_that_came_instead(memory: Memory, own_home: str) -> None:
+    told = Told(own_home, session=SESSION)
+    a_held_call(memory, told)
+    [delivery] = views.deliveries(memory.connection, limit=10)
+    for line in told.lines:
+        line["timestamp"] = datetime.fromtimestamp(delivery["at"] + 0.0001, UTC).isoformat()
+    memory.read(told)  # the agent writes the denied call down right after the hold
+    ask = Ask(memory.house.home, memory.connection, Visitor(0.0), time.time(), {"slug": delivery["slug"]}, {}, {})
+    around = {"stamp": "", "places": (), "here": "/lessons", "form": "", "said": "", "paused": False, "version": ""}
+    answer = lesson_pages.one(ask)
+    page = render.environment().get_template(answer.template).render({**around, **answer.values})
+    table = page.partition("What happened after each")[2]
+    assert 'pytest -n 2 tests</code> <span class="out fine">' in table
+    assert 'pytest --parallel 4 tests</code> <span class="out">denied' in table
+
+
 def test_a_hold_after_which_the_same_call_was_made_shows_how_that_ended(memory: Memory) -> None:
     [delivery] = held_and_then(memory, failed("Bash", PARALLEL, "Exit code 4\nunrecognized arguments: --parallel"))
     followed = delivery_outcomes.follow(memory.connection, delivery)
@@ -307,11 +342,10 @@ def test_tokens_are_those_of_the_transcript_and_are_counted_once(memory: Memory,
     told.agent("One more thing.")
     told.lines[-1]["message"] |= {"id": "msg_2", "usage": used_up}
     memory.read(told)
-    assert memory.rows("select tokens_in, tokens_out, tokens_cached from sessions") == [(1020, 80, 1000)]
     read = story.read(told.path)
+    assert "tokens: 1100\ntokens_out: 80\n" in markdown(draft(read))
     assert (read.usage, read.minutes < 5) == ((1020, 80, 1000), True)
-    page = markdown(draft(read))
-    assert "tokens: 1100\ntokens_out: 80\n" in page
+    assert memory.rows("select tokens_in, tokens_out, tokens_cached from sessions") == [(1020, 80, 1000)]
 
 
 def test_a_transcript_without_tokens_has_no_guess_in_their_place(memory: Memory, own_home: str) -> None:

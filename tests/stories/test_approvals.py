@@ -186,7 +186,7 @@ def test_an_edited_lesson_is_approved_anew_and_a_retired_one_no_more(home: Home)
 def test_an_edit_that_needs_review_takes_the_approval_back(home: Home) -> None:
     slug = home.add(GIT_STASH)
     home.run("lessons", "edit", slug, "--confidence", "0.5")
-    assert home.in_force() == {} and home.approved() == [] and home.statuses() == ["needs-review"]
+    assert home.statuses() == ["needs-review"] and home.in_force() == {} and home.approved() == []
 
 
 def put_candidate(connection: db.Connection, **changes: Any) -> Proposal:

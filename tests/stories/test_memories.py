@@ -169,7 +169,7 @@ def test_another_rule_and_one_that_turns_it_round_are_taken_and_the_last_is_said
     assert "it and M:1 speak against each other" in checked.out and "retire 1" in checked.out
 
 
-@pytest.mark.parametrize("text", [" ", "<private>all of it</private>", "x" * 2_001])
+@pytest.mark.parametrize("text", [" ", "x", "<private>all of it</private>", "x" * 2_001])
 def test_what_cannot_be_kept_is_refused(house: House, repository: str, text: str) -> None:
     refused = house.cli("memory", "add", "feedback", text, cwd=repository)
     assert (refused.code, "characters that can be kept" in refused.err) == (1, True)

@@ -225,3 +225,22 @@ def test_nothing_private_and_no_secret_is_kept_of_a_transcript(house: House, own
                 content = file.read()
             for secret in ("nightjar", key, key.lower(), "hunter2zz"):
                 assert secret.encode() not in content, (name, secret)
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "mended"),
+    [
+        ("kite fly --wind=strong 2>&1", "Error: unknown option --wind=strong", "kite fly --gust=strong 2>&1"),
+        ("kite land --soft 2>&1 | head", "error: unexpected argument '--soft' found", "kite land --gentle 2>&1 | head"),
+        ("node seed.js", "Error: connect ECONNREFUSED 127.0.0.1:5432", "docker compose up -d db && node seed.js"),
+    ],
+)
+def test_an_error_that_was_reported_as_a_success_is_mined(
+    house: House, own_home: str, command: str, said: str, mended: str
+) -> None:
+    for _ in range(2):
+        told = Told(own_home)
+        told.person("go on").works(command, said).agent("That failed, so I do it another way.").works(mended).write()
+    house.ok("scan")
+    (candidate,) = house.ok("scan", "candidates", "--json").json()["candidates"]
+    assert said.partition(": ")[2] in candidate["problem"]

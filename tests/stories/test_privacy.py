@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -357,3 +358,49 @@ def test_no_door_writes_a_lesson_with_a_secret(house: House) -> None:
     refused = house.cli("lessons", "edit", slug, "--problem", f"{GIT_STASH['problem']} <private>{PLANTED}</private>")
     assert refused.code == 1 and "problem contains a <private> part" in refused.err
     assert traces(house, PLANTED, KEY) == []
+
+
+# What a tool printed, and the part of it that must not be kept: lines that an attack on 0.1.0 found on disk.
+PRINTED = [
+    ("password=CorrectHorseBattery", "CorrectHorseBattery"),
+    ("db_password=AbCdEfGhIjKlMnOp", "AbCdEfGhIjKlMnOp"),
+    ("DB_PASSWORD=hunter2-Zq81-secret", "hunter2-Zq81-secret"),
+    ("password: |\n  Zx9cVb8nMq2w\nuser: ada", "Zx9cVb8nMq2w"),
+    ("RAILS_MASTER_KEY=" + "0f1e2d3c4b5a6978" * 2, "0f1e2d3c4b5a6978" * 2),
+    ("SECRET_KEY_BASE=" + "9e8d7c6b5a493827" * 8, "9e8d7c6b5a493827" * 8),
+    ("pass: 'Wq7!xK2$mPz9'", "Wq7!xK2$mPz9"),
+    ("redis-cli -h cache.local -a Qm4tLz9xWv2k ping", "Qm4tLz9xWv2k"),
+    ("mongosh -u ada -p Hk7rTy3nBd5s shop", "Hk7rTy3nBd5s"),
+    ('{"auths": {"registry.local": {"auth": "YWRhOmh1bnRlcjItd2l0aC1zYWx0"}}}', "YWRhOmh1bnRlcjItd2l0aC1zYWx0"),
+    ("the password is 'Tr0ub4dor-Xq7z'", "Tr0ub4dor-Xq7z"),
+    ("API_TOKEN=Zk9!vQ2#mX7$wL4%bN8^cR1&hT6*yJ3(pD", "vQ2#mX7$wL4%bN8^cR1"),
+    ("bot: MTE4NjQ3NTk4MzI1Njc4MDkwMQ." + "GxY1Zk.a8Rk2Lm9Qp4Ws7Tz1Vn6Xb3Yc5Jd8Hf0Ug2Ee", "a8Rk2Lm9Qp4Ws7Tz1Vn6Xb3Yc5Jd8Hf0Ug2Ee"),
+    ("base: patAbCdEfGhIjKlMn." + "1a2b3c4d5e6f7081" * 4, "1a2b3c4d5e6f7081" * 4),
+    ("task: 1/1204567890123456:" + "7f6e5d4c3b2a1908" * 2, "7f6e5d4c3b2a1908" * 2),
+]  # fmt: skip
+
+
+def test_what_follows_a_telling_name_is_not_kept(home: House) -> None:
+    for number, (line, _) in enumerate(PRINTED):
+        home.ask(
+            "s1", used("Bash", {"command": "cat notes"}, {"stdout": f"seen {number}\n{line}\nseen too", "stderr": ""})
+        )
+    home.ask("s1", prompt("seen\n" + "\n".join(line for line, _ in PRINTED)))
+    assert traces(home, *(secret for _, secret in PRINTED)) == []
+    assert texts(home).count("seen") == 2 * len(PRINTED) + 1
+
+
+@pytest.mark.parametrize("runner", [{}, {"CLAUDECODE": "1"}], ids=["a person", "an agent"])
+def test_memories_and_handoffs_hold_no_secret_whichever_way_they_come(
+    house: House, tmp_path: Path, runner: dict[str, str]
+) -> None:
+    text = f"the tide table needs {KEY} and <private>{PLANTED}</private> is never written down"
+    house.ok("memory", "add", "feedback", text, cwd=str(tmp_path), env=runner)
+    house.ok("handoff", "write", text, cwd=str(tmp_path), env=runner)
+    if not runner:
+        house.ok("memory", "edit", "1", f"{text} twice", cwd=str(tmp_path))
+    assert traces(house, PLANTED, KEY) == []
+    written = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert [text for text in written if KEY in text or PLANTED in text] == []
+    (memory,) = house.ok("memory", "list", "--json", cwd=str(tmp_path)).json()
+    assert "[redacted:github]" in memory["text"]

@@ -340,3 +340,26 @@ def test_a_brief_that_was_left_half_written_goes(planted: House) -> None:
         file.write(TEXT)
     planted.ok("purge", "--text", TEXT, "--yes")
     assert holding(planted.home, TEXT) == []
+
+
+@pytest.mark.parametrize("aim", [("--older-than", "0d"), ("--project", "/home/dev/kite")], ids=" ".join)
+def test_a_candidate_that_was_rejected_is_not_proposed_again_after_a_purge(
+    house: House, own_home: str, aim: tuple[str, str]
+) -> None:
+    for _ in range(2):
+        Told(own_home).mistake().write()
+    house.ok("scan")
+    house.ok("reject", "1")
+    house.ok("purge", *aim, "--yes")
+    house.ok("scan", "--full")
+    assert house.ok("scan", "candidates", "--all", "--json").json()["candidates"] == []
+
+
+def test_a_memory_that_was_rejected_is_refused_after_a_purge_by_age(house: House, tmp_path: Path) -> None:
+    as_agent = {"CLAUDECODE": "1"}
+    words = ("memory", "add", "feedback", "always paint the kite vermilion")
+    house.ok(*words, cwd=str(tmp_path), env=as_agent)
+    house.ok("memory", "reject", "1", cwd=str(tmp_path))
+    house.ok("purge", "--older-than", "0d", "--yes")
+    again = house.cli(*words, cwd=str(tmp_path), env=as_agent)
+    assert again.code == 1 and "was rejected already" in again.err

@@ -296,6 +296,22 @@ def test_a_call_that_names_no_folder_is_held_to_the_rules_of_its_sessions(api: h
     assert (by_number, by_id) == ({"status": "skipped"}, {"status": "skipped"})
 
 
+def test_a_name_that_looks_like_a_secret_is_not_stored_and_its_session_is_found(
+    api: httpx.Client, house: House
+) -> None:
+    key = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
+    named = {"claudeSessionId": f"run-{key}", "host": f"editor-{key}", "cwd": f"/home/dev/{key}"}
+    made = api.post("/api/sessions/init", json={**named, "userPrompt": "count the boats"}).json()
+    assert made["promptNumber"] == 1
+    call = {"tool_name": f"mcp__{key}", "tool_use_id": key, "agent_id": key, "tool_input": {}, "tool_response": "3"}
+    api.post("/api/sessions/observations", json={**named, **call})
+    api.post("/api/sessions/complete", json={**named, "reason": key})
+    whole = api.get(f"/api/sessions/{made['sessionDbId']}").json()
+    assert (whole["prompts"], whole["status"]) == (1, "completed")
+    tables = [house.stored(table) for table in ("sessions", "prompts", "events")]
+    assert key not in json.dumps([whole, tables])
+
+
 def test_what_is_private_stays_so_under_the_number(api: httpx.Client, house: House) -> None:
     made = api.post("/sessions/init", json={"sessionId": "hidden", "cwd": "/home/dev/kite", "userPrompt": "go"}).json()
     path = f"/sessions/{made['sessionDbId']}"

@@ -182,3 +182,15 @@ def test_why_says_what_would_fire_and_claims_nothing(manned: House) -> None:
 def wait_out_twins() -> None:
     """Let the moment pass in which calls count as made in one message."""
     sleep(TWIN_SECONDS)
+
+
+@pytest.mark.parametrize("delivery", ["note", "block", "start"])
+def test_an_agent_is_told_no_characters_that_nobody_sees(house: House, delivery: str) -> None:
+    hidden = "\x1b[2K\x07\u202e\u200b\u2066"
+    record = lesson(r"\bmake\b", delivery=delivery, solution=f"write it {hidden}down in the log of the harbour")
+    house.add(record)
+    house.ok("start")
+    answer = house.session_start("s1") if delivery == "start" else house.ask("s1", bash("make"))
+    text = answer.context + answer.denied
+    assert "down in the log of the harbour" in text
+    assert [sign for sign in hidden if sign in text and sign not in "[2K"] == []

@@ -387,6 +387,14 @@ def test_a_lesson_is_edited_retired_and_put_in_force_again(house: House) -> None
     ).denied
 
 
+@pytest.mark.parametrize("value", ["1" + "0" * 400, "-1" + "0" * 400, "1e999", "NaN", "Infinity", "9" * 5000])
+def test_a_number_out_of_any_range_is_refused_with_a_sentence(empty: Browser, value: str) -> None:
+    secret = {"form": empty.secrets("/settings")["form"]}
+    for name in ("minConfidence", "maxDbMb"):
+        answer = empty.post(f"/settings/{name}", {**secret, "value": value})
+        assert answer.status_code == 400 and name in answer.text
+
+
 def test_settings_are_changed_in_the_file_and_what_else_is_in_it_stays(fresh: Browser, house: House) -> None:
     path = os.path.join(house.home, "config.json")
     with open(path) as file:

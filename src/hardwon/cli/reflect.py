@@ -14,6 +14,7 @@ from hardwon.actions import approvals
 from hardwon.cli.person import require_person
 from hardwon.cli.show import in_line, printable, table
 from hardwon.distil.reflect import run
+from hardwon.distil.reflect.draft import next_step
 from hardwon.errors import UserError
 from hardwon.recall import brief, compiled, ratify
 from hardwon.store import db, reflections, sessions
@@ -110,8 +111,7 @@ def _show(done: run.Reflected) -> None:
         click.echo(f"  {in_line(one.item)} -> {one.target}: {in_line(one.text)}")
     for memory in made.memories:
         click.echo(f"  memory to approve ({memory.type}): {in_line(memory.text)}")
-    comes_next = next((one.text for one in made.open), "nothing is known to be open")
-    click.echo(f"  next: {in_line(comes_next)}")
+    click.echo(f"  next: {in_line(next_step(made) or 'nothing is known to be open')}")
     if done.said:
         click.echo(printable(f"  {done.said}"), err=True)
 

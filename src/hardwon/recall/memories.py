@@ -26,6 +26,7 @@ from hardwon.store.db import Connection, transaction
 from hardwon.words import MEMORY_TYPES, Memory, replace
 
 LONGEST = 2_000  # characters of a memory
+SHORTEST = 4  # fewer say nothing in any script
 MOST_WAITING = 200
 
 
@@ -49,9 +50,9 @@ def propose(
 def _fit(text: str) -> str:
     """The words that can be kept; UserError if they are too few or too many."""
     text = printable(clean(text)).strip()
-    if not tokens(text) or len(text) > LONGEST:
+    if not tokens(text) or not SHORTEST <= len(text) <= LONGEST:
         raise UserError(
-            f"the memory has {len(text)} characters that can be kept, and may have 1 to {LONGEST}",
+            f"the memory has {len(text)} characters that can be kept, and may have {SHORTEST} to {LONGEST}",
             "say one thing, in a sentence or two",
         )
     return text

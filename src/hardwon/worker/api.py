@@ -153,11 +153,12 @@ class SessionCall:
 
 async def _session_of(api: Api, request: Request, body: bodies.SessionBody) -> SessionCall:
     """Return the session that a call is about: by its number in the path, else by the id in the body."""
+    host = clean_id(body.host)  # as it is stored
     if "sessionDbId" in request.path_params:
-        return await _session_in_path(api, request.path_params["sessionDbId"], body.host)
-    session = clean_id(bodies.session_id_in(body))  # as it is stored
-    rows = await api.read(lambda connection: sessions.by_own_id(connection, session, body.host))
-    return _as_call(rows[0]) if rows else SessionCall(session, body.host)
+        return await _session_in_path(api, request.path_params["sessionDbId"], host)
+    session = clean_id(bodies.session_id_in(body))
+    rows = await api.read(lambda connection: sessions.by_own_id(connection, session, host))
+    return _as_call(rows[0]) if rows else SessionCall(session, host)
 
 
 async def _session_in_path(api: Api, text: str, host: str) -> SessionCall:

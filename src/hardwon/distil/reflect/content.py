@@ -180,7 +180,7 @@ def _changes(step: Step) -> bool:
 
 def _taken_back(story: Story, one: Exchange) -> Iterator[Finding]:
     """Edits of the session thrown away, where the words before say that they were wrong or not needed."""
-    made = frozenset(_name(step.path) for step in story.steps if step.tool in EDITS and not _SCRATCH.search(step.path))
+    made = frozenset(_name(step.path) for step in story.steps if step.tool in EDITS and not _is_scratch(step, story))
     results, words = calls(story), one.asked
     for step in one.steps:
         words = step if step.kind == "agent" else words
@@ -195,6 +195,16 @@ def _taken_back(story: Story, one: Exchange) -> Iterator[Finding]:
             text = f"Tried, then taken back (`{_shown(way, story)}`): “{short(told, _LINE)}”"
             evidence = (quote(story, words, said[place]), quote(story, step, way))
             yield Finding("failed experiments", text, 0.7, "learning", evidence)
+
+
+def _is_scratch(step: Step, story: Story) -> bool:
+    """Whether a file is one to throw away, by its path inside the project: the project itself may be called demo."""
+    path = step.path
+    for folder in filter(None, (story.project, story.cwd)):
+        if path.startswith(f"{folder}/"):
+            path = path.removeprefix(f"{folder}/")
+            break
+    return bool(_SCRATCH.search(path))
 
 
 def _name(path: str) -> str:

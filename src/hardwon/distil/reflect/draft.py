@@ -103,6 +103,13 @@ def draft(
     )
 
 
+def next_step(draft: Draft) -> str:
+    """Return what comes first in the next session, or nothing if that is not known."""
+    # A model names it in its resume prompt, and need not list anything as open beside that.
+    named = draft.open or (draft.resume if draft.made != PLAIN else ())
+    return named[0].text if named else ""
+
+
 def _noticed(findings: Iterable[Finding], item: str) -> list[Statement]:
     return [Statement(one.text, one.evidence) for one in findings if one.item == item]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from hardwon.core.match import EDITS
 from hardwon.core.reflected import Finding, Noted, Past
 from hardwon.core.similarity import tokens
-from hardwon.distil.reflect.story import Exchange, Story, calls, exchanges, last_words, quote
+from hardwon.distil.reflect.story import FORGET, Exchange, Story, calls, exchanges, last_words, quote
 from hardwon.distil.wording import listed, plain, sentences, short
 from hardwon.hosts.history import Step
 
@@ -47,7 +47,7 @@ _MEMORY = re.compile(r"(?:^|/)(?:MEMORY\.md|\.claude/memory/[^/]+\.md|memory/[^/
 _OUTDATED = re.compile(
     r"\A\W*(?:no\b|nope|wrong|actually)|\b(?:not any ?more|no longer|outdated|out of date|stale|(?:is|was|that's) wrong"
     r"|isn't (?:true|right|correct)|not (?:true|right|correct)|used to|we (?:switched|moved|changed|dropped|replaced)"
-    r"|forget (?:that|what))\b",
+    rf"|{FORGET} (?:that|what))\b",
     re.I,
 )
 

@@ -28,6 +28,8 @@ MOST_REQUESTS, MOST_COMMITS, MOST_FILES, MOST_CHECKS, MOST_CAUSES, MOST_READ = 4
 MOST_DECISIONS, MOST_FAILED, MOST_OPEN = 5, 5, 6
 _RECENT = 5  # turns whose failures may stand
 _SAME = 0.6
+# A statement that only introduces what somebody said, such as: Left out, says the agent: “The cache is missing.”
+_QUOTES_ONE = re.compile(r"[^“”]*: “([^“”]+)”")
 _NEAR = 60  # characters from the start of a sentence: further on it tells of something else
 _SAYS_WHY = 7  # words that a cause takes
 _NOD = re.compile(r"^(?:no|nope|yes|yeah|yep|ok|okay|nice|great|good|thanks)\b", re.I)
@@ -359,10 +361,11 @@ def _uncommitted(of: Seen) -> list[Statement]:
 
 
 def distinct(found: Sequence[Statement]) -> list[Statement]:
-    """Without what was said already in nearly the same words."""
+    """Without what was said already in nearly the same words, as a statement or in quotes."""
     kept, known = list[Statement](), list[frozenset[str]]()
     for one in found:
-        words = tokens(one.text)
+        quoted = _QUOTES_ONE.fullmatch(one.text)
+        words = tokens(quoted[1] if quoted else one.text)
         if all(jaccard(words, other) < _SAME for other in known):
             kept.append(one)
             known.append(words)

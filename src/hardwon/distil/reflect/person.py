@@ -10,7 +10,7 @@ from statistics import median
 from hardwon.core.reflected import Finding, Past
 from hardwon.core.similarity import SAME, jaccard, tokens
 from hardwon.distil import results
-from hardwon.distil.reflect.story import Exchange, Story, exchanges, quote, says, spoken
+from hardwon.distil.reflect.story import FORGET, Exchange, Story, exchanges, quote, says, spoken
 from hardwon.distil.remembering import remembered
 from hardwon.distil.telling import first_sentence
 from hardwon.distil.wording import counted, listed, short
@@ -38,7 +38,7 @@ _KEEP = re.compile(
 )
 _TURNS = re.compile(
     r"\b(?:change (?:in|of) plans?|changed my mind|on second thought|thinking (?:about it )?again|new plan"
-    r"|let'?s (?:do|try) something else|forget (?:about )?(?:that|this|it)\b|scrap (?:that|this|it|the)"
+    rf"|let'?s (?:do|try) something else|{FORGET} (?:about )?(?:that|this|it)\b|scrap (?:that|this|it|the)"
     r"|start(?:ing)? over"
     r"|never ?mind|(?:actually|ok(?:ay)?|no),? let'?s (?:not|just|instead|rather)|instead,? let'?s"
     r"|let'?s do this instead)\b",

@@ -35,6 +35,8 @@ _LINES_OF_A_STEP = 400
 _DEPTH = 4  # strings of JSON within strings of JSON
 # What a quote goes around; a command and the words behind it stand apart in a transcript.
 _TAKEN_OUT = re.compile(r"\A/[\w:-]+\s|\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
+# "Forget that" gives something up; "don't forget that" and "never forget it" ask for the opposite.
+FORGET = r"(?<!n't )(?<!dont )(?<!not )(?<!ever )forget"
 # Shells, logs, diffs, lists of findings from a review, and text with an address or a place in front.
 _PASTED = re.compile(
     r"[❯$%>✗✓×●⎿☒☐\[{<|+=]|@@|[-=]{2,}|\S+@\S+|\d{4}-\d\d|(?:/|~/|https?:)\S+$|[\w./-]{1,200}\.\w{1,9}:\d+"
