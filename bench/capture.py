@@ -245,8 +245,10 @@ def figures() -> Figures:
 
 
 def show(found: Figures) -> None:
-    print(f"an ask, through the hook   p95 {found.ask_idle_p95:6.1f} ms idle, {found.ask_told_p95:6.1f} ms while "
-          f"{found.told_per_second:.0f} events a second are told")  # fmt: skip
+    print(
+        f"an ask, through the hook   p95 {found.ask_idle_p95:6.1f} ms idle, {found.ask_told_p95:6.1f} ms while "
+        f"{found.told_per_second:.0f} events a second are told"
+    )
     print(f"an ask, straight           p95 {found.straight_idle_p95:6.2f} ms idle, {found.straight_told_p95:6.2f} ms")
     print(f"events a second            {found.rate:.0f}; a bare server answers {found.bare_rate:.0f}")
     print(f"memory                     {found.rss_mb:.0f} MB after {found.events:,} events\n")

@@ -21,11 +21,11 @@ from typing import Any
 
 from hook import HOOK
 
-from hardwon.core.tokens import estimate
-from hardwon.distil.observe import observe
-from hardwon.distil.summarise import summarise
+from hardwon.distil.observations import observe
+from hardwon.distil.summaries import summarise
 from hardwon.store import db, observations, sessions, turns
 from hardwon.store.sessions import Report
+from hardwon.text.token_estimate import estimate
 
 QUICK = os.environ.get("QUICK", "0") not in ("", "0")
 EVENTS = 1_000 if QUICK else 5_000
@@ -43,19 +43,35 @@ def call(number: int) -> tuple[str, dict[str, str], object, str]:
     given: tuple[tuple[str, dict[str, str], object, str], ...] = (
         ("Read", {"file_path": path}, OUTPUT, "fine"),
         ("Bash", {"command": f"cd {CWD} && grep -rn 'part_{number}' src | head -20"}, OUTPUT, "fine"),
-        ("Edit", {"file_path": path, "old_string": "a = 1", "new_string": f"def part_{number}():\n    return 1"},
-         {"filePath": path, "structuredPatch": [{"newStart": number % 300 + 1, "lines": ["-a = 1", "+b"]}]}, "fine"),
-        ("Bash", {"command": f"pytest -q tests/test_{number % 9}.py 2>&1 | tail -30"},
-         {"stdout": f"{OUTPUT}\n{number // 10 % 2} failed, {number % 50} passed in 0.41s", "stderr": ""}, "fine"),
+        (
+            "Edit",
+            {"file_path": path, "old_string": "a = 1", "new_string": f"def part_{number}():\n    return 1"},
+            {"filePath": path, "structuredPatch": [{"newStart": number % 300 + 1, "lines": ["-a = 1", "+b"]}]},
+            "fine",
+        ),
+        (
+            "Bash",
+            {"command": f"pytest -q tests/test_{number % 9}.py 2>&1 | tail -30"},
+            {"stdout": f"{OUTPUT}\n{number // 10 % 2} failed, {number % 50} passed in 0.41s", "stderr": ""},
+            "fine",
+        ),
         ("Grep", {"pattern": f"class Part{number}", "path": "src"}, OUTPUT, "fine"),
         ("Edit", {"file_path": path, "old_string": "b", "new_string": "c"}, {"filePath": path}, "fine"),
-        ("Bash", {"command": f"pytest -q tests/test_{number % 9}.py"},
-         {"stdout": f"{OUTPUT}\n{number % 50 + 1} passed in 0.40s", "stderr": ""}, "fine"),
+        (
+            "Bash",
+            {"command": f"pytest -q tests/test_{number % 9}.py"},
+            {"stdout": f"{OUTPUT}\n{number % 50 + 1} passed in 0.40s", "stderr": ""},
+            "fine",
+        ),
         ("Bash", {"command": f"deploy part-{number}"}, "Exit code 2\nerror: unknown part", _rarely_failed(number)),
         ("Bash", {"command": f"ls -la src/module_{number % 97}"}, {"stdout": OUTPUT, "stderr": ""}, "fine"),
-        ("Bash", {"command": f'git add -A && git commit -m "Part {number}"'},
-         {"stdout": f"[main {number:07x}] Part {number}\n 2 files changed, 9 insertions(+)", "stderr": ""}, "fine"),
-    )  # fmt: skip
+        (
+            "Bash",
+            {"command": f'git add -A && git commit -m "Part {number}"'},
+            {"stdout": f"[main {number:07x}] Part {number}\n 2 files changed, 9 insertions(+)", "stderr": ""},
+            "fine",
+        ),
+    )
     return given[number % len(given)]
 
 
@@ -72,9 +88,15 @@ def reports() -> Iterator[Report]:
         tool, given, response, outcome = call(number)
         text = response if isinstance(response, str) else json.dumps(response)
         yield Report(
-            key=f"e{number}", kind="tool", tool=tool, tool_use_id=f"t{number}", input=json.dumps(given), response=text,
-            outcome=outcome, **common,
-        )  # fmt: skip
+            key=f"e{number}",
+            kind="tool",
+            tool=tool,
+            tool_use_id=f"t{number}",
+            input=json.dumps(given),
+            response=text,
+            outcome=outcome,
+            **common,
+        )
 
 
 def record(connection: db.Connection) -> None:

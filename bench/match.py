@@ -16,12 +16,12 @@ import sys
 import tempfile
 from time import perf_counter
 
-from hardwon.core import index as indexes
-from hardwon.core.match import match, see, texts
-from hardwon.core.record import read
-from hardwon.recall.manifest import compile_entries, demands_of
-from hardwon.recall.patterns import Patterns
-from hardwon.words import Event
+from hardwon.lessons import manifest_index as indexes
+from hardwon.lessons.manifest import compile_entries, demands_of
+from hardwon.lessons.matching import match, see, texts
+from hardwon.lessons.pattern_search import Patterns
+from hardwon.lessons.record import read
+from hardwon.types import Event
 
 SIZES = (100, 1_000, 10_000)
 CALLS = 300

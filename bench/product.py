@@ -14,23 +14,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from hardwon import projects, settings, transcript
+from hardwon import projects, settings
 from hardwon.actions import lessons as lesson_actions
-from hardwon.core import decide, rules
-from hardwon.core import record as records
-from hardwon.core.match import match, see
-from hardwon.distil import scan
+from hardwon.agents import transcript_files
+from hardwon.agents.private_turns import Hidden
+from hardwon.agents.transcript_steps import history
 from hardwon.errors import UserError
-from hardwon.hosts.history import history
-from hardwon.hosts.history.siblings import Hidden
-from hardwon.recall import review_queue
-from hardwon.recall.deliver import open_index
-from hardwon.recall.manifest import compile_entries
-from hardwon.recall.patterns import Patterns
-from hardwon.recall.replay import prefilter
+from hardwon.lessons import decision, review_queue, validation
+from hardwon.lessons import lessons_file as lesson_files
+from hardwon.lessons import record as records
+from hardwon.lessons.delivery import open_index
+from hardwon.lessons.manifest import compile_entries
+from hardwon.lessons.matching import match, see
+from hardwon.lessons.pattern_search import Patterns
+from hardwon.lessons.replay import prefilter
+from hardwon.mining import scan
 from hardwon.store import db
-from hardwon.store import lessons as lesson_files
-from hardwon.words import Entry, Event, replace
+from hardwon.types import Entry, Event, replace
 
 DENIALS = ("hold", "block")
 
@@ -102,7 +102,7 @@ def read_calls(source: Transcript) -> tuple[list[Call], str, str]:
     calls: list[Call] = []
     waiting: dict[tuple[str, str], Any] = {}
     times: list[str] = []
-    with transcript.reading(source.path) as opened:
+    with transcript_files.reading(source.path) as opened:
         for numbered_lines, _ in opened.portions:
             for number, line in numbered_lines:
                 for step in reader.read(number, line):
@@ -243,12 +243,12 @@ class Guard:
         root, places = _find_root(call.cwd), _find_places(call.cwd)
         event = _make_event(call)
         events = [event]
-        if call.agent_name in decide.NOTES_AFTER and (call.agent_name != "opencode" or not call.is_failed):
+        if call.agent_name in decision.NOTES_AFTER and (call.agent_name != "opencode" or not call.is_failed):
             # These read notes with the result, and opencode none with one that failed.
             events.append(replace(event, kind="PostToolUse"))
         firings: list[Firing] = []
         for asked in events:
-            reply = decide.on_call(
+            reply = decision.on_call(
                 asked,
                 self._index,
                 root=root,
@@ -290,7 +290,7 @@ def compile_trigger(proposal: Proposal) -> Trigger | None:
         lesson = records.read({**proposal.record, **tried})
     except records.BadRecord:
         return None
-    if rules.unusable(lesson) or lesson.delivery == "start":
+    if validation.unusable(lesson) or lesson.delivery == "start":
         return None
     (entry,) = compile_entries([lesson])
     return Trigger(entry)

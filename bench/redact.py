@@ -28,9 +28,9 @@ from typing import Any
 
 from redact_data import CARRIERS, Sample, make_samples
 
-from hardwon.core.clean import clean
-from hardwon.hosts.history import MODULES
-from hardwon.transcript import host_of, is_whole
+from hardwon.agents.transcript_files import host_of, is_whole
+from hardwon.agents.transcript_steps import MODULES
+from hardwon.privacy.cleaning import clean
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORPUS = os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus")

@@ -13,10 +13,10 @@ import tempfile
 import time
 from statistics import median
 
-from hardwon.core.reflected import NOTHING_KNOWN
-from hardwon.distil.reflect import story
-from hardwon.distil.reflect.draft import draft, everything, markdown
-from hardwon.distil.reflect.menu import findings
+from hardwon.handoff import transcript_story
+from hardwon.handoff.draft import draft, everything, markdown
+from hardwon.handoff.menu import findings
+from hardwon.store.reflection_types import NOTHING_KNOWN
 
 QUICK = os.environ.get("QUICK", "0") not in ("", "0")
 SESSIONS = 20 if QUICK else 60
@@ -67,12 +67,12 @@ def made_up(folder: str, number: int) -> str:
 def once(path: str) -> tuple[float, int, int]:
     """Seconds, evidence that was followed, and of it what is not there."""
     began = time.perf_counter()
-    told = story.read(path)
+    told = transcript_story.read(path)
     made = draft(told, findings(told, NOTHING_KNOWN))
     markdown(made)
     took = time.perf_counter() - began
     evidence = [each for one in everything(made) for each in one.evidence]
-    return took, len(evidence), sum(not story.holds(each) for each in evidence)
+    return took, len(evidence), sum(not transcript_story.holds(each) for each in evidence)
 
 
 def main() -> int:

@@ -21,10 +21,10 @@ from statistics import median
 import orjson
 
 from hardwon import settings
-from hardwon.core import similarity
-from hardwon.distil import scan
+from hardwon.mining import scan
 from hardwon.store import candidates, db
-from hardwon.words import Lesson
+from hardwon.text import similarity
+from hardwon.types import Lesson
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORPUS = os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus")

@@ -22,10 +22,10 @@ from statistics import median
 
 from measure import p95
 
-from hardwon.core.words_of import STOP
-from hardwon.recall import indexing
-from hardwon.recall.search import search
+from hardwon.search import indexing
+from hardwon.search.search import search
 from hardwon.store import db
+from hardwon.text.words import STOP
 
 SIZES = [10_000, 100_000, *([] if os.environ.get("QUICK") else [1_000_000])]
 QUESTIONS = 150
@@ -71,10 +71,26 @@ def grow(
     for first in range(have, want, BLOCK):
         block = list(islice(source, min(BLOCK, want - first)))
         rows = [
-            (f"o{number}", number // 10 + 1, NOW - 4_000_000 + number, 1, "discovery", title, "", narrative, "[]", "[]",
-             "[]", f'["src/part{number % 97}/file{number % 1009}.py"]', "[]", 900, 1, "plain")
+            (
+                f"o{number}",
+                number // 10 + 1,
+                NOW - 4_000_000 + number,
+                1,
+                "discovery",
+                title,
+                "",
+                narrative,
+                "[]",
+                "[]",
+                "[]",
+                f'["src/part{number % 97}/file{number % 1009}.py"]',
+                "[]",
+                900,
+                1,
+                "plain",
+            )
             for number, (title, narrative) in enumerate(block, first)
-        ]  # fmt: skip
+        ]
         began = time.perf_counter()
         with db.transaction(connection):
             connection.executemany(
@@ -138,8 +154,8 @@ def indexed(connection: db.Connection, home: str) -> tuple[float, float, float]:
 def memory(home: str, asked: list[str]) -> float:
     """Megabytes at most of a process like the worker that answers questions."""
     code = (
-        "import json, resource, sys; import hardwon.worker.server, hardwon.worker.api\n"
-        "from hardwon.recall import indexing; from hardwon.recall.search import search; from hardwon.store import db\n"
+        "import json, resource, sys; import hardwon.web.server, hardwon.web.api\n"
+        "from hardwon.search import indexing; from hardwon.search.search import search; from hardwon.store import db\n"
         "home, asked = json.load(sys.stdin); connection = db.connect(home); model = indexing.model_or_none()\n"
         f"for one in asked: search(connection, home, one, project={PROJECT!r}, limit=10, now={NOW}, model=model)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"

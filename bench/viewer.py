@@ -27,11 +27,11 @@ from playwright.sync_api import Page, sync_playwright
 from search import COLUMNS, texts
 
 from hardwon.actions.lessons import add_lesson
-from hardwon.recall import indexing
+from hardwon.search import indexing
 from hardwon.store import db, injections, memories, reflections
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.reflections import Reflection
-from hardwon.words import Injection, Memory
+from hardwon.types import Injection, Memory
 
 SIZE = int(os.environ.get("SIZE", "100000"))
 BLOCK, DAY = 5_000, 86_400.0

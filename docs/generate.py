@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import click
 from click.testing import CliRunner
 
+from hardwon.agents import setup_of
+from hardwon.agents.capabilities import ABILITIES, TABLE
 from hardwon.cli import hardwon
-from hardwon.hosts import setup_of
-from hardwon.hosts.abilities import ABILITIES, TABLE
 from hardwon.settings import SETTINGS
 from hardwon.store.migrations import MIGRATIONS
-from hardwon.worker.api import ENDPOINTS
-from hardwon.worker.openapi import document
+from hardwon.web.api import ENDPOINTS
+from hardwon.web.openapi import document
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NOTE = "<!-- Made from the code by `make docs`. -->"

@@ -19,7 +19,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 
-from hardwon.hosts.origin import AGENT_NAMES, STREAMS
+from hardwon.agents.prompt_origin import AGENT_NAMES, STREAMS
 
 _making = threading.Lock()
 _SCRIPT = """
@@ -71,8 +71,10 @@ def run_tool(command: str, environment: Mapping[str, str], host: str) -> bytes:
 def _run(words: Sequence[str], payload: bytes, environment: Mapping[str, str], host: str) -> tuple[int, bytes, bytes]:
     done = subprocess.run(
         [program(host), "-S", "-c", _SCRIPT, STREAMS[host], *words],
-        input=payload, capture_output=True, env=_with_interpreter(environment),
-    )  # fmt: skip
+        input=payload,
+        capture_output=True,
+        env=_with_interpreter(environment),
+    )
     code, _, answer = done.stdout.partition(b"\n")
     return int(code or b"-1"), answer, done.stderr
 

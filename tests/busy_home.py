@@ -9,13 +9,13 @@ from typing import Any
 
 from hardwon import clock
 from hardwon.actions.lessons import add_lesson
-from hardwon.core import failures
+from hardwon.shell import failures
 from hardwon.store import candidates, db, injections, jobs, observations, projects, runs, sessions, transcripts
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Judgement, Proposal
 from hardwon.store.sessions import Report
 from hardwon.store.transcripts import Portion, ScannedCall
-from hardwon.words import Injection, Mark, Observation, Summary
+from hardwon.types import Injection, Mark, Observation, Summary
 
 from . import busy_home_kept
 
@@ -27,12 +27,17 @@ LONG = "x" * 1_000_000
 _NAMES = ("kite", "harbour", "tide-tables", "lighthouse")
 _CALLS = (
     ("Bash", {"command": "git stash && git pull --rebase"}, "fine", "Saved working directory"),
-    ("Bash", {"command": "npm test -- --watch=false"}, "failed", "npm error Missing script: \"test\""),
+    ("Bash", {"command": "npm test -- --watch=false"}, "failed", 'npm error Missing script: "test"'),
     ("Edit", {"file_path": "/home/dev/kite/src/wind.py", "new_string": "def gust(): ..."}, "fine", "edited"),
     ("Bash", {"command": "pytest tests/test_wind.py -q"}, "failed", "E   ModuleNotFoundError: No module named 'wind'"),
     ("Read", {"file_path": "/home/dev/kite/README.md"}, "fine", "# kite"),
-    ("Bash", {"command": "docker compose up -d"}, "failed", "Cannot connect to the Docker daemon at unix:///var/run/docker.sock"),
-)  # fmt: skip
+    (
+        "Bash",
+        {"command": "docker compose up -d"},
+        "failed",
+        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock",
+    ),
+)
 _PROMPTS = (
     "Make the kite fly higher in light wind, and add a test for gusts",
     "The harbour map is drawn twice on narrow screens. Find out why.",
@@ -127,10 +132,16 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
             sessions.take(connection, Report(key=f"{number}-{key}", kind=kind, project=project, **said, **more))
     (row,) = sessions.found(connection, said["session"])[:1]
     seen = Observation(
-        f"o{number}", at + 30, "bugfix", text + ("The gust test failed because wind was not on the path" if not hostile else LONG),
-        subtitle=f"{text}src/ was missing from PYTHONPATH", narrative=f"{text}pytest could not import wind until src/ was put on the path.",
-        facts=(f"{text}pytest.ini sets no pythonpath", "src/wind.py holds gust()"), files_modified=(f"{cwd}/pytest.ini",), tokens=900,
-    )  # fmt: skip
+        f"o{number}",
+        at + 30,
+        "bugfix",
+        text + ("The gust test failed because wind was not on the path" if not hostile else LONG),
+        subtitle=f"{text}src/ was missing from PYTHONPATH",
+        narrative=f"{text}pytest could not import wind until src/ was put on the path.",
+        facts=(f"{text}pytest.ini sets no pythonpath", "src/wind.py holds gust()"),
+        files_modified=(f"{cwd}/pytest.ini",),
+        tokens=900,
+    )
     with db.transaction(connection):
         observations.put(connection, row["id"], 1, [seen])
     if number % 2:
@@ -186,17 +197,42 @@ def proposal(number: int, now: float, **changes: Any) -> Proposal:
         "problem": f"pip refuses in an externally managed environment {unlike}",
         "solution": f"make a venv first: python3 -m venv .venv {unlike[::-1]}",
         "triggers": {"toolNames": ["Bash"], "commandPatterns": [rf"^pip install thing{number}\b"]},
-        "delivery": "hold", "scope": {"type": "global"}, "priority": 7, "confidence": 0.55, "tags": ["tool:pip"],
+        "delivery": "hold",
+        "scope": {"type": "global"},
+        "priority": 7,
+        "confidence": 0.55,
+        "tags": ["tool:pip"],
         "evidence": [
-            {"path": "/home/dev/.claude/projects/kite/7.jsonl", "line": 40 + number, "kind": "error", "quote": "error: externally-managed-environment\n× This environment is externally managed"},
-            {"path": "/home/dev/.claude/projects/kite/7.jsonl", "line": 44 + number, "kind": "correction", "quote": "python3 -m venv .venv && .venv/bin/pip install thing"},
+            {
+                "path": "/home/dev/.claude/projects/kite/7.jsonl",
+                "line": 40 + number,
+                "kind": "error",
+                "quote": "error: externally-managed-environment\n× This environment is externally managed",
+            },
+            {
+                "path": "/home/dev/.claude/projects/kite/7.jsonl",
+                "line": 44 + number,
+                "kind": "correction",
+                "quote": "python3 -m venv .venv && .venv/bin/pip install thing",
+            },
         ],
-    }  # fmt: skip
+    }
     record |= changes
     return Proposal(
-        0, f"01CANDIDATE{number:015}", f"pip-install-{number}", f"pip environment {number}", 2, "candidate", 0.9 - number / 100,
-        {"about": 0.35, "cure": 0.3, "attempts": 0.15, "recurs": 0.1}, 3 + number, ("session-0001", "session-0002"), ("/home/dev/kite",), record, found_at=now,
-    )  # fmt: skip
+        0,
+        f"01CANDIDATE{number:015}",
+        f"pip-install-{number}",
+        f"pip environment {number}",
+        2,
+        "candidate",
+        0.9 - number / 100,
+        {"about": 0.35, "cure": 0.3, "attempts": 0.15, "recurs": 0.1},
+        3 + number,
+        ("session-0001", "session-0002"),
+        ("/home/dev/kite",),
+        record,
+        found_at=now,
+    )
 
 
 def _found(connection: db.Connection, now: float, hostile: bool) -> None:
@@ -214,10 +250,22 @@ def _found(connection: db.Connection, now: float, hostile: bool) -> None:
     }
     candidates.judge(connection, [Judgement(first.number, now, "claude", "lesson", body)])
     calls = tuple(
-        ScannedCall(f"claude-code:{n}", "claude-code", "session-0001", "/home/dev/kite", clock.iso(now), "/home/dev/.claude/projects/kite/7.jsonl",
-             n, "Bash", f"pip install thing1 --now-{n}", "", "", "failed" if n % 3 else "fine")
+        ScannedCall(
+            f"claude-code:{n}",
+            "claude-code",
+            "session-0001",
+            "/home/dev/kite",
+            clock.iso(now),
+            "/home/dev/.claude/projects/kite/7.jsonl",
+            n,
+            "Bash",
+            f"pip install thing1 --now-{n}",
+            "",
+            "",
+            "failed" if n % 3 else "fine",
+        )
         for n in range(9)
-    )  # fmt: skip
+    )
     transcripts.keep(
         connection, [Portion("/home/dev/.claude/projects/kite/7.jsonl", "claude-code", Mark(), calls)], now
     )
@@ -229,9 +277,18 @@ def _spent(connection: db.Connection, now: float) -> None:
         at = now - back * DAY
         for number in range(3):
             booked = runs.book(
-                connection, purpose="refine", provider="anthropic", model="small", project="/home/dev/kite", session=1,
-                estimate_in=9000, estimate_out=900, estimate_cost=0.05, caps=caps, now=at + number,
-            )  # fmt: skip
+                connection,
+                purpose="refine",
+                provider="anthropic",
+                model="small",
+                project="/home/dev/kite",
+                session=1,
+                estimate_in=9000,
+                estimate_out=900,
+                estimate_cost=0.05,
+                caps=caps,
+                now=at + number,
+            )
             if booked.id:
                 runs.settle(
                     connection,

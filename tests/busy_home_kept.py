@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from hardwon import clock, paths
-from hardwon.core.reflected import Evidence, Finding
-from hardwon.recall import memories, ratify
+from hardwon.handoff import memories, ratification
 from hardwon.store import memories as kept
 from hardwon.store import reflections
 from hardwon.store.db import Connection
+from hardwon.store.reflection_types import Evidence, Finding
 from hardwon.store.reflections import File, Reflection
 
 KITE = "/home/dev/kite"
@@ -78,9 +78,16 @@ def fill(connection: Connection, home: str, now: float, text: str) -> None:
         at = now - (len(_MEMORIES) - back) * 3600.0
         unlike = " ".join(f"{word}{back}" for word in said.split()) if text else ""  # or the text would make them alike
         own = memories.propose(
-            connection, home, type, f"{said}{text}{unlike}", project=KITE, source="reflection", session="session-0000",
-            evidence=("L5",), now=at,
-        )  # fmt: skip
+            connection,
+            home,
+            type,
+            f"{said}{text}{unlike}",
+            project=KITE,
+            source="reflection",
+            session="session-0000",
+            evidence=("L5",),
+            now=at,
+        )
         if status in ("active", "retired"):
             own, path = memories.approve(connection, home, own, at + 60)
             if text:
@@ -90,11 +97,11 @@ def fill(connection: Connection, home: str, now: float, text: str) -> None:
     for number, status in enumerate(("draft", "ratified", "discarded", "moot"), 1):
         known = _handoff(connection, home, number, now - number * 7200.0, text)
         if status == "ratified":
-            ratify.ratify(connection, home, _without_memories(known), now - 7000.0)
+            ratification.ratify(connection, home, _without_memories(known), now - 7000.0)
         elif status == "discarded":
-            ratify.discard(connection, known, now - 7000.0)
+            ratification.discard(connection, known, now - 7000.0)
         elif status == "moot":
-            ratify.moot(connection, known.session, now - 7000.0)
+            ratification.moot(connection, known.session, now - 7000.0)
 
 
 def _spoil(path: str, text: str) -> None:
@@ -117,9 +124,19 @@ def _handoff(connection: Connection, home: str, number: int, at: float, text: st
         Finding("naming inconsistencies", "tail() and tail_at() are both used", 0.5, "convention", shown[:1]),
     )
     known = Reflection(
-        0, clock.ulid(at), "claude-code", session, KITE, at, "plain", draft=path, topic=topic[number - 1],
-        confidence="M", findings=found, files=(File(path, None, ""),),
-    )  # fmt: skip
+        0,
+        clock.ulid(at),
+        "claude-code",
+        session,
+        KITE,
+        at,
+        "plain",
+        draft=path,
+        topic=topic[number - 1],
+        confidence="M",
+        findings=found,
+        files=(File(path, None, ""),),
+    )
     return reflections.put(connection, known)
 
 
@@ -137,6 +154,8 @@ def numbers(connection: Connection) -> dict[str, int]:
     by_status = {one.status: one.id for one in kept.listed(connection)}
     handed = {one.status: one.id for one in reflections.listed(connection)}
     return {
-        "proposed": by_status["candidate"], "approved": by_status["active"],
-        "draft": handed["draft"], "ratified": handed["ratified"],
-    }  # fmt: skip
+        "proposed": by_status["candidate"],
+        "approved": by_status["active"],
+        "draft": handed["draft"],
+        "ratified": handed["ratified"],
+    }

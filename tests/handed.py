@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from hardwon import projects
-from hardwon.core.reflected import Evidence, Finding
-from hardwon.recall import handoffs, memories, ratify
+from hardwon.handoff import handoffs, memories, ratification
 from hardwon.store import db, reflections
+from hardwon.store.reflection_types import Evidence, Finding
 from hardwon.store.reflections import File, Reflection
 from tests.house_of_one import House
 from tests.remembered import NOON
@@ -72,9 +72,19 @@ class Left:
         written = File(str(path), None, handoffs.print_of(str(path)))
         return reflections.put(
             self.connection,
-            Reflection(0, f"key-{session}-{at}", "claude-code", session, project, at, "plain", draft=str(path),
-                       findings=FOUND, files=(written,)),
-        )  # fmt: skip
+            Reflection(
+                0,
+                f"key-{session}-{at}",
+                "claude-code",
+                session,
+                project,
+                at,
+                "plain",
+                draft=str(path),
+                findings=FOUND,
+                files=(written,),
+            ),
+        )
 
     def propose(self, text: str, session: str = "s1") -> None:
         project = projects.home_of(str(self.folder))
@@ -84,7 +94,7 @@ class Left:
             "feedback",
             text,
             project=project,
-            source=ratify.SOURCE,
+            source=ratification.SOURCE,
             session=session,
             now=NOON,
         )

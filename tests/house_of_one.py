@@ -19,7 +19,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import hardwon.cli
-from hardwon.words import word
+from hardwon.types import word
 from hardwon.worker import lifecycle
 from tests import agent_stand_in
 
@@ -44,7 +44,7 @@ exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__", "__file_
 OTHER_WORKER = """
 import sys, time
 exec(sys.argv[1])
-from hardwon.worker.loop import main
+from hardwon.worker.hook_server import main
 sys.exit(main(sys.argv[2], tick=float(sys.argv[3])))
 """
 

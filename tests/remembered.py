@@ -43,11 +43,24 @@ class Remembered:
     def observe(self, session: int, title: str, *, at: float = NOON, files: Sequence[str] = (), **more: Any) -> int:
         """An observation, by its number."""
         row = {
-            "key": f"made-up-{next(_numbers)}", "session": session, "at": at, "prompt": 1, "type": "discovery",
-            "title": title, "subtitle": "", "narrative": "What was found out, in a sentence or two.", "facts": "[]",
-            "concepts": "[]", "files_read": "[]", "files_modified": json.dumps(list(files)), "events": "[]",
-            "tokens": 1200, "times": 1, "made": "plain", **more,
-        }  # fmt: skip
+            "key": f"made-up-{next(_numbers)}",
+            "session": session,
+            "at": at,
+            "prompt": 1,
+            "type": "discovery",
+            "title": title,
+            "subtitle": "",
+            "narrative": "What was found out, in a sentence or two.",
+            "facts": "[]",
+            "concepts": "[]",
+            "files_read": "[]",
+            "files_modified": json.dumps(list(files)),
+            "events": "[]",
+            "tokens": 1200,
+            "times": 1,
+            "made": "plain",
+            **more,
+        }
         return self._insert("observations", row)
 
     def summarise(self, session: int, *, at: float = NOON, **fields: str) -> int:

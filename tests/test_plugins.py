@@ -16,10 +16,13 @@ import click
 import pytest
 
 import hardwon
+from hardwon.agents.claude_code.payload import EVENTS as CLAUDE_CODE_EVENTS
+from hardwon.agents.codex.payload import EVENTS as CODEX_EVENTS
+from hardwon.agents.gemini.payload import EVENTS as GEMINI_EVENTS
+from hardwon.agents.gemini.payload import THEIRS as GEMINI_NAMES
 from hardwon.cli import hardwon as program
-from hardwon.core.ours import forbidden
-from hardwon.hosts import claude_code, codex, gemini
-from hardwon.words import Event
+from hardwon.self_protection.commands import forbidden
+from hardwon.types import Event
 from tests.house_of_one import GIT_STASH, House, bash
 
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
@@ -70,8 +73,8 @@ def test_the_marketplace_has_both_plugins_where_it_says() -> None:
 
 def test_every_event_goes_through_the_door_with_the_longer_budget_of_both_agents() -> None:
     hooks = manifest("hardwon/hooks/hooks.json")["hooks"]
-    wanted = {event: max(seconds, codex.EVENTS.get(event, 0)) for event, seconds in claude_code.EVENTS.items()}
-    assert codex.EVENTS.keys() <= wanted.keys()
+    wanted = {event: max(seconds, CODEX_EVENTS.get(event, 0)) for event, seconds in CLAUDE_CODE_EVENTS.items()}
+    assert CODEX_EVENTS.keys() <= wanted.keys()
     assert {event: entries[0]["hooks"][0]["timeout"] for event, entries in hooks.items()} == wanted
     for event, ((entry,),) in ((event, [one["hooks"] for one in entries]) for event, entries in hooks.items()):
         assert entry["command"] == f'sh "${{CLAUDE_PLUGIN_ROOT}}/door.sh" claude-code {event} || :'
@@ -79,8 +82,8 @@ def test_every_event_goes_through_the_door_with_the_longer_budget_of_both_agents
 
 def test_the_extension_registers_what_installing_would() -> None:
     hooks = manifest("gemini/hooks/hooks.json")["hooks"]
-    for event, seconds in gemini.EVENTS.items():
-        ((entry,),) = (one["hooks"] for one in hooks.pop(gemini.THEIRS[event]))
+    for event, seconds in GEMINI_EVENTS.items():
+        ((entry,),) = (one["hooks"] for one in hooks.pop(GEMINI_NAMES[event]))
         assert entry["timeout"] == 1000 * seconds
         assert entry["command"] == f'sh "${{extensionPath}}/door.sh" gemini {event} 2>/dev/null || :'
     assert hooks == {}
@@ -151,7 +154,7 @@ def test_without_hardwon_it_is_said_once_and_stops_nobody(house: House, shell: s
     assert MISSING in door(house, "SessionStart", STARTS, shell=shell)["systemMessage"]
     assert door(house, "SessionStart", {**STARTS, "source": "compact"}, shell=shell) == {}
     large = {**asks("echo"), "tool_response": "x" * 300_000}
-    assert [door(house, event, large, shell=shell) for event in claude_code.EVENTS] == [{}] * len(claude_code.EVENTS)
+    assert [door(house, event, large, shell=shell) for event in CLAUDE_CODE_EVENTS] == [{}] * len(CLAUDE_CODE_EVENTS)
 
 
 def test_a_hardwon_on_the_path_that_was_never_started_is_started(house: House, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardwon.words import replace, word
+from hardwon.types import replace, word
 
 
 class Shape:

@@ -34,10 +34,16 @@ class Told:
     def _line(self, kind: str, message: dict[str, Any], **more: Any) -> str:
         number = next(_numbers)
         line = {
-            "parentUuid": None, "isSidechain": False, "cwd": self.project, "sessionId": self.session,
-            "version": "2.1.325", "type": kind, "message": message, "uuid": f"u-{number:06d}",
+            "parentUuid": None,
+            "isSidechain": False,
+            "cwd": self.project,
+            "sessionId": self.session,
+            "version": "2.1.325",
+            "type": kind,
+            "message": message,
+            "uuid": f"u-{number:06d}",
             "timestamp": f"2026-11-01T10:{number // 60 % 60:02d}:{number % 60:02d}.000Z",
-        }  # fmt: skip
+        }
         self.lines.append({**line, **more})
         return str(line["uuid"])
 

@@ -12,10 +12,11 @@ from typing import Any
 import anyio
 
 from hardwon import settings
-from hardwon.capture import edge, intake
 from hardwon.mcp import server
+from hardwon.privacy import event_filter
+from hardwon.sessions import ingest
 from hardwon.store import db
-from hardwon.words import Event, replace
+from hardwon.types import Event, replace
 from tests.house_of_one import House
 from tests.remembered import DAY
 
@@ -50,9 +51,17 @@ class TwoProjects:
         self, host: str, session: str, project: str, tool: str, given: dict[str, str], response: str = "done"
     ) -> Event:
         return Event(
-            host, "PostToolUse", session, project, tool=tool, tool_use_id=f"call-{next(_numbers)}", input=given,
-            command=given.get("command", ""), path=given.get("file_path", ""), response=response,
-        )  # fmt: skip
+            host,
+            "PostToolUse",
+            session,
+            project,
+            tool=tool,
+            tool_use_id=f"call-{next(_numbers)}",
+            input=given,
+            command=given.get("command", ""),
+            path=given.get("file_path", ""),
+            response=response,
+        )
 
     def record(self, *events: Event, later: float = 0.0) -> None:
         """Take events of yesterday in as the worker does: past the edge, then into the database."""
@@ -60,7 +69,7 @@ class TwoProjects:
         connection = db.connect(self.home)
         for place, event in enumerate(events):
             dated = replace(event, id=f"event-{next(_numbers)}", at=self.yesterday + later + place)
-            intake.commit(connection, edge.fit(dated, values))
+            ingest.commit(connection, event_filter.fit(dated, values))
         connection.close()
 
     def rebuild(self) -> dict[str, int]:

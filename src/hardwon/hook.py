@@ -32,9 +32,9 @@ try:
     answer = b"{}" if off else None if posix.access(home + "/paused", 0) else ask(host, event, home, id, payload)
     if answer is None:
         sys.path.append(__file__.rsplit("/", 2)[0])
-        from hardwon import cold
+        from hardwon.fallback import answering
 
-        answer = cold.answer(host, event, home, id, payload, ask)
+        answer = answering.answer(host, event, home, id, payload, ask)
     posix.write(1, answer)
 finally:
     posix._exit(0)

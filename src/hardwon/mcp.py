@@ -20,15 +20,17 @@ from pydantic import Field, ValidationError
 from hardwon import __version__, clock, projects
 from hardwon.actions import lessons as lesson_actions
 from hardwon.actions import prompts
-from hardwon.capture import intake
-from hardwon.core.brief import one_line
 from hardwon.errors import UserError
-from hardwon.recall import answers, asking, handoffs, indexing, memories, records, why
-from hardwon.recall.search import search as search_for
-from hardwon.recall.timeline import timeline as look_around
+from hardwon.handoff import handoffs, memories
+from hardwon.lessons import explanation
+from hardwon.search import indexing, query_scope, recalled_text, records
+from hardwon.search.search import search as search_for
+from hardwon.search.timeline import timeline as look_around
+from hardwon.sessions import ingest
 from hardwon.store import briefs, db, documents
 from hardwon.store import search as index
-from hardwon.words import Event, word
+from hardwon.text.brief_layout import one_line
+from hardwon.types import Event, word
 
 MOST_IDS = 50
 INSTRUCTIONS = """\
@@ -78,23 +80,34 @@ def search(
     with _opened(place.home) as connection:
         scope = _scope(connection, place, project)
         found = search_for(
-            connection, place.home, query, project=scope, here=projects.home_of(place.folder),
-            kinds=(kind,) if kind else (), type=type, concept=concept, file=file, host=host,
-            since=asking.when(since, now), until=asking.when(until, now), limit=limit, now=now,
+            connection,
+            place.home,
+            query,
+            project=scope,
+            here=projects.home_of(place.folder),
+            kinds=(kind,) if kind else (),
+            type=type,
+            concept=concept,
+            file=file,
+            host=host,
+            since=query_scope.when(since, now),
+            until=query_scope.when(until, now),
+            limit=limit,
+            now=now,
             model=indexing.model_or_none(),
-        )  # fmt: skip
+        )
         late = _unindexed(connection)
         nothing = "" if index.all_projects(connection) else "; nothing is recorded yet"
     if found.hits:
         said = f'{len(found.hits)} found: get(ids=["{found.hits[0].id}"]) reads one whole'
-        listed = answers.index([hit.__dict__ for hit in found.hits], everywhere=not scope)
-        return answers.answer(said, listed, late, found.note)
-    close = answers.index([hit.__dict__ for hit in found.close], everywhere=not scope)
+        listed = recalled_text.index([hit.__dict__ for hit in found.hits], everywhere=not scope)
+        return recalled_text.answer(said, listed, late, found.note)
+    close = recalled_text.index([hit.__dict__ for hit in found.close], everywhere=not scope)
     where = ""
     if scope:
         where = ' in this project; project="*" looks into every one' if place.is_open else " in this project"
     said = f"nothing was found for {query[:200]!r}{where}{nothing}" + (". Close to it:" if close else "")
-    return answers.answer(said, close, late, found.note)
+    return recalled_text.answer(said, close, late, found.note)
 
 
 def timeline(
@@ -110,13 +123,23 @@ def timeline(
     with _opened(place.home) as connection:
         scope = _scope(connection, place, project)
         found = look_around(
-            connection, place.home, anchor=anchor, query=query, before=depth_before, after=depth_after, type=type,
-            project=scope, now=clock.now(), model=indexing.model_or_none() if query else None,
-        )  # fmt: skip
+            connection,
+            place.home,
+            anchor=anchor,
+            query=query,
+            before=depth_before,
+            after=depth_after,
+            type=type,
+            project=scope,
+            now=clock.now(),
+            model=indexing.model_or_none() if query else None,
+        )
         late = _unindexed(connection)
     if anchor and not found.records:
         raise UserError(found.note, "search gives ids" + ('; project="*" looks everywhere' if place.is_open else ""))
-    return answers.answer(found.note, answers.index(found.records, marked=found.anchor, everywhere=not scope), late)
+    return recalled_text.answer(
+        found.note, recalled_text.index(found.records, marked=found.anchor, everywhere=not scope), late
+    )
 
 
 def get(
@@ -133,11 +156,11 @@ def get(
         scope = _scope(connection, place, project)
         found = records.fetch(connection, place.home, wanted)
     for one in found:
-        if "error" not in one and not asking.is_within(scope, one):
+        if "error" not in one and not query_scope.is_within(scope, one):
             one["error"] = _refuse_other(place, one["id"])
     if all("error" in one for one in found):
         raise UserError("; ".join(one["error"] for one in found)[:1_000], "search gives ids")
-    return answers.answer(answers.whole(found, offset))
+    return recalled_text.answer(recalled_text.whole(found, offset))
 
 
 def lessons(
@@ -152,13 +175,13 @@ def lessons(
         raise UserError("nothing to judge was given", "give a command or a file")
     tool = tool or ("Bash" if command else "Edit")
     event = Event("", "PreToolUse", "", place.folder, tool=tool, command=command, path=file, content=content)
-    found, _ = why.judged(place.home, event, clock.now())
+    found, _ = explanation.judged(place.home, event, clock.now())
     if not found:
         return "no lesson applies"
     ids = [f"L:{one.entry.slug}" for one in found]
     said = [f"{id} ({one.entry.delivery}): {one.entry.text}" for id, one in zip(ids, found, strict=True)]
     lead = "Lessons of hardwon that apply; a person approved them."
-    return answers.answer(answers.texts(list(zip(ids, said, strict=True))), lead=lead)
+    return recalled_text.answer(recalled_text.texts(list(zip(ids, said, strict=True))), lead=lead)
 
 
 def remember(
@@ -178,14 +201,20 @@ def remember(
         missing = [
             source.get("error") or _refuse_other(place, source["id"])
             for source in records.fetch(connection, place.home, sources)
-            if "error" in source or not asking.is_within(scope, source)
+            if "error" in source or not query_scope.is_within(scope, source)
         ]
         if missing:
             raise UserError("; ".join(missing)[:1_000], "leave the source out, or take an id from search")
         kept = memories.propose(
-            connection, place.home, type, text, project=projects.home_of(place.folder), source="mcp",
-            evidence=sources, now=clock.now(),
-        )  # fmt: skip
+            connection,
+            place.home,
+            type,
+            text,
+            project=projects.home_of(place.folder),
+            source="mcp",
+            evidence=sources,
+            now=clock.now(),
+        )
     return f"proposed as memory {kept.id}. It counts once a person runs: hardwon memory approve {kept.id}"
 
 
@@ -233,7 +262,9 @@ def handoff(place: Place, project: Project = "") -> str:
     waits = [f"{one_line(handoffs.banner(one), 400)} (a person ratifies it: handoff {one.id})" for one in drafts]
     if not newest and not waits:
         return "no session here has left anything yet"
-    return answers.answer(*waits, "The last session here left this:" if newest else "", answers.whole(newest))
+    return recalled_text.answer(
+        *waits, "The last session here left this:" if newest else "", recalled_text.whole(newest)
+    )
 
 
 TOOLS: tuple[Callable[..., str], ...] = (search, timeline, get, lessons, remember, propose_lesson, handoff)
@@ -296,8 +327,8 @@ def _scope(connection: db.Connection, place: Place, named: str) -> str:
     The caller is an agent, so its word alone opens no other project: that is for whoever sets the server up.
     """
     if place.is_open:
-        return asking.scope(connection, named, place.folder)
-    here = asking.scope(connection, "", place.folder)
+        return query_scope.scope(connection, named, place.folder)
+    here = query_scope.scope(connection, "", place.folder)
     if not _is_name_of(here, place.folder, named):
         say = f"this server answers about {here} only"
         raise UserError(say, "leave project out; a person opens others: hardwon mcp --all-projects")
@@ -319,7 +350,7 @@ def _refuse_other(place: Place, id: str) -> str:
 
 
 def _opened(home: str) -> AbstractContextManager[db.Connection]:
-    return asking.opened(home, intake.drain, prompts.take_spooled)
+    return query_scope.opened(home, ingest.drain, prompts.take_spooled)
 
 
 def _unindexed(connection: db.Connection) -> str:

@@ -167,3 +167,8 @@ def _is_like(path: str, denied: str) -> bool:
     if denied.startswith("/"):
         return f"{path}/".startswith(denied.rstrip("/") + "/")
     return f"/{denied.strip('/')}/" in f"{path}/"
+
+
+def in_scope(project: str, folders: Sequence[str]) -> bool:
+    """Return whether one of the folders is the project or below it; everything is in scope of no project."""
+    return not project or any(folder == project or folder.startswith(project + "/") for folder in folders)

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hardwon import paths
-from hardwon.core.limits import LONGEST_TEXT, SKIP_TOOLS
-from hardwon.core.redact import redact
 from hardwon.errors import UserError
-from hardwon.words import word
+from hardwon.privacy.limits import LONGEST_TEXT, SKIP_TOOLS
+from hardwon.privacy.redaction import redact
+from hardwon.types import word
 
 PROVIDERS = ("none", "anthropic", "openai", "claude")
 _LARGEST = 1e15  # of any number; NaN is not within it either

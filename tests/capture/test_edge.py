@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.capture import edge
-from hardwon.words import Event
+from hardwon.privacy import event_filter
+from hardwon.types import Event
 
 PLANTED = "zimtwaffel-4711"
 HIDDEN = f"<private>{PLANTED}</private>"
@@ -22,7 +22,7 @@ def event(kind: str = "PostToolUse", **more: Any) -> Event:
 
 
 def kept(home: str, told: Event, **values: Any) -> Event | None:
-    return edge.kept(told, home, values)
+    return event_filter.kept(told, home, values)
 
 
 def test_asking_about_a_call_leaves_nothing(own_home: str) -> None:
@@ -41,10 +41,18 @@ def test_what_was_only_needed_to_match_a_lesson_is_not_kept(own_home: str) -> No
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.just(f"seen {HIDDEN}") | st.just(f"seen <private>{PLANTED}"),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["a", "text", "lines", f"k{HIDDEN}"]), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=20)
+    | st.just(f"seen {HIDDEN}")
+    | st.just(f"seen <private>{PLANTED}"),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["a", "text", "lines", f"k{HIDDEN}"]), inner, max_size=4)
+    ),
     max_leaves=20,
-)  # fmt: skip
+)
 
 
 @given(values, values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.core.activity import active_minutes
+from hardwon.store.activity import active_minutes
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardwon.core import record, rules
-from hardwon.core.adopt import records
+from hardwon.lessons import record, validation
+from hardwon.lessons.foreign_lessons import records
 
 SEED = {
     "id": "01JQSEED00000000000000001",
@@ -94,7 +94,7 @@ def waits(found: dict[str, Any]) -> bool:
 
 def test_a_record_of_the_seed_becomes_one_of_ours() -> None:
     lesson = record.read(one(SEED))
-    assert rules.faults(lesson) == []
+    assert validation.faults(lesson) == []
     assert (lesson.id, lesson.slug, lesson.delivery, lesson.status) == (SEED["id"], SEED["slug"], "block", "active")
     assert (lesson.block_reason, lesson.injection) == (SEED["blockReason"], SEED["injection"])
     assert (lesson.priority, lesson.confidence, lesson.target) == (8, 0.95, "executable")
@@ -124,7 +124,7 @@ def test_old_names_are_understood_and_an_empty_new_one_does_not_hide_them() -> N
 def test_the_manifest_of_the_conformance_cases_is_adopted() -> None:
     guard, hint = (record.read(found) for found in records(MANIFEST))
     theirs = MANIFEST["lessons"]["01JQTEST0000000000000002"]  # type: ignore[index]
-    assert [rules.faults(lesson) for lesson in (guard, hint)] == [[], []]
+    assert [validation.faults(lesson) for lesson in (guard, hint)] == [[], []]
     assert (guard.id, guard.delivery, guard.target) == ("01JQTEST0000000000000001", "block", "executable")
     assert guard.block_reason.startswith("## REQUIRED: pytest TTY fix")
     assert (hint.delivery, hint.target, hint.status) == ("note", "full", "active")
@@ -288,7 +288,7 @@ def test_an_entry_that_is_no_lesson_is_named_and_cannot_pass(entry: object) -> N
     found = one(entry)
     assert waits(found)
     assert found["importFaults"][0].startswith("lesson 1 is ")
-    assert rules.faults(record.read(found))
+    assert validation.faults(record.read(found))
 
 
 JSON = st.recursive(
@@ -297,8 +297,22 @@ JSON = st.recursive(
     max_leaves=4,
 )
 KEYS = sorted({*SEED, *SEED["triggers"], *MANIFEST["lessons"]["01JQTEST0000000000000001"]})  # type: ignore[misc,index]
-MORE = ["mistake", "fix", "remediation", "projectPath", "status", "disabled", "commandMatchTarget", "unless", "evidence",
-        "contentRegexSources", "outputPatterns", "pathRegexes", "importFaults", "importedFrom"]  # fmt: skip
+MORE = [
+    "mistake",
+    "fix",
+    "remediation",
+    "projectPath",
+    "status",
+    "disabled",
+    "commandMatchTarget",
+    "unless",
+    "evidence",
+    "contentRegexSources",
+    "outputPatterns",
+    "pathRegexes",
+    "importFaults",
+    "importedFrom",
+]
 PATTERNS = [key for key in (*KEYS, *MORE) if key.endswith(("Patterns", "RegexSources", "Regexes"))]
 ENTRY = st.dictionaries(st.sampled_from([*KEYS, *MORE]), JSON, max_size=6)
 

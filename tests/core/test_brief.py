@@ -6,7 +6,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hardwon.core.brief import JOINT, SHARES, Line, allot, fit, is_known, need, normal, one_line, sayings, width
+from hardwon.text.brief_layout import (
+    JOINT,
+    SHARES,
+    Line,
+    allot,
+    fit,
+    is_known,
+    need,
+    normal,
+    one_line,
+    sayings,
+    width,
+)
 
 WANTED = st.fixed_dictionaries(dict.fromkeys(SHARES, st.integers(0, 20_000)))
 NOTHING_KNOWN = frozenset[str]()
@@ -96,12 +108,17 @@ the staging host
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("run make check before pushing", True), ("Never push on a Friday", True), ("The harbour master is away then", True),
-        ("Run make check before pushing. The harbour master is away then.", True), ("The parser is written by hand", True),
-        ("deploys go through the staging host", True), ("use plain pytest in the harbour", False), ("by hand - Never use", False),
+        ("run make check before pushing", True),
+        ("Never push on a Friday", True),
+        ("The harbour master is away then", True),
+        ("Run make check before pushing. The harbour master is away then.", True),
+        ("The parser is written by hand", True),
+        ("deploys go through the staging host", True),
+        ("use plain pytest in the harbour", False),
+        ("by hand - Never use", False),
         ("Run make check before pushing. Then sleep.", False),
     ],
-)  # fmt: skip
+)
 def test_sentences_that_the_notes_have_are_known_however_their_lines_are_broken(said: str, expected: bool) -> None:
     assert is_known(said, frozenset(sayings(NOTES))) == expected
 

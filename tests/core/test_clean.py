@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hardwon.core.clean import clean, clean_all
-from hardwon.core.private import KINDS
-from hardwon.core.randomness import runs
-from hardwon.core.redact import SHORTEST
-from hardwon.core.secret_rules import NAME_EXAMPLES, RULES, SecretRule
+from hardwon.privacy.cleaning import clean, clean_all
+from hardwon.privacy.private_tags import KINDS
+from hardwon.privacy.randomness import runs
+from hardwon.privacy.redaction import SHORTEST
+from hardwon.privacy.secret_rules import NAME_EXAMPLES, RULES, SecretRule
 
 EXAMPLES = [before + secret for row in RULES for before, secret in row.examples]
 EXAMPLES += [before + secret + after for before, secret, after in NAME_EXAMPLES]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.capture import edge
-from hardwon.core.excerpt import LONGEST_STRIPPED, MARGIN, MOST_NODES, clean_text, prune
-from hardwon.words import Event
+from hardwon.privacy import event_filter
+from hardwon.privacy.long_text import LONGEST_STRIPPED, MARGIN, MOST_NODES, clean_text, prune
+from hardwon.types import Event
 
 MOST = 3_000
 KEY = "ghp_" + "A1b2C3d4E5f6G7h8" * 2 + "J9k0"
@@ -26,7 +26,7 @@ NEEDLE = "zimtwaffel"
 
 def kept(response: Any) -> Any:
     event = Event("claude-code", "PostToolUse", "s1", "/x", id="e1", at=1.0, tool="Bash", response=response)
-    found = edge.fit(event, {"maxEventChars": MOST})
+    found = event_filter.fit(event, {"maxEventChars": MOST})
     assert found is not None
     return found.response
 
@@ -104,6 +104,10 @@ def test_a_long_key_and_what_is_under_the_name_of_a_secret_go() -> None:
     assert NEEDLE not in shown and "kkk" not in shown and "5,000 characters" in shown
 
 
-@given(st.recursive(st.integers() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner)))  # fmt: skip
+@given(
+    st.recursive(
+        st.integers() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner)
+    )
+)
 def test_a_small_value_is_not_changed(value: Any) -> None:
     assert prune(value, MOST) == value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.core.failures import (
+from hardwon.mining.corrections import because, corrects, difference
+from hardwon.shell.failures import (
     About,
     about,
     hidden_failure,
@@ -14,7 +15,6 @@ from hardwon.core.failures import (
     reads_as_failure,
     signature,
 )
-from hardwon.distil.corrections import because, corrects, difference
 
 CASES: tuple[tuple[About, str, str], ...] = (
     ("interface", "kite fly --loop", "error: unexpected argument '--loop' found"),

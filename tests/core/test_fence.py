@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hardwon.core.fence import CLOSE, OPEN, fenced
+from hardwon.text.fence import CLOSE, OPEN, fenced
 
 pieces = st.sampled_from(
     ["<", "/", "hardwon-context", "HARDWON-Context", ">", " ", "x", "İ", "<hardwon-context>", "</hardwon-context>"]

@@ -15,11 +15,11 @@ import regex
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.core import backtrack
-from hardwon.core.fold import fold
-from hardwon.core.globs import compile_glob, matches
-from hardwon.core.literals import required
-from hardwon.words import Glob, Pattern
+from hardwon.lessons import backtracking
+from hardwon.lessons.globs import compile_glob, matches
+from hardwon.lessons.literals import required
+from hardwon.text.case_folding import fold
+from hardwon.types import Glob, Pattern
 
 Git = Callable[..., set[str]]
 
@@ -172,8 +172,8 @@ def test_where_the_file_system_ignores_case_so_do_globs() -> None:
 def test_no_glob_takes_more_than_a_few_steps_for_each_letter(glob: str, text: str) -> None:
     one = compile_glob(glob)
     assert one
-    program = backtrack.program(backtrack.parse(one.source), "abc/.")
-    assert backtrack.steps(program, text, 1_000_000) < 100 * len(text)
+    program = backtracking.program(backtracking.parse(one.source), "abc/.")
+    assert backtracking.steps(program, text, 1_000_000) < 100 * len(text)
 
 
 # What follows is asked of git. It compares bytes, so it is spoken to in Latin-1, where a letter is one byte.
@@ -306,6 +306,6 @@ def test_a_literal_of_the_glob_occurs_in_each_path_it_takes_in(
 
 
 def test_globs_are_evaluated_without_re() -> None:
-    asks = "import sys, hardwon.core.globs as g; g.matches([], 'a', '/a', None); print('re' in sys.modules)"
+    asks = "import sys, hardwon.lessons.globs as g; g.matches([], 'a', '/a', None); print('re' in sys.modules)"
     ran = subprocess.run([sys.executable, "-I", "-c", asks], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.core.ids import clean_id, clean_ids
-from hardwon.words import Event, replace
+from hardwon.privacy.identifiers import clean_id, clean_ids
+from hardwon.types import Event, replace
 
 KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
 
@@ -13,11 +13,24 @@ KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
 @pytest.mark.parametrize(
     "id",
     [
-        "0f1e2d3c-4b5a-6978-8f1e-2d3c4b5a6978", "toolu_01A09q90qw90lq917835lq9", "call_VdBinwrVmmSpt6p6QNZYZpAi", "s1", "",
-        "ses_4f3a9bcdeffe1a2b3c4d5e6f7g", "agent-a1b2c3d4", "Bash", "mcp__github__create_or_update_file", "startup", "claude-code",
-        "01JCQ9ZK3V5T7W8X9Y0ABCDEFG", "read_file-1731840000000-5f2d1c", "session_01N2S5wXDgz1xnJwrwui1Ps4", "a83d06a4", "resp_" + "0f1e2d3c" * 6,
+        "0f1e2d3c-4b5a-6978-8f1e-2d3c4b5a6978",
+        "toolu_01A09q90qw90lq917835lq9",
+        "call_VdBinwrVmmSpt6p6QNZYZpAi",
+        "s1",
+        "",
+        "ses_4f3a9bcdeffe1a2b3c4d5e6f7g",
+        "agent-a1b2c3d4",
+        "Bash",
+        "mcp__github__create_or_update_file",
+        "startup",
+        "claude-code",
+        "01JCQ9ZK3V5T7W8X9Y0ABCDEFG",
+        "read_file-1731840000000-5f2d1c",
+        "session_01N2S5wXDgz1xnJwrwui1Ps4",
+        "a83d06a4",
+        "resp_" + "0f1e2d3c" * 6,
     ],
-)  # fmt: skip
+)
 def test_a_usual_id_stays(id: str) -> None:
     assert clean_id(id) == id
 

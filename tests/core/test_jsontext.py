@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
-from hardwon.core.jsontext import DEEPEST, Misfit, NotJson, Path, append, get, parse, put, remove, take
+from hardwon.agents.json_edit import DEEPEST, Misfit, NotJson, Path, append, get, parse, put, remove, take
 
 PRE = ("hooks", "PreToolUse")
 POST = ("hooks", "PostToolUse")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.core.fold import fold
-from hardwon.core.literals import required
+from hardwon.lessons.literals import required
+from hardwon.text.case_folding import fold
 
 REQUIRED = [
     (r"git stash", "git stash"),

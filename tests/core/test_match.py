@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core import index as indexes
-from hardwon.core.match import match, see, texts, why_not
-from hardwon.core.record import read
-from hardwon.recall.manifest import compile_entries, demands_of
-from hardwon.words import Event, Lesson, Pattern
+from hardwon.lessons import manifest_index as indexes
+from hardwon.lessons.manifest import compile_entries, demands_of
+from hardwon.lessons.matching import match, see, texts, why_not
+from hardwon.lessons.record import read
+from hardwon.types import Event, Lesson, Pattern
 
 ROOT = "/home/dev/project"
 

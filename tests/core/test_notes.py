@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.brief import one_line
-from hardwon.core.notes import BEGIN, END, Misplaced, block, put, rules, take
+from hardwon.lessons.notes_block import BEGIN, END, Misplaced, block, put, rules, take
+from hardwon.text.brief_layout import one_line
 
 ONE, TWO = block([("## A", ["- one"])], 500)[0], block([("## B", ["- two", "- three"])], 500)[0]
 written = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r")) | st.sampled_from(

@@ -10,8 +10,8 @@ import regex
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.core import backtrack
-from hardwon.core.pattern import fault, misspelling
+from hardwon.lessons import backtracking
+from hardwon.lessons.pattern_check import fault, misspelling
 
 ORDINARY = r"""
 \bgit\s+stash\b(?!.*(-u|--include-untracked))
@@ -272,11 +272,11 @@ def test_accepted_patterns_match_alike_in_both_engines(source: str, flags: int, 
 def test_the_step_counter_finds_what_re_finds(source: str, texts: list[str]) -> None:
     """Its count stands for the real engine's time only if it takes the same way through the pattern."""
     assume(misspelling(source) is None)
-    tree = backtrack.parse(source)
+    tree = backtracking.parse(source)
     assume(not tree.state.flags & re.ASCII)
-    engine = backtrack.program(tree, set("".join(texts)))
+    engine = backtracking.program(tree, set("".join(texts)))
     for text in texts:
-        ends = (backtrack.run(engine.code, text, start, engine.marks, [100_000]) for start in range(len(text) + 1))
+        ends = (backtracking.run(engine.code, text, start, engine.marks, [100_000]) for start in range(len(text) + 1))
         spans = ((start, end[0]) for start, end in enumerate(ends) if end)
         match = re.search(source, text)
         assert next(spans, None) == (match and match.span()), text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.person_text import is_said_to_hardwon, words_to_agent
+from hardwon.privacy.prompt_text import is_said_to_hardwon, words_to_agent
 
 BLOCK = "#lesson\ntool: Bash\ntrigger: git stash\nproblem: untracked files stay behind\nsolution: use -u\n#/lesson"
 FOR_HARDWON = (

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core import fence
-from hardwon.core.private import KINDS, MOST_TAGS, WITHHELD, is_private, strip, strip_deep
+from hardwon.privacy.private_tags import KINDS, MOST_TAGS, WITHHELD, is_private, strip, strip_deep
+from hardwon.text import fence
 
 MARK = "swordfish"
 LARGE = 5_000_000
@@ -183,8 +183,8 @@ def test_marked_text_in_any_nesting_does_not_survive(path: list[str]) -> None:
 def test_ordinary_text_is_stripped_and_redacted_without_loading_re() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from hardwon.core.private import strip_deep\nfrom hardwon.core.redact import redact_deep\n"
-        "from hardwon.core.trim import trim_deep\n"
+        "from hardwon.privacy.private_tags import strip_deep\nfrom hardwon.privacy.redaction import redact_deep\n"
+        "from hardwon.privacy.truncation import trim_deep\n"
         "payload = {'cwd': '/home/dev/project', 'usage': {'input_tokens': 3}, 'command': 'private int x; git log',\n"
         " 'tool_use_id': 'toolu_01A09q90qw90lq917835lq9', 'out': 'commit 9fceb02d0ae598e95dc970b74767f19372d61af8'}\n"
         "assert trim_deep(redact_deep(strip_deep(payload)), 9000, 9000) == payload\n"

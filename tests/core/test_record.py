@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core import record as records
-from hardwon.core.rules import faults
-from hardwon.words import DELIVERIES, STATUSES, Lesson, replace
+from hardwon.lessons import record as records
+from hardwon.lessons.validation import faults
+from hardwon.types import DELIVERIES, STATUSES, Lesson, replace
 
 PLAIN: dict[str, Any] = {
     "id": "01K9ZJ4M7Q8R5T6V7W8X9YA2B3",

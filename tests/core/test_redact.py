@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.redact import redact, redact_deep
-from hardwon.core.secret_rules import NAME_EXAMPLES, RULES
+from hardwon.privacy.redaction import redact, redact_deep
+from hardwon.privacy.secret_rules import NAME_EXAMPLES, RULES
 
 EXAMPLES = [(row.kind, before, secret) for row in RULES for before, secret in row.examples]
 EXAMPLES += [("secret", before, secret) for before, secret, after in NAME_EXAMPLES if not after]
@@ -120,14 +120,32 @@ HEX = "0f1e2d3c4b5a6978" * 4
 @pytest.mark.parametrize(
     "key",
     [
-        *("shpat_" + HEX[:32], "shpss_" + HEX[:32], "sq0atp-" + KEY[:22], "sq0csp-" + KEY + KEY[:11], "pplx-" + KEY * 2),
+        *(
+            "shpat_" + HEX[:32],
+            "shpss_" + HEX[:32],
+            "sq0atp-" + KEY[:22],
+            "sq0csp-" + KEY + KEY[:11],
+            "pplx-" + KEY * 2,
+        ),
         *("sbp_" + HEX[:40], f"PMAK-{HEX[:24]}-{HEX[:34]}", "NRAK-" + KEY[:27].upper(), "bkua_" + HEX[:40]),
         *("AGE-SECRET-KEY-1" + (KEY * 2)[:58].upper(), "pat-na1-0f1e2d3c-4b5a-6978-0f1e-2d3c4b5a6978"),
-        *("rubygems_" + HEX[:48], "sntryu_" + HEX, "sntrys_" + "eyJ" + KEY * 2, f"dapi{HEX[:32]}-2", "gsk_" + KEY + KEY[:20]),
-        *("figd_" + KEY, "lin_api_" + KEY + KEY[:8], f"tfp_{KEY}_{KEY[:20]}", "pscale_tkn_" + KEY, "dp.pt." + KEY + KEY[:11]),
+        *(
+            "rubygems_" + HEX[:48],
+            "sntryu_" + HEX,
+            "sntrys_" + "eyJ" + KEY * 2,
+            f"dapi{HEX[:32]}-2",
+            "gsk_" + KEY + KEY[:20],
+        ),
+        *(
+            "figd_" + KEY,
+            "lin_api_" + KEY + KEY[:8],
+            f"tfp_{KEY}_{KEY[:20]}",
+            "pscale_tkn_" + KEY,
+            "dp.pt." + KEY + KEY[:11],
+        ),
         *("GOCSPX-" + KEY[:28], "hvs." + KEY * 2, "fo1_" + KEY, "vcp_" + KEY * 2, "dckr_pat_" + KEY[:27]),
     ],
-)  # fmt: skip
+)
 def test_the_key_of_a_service_goes_wherever_it_stands_bare(key: str) -> None:
     assert core(key) not in redact(f"I logged in with {key}, then it worked")
 
@@ -135,11 +153,18 @@ def test_the_key_of_a_service_goes_wherever_it_stands_bare(key: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "the token is expired.", "the secret is base64-encoded", "the token limit is 128000", "the secret is sha256",
-        "the password is case-sensitive!", "the password is in vault/v1", "the token is user?.token",
-        "the secret is process.env.SECRET_V2", "the api key is at https://kite.example/v1", "the password is ${DB_PASS1}",
+        "the token is expired.",
+        "the secret is base64-encoded",
+        "the token limit is 128000",
+        "the secret is sha256",
+        "the password is case-sensitive!",
+        "the password is in vault/v1",
+        "the token is user?.token",
+        "the secret is process.env.SECRET_V2",
+        "the api key is at https://kite.example/v1",
+        "the password is ${DB_PASS1}",
     ],
-)  # fmt: skip
+)
 def test_what_is_said_about_a_secret_stays(line: str) -> None:
     assert redact(line) == line
 

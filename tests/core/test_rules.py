@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon import cold
-from hardwon.core import rules
-from hardwon.words import Lesson, Pattern
+from hardwon.fallback import answering
+from hardwon.lessons import validation
+from hardwon.types import Lesson, Pattern
 
 
 @pytest.mark.parametrize("padding", ["{" * 80_000, "<the " + "a " * 40_000, "{{ " * 30_000])
 def test_a_placeholder_is_found_behind_any_padding(padding: str) -> None:
     """`cold.search` gives a pattern up that computes for longer than a linear one would."""
-    pattern = Pattern(rules._PLACEHOLDER.pattern, rules._PLACEHOLDER.flags)
-    assert cold.search(pattern, padding + "<problem>")
+    pattern = Pattern(validation._PLACEHOLDER.pattern, validation._PLACEHOLDER.flags)
+    assert answering.search(pattern, padding + "<problem>")
 
 
 def test_a_text_that_is_too_long_is_said_to_be_so() -> None:
-    faults = rules.faults(
+    faults = validation.faults(
         Lesson("I", "s", "a summary of the right length", "{" * 80_000, "a solution of the right length", "start")
     )
     assert [fault for fault in faults if "6000 at most in all" in fault]

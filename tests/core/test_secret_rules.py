@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.core.redact import is_secret_name, redact
-from hardwon.core.secret_rules import (
+from hardwon.privacy.redaction import is_secret_name, redact
+from hardwon.privacy.secret_rules import (
     NAME_COUNTER_EXAMPLES,
     NAME_EXAMPLES,
     NAME_STEMS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.select import select, size
-from hardwon.words import Entry
+from hardwon.lessons.selection import select, size
+from hardwon.types import Entry
 
 
 def entry(number: int, length: int = 10, summary: str = "short") -> Entry:

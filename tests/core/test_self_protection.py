@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.calls_on_our_files import HARMLESS, MCP_CALLS, UNHOOKING, WRITING
 
+from hardwon.agents import MODULES, setup_of
+from hardwon.agents.fields import strings_in
 from hardwon.cli.agents import command_for
-from hardwon.core.ours import forbidden
-from hardwon.hosts import MODULES, setup_of
-from hardwon.hosts.fields import strings_in
-from hardwon.words import Event
+from hardwon.self_protection.commands import forbidden
+from hardwon.types import Event
 
 
 @pytest.fixture
@@ -45,10 +45,15 @@ def judge(home: str, command: str, cwd: str = "") -> str:
 
 def edit(home: str, tool: str, tool_input: dict[str, Any]) -> str:
     event = Event(
-        "claude-code", "PreToolUse", "s", os.path.join(os.path.dirname(home), "project"),
-        tool=tool, path=str(tool_input.get("file_path", "")), content="\n".join(strings_in(tool_input)),
+        "claude-code",
+        "PreToolUse",
+        "s",
+        os.path.join(os.path.dirname(home), "project"),
+        tool=tool,
+        path=str(tool_input.get("file_path", "")),
+        content="\n".join(strings_in(tool_input)),
         input=tool_input,
-    )  # fmt: skip
+    )
     return forbidden(event, home)
 
 
@@ -81,9 +86,18 @@ def test_a_relative_path_counts_from_where_the_agent_works(home: str, command: s
 
 @pytest.mark.parametrize(
     "command",
-    ["ls", "cat lessons.json", "jq . lessons.json > /tmp/x", 'cp lessons.json "$(mktemp -d)/"', "cp config.json $SOMEWHERE",
-     "grep x lessons.json >/dev/null 2>&1", "git log", "cd .. && rm notes", "hardwon status"],
-)  # fmt: skip
+    [
+        "ls",
+        "cat lessons.json",
+        "jq . lessons.json > /tmp/x",
+        'cp lessons.json "$(mktemp -d)/"',
+        "cp config.json $SOMEWHERE",
+        "grep x lessons.json >/dev/null 2>&1",
+        "git log",
+        "cd .. && rm notes",
+        "hardwon status",
+    ],
+)
 def test_reading_in_the_home_itself_stays_free(home: str, command: str) -> None:
     assert not judge(home, command, cwd=home)
 
@@ -171,9 +185,11 @@ def test_codex_goes_on_trusting_the_hooks(own_home: str, home: str) -> None:
     assert not edit(home, "Write", {"file_path": path, "content": trusted.replace("o3", "o4")})
     assert not edit(home, "Edit", {"file_path": path, "old_string": "", "new_string": '[mcp_servers.x]\ncommand = "y"'})
     for other in (
-        trusted.replace("sha256:1", "sha256:2"), trusted + "enabled = false\n", 'model = "o3"\n',
+        trusted.replace("sha256:1", "sha256:2"),
+        trusted + "enabled = false\n",
+        'model = "o3"\n',
         trusted + "[features]\nhooks = false\n",
-    ):  # fmt: skip
+    ):
         assert edit(home, "Write", {"file_path": path, "content": other}), other
     # a patch, of which only the lines are known
     assert edit(home, "Edit", {"file_path": path, "old_string": "model\ntrusted_hash", "new_string": "model"})

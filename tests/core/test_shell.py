@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.core.shell import code_of, simple_commands, without
+from hardwon.shell.parsing import code_of, simple_commands, without
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hardwon.core.similarity import SAME, index, is_same, jaccard, nearest, nearest_in, normal, tokens
-from hardwon.words import Lesson
+from hardwon.text.similarity import SAME, index, is_same, jaccard, nearest, nearest_in, normal, tokens
+from hardwon.types import Lesson
 
 
 def lesson(problem: str, solution: str = "", id: str = "") -> Lesson:
@@ -100,10 +100,16 @@ def test_the_share_in_common_is_between_0_and_1_both_ways(a: frozenset[str], b: 
 
 
 SAME_LESSON = [
-    ("GIT STASH only stashes tracked files; untracked files are silently left behind.", "use git stash -u to include untracked files"),
-    ("git stash only stashes the tracked files and silently leaves untracked files behind", "git stash -u includes untracked files"),
+    (
+        "GIT STASH only stashes tracked files; untracked files are silently left behind.",
+        "use git stash -u to include untracked files",
+    ),
+    (
+        "git stash only stashes the tracked files and silently leaves untracked files behind",
+        "git stash -u includes untracked files",
+    ),
     ("gіt stаsh оnly stashes trаcked filеs, untracked files left silently behind", "Use git stash -u"),
-]  # fmt: skip
+]
 OTHER_LESSON = [
     ("pytest hangs in non-interactive shells because it detects a TTY", "Run python -m pytest --no-header"),
     ("git push --force overwrites commits of others", "Use git push --force-with-lease"),

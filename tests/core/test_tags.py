@@ -11,9 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core import record as records
-from hardwon.core import rules
-from hardwon.core.tags import FIELDS, Tag, blocks, cancels, is_cancelled, is_echo, is_unclosed, pattern, record, summary
+from hardwon.lessons import record as records
+from hardwon.lessons import validation
+from hardwon.text.lesson_tags import (
+    FIELDS,
+    Tag,
+    blocks,
+    cancels,
+    is_cancelled,
+    is_echo,
+    is_unclosed,
+    pattern,
+    record,
+    summary,
+)
 
 CASES = os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "conformance", "scan_cases.json")
 STASH = """#lesson
@@ -142,14 +153,18 @@ CANCELS = [
     (A + B + "#lesson:cancel\n#lesson:cancel\nmore", "", []),
     (A + "#lesson\nproblem: half\n#lesson:cancel\n", "A", []),
     ("#lesson:cancel\n" + A, "A", [""]),
-    (A + B + "#lesson:cancel\nproblem: a LOSES what was  not saved.\n#/lesson:cancel", "B", ["a loses what was not saved"]),
+    (
+        A + B + "#lesson:cancel\nproblem: a LOSES what was  not saved.\n#/lesson:cancel",
+        "B",
+        ["a loses what was not saved"],
+    ),
     (A + B + "#lesson:cancel\nproblem: A loses what was not…\n#/lesson:cancel", "B", ["a loses what was not"]),
     (A + B + "#lesson:cancel\nproblem: A loses what was not\n", "B", ["a loses what was not"]),
     (A + B + "#lesson:cancel problem: A loses what was not #/lesson:cancel", "B", ["a loses what was not"]),
     (A + B + "#lesson:cancel\nproblem: A\n#/lesson:cancel", "AB", ["a"]),
     ("#lesson:cancel\nproblem: A loses what was not\n#/lesson:cancel\n" + A, "A", ["a loses what was not"]),
     ("#lesson:cancel\nproblem: Foo Bar\n#/lesson:cancel", "", ["foo bar"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "left", "told"), CANCELS)
@@ -202,8 +217,11 @@ HOSTILE = {
     "tails": "#lesson problem: x" + " #/lesson" * 110_000 + " x",
     "brackets": "#lesson\nproblem: " + "<" * 500_000 + "\ntrigger: x" + "[" * 500_000 + "\n#/lesson",
     "blanks": "#lesson\nproblem" + " " * 1_000_000 + "x\n#/lesson",
-    "cancels": "".join(f"#lesson\nfix: {n}\nproblem: p{n}\n#/lesson\n#lesson:cancel\nproblem: q{n:030}\n#/lesson\n" for n in range(9000)),
-}  # fmt: skip
+    "cancels": "".join(
+        f"#lesson\nfix: {n}\nproblem: p{n}\n#/lesson\n#lesson:cancel\nproblem: q{n:030}\n#/lesson\n"
+        for n in range(9000)
+    ),
+}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -258,9 +276,12 @@ PATTERNS = [
     ("[ -f x ]", r"\[\s+-f\s+x\s+\]"),
     ("find . -exec rm {} \\;", r"\bfind\s+\.\s+-exec\s+rm\s+\{\}\s+\\;"),
     ("g++", r"\bg\+\+"),
-    *[(one, one) for one in (r"\bgit stash\b", r"git\s+stash", "git.*stash", "^git stash", "git stash$", "a|b", "v[0-9]")],
+    *[
+        (one, one)
+        for one in (r"\bgit stash\b", r"git\s+stash", "git.*stash", "^git stash", "git stash$", "a|b", "v[0-9]")
+    ],
     *[(one, one) for one in ("(?i)git", "git stash( -u)?", r"pytest\b(?!.*-q)")],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "wanted"), PATTERNS)
@@ -285,16 +306,25 @@ TRIGGERS = [
     ({"tool": "Edit", "trigger": "pyproject.toml"}, {"toolNames": ["Edit"], "pathPatterns": ["pyproject.toml"]}),
     ({"tool": "Edit", "trigger": "*.{ts,tsx}"}, {"toolNames": ["Edit"], "pathPatterns": ["*.{ts,tsx}"]}),
     ({"tool": "Edit", "trigger": "console.log"}, {"toolNames": ["Edit"], "contentPatterns": [r"\bconsole\.log\b"]}),
-    ({"tool": "Edit", "trigger": "from x import *"}, {"toolNames": ["Edit"], "contentPatterns": [r"\bfrom\s+x\s+import\s+\*"]}),
+    (
+        {"tool": "Edit", "trigger": "from x import *"},
+        {"toolNames": ["Edit"], "contentPatterns": [r"\bfrom\s+x\s+import\s+\*"]},
+    ),
     ({"tool": "Edit", "trigger": r"print\("}, {"toolNames": ["Edit"], "contentPatterns": [r"print\("]}),
     ({"tool": "Edit", "trigger": r"\bprint\b"}, {"toolNames": ["Edit"], "contentPatterns": [r"\bprint\b"]}),
     ({"tool": "Read", "trigger": "node_modules"}, {"toolNames": ["Read"], "pathPatterns": ["node_modules"]}),
-    ({"tool": "WebFetch", "trigger": "https://x.example/a"}, {"toolNames": ["WebFetch"], "contentPatterns": [r"\bhttps://x\.example/a\b"]}),
+    (
+        {"tool": "WebFetch", "trigger": "https://x.example/a"},
+        {"toolNames": ["WebFetch"], "contentPatterns": [r"\bhttps://x\.example/a\b"]},
+    ),
     ({"tool": "mcp__db__query"}, {"toolNames": ["mcp__db__query"]}),
-    ({"path": "a/*.py, b.md", "content": "eval("}, {"pathPatterns": ["a/*.py", "b.md"], "contentPatterns": [r"\beval\("]}),
+    (
+        {"path": "a/*.py, b.md", "content": "eval("},
+        {"pathPatterns": ["a/*.py", "b.md"], "contentPatterns": [r"\beval\("]},
+    ),
     ({"trigger": "x", "path": "*.py"}, {"commandPatterns": [r"\bx\b"], "pathPatterns": ["*.py"]}),
     ({"delivery": "start"}, {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("given", "wanted"), TRIGGERS)
@@ -304,7 +334,7 @@ def test_a_trigger_goes_where_its_tool_looks(given: dict[str, str], wanted: dict
 
 def test_prose_in_place_of_a_command_is_still_refused() -> None:
     lesson = records.read(record(tag(trigger="running git stash", problem="x" * 30, solution="y" * 30)))
-    assert [fault for fault in rules.faults(lesson) if "is prose" in fault]
+    assert [fault for fault in validation.faults(lesson) if "is prose" in fault]
 
 
 SUMMARIES = [
@@ -333,7 +363,7 @@ def test_a_made_summary_is_one_short_line(problem: str, solution: str) -> None:
 
 def test_a_block_becomes_a_lesson_without_faults() -> None:
     lesson = records.read(record(blocks(STASH)[0]))
-    assert rules.faults(lesson) == []
+    assert validation.faults(lesson) == []
     assert [one.source for one in lesson.commands] == [r"\bgit\s+stash\b"]
     assert (lesson.tools, lesson.tags) == (("Bash",), ("tool:git", "severity:data-loss"))
     assert lesson.summary == "git stash only stashes tracked files — untracked files silently left behind"
@@ -341,14 +371,29 @@ def test_a_block_becomes_a_lesson_without_faults() -> None:
 
 def test_every_field_reaches_the_record() -> None:
     given = tag(
-        trigger="git push", summary="a\nb", problem="p", solution="s", delivery="Block", blockReason="run {command} -n",
-        priority="8", scope="Project", unless="--dry-run\n-n", tags="[x:y , ,z]",
-    )  # fmt: skip
+        trigger="git push",
+        summary="a\nb",
+        problem="p",
+        solution="s",
+        delivery="Block",
+        blockReason="run {command} -n",
+        priority="8",
+        scope="Project",
+        unless="--dry-run\n-n",
+        tags="[x:y , ,z]",
+    )
     assert record(given, project="/home/dev/x") == {
-        "summary": "a b", "problem": "p", "solution": "s", "delivery": "block", "blockReason": "run {command} -n",
-        "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit\s+push\b"]}, "unless": [r"--dry-run\b", r"-n\b"],
-        "scope": {"type": "project", "path": "/home/dev/x"}, "priority": 8, "tags": ["x:y", "z"],
-    }  # fmt: skip
+        "summary": "a b",
+        "problem": "p",
+        "solution": "s",
+        "delivery": "block",
+        "blockReason": "run {command} -n",
+        "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit\s+push\b"]},
+        "unless": [r"--dry-run\b", r"-n\b"],
+        "scope": {"type": "project", "path": "/home/dev/x"},
+        "priority": 8,
+        "tags": ["x:y", "z"],
+    }
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.jsontext import Misfit
-from hardwon.core.tomltext import NotToml, Value, append, get, remove
+from hardwon.agents.json_edit import Misfit
+from hardwon.agents.toml_edit import NotToml, Value, append, get, remove
 
 PATH = ["mcp_servers", "hardwon"]
 VALUES: dict[str, Value] = {"command": "/usr/bin/python3", "seconds": 30, "args": ["-m", 'a "b" \\ \x7f é']}
@@ -43,9 +43,21 @@ name = "one"
 [[steps]]
 '''
 TEXTS = [
-    "", "\n", "# a note", "# a note\n", "a = 1", "a = 1\n", "a = 1\n\n\n", "a = 1\r\n[b]\r\nc = 2\r\n", "[b]\n",
-    "[mcp_servers]\n", "[mcp_servers.other]\ncommand = \"x\"", "[hooks.state]\n", BY_HAND, BY_HAND.rstrip("\n"),
-]  # fmt: skip
+    "",
+    "\n",
+    "# a note",
+    "# a note\n",
+    "a = 1",
+    "a = 1\n",
+    "a = 1\n\n\n",
+    "a = 1\r\n[b]\r\nc = 2\r\n",
+    "[b]\n",
+    "[mcp_servers]\n",
+    '[mcp_servers.other]\ncommand = "x"',
+    "[hooks.state]\n",
+    BY_HAND,
+    BY_HAND.rstrip("\n"),
+]
 
 
 @pytest.mark.parametrize("text", TEXTS)

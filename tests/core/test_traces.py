@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core import traces
+from hardwon.text import traces
 
 TEXT = 'the naïve "pelican" of Zanzibar'
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.jsons import dumps
-from hardwon.core.trim import DEEPEST, trim, trim_deep
+from hardwon.privacy.truncation import DEEPEST, trim, trim_deep
+from hardwon.text.light_json import dumps
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

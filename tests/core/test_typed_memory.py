@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.core.typed_memory import TypedMemory, find_typed_memory
-from hardwon.recall.deliver import opens_with_remember
+from hardwon.handoff.typed_memory import TypedMemory, find_typed_memory
+from hardwon.lessons.delivery import opens_with_remember
 
 
 @pytest.mark.parametrize(

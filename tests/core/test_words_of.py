@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.words_of import LONGEST, ends_of, mark, squeezed, words_of
+from hardwon.text.words import LONGEST, ends_of, mark, squeezed, words_of
 
 
 def test_prose_gives_its_words_without_those_that_say_nothing() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hardwon.core.reflected import Finding
-from hardwon.distil.reflect.story import Story as Told
+from hardwon.handoff.transcript_story import Story as Told
+from hardwon.store.reflection_types import Finding
 
 from .story import Story
 
@@ -13,9 +13,17 @@ BEGAN = 1_000_000.0
 
 def told(story: Story) -> Told:
     return Told(
-        path="/t.jsonl", host="claude-code", session="s1", project=KITE, cwd=KITE, steps=tuple(story.steps),
-        began=BEGAN, ended=BEGAN + 600, minutes=10.0, usage=None,
-    )  # fmt: skip
+        path="/t.jsonl",
+        host="claude-code",
+        session="s1",
+        project=KITE,
+        cwd=KITE,
+        steps=tuple(story.steps),
+        began=BEGAN,
+        ended=BEGAN + 600,
+        minutes=10.0,
+        usage=None,
+    )
 
 
 def is_shown(story: Story, finding: Finding) -> bool:

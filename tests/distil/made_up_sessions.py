@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any, NamedTuple
 
-from hardwon.words import Call, Turn
+from hardwon.types import Call, Turn
 
 ROOT = "/home/dev/kite"
 _numbers = count(1)
@@ -132,8 +132,11 @@ def _release() -> Session:
     source = "class Kite:\n    def fly(self):\n        return 1\n" + "\n".join(f"# {n}" for n in range(300))
     calls = [
         call("Grep", {"pattern": "class Kite", "path": f"{ROOT}/src"}, "src/a.py\n" + LONG_OUTPUT),
-        call("Task", {"description": "Find every caller of fly", "prompt": "Find them"},
-             {"status": "completed", "agentId": "agent-7", "content": [{"type": "text", "text": "Two callers."}]}),
+        call(
+            "Task",
+            {"description": "Find every caller of fly", "prompt": "Find them"},
+            {"status": "completed", "agentId": "agent-7", "content": [{"type": "text", "text": "Two callers."}]},
+        ),
         read("src/wind.py", LONG_OUTPUT, agent="agent-7"),
         bash("rg 'fly\\(' src", LONG_OUTPUT, agent="agent-7"),
         write("src/kite/kite.py", source),
@@ -142,16 +145,21 @@ def _release() -> Session:
         hooked("npm test", "Tests:       42 passed, 42 total"),
         call("TodoWrite", {"todos": []}, "ok"),
         hooked("gh pr create --title 'Add kites' --body x", "https://github.com/dev/kite/pull/12\n"),
-    ]  # fmt: skip
+    ]
     return Session(
         "release",
         (turn("Add a Kite class with tests", calls, "Done! The kite flies.\n\n## Next steps\n- Document `fly`"),),
-        told=("Opened https://github.com/dev/kite/pull/12", "Wrote src/kite/kite.py (303 lines): Kite and fly",
-              "42 passed, 42 total", "Find every caller of fly", "2 failed, 40 passed"),
+        told=(
+            "Opened https://github.com/dev/kite/pull/12",
+            "Wrote src/kite/kite.py (303 lines): Kite and fly",
+            "42 passed, 42 total",
+            "Find every caller of fly",
+            "2 failed, 40 passed",
+        ),
         completed=("https://github.com/dev/kite/pull/12", "src/kite/kite.py", "The kite flies."),
         next_steps=("Document `fly`",),
         never=("TodoWrite",),
-    )  # fmt: skip
+    )
 
 
 def _look() -> Session:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from hardwon.distil.signals import Episode, episodes
-from hardwon.hosts.history import Step
+from hardwon.agents.transcript_steps import Step
+from hardwon.mining.episodes import Episode, episodes
 
 UNKNOWN = "Exit code 2\nerror: unrecognized subcommand 'fly'\n\nUsage: kite [OPTIONS] <COMMAND>"
 NO_ANCHOR = "<tool_use_error>String to replace not found in file.\nString: if wind:</tool_use_error>"

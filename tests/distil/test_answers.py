@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hardwon.distil import answers
+from hardwon.distil import model_answers
 from hardwon.distil.llm import Broken
 
 TYPES, CONCEPTS = ("bugfix", "discovery"), ("gotcha", "what-changed")
@@ -29,13 +29,13 @@ SUMMARY = (
 )
 
 
-def read(text: str) -> tuple[answers.Told, ...]:
-    return answers.observations(text, TYPES, CONCEPTS)
+def read(text: str) -> tuple[model_answers.Told, ...]:
+    return model_answers.observations(text, TYPES, CONCEPTS)
 
 
 def test_an_answer_in_the_right_form_is_read_whole() -> None:
     assert read(GOOD) == (
-        answers.Told(
+        model_answers.Told(
             type="bugfix",
             title="kite launch has no --height & needs --string",
             subtitle="The red kite should fly",
@@ -55,12 +55,12 @@ def test_several_observations_stand_beside_each_other() -> None:
 
 def test_a_skip_gives_nothing_and_is_no_fault() -> None:
     assert read(" <skip/>\n") == ()
-    assert answers.summary("<skip></skip>") is None
+    assert model_answers.summary("<skip></skip>") is None
 
 
 def test_a_summary_needs_its_request_and_a_quote() -> None:
-    told = answers.summary(SUMMARY)
-    assert told == answers.ToldSummary("Fly", learned="Wind helps", quotes=("3 passed",))
+    told = model_answers.summary(SUMMARY)
+    assert told == model_answers.ToldSummary("Fly", learned="Wind helps", quotes=("3 passed",))
     for broken in (
         SUMMARY.replace("<request>Fly</request>", ""),
         SUMMARY.replace("<quotes><quote>3 passed</quote></quotes>", ""),
@@ -68,7 +68,7 @@ def test_a_summary_needs_its_request_and_a_quote() -> None:
         SUMMARY.replace("summary", "report"),
     ):
         with pytest.raises(Broken):
-            answers.summary(broken)
+            model_answers.summary(broken)
 
 
 WRAPPED = {
@@ -124,7 +124,7 @@ def test_an_unknown_type_is_a_discovery() -> None:
 
 @pytest.mark.parametrize("wrap", ["```xml\n{}\n```", "Sure:\n{}\nDone.", "\ufeff{}", "<?xml version='1.0'?>{}"])
 def test_a_wrapped_summary_is_read(wrap: str) -> None:
-    assert answers.summary(wrap.format(SUMMARY)) == answers.summary(SUMMARY)
+    assert model_answers.summary(wrap.format(SUMMARY)) == model_answers.summary(SUMMARY)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_wrapped_summary_is_read(wrap: str) -> None:
         GOOD + " " * 40_000,
         SUMMARY,
     ],
-)  # fmt: skip
+)
 def test_an_answer_that_holds_nothing_is_refused(text: str) -> None:
     with pytest.raises(Broken) as refused:
         read(text)

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import pytest
 
 from hardwon import settings
-from hardwon.capture import fill
-from hardwon.core.tokens import estimate
-from hardwon.distil.observe import observe
-from hardwon.distil.summarise import summarise
-from hardwon.hosts.history import host_of
+from hardwon.agents.transcript_steps import host_of
+from hardwon.distil.observations import observe
+from hardwon.distil.summaries import summarise
+from hardwon.sessions import transcript_import
 from hardwon.store import db, sessions, turns
-from hardwon.words import Observation, Summary, Turn
+from hardwon.text.token_estimate import estimate
+from hardwon.types import Observation, Summary, Turn
 
 from .transcripts import CORPUS
 
@@ -88,7 +88,7 @@ def distilled(
     connection = db.connect(home)
     with open(path, "rb") as file:
         host = host_of(path, file.read(65536))
-    fill.read(home, connection, host, path, settings.resolve({}))
+    transcript_import.read(home, connection, host, path, settings.resolve({}))
     (session,) = sessions.listed(connection, limit=5)
     every = turns.session_turns(connection, session["id"])
     made = [one for turn in every for one in observe(turn)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.distil.idle import (
+from hardwon.handoff.idle_sessions import (
     HOUR,
     LEAST_CALLS,
     MINUTE,
@@ -17,12 +17,15 @@ from hardwon.distil.idle import (
     left_alone,
     when,
 )
-from hardwon.words import replace
+from hardwon.types import replace
 
 VALUES: Mapping[str, Any] = {
-    "autoReflect": True, "idleMinutes": 15, "reflectMinPrompts": 2,
-    "caps.reflectionsPerDay": 20, "llm.provider": "none",
-}  # fmt: skip
+    "autoReflect": True,
+    "idleMinutes": 15,
+    "reflectMinPrompts": 2,
+    "caps.reflectionsPerDay": 20,
+    "llm.provider": "none",
+}
 NINE = 9 * HOUR
 
 
@@ -128,18 +131,34 @@ def test_of_thirty_that_are_due_a_model_may_have_twenty_and_plain_code_has_the_r
 
 DAY = (
     # what happens to eight sessions: the hour, the minute, the session, what
-    (9, 0, 1, "prompt"), (9, 5, 1, "prompt"), (9, 6, 1, "stop"),
-    (9, 0, 2, "prompt"), (9, 10, 2, "prompt"), (9, 11, 2, "stop"), (9, 12, 2, "end"),
-    (9, 20, 3, "prompt"), (9, 25, 3, "prompt"), (9, 30, 3, "handoff"),
-    (10, 0, 4, "prompt"), (10, 1, 4, "stop"),
-    (10, 0, 5, "private"), (10, 5, 5, "prompt"), (10, 9, 5, "end"),
-    (10, 0, 6, "denied"), (10, 5, 6, "prompt"), (10, 9, 6, "stop"),
+    (9, 0, 1, "prompt"),
+    (9, 5, 1, "prompt"),
+    (9, 6, 1, "stop"),
+    (9, 0, 2, "prompt"),
+    (9, 10, 2, "prompt"),
+    (9, 11, 2, "stop"),
+    (9, 12, 2, "end"),
+    (9, 20, 3, "prompt"),
+    (9, 25, 3, "prompt"),
+    (9, 30, 3, "handoff"),
+    (10, 0, 4, "prompt"),
+    (10, 1, 4, "stop"),
+    (10, 0, 5, "private"),
+    (10, 5, 5, "prompt"),
+    (10, 9, 5, "end"),
+    (10, 0, 6, "denied"),
+    (10, 5, 6, "prompt"),
+    (10, 9, 6, "stop"),
     # open all day, something every half hour, and an hour and a half for lunch
     *((9 + half // 2, 30 * (half % 2), 7, "prompt") for half in range(16) if half not in (6, 7)),
     *((9 + half // 2, 30 * (half % 2) + 5, 7, "stop") for half in range(16) if half not in (6, 7)),
-    (13, 0, 8, "prompt"), (13, 1, 8, "prompt"), (13, 2, 8, "stop"),
-    (15, 0, 8, "prompt"), (15, 1, 8, "stop"), (15, 2, 8, "end"),
-)  # fmt: skip
+    (13, 0, 8, "prompt"),
+    (13, 1, 8, "prompt"),
+    (13, 2, 8, "stop"),
+    (15, 0, 8, "prompt"),
+    (15, 1, 8, "stop"),
+    (15, 2, 8, "end"),
+)
 
 
 def happen(session: Quiet, now: float, what: str) -> Quiet:

@@ -31,9 +31,9 @@ from hardwon.distil.llm import (
     anthropic,
     openai,
 )
-from hardwon.distil.llm import ask as asking
+from hardwon.distil.llm import calls as asking
+from hardwon.distil.llm.exchange import seconds
 from hardwon.distil.llm.prices import cost, price
-from hardwon.distil.llm.said import seconds
 from hardwon.errors import UserError
 from hardwon.store import db, runs
 from tests.distil.model_servers import COMPLETIONS, MESSAGES, ModelServer, Reply, Script
@@ -145,7 +145,7 @@ BAD: dict[str, tuple[Reply, type[Failed], str]] = {
     "junk": (Reply(raw=JUNK, kind="application/json"), Broken, "malformed"),
     "half of it": (Reply("a good answer " * 100, cut=700), Busy, "truncated"),
     "nothing of it": (Reply("a good answer", cut=0), Busy, "truncated"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -207,9 +207,16 @@ def test_a_stream_of_something_else_gives_nothing(serve: Serve, name: str, raw: 
 
 
 ODD = (
-    b"null", b"[]", b"7", b'{"choices": []}', b'{"choices": [{"message": null}]}', b'{"choices": {"a": 1}}', b"{}",
-    b'{"content": null, "usage": 3}', b'{"type": "message", "content": [null], "usage": {"input_tokens": "many"}}',
-)  # fmt: skip
+    b"null",
+    b"[]",
+    b"7",
+    b'{"choices": []}',
+    b'{"choices": [{"message": null}]}',
+    b'{"choices": {"a": 1}}',
+    b"{}",
+    b'{"content": null, "usage": 3}',
+    b'{"type": "message", "content": [null], "usage": {"input_tokens": "many"}}',
+)
 
 
 @pytest.mark.parametrize("name", APIS)
@@ -251,9 +258,19 @@ def test_an_answer_without_end_is_not_read_to_its_end(serve: Serve) -> None:
 
 @pytest.mark.parametrize(
     ("header", "wanted"),
-    [("7", 7), ("0.5", 0.5), (formatdate(1_000_090, usegmt=True), 90), (formatdate(1_000, usegmt=True), 0),
-     ("-3", 0), ("999999999", 86_400), ("soon", None), ("nan", None), ("inf", None), ("", None)],
-)  # fmt: skip
+    [
+        ("7", 7),
+        ("0.5", 0.5),
+        (formatdate(1_000_090, usegmt=True), 90),
+        (formatdate(1_000, usegmt=True), 0),
+        ("-3", 0),
+        ("999999999", 86_400),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        ("", None),
+    ],
+)
 def test_when_to_come_again_is_read_as_seconds_or_as_a_date(header: str, wanted: float | None) -> None:
     assert seconds(header, 1_000_000.0) == wanted
 
@@ -362,7 +379,7 @@ ASKER = """
 import functools, signal, sys
 from hardwon import paths
 from hardwon.distil.llm import Capped, Provider, Question, openai
-from hardwon.distil.llm.ask import ask
+from hardwon.distil.llm.calls import ask
 from hardwon.store import db
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 url, times, most = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -486,10 +503,22 @@ def test_a_key_that_is_no_key_is_not_shown(serve: Serve) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://models.example/v1", "http://10.0.0.7/v1", "http://127.0.0.1.example/", "http://localhost.example/",
-     "ftp://127.0.0.1/", "models.example", "https://", "https://me:secret@models.example/", "https://[::1/",
-     "https://models.example:port/", "https://models.example/v1?key=1", "https://models.example/v 1", "http://0.0.0.0/"],
-)  # fmt: skip
+    [
+        "http://models.example/v1",
+        "http://10.0.0.7/v1",
+        "http://127.0.0.1.example/",
+        "http://localhost.example/",
+        "ftp://127.0.0.1/",
+        "models.example",
+        "https://",
+        "https://me:secret@models.example/",
+        "https://[::1/",
+        "https://models.example:port/",
+        "https://models.example/v1?key=1",
+        "https://models.example/v 1",
+        "http://0.0.0.0/",
+    ],
+)
 def test_an_address_that_would_give_the_key_away_is_refused(url: str) -> None:
     with pytest.raises(UserError) as refused:
         llm.provider(values(provider="openai", baseUrl=url), {})
@@ -631,7 +660,7 @@ def test_claude_gets_the_one_key_that_is_named(program: Program) -> None:
         ({"result": "  "}, Broken, "malformed"),
         ({"result": ["seen"]}, Broken, "malformed"),
     ],
-)  # fmt: skip
+)
 def test_each_way_that_claude_fails_is_told_apart(
     program: Program, result: dict[str, Any], kind: type[Failed], outcome: str
 ) -> None:
@@ -653,11 +682,11 @@ def test_a_claude_that_says_something_else_gives_nothing(program: Program, out: 
 
 
 def test_a_claude_that_hangs_is_ended(program: Program) -> None:
-    from hardwon.distil.llm import claude
+    from hardwon.distil.llm import claude_cli
 
     program.hangs()
     with pytest.raises(Busy) as failed:
-        claude.ask(QUESTION, model="haiku", around=lambda: program.around, patience=5.0)
+        claude_cli.ask(QUESTION, model="haiku", around=lambda: program.around, patience=5.0)
     assert failed.value.outcome == "timeout"
     with pytest.raises(ProcessLookupError):
         os.kill(program.runs()[0]["pid"], 0)

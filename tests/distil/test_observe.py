@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.tokens import estimate
-from hardwon.distil.kinds import kinds
-from hardwon.distil.observe import observe
-from hardwon.distil.wording import ELLIPSIS, short
-from hardwon.words import Observation, Turn, replace
+from hardwon.distil.observation_types import kinds
+from hardwon.distil.observations import observe
+from hardwon.text.excerpts import ELLIPSIS, short
+from hardwon.text.token_estimate import estimate
+from hardwon.types import Observation, Turn, replace
 
 from .made_up_sessions import LONG_OUTPUT, Session, bash, call, edit, hooked, read, sessions, turn, write
 
@@ -158,9 +158,15 @@ def test_hostile_text_stays_one_line_of_plain_data() -> None:
     st.lists(
         st.tuples(
             st.sampled_from(["Bash", "Edit", "Write", "Read", "Task", "Grep", "WebFetch", "mcp__a__b", "Other"]),
-            st.one_of(st.none(), st.text(max_size=30), st.dictionaries(
-                st.sampled_from(["command", "file_path", "content", "pattern", "old_string", "new_string", "url"]),
-                st.one_of(st.text(max_size=80), st.integers(), st.none()), max_size=4)),
+            st.one_of(
+                st.none(),
+                st.text(max_size=30),
+                st.dictionaries(
+                    st.sampled_from(["command", "file_path", "content", "pattern", "old_string", "new_string", "url"]),
+                    st.one_of(st.text(max_size=80), st.integers(), st.none()),
+                    max_size=4,
+                ),
+            ),
             st.one_of(st.text(max_size=200), st.sampled_from(['{"stdout": 3}', "[1]", '{"content": [2]}', '"x"', "{"])),
             st.sampled_from(["fine", "failed", "interrupted", "refused", "denied", ""]),
             st.sampled_from(["", "a1"]),
@@ -168,7 +174,7 @@ def test_hostile_text_stays_one_line_of_plain_data() -> None:
         max_size=12,
     ),
     st.text(max_size=300),
-)  # fmt: skip
+)
 def test_whatever_was_stored_can_be_told(rows: list[tuple[str, object, str, str, str]], words: str) -> None:
     calls = [replace(call(tool, {}, text, outcome, agent), input=given) for tool, given, text, outcome, agent in rows]
     for one in observe(turn(words, calls, words)):

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from hardwon import settings, transcript
-from hardwon.distil.reflect import left, story
-from hardwon.hosts.history import Step
-from hardwon.hosts.history.opencode import Reader
-from hardwon.store import db, opencode
+from hardwon import settings
+from hardwon.agents import transcript_files
+from hardwon.agents.opencode import database
+from hardwon.agents.opencode.transcript import Reader
+from hardwon.agents.transcript_steps import Step
+from hardwon.handoff import due_sessions, transcript_story
+from hardwon.store import db
 from tests.house_of_one import House, wait_for
 from tests.told import Told
 
@@ -34,7 +36,7 @@ def kept(own_home: str) -> Iterator[Kept]:
 
 def steps(path: str) -> list[Step]:
     reader = Reader()
-    with transcript.reading(path) as opened:
+    with transcript_files.reading(path) as opened:
         return [step for lines, _ in opened.portions for line in lines for step in reader.read(*line)]
 
 
@@ -60,7 +62,7 @@ def test_the_rows_of_the_real_program_say_what_it_exports(own_home: str) -> None
         connection.commit()
     with open(os.path.join(RECORDED, "export.json"), "rb") as file:
         exported = file.read()
-    [session] = opencode.sessions(path)
+    [session] = database.sessions(path)
     found = steps(session.path)
     assert [step._replace(line=0) for step in found] == [step._replace(line=0) for step in Reader().read(1, exported)]
     messages = [message["parts"] for message in json.loads(exported)["messages"]]
@@ -194,9 +196,9 @@ def test_a_sub_agents_session_belongs_to_its_parents_and_is_left_out_if_that_is_
     kept.agent(kept.session("ses_2", parent="ses_1"), "It flies.")
     kept.agent(kept.session("ses_3", parent="ses_2"), "So does its tail.")
     path = kept.at("ses_2", "ses_1")
-    assert [one.path for one in opencode.sessions(kept.path)][1:] == [path, kept.at("ses_3", "ses_2")]
+    assert [one.path for one in database.sessions(kept.path)][1:] == [path, kept.at("ses_3", "ses_2")]
     assert [(step.session, step.agent, step.text) for step in steps(path)] == [("ses_1", "ses_2", "It flies.")]
-    assert transcript.subagents(kept.at("ses_1")) == [path]
+    assert transcript_files.subagents(kept.at("ses_1")) == [path]
     kept.person("ses_1", "<Private>and nobody may know</Private>")
     assert (steps(path), steps(kept.at("ses_3", "ses_2"))) == ([], [])
 
@@ -277,22 +279,27 @@ def test_a_session_that_nobody_told_of_is_seen_by_the_idle_clock(kept: Kept, own
         kept.agent(session, "It flies.")
     now = 1_794_774_952.0 + 3_600
     with closing(db.connect(os.path.join(own_home, ".hardwon"))) as connection:
-        found = left.left(
-            connection, os.path.join(own_home, ".hardwon"), {**VALUES, "autoReflect": True, "reflectMinPrompts": 1},
-            os.environ, now=now, denied=lambda cwd: False, queued_in=own_home,
-        )  # fmt: skip
+        found = due_sessions.left(
+            connection,
+            os.path.join(own_home, ".hardwon"),
+            {**VALUES, "autoReflect": True, "reflectMinPrompts": 1},
+            os.environ,
+            now=now,
+            denied=lambda cwd: False,
+            queued_in=own_home,
+        )
     assert [(one.transcript, one.session) for one in found] == [(kept.at("ses_1"), "ses_1")]
 
 
 def test_a_quote_stands_in_its_message(kept: Kept) -> None:
     kept.person(kept.session("ses_1"), 'fly the "paper" kite\nand land it')
     kept.agent("ses_1", "It flies.")
-    told = story.read(kept.at("ses_1"))
-    quoted = story.quote(told, told.steps[0], 'fly the "paper" kite')
-    assert (quoted.path, quoted.line, story.holds(quoted)) == (kept.at("ses_1"), 1, True)
+    told = transcript_story.read(kept.at("ses_1"))
+    quoted = transcript_story.quote(told, told.steps[0], 'fly the "paper" kite')
+    assert (quoted.path, quoted.line, transcript_story.holds(quoted)) == (kept.at("ses_1"), 1, True)
 
 
 def test_another_channels_database_is_found_and_other_files_are_not(own_home: str) -> None:
     for name, is_one in (("opencode.db", True), ("opencode-dev.db", True), ("opencode.db-wal", False), ("a.db", False)):
-        assert opencode.is_database(os.path.join(own_home, name)) is is_one
-    assert transcript.located("opencode", "ses_1") == transcript.located("claude-code", "s1") == ""
+        assert database.is_database(os.path.join(own_home, name)) is is_one
+    assert transcript_files.located("opencode", "ses_1") == transcript_files.located("claude-code", "s1") == ""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hardwon import settings
-from hardwon.distil.propose import Seen, episode_confidence, priority_of, tag_confidence
+from hardwon.mining.proposals import Seen, episode_confidence, priority_of, tag_confidence
 
 CASES = os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "conformance", "scan_cases.json")
 ONCE = Seen(1, ("s1",), ("/home/dev/kite",))

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hardwon.core import tags
-from hardwon.distil import propose, reader
-from hardwon.distil.signals import episodes
+from hardwon.agents import transcript_tail
+from hardwon.agents.transcript_steps import Step, history
 from hardwon.errors import UserError
-from hardwon.hosts.history import Step, history, tail
+from hardwon.mining import judge, proposals
+from hardwon.mining.episodes import episodes
 from hardwon.store.candidates import Judgement, Proposal
-from hardwon.words import Mark, Signal, replace
+from hardwon.text import lesson_tags
+from hardwon.types import Mark, Signal, replace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRANSCRIPTS = os.path.join(HERE, "..", "transcripts")
@@ -86,9 +87,11 @@ def kites(transcript: Transcript, error: str = UNKNOWN, **more: Any) -> Signal:
 def signals(path: str, host: str) -> list[Signal]:
     told = history(host).Reader()
     with open(path, "rb") as file:
-        lines = [line for portion, _ in tail.portions(file, Mark(), whole=host == "opencode") for line in portion]
+        lines = [
+            line for portion, _ in transcript_tail.portions(file, Mark(), whole=host == "opencode") for line in portion
+        ]
     steps = [step for number, line in lines for step in told.read(number, line)]
-    return [propose.from_episode(each, host, path, "/home/dev/kite") for each in episodes(steps)]
+    return [proposals.from_episode(each, host, path, "/home/dev/kite") for each in episodes(steps)]
 
 
 def only(found: Sequence[Signal]) -> Signal:
@@ -97,14 +100,25 @@ def only(found: Sequence[Signal]) -> Signal:
 
 
 def texts(signal: Signal, most: int = 9_000) -> list[str]:
-    return [step["text"] for step in reader.dossier(signal, most=most, left_out=nothing).steps]
+    return [step["text"] for step in judge.dossier(signal, most=most, left_out=nothing).steps]
 
 
 def proposal(number: int, signal: Signal) -> Proposal:
     record = {"problem": signal.body["problem"], "solution": signal.body["solution"]}
     return Proposal(
-        number, f"id{number}", f"kite-{number}", signal.signature, 2, "candidate", 0.7, {}, 3, ("s1", "s2"), ("/p",), record
-    )  # fmt: skip
+        number,
+        f"id{number}",
+        f"kite-{number}",
+        signal.signature,
+        2,
+        "candidate",
+        0.7,
+        {},
+        3,
+        ("s1", "s2"),
+        ("/p",),
+        record,
+    )
 
 
 def judgement(verdict: str = "lesson", quotes: Sequence[str] = (ERROR,), **more: object) -> Judgement:
@@ -115,7 +129,7 @@ def judgement(verdict: str = "lesson", quotes: Sequence[str] = (ERROR,), **more:
 
 def test_a_dossier_tells_the_episode_from_the_call_that_failed_to_the_one_that_worked(transcript: Transcript) -> None:
     signal = kites(transcript.works(20))
-    steps = reader.dossier(signal, most=9_000, left_out=nothing).steps
+    steps = judge.dossier(signal, most=9_000, left_out=nothing).steps
     shown = [(step["kind"], step["text"].partition("\n")[0]) for step in steps]
     assert shown[2:-1] == [
         ("call", "kite launch red --high 5"),
@@ -150,14 +164,14 @@ def test_a_secret_is_not_shown_and_can_be_quoted_as_shown(transcript: Transcript
     signal = kites(transcript, f"{UNKNOWN}\nsent {secret} to the kite")
     assert secret not in json.dumps(texts(signal))
     line = next(text for text in texts(signal) if "to the kite" in text).splitlines()[-1]
-    assert reader.check(judgement(quotes=[line]), [signal], nothing) == ""
-    assert "not in the transcript" in reader.check(judgement(quotes=[f"sent {secret} to"]), [signal], nothing)
+    assert judge.check(judgement(quotes=[line]), [signal], nothing) == ""
+    assert "not in the transcript" in judge.check(judgement(quotes=[f"sent {secret} to"]), [signal], nothing)
 
 
 def test_a_dossier_fits_and_shortens_errors_last(transcript: Transcript) -> None:
     transcript.says("We begin. " + "wind " * 4_000).runs("cat sky", "cloud\n" * 9_000)
     signal = kites(transcript, f"{UNKNOWN}\n" + "string " * 300 + "the end")
-    told = reader.dossier(signal, most=5_500, left_out=nothing)
+    told = judge.dossier(signal, most=5_500, left_out=nothing)
     assert len(json.dumps(told.steps)) <= 5_500
     error = next(step["text"] for step in told.steps if step.get("failed"))
     assert error.endswith("the end") and "characters cut" not in error
@@ -169,7 +183,7 @@ def test_a_dossier_fits_and_shortens_errors_last(transcript: Transcript) -> None
 def test_a_dossier_never_exceeds_its_size(transcript: Transcript, most: int) -> None:
     for number in range(8):
         transcript.runs(f"kite launch red --high {number}", f'{UNKNOWN}\n"{number}"\n' + "\n" * 3_000, failed=True)
-    told = reader.dossier(kites(transcript), most=most, left_out=nothing)
+    told = judge.dossier(kites(transcript), most=most, left_out=nothing)
     assert len(json.dumps(told.steps, indent=2)) <= max(most, 2)
     assert bool(told.steps) != bool(told.reason)
     if told.left_out and told.steps:
@@ -181,15 +195,15 @@ def test_a_transcript_that_is_gone_or_rewritten_gives_a_reason(transcript: Trans
     other = Transcript(signal.path).works(20)
     other.lines = [line.replace('"uuid": "u', '"uuid": "v') for line in other.lines]
     other.write()
-    told = reader.dossier(signal, most=9_000, left_out=nothing)
+    told = judge.dossier(signal, most=9_000, left_out=nothing)
     assert (told.steps, "rewritten" in told.reason) == ((), True)
     os.remove(signal.path)
-    assert "No such file" in reader.dossier(signal, most=9_000, left_out=nothing).reason
-    assert "No such file" in reader.check(judgement(), [signal], nothing)
+    assert "No such file" in judge.dossier(signal, most=9_000, left_out=nothing).reason
+    assert "No such file" in judge.check(judgement(), [signal], nothing)
     folder = replace(signal, path=str(tmp_path))
-    assert "directory" in reader.dossier(folder, most=9_000, left_out=nothing).reason
-    assert "cannot be read" in reader.dossier(replace(signal, path="a\0b"), most=9_000, left_out=nothing).reason
-    assert reader.dossier(replace(signal, host="abacus"), most=9_000, left_out=nothing).steps == ()
+    assert "directory" in judge.dossier(folder, most=9_000, left_out=nothing).reason
+    assert "cannot be read" in judge.dossier(replace(signal, path="a\0b"), most=9_000, left_out=nothing).reason
+    assert judge.dossier(replace(signal, host="abacus"), most=9_000, left_out=nothing).steps == ()
 
 
 def test_damaged_lines_within_an_episode_hide_only_themselves(transcript: Transcript) -> None:
@@ -228,16 +242,16 @@ def test_a_lesson_that_an_agent_wrote_down_is_shown_where_it_stands(transcript: 
     with open(path, "rb") as file:
         steps = [step for line in enumerate(file, 1) for step in history("claude-code").Reader().read(*line)]
     step = next(step for step in steps if "#lesson" in step.text)
-    (tag,) = tags.blocks(step.text)
-    signal = propose.from_tag(tag, step, 0, "claude-code", path, "/home/dev/kite")
+    (tag,) = lesson_tags.blocks(step.text)
+    signal = proposals.from_tag(tag, step, 0, "claude-code", path, "/home/dev/kite")
     assert texts(signal)[2] == text
-    assert reader.check(judgement(quotes=[f"problem: {PROBLEM}"]), [signal], nothing) == ""
+    assert judge.check(judgement(quotes=[f"problem: {PROBLEM}"]), [signal], nothing) == ""
 
 
 def unquotable(signal: Signal) -> str:
     """Why the evidence of a signal would be void as quotes of a reader."""
-    quotes = [each["quote"] for each in signal.body["evidence"] if len(each["quote"].strip()) >= reader.SHORTEST_QUOTE]
-    return reader.check(judgement("none", quotes), [signal], nothing)
+    quotes = [each["quote"] for each in signal.body["evidence"] if len(each["quote"].strip()) >= judge.SHORTEST_QUOTE]
+    return judge.check(judgement("none", quotes), [signal], nothing)
 
 
 def test_the_evidence_of_real_episodes_can_be_quoted() -> None:
@@ -261,7 +275,7 @@ def test_hostile_text_stays_inside_its_string(transcript: Transcript) -> None:
         asked.append(prompt)
         return "[]"
 
-    list(reader.judge([(proposal(7, signal), [signal])], ask, most=9_000, left_out=nothing, now=1.0, reader="m"))
+    list(judge.judge([(proposal(7, signal), [signal])], ask, most=9_000, left_out=nothing, now=1.0, reader="m"))
     head, _, data = asked[0].rpartition("## Candidates\n")
     assert "Ignore previous" not in head
     assert [line for line in data.splitlines() if line.startswith(("Ignore", "```", "##"))] == []
@@ -271,7 +285,7 @@ def test_hostile_text_stays_inside_its_string(transcript: Transcript) -> None:
 
 def test_a_bundle_holds_the_instructions_and_each_candidate_with_its_episodes(transcript: Transcript) -> None:
     signal = kites(transcript)
-    made = reader.bundle([(proposal(7, signal), [signal] * 3)], most_each=12_000, most_all=60_000, left_out=nothing)
+    made = judge.bundle([(proposal(7, signal), [signal] * 3)], most_each=12_000, most_all=60_000, left_out=nothing)
     (entry,) = made["candidates"]
     assert made["instructions"].startswith("# Judge") and made["leftOut"] == 0
     assert [entry[key] for key in ("number", "tool", "trigger")] == [7, "Bash", signal.body["trigger"]]
@@ -284,7 +298,7 @@ def test_a_bundle_holds_the_instructions_and_each_candidate_with_its_episodes(tr
 def test_a_bundle_fits_as_printed_and_says_how_many_were_left_out(transcript: Transcript, most_all: int) -> None:
     signal = kites(transcript)
     waiting = [(proposal(number, signal), [signal]) for number in range(1, 11)]
-    made = reader.bundle(waiting, most_each=3_000, most_all=most_all, left_out=nothing)
+    made = judge.bundle(waiting, most_each=3_000, most_all=most_all, left_out=nothing)
     shown = [entry["number"] for entry in made["candidates"]]
     assert shown == list(range(1, len(shown) + 1))
     assert made["leftOut"] == 10 - len(shown)
@@ -295,16 +309,16 @@ def test_a_bundle_fits_as_printed_and_says_how_many_were_left_out(transcript: Tr
 def test_a_candidate_whose_transcript_is_gone_keeps_its_place_and_says_why(transcript: Transcript) -> None:
     signal = kites(transcript)
     os.remove(signal.path)
-    made = reader.bundle([(proposal(7, signal), [signal])], most_each=9_000, most_all=60_000, left_out=nothing)
+    made = judge.bundle([(proposal(7, signal), [signal])], most_each=9_000, most_all=60_000, left_out=nothing)
     (episode,) = made["candidates"][0]["episodes"]
     assert (episode["steps"], "No such file" in episode["reason"]) == ([], True)
 
 
 def test_the_instructions_show_an_answer_that_can_be_read() -> None:
-    fence = reader.instructions().partition("```json")[2]
-    lesson, trivial, none = reader.read_judgements(f"```json{fence}")
-    assert [one.verdict for one in (lesson, trivial, none)] == list(reader.VERDICTS)
-    assert all(f"`{word}`" in reader.instructions() for word in reader.DELIVERIES)
+    fence = judge.instructions().partition("```json")[2]
+    lesson, trivial, none = judge.read_judgements(f"```json{fence}")
+    assert [one.verdict for one in (lesson, trivial, none)] == list(judge.VERDICTS)
+    assert all(f"`{word}`" in judge.instructions() for word in judge.DELIVERIES)
     assert lesson.body["quotes"][0] == {"line": 151, "quote": "error: unknown option '--height'"}
 
 
@@ -319,7 +333,7 @@ def test_the_instructions_show_an_answer_that_can_be_read() -> None:
     ],
 )
 def test_judgements_are_read_from_every_form_of_answer(text: str) -> None:
-    assert reader.read_judgements(text) == [Judgement(3, 0.0, "", "trivial", {"quotes": [{"quote": "not read yet"}]})]
+    assert judge.read_judgements(text) == [Judgement(3, 0.0, "", "trivial", {"quotes": [{"quote": "not read yet"}]})]
 
 
 @pytest.mark.parametrize(
@@ -352,7 +366,7 @@ def test_judgements_are_read_from_every_form_of_answer(text: str) -> None:
 )
 def test_a_wrong_answer_is_named_by_item_and_field(text: str, said: str) -> None:
     with pytest.raises(UserError) as wrong:
-        reader.read_judgements(text)
+        judge.read_judgements(text)
     assert said in wrong.value.say and wrong.value.fix
 
 
@@ -367,7 +381,7 @@ FIELDS = some.sampled_from(["candidate", "verdict", "quotes", "problem", "trigge
 @given(some.lists(some.dictionaries(FIELDS, VALUES) | VALUES, max_size=3) | VALUES, some.booleans())
 def test_whatever_a_reader_sends_is_read_or_refused(sent: object, plain: bool) -> None:
     try:
-        found = reader.read_judgements(json.dumps(sent, ensure_ascii=plain))
+        found = judge.read_judgements(json.dumps(sent, ensure_ascii=plain))
     except UserError:
         return
     json.dumps([one.body for one in found], ensure_ascii=False).encode()
@@ -376,17 +390,17 @@ def test_whatever_a_reader_sends_is_read_or_refused(sent: object, plain: bool) -
 def test_half_a_character_and_a_secret_do_not_get_through() -> None:
     secret = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
     sent = f'[{{"candidate": 1, "verdict": "none", "why": "\\ud800 {secret}", "quotes": ["\udcff odd"]}}]'
-    (one,) = reader.read_judgements(sent)
+    (one,) = judge.read_judgements(sent)
     assert one.body["why"].startswith("? [redacted")
     assert one.body["quotes"] == [{"quote": "? odd"}]
 
 
 def test_a_sound_judgement_counts(transcript: Transcript) -> None:
     signal = kites(transcript)
-    assert reader.check(judgement(quotes=[ERROR, "kite launch red --string 5"]), [signal], nothing) == ""
-    assert reader.check(judgement(quotes=["--high' Usage:  kite\nlaunch"]), [signal], nothing) == ""
-    assert reader.check(judgement("trivial", quotes=[ERROR]), [signal], nothing) == ""
-    assert reader.check(judgement("none", quotes=[]), [signal], nothing) == ""
+    assert judge.check(judgement(quotes=[ERROR, "kite launch red --string 5"]), [signal], nothing) == ""
+    assert judge.check(judgement(quotes=["--high' Usage:  kite\nlaunch"]), [signal], nothing) == ""
+    assert judge.check(judgement("trivial", quotes=[ERROR]), [signal], nothing) == ""
+    assert judge.check(judgement("none", quotes=[]), [signal], nothing) == ""
 
 
 def void_judgements() -> Iterator[tuple[Judgement, str]]:
@@ -409,28 +423,28 @@ def void_judgements() -> Iterator[tuple[Judgement, str]]:
 
 @pytest.mark.parametrize(("given", "said"), [*void_judgements()])
 def test_a_judgement_is_void_for_a_reason(transcript: Transcript, given: Judgement, said: str) -> None:
-    assert said in reader.check(given, [kites(transcript.works(30))], nothing)
+    assert said in judge.check(given, [kites(transcript.works(30))], nothing)
 
 
 def test_what_stands_in_the_transcript_but_not_in_the_episode_is_no_evidence(transcript: Transcript) -> None:
     signal = kites(transcript.told("the password of the shed is swordfish").works(30))
-    assert "is not in" in reader.check(judgement(quotes=["of the shed is"]), [signal], nothing)
+    assert "is not in" in judge.check(judgement(quotes=["of the shed is"]), [signal], nothing)
 
 
 def test_a_trigger_for_files_is_a_glob(transcript: Transcript) -> None:
     signal = kites(transcript)
     edited = replace(signal, body={**signal.body, "tool": "Edit", "command": ""})
-    assert reader.check(judgement(trigger="src/**/*.kite"), [edited], nothing) == ""
-    assert "can match nothing" in reader.check(judgement(trigger="src//[kite"), [edited], nothing)
-    assert reader.check(judgement(trigger="src/**/*.kite"), [signal], nothing) != ""
+    assert judge.check(judgement(trigger="src/**/*.kite"), [edited], nothing) == ""
+    assert "can match nothing" in judge.check(judgement(trigger="src//[kite"), [edited], nothing)
+    assert judge.check(judgement(trigger="src/**/*.kite"), [signal], nothing) != ""
 
 
 def test_a_quote_may_stand_in_any_episode_of_the_candidate(tmp_path: Any) -> None:
     found = [kites(Transcript(str(tmp_path / name)), f"{UNKNOWN}\n{name} wind") for name in ("south", "north")]
-    assert reader.check(judgement(quotes=["north wind", "south wind"]), found, nothing) == ""
+    assert judge.check(judgement(quotes=["north wind", "south wind"]), found, nothing) == ""
     os.remove(found[0].path)
-    assert reader.check(judgement(quotes=["north wind"]), found, nothing) == ""
-    assert "is not in" in reader.check(judgement(quotes=["south wind"]), found, nothing)
+    assert judge.check(judgement(quotes=["north wind"]), found, nothing) == ""
+    assert "is not in" in judge.check(judgement(quotes=["south wind"]), found, nothing)
 
 
 @pytest.mark.parametrize(
@@ -451,7 +465,7 @@ def test_a_model_s_answer_is_checked_like_any_reader_s(
     transcript: Transcript, answer: str, verdict: str, void: str
 ) -> None:
     signal = kites(transcript)
-    (one,) = reader.judge(
+    (one,) = judge.judge(
         [(proposal(7, signal), [signal])], lambda _: answer, most=9_000, left_out=nothing, now=5.0, reader="m"
     )
     assert (one.candidate, one.at, one.reader, one.verdict) == (7, 5.0, "m", verdict)
@@ -465,7 +479,7 @@ def test_a_model_is_not_asked_about_what_cannot_be_read(transcript: Transcript) 
     def ask(prompt: str) -> str:
         raise AssertionError("asked")
 
-    (one,) = reader.judge([(proposal(7, signal), [signal])], ask, most=9_000, left_out=nothing, now=5.0, reader="m")
+    (one,) = judge.judge([(proposal(7, signal), [signal])], ask, most=9_000, left_out=nothing, now=5.0, reader="m")
     assert "No such file" in one.void
-    (one,) = reader.judge([(proposal(7, signal), [])], ask, most=9_000, left_out=nothing, now=5.0, reader="m")
+    (one,) = judge.judge([(proposal(7, signal), [])], ask, most=9_000, left_out=nothing, now=5.0, reader="m")
     assert one.void == "no transcript is known for it"

@@ -11,14 +11,14 @@ from xml.sax.saxutils import escape
 import pytest
 
 from hardwon import clock
-from hardwon.core.jsons import dumps
 from hardwon.distil import llm
 from hardwon.distil.llm import Busy, Capped, Provider, openai
-from hardwon.distil.llm import ask as asking
-from hardwon.distil.observe import observe
-from hardwon.distil.refine import GROUP, refine, refine_summary
+from hardwon.distil.llm import calls as asking
+from hardwon.distil.observations import observe
+from hardwon.distil.refinement import GROUP, refine, refine_summary
 from hardwon.store import db, runs
-from hardwon.words import Call, Observation, Summary, Turn, replace
+from hardwon.text.light_json import dumps
+from hardwon.types import Call, Observation, Summary, Turn, replace
 from tests.distil.model_servers import ModelServer, Reply, Request, Script
 
 CAPS = {"runsPerDay": 1_000, "tokensPerDay": 10**9, "dollarsPerDay": 1_000.0, "reflectionsPerDay": 20}
@@ -26,9 +26,15 @@ MODEL = "gpt-6-luna"
 CALLS = (
     Call("c1", 1.0, "Read", {"file_path": "/home/dev/kite/docs/kites.md"}, "Kites   fly\nin the wind."),
     Call("c2", 2.0, "Bash", {"command": "kite launch red --height 5"}, "error: unknown option '--height'", "failed"),
-    Call("c3", 3.0, "Edit", {"file_path": "/home/dev/kite/src/launch.py", "old_string": "--height", "new_string": "--string"}, "ok"),
+    Call(
+        "c3",
+        3.0,
+        "Edit",
+        {"file_path": "/home/dev/kite/src/launch.py", "old_string": "--height", "new_string": "--string"},
+        "ok",
+    ),
     Call("c4", 4.0, "Bash", {"command": "pytest -q"}, "3 passed in 0.2s"),
-)  # fmt: skip
+)
 TURN = Turn(
     1, 1, 0.5, "claude-code", "s1", "/home/dev/kite", "/home/dev/kite", "let the red kite fly", "It flies.", CALLS
 )
@@ -183,8 +189,14 @@ def test_an_answer_that_is_not_true_to_the_events_changes_nothing(
 
 @pytest.mark.parametrize(
     "reply",
-    [Reply(refusal="no"), Reply(told(), stop="content_filter"), Reply(told(), stop="length"), Reply(status=400, error={}), Reply(raw=b"{}", kind="application/json")],
-)  # fmt: skip
+    [
+        Reply(refusal="no"),
+        Reply(told(), stop="content_filter"),
+        Reply(told(), stop="length"),
+        Reply(status=400, error={}),
+        Reply(raw=b"{}", kind="application/json"),
+    ],
+)
 def test_a_refusal_or_a_broken_answer_changes_nothing(served: Served, reply: Reply) -> None:
     _, ask = served(reply)
     assert refine(TURN, observe(TURN), ask) is None

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hardwon.core import failures
-from hardwon.core.reflected import NOTHING_KNOWN, Earlier, Handed, Noted, Past
-from hardwon.distil.reflect import across
-from hardwon.words import replace
+from hardwon.handoff import findings_across_sessions
+from hardwon.shell import failures
+from hardwon.store.reflection_types import NOTHING_KNOWN, Earlier, Handed, Noted, Past
+from hardwon.types import replace
 
 from .beside import BEGAN, KITE, is_shown, told
 from .story import NO_ANCHOR, TYPES, UNKNOWN, Story
@@ -38,7 +38,7 @@ def with_failures(signature: str, sessions: int, of: int = 10) -> Past:
 
 def test_a_failure_that_sessions_before_had_is_worth_mending() -> None:
     story = failing(times=2)
-    (found,) = across.recurring(told(story), with_failures(UNKNOWN_SIGNATURE, 3))
+    (found,) = findings_across_sessions.recurring(told(story), with_failures(UNKNOWN_SIGNATURE, 3))
     assert "`kite fly` failed twice: error: unrecognized subcommand 'fly'." in found.text
     assert "failed 6 times in 3 of the 10 sessions before" in found.text
     assert (found.target, found.memory, is_shown(story, found)) == ("memory", "feedback", True)
@@ -46,25 +46,25 @@ def test_a_failure_that_sessions_before_had_is_worth_mending() -> None:
 
 @pytest.mark.parametrize("sessions", [0, 1])
 def test_a_failure_that_is_new_or_was_met_once_is_not_a_pattern(sessions: int) -> None:
-    assert not list(across.recurring(told(failing()), with_failures(UNKNOWN_SIGNATURE, sessions)))
+    assert not list(findings_across_sessions.recurring(told(failing()), with_failures(UNKNOWN_SIGNATURE, sessions)))
 
 
 @pytest.mark.parametrize("text", [TYPES, NO_ANCHOR, "Exit code 1"])
 def test_what_depends_on_the_code_or_on_the_agents_own_tools_is_no_pattern(text: str) -> None:
     signature = failures.signed("Bash", "kite fly", text)
-    assert not list(across.recurring(told(failing(text)), with_failures(signature, 5)))
+    assert not list(findings_across_sessions.recurring(told(failing(text)), with_failures(signature, 5)))
 
 
 def test_a_failure_that_a_memory_speaks_of_is_known() -> None:
     past = replace(with_failures(UNKNOWN_SIGNATURE, 5), memories=(("feedback", "kite has no fly subcommand"),))
-    assert not list(across.recurring(told(failing()), past))
+    assert not list(findings_across_sessions.recurring(told(failing()), past))
     past = replace(past, memories=(("user", "prefers tabs"),))
-    assert list(across.recurring(told(failing()), past))
+    assert list(findings_across_sessions.recurring(told(failing()), past))
 
 
 def test_more_of_a_failure_in_more_sessions_tells_more() -> None:
     few, many = (with_failures(UNKNOWN_SIGNATURE, count) for count in (2, 6))
-    (less,), (more,) = (across.recurring(told(failing()), past) for past in (few, many))
+    (less,), (more,) = (findings_across_sessions.recurring(told(failing()), past) for past in (few, many))
     assert less.score < more.score <= 1
 
 
@@ -77,7 +77,7 @@ def compared(own: dict[str, Any], *, sessions: int = 6, prompts: int = 2, usual:
         own=Earlier("s1", BEGAN, **{**USUAL, "prompts": prompts, **own}),
     )
     story = failing()
-    found = list(across.velocity(told(story), past))
+    found = list(findings_across_sessions.velocity(told(story), past))
     assert all(is_shown(story, one) for one in found)
     return [one.text for one in found]
 
@@ -134,27 +134,31 @@ def page(name: str, *names: str) -> Noted:
 @pytest.mark.parametrize("name", ["mise run lint", "make check", "./scripts/check.sh"])
 def test_a_command_of_the_project_that_is_run_again_and_again_may_be_a_convention(name: str) -> None:
     story = habit(name)
-    (found,) = across.adopted(told(story), with_habit(name))
+    (found,) = findings_across_sessions.adopted(told(story), with_habit(name))
     assert f"`{name}` 3 times, and in 6 of the 10 sessions before" in found.text
     assert (found.target, is_shown(story, found)) == ("convention", True)
 
 
 @pytest.mark.parametrize("name", ["git status", "go test", "npm install", "ls"])
 def test_what_everybody_runs_is_no_convention(name: str) -> None:
-    assert not list(across.adopted(told(habit(name)), with_habit(name)))
+    assert not list(findings_across_sessions.adopted(told(habit(name)), with_habit(name)))
 
 
 def test_a_habit_that_is_written_down_or_rare_is_not_told() -> None:
     story = told(habit("make check"))
-    assert not list(across.adopted(story, with_habit("make check", 6, page("checks", "make check before a push"))))
-    assert not list(across.adopted(story, with_habit("make check", 4)))
-    assert not list(across.adopted(told(habit("make check", times=2)), with_habit("make check")))
+    assert not list(
+        findings_across_sessions.adopted(story, with_habit("make check", 6, page("checks", "make check before a push")))
+    )
+    assert not list(findings_across_sessions.adopted(story, with_habit("make check", 4)))
+    assert not list(findings_across_sessions.adopted(told(habit("make check", times=2)), with_habit("make check")))
 
 
 def test_a_convention_that_thirty_sessions_did_not_use_is_asked_about() -> None:
     unused, used, words = page("release", "make release"), page("checks", "make check"), page("naming")
     sessions = tuple(earlier(number, commands={"make check": 1}) for number in range(1, 31))
-    found = list(across.disused(told(habit("go test")), Past(sessions, conventions=(unused, used, words))))
+    found = list(
+        findings_across_sessions.disused(told(habit("go test")), Past(sessions, conventions=(unused, used, words)))
+    )
     assert [one.text for one in found] == [
         "release is a convention, but `make release` was not run in 30 sessions: still wanted?"
     ]
@@ -164,8 +168,8 @@ def test_a_convention_that_thirty_sessions_did_not_use_is_asked_about() -> None:
 def test_before_thirty_sessions_or_when_it_was_just_used_nothing_is_said_of_a_convention() -> None:
     release = (page("release", "make release"),)
     sessions = tuple(earlier(number) for number in range(1, 31))
-    assert not list(across.disused(told(habit("go test")), Past(sessions[:29], conventions=release)))
-    assert not list(across.disused(told(habit("make release")), Past(sessions, conventions=release)))
+    assert not list(findings_across_sessions.disused(told(habit("go test")), Past(sessions[:29], conventions=release)))
+    assert not list(findings_across_sessions.disused(told(habit("make release")), Past(sessions, conventions=release)))
 
 
 def working(*asked: str) -> Story:
@@ -185,7 +189,7 @@ PLAN = "Write the migration of the wind table, then measure how fast searching i
 
 def test_a_plan_that_the_next_session_did_not_follow_is_asked_about() -> None:
     story = working("ok", "The tail is too short, make it longer")
-    (found,) = across.stale_resume(told(story), Past(handoffs=(handed(PLAN),)))
+    (found,) = findings_across_sessions.stale_resume(told(story), Past(handoffs=(handed(PLAN),)))
     assert found.text.startswith(f"The last handoff said: {PLAN} This session was about: The tail is too short")
     assert is_shown(story, found)
 
@@ -194,7 +198,7 @@ def test_a_session_that_changes_a_notebook_is_held_to_the_plan_too() -> None:
     story = Story()
     story.person("The tail is too short, make it longer")
     story.result(story.call("NotebookEdit", path=f"{KITE}/tail.ipynb", content="x = 1"), "updated")
-    assert len(list(across.stale_resume(told(story), Past(handoffs=(handed(PLAN),))))) == 1
+    assert len(list(findings_across_sessions.stale_resume(told(story), Past(handoffs=(handed(PLAN),))))) == 1
 
 
 @pytest.mark.parametrize(
@@ -208,22 +212,20 @@ def test_a_session_that_changes_a_notebook_is_held_to_the_plan_too() -> None:
     ids=["followed", "same file", "no plan", "nobody said what else"],
 )
 def test_a_plan_that_was_followed_or_says_nothing_is_not_stale(plan: str, asked: str) -> None:
-    assert not list(across.stale_resume(told(working(asked)), Past(handoffs=(handed(plan),))))
+    assert not list(findings_across_sessions.stale_resume(told(working(asked)), Past(handoffs=(handed(plan),))))
 
 
 def test_only_the_first_session_after_a_handoff_is_held_to_it() -> None:
     story = told(working("The tail is too short, make it longer"))
     between = Earlier("e9", BEGAN - 1_800)
-    assert not list(across.stale_resume(story, Past((between,), handoffs=(handed(PLAN),))))
-    assert not list(across.stale_resume(story, Past(handoffs=(handed(PLAN, ago=40 * DAY),))))
-    assert not list(across.stale_resume(story, Past(handoffs=(handed(PLAN, ago=-60.0),))))
+    assert not list(findings_across_sessions.stale_resume(story, Past((between,), handoffs=(handed(PLAN),))))
+    assert not list(findings_across_sessions.stale_resume(story, Past(handoffs=(handed(PLAN, ago=40 * DAY),))))
+    assert not list(findings_across_sessions.stale_resume(story, Past(handoffs=(handed(PLAN, ago=-60.0),))))
 
 
 def after_plans(followed: int, of: int, confidence: str = "H") -> Past:
     """Each day a session takes up, or does not, what was handed over the hour before."""
-    plans = tuple(
-        Handed(BEGAN - number * DAY - 3_600, f"x{number}", PLAN, confidence) for number in range(1, of + 1)
-    )  # fmt: skip
+    plans = tuple(Handed(BEGAN - number * DAY - 3_600, f"x{number}", PLAN, confidence) for number in range(1, of + 1))
     asked = ["the wind table's migration", "longer tails"]
     sessions = tuple(earlier(number, asked=asked[number > followed]) for number in range(1, of + 1))
     return Past(sessions, handoffs=plans)
@@ -231,21 +233,27 @@ def after_plans(followed: int, of: int, confidence: str = "H") -> Past:
 
 def test_confidence_that_does_not_come_true_is_told_after_five() -> None:
     story = failing()
-    (found,) = across.calibration(told(story), after_plans(1, of=5))
+    (found,) = findings_across_sessions.calibration(told(story), after_plans(1, of=5))
     assert found.text == "Of 5 handoffs with confidence H, 1 were followed by the session after: H says too much."
     assert is_shown(story, found)
-    (found,) = across.calibration(told(story), after_plans(4, of=5, confidence="L"))
+    (found,) = findings_across_sessions.calibration(told(story), after_plans(4, of=5, confidence="L"))
     assert found.text.endswith("L says too little.")
 
 
 @pytest.mark.parametrize("past", [after_plans(5, of=5), after_plans(1, of=4), after_plans(1, of=6), NOTHING_KNOWN])
 def test_confidence_that_comes_true_or_was_just_told_is_not_told(past: Past) -> None:
-    assert not list(across.calibration(told(failing()), past))
+    assert not list(findings_across_sessions.calibration(told(failing()), past))
 
 
 def test_with_nothing_known_of_the_past_nothing_is_found() -> None:
     story = told(working("The tail is too short, make it longer"))
-    for detect in (across.recurring, across.velocity, across.adopted, across.disused, across.stale_resume):
+    for detect in (
+        findings_across_sessions.recurring,
+        findings_across_sessions.velocity,
+        findings_across_sessions.adopted,
+        findings_across_sessions.disused,
+        findings_across_sessions.stale_resume,
+    ):
         assert not list(detect(story, NOTHING_KNOWN))
 
 

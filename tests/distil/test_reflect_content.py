@@ -6,10 +6,10 @@ import pathlib
 
 import pytest
 
-from hardwon.core.private import KINDS
-from hardwon.core.reflected import NOTHING_KNOWN, TARGETS, Evidence
-from hardwon.distil.reflect import content, menu, story
 from hardwon.errors import UserError
+from hardwon.handoff import findings_in_session, menu, transcript_story
+from hardwon.privacy.private_tags import KINDS
+from hardwon.store.reflection_types import NOTHING_KNOWN, TARGETS, Evidence
 
 from .whole_session import ROOT, Session
 
@@ -25,7 +25,7 @@ def test_what_a_person_had_taken_back_is_a_failed_experiment(session: Session) -
     session.agent("Wrote a reader for ignore files in kite/ignore.py.")
     session.person("Revert your file. We already built that.")
     session.bash("rm kite/ignore.py")
-    (found,) = session.found(content.failed_experiments)
+    (found,) = session.found(findings_in_session.failed_experiments)
     assert "We already built that" in found.text and "Wrote a reader for ignore files" in found.text
     assert (found.target, found.evidence[0].quote) == ("learning", "Revert your file.")
 
@@ -35,7 +35,7 @@ def test_edits_that_the_agent_throws_away_with_a_reason_are_a_failed_experiment(
     session.edit("kite/string.py")
     session.agent("The string snaps either way. Threading it twice was a mistake, so I take it out again.")
     session.bash(f"git restore {ROOT}/kite/string.py")
-    (found,) = session.found(content.failed_experiments)
+    (found,) = session.found(findings_in_session.failed_experiments)
     assert "`git restore kite/string.py`" in found.text and "was a mistake" in found.text
 
 
@@ -53,7 +53,7 @@ def test_tidying_up_is_no_failed_experiment(session: Session, words: str, comman
     session.edit("kite/string.py")
     session.agent(words)
     session.bash(command)
-    assert session.found(content.failed_experiments) == []
+    assert session.found(findings_in_session.failed_experiments) == []
 
 
 def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: Session) -> None:
@@ -61,7 +61,7 @@ def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: Session
     session.edit("kite/repro_test.py")
     session.agent("The repro is no longer needed.")
     session.bash("rm kite/repro_test.py")
-    assert session.found(content.failed_experiments) == []
+    assert session.found(findings_in_session.failed_experiments) == []
 
 
 @pytest.mark.parametrize("root", ["/home/dev/playground/shop", "/home/dev/demo", "/tmp/kite"])
@@ -71,7 +71,7 @@ def test_a_project_whose_own_path_sounds_like_scratch_has_failed_experiments(tmp
     session.edit("kite/string.py")
     session.agent("Threading it twice was a mistake, so I take it out again.")
     session.bash(f"git restore {root}/kite/string.py")
-    assert len(session.found(content.failed_experiments)) == 1
+    assert len(session.found(findings_in_session.failed_experiments)) == 1
 
 
 def test_a_removal_that_failed_took_nothing_back(session: Session) -> None:
@@ -79,7 +79,7 @@ def test_a_removal_that_failed_took_nothing_back(session: Session) -> None:
     session.edit("kite/string.py")
     session.agent("That was a mistake.")
     session.bash("rm kite/string.py", "rm: cannot remove: Permission denied", failed=True)
-    assert session.found(content.failed_experiments) == []
+    assert session.found(findings_in_session.failed_experiments) == []
 
 
 @pytest.mark.parametrize("accepted", ["ok fine", "yes", "Sounds good, go ahead", "sure, do it"])
@@ -88,7 +88,7 @@ def test_a_choice_let_pass_with_a_word_is_an_implicit_decision(session: Session,
     session.agent("There are two ways. I'd recommend SQLite, because the wind fits into one file. Shall I?")
     session.person(accepted)
     session.edit("kite/store.py")
-    (found,) = session.found(content.implicit_decisions)
+    (found,) = session.found(findings_in_session.implicit_decisions)
     assert "I'd recommend SQLite" in found.text and found.target == "adr"
     assert [each.quote for each in found.evidence][1] == accepted
 
@@ -101,7 +101,7 @@ def test_an_answer_with_a_mind_of_its_own_is_no_implicit_decision(session: Sessi
     session.agent("I'd recommend SQLite, because the wind fits into one file.")
     session.person(answer)
     session.edit("kite/store.py")
-    assert session.found(content.implicit_decisions) == []
+    assert session.found(findings_in_session.implicit_decisions) == []
 
 
 def test_a_yes_on_which_nothing_was_built_or_to_no_choice_decides_nothing(session: Session) -> None:
@@ -113,7 +113,7 @@ def test_a_yes_on_which_nothing_was_built_or_to_no_choice_decides_nothing(sessio
     session.agent("The test passes now.")
     session.person("ok")
     session.edit("kite/store.py")
-    assert session.found(content.implicit_decisions) == []
+    assert session.found(findings_in_session.implicit_decisions) == []
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_an_assumption_that_is_said_is_found(session: Session, words: str) -> No
     session.person("write the wind model")
     session.agent(words)
     session.edit("kite/wind.py")
-    (found,) = session.found(content.assumptions)
+    (found,) = session.found(findings_in_session.assumptions)
     assert found.text.startswith("Rests on an assumption") and found.score == 0.6
 
 
@@ -137,7 +137,7 @@ def test_a_list_of_assumptions_is_read(session: Session) -> None:
     session.agent(
         "# Plan\n\n1. Launch it.\n\n## Assumptions\n\n- There are fewer than two hundred kites.\n\nThat is all."
     )
-    found = session.found(content.assumptions)
+    found = session.found(findings_in_session.assumptions)
     assert "fewer than two hundred kites" in found[0].text
 
 
@@ -153,7 +153,7 @@ def test_a_list_of_assumptions_is_read(session: Session) -> None:
 def test_talk_about_assumptions_is_none(session: Session, words: str) -> None:
     session.person("write the wind model")
     session.agent(words)
-    assert session.found(content.assumptions) == []
+    assert session.found(findings_in_session.assumptions) == []
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_talk_about_assumptions_is_none(session: Session, words: str) -> None:
 def test_what_happens_outside_is_a_memory_of_the_project(session: Session, words: str) -> None:
     session.person(words)
     session.agent("Understood.")
-    (found,) = session.found(content.external_events)
+    (found,) = session.found(findings_in_session.external_events)
     assert (found.target, found.memory) == ("memory", "project")
 
 
@@ -188,14 +188,14 @@ def test_what_happens_outside_is_a_memory_of_the_project(session: Session, words
 )
 def test_work_at_hand_and_pasted_text_are_no_events(session: Session, words: str) -> None:
     session.person(words)
-    assert session.found(content.external_events) == []
+    assert session.found(findings_in_session.external_events) == []
 
 
 def test_what_an_agent_or_a_tool_says_is_no_event(session: Session) -> None:
     session.person("read the mail")
     session.bash("cat mail", "the customer escalated again")
     session.agent("The customer escalated again.")
-    assert session.found(content.external_events) == []
+    assert session.found(findings_in_session.external_events) == []
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_an_old_name_after_a_rename_is_an_inconsistency(session: Session, words:
     session.agent("Renamed.")
     old = "autoHooks" if old == "autohooks" else old
     session.person(f"now document how {old} is switched off")
-    (found,) = session.found(content.naming_inconsistencies)
+    (found,) = session.found(findings_in_session.naming_inconsistencies)
     assert f"“{old}” became “idle-reflection”" in found.text and len(found.evidence) == 2
 
 
@@ -216,13 +216,13 @@ def test_a_rename_that_everybody_follows_is_consistent(session: Session) -> None
     session.agent("autoHooks is gone.")
     session.person("now document how idle-reflection is switched off")
     session.person("was autoHooks renamed to idle-reflection everywhere?")
-    assert session.found(content.naming_inconsistencies) == []
+    assert session.found(findings_in_session.naming_inconsistencies) == []
 
 
 def test_renaming_a_plain_thing_names_nothing(session: Session) -> None:
     session.person("rename the button to Launch")
     session.person("move the button to the left")
-    assert session.found(content.naming_inconsistencies) == []
+    assert session.found(findings_in_session.naming_inconsistencies) == []
 
 
 def test_what_a_person_put_off_is_not_done(session: Session) -> None:
@@ -230,7 +230,7 @@ def test_what_a_person_put_off_is_not_done(session: Session) -> None:
     session.agent("They could.")
     session.person("let's leave the tail for a later PR")
     session.edit("kite/string.py")
-    found = session.found(content.not_done)
+    found = session.found(findings_in_session.not_done)
     assert [one.text.partition(":")[0] for one in found] == ["Put off by the person"] * 2
 
 
@@ -240,14 +240,17 @@ def test_what_the_agent_says_it_left_out_is_not_done(session: Session) -> None:
     session.agent(
         "The kite flies.\n\nThe tail is not yet implemented.\n\n## Out of scope\n\n- Night flights need lamps."
     )
-    assert ["tail" in one.text or "lamps" in one.text for one in session.found(content.not_done)] == [True, True]
+    assert ["tail" in one.text or "lamps" in one.text for one in session.found(findings_in_session.not_done)] == [
+        True,
+        True,
+    ]
 
 
 def test_a_last_request_without_an_answer_is_not_done(session: Session) -> None:
     session.person("build the kite")
     session.edit("kite/kite.py")
     session.person("and now paint it red")
-    (found,) = session.found(content.not_done)
+    (found,) = session.found(findings_in_session.not_done)
     assert found.text == "The last request was not answered: “and now paint it red”"
 
 
@@ -265,7 +268,7 @@ def test_an_answer_that_leaves_nothing_out_is_passed_over(session: Session, word
     session.person("build the kite")
     session.edit("kite/kite.py")
     session.agent(words)
-    assert session.found(content.not_done) == []
+    assert session.found(findings_in_session.not_done) == []
 
 
 def test_a_private_turn_is_in_no_story(session: Session) -> None:
@@ -286,17 +289,17 @@ def test_a_private_part_of_a_long_text_stays_private(session: Session) -> None:
 def test_a_quote_holds_beside_a_secret_and_never_shows_it(session: Session) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     session.person(f"the customer escalated because of {secret} in the log")
-    (found,) = session.found(content.external_events)
+    (found,) = session.found(findings_in_session.external_events)
     assert secret not in found.text and secret not in found.evidence[0].quote
 
 
 def test_a_quote_that_is_not_there_does_not_hold(session: Session) -> None:
     session.person("build the kite")
     told = session.story()
-    assert story.holds(Evidence(told.path, 1, "build  the\nkite"))
-    assert not story.holds(Evidence(told.path, 1, "build the boat"))
-    assert not story.holds(Evidence(told.path, 7, "build the kite"))
-    assert not story.holds(Evidence(told.path + "x", 1, "build the kite"))
+    assert transcript_story.holds(Evidence(told.path, 1, "build  the\nkite"))
+    assert not transcript_story.holds(Evidence(told.path, 1, "build the boat"))
+    assert not transcript_story.holds(Evidence(told.path, 7, "build the kite"))
+    assert not transcript_story.holds(Evidence(told.path + "x", 1, "build the kite"))
 
 
 def test_a_story_is_told_in_turns(session: Session) -> None:
@@ -307,17 +310,19 @@ def test_a_story_is_told_in_turns(session: Session) -> None:
     session.agent("It fails without wind.")
     session.person("thanks")
     told = session.story()
-    first, last = story.turns(told)
+    first, last = transcript_story.turns(told)
     assert (first.asked, first.said, [call.outcome for call in first.calls]) == (
-        "build the kite", "It fails without wind.", ["fine", "failed"],
-    )  # fmt: skip
+        "build the kite",
+        "It fails without wind.",
+        ["fine", "failed"],
+    )
     assert (last.asked, last.calls, told.session, told.cwd) == ("thanks", (), "5e551011", ROOT)
 
 
 def test_what_no_agent_wrote_is_no_story(tmp_path: pathlib.Path) -> None:
     (tmp_path / "notes.jsonl").write_text("not a transcript\n")
     with pytest.raises(UserError):
-        story.read(str(tmp_path / "notes.jsonl"))
+        transcript_story.read(str(tmp_path / "notes.jsonl"))
 
 
 def test_every_item_of_the_menu_is_named_once_and_survives_an_empty_session(session: Session) -> None:

@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import pytest
 
-from hardwon.core.reflected import NOTHING_KNOWN
-from hardwon.distil.reflect import story
-from hardwon.distil.reflect.draft import MOST_FINDINGS, Draft, draft, everything, markdown, said_to_last
-from hardwon.distil.reflect.menu import findings
-from hardwon.distil.reflect.story import Story
+from hardwon.handoff import transcript_story
+from hardwon.handoff.draft import MOST_FINDINGS, Draft, draft, everything, markdown, said_to_last
+from hardwon.handoff.menu import findings
+from hardwon.handoff.transcript_story import Story
+from hardwon.store.reflection_types import NOTHING_KNOWN
 
 from .transcripts import CORPUS
 
@@ -33,7 +33,7 @@ def told() -> list[Story]:
         if name.endswith((".jsonl", ".json")) and "subagents" not in folder and name != "gold.jsonl"
         if _LEAST <= os.path.getsize(path := os.path.join(folder, name)) <= _LARGEST
     )
-    found = [one for path in every[::_EVERY] if _is_work(one := story.read(path))]
+    found = [one for path in every[::_EVERY] if _is_work(one := transcript_story.read(path))]
     return [found[place * len(found) // SESSIONS] for place in range(SESSIONS)]
 
 
@@ -52,7 +52,7 @@ def drafted(number: int) -> Draft:
 def test_everything_said_of_a_real_session_is_where_it_says(number: int) -> None:
     said = everything(drafted(number))
     assert [one.text for one in said if not one.evidence] == []
-    assert [each for one in said for each in one.evidence if not story.holds(each)] == []
+    assert [each for one in said for each in one.evidence if not transcript_story.holds(each)] == []
 
 
 @pytest.mark.parametrize("number", range(SESSIONS))

@@ -10,20 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.core.reflected import NOTHING_KNOWN, Evidence, Finding, Remembered
-from hardwon.core.similarity import SAME, jaccard, tokens
-from hardwon.distil.reflect import story
-from hardwon.distil.reflect.draft import (
-    Draft,
-    draft,
-    everything,
-    markdown,
-    most_telling,
-    said_to_last,
-    unknown,
-    workstreams,
-)
-from hardwon.distil.reflect.menu import findings
+from hardwon.handoff import transcript_story
+from hardwon.handoff.draft import Draft, draft, everything, markdown, most_telling, said_to_last, unknown, workstreams
+from hardwon.handoff.menu import findings
+from hardwon.store.reflection_types import NOTHING_KNOWN, Evidence, Finding, Remembered
+from hardwon.text.similarity import SAME, jaccard, tokens
 
 from .written import Transcript, launch
 
@@ -42,7 +33,7 @@ def in_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def drafted(told: Transcript, folder: Path) -> Draft:
-    return draft(story.read(told.write(folder)), zone=UTC)
+    return draft(transcript_story.read(told.write(folder)), zone=UTC)
 
 
 def page(told: Transcript, folder: Path) -> str:
@@ -52,14 +43,14 @@ def page(told: Transcript, folder: Path) -> str:
 def test_what_the_agent_left_out_is_told_once(tmp_path: Path) -> None:
     told = launch()
     told.agent("Next steps:\n\n- The cache is not yet implemented.")
-    read = story.read(told.write(tmp_path))
+    read = transcript_story.read(told.write(tmp_path))
     made = draft(read, findings(read, NOTHING_KNOWN), zone=UTC)
     assert len([one for one in made.open if "cache is not yet implemented" in one.text]) == 1
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.jsonl")))
 def test_a_session_is_told_as_it_was_found_worth_reading(name: str) -> None:
-    told = story.read(str(GOLDEN / f"{name}.jsonl"))
+    told = transcript_story.read(str(GOLDEN / f"{name}.jsonl"))
     made = markdown(draft(told, findings(told, NOTHING_KNOWN), [*said_to_last(told)], UTC))
     made = made.replace(told.path, "TRANSCRIPT")
     expected = GOLDEN / f"{name}.md"
@@ -70,11 +61,11 @@ def test_a_session_is_told_as_it_was_found_worth_reading(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.jsonl")))
 def test_every_statement_leads_to_a_line_that_shows_it(name: str) -> None:
-    told = story.read(str(GOLDEN / f"{name}.jsonl"))
+    told = transcript_story.read(str(GOLDEN / f"{name}.jsonl"))
     made = draft(told, findings(told, NOTHING_KNOWN), zone=UTC)
     said = everything(made)
     assert said
-    assert [one for one in said if not one.evidence or not all(map(story.holds, one.evidence))] == []
+    assert [one for one in said if not one.evidence or not all(map(transcript_story.holds, one.evidence))] == []
 
 
 def test_a_section_with_nothing_to_say_is_not_there(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 
-from hardwon.core.reflected import NOTHING_KNOWN, Earlier, Noted, Past
-from hardwon.distil.reflect import graph
-from hardwon.distil.reflect.across import disused
-from hardwon.distil.reflect.around import around
-from hardwon.distil.reflect.story import holds
+from hardwon.handoff import findings_in_workspace
+from hardwon.handoff.findings_across_sessions import disused
+from hardwon.handoff.repository_context import around
+from hardwon.handoff.transcript_story import holds
+from hardwon.store.reflection_types import NOTHING_KNOWN, Earlier, Noted, Past
 
 from .beside import KITE, is_shown, told
 from .story import Story
@@ -45,7 +45,7 @@ def talk(*said: str) -> Story:
 )
 def test_a_dependency_that_no_page_names_is_told_once(said: str, what: str) -> None:
     story = talk(said, f"Again: {said}")
-    (found,) = graph.dependencies(told(story), STREAMS)
+    (found,) = findings_in_workspace.dependencies(told(story), STREAMS)
     assert found.text.startswith(f"tail-redesign waits for {what}, which no page says: ")
     assert (found.target, is_shown(story, found)) == ("workstream", True)
 
@@ -62,11 +62,13 @@ def test_a_dependency_that_no_page_names_is_told_once(said: str, what: str) -> N
     ],
 )
 def test_a_dependency_that_is_known_or_none_of_the_work_is_not_told(said: str) -> None:
-    assert not list(graph.dependencies(told(talk(said)), STREAMS))
+    assert not list(findings_in_workspace.dependencies(told(talk(said)), STREAMS))
 
 
 def test_without_workstreams_only_numbers_are_followed() -> None:
-    (found,) = graph.dependencies(told(talk("This is blocked by #41.", "It depends on string.")), NOTHING_KNOWN)
+    (found,) = findings_in_workspace.dependencies(
+        told(talk("This is blocked by #41.", "It depends on string.")), NOTHING_KNOWN
+    )
     assert found.text.startswith("This work waits for #41")
 
 
@@ -82,7 +84,7 @@ def with_message(tool: str = "mcp__claude-peers__check_messages", text: str = TO
 
 def test_what_another_agent_said_and_nobody_wrote_down_is_told() -> None:
     story = with_message()
-    (found,) = graph.peer_messages(told(story), NOTHING_KNOWN)
+    (found,) = findings_in_workspace.peer_messages(told(story), NOTHING_KNOWN)
     assert "do not rename Tail.bend before Thursday" in found.text
     assert (found.target, is_shown(story, found)) == ("workstream", True)
 
@@ -90,13 +92,13 @@ def test_what_another_agent_said_and_nobody_wrote_down_is_told() -> None:
 def test_a_message_that_went_into_a_page_is_folded_back() -> None:
     story = with_message()
     story.edit(f"{KITE}/docs/workstreams/tail.md", "The release depends on Tail.bend: no rename before Thursday.")
-    assert not list(graph.peer_messages(told(story), NOTHING_KNOWN))
+    assert not list(findings_in_workspace.peer_messages(told(story), NOTHING_KNOWN))
 
 
 def test_a_page_about_something_else_folds_nothing_back() -> None:
     story = with_message()
     story.edit(f"{KITE}/docs/workstreams/string.md", "The string is made of silk.")
-    assert len(list(graph.peer_messages(told(story), NOTHING_KNOWN))) == 1
+    assert len(list(findings_in_workspace.peer_messages(told(story), NOTHING_KNOWN))) == 1
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_a_page_about_something_else_folds_nothing_back() -> None:
     ],
 )
 def test_an_empty_box_a_sent_message_and_other_tools_are_no_peers_words(tool: str, text: str) -> None:
-    assert not list(graph.peer_messages(told(with_message(tool, text)), NOTHING_KNOWN))
+    assert not list(findings_in_workspace.peer_messages(told(with_message(tool, text)), NOTHING_KNOWN))
 
 
 def writing(*paths: str) -> Story:
@@ -122,29 +124,30 @@ def writing(*paths: str) -> Story:
 
 def test_a_folder_that_is_full_and_gets_fuller_is_told() -> None:
     story = writing("scripts/a.py", "scripts/b.py", "src/c.py")
-    (found,) = graph.crowded(told(story), Past(folders={"scripts": 47, "src": 90}))
+    (found,) = findings_in_workspace.crowded(told(story), Past(folders={"scripts": 47, "src": 90}))
     assert found.text == "scripts holds 47 files now, 2 of them written here: time to part it?"
     assert is_shown(story, found)
 
 
 @pytest.mark.parametrize("folders", [{"scripts": 12}, {"docs": 90}, {}])
 def test_a_small_folder_or_one_that_was_left_alone_is_not_told(folders: dict[str, int]) -> None:
-    assert not list(graph.crowded(told(writing("scripts/a.py", "scripts/b.py")), Past(folders=folders)))
+    assert not list(findings_in_workspace.crowded(told(writing("scripts/a.py", "scripts/b.py")), Past(folders=folders)))
 
 
 def test_a_folder_that_was_changed_and_never_spoken_of_is_told() -> None:
     story = writing("scripts/a.py", "deploy/chart/values.yaml")
-    (found,) = graph.unnoted(told(story), NOTHING_KNOWN)
+    (found,) = findings_in_workspace.unnoted(told(story), NOTHING_KNOWN)
     assert found.text.startswith("Changed, but never spoken of: deploy/chart (values.yaml).")
     assert is_shown(story, found)
 
 
 @pytest.mark.parametrize(
-    "paths", [["scripts/a.py", "scripts/b.py"], ["deploy/values.yaml"], ["scripts/a.py", "lib/scripts/b.py"]],
+    "paths",
+    [["scripts/a.py", "scripts/b.py"], ["deploy/values.yaml"], ["scripts/a.py", "lib/scripts/b.py"]],
     ids=["one folder", "nothing to compare with", "named"],
-)  # fmt: skip
+)
 def test_what_was_asked_for_or_named_is_noted(paths: list[str]) -> None:
-    assert not list(graph.unnoted(told(writing(*paths)), NOTHING_KNOWN))
+    assert not list(findings_in_workspace.unnoted(told(writing(*paths)), NOTHING_KNOWN))
 
 
 MEMORY = "Deploys go through Jenkins, from the release branch."
@@ -164,26 +167,26 @@ def doubting(*said: str, read: bool = True) -> Story:
 @pytest.mark.parametrize("said", ["No, we moved the deploys off Jenkins.", "jenkins is outdated, use the new deploys"])
 def test_a_memory_that_a_person_speaks_against_may_be_wrong(said: str) -> None:
     story = doubting(said)
-    (found,) = graph.doubted_memory(told(story), NOTHING_KNOWN)
+    (found,) = findings_in_workspace.doubted_memory(told(story), NOTHING_KNOWN)
     assert (MEMORY in found.text, said in found.text) == (True, True)
     assert (found.target, is_shown(story, found)) == ("memory", True)
 
 
 def test_a_memory_that_the_session_opened_with_counts_as_read() -> None:
     story = told(doubting("No, we moved the deploys off Jenkins.", read=False))
-    assert len(list(graph.doubted_memory(story, Past(memories=(("project", MEMORY),))))) == 1
-    assert not list(graph.doubted_memory(story, NOTHING_KNOWN))
+    assert len(list(findings_in_workspace.doubted_memory(story, Past(memories=(("project", MEMORY),))))) == 1
+    assert not list(findings_in_workspace.doubted_memory(story, NOTHING_KNOWN))
 
 
 @pytest.mark.parametrize("said", ["thanks, the Jenkins deploys look fine", "no, make the button blue", "go on"])
 def test_other_words_and_other_corrections_say_nothing_of_a_memory(said: str) -> None:
-    assert not list(graph.doubted_memory(told(doubting(said)), NOTHING_KNOWN))
+    assert not list(findings_in_workspace.doubted_memory(told(doubting(said)), NOTHING_KNOWN))
 
 
 def test_a_memory_that_was_mended_at_once_is_not_doubted() -> None:
     story = doubting("No, we moved the deploys off Jenkins.")
     story.edit(f"{KITE}/.claude/memory/project_deploy.md", "Deploys go through Actions.")
-    assert not list(graph.doubted_memory(told(story), NOTHING_KNOWN))
+    assert not list(findings_in_workspace.doubted_memory(told(story), NOTHING_KNOWN))
 
 
 @pytest.fixture
@@ -191,10 +194,10 @@ def repository(own_home: str) -> str:
     place = os.path.join(own_home, "kite")
     pages = {
         "docs/conventions/release.md": "---\nowner: dev\n---\n# Releasing\n\nRun `make release`.\n",
-        "docs/workstreams/tail.md": "---\nblocked_by: [wind-tunnel, \"#41\"]\n---\n# The tail\n",
+        "docs/workstreams/tail.md": '---\nblocked_by: [wind-tunnel, "#41"]\n---\n# The tail\n',
         "CLAUDE.md": "# Kite\n\n```sh\nmake check\n```\n",
         "src/a.py": "",
-    }  # fmt: skip
+    }
     for name, text in pages.items():
         os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
         with open(os.path.join(place, name), "w", encoding="utf-8") as file:

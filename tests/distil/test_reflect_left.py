@@ -9,19 +9,23 @@ from typing import Any
 import pytest
 
 from hardwon import settings
-from hardwon.capture import edge, fill
-from hardwon.distil.reflect import run
-from hardwon.distil.reflect.left import Left, left
+from hardwon.handoff import reflection
+from hardwon.handoff.due_sessions import Left, left
+from hardwon.privacy import event_filter
+from hardwon.sessions import transcript_import
 from hardwon.store import db
-from hardwon.words import Event
+from hardwon.types import Event
 
 from .written import SESSION, Transcript, launch
 
 ENDED = 1_772_614_900.0  # soon after the last line of what `launch` tells
 MINUTE = 60.0
 VALUES: dict[str, Any] = {
-    **settings.resolve({}), "autoReflect": True, "idleMinutes": 15, "reflectMinPrompts": 2,
-}  # fmt: skip
+    **settings.resolve({}),
+    "autoReflect": True,
+    "idleMinutes": 15,
+    "reflectMinPrompts": 2,
+}
 
 
 class Desk:
@@ -41,9 +45,14 @@ class Desk:
     def left(self, now: float, *denied: str, **values: Any) -> list[Left]:
         said = {**VALUES, **values}
         return left(
-            self.connection, self.home, said, self.environment, now=now, denied=lambda cwd: cwd in denied,
+            self.connection,
+            self.home,
+            said,
+            self.environment,
+            now=now,
+            denied=lambda cwd: cwd in denied,
             queued_in=os.path.join(self.home, "queue"),
-        )  # fmt: skip
+        )
 
 
 @pytest.fixture
@@ -62,11 +71,11 @@ def long() -> Transcript:
 def test_a_session_that_was_left_is_found_after_a_while_and_once(desk: Desk, is_recorded: bool) -> None:
     path = desk.write(long())
     if is_recorded:
-        fill.read(desk.home, desk.connection, "claude-code", path, VALUES)
+        transcript_import.read(desk.home, desk.connection, "claude-code", path, VALUES)
     assert desk.left(ENDED) == []
     (found,) = desk.left(ENDED + 20 * MINUTE)
     assert (found.transcript, found.host, found.due.why, found.due.by_model) == (path, "claude-code", "idle", False)
-    run.reflect(desk.connection, desk.home, found.transcript, host=found.host, now=ENDED + 20 * MINUTE)
+    reflection.reflect(desk.connection, desk.home, found.transcript, host=found.host, now=ENDED + 20 * MINUTE)
     assert desk.left(ENDED + 60 * MINUTE) == []
 
 
@@ -87,7 +96,7 @@ def test_a_session_whose_last_prompt_was_private_is_left_alone_until_the_next(de
     told.agent("Nobody.")
     later = ENDED + 20 * MINUTE
     if is_recorded:
-        fill.read(desk.home, desk.connection, "claude-code", desk.write(told), VALUES)
+        transcript_import.read(desk.home, desk.connection, "claude-code", desk.write(told), VALUES)
         _heard(desk, said)
     else:
         desk.write(told)
@@ -101,7 +110,9 @@ def test_a_session_whose_last_prompt_was_private_is_left_alone_until_the_next(de
 
 
 def _heard(desk: Desk, prompt: str) -> None:
-    edge.kept(Event("claude-code", "UserPromptSubmit", SESSION, "/", id="e1", at=ENDED, prompt=prompt), desk.home, {})
+    event_filter.kept(
+        Event("claude-code", "UserPromptSubmit", SESSION, "/", id="e1", at=ENDED, prompt=prompt), desk.home, {}
+    )
 
 
 @pytest.mark.parametrize(

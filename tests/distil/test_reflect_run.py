@@ -13,18 +13,16 @@ from typing import Any, TypeVar
 import pytest
 
 from hardwon import settings
-from hardwon.core.reflected import Remembered
-from hardwon.distil import queue
-from hardwon.distil.llm.ask import ask, caps_of
-from hardwon.distil.llm.said import Answer, Provider, Question
-from hardwon.distil.reflect import run
-from hardwon.distil.reflect.draft import next_step
-from hardwon.distil.reflect.story import Story
+from hardwon.distil.llm.calls import ask, caps_of
+from hardwon.distil.llm.exchange import Answer, Provider, Question
 from hardwon.errors import UserError
+from hardwon.handoff import memories, memory_queue, ratification, reflection
+from hardwon.handoff.draft import next_step
+from hardwon.handoff.transcript_story import Story
 from hardwon.projects import home_of
-from hardwon.recall import memories, ratify
 from hardwon.store import db, reflections
-from hardwon.words import Turn
+from hardwon.store.reflection_types import Remembered
+from hardwon.types import Turn
 
 from .written import SESSION, Transcript, launch
 
@@ -63,9 +61,9 @@ class Place:
     def told(self) -> Transcript:
         return launch(str(self.repository))
 
-    def reflect(self, told: Transcript | None = None, now: float = NOW, **how: Any) -> run.Reflected:
+    def reflect(self, told: Transcript | None = None, now: float = NOW, **how: Any) -> reflection.Reflected:
         path = (told or self.told()).write(self.folder)
-        return run.reflect(
+        return reflection.reflect(
             self.connection, self.home, path, now=now, propose=self._propose, queued_in=self.queue, **how
         )
 
@@ -86,7 +84,7 @@ def test_the_repository_stays_as_it_is_until_a_person_ratifies(place: Place) -> 
     place.begin()
     before, status = place.files(), place.git("status", "--porcelain")
     done = place.reflect()
-    assert done.record.draft == os.path.join(place.home, run.DRAFTS, f"kite-{SESSION}.draft.md")
+    assert done.record.draft == os.path.join(place.home, reflection.DRAFTS, f"kite-{SESSION}.draft.md")
     assert os.stat(done.record.draft).st_mode & 0o777 == 0o600
     assert (place.files(), place.git("status", "--porcelain")) == (before, status)
     page = ratify_draft(place, done)
@@ -96,12 +94,12 @@ def test_the_repository_stays_as_it_is_until_a_person_ratifies(place: Place) -> 
     assert not os.path.exists(done.record.draft)
 
 
-def ratify_draft(place: Place, done: run.Reflected) -> str:
-    return ratify.ratify(place.connection, place.home, done.record, NOW).page
+def ratify_draft(place: Place, done: reflection.Reflected) -> str:
+    return ratification.ratify(place.connection, place.home, done.record, NOW).page
 
 
-def is_page_in_home(place: Place, done: run.Reflected) -> bool:
-    return os.path.dirname(ratify_draft(place, done)) == os.path.join(place.home, run.DRAFTS)
+def is_page_in_home(place: Place, done: reflection.Reflected) -> bool:
+    return os.path.dirname(ratify_draft(place, done)) == os.path.join(place.home, reflection.DRAFTS)
 
 
 def test_without_a_repository_the_page_stays_in_the_home(place: Place) -> None:
@@ -147,7 +145,7 @@ def test_a_file_where_the_folder_would_be_sends_the_page_home(place: Place) -> N
 
 def test_what_a_person_wrote_or_changed_stays(place: Place) -> None:
     place.begin()
-    first = Path(place.home, run.DRAFTS, f"kite-{SESSION}.draft.md")
+    first = Path(place.home, reflection.DRAFTS, f"kite-{SESSION}.draft.md")
     first.parent.mkdir(parents=True)
     first.write_text("mine")
     second = Path(place.reflect().record.draft)
@@ -170,7 +168,7 @@ def test_a_draft_that_nobody_touched_is_written_anew(place: Place) -> None:
 
 def test_a_link_where_the_draft_would_be_is_not_written_through(place: Place, tmp_path: Path) -> None:
     place.begin()
-    link = Path(place.home, run.DRAFTS, f"kite-{SESSION}.draft.md")
+    link = Path(place.home, reflection.DRAFTS, f"kite-{SESSION}.draft.md")
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "target")
     assert place.reflect().record.draft.endswith("-2.draft.md")
@@ -178,7 +176,7 @@ def test_a_link_where_the_draft_would_be_is_not_written_through(place: Place, tm
 
 
 def queued(place: Place, turn: int, text: str) -> str:
-    return queue.put(place.queue, Turn(1, turn, NOW, "claude-code", SESSION, asked=text))
+    return memory_queue.put(place.queue, Turn(1, turn, NOW, "claude-code", SESSION, asked=text))
 
 
 def test_the_queue_is_read_deduplicated_and_emptied(place: Place) -> None:
@@ -193,11 +191,12 @@ def test_the_queue_is_read_deduplicated_and_emptied(place: Place) -> None:
     assert all(files)
     done = place.reflect(told)
     assert sorted(one.text for one in done.draft.memories) == [
-        "Always use uv to run tests.", "From now on always use pnpm, never npm.",
-    ]  # fmt: skip
+        "Always use uv to run tests.",
+        "From now on always use pnpm, never npm.",
+    ]
     assert done.draft.memories == tuple(place.proposed)
     assert os.listdir(place.queue) == []
-    run.undo(place.connection, place.home, done.record.id, NOW)
+    reflection.undo(place.connection, place.home, done.record.id, NOW)
     assert sorted(os.listdir(place.queue)) == sorted(map(os.path.basename, files))
 
 
@@ -216,12 +215,12 @@ def test_undoing_puts_every_file_back_once(place: Place) -> None:
     place.begin()
     before = place.files()
     done = place.reflect()
-    run.undo(place.connection, place.home, done.record.id, NOW)
+    reflection.undo(place.connection, place.home, done.record.id, NOW)
     assert place.files() == before and not (place.repository / "docs").exists()
     with pytest.raises(UserError, match="undone already"):
-        run.undo(place.connection, place.home, done.record.id, NOW)
+        reflection.undo(place.connection, place.home, done.record.id, NOW)
     with pytest.raises(UserError, match="no reflection 99"):
-        run.undo(place.connection, place.home, 99, NOW)
+        reflection.undo(place.connection, place.home, 99, NOW)
 
 
 def test_undoing_a_second_draft_brings_the_first_back(place: Place) -> None:
@@ -232,7 +231,7 @@ def test_undoing_a_second_draft_brings_the_first_back(place: Place) -> None:
     more.person("Now the landing, in the same way.")
     second = place.reflect(more, now=NOW + 1)
     assert first.read_text() != text
-    run.undo(place.connection, place.home, second.record.id, NOW)
+    reflection.undo(place.connection, place.home, second.record.id, NOW)
     assert first.read_text() == text
 
 
@@ -242,14 +241,14 @@ def test_nothing_is_undone_once_somebody_changed_a_file(place: Place) -> None:
     path = Path(done.record.draft)
     path.write_text("mine now")
     with pytest.raises(UserError, match="was changed since"):
-        run.undo(place.connection, place.home, done.record.id, NOW)
+        reflection.undo(place.connection, place.home, done.record.id, NOW)
     assert path.read_text() == "mine now"
 
 
 def test_a_session_is_reflected_on_by_one_process_at_a_time(place: Place) -> None:
     place.repository.mkdir()
     code = (
-        "import sys\nfrom hardwon.distil.reflect.run import alone\n"
+        "import sys\nfrom hardwon.handoff.reflection import alone\n"
         f"with alone({place.home!r}, {SESSION!r}) as mine:\n    print(mine, flush=True)\n    sys.stdin.read()\n"
     )
     with subprocess.Popen(
@@ -283,10 +282,10 @@ def test_no_secret_of_the_session_gets_into_draft_log_or_database(place: Place) 
 
 
 def test_what_people_drop_sinks_and_what_they_keep_rises(place: Place) -> None:
-    assert run.weight(0, 0) == run.weight(1, 1) == 1.0
-    assert run.weight(0, 10) < 1.0 < run.weight(10, 0)
-    assert {row["weight"] for row in run.menu(place.connection)} == {1.0}
-    assert {"item", "group", "help", "kept", "dropped", "weight"} == set(run.menu(place.connection)[0])
+    assert reflection.weight(0, 0) == reflection.weight(1, 1) == 1.0
+    assert reflection.weight(0, 10) < 1.0 < reflection.weight(10, 0)
+    assert {row["weight"] for row in reflection.menu(place.connection)} == {1.0}
+    assert {"item", "group", "help", "kept", "dropped", "weight"} == set(reflection.menu(place.connection)[0])
 
 
 def test_the_raw_log_has_all_that_was_found(place: Place) -> None:
@@ -303,10 +302,18 @@ def answer(**changes: Any) -> dict[str, Any]:
         "evidence": [{"line": 7, "quote": "12 passed"}],
     }
     whole = {
-        "topic": "Longer strings", "workstream": "launcher", "summary": [said], "decisions": [], "failed": [],
-        "open": [], "resume": [{"text": "Change src/kite/landing.py", "evidence": [{"line": 10, "quote": "still cuts at 40"}]}],
-        "confidence": "H", "because": "it was said", "findings": [], "memories": [],
-    }  # fmt: skip
+        "topic": "Longer strings",
+        "workstream": "launcher",
+        "summary": [said],
+        "decisions": [],
+        "failed": [],
+        "open": [],
+        "resume": [{"text": "Change src/kite/landing.py", "evidence": [{"line": 10, "quote": "still cuts at 40"}]}],
+        "confidence": "H",
+        "because": "it was said",
+        "findings": [],
+        "memories": [],
+    }
     return {**whole, **changes}
 
 
@@ -324,7 +331,7 @@ def asked(place: Place, provider: Provider, **caps: float) -> Callable[[Question
     return lambda question, read: ask(place.connection, provider, question, read, caps=caps_of(values), now=lambda: NOW)
 
 
-def by_model(place: Place, text: str, **caps: float) -> run.Reflected:
+def by_model(place: Place, text: str, **caps: float) -> reflection.Reflected:
     return place.reflect(ask=asked(place, saying(text), **caps))
 
 
@@ -404,7 +411,7 @@ def test_the_json_has_what_others_build_on(place: Place) -> None:
     told = place.told()
     told.person("From now on always use pnpm, never npm.")
     told.agent("I will.")
-    made = run.as_json(place.reflect(told))
+    made = reflection.as_json(place.reflect(told))
     assert os.path.isabs(made["draft"]) and os.path.exists(made["draft"])
     assert {"findings", "memories", "lessons"} <= set(made)
     assert made["memories"][0]["type"] == "feedback"

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.core.reflected import NOTHING_KNOWN, Evidence, Finding, Remembered
-from hardwon.distil.reflect import content, run, story
-from hardwon.distil.reflect.draft import Draft, draft, markdown, most_telling, unknown
-from hardwon.distil.reflect.menu import findings
-from hardwon.distil.reflect.story import Story
-from hardwon.distil.summarise import summarise
+from hardwon.distil.summaries import summarise
+from hardwon.handoff import findings_in_session, reflection, transcript_story
+from hardwon.handoff.draft import Draft, draft, markdown, most_telling, unknown
+from hardwon.handoff.menu import findings
+from hardwon.handoff.transcript_story import Story
+from hardwon.store.reflection_types import NOTHING_KNOWN, Evidence, Finding, Remembered
 
 from .written import Transcript, launch
 
 
 def read(told: Transcript, folder: Path) -> Story:
-    return story.read(told.write(folder))
+    return transcript_story.read(told.write(folder))
 
 
 def drafted(told: Transcript, folder: Path) -> Draft:
@@ -74,7 +74,7 @@ def test_what_comes_next_is_not_announced_twice(tmp_path: Path) -> None:
     told.edit("src/kite/tail.py", "1", "2")
     told.agent("The tail is longer.\n\nNext: change the landing, which still cuts it.")
     one = read(told, tmp_path)
-    assert summarise(story.turns(one), ()).next_steps == "change the landing, which still cuts it."
+    assert summarise(transcript_story.turns(one), ()).next_steps == "change the landing, which still cuts it."
     assert [one.text for one in draft(one).open] == ["change the landing, which still cuts it."]
 
 
@@ -105,7 +105,7 @@ def test_what_was_put_off_and_then_done_is_not_put_off(tmp_path: Path) -> None:
     told.agent("1. Part it now. 2. Later.")
     told.person("let's do 1")
     told.agent("It is parted.")
-    assert list(content.not_done(read(told, tmp_path), NOTHING_KNOWN)) == []
+    assert list(findings_in_session.not_done(read(told, tmp_path), NOTHING_KNOWN)) == []
 
 
 def test_a_request_that_mentions_an_event_is_no_memory(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_request_that_mentions_an_event_is_no_memory(tmp_path: Path) -> None:
     told.person("can you take a look again, we renamed the package and the tests fail")
     told.person("Our customer escalated the wind report again.")
     told.agent("I will.")
-    found = list(content.external_events(read(told, tmp_path), NOTHING_KNOWN))
+    found = list(findings_in_session.external_events(read(told, tmp_path), NOTHING_KNOWN))
     assert [one.memory for one in found] == ["", "project"]
 
 
@@ -136,6 +136,6 @@ def test_an_item_that_people_always_drop_is_not_shown_and_one_that_they_keep_com
         Finding(item, f"{item} was seen", 0.7, "learning", (Evidence("/t", 1, "words"),))
         for item in ("tone", "outcome")
     ]
-    shown = most_telling(run.weighed(found, {"tone": (0, 20), "outcome": (9, 0)}))
+    shown = most_telling(reflection.weighed(found, {"tone": (0, 20), "outcome": (9, 0)}))
     assert [one.item for one in shown] == ["outcome"]
-    assert [one.item for one in most_telling(run.weighed(found, {}))] == ["tone", "outcome"]
+    assert [one.item for one in most_telling(reflection.weighed(found, {}))] == ["tone", "outcome"]

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from hardwon.distil.signals import THRESHOLD, WINDOW, Episode, Watch, episodes, recurrence, total
-from hardwon.hosts.history import Step
+from hardwon.agents.transcript_steps import Step
+from hardwon.mining.episodes import THRESHOLD, WINDOW, Episode, Watch, episodes, recurrence, total
 
 from .story import NO_ANCHOR, TYPES, UNKNOWN, Story, noise
 

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardwon.core import index as indexes
-from hardwon.core.globs import compile_glob
-from hardwon.core.globs import matches as taken_in
-from hardwon.core.match import match, see, texts
-from hardwon.core.pattern import fault
-from hardwon.core.record import read
-from hardwon.core.rules import faults
-from hardwon.core.shell import MOST_SIMPLE
-from hardwon.distil.signals import episodes
-from hardwon.distil.suggest import EVERYDAY, tags_of, trigger_of
-from hardwon.hosts.history import Step
-from hardwon.recall.manifest import compile_entries, demands_of
-from hardwon.words import Event, Pattern
+from hardwon.agents.transcript_steps import Step
+from hardwon.lessons import manifest_index as indexes
+from hardwon.lessons.globs import compile_glob
+from hardwon.lessons.globs import matches as taken_in
+from hardwon.lessons.manifest import compile_entries, demands_of
+from hardwon.lessons.matching import match, see, texts
+from hardwon.lessons.pattern_check import fault
+from hardwon.lessons.record import read
+from hardwon.lessons.validation import faults
+from hardwon.mining.episodes import episodes
+from hardwon.mining.suggestions import EVERYDAY, tags_of, trigger_of
+from hardwon.shell.parsing import MOST_SIMPLE
+from hardwon.types import Event, Pattern
 
 from .transcripts import corpus
 

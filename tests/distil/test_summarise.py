@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.core.tokens import estimate
-from hardwon.distil.observe import observe
-from hardwon.distil.results import Tally, tally
-from hardwon.distil.summarise import summarise
-from hardwon.words import Summary, Turn, replace
+from hardwon.distil.check_results import Tally, tally
+from hardwon.distil.observations import observe
+from hardwon.distil.summaries import summarise
+from hardwon.text.token_estimate import estimate
+from hardwon.types import Summary, Turn, replace
 
 from .made_up_sessions import Session, bash, call, edit, hooked, read, sessions, turn
 

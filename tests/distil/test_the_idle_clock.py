@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from hardwon import claims, settings
-from hardwon.capture import intake
-from hardwon.distil.idle import LOOK_AGAIN, MINUTE, Look, look
-from hardwon.distil.reflect import run
-from hardwon.distil.reflect.left import left
+from hardwon.handoff import reflection
+from hardwon.handoff.due_sessions import left
+from hardwon.handoff.idle_sessions import LOOK_AGAIN, MINUTE, Look, look
+from hardwon.sessions import ingest
 from hardwon.store import db, jobs, reflections
-from hardwon.words import Event
-from hardwon.worker import labour
-from hardwon.worker.reflecting import give_up_drafts
+from hardwon.types import Event
+from hardwon.worker import job_process
+from hardwon.worker.reflection_job import give_up_drafts
 
 from .test_idle import DAY, at
 from .written import Transcript
@@ -58,10 +58,16 @@ class Clockwork:
         self._events += 1
         cwd = DENIED if number == 6 else "/home/dev/kite"
         event = Event(
-            "claude-code", kind, f"s{number}", cwd, id=f"e{self._events}", at=MIDNIGHT + now,
-            transcript=self.transcript(f"s{number}"), **more,
-        )  # fmt: skip
-        intake.commit(self.connection, event, (), live=True)
+            "claude-code",
+            kind,
+            f"s{number}",
+            cwd,
+            id=f"e{self._events}",
+            at=MIDNIGHT + now,
+            transcript=self.transcript(f"s{number}"),
+            **more,
+        )
+        ingest.commit(self.connection, event, (), live=True)
 
     def transcript(self, session: str) -> str:
         path = self.folder / f"{session}.jsonl"
@@ -81,14 +87,24 @@ class Clockwork:
             return
         self._looked = seen
         due = left(
-            self.connection, self.home, said, {}, now=MIDNIGHT + now, denied=lambda cwd: cwd == DENIED,
+            self.connection,
+            self.home,
+            said,
+            {},
+            now=MIDNIGHT + now,
+            denied=lambda cwd: cwd == DENIED,
             queued_in=os.path.join(self.home, "queue"),
-        )  # fmt: skip
+        )
         for one in due:
-            run.reflect(
-                self.connection, self.home, one.transcript, host=one.host, now=MIDNIGHT + now,
-                ask=_leave if cut_off else None, queued_in=os.path.join(self.home, "queue"),
-            )  # fmt: skip
+            reflection.reflect(
+                self.connection,
+                self.home,
+                one.transcript,
+                host=one.host,
+                now=MIDNIGHT + now,
+                ask=_leave if cut_off else None,
+                queued_in=os.path.join(self.home, "queue"),
+            )
             self.fired.append((int(one.session[1:]), one.due.why, now))
 
 
@@ -116,15 +132,20 @@ def test_the_right_sessions_fire_once_and_in_time_though_the_worker_is_killed_tw
             clockwork.begin_anew()
         clockwork.tick(now)
     expected = [
-        (2, "ended", at(9, 12)), (1, "idle", at(9, 21)), (7, "idle", at(9, 50)), (7, "idle", at(12, 21)),
-        (8, "idle", at(13, 18)), (8, "ended", at(15, 2)), (7, "idle", at(17, 35)),
-    ]  # fmt: skip
+        (2, "ended", at(9, 12)),
+        (1, "idle", at(9, 21)),
+        (7, "idle", at(9, 50)),
+        (7, "idle", at(12, 21)),
+        (8, "idle", at(13, 18)),
+        (8, "ended", at(15, 2)),
+        (7, "idle", at(17, 35)),
+    ]
     assert [one[:2] for one in clockwork.fired] == [one[:2] for one in expected]
     for (_, _, was), (_, why, due) in zip(clockwork.fired, expected, strict=True):
         assert due <= was <= due + (LOOK_AGAIN if why == "idle" else 0)
     drafts = reflections.listed(clockwork.connection, reflections.DRAFT)
     assert sorted(one.session for one in drafts) == ["s1", "s2", "s7", "s8"]
-    assert len(os.listdir(os.path.join(clockwork.home, run.DRAFTS))) == 4
+    assert len(os.listdir(os.path.join(clockwork.home, reflection.DRAFTS))) == 4
 
 
 def test_thirty_that_end_at_once_are_all_drafted_and_none_twice(clockwork: Clockwork) -> None:
@@ -162,7 +183,7 @@ def test_who_hands_off_after_the_draft_needs_none(clockwork: Clockwork, commits:
         clockwork.happen(1, at(10, 2), "stop")
     else:
         clockwork.happen(1, at(10), "handoff")
-    labour.work_off(clockwork.home, clockwork.connection, jobs.DISTIL, VALUES, clock=lambda: MIDNIGHT + at(10, 3))
+    job_process.work_off(clockwork.home, clockwork.connection, jobs.DISTIL, VALUES, clock=lambda: MIDNIGHT + at(10, 3))
     assert reflections.listed(clockwork.connection, reflections.DRAFT) == [] and not os.path.exists(draft.draft)
     clockwork.tick(at(11))
     assert len(clockwork.fired) == 1

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardwon.core.failures import Failure
-from hardwon.distil.signals import WINDOW, Episode, Watch, episodes
-from hardwon.distil.watch import VERSION
-from hardwon.hosts.history import Step
+from hardwon.agents.transcript_steps import Step
+from hardwon.mining.episode_state import VERSION
+from hardwon.mining.episodes import WINDOW, Episode, Watch, episodes
+from hardwon.shell.failures import Failure
 
 from .story import UNKNOWN, Story, noise
 from .transcripts import corpus, recorded

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hardwon.hosts.history import Step, history
+from hardwon.agents.transcript_steps import Step, history
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RECORDED = os.path.join(TESTS, "transcripts")

@@ -7,9 +7,9 @@ import os
 from itertools import count
 from typing import Any
 
-from hardwon.core.reflected import NOTHING_KNOWN, Finding, Past
-from hardwon.distil.reflect import story
-from hardwon.distil.reflect.story import Story, holds
+from hardwon.handoff import transcript_story
+from hardwon.handoff.transcript_story import Story, holds
+from hardwon.store.reflection_types import NOTHING_KNOWN, Finding, Past
 
 ROOT = "/home/dev/kite"
 START = "2026-05-12T10:00:00+00:00"
@@ -28,9 +28,15 @@ class Session:
     def _line(self, kind: str, content: Any) -> None:
         number = next(self._numbers)
         line = {
-            "type": kind, "uuid": f"u{number}", "parentUuid": None, "isSidechain": False, "sessionId": "5e551011",
-            "cwd": self.root, "timestamp": self.at, "message": {"role": kind, "content": content},
-        }  # fmt: skip
+            "type": kind,
+            "uuid": f"u{number}",
+            "parentUuid": None,
+            "isSidechain": False,
+            "sessionId": "5e551011",
+            "cwd": self.root,
+            "timestamp": self.at,
+            "message": {"role": kind, "content": content},
+        }
         self._file.write(json.dumps(line) + "\n")
 
     def person(self, words: str) -> None:
@@ -54,7 +60,7 @@ class Session:
 
     def story(self) -> Story:
         self._file.close()
-        return story.read(self.path, "claude-code")
+        return transcript_story.read(self.path, "claude-code")
 
     def found(self, detect: Any, past: Past = NOTHING_KNOWN, **more: Any) -> list[Finding]:
         """What a detector finds, every pointer of it followed."""

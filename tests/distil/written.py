@@ -43,10 +43,16 @@ class Transcript:
         self._at += timedelta(seconds=seconds)
         number = len(self.lines) + 1
         line = {
-            "parentUuid": f"u{number - 1}" if number > 1 else None, "isSidechain": False, "cwd": self._cwd,
-            "sessionId": self._session, "version": "2.1.100", "type": type, "message": message,
-            "uuid": f"{self._session[:8]}-{number}", "timestamp": f"{self._at:%Y-%m-%dT%H:%M:%S}.000Z",
-        }  # fmt: skip
+            "parentUuid": f"u{number - 1}" if number > 1 else None,
+            "isSidechain": False,
+            "cwd": self._cwd,
+            "sessionId": self._session,
+            "version": "2.1.100",
+            "type": type,
+            "message": message,
+            "uuid": f"{self._session[:8]}-{number}",
+            "timestamp": f"{self._at:%Y-%m-%dT%H:%M:%S}.000Z",
+        }
         self.lines.append(json.dumps(line))
 
     def write(self, folder: Path, name: str = "") -> str:

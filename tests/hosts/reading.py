@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.hosts.history import MODULES, Reader, Step
+from hardwon.agents.transcript_steps import MODULES, Reader, Step
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRANSCRIPTS = os.path.join(TESTS, "transcripts")

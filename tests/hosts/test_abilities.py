@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from hardwon.core.decide import NOTES_AFTER
-from hardwon.hosts import MODULES, history, setup_of
-from hardwon.hosts import host as host_named
-from hardwon.hosts.abilities import ABILITIES, NO, PARTLY, TABLE, YES
-from hardwon.words import Event, Reply
+from hardwon.agents import MODULES, setup_of, transcript_steps
+from hardwon.agents import host as host_named
+from hardwon.agents.capabilities import ABILITIES, NO, PARTLY, TABLE, YES
+from hardwon.lessons.decision import NOTES_AFTER
+from hardwon.types import Event, Reply
 
 EVERY = host_named("claude-code").EVENTS.keys()
 HOSTS = sorted(MODULES)
@@ -56,7 +56,7 @@ def test_capture_is_whole_where_every_event_has_a_hook(host: str) -> None:
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_transcripts_are_read_where_there_is_a_reader(host: str) -> None:
-    assert (host in history.MODULES) == can(host, "transcripts")
+    assert (host in transcript_steps.MODULES) == can(host, "transcripts")
 
 
 @pytest.mark.parametrize("host", HOSTS)

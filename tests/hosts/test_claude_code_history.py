@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.fence import fenced
-from hardwon.hosts.history import Step
-from hardwon.hosts.history.claude_code import Reader, folders, is_transcript
+from hardwon.agents.claude_code.transcript import Reader, folders, is_transcript
+from hardwon.agents.transcript_steps import Step
+from hardwon.text.fence import fenced
 
 from .reading import corpus, lines_of, recorded, steps_of
 

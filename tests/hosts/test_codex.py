@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from hardwon.capture import edge
-from hardwon.hosts import host
-from hardwon.hosts.codex import EVENTS, read, write
-from hardwon.words import Event, Reply
+from hardwon.agents import host
+from hardwon.agents.codex.payload import EVENTS, read, write
+from hardwon.privacy import event_filter
+from hardwon.types import Event, Reply
 
 from .reading import TESTS, bent, recorded
 
@@ -54,7 +54,7 @@ OLD: dict[str, dict[str, Any] | None] = {
     "SessionStart-startup": {"source": "startup"},
     "Stop": {"message": "All done."},
     "UserPromptSubmit": {"prompt": "Do things"},
-}  # fmt: skip
+}
 NEW: dict[str, dict[str, Any] | None] = {
     **OLD,
     "PostCompact": None,
@@ -149,9 +149,21 @@ def test_what_was_recorded_since_is_read_too() -> None:
 
 def test_a_patch_is_one_call_with_a_part_for_each_file() -> None:
     wire = patch(
-        "*** Add File: a.py", "+one", "+two", "*** Update File: b.py", "@@", " as it was", "-old", "+new",
-        "*** Delete File: c.py", "*** Update File: d.py", "*** Move to: e.py", "@@", "+moved", "*** End of File",
-    )  # fmt: skip
+        "*** Add File: a.py",
+        "+one",
+        "+two",
+        "*** Update File: b.py",
+        "@@",
+        " as it was",
+        "-old",
+        "+new",
+        "*** Delete File: c.py",
+        "*** Update File: d.py",
+        "*** Move to: e.py",
+        "@@",
+        "+moved",
+        "*** End of File",
+    )
     assert changes(wire) == [
         ("Write", "a.py", "one\ntwo"),
         ("Edit", "b.py", "new"),
@@ -177,8 +189,8 @@ def test_a_patch_that_touches_a_private_file_among_others_is_not_kept() -> None:
         **patch("*** Add File: a.py", "+x", "*** Update File: keys/own.pem", "@@", "+y"),
         "hook_event_name": "PostToolUse",
     }
-    assert edge.fit(happened(wire), {"denyPaths": ["*.pem"]}) is None
-    assert edge.fit(happened(wire), {"denyPaths": ["*.key"]}) is not None
+    assert event_filter.fit(happened(wire), {"denyPaths": ["*.pem"]}) is None
+    assert event_filter.fit(happened(wire), {"denyPaths": ["*.key"]}) is not None
 
 
 def test_a_patch_on_a_shells_line_is_looked_at_as_both() -> None:
@@ -301,9 +313,16 @@ COMMON = {"systemMessage"}
 OWN = {"hookEventName", "additionalContext"}
 DENY = {"hookEventName", "permissionDecision", "permissionDecisionReason"}
 TAKES = {
-    "SessionStart": OWN, "UserPromptSubmit": OWN, "PostToolUse": OWN, "SubagentStart": OWN, "PreToolUse": OWN,
-    "SubagentStop": set(), "PreCompact": set(), "Stop": set(), "SessionEnd": set(),
-}  # fmt: skip
+    "SessionStart": OWN,
+    "UserPromptSubmit": OWN,
+    "PostToolUse": OWN,
+    "SubagentStart": OWN,
+    "PreToolUse": OWN,
+    "SubagentStop": set(),
+    "PreCompact": set(),
+    "Stop": set(),
+    "SessionEnd": set(),
+}
 
 
 @pytest.mark.parametrize("kind", [*EVENTS, "PostToolUseFailure"])

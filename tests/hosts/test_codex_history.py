@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hardwon.core.fence import fenced
-from hardwon.hosts.history import Step
-from hardwon.hosts.history.codex import Reader, folders, is_transcript
+from hardwon.agents.codex.transcript import Reader, folders, is_transcript
+from hardwon.agents.transcript_steps import Step
+from hardwon.text.fence import fenced
 
 from .reading import corpus, in_brief, lines_of, recorded, steps_of
 
@@ -58,27 +58,63 @@ def outcome(output: object) -> tuple[str, bool, str]:
 @pytest.mark.parametrize(
     ("output", "text", "failed"),
     [
-        ("Chunk ID: 1\nWall time: 0.0 seconds\nProcess exited with code 0\nOriginal token count: 1\nOutput:\nfine\n", "fine", False),
-        ("Chunk ID: 1\nWall time: 0.0 seconds\nProcess exited with code 3\nOriginal token count: 1\nOutput:\nls: no\n", "ls: no", True),
-        ("Chunk ID: 1\nWall time: 0.0 seconds\nProcess exited with code 1\nOriginal token count: 0\nOutput:\n", "Process exited with code 1", True),
-        ("Command: /bin/zsh -lc 'a\nb'\nChunk ID: 1\nWall time: 0.0 seconds\nProcess exited with code 1\nOutput:\nno", "no", True),
+        (
+            "Chunk ID: 1\nWall time: 0.0 seconds\nProcess exited with code 0\nOriginal token count: 1\nOutput:\nfine\n",
+            "fine",
+            False,
+        ),
+        (
+            "Chunk ID: 1\nWall time: 0.0 seconds\nProcess exited with code 3\nOriginal token count: 1\nOutput:\nls: no\n",
+            "ls: no",
+            True,
+        ),
+        (
+            "Chunk ID: 1\nWall time: 0.0 seconds\nProcess exited with code 1\nOriginal token count: 0\nOutput:\n",
+            "Process exited with code 1",
+            True,
+        ),
+        (
+            "Command: /bin/zsh -lc 'a\nb'\nChunk ID: 1\nWall time: 0.0 seconds\nProcess exited with code 1\nOutput:\nno",
+            "no",
+            True,
+        ),
         ("Wall time: 1.0 seconds\nProcess running with session ID 7\nOutput:\nfailed to say", "failed to say", False),
-        ("Wall time: 1 seconds\nProcess exited with code 0\nOutput:\nProcess exited with code 1\nOutput:\nx", "Process exited with code 1\nOutput:\nx", False),
+        (
+            "Wall time: 1 seconds\nProcess exited with code 0\nOutput:\nProcess exited with code 1\nOutput:\nx",
+            "Process exited with code 1\nOutput:\nx",
+            False,
+        ),
         ('{"output":"no such file\\n","metadata":{"exit_code":2,"duration_seconds":0.0}}', "no such file", True),
         ('{"output":"hi\\n","metadata":{"exit_code":0,"duration_seconds":0.0}}', "hi", False),
         ("Exit code: 1\nWall time: 1.1 seconds\nOutput:\nGet-Content: no", "Get-Content: no", True),
         ("Exit code: 0\nWall time: 0 seconds\nOutput:\nhi", "hi", False),
-        ([{"text": "Script failed\nWall time 0.1 seconds\nOutput:\n"}, {"text": "Script error:\nboom"}], "Script error:\nboom", True),
-        ([{"text": "Script completed\nWall time 0.1 seconds\nOutput:\n"}, {"text": "Error: is what it printed"}], "Error: is what it printed", False),
-        ([{"text": "Script completed\nWall time 0.1 seconds\nOutput:\n"}, {"text": '{"exit_code":1,"output":"no"}'}], "no", True),
+        (
+            [{"text": "Script failed\nWall time 0.1 seconds\nOutput:\n"}, {"text": "Script error:\nboom"}],
+            "Script error:\nboom",
+            True,
+        ),
+        (
+            [{"text": "Script completed\nWall time 0.1 seconds\nOutput:\n"}, {"text": "Error: is what it printed"}],
+            "Error: is what it printed",
+            False,
+        ),
+        (
+            [{"text": "Script completed\nWall time 0.1 seconds\nOutput:\n"}, {"text": '{"exit_code":1,"output":"no"}'}],
+            "no",
+            True,
+        ),
         ({"content": "it is so", "success": True}, "it is so", False),
         ({"content": "it is not", "success": False}, "it is not", True),
-        ("apply_patch verification failed: Failed to find expected lines", "apply_patch verification failed: Failed to find expected lines", True),
+        (
+            "apply_patch verification failed: Failed to find expected lines",
+            "apply_patch verification failed: Failed to find expected lines",
+            True,
+        ),
         ("unsupported call: x", "unsupported call: x", True),
         ("Plan updated", "Plan updated", False),
         (None, "", False),
     ],
-)  # fmt: skip
+)
 def test_an_exit_status_is_read_in_every_spelling(output: object, text: str, failed: bool) -> None:
     assert outcome(output) == (text, failed, "")
 
@@ -146,12 +182,45 @@ def test_a_persons_words_are_found_among_what_was_put_around_them() -> None:
         (asked("shell_command", {"command": "git stash"}), ("Bash", "git stash")),
         (asked("shell", {"command": ["bash", "-lc", "git stash"]}), ("Bash", "git stash")),
         (asked("shell", {"command": ["git", "commit", "-m", "a b"]}), ("Bash", "git commit -m 'a b'")),
-        (item("local_shell_call", call_id="c", action={"command": ["/bin/zsh", "-lc", "git stash"]}), ("Bash", "git stash")),
-        (asked("shell", {"command": ["apply_patch", "*** Begin Patch\n*** Update File: a.py\n+x\n*** End Patch"]}), ("Edit", "a.py", "x")),
-        (asked("shell", {"command": "apply_patch <<'E'\n*** Begin Patch\n*** Add File: a.py\n+x\n*** End Patch\nE"}), ("Write", "a.py", "x")),
-        (item("custom_tool_call", call_id="c", name="apply_patch", input="*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n*** End Patch"), ("Edit", "a.py", "y\nz")),
-        (item("custom_tool_call", call_id="c", name="exec", input='const r = await tools.exec_command({cmd:"git \\"a\\"", workdir:"/x"}); await tools.exec_command({"cmd": `ls`})'), ("Bash", 'git "a"\nls')),
-        (item("custom_tool_call", call_id="c", name="exec", input='const p = "*** Begin Patch\\n*** Update File: a.py\\n+y\\n*** End Patch"; tools.apply_patch(p)'), ("Edit", "a.py", "y")),
+        (
+            item("local_shell_call", call_id="c", action={"command": ["/bin/zsh", "-lc", "git stash"]}),
+            ("Bash", "git stash"),
+        ),
+        (
+            asked("shell", {"command": ["apply_patch", "*** Begin Patch\n*** Update File: a.py\n+x\n*** End Patch"]}),
+            ("Edit", "a.py", "x"),
+        ),
+        (
+            asked("shell", {"command": "apply_patch <<'E'\n*** Begin Patch\n*** Add File: a.py\n+x\n*** End Patch\nE"}),
+            ("Write", "a.py", "x"),
+        ),
+        (
+            item(
+                "custom_tool_call",
+                call_id="c",
+                name="apply_patch",
+                input="*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n*** End Patch",
+            ),
+            ("Edit", "a.py", "y\nz"),
+        ),
+        (
+            item(
+                "custom_tool_call",
+                call_id="c",
+                name="exec",
+                input='const r = await tools.exec_command({cmd:"git \\"a\\"", workdir:"/x"}); await tools.exec_command({"cmd": `ls`})',
+            ),
+            ("Bash", 'git "a"\nls'),
+        ),
+        (
+            item(
+                "custom_tool_call",
+                call_id="c",
+                name="exec",
+                input='const p = "*** Begin Patch\\n*** Update File: a.py\\n+y\\n*** End Patch"; tools.apply_patch(p)',
+            ),
+            ("Edit", "a.py", "y"),
+        ),
         (asked("view_image", {"path": "a.png"}), ("Read", "a.png")),
         (asked("spawn_agent", {"message": "look"}), ("Task", "look")),
         (asked("search", {"query": "x"}, namespace="mcp__memory"), ("mcp__memory__search", "x")),
@@ -160,7 +229,7 @@ def test_a_persons_words_are_found_among_what_was_put_around_them() -> None:
         (item("web_search_call", status="completed", action={"type": "search", "query": "x"}), ("WebSearch", "x")),
         (item("function_call", name="shell", arguments="{broken", call_id="c"), ("Bash",)),
     ],
-)  # fmt: skip
+)
 def test_a_call_is_named_as_in_claude_code(call: bytes, expected: tuple[str, ...]) -> None:
     assert in_brief(steps([call])) == [("call", 1, *expected)]
 
@@ -282,37 +351,49 @@ NOPE = "ls: cannot access '/nope': No such file or directory"
 WRITTEN = {
     "gpt-6.1-sol-code-mode.jsonl": [
         ("person", 13, "Do things"),
-        ("call", 19, "Bash", "cat notes.txt"), ("result", 19, "hello from notes"),
-        ("call", 20, "Bash", "ls /nope; exit 3"), ("result", 20, NOPE, True),
+        ("call", 19, "Bash", "cat notes.txt"),
+        ("result", 19, "hello from notes"),
+        ("call", 20, "Bash", "ls /nope; exit 3"),
+        ("result", 20, NOPE, True),
         ("call", 31, "Edit", "/home/dev/project/notes.txt", "patched in code mode"),
         ("result", 31, "Success. Updated the following files:\nM notes.txt"),
         ("agent", 35, "All done."),
     ],
     "v0.125.0-legacy-format.jsonl": [
         ("person", 7, "Do things"),
-        ("call", 11, "Bash", "cat notes.txt"), ("result", 13, "hello from notes"),
-        ("call", 15, "Bash", "rm -rf build"), ("result", 17),
-        ("call", 19, "Bash", "ls /nope; exit 3"), ("result", 22, NOPE, True),
-        ("call", 24, "Write", "new.txt", "hi there"), ("result", 26, "Success. Updated the following files:\nA new.txt"),
-        ("call", 28, "Bash", "echo via-shell-command"), ("result", 30, "via-shell-command"),
-        ("call", 32, "Bash", "echo via-shell-array"), ("result", 34, "via-shell-array"),
+        ("call", 11, "Bash", "cat notes.txt"),
+        ("result", 13, "hello from notes"),
+        ("call", 15, "Bash", "rm -rf build"),
+        ("result", 17),
+        ("call", 19, "Bash", "ls /nope; exit 3"),
+        ("result", 22, NOPE, True),
+        ("call", 24, "Write", "new.txt", "hi there"),
+        ("result", 26, "Success. Updated the following files:\nA new.txt"),
+        ("call", 28, "Bash", "echo via-shell-command"),
+        ("result", 30, "via-shell-command"),
+        ("call", 32, "Bash", "echo via-shell-array"),
+        ("result", 34, "via-shell-array"),
         ("agent", 37, "All done."),
     ],
     "compaction.jsonl": [
         ("person", 8, "compact me"),
-        ("call", 10, "Bash", "echo one"), ("result", 13, "one"),
+        ("call", 10, "Bash", "echo one"),
+        ("result", 13, "one"),
         ("compacted", 19),
-        ("call", 25, "Bash", "echo two"), ("result", 28, "two"),
+        ("call", 25, "Bash", "echo two"),
+        ("result", 28, "two"),
         ("compacted", 34),
         ("agent", 41, "fin"),
     ],
     "mcp-tool.jsonl": [
         ("person", 8, "use mcp"),
-        ("call", 10, "mcp__memory__search_lessons", "pytest"), ("result", 13, 'LESSON-FROM-MCP for {"query": "pytest"}'),
-        ("call", 15, "mcp__memory__search_lessons", "pytest2"), ("result", 17, "unsupported call: mcp__memory__search_lessons", True),
+        ("call", 10, "mcp__memory__search_lessons", "pytest"),
+        ("result", 13, 'LESSON-FROM-MCP for {"query": "pytest"}'),
+        ("call", 15, "mcp__memory__search_lessons", "pytest2"),
+        ("result", 17, "unsupported call: mcp__memory__search_lessons", True),
         ("agent", 20, "All done."),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("name", "expected"), WRITTEN.items())

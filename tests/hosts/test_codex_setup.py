@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hardwon.hosts.codex import EVENTS
-from hardwon.hosts.found import is_ours
-from hardwon.hosts.setup import codex, codex_trust
+from hardwon.agents.codex import hook_trust, install
+from hardwon.agents.codex.payload import EVENTS
+from hardwon.agents.plugin_discovery import is_ours
 from tests.files import content, put
 from tests.house_of_one import GIT_STASH, House, lesson
 
@@ -68,9 +68,9 @@ class Files:
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        wanted = codex_trust.hooks(self.hooks, content(self.hooks), is_ours)
+        wanted = hook_trust.hooks(self.hooks, content(self.hooks), is_ours)
         assert len(wanted) == len(EVENTS)
-        return codex_trust.distrusted(content(self.config), wanted)
+        return hook_trust.distrusted(content(self.config), wanted)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def entries(path: str) -> dict[str, dict[str, Any]]:
 
 
 def test_a_hook_is_known_by_the_hash_that_codex_itself_gives_it() -> None:
-    found = codex_trust.hooks("/c/hooks.json", LISTED, is_ours)
+    found = hook_trust.hooks("/c/hooks.json", LISTED, is_ours)
     assert {hook.key: hook.hash for hook in found} == {key: f"sha256:{hash}" for key, hash in HASHES.items()}
 
 
@@ -122,15 +122,15 @@ def test_uninstalling_codex_leaves_every_byte_as_it_was(
 @pytest.mark.parametrize("hooks", [HOOKS, "{}", "{\n}\n", '{"hooks": {}}', '{"a":1}', ""])
 @pytest.mark.parametrize("config", [CONFIG, CONFIG.rstrip("\n"), CONFIG.replace("\n", "\r\n"), 'model = "a"', "\n", ""])
 def test_what_is_put_in_can_be_taken_out_to_the_letter(hooks: str, config: str) -> None:
-    after, made = codex.install(hooks, lambda event: f"/opt/hardwon/hook.py {event}")
-    wanted = codex_trust.hooks("/c/hooks.json", after, is_ours)
-    registered, _ = codex.add_mcp(config, ["python3", "-m", "hardwon"])
-    trusted, ours = codex_trust.granted(registered, wanted, [])
-    assert (codex.mcp(trusted), codex_trust.distrusted(trusted, wanted)) == (["python3", "-m", "hardwon"], {})
-    assert codex_trust.granted(trusted, wanted, ours) == (trusted, ours)
-    assert codex_trust.revoked(codex.remove_mcp(trusted, []), ours) == config
-    assert codex.remove_mcp(codex_trust.revoked(trusted, ours), []) == config
-    assert codex.uninstall(after, made, is_ours) == hooks
+    after, made = install.install(hooks, lambda event: f"/opt/hardwon/hook.py {event}")
+    wanted = hook_trust.hooks("/c/hooks.json", after, is_ours)
+    registered, _ = install.add_mcp(config, ["python3", "-m", "hardwon"])
+    trusted, ours = hook_trust.granted(registered, wanted, [])
+    assert (install.mcp(trusted), hook_trust.distrusted(trusted, wanted)) == (["python3", "-m", "hardwon"], {})
+    assert hook_trust.granted(trusted, wanted, ours) == (trusted, ours)
+    assert hook_trust.revoked(install.remove_mcp(trusted, []), ours) == config
+    assert install.remove_mcp(hook_trust.revoked(trusted, ours), []) == config
+    assert install.uninstall(after, made, is_ours) == hooks
 
 
 def test_without_files_both_are_made_and_taken_away_again(house: House, files: Files) -> None:
@@ -220,11 +220,11 @@ def test_the_server_is_registered_with_the_home_that_is_meant(house: House, file
     files.put()
     elsewhere = os.path.join(house.home, "elsewhere")
     house.ok("install", "codex", "--mcp", "--yes", env={"HARDWON_HOME": elsewhere})
-    words = codex.mcp(content(files.config))
+    words = install.mcp(content(files.config))
     assert words[:2] == ["env", f"HARDWON_HOME={elsewhere}"] and words[-2:] == ["hardwon", "mcp"]
     house.ok("install", "codex", "--mcp", "--yes")
     assert content(files.config).count("\n[mcp_servers.hardwon]\ncommand") == 1
-    assert codex.mcp(content(files.config))[-3:] == ["-m", "hardwon", "mcp"]
+    assert install.mcp(content(files.config))[-3:] == ["-m", "hardwon", "mcp"]
 
 
 def test_codexs_own_folder_is_named_as_codex_names_it(house: House, files: Files, own_home: str) -> None:

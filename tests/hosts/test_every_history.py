@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.hosts.history import MODULES, Reader, Step, history
+from hardwon.agents.transcript_steps import MODULES, Reader, Step, history
 
 from .reading import RECORDED, bent, corpus, handed_over, recorded, steps_of
 
@@ -123,7 +123,7 @@ HOSTILE = {
     "a number": b"9" * LARGE,
     "half characters": b'{"type":"user","message":{"content":"' + b"\\ud83d" * (LARGE // 6) + b'"}}',
     "objects of objects": b'{"messages":[' + b"{}," * (LARGE // 30) + b"{}]}",
-}  # fmt: skip
+}
 
 
 @EVERY
@@ -147,9 +147,9 @@ SLOW = (
     "hook: " * (LONG // 6) + "<hardwon-context>",
     "<hook_context>" * (LONG // 14),
     "Command: x\n" + "Directory: " * (LONG // 11),
-    "tools.exec_command({cmd:\"" + "\\a" * (LONG // 2),
+    'tools.exec_command({cmd:"' + "\\a" * (LONG // 2),
     "apply_patch '*** Begin Patch" + "\\a" * (LONG // 2),
-)  # fmt: skip
+)
 
 
 def places(host: str, text: str) -> list[bytes]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.hosts.exchange import LARGEST_PAYLOAD, LONGEST_ID, PATH_MAX, read_event
-from hardwon.words import Event
+from hardwon.agents.exchange import LARGEST_PAYLOAD, LONGEST_ID, PATH_MAX, read_event
+from hardwon.types import Event
 
 LONG = "/a" * 400_000
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from hardwon.core.fence import fenced
-from hardwon.hosts.gemini import read, write
-from hardwon.hosts.history.gemini import Reader
-from hardwon.hosts.setup import gemini as setup
-from hardwon.words import Event, Reply
+from hardwon.agents.gemini import install as setup
+from hardwon.agents.gemini.payload import read, write
+from hardwon.agents.gemini.transcript import Reader
+from hardwon.text.fence import fenced
+from hardwon.types import Event, Reply
 
 from .reading import TESTS, bent, steps_of
 
@@ -37,33 +37,74 @@ CALLS: dict[str, dict[str, Any]] = {
     "grep_search": {"tool": "Grep", "content": "hello", "input": {"pattern": "hello"}},
     "invoke_agent": {"tool": "Task", "content": "SUBTASK go", "input": ERRAND},
     "list_directory": {"tool": "LS", "path": ".", "input": {"path": "."}},
-    "mcp_memory_search_lessons": {"tool": "mcp__memory__search_lessons", "content": "pytest", "input": {"query": "pytest"}},
+    "mcp_memory_search_lessons": {
+        "tool": "mcp__memory__search_lessons",
+        "content": "pytest",
+        "input": {"query": "pytest"},
+    },
     "read_file": {"tool": "Read", "path": "notes.txt", "input": NOTES},
     "replace": {"tool": "Edit", "path": "notes.txt", "content": "hello patched", "input": CHANGE},
     "run_shell_command": {"tool": "Bash", "command": "echo hi-from-shell", "input": ECHO},
-    "write_file": {"tool": "Write", "path": "new.txt", "content": "hi there\n", "input": {"file_path": "new.txt", "content": "hi there\n"}},
-}  # fmt: skip
+    "write_file": {
+        "tool": "Write",
+        "path": "new.txt",
+        "content": "hi there\n",
+        "input": {"file_path": "new.txt", "content": "hi there\n"},
+    },
+}
 RESPONSES = {
     "glob": 'Found 2 file(s) matching "*.txt" within /home/dev/project, sorted by modification time (newest first):\n/home/dev/project/notes.txt\n/home/dev/project/new.txt',
     "grep_search": 'Found 1 match for pattern "hello" in the workspace directory:\n---\nFile: notes.txt\nL1: hello patched\nL2- \n---',
-    "invoke_agent": "Subagent 'generalist' finished.\nTermination Reason: GOAL\nResult:\n{\n  \"response\": \"sub done\"\n}",
+    "invoke_agent": 'Subagent \'generalist\' finished.\nTermination Reason: GOAL\nResult:\n{\n  "response": "sub done"\n}',
     "list_directory": "Directory listing for /home/dev/project:\nAGENTS.md (17 bytes)\nGEMINI.md (25 bytes)\nnew.txt (9 bytes)\nnotes.txt (14 bytes)\n\n(1 ignored)",
     "mcp_memory_search_lessons": 'LESSON-FROM-MCP for {"query": "pytest"}',
     "read_file": "hello from notes",
     "replace": "Successfully modified file: /home/dev/project/notes.txt (1 replacements). Here is the updated code:\nhello patched",
     "run_shell_command": "hi-from-shell",
     "write_file": "Successfully created and wrote to new file: /home/dev/project/new.txt. Here is the updated code:\nhi there",
-}  # fmt: skip
+}
 
 # What each payload says; None if it is of no interest.
 EXPECTED: dict[str, dict[str, Any] | None] = {
     "AfterAgent": {"kind": "Stop", "message": "Let me look.\nAll done."},
     "AfterModel": None,
-    **{f"AfterTool-{name}": {"kind": "PostToolUse", **call, "response": RESPONSES[name]} for name, call in CALLS.items()},
-    "AfterTool-read_file-missing": {"kind": "PostToolUseFailure", "failed": True, "tool": "Read", "path": "missing.txt", "input": MISSING, "response": "File not found: /home/dev/project/missing.txt"},
-    "AfterTool-replace-no-match": {"kind": "PostToolUseFailure", "failed": True, "tool": "Edit", "path": "notes.txt", "content": "y", "input": NO_MATCH, "response": NO_OLD},
-    "AfterTool-run_shell_command-failed": {"kind": "PostToolUseFailure", "failed": True, "tool": "Bash", "command": "ls /nope; exit 3", "input": {"command": "ls /nope; exit 3", "description": "x"}, "response": "ls: cannot access '/nope': No such file or directory\nExit Code: 3"},
-    "AfterTool-run_shell_command-killed": {"kind": "PostToolUseFailure", "failed": True, "tool": "Bash", "command": "kill -9 $$", "input": {"command": "kill -9 $$", "description": "x"}, "response": "(empty)\nSignal: 9"},
+    **{
+        f"AfterTool-{name}": {"kind": "PostToolUse", **call, "response": RESPONSES[name]}
+        for name, call in CALLS.items()
+    },
+    "AfterTool-read_file-missing": {
+        "kind": "PostToolUseFailure",
+        "failed": True,
+        "tool": "Read",
+        "path": "missing.txt",
+        "input": MISSING,
+        "response": "File not found: /home/dev/project/missing.txt",
+    },
+    "AfterTool-replace-no-match": {
+        "kind": "PostToolUseFailure",
+        "failed": True,
+        "tool": "Edit",
+        "path": "notes.txt",
+        "content": "y",
+        "input": NO_MATCH,
+        "response": NO_OLD,
+    },
+    "AfterTool-run_shell_command-failed": {
+        "kind": "PostToolUseFailure",
+        "failed": True,
+        "tool": "Bash",
+        "command": "ls /nope; exit 3",
+        "input": {"command": "ls /nope; exit 3", "description": "x"},
+        "response": "ls: cannot access '/nope': No such file or directory\nExit Code: 3",
+    },
+    "AfterTool-run_shell_command-killed": {
+        "kind": "PostToolUseFailure",
+        "failed": True,
+        "tool": "Bash",
+        "command": "kill -9 $$",
+        "input": {"command": "kill -9 $$", "description": "x"},
+        "response": "(empty)\nSignal: 9",
+    },
     "BeforeAgent": {"kind": "UserPromptSubmit", "prompt": "Look at notes"},
     "BeforeModel": None,
     **{f"BeforeTool-{name}": {"kind": "PreToolUse", **call} for name, call in CALLS.items()},
@@ -72,7 +113,7 @@ EXPECTED: dict[str, dict[str, Any] | None] = {
     "SessionEnd": {"kind": "SessionEnd", "message": "exit"},
     "SessionStart-resume": {"kind": "SessionStart", "source": "resume"},
     "SessionStart-startup": {"kind": "SessionStart", "source": "startup"},
-}  # fmt: skip
+}
 
 
 def payload(name: str, folder: str = RECORDED) -> dict[str, Any]:
@@ -143,15 +184,37 @@ def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
 @pytest.mark.parametrize(
     ("text", "response", "failed"),
     [
-        ("<untrusted_context>\nOutput: Exit Code: 7\nProcess Group PGID: 7\n</untrusted_context>", "Exit Code: 7", False),
+        (
+            "<untrusted_context>\nOutput: Exit Code: 7\nProcess Group PGID: 7\n</untrusted_context>",
+            "Exit Code: 7",
+            False,
+        ),
         ("Output: a\nExit Code: 3\nb\nProcess Group PGID: 7", "a\nExit Code: 3\nb", False),
-        ("Output: no\nError: spawn failed\nExit Code: -1\nBackground PIDs: 8, 9\nProcess Group PGID: 7", "no\nError: spawn failed\nExit Code: -1", True),
-        ([{"text": "Output: no\nExit Code: 3"}, {"text": "\n\n<hook_context>a note</hook_context>"}], "no\nExit Code: 3", True),
-        ("Command was automatically cancelled because it exceeded the timeout of 5.0 minutes without output.", None, True),
-        ({"text": "Output: hi\n\n[System] Tool input parameters (command) were modified by a hook before execution."}, "hi", False),
+        (
+            "Output: no\nError: spawn failed\nExit Code: -1\nBackground PIDs: 8, 9\nProcess Group PGID: 7",
+            "no\nError: spawn failed\nExit Code: -1",
+            True,
+        ),
+        (
+            [{"text": "Output: no\nExit Code: 3"}, {"text": "\n\n<hook_context>a note</hook_context>"}],
+            "no\nExit Code: 3",
+            True,
+        ),
+        (
+            "Command was automatically cancelled because it exceeded the timeout of 5.0 minutes without output.",
+            None,
+            True,
+        ),
+        (
+            {
+                "text": "Output: hi\n\n[System] Tool input parameters (command) were modified by a hook before execution."
+            },
+            "hi",
+            False,
+        ),
         ([{"inlineData": {"mimeType": "image/png", "data": "AAAA"}}], "", False),
     ],
-)  # fmt: skip
+)
 def test_a_failure_is_told_by_the_frame_and_not_by_what_a_command_wrote(
     text: object, response: str | None, failed: bool
 ) -> None:
@@ -343,7 +406,7 @@ def test_a_transcript_that_is_a_pipe_is_not_waited_for(own_home: str) -> None:
     pipe = os.path.join(own_home, "pipe")
     os.mkfifo(pipe)
     asked = json.dumps({**payload("BeforeTool-read_file"), "transcript_path": pipe})
-    code = "import sys; from hardwon.hosts.gemini import read; print(read('', sys.stdin.buffer.read()).tool)"
+    code = "import sys; from hardwon.agents.gemini.payload import read; print(read('', sys.stdin.buffer.read()).tool)"
     done = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, timeout=30)
     assert done.stdout == "Read\n"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hardwon.core.fence import fenced
-from hardwon.hosts.history import Step
-from hardwon.hosts.history.gemini import Reader, folders, is_transcript
+from hardwon.agents.gemini.transcript import Reader, folders, is_transcript
+from hardwon.agents.transcript_steps import Step
+from hardwon.text.fence import fenced
 
 from .reading import corpus, in_brief, lines_of, recorded, steps_of
 
@@ -43,18 +43,48 @@ def outcome(status: str = "success", name: str = "run_shell_command", **response
 @pytest.mark.parametrize(
     ("status", "response", "expected"),
     [
-        ("success", {"output": "<untrusted_context>\nOutput: hi\nProcess Group PGID: 7\n</untrusted_context>"}, ("hi", False, "")),
-        ("success", {"output": "<untrusted_context>\nOutput: no\nExit Code: 3\nProcess Group PGID: 7\n</untrusted_context>"}, ("no\nExit Code: 3", True, "")),
-        ("success", {"output": "Command: x\nDirectory: (root)\nOutput: hi\nError: (none)\nExit Code: 0\nSignal: 0\nBackground PIDs: (none)"}, ("hi\nExit Code: 0", False, "")),
-        ("success", {"output": "Command: x\nDirectory: (root)\nOutput: (empty)\nError: no\nExit Code: 1\nSignal: 0"}, ("(empty)\nError: no\nExit Code: 1", True, "")),
-        ("success", {"output": "Output: no\nExit Code: 3\n\n<hook_context>a note</hook_context>"}, ("no\nExit Code: 3", True, "")),
+        (
+            "success",
+            {"output": "<untrusted_context>\nOutput: hi\nProcess Group PGID: 7\n</untrusted_context>"},
+            ("hi", False, ""),
+        ),
+        (
+            "success",
+            {"output": "<untrusted_context>\nOutput: no\nExit Code: 3\nProcess Group PGID: 7\n</untrusted_context>"},
+            ("no\nExit Code: 3", True, ""),
+        ),
+        (
+            "success",
+            {
+                "output": "Command: x\nDirectory: (root)\nOutput: hi\nError: (none)\nExit Code: 0\nSignal: 0\nBackground PIDs: (none)"
+            },
+            ("hi\nExit Code: 0", False, ""),
+        ),
+        (
+            "success",
+            {"output": "Command: x\nDirectory: (root)\nOutput: (empty)\nError: no\nExit Code: 1\nSignal: 0"},
+            ("(empty)\nError: no\nExit Code: 1", True, ""),
+        ),
+        (
+            "success",
+            {"output": "Output: no\nExit Code: 3\n\n<hook_context>a note</hook_context>"},
+            ("no\nExit Code: 3", True, ""),
+        ),
         ("error", {"error": "File not found: a.txt"}, ("File not found: a.txt", True, "")),
-        ("error", {"error": "Tool execution blocked: not on Fridays"}, ("Tool execution blocked: not on Fridays", False, "")),
+        (
+            "error",
+            {"error": "Tool execution blocked: not on Fridays"},
+            ("Tool execution blocked: not on Fridays", False, ""),
+        ),
         ("error", {"error": f"Tool execution blocked: {fenced('Blocked by hardwon. No.')}"}, ("", False, "")),
-        ("cancelled", {"error": "[Operation Cancelled] Reason: User did not allow tool call"}, ("[Operation Cancelled] Reason: User did not allow tool call", False, " ")),
+        (
+            "cancelled",
+            {"error": "[Operation Cancelled] Reason: User did not allow tool call"},
+            ("[Operation Cancelled] Reason: User did not allow tool call", False, " "),
+        ),
         ("completed", {"output": "hi"}, ("hi", False, "")),
     ],
-)  # fmt: skip
+)
 def test_how_a_call_ended(status: str, response: dict[str, str], expected: tuple[str, bool, str]) -> None:
     assert outcome(status, **response) == expected
 
@@ -80,10 +110,15 @@ def test_an_exit_code_in_a_file_that_was_read_is_no_failure() -> None:
         ("search_file_content", {"pattern": "x"}, {}, ("Grep", "x")),
         ("google_web_search", {"query": "x"}, {}, ("WebSearch", "x")),
         ("mcp_memory_search_lessons", {"query": "x"}, {}, ("mcp__memory__search_lessons", "x")),
-        ("mcp_my_notes_search", {"query": "x"}, {"displayName": "search (my_notes MCP Server)"}, ("mcp__my_notes__search", "x")),
+        (
+            "mcp_my_notes_search",
+            {"query": "x"},
+            {"displayName": "search (my_notes MCP Server)"},
+            ("mcp__my_notes__search", "x"),
+        ),
         ("update_topic", {"title": "x"}, {}, ("update_topic",)),
     ],
-)  # fmt: skip
+)
 def test_a_call_is_named_as_in_claude_code(
     name: str, args: object, more: dict[str, str], expected: tuple[str, ...]
 ) -> None:
@@ -182,8 +217,12 @@ def test_what_the_real_program_wrote() -> None:
         ("call", 17, "Bash", "ls /nonexistent-dir; exit 3"),
         ("result", 17, missing, True),
         ("call", 22, "Write", "new.txt", "hi there\n"),
-        ("result", 22, "Successfully created and wrote to new file: /home/dev/project/new.txt. Here is the updated code:\nhi there"),
-    ]  # fmt: skip
+        (
+            "result",
+            22,
+            "Successfully created and wrote to new file: /home/dev/project/new.txt. Here is the updated code:\nhi there",
+        ),
+    ]
     assert in_brief(found)[-3:] == [
         ("call", 47, "Read", "missing.txt"),
         ("result", 47, "File not found: /home/dev/project/missing.txt", True),
@@ -200,7 +239,7 @@ SHORT: dict[str, list[tuple[Any, ...]]] = {
     **dict.fromkeys(("32-1730cdf1", "32-5554c8cb", "32-ab826951", "32-b5f5ce75", "32-b9ac8305", "33-6f2b4ca2"), RAN),
     "32-2705dc84": [RAN[0], ("result", 7, DENIED, True), RAN[2]],  # its hook is not there, which it takes for a no
     "33-5db5f483": [("agent", 5, "hi")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SHORT)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hardwon.core.fence import fenced
-from hardwon.hosts.history.opencode import Reader
-from hardwon.hosts.opencode import EVENTS, HANDLED, read, write
-from hardwon.words import Event, Reply
+from hardwon.agents.opencode.payload import EVENTS, HANDLED, read, write
+from hardwon.agents.opencode.transcript import Reader
+from hardwon.text.fence import fenced
+from hardwon.types import Event, Reply
 
 from .reading import TESTS, bent, steps_of
 
@@ -32,13 +32,19 @@ CALLS: dict[str, dict[str, Any]] = {
     "write": {"tool": "Write", "tool_use_id": "call_3_0", "path": NEW, "content": "hi\n", "input": WRITE},
 }
 SUB = {
-    "agent": "ses_e1c78fd0affeW4FpSNe8K6YdCc", "tool": "Bash", "tool_use_id": "call_7_0", "command": "echo sub",
+    "agent": "ses_e1c78fd0affeW4FpSNe8K6YdCc",
+    "tool": "Bash",
+    "tool_use_id": "call_7_0",
+    "command": "echo sub",
     "input": {"command": "echo sub", "description": "x"},
-}  # fmt: skip
+}
 LS = {
-    "cwd": "/tmp", "tool": "Bash", "tool_use_id": "call_1_0", "command": "ls nowhere; exit 3",
+    "cwd": "/tmp",
+    "tool": "Bash",
+    "tool_use_id": "call_1_0",
+    "command": "ls nowhere; exit 3",
     "input": {"command": "ls nowhere; exit 3", "description": "x", "workdir": "/tmp"},
-}  # fmt: skip
+}
 SUB_RESULT = (
     '<task id="ses_e1c78fd0affeW4FpSNe8K6YdCc" state="completed">\n<task_result>\nsub done\n</task_result>\n</task>'
 )
@@ -53,18 +59,35 @@ NOTES = {"tool": "Read", "tool_use_id": "call_0_0"}
 # What each payload says. Those with a number are what the program gave a plugin's hooks, as they are.
 EXPECTED: dict[str, dict[str, Any] | None] = {
     **{f"PreToolUse-{name}": {"kind": "PreToolUse", **call} for name, call in CALLS.items()},
-    **{f"PostToolUse-{name}": {"kind": "PostToolUse", **CALLS[name], "response": said} for name, said in RESPONSES.items()},
+    **{
+        f"PostToolUse-{name}": {"kind": "PostToolUse", **CALLS[name], "response": said}
+        for name, said in RESPONSES.items()
+    },
     "PreToolUse-bash-elsewhere": {"kind": "PreToolUse", **LS},
     "PreToolUse-bash-of-sub-agent": {"kind": "PreToolUse", **SUB},
     "PostToolUse-bash-of-sub-agent": {"kind": "PostToolUse", **SUB, "response": "sub\n"},
-    "PostToolUse-bash-failed": {"kind": "PostToolUseFailure", **LS, "failed": True, "response": "ls: cannot access 'nowhere': No such file or directory\n"},
-    "PostToolUseFailure-read": {"kind": "PostToolUseFailure", **CALLS["read"], "failed": True, "response": f"File not found: {NONE}"},
+    "PostToolUse-bash-failed": {
+        "kind": "PostToolUseFailure",
+        **LS,
+        "failed": True,
+        "response": "ls: cannot access 'nowhere': No such file or directory\n",
+    },
+    "PostToolUseFailure-read": {
+        "kind": "PostToolUseFailure",
+        **CALLS["read"],
+        "failed": True,
+        "response": f"File not found: {NONE}",
+    },
     "SessionStart": {"kind": "SessionStart", "source": "startup"},
     "SessionEnd": {"kind": "SessionEnd", "message": "exit"},
     "Stop": {"kind": "Stop", "message": "all done"},
     "SubagentStart": {"kind": "SubagentStart", "agent": SUB["agent"], "source": "startup", "message": "general"},
     "SubagentStop": {"kind": "SubagentStop", "agent": SUB["agent"], "message": "sub done"},
-    "UserPromptSubmit": {"kind": "UserPromptSubmit", "prompt": "hello there", "prompt_name": "msg_1e3868398001VHZ9Dd2A3OP8w4"},
+    "UserPromptSubmit": {
+        "kind": "UserPromptSubmit",
+        "prompt": "hello there",
+        "prompt_name": "msg_1e3868398001VHZ9Dd2A3OP8w4",
+    },
     "0001_init": None,
     "0002_event.session.created": {"kind": "SessionStart"},
     "0004_chat.message": {"kind": "UserPromptSubmit", "cwd": ""},
@@ -72,13 +95,21 @@ EXPECTED: dict[str, dict[str, Any] | None] = {
     "0008_chat.params": None,
     "0010_messages.transform": None,
     "0064_tool.execute.before": {"kind": "PreToolUse", "cwd": "", **NOTES},
-    "0065_tool.execute.after": {"kind": "PostToolUse", "cwd": "", **NOTES, "path": "/home/dev/project/notes.txt", "input": {"file_path": "/home/dev/project/notes.txt"}},
+    "0065_tool.execute.after": {
+        "kind": "PostToolUse",
+        "cwd": "",
+        **NOTES,
+        "path": "/home/dev/project/notes.txt",
+        "input": {"file_path": "/home/dev/project/notes.txt"},
+    },
     "0073_shell.env": None,
-}  # fmt: skip
+}
 KINDS = {
-    "event.session.created": "SessionStart", "chat.message": "UserPromptSubmit", "tool.execute.before": "PreToolUse",
+    "event.session.created": "SessionStart",
+    "chat.message": "UserPromptSubmit",
+    "tool.execute.before": "PreToolUse",
     "tool.execute.after": "PostToolUse",
-}  # fmt: skip
+}
 
 
 def kind_of(name: str) -> str:
@@ -141,11 +172,20 @@ def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
     [
         ({"output": f"hi\n{fenced('a note')}"}, ("PostToolUse", "hi\n", False)),
         ({"output": "killed", "exit": 137}, ("PostToolUseFailure", "killed", False)),
-        ({"output": None, "content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]}, ("PostToolUse", "a\nb", False)),
-        ({"output": None, "content": [{"type": "text", "text": "no"}], "isError": True}, ("PostToolUseFailure", "no", False)),
+        (
+            {
+                "output": None,
+                "content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}],
+            },
+            ("PostToolUse", "a\nb", False),
+        ),
+        (
+            {"output": None, "content": [{"type": "text", "text": "no"}], "isError": True},
+            ("PostToolUseFailure", "no", False),
+        ),
         ({"error": "Tool execution aborted"}, ("PostToolUseFailure", "Tool execution aborted", True)),
     ],
-)  # fmt: skip
+)
 def test_how_a_call_ended(more: dict[str, Any], expected: tuple[str, str, bool]) -> None:
     found = happened("PostToolUse-bash", **more)
     assert (found.kind, found.response, found.interrupted) == expected

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hardwon.core.fence import fenced
-from hardwon.hosts.history import Step
-from hardwon.hosts.history.opencode import Reader, folders, is_transcript
+from hardwon.agents.opencode.transcript import Reader, folders, is_transcript
+from hardwon.agents.transcript_steps import Step
+from hardwon.text.fence import fenced
 
 from .reading import in_brief, lines_of, recorded
 
@@ -84,10 +84,23 @@ def test_the_databases_rows_say_the_same() -> None:
         ({"status": "error", "error": fenced("Held once by hardwon: read why")}, ("", False, "")),
         ({"status": "error", "error": f"Error: {fenced('Held once by hardwon: read why')}"}, ("Error: ", False, "")),
         ({"status": "error", "error": "Tool execution aborted"}, ("Tool execution aborted", False, " ")),
-        ({"status": "error", "error": "The user rejected permission to use this specific tool call."}, ("The user rejected permission to use this specific tool call.", False, " ")),
-        ({"status": "error", "error": "The user rejected permission to use this specific tool call with the following feedback: use uv"}, ("The user rejected permission to use this specific tool call with the following feedback: use uv", False, "use uv")),
+        (
+            {"status": "error", "error": "The user rejected permission to use this specific tool call."},
+            ("The user rejected permission to use this specific tool call.", False, " "),
+        ),
+        (
+            {
+                "status": "error",
+                "error": "The user rejected permission to use this specific tool call with the following feedback: use uv",
+            },
+            (
+                "The user rejected permission to use this specific tool call with the following feedback: use uv",
+                False,
+                "use uv",
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_how_a_call_ended(state: dict[str, Any], expected: tuple[str, bool, str]) -> None:
     _, found = steps(export(message("assistant", tool("bash", {"command": "x"}, **state))))
     assert (found.text, found.failed, found.refused) == expected

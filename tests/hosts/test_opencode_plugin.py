@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.core.jsontext import get
-from hardwon.hosts.setup import opencode as setup
+from hardwon.agents.json_edit import get
+from hardwon.agents.opencode import install as setup
 from tests.house_of_one import GIT_STASH, House
 
 from .reading import TESTS
@@ -45,7 +45,11 @@ def play(folder: Path, answer: str, *steps: tuple[Any, ...]) -> tuple[dict[str, 
 ABOUT = {"tool": "bash", "sessionID": "ses_1", "callID": "call_1"}
 BEFORE = ("tool.execute.before", ABOUT, {"args": {"command": "x"}})
 AFTER = ("tool.execute.after", {**ABOUT, "args": {"command": "x"}}, {"output": "y", "metadata": {"exit": 0}})
-MESSAGE = ("chat.message", {"sessionID": "ses_1"}, {"message": {"id": "msg_1"}, "parts": [{"id": "prt_1", "type": "text", "text": "hi"}]})  # fmt: skip
+MESSAGE = (
+    "chat.message",
+    {"sessionID": "ses_1"},
+    {"message": {"id": "msg_1"}, "parts": [{"id": "prt_1", "type": "text", "text": "hi"}]},
+)
 
 
 def failure(call: str = "call_1", session: str = "ses_1") -> tuple[str, Any]:
@@ -127,17 +131,31 @@ def test_words_for_the_model_come_behind_a_result_and_as_a_part_of_the_prompt(tm
 def test_what_is_typed_is_told_and_not_what_the_program_adds_or_a_commands_text(tmp_path: Path) -> None:
     parts = [{"id": "prt_1", "type": "text", "text": "a file", "synthetic": True}]
     added = ("chat.message", {"sessionID": "ses_1"}, {"message": {"id": "msg_1"}, "parts": parts})
-    command = ("command.execute.before", {"command": "tidy", "sessionID": "ses_1", "arguments": "the shed"}, {"parts": [{"type": "text", "text": "hi"}]})  # fmt: skip
+    command = (
+        "command.execute.before",
+        {"command": "tidy", "sessionID": "ses_1", "arguments": "the shed"},
+        {"parts": [{"type": "text", "text": "hi"}]},
+    )
     _, sent = play(tmp_path, "echo '{}'", added, command, MESSAGE)
     assert [wire.get("prompt") for _, wire in sent] == [None, "/tidy the shed"]
 
 
 def test_what_was_kept_of_a_session_goes_with_it(tmp_path: Path) -> None:
-    command = ("command.execute.before", {"command": "tidy", "sessionID": "ses_1", "arguments": ""}, {"parts": [{"type": "text", "text": "hi"}]})  # fmt: skip
+    command = (
+        "command.execute.before",
+        {"command": "tidy", "sessionID": "ses_1", "arguments": ""},
+        {"parts": [{"type": "text", "text": "hi"}]},
+    )
     _, sent = play(
-        tmp_path, "echo '{}'", command, MESSAGE, AFTER, occurred("session.deleted", info={"id": "ses_1"}),
-        MESSAGE, failure(),
-    )  # fmt: skip
+        tmp_path,
+        "echo '{}'",
+        command,
+        MESSAGE,
+        AFTER,
+        occurred("session.deleted", info={"id": "ses_1"}),
+        MESSAGE,
+        failure(),
+    )
     assert [wire.get("prompt") for name, wire in sent if name == "UserPromptSubmit"] == ["/tidy", "hi"]
     assert [name for name, _ in sent].count("PostToolUseFailure") == 1, "the call is known no more"
 
@@ -184,15 +202,26 @@ def test_a_parent_that_could_not_be_told_is_asked_for_again(tmp_path: Path) -> N
 def test_a_session_from_its_beginning_through_a_compaction_to_its_end(tmp_path: Path) -> None:
     said = {"type": "text", "sessionID": "ses_1", "text": "all done", "time": {"start": 1, "end": 2}}
     found, sent = play(
-        tmp_path, """echo '{"context": "a brief"}'""",
-        occurred("session.created", info={"id": "ses_1"}), MESSAGE, ("experimental.session.compacting", {"sessionID": "ses_1"}, {}),
-        occurred("session.compacted", sessionID="ses_1"), MESSAGE, occurred("message.part.updated", part=said),
-        occurred("session.idle", sessionID="ses_1"), ("dispose", {}, {}),
-    )  # fmt: skip
+        tmp_path,
+        """echo '{"context": "a brief"}'""",
+        occurred("session.created", info={"id": "ses_1"}),
+        MESSAGE,
+        ("experimental.session.compacting", {"sessionID": "ses_1"}, {}),
+        occurred("session.compacted", sessionID="ses_1"),
+        MESSAGE,
+        occurred("message.part.updated", part=said),
+        occurred("session.idle", sessionID="ses_1"),
+        ("dispose", {}, {}),
+    )
     assert [(name, wire.get("source") or wire.get("said") or wire.get("reason")) for name, wire in sent] == [
-        ("SessionStart", "startup"), ("UserPromptSubmit", None), ("PreCompact", None), ("SessionStart", "compact"),
-        ("UserPromptSubmit", None), ("Stop", "all done"), ("SessionEnd", "exit"),
-    ]  # fmt: skip
+        ("SessionStart", "startup"),
+        ("UserPromptSubmit", None),
+        ("PreCompact", None),
+        ("SessionStart", "compact"),
+        ("UserPromptSubmit", None),
+        ("Stop", "all done"),
+        ("SessionEnd", "exit"),
+    ]
     assert found["results"][4]["output"]["parts"][1]["text"] == "a brief\n\na brief"
 
 

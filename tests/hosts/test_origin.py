@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from hardwon.hosts import origin
-from hardwon.hosts.origin import Process, find_doubt, parse_process_arguments
-from hardwon.words import replace
+from hardwon.agents import prompt_origin
+from hardwon.agents.prompt_origin import Process, find_doubt, parse_process_arguments
+from hardwon.types import replace
 
 HOME = "/home/dev/.hardwon"
 ENVIRONMENT = {"HOME": "/home/dev", "PATH": "/usr/bin"}
-PYTHON = origin.read_process(os.getpid()).program
+PYTHON = prompt_origin.read_process(os.getpid()).program
 TERMINAL = Process(20, 1, "/usr/bin/bash", ("-bash",), ENVIRONMENT, "/dev/pts/1", "/dev/pts/1")
 
 PROGRAMS = {
@@ -27,9 +27,9 @@ PROGRAMS = {
 
 def tree(host: str, *, text: str = "", program: str = "", above: tuple[Process, ...] = (TERMINAL,)) -> list[Process]:
     """The hook, its shell, the agent and what is above it, as Linux tells of them."""
-    hook_words = (sys.executable, "-I", "-S", origin.HOOK, host, "UserPromptSubmit", HOME)
+    hook_words = (sys.executable, "-I", "-S", prompt_origin.HOOK, host, "UserPromptSubmit", HOME)
     path, *arguments = (program or PROGRAMS[host]).split()
-    stream = origin.STREAMS[host]
+    stream = prompt_origin.STREAMS[host]
     text = text or f"{' '.join(hook_words)} || :"
     return [
         Process(50, 40, PYTHON, hook_words, ENVIRONMENT, f"{stream}[1]", f"{stream}[2]"),
@@ -44,7 +44,7 @@ def reading(processes: list[Process]) -> Callable[[int], Process]:
 
     def read(pid: int) -> Process:
         if pid == os.getpid():
-            return origin.read_process(pid)
+            return prompt_origin.read_process(pid)
         if pid not in by_pid:
             raise ProcessLookupError(pid)
         return by_pid[pid]
@@ -157,8 +157,8 @@ def test_an_agent_below_the_shell_of_another_is_doubted() -> None:
 
 def test_what_has_ended_or_is_not_told_is_doubted() -> None:
     for processes in ([], tree("codex")[:1], tree("codex")[:2]):
-        assert doubt("codex", processes) == origin.UNKNOWN
-    assert find_doubt(0, "codex", HOME) == origin.UNKNOWN
+        assert doubt("codex", processes) == prompt_origin.UNKNOWN
+    assert find_doubt(0, "codex", HOME) == prompt_origin.UNKNOWN
     orphan = replace(tree("codex")[0], parent=1)
     assert "a command ran the hook" in doubt("codex", [orphan, replace(TERMINAL, pid=1, program="/sbin/init")])
 

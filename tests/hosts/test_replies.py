@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core.fence import fenced, strip_unseen
-from hardwon.hosts import MODULES
-from hardwon.hosts.exchange import write_reply
-from hardwon.words import Event, Reply
+from hardwon.agents import MODULES
+from hardwon.agents.exchange import write_reply
+from hardwon.text.fence import fenced, strip_unseen
+from hardwon.types import Event, Reply
 
 UNSEEN = "\x1b\x07\x00\x08\x7f\x9b\x84\u202e\u2066\u2069\u200b\u200e\u2060\ufeff\u061c\U000e0041"
 KINDS = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"]

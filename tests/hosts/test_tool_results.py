@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.hosts.tool_results import exit_code_of_result, text_of_result, text_of_stored_result
+from hardwon.agents.tool_results import exit_code_of_result, text_of_result, text_of_stored_result
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -36,13 +36,21 @@ PATCH = [{"oldStart": 3, "oldLines": 2, "newStart": 3, "newLines": 2, "lines": [
         ({"filenames": ["a.py", "b.py"], "numFiles": 2, "durationMs": 3}, "a.py\nb.py"),
         ({"mode": "content", "filenames": [], "content": "a.py:1:x", "numLines": 1}, "a.py:1:x"),
         ({"bytes": 9, "code": 200, "codeText": "OK", "result": "the page", "url": "https://x.invalid"}, "the page"),
-        ({"type": "create", "filePath": "/a.py", "content": "x", "structuredPatch": []}, "File created successfully at: /a.py"),
+        (
+            {"type": "create", "filePath": "/a.py", "content": "x", "structuredPatch": []},
+            "File created successfully at: /a.py",
+        ),
         (
             {"filePath": "/a.py", "oldString": "b", "newString": "c", "originalFile": "…", "structuredPatch": PATCH},
             "The file /a.py has been updated.\n@@ -3,2 +3,2 @@\n a\n-b\n+c",
         ),
         (
-            {"status": "completed", "prompt": "find x", "agentId": "ac1", "content": [{"type": "text", "text": "found"}]},
+            {
+                "status": "completed",
+                "prompt": "find x",
+                "agentId": "ac1",
+                "content": [{"type": "text", "text": "found"}],
+            },
             "found\nagentId: ac1",
         ),
         ({"task": {"id": "1", "subject": "Do A"}}, "task.id: 1\ntask.subject: Do A"),
@@ -50,7 +58,7 @@ PATCH = [{"oldStart": 3, "oldLines": 2, "newStart": 3, "newLines": 2, "lines": [
         ({"llmContent": "", "error": {"message": "File not found: a", "type": "x"}}, "File not found: a"),
         ({"success": True, "updated": ["a", "b"]}, "success: true\nupdated: a\nupdated: b"),
     ],
-)  # fmt: skip
+)
 def test_a_result_of_any_shape_is_text(result: Any, text: str) -> None:
     assert text_of_result(result) == text
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from hardwon.hosts.history import history, usage
-from hardwon.hosts.history.usage import Usage
+from hardwon.agents import token_usage
+from hardwon.agents.token_usage import Usage
+from hardwon.agents.transcript_steps import history
 
 CLAUDE = {"input_tokens": 3, "cache_creation_input_tokens": 10, "cache_read_input_tokens": 100, "output_tokens": 7}
 
@@ -40,9 +41,12 @@ TOLD = {
         Usage(226, 14, 200),
     ),
     "codex": ([counted(CODEX, 55), counted(CODEX, 55), counted(CODEX, 110)], Usage(100, 10, 40)),
-    "gemini": ([answered("m1", GEMINI), answered("m1", GEMINI, toolCalls=[]), answered("m2", GEMINI)], Usage(80, 10, 60)),
+    "gemini": (
+        [answered("m1", GEMINI), answered("m1", GEMINI, toolCalls=[]), answered("m2", GEMINI)],
+        Usage(80, 10, 60),
+    ),
     "opencode": ([EXPORT], Usage(60, 8, 40)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("host", TOLD)
@@ -52,12 +56,12 @@ def test_each_message_is_counted_once_also_when_reading_stops_in_between(host: s
     for number, line in enumerate(lines, 1):
         list(reader.read(number, json.dumps(line).encode()))
         reader = history(host).Reader(json.loads(json.dumps(reader.state())))
-    assert usage.total(reader.usage) == expected
+    assert token_usage.total(reader.usage) == expected
 
 
 @pytest.mark.parametrize("host", TOLD)
 def test_a_transcript_that_tells_of_no_tokens_has_none(host: str) -> None:
-    assert usage.total(history(host).Reader().usage) is None
+    assert token_usage.total(history(host).Reader().usage) is None
 
 
 @pytest.mark.parametrize(
@@ -66,4 +70,4 @@ def test_a_transcript_that_tells_of_no_tokens_has_none(host: str) -> None:
 def test_what_is_no_count_counts_nothing(used: object) -> None:
     reader = history("claude-code").Reader()
     list(reader.read(1, json.dumps(said("m1", used, "a")).encode()))
-    assert (usage.total(reader.usage) or Usage()) == Usage()
+    assert (token_usage.total(reader.usage) or Usage()) == Usage()

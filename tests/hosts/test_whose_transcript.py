@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.hosts.history import MODULES, history, host_of
+from hardwon.agents.transcript_steps import MODULES, history, host_of
 
 from .reading import FORMATS, RECORDED, corpus, recorded
 
@@ -55,9 +55,21 @@ def test_a_host_nobody_knows_is_an_error() -> None:
         ("s.jsonl", {"type": "mode", "mode": "normal", "sessionId": "s"}, "claude-code"),
         ("s.jsonl", {"type": "last-prompt", "leafUuid": "u", "sessionId": "s"}, "claude-code"),
         ("s.jsonl", {"type": "something-new", "sessionId": "s", "value": 7}, "claude-code"),
-        ("s.jsonl", {"parentUuid": None, "isSidechain": False, "type": "user", "message": {}, "uuid": "u"}, "claude-code"),
-        ("s.jsonl", {"parentUuid": None, "isSidechain": False, "attachment": {"type": "x"}, "type": "attachment"}, "claude-code"),
-        ("s/subagents/agent-a1.jsonl", {"parentUuid": None, "isSidechain": True, "agentId": "a1", "type": "user"}, "claude-code"),
+        (
+            "s.jsonl",
+            {"parentUuid": None, "isSidechain": False, "type": "user", "message": {}, "uuid": "u"},
+            "claude-code",
+        ),
+        (
+            "s.jsonl",
+            {"parentUuid": None, "isSidechain": False, "attachment": {"type": "x"}, "type": "attachment"},
+            "claude-code",
+        ),
+        (
+            "s/subagents/agent-a1.jsonl",
+            {"parentUuid": None, "isSidechain": True, "agentId": "a1", "type": "user"},
+            "claude-code",
+        ),
         ("rollout-1.jsonl", {"timestamp": "t", "type": "session_meta", "payload": {"id": "s"}}, "codex"),
         ("rollout-1.jsonl", {"timestamp": "t", "type": "event_msg", "payload": {"type": "task_started"}}, "codex"),
         ("rollout-1.jsonl", {"id": "s", "timestamp": "t", "instructions": None, "git": {}}, "codex"),
@@ -67,7 +79,11 @@ def test_a_host_nobody_knows_is_an_error() -> None:
         ("session-1.json", {"sessionId": "s", "projectHash": "p", "messages": []}, "gemini"),
         ("ses_1.json", {"info": {"id": "ses_1", "directory": "/"}, "messages": []}, "opencode"),
         ("dump.json", {"project": [], "session": [{"id": "ses_1"}], "message": [], "part": []}, "opencode"),
-        ("history.jsonl", {"display": "do it", "pastedContents": {}, "timestamp": 1, "project": "/", "sessionId": "s"}, ""),
+        (
+            "history.jsonl",
+            {"display": "do it", "pastedContents": {}, "timestamp": 1, "project": "/", "sessionId": "s"},
+            "",
+        ),
         ("history.jsonl", {"session_id": "s", "ts": 1, "text": "do it"}, ""),
         ("logs.jsonl", {"timestamp": "t", "type": "request", "payload": {}}, ""),
         ("logs.jsonl", {"type": "user", "content": "do it"}, ""),
@@ -77,7 +93,7 @@ def test_a_host_nobody_knows_is_an_error() -> None:
         ("session-1.json", {"id": 1, "name": "x"}, ""),
         ("notes.txt", {"type": "user", "sessionId": "s"}, ""),
     ],
-)  # fmt: skip
+)
 def test_a_file_is_known_by_how_it_opens(path: str, wire: object, host: str) -> None:
     line = json.dumps(wire).encode()
     cut = line.removesuffix(b"}") + b', "more": {"words": "' + b"a" * HEAD

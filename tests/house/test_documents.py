@@ -140,7 +140,7 @@ def test_every_command_is_documented() -> None:
 
 
 def test_every_hook_is_documented_with_its_budget() -> None:
-    host = importlib.import_module("hardwon.hosts.claude_code")
+    host = importlib.import_module("hardwon.agents.claude_code.payload")
     rows = re.findall(r"(?m)^\| `(\w+)` \| (\d+) s \|", page("docs/hooks.md"))
     assert {name: int(seconds) for name, seconds in rows} == host.EVENTS, (
         "rule: docs/hooks.md has every hook of EVENTS with its budget\nto mend: write its row there"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
-from hardwon.hosts import MODULES
+from hardwon.agents import MODULES
 
 from .tree import SRC, Import, Source, imports, page, python_files, uphold
 
@@ -29,10 +29,12 @@ def carried(hook: Source) -> list[str]:
     """What the front door carries too much of."""
     lines = len(hook.text.splitlines())
     wrong = [f"{hook.place}: {lines} lines, at most {HOOK_LINES}"] if lines > HOOK_LINES else []
-    for each in imports(hook, {"hardwon.cold"}):
+    for each in imports(hook, {"hardwon.fallback.answering"}):
         place = f"{hook.place}:{each.line}"
-        if each.target == "hardwon.cold":
-            wrong += [] if each.nested else [f"{place}: hardwon.cold is imported even when the worker is up"]
+        if each.target == "hardwon.fallback.answering":
+            wrong += (
+                [] if each.nested else [f"{place}: hardwon.fallback.answering is imported even when the worker is up"]
+            )
         elif each.target not in HOOK_IMPORTS:
             wrong.append(f"{place}: imports {each.target}")
     return wrong
@@ -87,9 +89,11 @@ def top(module: str) -> str:
 
 def cold_path(*, at_load: bool = False) -> list[Source]:
     """With `at_load` what every cold hook loads; what a function imports when a rare case needs it is not in that."""
-    page("src/hardwon/cold.py")
-    hosts = [behind(f"hardwon.hosts.{name}", python_files("src/hardwon"), at_load) for name in MODULES.values()]
-    cold = behind("hardwon.cold", python_files("src/hardwon"), at_load)
+    page("src/hardwon/fallback/answering.py")
+    hosts = [
+        behind(f"hardwon.agents.{name}.payload", python_files("src/hardwon"), at_load) for name in MODULES.values()
+    ]
+    cold = behind("hardwon.fallback.answering", python_files("src/hardwon"), at_load)
     return sorted(
         {source.module: source for found in [cold, *hosts] for source in found}.values(), key=lambda s: s.module
     )
@@ -98,25 +102,25 @@ def cold_path(*, at_load: bool = False) -> list[Source]:
 def test_the_hook_carries_nothing() -> None:
     uphold(
         f"hook.py is at most {HOOK_LINES} lines, imports {', '.join(sorted(HOOK_IMPORTS))}, "
-        "and hardwon.cold only when the worker is away",
+        "and hardwon.fallback.answering only when the worker is away",
         carried(Source(HOOK, "hardwon.hook", page(HOOK))),
-        "move it to cold.py, which is byte-compiled and read only when the worker is away",
+        "move it to fallback/answering.py, which is byte-compiled and read only when the worker is away",
     )
 
 
 def test_the_cold_path_needs_no_library() -> None:
     uphold(
-        "all that cold.py can come to import is standard library: with -S, nothing else is there",
+        "all that fallback/answering.py can come to import is standard library: with -S, nothing else is there",
         foreign(cold_path()),
-        "leave it to the worker, or do it with the standard library in core/",
+        "leave it to the worker, or do it with the standard library",
     )
 
 
 def test_the_cold_path_loads_nothing_slow() -> None:
     uphold(
-        f"no module behind cold.py imports {', '.join(sorted(SLOW))} when it is loaded",
+        f"no module behind fallback/answering.py imports {', '.join(sorted(SLOW))} when it is loaded",
         slow(cold_path(at_load=True)),
-        "import it in the function that needs it, or use what core/ has instead (words.word, core.jsons)",
+        "import it in the function that needs it, or use the light forms instead (types.word, text.light_json)",
     )
 
 
@@ -130,36 +134,40 @@ def test_nothing_slow_comes_in_by_way_of_the_standard_library() -> None:
     run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     uphold(
-        "loading every module behind cold.py brings in nothing slow, not even through another import",
+        "loading every module behind fallback/answering.py brings in nothing slow, not even through another import",
         (name for name in json.loads(run.stdout) if name in SLOW),
-        "see who brings it in (python -X importtime -c 'import hardwon.cold'), and import that in a function",
+        "see who brings it in (python -X importtime -c 'import hardwon.fallback.answering'), and import that in a function",
     )
 
 
 def test_a_long_or_greedy_hook_is_found() -> None:
-    text = "import sys\nimport json\nimport hardwon.cold\n" + "pass\n" * 40
+    text = "import sys\nimport json\nimport hardwon.fallback.answering\n" + "pass\n" * 40
     found = carried(Source(HOOK, "hardwon.hook", text))
     assert found == [
         f"{HOOK}: 43 lines, at most 40",
         f"{HOOK}:2: imports json",
-        f"{HOOK}:3: hardwon.cold is imported even when the worker is up",
+        f"{HOOK}:3: hardwon.fallback.answering is imported even when the worker is up",
     ]
 
 
 def test_a_lazy_cold_import_is_as_it_should_be() -> None:
-    text = "import sys\ntry:\n    ask()\nexcept OSError:\n    from hardwon import cold\n"
+    text = "import sys\ntry:\n    ask()\nexcept OSError:\n    from hardwon.fallback import answering\n"
     assert carried(Source(HOOK, "hardwon.hook", text)) == []
 
 
 def test_a_library_far_behind_the_cold_path_is_found() -> None:
     house = [
-        Source("cold.py", "hardwon.cold", "def answer():\n    from hardwon.core import match"),
-        Source("core/__init__.py", "hardwon.core", "import click"),
-        Source("core/match.py", "hardwon.core.match", "def find():\n    import regex"),
+        Source(
+            "fallback/answering.py",
+            "hardwon.fallback.answering",
+            "def answer():\n    from hardwon.lessons import matching",
+        ),
+        Source("lessons/__init__.py", "hardwon.lessons", "import click"),
+        Source("lessons/matching.py", "hardwon.lessons.matching", "def find():\n    import regex"),
         Source("other.py", "hardwon.other", "import rich"),
     ]
-    found = foreign(behind("hardwon.cold", house))
-    assert found == ["core/__init__.py:1: imports click", "core/match.py:2: imports regex"]
+    found = foreign(behind("hardwon.fallback.answering", house))
+    assert found == ["lessons/__init__.py:1: imports click", "lessons/matching.py:2: imports regex"]
 
 
 def test_a_slow_import_is_found_where_it_runs_at_load() -> None:
@@ -168,5 +176,8 @@ def test_a_slow_import_is_found_where_it_runs_at_load() -> None:
         "if TYPE_CHECKING:\n    import typing\n"
         "try:\n    import _json\nexcept ImportError:\n    import json.scanner\n"
     )
-    found = slow([Source("cold.py", "hardwon.cold", text)])
-    assert found == ["cold.py:1: imports re when it is loaded", "cold.py:3: imports json when it is loaded"]
+    found = slow([Source("fallback/answering.py", "hardwon.fallback.answering", text)])
+    assert found == [
+        "fallback/answering.py:1: imports re when it is loaded",
+        "fallback/answering.py:3: imports json when it is loaded",
+    ]

@@ -84,9 +84,13 @@ def _install(agent: Agent) -> str:
     try:
         done = subprocess.run(
             [*asked, f"{agent.package}@{agent.version}"],
-            cwd=agent.folder, env=OWN_ENV, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=PATIENCE,
-        )  # fmt: skip
+            cwd=agent.folder,
+            env=OWN_ENV,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
     except subprocess.TimeoutExpired:
         return f"npm did not finish in {PATIENCE} s"
     if done.returncode:

@@ -21,9 +21,16 @@ OURS = ("127.0.0.1", "localhost", "hardwon.localhost")
 REBOUND = "evil.test"  # a name of somebody else's that leads to this machine
 RULES = [f"EXCLUDE {name}" for name in OURS] + [f"MAP {REBOUND} 127.0.0.1", "MAP * ~NOTFOUND"]
 FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-proxy-server", f"--host-resolver-rules={', '.join(RULES)}",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-proxy-server",
+    f"--host-resolver-rules={', '.join(RULES)}",
+]
 
 
 def program() -> str:

@@ -44,19 +44,32 @@ def environment(root: Path) -> dict[str, str]:
 def converse(program: Path, talk: Talk) -> Session:
     """One session in one process: each prompt is typed when the answer to the one before is there."""
     asked = [
-        str(program), "--print", "--verbose",
-        "--input-format", "stream-json", "--output-format", "stream-json", "--include-hook-events",
-        "--permission-mode", "bypassPermissions", "--model", MODEL,
-        *(("--resume", talk.resume) if talk.resume else ()), *talk.more,
-    ]  # fmt: skip
+        str(program),
+        "--print",
+        "--verbose",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--include-hook-events",
+        "--permission-mode",
+        "bypassPermissions",
+        "--model",
+        MODEL,
+        *(("--resume", talk.resume) if talk.resume else ()),
+        *talk.more,
+    ]
     exit_code, requests, lines, stderr = run(talk, asked, MESSAGES, partial(_exchange, prompts=talk.prompts))
     return Session(
-        exit_code, requests, lines, stderr,
+        exit_code,
+        requests,
+        lines,
+        stderr,
         id=next((str(line["session_id"]) for line in lines if "session_id" in line), ""),
         results=tuple(itertools.chain.from_iterable(_tool_results(line) for line in lines if line["type"] == "user")),
         said=tuple(str(line.get("result")) for line in lines if line["type"] == "result"),
         hooks=tuple(_hook_run(line) for line in lines if line.get("subtype") == "hook_response"),
-    )  # fmt: skip
+    )
 
 
 CLAUDE_CODE = Resident("claude-code", ".claude/settings.json", furnish, environment, converse)

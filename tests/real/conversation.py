@@ -84,9 +84,15 @@ def run(
     with ours, theirs, open(talk.cwd.parent / "stderr.txt", "w+") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", loopback.__file__, network, str(theirs.fileno()), *command],
-            cwd=talk.cwd, env=dict(talk.env), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
-            pass_fds=[theirs.fileno()], start_new_session=True,
-        )  # fmt: skip
+            cwd=talk.cwd,
+            env=dict(talk.env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
         theirs.close()
         with process, _killed_after(PATIENCE, process):
             server = ModelServer(_listener(ours), wire, talk.script, talk.sub, talk.summary)

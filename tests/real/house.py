@@ -72,9 +72,14 @@ class House:
     ) -> str:
         told = {name: self.env[name] for name in ("PATH", "HOME", "LANG", "CLAUDE_CONFIG_DIR") if name in self.env}
         done = subprocess.run(
-            [*program, *arguments], cwd=self.project, env=told | {"HARDWON_HOME": str(self.root / home)},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+            [*program, *arguments],
+            cwd=self.project,
+            env=told | {"HARDWON_HOME": str(self.root / home)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert done.returncode in ends, f"hardwon {' '.join(arguments)}: {done.stdout}{done.stderr}"
         if arguments[0] == "install":
             self._be_patient()
@@ -94,9 +99,19 @@ class House:
         unlike = " ".join(f"{delivery}{number}" for number in range(12))  # a lesson much like another is refused
         triggers = ("--tool", "Bash", "--command", command) if command else ()
         self.hardwon(
-            "lessons", "add", "--delivery", delivery, "--summary", f"{delivery}: {about}",
-            "--problem", f"{about} cost somebody {unlike}", "--solution", solution, *triggers, *more,
-        )  # fmt: skip
+            "lessons",
+            "add",
+            "--delivery",
+            delivery,
+            "--summary",
+            f"{delivery}: {about}",
+            "--problem",
+            f"{about} cost somebody {unlike}",
+            "--solution",
+            solution,
+            *triggers,
+            *more,
+        )
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.hardwon("status", "--json"))
@@ -121,9 +136,16 @@ class House:
         """The agent at work in the project, once; it must end by itself and well. `resume` is an earlier session, `more`
         what else the CLI is given."""
         talk = Talk(
-            script, prompts or ("go on",), self.project, {**self.env, **env}, self._own_network,
-            sub=sub, summary=summary, resume=resume, more=more,
-        )  # fmt: skip
+            script,
+            prompts or ("go on",),
+            self.project,
+            {**self.env, **env},
+            self._own_network,
+            sub=sub,
+            summary=summary,
+            resume=resume,
+            more=more,
+        )
         session = self.resident.converse(self._program, talk)
         assert session.exit_code == 0, f"{session.exit_code}: {session.stderr}\n{session.lines[-1:]}"
         return session
@@ -169,7 +191,7 @@ class House:
 
     def in_the_background(self) -> list[str]:
         """Scans and fillings are processes of their own: they outlive the session, and a worker that was killed."""
-        return [one for one in self.processes() if "scan --auto" in one or "hardwon.worker.labour" in one]
+        return [one for one in self.processes() if "scan --auto" in one or "hardwon.worker.job_process" in one]
 
     def wait_for_background(self) -> None:
         deadline = monotonic() + PATIENCE

@@ -81,9 +81,12 @@ def _texts(value: Any) -> str:
 
 
 def _run(
-    talk: Talk, command: list[str], wire: Wire, named: Callable[[Line], str],
+    talk: Talk,
+    command: list[str],
+    wire: Wire,
+    named: Callable[[Line], str],
     outputs: Callable[[Body], Iterator[ToolResult]],
-) -> Session:  # fmt: skip
+) -> Session:
     exit_code, requests, lines, stderr = run(talk, [*command, *talk.more, *talk.prompts], wire, _printed)
     assert len(talk.prompts) == 1, "one prompt to a run; go on with resume"
     id = next(filter(None, map(named, lines)), talk.resume)
@@ -172,9 +175,13 @@ def _codex_outputs(body: Body) -> Iterator[ToolResult]:
 
 def _converse_codex(program: Path, talk: Talk) -> Session:
     command = [
-        str(program), "exec", *(("resume", talk.resume) if talk.resume else ()), "--json",
-        "-c", 'model_providers.scripted.base_url="{MODEL_URL}/v1"',
-    ]  # fmt: skip
+        str(program),
+        "exec",
+        *(("resume", talk.resume) if talk.resume else ()),
+        "--json",
+        "-c",
+        'model_providers.scripted.base_url="{MODEL_URL}/v1"',
+    ]
     wire = _spelt(scripted.RESPONSES, _spell_codex)
     return _run(talk, command, wire, lambda line: str(line.get("thread_id", "")), _codex_outputs)
 
@@ -234,9 +241,15 @@ def _gemini_outputs(body: Body) -> Iterator[ToolResult]:
 
 def _converse_gemini(program: Path, talk: Talk) -> Session:
     command = [
-        *_gemini(program), "--model", "gemini-2.5-pro", "--yolo", "--output-format", "stream-json",
-        *(("--resume", talk.resume) if talk.resume else ()), "--prompt",
-    ]  # fmt: skip
+        *_gemini(program),
+        "--model",
+        "gemini-2.5-pro",
+        "--yolo",
+        "--output-format",
+        "stream-json",
+        *(("--resume", talk.resume) if talk.resume else ()),
+        "--prompt",
+    ]
     wire = _spelt(scripted.GENERATE, _spell_gemini)
     return _run(talk, command, wire, lambda line: str(line.get("session_id", "")), _gemini_outputs)
 

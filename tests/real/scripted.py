@@ -116,10 +116,14 @@ RESPONSES = Wire(
 def _answer_completion(reply: Reply, message_id: str, body: Body) -> str:
     """One chunk with all of it, and one that says why it ends; opencode always asks for a stream."""
     calls = [
-        {"index": number, "id": f"call_{message_id}_{number}", "type": "function",
-         "function": {"name": call.tool, "arguments": json.dumps(call.given)}}
+        {
+            "index": number,
+            "id": f"call_{message_id}_{number}",
+            "type": "function",
+            "function": {"name": call.tool, "arguments": json.dumps(call.given)},
+        }
         for number, call in enumerate(reply.calls)
-    ]  # fmt: skip
+    ]
     usage = {"prompt_tokens": reply.input_tokens, "completion_tokens": 20, "total_tokens": reply.input_tokens + 20}
     every = {"id": message_id, "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
     delta = {"role": "assistant", "content": reply.text or None} | ({"tool_calls": calls} if calls else {})

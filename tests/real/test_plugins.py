@@ -83,9 +83,14 @@ def typed(house: House, *words: str) -> str:
     with ours, theirs:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", loopback.__file__, network, str(theirs.fileno()), str(house._program), *words],
-            cwd=house.project, env=house.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, pass_fds=[theirs.fileno()],
-        )  # fmt: skip
+            cwd=house.project,
+            env=house.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            pass_fds=[theirs.fileno()],
+        )
         theirs.close()
         for handle in socket.recv_fds(ours, 16, 1)[1]:
             os.close(handle)

@@ -21,16 +21,21 @@ ERRAND = Call("Agent", {"description": "an errand", "prompt": "tidy up the shed"
 SHED = (bash("echo tidy"), bash("ls nowhere"), Reply("the shed is tidy"))
 PROMPTS = ("look around", "send somebody", "/compact", "go on")
 REPLIES = (
-    bash("echo here"), bash("cat missing.txt"), Reply("looked around"),
-    Reply("I will.", (ERRAND,)), Reply("somebody went"),
+    bash("echo here"),
+    bash("cat missing.txt"),
+    Reply("looked around"),
+    Reply("I will.", (ERRAND,)),
+    Reply("somebody went"),
     Reply("went on"),
-)  # fmt: skip
+)
 SENDING = REPLIES.index(Reply("I will.", (ERRAND,)))
 PROMPTS_AGAIN = ("write it down", "look around")
 REPLIES_AGAIN = (
-    Reply(calls=(Call("Write", {"file_path": "notes.txt", "content": "all is tidy"}),)), Reply("written"),
-    bash("echo here"), Reply("looked again"),
-)  # fmt: skip
+    Reply(calls=(Call("Write", {"file_path": "notes.txt", "content": "all is tidy"}),)),
+    Reply("written"),
+    bash("echo here"),
+    Reply("looked again"),
+)
 
 
 class Row(NamedTuple):
@@ -254,12 +259,18 @@ def leaks(house: House, session: Session) -> dict[str, list[str]]:
 def test_nothing_private_and_no_secret_is_in_any_file_of_the_home(house: House, worker: str) -> None:
     (house.project / "account.txt").write_text(f"name: ada\npassword: {IN_OUTPUT}\nlogged in before\n")
     (house.project / "keys.txt").write_text(f"refused: {IN_ERROR}\n")
-    replies = iter([
-        bash("echo the log"), Reply("it is short"),
-        bash(f"echo {ACT} > {ACT}.txt"), Reply(f"{SAID} is done"),
-        bash(f"echo logged in # {IN_COMMAND}"), bash("cat account.txt"), bash("cat keys.txt >&2; false"),
-        Reply(f"ada, <private>{ASIDE},</private> is logged in"),
-    ])  # fmt: skip
+    replies = iter(
+        [
+            bash("echo the log"),
+            Reply("it is short"),
+            bash(f"echo {ACT} > {ACT}.txt"),
+            Reply(f"{SAID} is done"),
+            bash(f"echo logged in # {IN_COMMAND}"),
+            bash("cat account.txt"),
+            bash("cat keys.txt >&2; false"),
+            Reply(f"ada, <private>{ASIDE},</private> is logged in"),
+        ]
+    )
     meanwhile: dict[str, list[str]] = {}
 
     def script(_: Request) -> Reply:

@@ -25,12 +25,36 @@ pytestmark = pytest.mark.real
 AXE = Agent("axe-core", "4.10.3", "axe-core", "axe-core/axe.min.js")
 LESSON = "/lessons/git-stash-leaves-untracked-files"
 PAGES = (
-    "/", "/sessions", "/sessions?host=claude-code", "/sessions/{session}", "/sessions/{session}/events/{event}", "/search?q=wind", "/lessons",
-    "/lessons?status=retired", LESSON, f"{LESSON}/edit", "/review", "/review/1", "/review/1/edit", "/memory", "/memory?status=candidate",
-    "/memory/{proposed}", "/memory/{proposed}/edit", "/memory/{approved}", "/handoffs", "/handoffs?status=ratified", "/handoffs/{draft}",
-    "/handoffs/{draft}/ratify", "/handoffs/{draft}/amend", "/handoffs/{draft}/discard", "/handoffs/{ratified}", "/insights", "/settings",
-    "/nowhere", "/sessions/{session}/transcript/1",
-)  # fmt: skip
+    "/",
+    "/sessions",
+    "/sessions?host=claude-code",
+    "/sessions/{session}",
+    "/sessions/{session}/events/{event}",
+    "/search?q=wind",
+    "/lessons",
+    "/lessons?status=retired",
+    LESSON,
+    f"{LESSON}/edit",
+    "/review",
+    "/review/1",
+    "/review/1/edit",
+    "/memory",
+    "/memory?status=candidate",
+    "/memory/{proposed}",
+    "/memory/{proposed}/edit",
+    "/memory/{approved}",
+    "/handoffs",
+    "/handoffs?status=ratified",
+    "/handoffs/{draft}",
+    "/handoffs/{draft}/ratify",
+    "/handoffs/{draft}/amend",
+    "/handoffs/{draft}/discard",
+    "/handoffs/{ratified}",
+    "/insights",
+    "/settings",
+    "/nowhere",
+    "/sessions/{session}/transcript/1",
+)
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 860}},
@@ -154,8 +178,20 @@ def test_hostile_text_is_inert_on_every_page(browser: Browser, house: House) -> 
 
 
 def test_what_happens_shows_without_loading_the_page_again(browser: Browser, own: House) -> None:
-    own.ok("lessons", "add", "--summary", "tar wants a file name here", "--problem", "tar without -f reads a tape drive",
-           "--solution", "always give tar -f and a file", "--command", r"^tar\b", "--delivery", "hold")  # fmt: skip
+    own.ok(
+        "lessons",
+        "add",
+        "--summary",
+        "tar wants a file name here",
+        "--problem",
+        "tar without -f reads a tape drive",
+        "--solution",
+        "always give tar -f and a file",
+        "--command",
+        r"^tar\b",
+        "--delivery",
+        "hold",
+    )
     with visiting(browser, own) as visit:
         page = visit.go("/")
         expect(page.locator("[data-live]")).to_contain_text("Live")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hardwon.hosts import origin
+from hardwon.agents import prompt_origin
 from tests.told import Told
 
 from . import agents
@@ -33,10 +33,10 @@ def is_run_by_an_agent() -> bool:
     pid = os.getppid()
     while pid > 1:
         try:
-            process = origin.read_process(pid)
+            process = prompt_origin.read_process(pid)
         except OSError:
             return False
-        if any(name in process.program for name in origin.AGENT_NAMES.values()):
+        if any(name in process.program for name in prompt_origin.AGENT_NAMES.values()):
             return True
         pid = process.parent
     return False

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from hardwon.recall import embed, indexing
-from hardwon.recall.search import Found, search
+from hardwon.search import embedding, indexing
+from hardwon.search.search import Found, search
 from hardwon.store import db, projects, sessions
 
 NOW = 1_795_000_000.0
@@ -43,11 +43,24 @@ class Library:
         self.prompt("go on", project=project, session=session)
         (number,) = self.connection.execute("select id from sessions where session = ?", (session,)).fetchone()
         row = {
-            "key": f"o{self._count}", "session": number, "at": NOW - 10 * DAY + self._count, "prompt": 1,
-            "type": "discovery", "title": title, "subtitle": "", "narrative": "", "facts": "[]", "concepts": "[]",
-            "files_read": "[]", "files_modified": json.dumps(files), "events": "[]", "tokens": 900, "times": 1,
-            "made": "plain", **more,
-        }  # fmt: skip
+            "key": f"o{self._count}",
+            "session": number,
+            "at": NOW - 10 * DAY + self._count,
+            "prompt": 1,
+            "type": "discovery",
+            "title": title,
+            "subtitle": "",
+            "narrative": "",
+            "facts": "[]",
+            "concepts": "[]",
+            "files_read": "[]",
+            "files_modified": json.dumps(files),
+            "events": "[]",
+            "tokens": 900,
+            "times": 1,
+            "made": "plain",
+            **more,
+        }
         names, marks = ", ".join(row), ", ".join("?" * len(row))
         cursor = self.connection.execute(f"insert into observations ({names}) values ({marks})", tuple(row.values()))
         return f"O{cursor.lastrowid}"
@@ -70,7 +83,7 @@ class Library:
         rows = self.connection.execute("select id from observations where id > ? order by at", (last,)).fetchall()
         return [f"O{id}" for (id,) in rows]
 
-    def refresh(self, model: embed.Model | None = None) -> None:
+    def refresh(self, model: embedding.Model | None = None) -> None:
         indexing.refresh(self.connection, self.home, model=model, go_on=lambda: True)
 
     def find(self, query: str, **how: Any) -> Found:

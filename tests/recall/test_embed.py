@@ -12,29 +12,29 @@ from pathlib import Path
 import numpy
 import pytest
 
-from hardwon.recall import embed
+from hardwon.search import embedding
 
-SHIPPED = Path(embed.__file__).parent / "model"
+SHIPPED = Path(embedding.__file__).parent / "model"
 
 
 @pytest.fixture(scope="module")
-def model() -> embed.Model:
-    return embed.load()
+def model() -> embedding.Model:
+    return embedding.load()
 
 
-def likeness(model: embed.Model, one: str, other: str) -> float:
+def likeness(model: embedding.Model, one: str, other: str) -> float:
     first, second = model.embed([one, other])
     return float(first @ second)
 
 
-def test_a_text_is_a_vector_of_length_one(model: embed.Model) -> None:
+def test_a_text_is_a_vector_of_length_one(model: embedding.Model) -> None:
     vectors = model.embed(["the worker restarts", "日本語", "x"])
     assert vectors.shape == (3, model.dimensions)
     assert vectors.dtype == numpy.float32
     assert numpy.allclose(numpy.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_a_text_without_a_known_word_is_zeros(model: embed.Model) -> None:
+def test_a_text_without_a_known_word_is_zeros(model: embedding.Model) -> None:
     assert not model.embed(["", "  \n", "!?… -- →", "\x1b\x00"]).any()
     assert model.embed([]).shape == (0, model.dimensions)
 
@@ -49,7 +49,7 @@ def test_a_text_without_a_known_word_is_zeros(model: embed.Model) -> None:
         ("user_by_id", "getUserById", "deleteOldBackups"),
     ],
 )
-def test_what_means_the_same_lies_nearer(model: embed.Model, text: str, near: str, far: str) -> None:
+def test_what_means_the_same_lies_nearer(model: embedding.Model, text: str, near: str, far: str) -> None:
     assert likeness(model, text, near) > likeness(model, text, far)
 
 
@@ -67,26 +67,28 @@ def test_what_means_the_same_lies_nearer(model: embed.Model, text: str, near: st
         ("x" * 101, ""),
     ],
 )
-def test_words_are_cut_as_upstream_cuts_and_names_at_their_humps(model: embed.Model, text: str, pieces: str) -> None:
+def test_words_are_cut_as_upstream_cuts_and_names_at_their_humps(
+    model: embedding.Model, text: str, pieces: str
+) -> None:
     vocabulary = (SHIPPED / "vocabulary.txt").read_text(encoding="utf-8").split("\n")
     assert [vocabulary[row] for row in model.rows(text)] == pieces.split()
 
 
-def test_a_vector_does_not_depend_on_the_texts_beside_it(model: embed.Model) -> None:
+def test_a_vector_does_not_depend_on_the_texts_beside_it(model: embedding.Model) -> None:
     texts = [f"{word} number {place}" for place, word in enumerate(("worker", "", "hook", "spool " * 3_000) * 200)]
     together = model.embed(texts)
     for place in (0, 1, 2, 3, 399, 799):
         assert (model.embed([texts[place]])[0] == together[place]).all()
 
 
-def test_the_end_of_a_very_long_text_is_not_looked_at(model: embed.Model) -> None:
+def test_the_end_of_a_very_long_text_is_not_looked_at(model: embedding.Model) -> None:
     long = "worker " * 5_000
     assert (model.embed([long])[0] == model.embed([long + "other words"])[0]).all()
 
 
 def test_every_shipped_file_has_its_sum_and_licence() -> None:
     about = json.loads((SHIPPED / "model.json").read_text())
-    assert about["version"] == embed.VERSION
+    assert about["version"] == embedding.VERSION
     assert set(os.listdir(SHIPPED)) == {*about["sha256"], "model.json", "LICENSE", "NOTICE"}
     assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 6_200_000
     assert "all-MiniLM-L6-v2" in (SHIPPED / "NOTICE").read_text()
@@ -96,32 +98,32 @@ def test_every_shipped_file_has_its_sum_and_licence() -> None:
 def test_a_missing_or_damaged_file_is_said(name: str, tmp_path: Path) -> None:
     copy = tmp_path / "model"
     shutil.copytree(SHIPPED, copy)
-    assert embed.load(str(copy)).embed(["worker"]).any()
+    assert embedding.load(str(copy)).embed(["worker"]).any()
     shipped = (copy / name).read_bytes()
     (copy / name).write_bytes(shipped[:-7])
-    with pytest.raises(embed.Absent, match="model"):
-        embed.load(str(copy))
+    with pytest.raises(embedding.Absent, match="model"):
+        embedding.load(str(copy))
     (copy / name).unlink()
-    with pytest.raises(embed.Absent, match=name):
-        embed.load(str(copy))
+    with pytest.raises(embedding.Absent, match=name):
+        embedding.load(str(copy))
 
 
 @pytest.mark.parametrize("about", ["[]", "null", "{}", '{"version": "0", "sha256": {}}', '{"version": 1, "sha256": 1}'])
 def test_a_model_that_is_not_ours_is_refused(about: str, tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(about)
-    with pytest.raises(embed.Absent, match="cannot be read"):
-        embed.load(str(tmp_path))
+    with pytest.raises(embedding.Absent, match="cannot be read"):
+        embedding.load(str(tmp_path))
 
 
 def test_a_model_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps({"version": "minilm-0", "sha256": {}}))
-    with pytest.raises(embed.Absent, match=f"it is minilm-0, wanted is {embed.VERSION}"):
-        embed.load(str(tmp_path))
+    with pytest.raises(embedding.Absent, match=f"it is minilm-0, wanted is {embedding.VERSION}"):
+        embedding.load(str(tmp_path))
 
 
 def test_numpy_is_imported_only_with_a_model() -> None:
     code = (
-        "import sys\nfrom hardwon.recall import embed\nbefore = 'numpy' in sys.modules\nembed.load()\n"
+        "import sys\nfrom hardwon.search import embedding\nbefore = 'numpy' in sys.modules\nembedding.load()\n"
         "print(before, 'numpy' in sys.modules)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.core import index, similarity
-from hardwon.recall import health
-from hardwon.recall.health import DAY, Advice, Facts
-from hardwon.recall.manifest import compile_entries, demands_of
-from hardwon.recall.replay import Replay
+from hardwon.lessons import health, manifest_index
+from hardwon.lessons.health import DAY, Advice, Facts
+from hardwon.lessons.manifest import compile_entries, demands_of
+from hardwon.lessons.replay import Replay
 from hardwon.store.transcripts import ScannedCall
-from hardwon.words import Lesson, Pattern
+from hardwon.text import similarity
+from hardwon.types import Lesson, Pattern
 
 NOW = 1_800_000_000.0
 LONG_AGO, LATELY = "2020-01-01T00:00:00Z", "2027-01-10T00:00:00Z"
@@ -211,12 +211,12 @@ def test_a_slug_that_a_shell_would_read_otherwise_is_quoted() -> None:
     assert only(made("a; rm x", r"^ls")).fix == "hardwon lessons edit 'a; rm x' --command REGEX"
 
 
-def compiled(tmp_path: Path, lessons: list[Lesson]) -> index.Index:
+def compiled(tmp_path: Path, lessons: list[Lesson]) -> manifest_index.Index:
     entries = compile_entries(lessons)
     path = os.path.join(tmp_path, "index")
     with open(path, "wb") as file:
-        file.write(index.build(entries, list(map(demands_of, entries)), settings={}, sources=[]))
-    return index.Index(path)
+        file.write(manifest_index.build(entries, list(map(demands_of, entries)), settings={}, sources=[]))
+    return manifest_index.Index(path)
 
 
 def test_one_pass_over_the_calls_counts_for_every_lesson_what_it_could_have_and_would_have_met(tmp_path: Path) -> None:

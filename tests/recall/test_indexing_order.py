@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hardwon.recall import embed, indexing
+from hardwon.search import embedding, indexing
 from hardwon.store import db, documents, projects, sessions
 
 from .library import KITE, NOW, Library
@@ -45,7 +45,7 @@ def test_the_newest_prompts_and_last_words_are_indexed_before_any_call(library: 
 
 def test_vectors_come_before_the_words_of_calls(library: Library) -> None:
     fill_a_session(library, 40)
-    done = indexing.refresh(library.connection, library.home, model=embed.load(), go_on=lambda: True, most=100)
+    done = indexing.refresh(library.connection, library.home, model=embedding.load(), go_on=lambda: True, most=100)
     assert (done["documents"], done["vectors"], done["left"]) == (80, 40, 80)
 
 

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.actions.lessons import approve_waiting
-from hardwon.core import traces
 from hardwon.errors import UserError
-from hardwon.recall import asking, codes, embed, indexing
-from hardwon.recall.approved_lessons import find_waiting
-from hardwon.recall.records import fetch
-from hardwon.recall.search import Found, search
-from hardwon.recall.timeline import timeline
+from hardwon.lessons.approved_lessons import find_waiting
+from hardwon.search import embedding, indexing, query_scope, vector_codes
+from hardwon.search.records import fetch
+from hardwon.search.search import Found, search
+from hardwon.search.timeline import timeline
 from hardwon.store import db, documents, projects, purge, retention
 from hardwon.store import search as index
 from hardwon.store.approvals import COMMAND_LINE
+from hardwon.text import traces
 
 from .library import BOAT, DAY, KITE, NOW, Library
 
@@ -77,11 +77,13 @@ def test_there_are_forty_names_paths_and_signs() -> None:
 
 
 @pytest.fixture(params=["by words", "by meaning too"])
-def model(request: pytest.FixtureRequest) -> embed.Model | None:
-    return embed.load() if request.param == "by meaning too" else None
+def model(request: pytest.FixtureRequest) -> embedding.Model | None:
+    return embedding.load() if request.param == "by meaning too" else None
 
 
-def test_every_identifier_path_and_sign_is_among_the_first_three(library: Library, model: embed.Model | None) -> None:
+def test_every_identifier_path_and_sign_is_among_the_first_three(
+    library: Library, model: embedding.Model | None
+) -> None:
     dice = random.Random(1)
     plain = ["user", "token", "path", "config", "test", "error", "file", "query", "retry", "cache", "page", "session"]
     wanted = {}
@@ -94,7 +96,9 @@ def test_every_identifier_path_and_sign_is_among_the_first_three(library: Librar
     assert {query: ids for query, ids in found.items() if wanted[query] not in ids} == {}
 
 
-def test_two_projects_never_see_each_other_and_each_finds_its_own(library: Library, model: embed.Model | None) -> None:
+def test_two_projects_never_see_each_other_and_each_finds_its_own(
+    library: Library, model: embedding.Model | None
+) -> None:
     own = {
         (project, number): library.observe(
             f"alpha{number} shared words about caching", project=project, session=f"{project} {number}"
@@ -132,11 +136,49 @@ def test_an_id_comes_first_if_nothing_else_is_asked_and_if_its_kind_is(library: 
 
 
 HOSTILE = [
-    '"', '""', "'", "*", "a*", "AND", "OR OR", "NOT x", "NEAR(a b)", "a NEAR/2 b", "words:token", "^token", "(", ")((",
-    "-token", "+token", "token OR", '"unbalanced', "{a b}", "col : x", "\0", "a\0b", "%", ";drop table documents;--", "\\",
-    "\ud800", "🙂", "²", "…", "0kO", "a" * 100_000, "x " * 5_000, "\n\t", "￿", "ﷺ", "a.b.c.d.e/f/g/h/i/j", "O", "O99999999999999999999",
-    "L:", "L:../../etc", "\u19b0ab\u19b0cd\u19c9", "a\u1cf2b c\u1cf3d.py",
-]  # fmt: skip
+    '"',
+    '""',
+    "'",
+    "*",
+    "a*",
+    "AND",
+    "OR OR",
+    "NOT x",
+    "NEAR(a b)",
+    "a NEAR/2 b",
+    "words:token",
+    "^token",
+    "(",
+    ")((",
+    "-token",
+    "+token",
+    "token OR",
+    '"unbalanced',
+    "{a b}",
+    "col : x",
+    "\0",
+    "a\0b",
+    "%",
+    ";drop table documents;--",
+    "\\",
+    "\ud800",
+    "🙂",
+    "²",
+    "…",
+    "0kO",
+    "a" * 100_000,
+    "x " * 5_000,
+    "\n\t",
+    "￿",
+    "ﷺ",
+    "a.b.c.d.e/f/g/h/i/j",
+    "O",
+    "O99999999999999999999",
+    "L:",
+    "L:../../etc",
+    "\u19b0ab\u19b0cd\u19c9",
+    "a\u1cf2b c\u1cf3d.py",
+]
 
 
 @pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
@@ -248,7 +290,7 @@ def test_letters_that_the_index_takes_for_blanks_are_found(library: Library) -> 
 def test_a_project_is_not_asked_for_by_a_name_that_no_folder_can_have(library: Library) -> None:
     for named in ("ki\0te", "/home/\0/kite"):
         with pytest.raises(UserError, match="NUL"):
-            asking.scope(library.connection, named, "/")
+            query_scope.scope(library.connection, named, "/")
 
 
 def test_nothing_found_says_what_was_close(library: Library) -> None:
@@ -285,12 +327,14 @@ def test_a_purged_text_takes_along_no_record_whose_words_only_look_like_it(libra
 
 
 def test_vectors_of_what_is_gone_take_no_place_and_stand_for_nothing_else(library: Library) -> None:
-    model = embed.load()
+    model = embedding.load()
 
     def nearest(text: str, most: int) -> list[int]:
         library.refresh(model)
         projects = index.numbers_of(library.connection, KITE)
-        return codes.nearest(library.connection, library.home, embed.VERSION, projects, model.embed([text])[0], most)
+        return vector_codes.nearest(
+            library.connection, library.home, embedding.VERSION, projects, model.embed([text])[0], most
+        )
 
     def number(id: str) -> int:
         held = index.by_source(library.connection, "O", int(id[1:]), "")
@@ -366,14 +410,20 @@ def test_lessons_are_found_and_read_again_when_the_file_is_edited(library: Libra
 
 def test_what_counts_everywhere_takes_one_place_by_meaning_when_all_projects_are_asked_for(library: Library) -> None:
     lessons = [
-        {"id": f"id{at}", "slug": f"slug-{at}", "summary": "the login token has expired", "problem": "the login token",
-         "solution": "has expired", "triggers": {}}
+        {
+            "id": f"id{at}",
+            "slug": f"slug-{at}",
+            "summary": "the login token has expired",
+            "problem": "the login token",
+            "solution": "has expired",
+            "triggers": {},
+        }
         for at in range(40)
-    ]  # fmt: skip
+    ]
     with open(os.path.join(library.home, "lessons.json"), "w", encoding="utf-8") as file:
         json.dump({"version": 1, "lessons": lessons}, file)
     approve_by_hand(library)
-    id, model = library.observe("authentication failed"), embed.load()
+    id, model = library.observe("authentication failed"), embedding.load()
     library.refresh(model)
     for project in (KITE, ""):
         assert library.ids("the login token has expired", project=project, model=model, kinds=("O",)) == [id]

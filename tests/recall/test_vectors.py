@@ -8,7 +8,7 @@ import random
 import numpy
 import pytest
 
-from hardwon.recall import codes, embed
+from hardwon.search import embedding, vector_codes
 from hardwon.store import documents
 from hardwon.store import search as index
 
@@ -16,14 +16,14 @@ from .library import BOAT, KITE, Library
 
 
 @pytest.fixture(scope="module")
-def model() -> embed.Model:
-    return embed.load()
+def model() -> embedding.Model:
+    return embedding.load()
 
 
 def sentences(count: int) -> list[str]:
     """Of words that are common in English, eight each."""
     dice = random.Random(5)
-    with open(os.path.join(os.path.dirname(embed.__file__), "model", "vocabulary.txt"), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(embedding.__file__), "model", "vocabulary.txt"), encoding="utf-8") as file:
         words = [word for word in file.read().split("\n") if word.isascii() and word.isalpha() and len(word) > 3][
             :3_000
         ]
@@ -38,10 +38,10 @@ def document_of(library: Library, id: str) -> int:
 
 def near(library: Library, vector: numpy.ndarray, *, project: str = KITE, most: int = 60) -> list[int]:
     numbers = index.numbers_of(library.connection, project)
-    return codes.nearest(library.connection, library.home, embed.VERSION, numbers, vector, most)
+    return vector_codes.nearest(library.connection, library.home, embedding.VERSION, numbers, vector, most)
 
 
-def test_of_many_the_truly_nearest_are_found(library: Library, model: embed.Model) -> None:
+def test_of_many_the_truly_nearest_are_found(library: Library, model: embedding.Model) -> None:
     said = sentences(2_000)
     library.observe_many(said)
     library.refresh(model)
@@ -56,7 +56,7 @@ def test_of_many_the_truly_nearest_are_found(library: Library, model: embed.Mode
     assert found > 0.8 * wanted, f"{found} of {wanted}"
 
 
-def test_what_comes_later_is_found_and_what_goes_is_not(library: Library, model: embed.Model) -> None:
+def test_what_comes_later_is_found_and_what_goes_is_not(library: Library, model: embedding.Model) -> None:
     library.observe_many(sentences(50))
     library.refresh(model)
     vector = model.embed(["an umbrella made of cheese"])[0]
@@ -70,7 +70,7 @@ def test_what_comes_later_is_found_and_what_goes_is_not(library: Library, model:
     assert document not in near(library, vector, most=1_000)
 
 
-def test_a_project_has_its_own_vectors(library: Library, model: embed.Model) -> None:
+def test_a_project_has_its_own_vectors(library: Library, model: embedding.Model) -> None:
     library.observe("an umbrella made of cheese", project=BOAT, session="s2")
     library.observe("a lamp", project=KITE)
     library.refresh(model)
@@ -79,21 +79,21 @@ def test_a_project_has_its_own_vectors(library: Library, model: embed.Model) -> 
     assert ours and theirs and not ours & theirs
 
 
-def test_vectors_of_another_model_are_not_compared_and_are_made_anew(library: Library, model: embed.Model) -> None:
+def test_vectors_of_another_model_are_not_compared_and_are_made_anew(library: Library, model: embedding.Model) -> None:
     library.observe("an umbrella made of cheese")
     library.refresh(model)
     library.connection.execute("update vectors set model = 'an older one'")
     vector = model.embed(["an umbrella made of cheese"])[0]
-    codes._homes.clear()
+    vector_codes._homes.clear()
     assert near(library, vector) == []
     library.refresh(model)
     assert near(library, vector)
-    assert library.connection.execute("select distinct model from vectors").fetchone()[0] == embed.VERSION
+    assert library.connection.execute("select distinct model from vectors").fetchone()[0] == embedding.VERSION
 
 
-def test_a_vector_that_comes_when_its_document_is_gone_is_not_kept(library: Library, model: embed.Model) -> None:
+def test_a_vector_that_comes_when_its_document_is_gone_is_not_kept(library: Library, model: embedding.Model) -> None:
     id = library.observe("an umbrella made of cheese")
     library.refresh(None)
     document = document_of(library, id)
     library.connection.execute("delete from observations where id = ?", (id[1:],))
-    assert documents.put_vectors(library.connection, embed.VERSION, [(document, b"", b"")]) == 0
+    assert documents.put_vectors(library.connection, embedding.VERSION, [(document, b"", b"")]) == 0

@@ -8,16 +8,28 @@ from typing import Any
 
 import pytest
 
-from hardwon.store import db, exports, imports
-from hardwon.store.imports import Outcome
+from hardwon.data import exports, imports
+from hardwon.data.imports import Outcome
+from hardwon.store import db
 from hardwon.store.migrations import MIGRATIONS
 
 PROJECT = {"what": "project", "path": "/home/dev/kite", "name": "kite", "remote": "", "at": 1.0}
 SESSION: dict[str, Any] = {
-    "what": "session", "host": "codex", "session": "s1", "project": "/home/dev/kite", "cwd": "/home/dev/kite",
-    "transcript": "", "first_prompt": "fly", "prompts": 2, "status": "completed", "reason": "other",
-    "started_at": 10.0, "opened_at": 10.0, "last_at": 50.0, "ended_at": 50.5,
-}  # fmt: skip
+    "what": "session",
+    "host": "codex",
+    "session": "s1",
+    "project": "/home/dev/kite",
+    "cwd": "/home/dev/kite",
+    "transcript": "",
+    "first_prompt": "fly",
+    "prompts": 2,
+    "status": "completed",
+    "reason": "other",
+    "started_at": 10.0,
+    "opened_at": 10.0,
+    "last_at": 50.0,
+    "ended_at": 50.5,
+}
 OF = {"host": "codex", "session": "s1"}
 
 
@@ -27,47 +39,121 @@ def prompt(key: str, number: int, at: float, text: str) -> dict[str, Any]:
 
 def event(key: str, at: float, **more: Any) -> dict[str, Any]:
     return {
-        "what": "event", **OF, "key": key, "kind": "tool", "at": at, "prompt": 1, "agent": "", "tool": "Bash",
-        "tool_use_id": key, "input": '{"command": "ls"}', "response": "a\nb", "outcome": "fine", "signature": "",
-        "duration": None, "origin": "hook", **more,
-    }  # fmt: skip
+        "what": "event",
+        **OF,
+        "key": key,
+        "kind": "tool",
+        "at": at,
+        "prompt": 1,
+        "agent": "",
+        "tool": "Bash",
+        "tool_use_id": key,
+        "input": '{"command": "ls"}',
+        "response": "a\nb",
+        "outcome": "fine",
+        "signature": "",
+        "duration": None,
+        "origin": "hook",
+        **more,
+    }
 
 
 OBSERVATION = {
-    "what": "observation", **OF, "key": "o1", "at": 20.0, "prompt": 1, "type": "discovery", "title": "wind",
-    "subtitle": "", "narrative": "it turned", "facts": ["north"], "concepts": [], "files_read": ["a.py"],
-    "files_modified": [], "events": ["e1"], "tokens": 12, "times": 1, "made": "plain",
-}  # fmt: skip
+    "what": "observation",
+    **OF,
+    "key": "o1",
+    "at": 20.0,
+    "prompt": 1,
+    "type": "discovery",
+    "title": "wind",
+    "subtitle": "",
+    "narrative": "it turned",
+    "facts": ["north"],
+    "concepts": [],
+    "files_read": ["a.py"],
+    "files_modified": [],
+    "events": ["e1"],
+    "tokens": 12,
+    "times": 1,
+    "made": "plain",
+}
 SUMMARY = {
-    "what": "summary", **OF, "key": "z1", "at": 50.0, "request": "fly", "investigated": "", "learned": "wind",
-    "completed": "", "next_steps": "land", "made": "plain",
-}  # fmt: skip
+    "what": "summary",
+    **OF,
+    "key": "z1",
+    "at": 50.0,
+    "request": "fly",
+    "investigated": "",
+    "learned": "wind",
+    "completed": "",
+    "next_steps": "land",
+    "made": "plain",
+}
 DELIVERY = {
-    "what": "delivery", "event": "h1", "at": 12.0, **OF, "agent": "", "kind": "PreToolUse", "tool": "Bash",
-    "lesson": "L1", "slug": "kite-1", "summary": "kites fall", "delivery": "note",
-}  # fmt: skip
+    "what": "delivery",
+    "event": "h1",
+    "at": 12.0,
+    **OF,
+    "agent": "",
+    "kind": "PreToolUse",
+    "tool": "Bash",
+    "lesson": "L1",
+    "slug": "kite-1",
+    "summary": "kites fall",
+    "delivery": "note",
+}
 
 
 def signal(key: str, signature: str) -> dict[str, Any]:
     return {
-        "key": key, "tier": 2, "signature": signature, "host": "codex", "path": "/t.jsonl", "session": "s1",
-        "agent": "", "project": "/home/dev/kite", "at": "2026-11-01T10:00:00Z", "score": 0.5,
-        "body": {"problem": "p", "solution": "s", "evidence": []}, "errors": [f"{key}:e"],
-    }  # fmt: skip
+        "key": key,
+        "tier": 2,
+        "signature": signature,
+        "host": "codex",
+        "path": "/t.jsonl",
+        "session": "s1",
+        "agent": "",
+        "project": "/home/dev/kite",
+        "at": "2026-11-01T10:00:00Z",
+        "score": 0.5,
+        "body": {"problem": "p", "solution": "s", "evidence": []},
+        "errors": [f"{key}:e"],
+    }
 
 
 CANDIDATE = {
-    "what": "candidate", "id": "01C", "slug": "kites-fall-ab12", "signature": "bash kite", "tier": 2,
-    "status": "rejected", "score": 0.7, "parts": {"error": 0.5}, "occurrences": 1, "sessions": ["s1"],
-    "projects": ["/home/dev/kite"], "record": {"summary": "kites fall", "problem": "p", "solution": "s"}, "lesson": "",
-    "found_at": 5.0, "decided_at": 6.0, "signals": [signal("k1", "bash kite")],
+    "what": "candidate",
+    "id": "01C",
+    "slug": "kites-fall-ab12",
+    "signature": "bash kite",
+    "tier": 2,
+    "status": "rejected",
+    "score": 0.7,
+    "parts": {"error": 0.5},
+    "occurrences": 1,
+    "sessions": ["s1"],
+    "projects": ["/home/dev/kite"],
+    "record": {"summary": "kites fall", "problem": "p", "solution": "s"},
+    "lesson": "",
+    "found_at": 5.0,
+    "decided_at": 6.0,
+    "signals": [signal("k1", "bash kite")],
     "judgements": [{"at": 5.5, "reader": "model", "verdict": "none", "body": {"why": "trivial"}, "void": ""}],
-}  # fmt: skip
+}
 LOOSE = {"what": "signal", **signal("k2", "bash boat")}
 ALL: list[dict[str, Any]] = [
-    PROJECT, SESSION, prompt("p1", 1, 10.0, "fly"), prompt("p2", 2, 30.0, "land ✓ \u2028 it"), event("e1", 11.0),
-    event("e2", 31.0, prompt=2, duration=4.5), OBSERVATION, SUMMARY, DELIVERY, CANDIDATE, LOOSE,
-]  # fmt: skip
+    PROJECT,
+    SESSION,
+    prompt("p1", 1, 10.0, "fly"),
+    prompt("p2", 2, 30.0, "land ✓ \u2028 it"),
+    event("e1", 11.0),
+    event("e2", 31.0, prompt=2, duration=4.5),
+    OBSERVATION,
+    SUMMARY,
+    DELIVERY,
+    CANDIDATE,
+    LOOSE,
+]
 
 
 @pytest.fixture
@@ -97,9 +183,17 @@ def test_every_kind_comes_out_as_it_went_in(home: str) -> None:
     outcome = take(home, ALL)
     assert (outcome.faults, given(home)) == ((), ALL)
     assert outcome.taken == {
-        "project": 1, "session": 1, "prompt": 2, "event": 2, "observation": 1, "summary": 1, "delivery": 1,
-        "signal": 2, "candidate": 1, "judgement": 1,
-    }  # fmt: skip
+        "project": 1,
+        "session": 1,
+        "prompt": 2,
+        "event": 2,
+        "observation": 1,
+        "summary": 1,
+        "delivery": 1,
+        "signal": 2,
+        "candidate": 1,
+        "judgement": 1,
+    }
 
 
 def test_the_same_again_is_not_taken(home: str) -> None:
@@ -118,9 +212,12 @@ def test_the_header_says_the_format_and_the_schema(home: str) -> None:
     connection = db.connect(home)
     header = json.loads(next(exports.lines(connection, home, at=0.0)))
     assert header == {
-        "what": "header", "format": "hardwon-export", "version": 1, "schema": db.version(connection),
+        "what": "header",
+        "format": "hardwon-export",
+        "version": 1,
+        "schema": db.version(connection),
         "at": "1970-01-01T00:00:00Z",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(

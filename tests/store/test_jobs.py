@@ -13,7 +13,7 @@ import pytest
 
 from hardwon.store import db, jobs, observations, turns
 from hardwon.store.jobs import FIRST_WAIT_SECONDS, HISTORY, LEASE_SECONDS, LIVE, MOST_TRIES
-from hardwon.words import Job
+from hardwon.types import Job
 
 NOW = 1_790_000_000.0
 
@@ -21,7 +21,7 @@ NOW = 1_790_000_000.0
 WORK = """
 import os, sys, time
 from hardwon.store import db, jobs, turns
-from hardwon.words import Observation
+from hardwon.types import Observation
 connection = db.connect(sys.argv[1])
 lease = f"{sys.argv[2]}.{os.getpid()}"
 print("ready", flush=True)
@@ -76,8 +76,10 @@ def test_a_job_is_wanted_once_for_each_kind_and_session(store: db.Connection) ->
     for kind, session in (("distil", one), ("distil", one), ("refine", one), ("distil", other)):
         jobs.want(store, kind, session, priority=LIVE, now=NOW)
     assert [(job["kind"], job["number"], job["wanted"]) for job in jobs.listed(store)] == [
-        ("distil", one, 2), ("refine", one, 1), ("distil", other, 1),
-    ]  # fmt: skip
+        ("distil", one, 2),
+        ("refine", one, 1),
+        ("distil", other, 1),
+    ]
 
 
 def test_live_sessions_come_before_history_and_only_what_is_due_is_taken(store: db.Connection) -> None:

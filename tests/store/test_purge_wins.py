@@ -11,12 +11,14 @@ from contextlib import closing
 import pytest
 
 from hardwon import paths
-from hardwon.capture import intake
-from hardwon.core.brief import Line
-from hardwon.recall import brief, compiled
-from hardwon.store import backups, db, memories, purge, purge_lock, rejections, residue
+from hardwon.data import backups
+from hardwon.lessons import compiled_brief
+from hardwon.search import brief
+from hardwon.sessions import ingest, text_search
+from hardwon.store import db, memories, purge, purge_lock, rejections
 from hardwon.store.purge import Aim
-from hardwon.words import Event, Memory
+from hardwon.text.brief_layout import Line
+from hardwon.types import Event, Memory
 
 TEXT = "quokka zanzibar pelican"
 PROJECT = "/home/dev/kite"
@@ -50,33 +52,33 @@ def prompts(connection: db.Connection) -> list[str]:
 def test_what_was_read_before_a_purge_is_not_stored_after_it(home: str, reader: db.Connection) -> None:
     purge_text(home)
     with pytest.raises(db.Purged):
-        intake.commit(reader, prompt())
+        ingest.commit(reader, prompt())
     assert prompts(reader) == []
 
 
 def test_after_that_the_same_connection_stores_what_it_reads_anew(home: str, reader: db.Connection) -> None:
     purge_text(home)
     with pytest.raises(db.Purged):
-        intake.commit(reader, prompt())
-    intake.commit(reader, prompt())
+        ingest.commit(reader, prompt())
+    ingest.commit(reader, prompt())
     assert prompts(reader) == [TEXT]
 
 
 def test_a_dry_run_stops_nobody(home: str, reader: db.Connection) -> None:
     with closing(db.connect(home)) as connection:
         purge.counted(connection, Aim(pieces=(TEXT,)))
-    intake.commit(reader, prompt())
+    ingest.commit(reader, prompt())
     assert prompts(reader) == [TEXT]
 
 
 def test_a_session_that_is_deleted_is_a_purge_too(home: str, reader: db.Connection) -> None:
     from hardwon.store import sessions
 
-    intake.commit(reader, prompt())
+    ingest.commit(reader, prompt())
     with closing(db.connect(home)) as other:
         sessions.delete(other, other.execute("select id from sessions").fetchone()[0])
     with pytest.raises(db.Purged):
-        intake.commit(reader, prompt())
+        ingest.commit(reader, prompt())
     assert prompts(reader) == []
 
 
@@ -84,15 +86,15 @@ def test_a_brief_that_was_read_before_a_purge_is_not_written(home: str, reader: 
     read_in = db.epoch(reader)
     purge_text(home)
     brief.keep(reader, home, PROJECT, [Line("index", TEXT)], read_in)
-    assert not os.path.exists(compiled.path_of(home, PROJECT))
+    assert not os.path.exists(compiled_brief.path_of(home, PROJECT))
     brief.keep(reader, home, PROJECT, [Line("index", "other words")], db.epoch(reader))
-    assert os.path.exists(compiled.path_of(home, PROJECT))
+    assert os.path.exists(compiled_brief.path_of(home, PROJECT))
 
 
 def test_a_brief_is_not_written_while_a_purge_is_under_way(home: str, reader: db.Connection) -> None:
     with purge_lock.purging(home):
         brief.keep(reader, home, PROJECT, [Line("index", TEXT)], db.epoch(reader))
-    assert not os.path.exists(compiled.path_of(home, PROJECT))
+    assert not os.path.exists(compiled_brief.path_of(home, PROJECT))
 
 
 def test_a_purge_waits_for_whoever_writes_files_or_copies_the_database(home: str, reader: db.Connection) -> None:
@@ -129,12 +131,12 @@ def test_what_a_dead_writer_left_half_written_goes_and_what_a_live_one_writes_st
     stays = [f"briefs/x.txt.{os.getppid()}.new", "memory/a.new", "spool/1.5-abc.new"]
     for name in (*left, *stays):
         paths.write_private(os.path.join(home, name), TEXT.encode())
-    residue.sweep_unfinished(home)
+    text_search.sweep_unfinished(home)
     assert [name for name in (*left, *stays) if os.path.exists(os.path.join(home, name))] == stays
 
 
 def test_a_backup_of_before_a_purge_has_another_epoch_once_it_is_purged(home: str, reader: db.Connection) -> None:
-    intake.commit(reader, prompt())
+    ingest.commit(reader, prompt())
     made = backups.make(home, 1.0)
     with closing(purge.opened(os.path.join(made.path, "hardwon.db"), dry=False)) as copy:
         purge.carry_out(copy, Aim(pieces=(TEXT,)), (), 1.0)
@@ -173,7 +175,7 @@ def test_a_rejected_candidate_stays_rejected_when_its_signature_goes(home: str, 
 def test_a_connection_that_lasts_writes_what_it_is_told_now(home: str) -> None:
     with closing(db.connect(home, lasting=True)) as worker:
         purge_text(home)
-        intake.commit(worker, prompt())
+        ingest.commit(worker, prompt())
         assert prompts(worker) == [TEXT]
 
 

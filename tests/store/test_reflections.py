@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from hardwon.core.reflected import Evidence, Finding
-from hardwon.store import db, exports, imports, memories, purge, reflections, retention
+from hardwon.data import exports, imports
+from hardwon.store import db, memories, purge, reflections, retention
 from hardwon.store.purge import Aim
+from hardwon.store.reflection_types import Evidence, Finding
 from hardwon.store.reflections import DRAFT, MOOT, RATIFIED, File, Reflection
-from hardwon.words import Memory, replace
+from hardwon.types import Memory, replace
 
 KITE = "/home/dev/kite"
 DAY = 86_400.0
@@ -31,10 +32,21 @@ def store(home: str) -> db.Connection:
 
 def reflection(session: str = "s1", at: float = 100.0, **more: Any) -> Reflection:
     made = Reflection(
-        0, f"r-{session}-{at}", "claude-code", session, KITE, at, "plain", draft=f"{KITE}/docs/sessions/{session}.md",
-        topic="tails", resume="bend the tail", confidence="M", findings=(FOUND,),
-        files=(File(f"{KITE}/docs/sessions/{session}.md", None, "ab12"),), log="/logs/1",
-    )  # fmt: skip
+        0,
+        f"r-{session}-{at}",
+        "claude-code",
+        session,
+        KITE,
+        at,
+        "plain",
+        draft=f"{KITE}/docs/sessions/{session}.md",
+        topic="tails",
+        resume="bend the tail",
+        confidence="M",
+        findings=(FOUND,),
+        files=(File(f"{KITE}/docs/sessions/{session}.md", None, "ab12"),),
+        log="/logs/1",
+    )
     return replace(made, **more)
 
 
@@ -99,27 +111,67 @@ def test_whether_people_keep_an_item_is_counted_once_for_each_reflection(store: 
 
 def session(name: str, at: float, **more: Any) -> dict[str, Any]:
     return {
-        "what": "session", "host": "claude-code", "session": name, "project": KITE, "cwd": KITE, "transcript": "",
-        "first_prompt": f"ask {name}", "prompts": 1, "status": "completed", "reason": "", "started_at": at,
-        "opened_at": at, "last_at": at + 500, "ended_at": at + 500, **more,
-    }  # fmt: skip
+        "what": "session",
+        "host": "claude-code",
+        "session": name,
+        "project": KITE,
+        "cwd": KITE,
+        "transcript": "",
+        "first_prompt": f"ask {name}",
+        "prompts": 1,
+        "status": "completed",
+        "reason": "",
+        "started_at": at,
+        "opened_at": at,
+        "last_at": at + 500,
+        "ended_at": at + 500,
+        **more,
+    }
 
 
 def call(name: str, number: int, at: float, command: str, **more: Any) -> dict[str, Any]:
     return {
-        "what": "event", "host": "claude-code", "session": name, "key": f"{name}.{number}", "kind": "tool", "at": at,
-        "prompt": 1, "agent": "", "tool": "Bash", "tool_use_id": f"{name}.{number}",
-        "input": json.dumps({"command": command}), "response": "x" * 400, "outcome": "fine", "signature": "",
-        "duration": None, "origin": "hook", **more,
-    }  # fmt: skip
+        "what": "event",
+        "host": "claude-code",
+        "session": name,
+        "key": f"{name}.{number}",
+        "kind": "tool",
+        "at": at,
+        "prompt": 1,
+        "agent": "",
+        "tool": "Bash",
+        "tool_use_id": f"{name}.{number}",
+        "input": json.dumps({"command": command}),
+        "response": "x" * 400,
+        "outcome": "fine",
+        "signature": "",
+        "duration": None,
+        "origin": "hook",
+        **more,
+    }
 
 
 def observed(name: str, at: float, *files: str) -> dict[str, Any]:
     return {
-        "what": "observation", "host": "claude-code", "session": name, "key": f"o.{name}", "at": at, "prompt": 1,
-        "type": "feature", "title": "t", "subtitle": "", "narrative": "", "facts": [], "concepts": [],
-        "files_read": [], "files_modified": list(files), "events": [], "tokens": 1, "times": 1, "made": "plain",
-    }  # fmt: skip
+        "what": "observation",
+        "host": "claude-code",
+        "session": name,
+        "key": f"o.{name}",
+        "at": at,
+        "prompt": 1,
+        "type": "feature",
+        "title": "t",
+        "subtitle": "",
+        "narrative": "",
+        "facts": [],
+        "concepts": [],
+        "files_read": [],
+        "files_modified": list(files),
+        "events": [],
+        "tokens": 1,
+        "times": 1,
+        "made": "plain",
+    }
 
 
 @pytest.fixture
@@ -129,12 +181,17 @@ def lived(store: db.Connection) -> db.Connection:
     records = [
         {"what": "project", "path": KITE, "name": "kite", "remote": "", "at": 1.0},
         {"what": "project", "path": "/other", "name": "other", "remote": "", "at": 1.0},
-        session("s1", 1_000.0), call("s1", 1, 1_010.0, "make check"),
-        session("s2", 2_000.0), call("s2", 1, 2_000.0, "kite fly", **failed), call("s2", 2, 2_060.0, "kite fly", **failed),
-        call("s2", 3, 9_000.0, "cd src && git commit -m x"), observed("s2", 2_100.0, "src/a.py", "src/b.py"),
-        session("s3", 20_000.0), call("s3", 1, 20_010.0, "ls"),
+        session("s1", 1_000.0),
+        call("s1", 1, 1_010.0, "make check"),
+        session("s2", 2_000.0),
+        call("s2", 1, 2_000.0, "kite fly", **failed),
+        call("s2", 2, 2_060.0, "kite fly", **failed),
+        call("s2", 3, 9_000.0, "cd src && git commit -m x"),
+        observed("s2", 2_100.0, "src/a.py", "src/b.py"),
+        session("s3", 20_000.0),
+        call("s3", 1, 20_010.0, "ls"),
         session("x1", 1_500.0, project="/other", cwd="/other"),
-    ]  # fmt: skip
+    ]
     outcome = imports.take(store, enumerate(records, 2), [], approved=True)
     assert outcome.faults == ()
     return store

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.store import db, exports, imports, retention, runs
+from hardwon.data import exports, imports
+from hardwon.store import db, retention, runs
 from hardwon.store.runs import Booking
 
 NOON = datetime(2026, 11, 16, 12, 0).timestamp()

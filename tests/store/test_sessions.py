@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hardwon.projects import home_of, remote_of
 from hardwon.store import db, projects, sessions
 from hardwon.store.sessions import Report
-from hardwon.words import replace
+from hardwon.types import replace
 
 NOON = 1_790_000_000.0
 
@@ -158,17 +158,38 @@ def test_a_call_that_both_accounts_say_was_denied_is_one_denied_call() -> None:
 def test_the_whole_session_is_as_it_happened() -> None:
     found = rows(SESSION)
     [session] = found["sessions"]
-    assert {name: session[name] for name in ("status", "reason", "prompts", "first_prompt", "cwd", "project_path", "transcript", "events")} == {
-        "status": "completed", "reason": "other", "prompts": 3, "first_prompt": "mend the build", "cwd": "/home/dev/app",
-        "project_path": "/home/dev/app", "transcript": "/t/moved.jsonl", "events": 12,
-    }  # fmt: skip
+    assert {
+        name: session[name]
+        for name in ("status", "reason", "prompts", "first_prompt", "cwd", "project_path", "transcript", "events")
+    } == {
+        "status": "completed",
+        "reason": "other",
+        "prompts": 3,
+        "first_prompt": "mend the build",
+        "cwd": "/home/dev/app",
+        "project_path": "/home/dev/app",
+        "transcript": "/t/moved.jsonl",
+        "events": 12,
+    }
     assert [(one["number"], one["prompt"]) for one in found["prompts"]] == [
-        (1, "mend the build"), (2, "now the other one"), (3, "one more thing"),
-    ]  # fmt: skip
+        (1, "mend the build"),
+        (2, "now the other one"),
+        (3, "one more thing"),
+    ]
     assert [(one["kind"], one["prompt"], one["agent"]) for one in found["events"]] == [
-        ("SessionStart", 0, ""), ("tool", 1, ""), ("SubagentStart", 1, "a1"), ("tool", 1, "a1"), ("SubagentStop", 1, "a1"),
-        ("Stop", 1, ""), ("PreCompact", 2, ""), ("tool", 2, ""), ("tool", 2, ""), ("SessionEnd", 2, ""), ("SessionStart", 2, ""), ("SessionEnd", 3, ""),
-    ]  # fmt: skip
+        ("SessionStart", 0, ""),
+        ("tool", 1, ""),
+        ("SubagentStart", 1, "a1"),
+        ("tool", 1, "a1"),
+        ("SubagentStop", 1, "a1"),
+        ("Stop", 1, ""),
+        ("PreCompact", 2, ""),
+        ("tool", 2, ""),
+        ("tool", 2, ""),
+        ("SessionEnd", 2, ""),
+        ("SessionStart", 2, ""),
+        ("SessionEnd", 3, ""),
+    ]
 
 
 OPENED, PROMPTED = report("SessionStart", 0), typed("do it", 1)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from hardwon.store import db, imports, jobs, observations, projects, retention, sessions, turns
+from hardwon.data import imports
+from hardwon.store import db, jobs, observations, projects, retention, sessions, turns
 from hardwon.store.sessions import Report
-from hardwon.words import Observation, Summary, Turn, replace
+from hardwon.types import Observation, Summary, Turn, replace
 
 NOON = 1_790_000_000.0
 DAY = 86_400.0
@@ -69,8 +70,12 @@ def test_a_turn_is_what_was_asked_done_and_said(store: db.Connection) -> None:
     assert named == (1, "claude-code", "s1", "/home/dev/app", "/home/dev/app", "mend it", "mended", NOON + 60)
     [call] = first.calls
     assert (call.input, call.outcome, call.signature, call.duration, call.agent) == (
-        {"command": "make"}, "failed", "bash|boom", 7.0, "a1",
-    )  # fmt: skip
+        {"command": "make"},
+        "failed",
+        "bash|boom",
+        7.0,
+        "a1",
+    )
     assert turns.read(store, 1, 1)[0] == first
 
 
@@ -225,9 +230,20 @@ def test_a_turn_and_a_job_do_not_keep_an_empty_session(store: db.Connection) -> 
 def test_imported_observations_are_not_made_anew(store: db.Connection) -> None:
     of = {"host": "codex", "session": "s9"}
     session = {
-        "what": "session", **of, "project": None, "cwd": "", "transcript": "", "first_prompt": "fly", "prompts": 1,
-        "status": "completed", "reason": "", "started_at": 1.0, "opened_at": 1.0, "last_at": 9.0, "ended_at": 9.0,
-    }  # fmt: skip
+        "what": "session",
+        **of,
+        "project": None,
+        "cwd": "",
+        "transcript": "",
+        "first_prompt": "fly",
+        "prompts": 1,
+        "status": "completed",
+        "reason": "",
+        "started_at": 1.0,
+        "opened_at": 1.0,
+        "last_at": 9.0,
+        "ended_at": 9.0,
+    }
     prompts = [
         {
             "what": "prompt",
@@ -241,9 +257,23 @@ def test_imported_observations_are_not_made_anew(store: db.Connection) -> None:
         for number in (1, 2)
     ]
     observed = {
-        "what": "observation", **of, "key": "o1", "at": 2.0, "prompt": 1, "type": "change", "title": "better words",
-        "subtitle": "", "narrative": "", "facts": [], "concepts": [], "files_read": [], "files_modified": [],
-        "events": [], "tokens": 1, "times": 1, "made": "model",
-    }  # fmt: skip
+        "what": "observation",
+        **of,
+        "key": "o1",
+        "at": 2.0,
+        "prompt": 1,
+        "type": "change",
+        "title": "better words",
+        "subtitle": "",
+        "narrative": "",
+        "facts": [],
+        "concepts": [],
+        "files_read": [],
+        "files_modified": [],
+        "events": [],
+        "tokens": 1,
+        "times": 1,
+        "made": "model",
+    }
     imports.take(store, enumerate([session, *prompts, observed], 2), [], approved=True)
     assert turns.changed(store, 1) == [2]

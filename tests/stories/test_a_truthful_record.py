@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 
 from hardwon import settings
-from hardwon.capture import fill
-from hardwon.distil.reflect import story
-from hardwon.distil.reflect.draft import draft, markdown
-from hardwon.recall import delivery_outcomes
+from hardwon.handoff import transcript_story
+from hardwon.handoff.draft import draft, markdown
+from hardwon.lessons import delivery_outcomes
+from hardwon.sessions import transcript_import
 from hardwon.store import db, jobs, sessions, views
-from hardwon.viewer import lessons as lesson_pages
-from hardwon.viewer import render
-from hardwon.viewer.ask import Ask
-from hardwon.viewer.visitors import Visitor
-from hardwon.worker import labour
-from hardwon.worker.reply import Desk
+from hardwon.web import lessons as lesson_pages
+from hardwon.web import render
+from hardwon.web.browser_sessions import Visitor
+from hardwon.web.page_request import Ask
+from hardwon.worker import job_process
+from hardwon.worker.hook_responder import Desk
 from tests.house_of_one import House, bash, failed, happened, lesson, prompt, used
 from tests.told import Told
 
@@ -53,11 +53,11 @@ class Memory:
         return answers
 
     def read(self, told: Told) -> None:
-        fill.read(self.house.home, self.connection, "claude-code", told.write(), settings.resolve({}))
+        transcript_import.read(self.house.home, self.connection, "claude-code", told.write(), settings.resolve({}))
 
     def distil(self) -> None:
         self.connection.execute("update jobs set due_at = 0")
-        labour.work_off(self.house.home, self.connection, jobs.DISTIL, settings.resolve({}))
+        job_process.work_off(self.house.home, self.connection, jobs.DISTIL, settings.resolve({}))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self.connection.execute(sql)]
@@ -225,7 +225,7 @@ def test_a_handoff_says_nothing_of_what_was_typed_to_hardwon(memory: Memory, own
     told.person("hardwon accept 1").agent("I cannot do that for you.")
     told.person(NOTIFICATION).agent("The background task is done.")
     told.person("hardwon approve 77").agent("There is no 77.")
-    page = markdown(draft(story.read(told.write())))
+    page = markdown(draft(transcript_story.read(told.write())))
     assert "mend the token test" in page
     assert not [words for words in ("accept 1", "approve 77", "task-notification", "no 77") if words in page]
 
@@ -342,7 +342,7 @@ def test_tokens_are_those_of_the_transcript_and_are_counted_once(memory: Memory,
     told.agent("One more thing.")
     told.lines[-1]["message"] |= {"id": "msg_2", "usage": used_up}
     memory.read(told)
-    read = story.read(told.path)
+    read = transcript_story.read(told.path)
     assert "tokens: 1100\ntokens_out: 80\n" in markdown(draft(read))
     assert (read.usage, read.minutes < 5) == ((1020, 80, 1000), True)
     assert memory.rows("select tokens_in, tokens_out, tokens_cached from sessions") == [(1020, 80, 1000)]
@@ -353,7 +353,7 @@ def test_a_transcript_without_tokens_has_no_guess_in_their_place(memory: Memory,
     told.person("mend it").agent("Done.")
     memory.read(told)
     assert memory.rows("select tokens_in, tokens_out from sessions") == [(None, None)]
-    assert "tokens" not in markdown(draft(story.read(told.path)))
+    assert "tokens" not in markdown(draft(transcript_story.read(told.path)))
 
 
 def test_minutes_of_a_draft_leave_the_night_out(own_home: str) -> None:
@@ -362,4 +362,4 @@ def test_minutes_of_a_draft_leave_the_night_out(own_home: str) -> None:
     clock = ("2026-11-01T22:00:00Z", "2026-11-01T22:02:00Z", "2026-11-02T08:00:00Z", "2026-11-02T08:01:00Z")
     for line, at in zip(told.lines, clock, strict=True):
         line["timestamp"] = at
-    assert "minutes: 3\n" in markdown(draft(story.read(told.write())))
+    assert "minutes: 3\n" in markdown(draft(transcript_story.read(told.write())))

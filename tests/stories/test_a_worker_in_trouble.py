@@ -13,10 +13,10 @@ from contextlib import closing
 
 import pytest
 
-from hardwon.capture import intake
+from hardwon.sessions import ingest
 from hardwon.store import db
 from hardwon.worker import lifecycle
-from hardwon.worker.reply import Desk
+from hardwon.worker.hook_responder import Desk
 from tests.house_of_one import GIT_STASH, House, bash, used
 
 
@@ -120,7 +120,7 @@ def test_what_had_no_room_is_spooled_when_the_worker_ends(without_room: str) -> 
         desk.save_what_waits(seconds=0)
         assert not desk.has_unwritten
         other.execute("rollback")
-        assert intake.drain(home, connection, lambda prompt, cwd: "") == 3
+        assert ingest.drain(home, connection, lambda prompt, cwd: "") == 3
 
 
 def test_what_had_no_room_to_the_end_is_counted_in_the_log(without_room: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -83,15 +83,22 @@ def test_settings_are_edited_around_the_hooks(owner: Owner) -> None:
 def test_a_patch_of_our_files_is_denied(owner: Owner, path: str) -> None:
     patch = f"*** Begin Patch\n*** Update File: notes.md\n@@\n-a\n+b\n*** Delete File: {path}\n*** End Patch"
     payload = {
-        "session_id": "s2", "cwd": owner.project, "hook_event_name": "PreToolUse", "tool_use_id": "c",
-        "tool_name": "apply_patch", "tool_input": {"command": patch},
-    }  # fmt: skip
+        "session_id": "s2",
+        "cwd": owner.project,
+        "hook_event_name": "PreToolUse",
+        "tool_use_id": "c",
+        "tool_name": "apply_patch",
+        "tool_input": {"command": patch},
+    }
     raw = owner.house.hook("PreToolUse", json.dumps(payload).encode(), owner.env, host="codex")
     assert b'"deny"' in raw
     opencode = {
-        "sessionID": "s3", "directory": owner.project, "tool": "apply_patch", "callID": "c",
+        "sessionID": "s3",
+        "directory": owner.project,
+        "tool": "apply_patch",
+        "callID": "c",
         "args": {"patchText": patch},
-    }  # fmt: skip
+    }
     raw = owner.house.hook("PreToolUse", json.dumps(opencode).encode(), owner.env, host="opencode")
     assert b'"deny"' in raw
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.hosts import host, setup_of
-from hardwon.hosts.found import is_ours
+from hardwon.agents import host, setup_of
+from hardwon.agents.plugin_discovery import is_ours
 from tests.house_of_one import GIT_STASH, House
 
 HOSTS = ("claude-code", "codex", "gemini")

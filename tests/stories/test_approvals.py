@@ -20,19 +20,20 @@ from hardwon.actions import prompts
 from hardwon.actions.handoffs import ratify_overdue
 from hardwon.cli import hardwon
 from hardwon.errors import UserError
-from hardwon.recall import handoffs, manifest, memories
-from hardwon.recall.deliver import open_index
+from hardwon.handoff import handoffs, memories
+from hardwon.lessons import lessons_file as shelves
+from hardwon.lessons import manifest
+from hardwon.lessons.delivery import open_index
 from hardwon.store import approvals as rows
 from hardwon.store import candidates, db, reflections
-from hardwon.store import lessons as shelves
 from hardwon.store.candidates import Proposal
 from hardwon.store.migrations import MIGRATIONS
 from hardwon.store.reflections import File, Reflection
-from hardwon.viewer import lessons as lesson_pages
-from hardwon.viewer import render
-from hardwon.viewer.ask import Ask
-from hardwon.viewer.visitors import Visitor
-from hardwon.worker.reply import Desk
+from hardwon.web import lessons as lesson_pages
+from hardwon.web import render
+from hardwon.web.browser_sessions import Visitor
+from hardwon.web.page_request import Ask
+from hardwon.worker.hook_responder import Desk
 from tests.house_of_one import GIT_STASH, lesson
 
 AGENT = {"CLAUDECODE": "1"}
@@ -191,9 +192,15 @@ def test_an_edit_that_needs_review_takes_the_approval_back(home: Home) -> None:
 
 def put_candidate(connection: db.Connection, **changes: Any) -> Proposal:
     record = {
-        **GIT_STASH, "delivery": "note", "priority": 5, "confidence": 0.5, "tags": [], "scope": {"type": "global"},
-        "evidence": [], **changes,
-    }  # fmt: skip
+        **GIT_STASH,
+        "delivery": "note",
+        "priority": 5,
+        "confidence": 0.5,
+        "tags": [],
+        "scope": {"type": "global"},
+        "evidence": [],
+        **changes,
+    }
     connection.execute(
         "insert into candidates (id, slug, signature, tier, status, score, parts, occurrences, sessions, projects,"
         " record, lesson, found_at) values ('c1', 'git-stash-leaves', 'sig', 2, 'candidate', 1, '{}', 1, '[]', '[]',"
@@ -238,9 +245,20 @@ def test_an_import_by_a_person_is_approved_and_says_who_wrote_it(home: Home, tmp
 def put_call(connection: db.Connection, outcome: str) -> None:
     """Keep a call that a scan found in a transcript."""
     row = {
-        "key": "k1", "host": "claude-code", "session": "s1", "cwd": "/", "at": "2026-11-01T00:00:00Z", "path": "/t",
-        "line": 1, "tool": "Bash", "command": "git stash", "file": "", "content": "", "outcome": outcome, "waits": "",
-    }  # fmt: skip
+        "key": "k1",
+        "host": "claude-code",
+        "session": "s1",
+        "cwd": "/",
+        "at": "2026-11-01T00:00:00Z",
+        "path": "/t",
+        "line": 1,
+        "tool": "Bash",
+        "command": "git stash",
+        "file": "",
+        "content": "",
+        "outcome": outcome,
+        "waits": "",
+    }
     marks = ", ".join("?" * len(row))
     connection.execute(f"insert into calls ({', '.join(row)}) values ({marks})", tuple(row.values()))
 

@@ -17,20 +17,38 @@ WHOLE = [
     happened("SessionStart", source="startup"),
     prompt("mend the build", prompt_id="p1"),
     call("Bash", {"command": "make"}, tool_use_id="toolu_1"),
-    failed("Bash", {"command": "make"}, "Exit code 2\nmake: *** No rule to make target", tool_use_id="toolu_1", duration_ms=33),
+    failed(
+        "Bash",
+        {"command": "make"},
+        "Exit code 2\nmake: *** No rule to make target",
+        tool_use_id="toolu_1",
+        duration_ms=33,
+    ),
     happened("SubagentStart", **SUB),
-    used("Read", {"file_path": "/home/dev/project/Makefile"}, {"type": "text", "file": {"content": "all:\n"}}, tool_use_id="toolu_2", **SUB),
+    used(
+        "Read",
+        {"file_path": "/home/dev/project/Makefile"},
+        {"type": "text", "file": {"content": "all:\n"}},
+        tool_use_id="toolu_2",
+        **SUB,
+    ),
     happened("SubagentStop", last_assistant_message="there is no rule", **SUB),
     used("TodoWrite", {"todos": []}, "ok", tool_use_id="toolu_3"),
     happened("Stop", last_assistant_message="The Makefile has no rule for it."),
     prompt("then write one", prompt_id="p2"),
     happened("PreCompact", trigger="auto"),
     happened("SessionStart", source="compact"),
-    used("Edit", {"file_path": "Makefile", "old_string": "all:", "new_string": "all: app"}, {"filePath": "Makefile"}, tool_use_id="toolu_4", duration_ms=5),
+    used(
+        "Edit",
+        {"file_path": "Makefile", "old_string": "all:", "new_string": "all: app"},
+        {"filePath": "Makefile"},
+        tool_use_id="toolu_4",
+        duration_ms=5,
+    ),
     failed("Bash", {"command": "sleep 100"}, "interrupted", tool_use_id="toolu_5", is_interrupt=True),
     happened("Stop", last_assistant_message="Done."),
     happened("SessionEnd", reason="prompt_input_exit"),
-]  # fmt: skip
+]
 LEFT_OUT = ("id", "key", "at", "started_at", "opened_at", "last_at", "ended_at", "project", "to_fill")
 
 
@@ -79,10 +97,17 @@ def test_a_whole_session_is_in_the_store_as_it_happened(house: House, way: Any) 
     way(house)
     found = everything(house)
     [session] = found["sessions"]
-    assert {name: session[name] for name in ("host", "session", "cwd", "first_prompt", "prompts", "status", "reason")} == {
-        "host": "claude-code", "session": "s1", "cwd": "/home/dev/project", "first_prompt": "mend the build",
-        "prompts": 2, "status": "completed", "reason": "prompt_input_exit",
-    }  # fmt: skip
+    assert {
+        name: session[name] for name in ("host", "session", "cwd", "first_prompt", "prompts", "status", "reason")
+    } == {
+        "host": "claude-code",
+        "session": "s1",
+        "cwd": "/home/dev/project",
+        "first_prompt": "mend the build",
+        "prompts": 2,
+        "status": "completed",
+        "reason": "prompt_input_exit",
+    }
     assert [(row["number"], row["prompt"], row["name"]) for row in found["prompts"]] == [
         (1, "mend the build", "p1"),
         (2, "then write one", "p2"),

@@ -22,9 +22,13 @@ PATCH = """*** Begin Patch
 def patched(house: House, path: str, text: str = "x") -> str:
     """What Codex is answered when it is about to apply a patch whose second file this is."""
     payload = {
-        "session_id": "s1", "cwd": "/home/dev/project", "hook_event_name": "PreToolUse", "tool_name": "apply_patch",
-        "tool_input": {"command": PATCH.format(path=path, text=text)}, "tool_use_id": "call_1",
-    }  # fmt: skip
+        "session_id": "s1",
+        "cwd": "/home/dev/project",
+        "hook_event_name": "PreToolUse",
+        "tool_name": "apply_patch",
+        "tool_input": {"command": PATCH.format(path=path, text=text)},
+        "tool_use_id": "call_1",
+    }
     answer = json.loads(house.hook("PreToolUse", json.dumps(payload).encode(), host="codex"))
     said: str = answer.get("hookSpecificOutput", {}).get("permissionDecisionReason", "")
     return said

@@ -48,16 +48,44 @@ MADE_UP: dict[str, Any] = {
         },
     },
     "cases": [
-        {"name": "guard", "call": ["Bash", {"command": "git push --FORCE"}], "expect": {"decision": "deny", "reason_contains": "Use --force-with-lease"}},
-        {"name": "guard, right flag", "call": ["Bash", {"command": "git push --force-with-lease"}], "expect": {"decision": "none"}},
-        {"name": "guard, quoted", "call": ["Bash", {"command": "echo 'git push --force'"}], "expect": {"decision": "none"}},
-        {"name": "hint, quoted", "call": ["Bash", {"command": "grep 'console.log(' x"}], "expect": {"decision": "note", "lessons": ["console-log-made"]}},
-        {"name": "path and content", "call": ["Edit", {"file_path": "/p/src/A.TS", "new_string": "console.log(1)"}], "expect": {"decision": "note", "lessons": ["console-log-made"]}},
-        {"name": "path alone", "call": ["Edit", {"file_path": "/p/src/a.ts", "new_string": "log.info(1)"}], "expect": {"decision": "none"}},
-        {"name": "content alone", "call": ["Write", {"file_path": "/p/a.md", "content": "console.log(1)"}], "expect": {"decision": "none"}},
+        {
+            "name": "guard",
+            "call": ["Bash", {"command": "git push --FORCE"}],
+            "expect": {"decision": "deny", "reason_contains": "Use --force-with-lease"},
+        },
+        {
+            "name": "guard, right flag",
+            "call": ["Bash", {"command": "git push --force-with-lease"}],
+            "expect": {"decision": "none"},
+        },
+        {
+            "name": "guard, quoted",
+            "call": ["Bash", {"command": "echo 'git push --force'"}],
+            "expect": {"decision": "none"},
+        },
+        {
+            "name": "hint, quoted",
+            "call": ["Bash", {"command": "grep 'console.log(' x"}],
+            "expect": {"decision": "note", "lessons": ["console-log-made"]},
+        },
+        {
+            "name": "path and content",
+            "call": ["Edit", {"file_path": "/p/src/A.TS", "new_string": "console.log(1)"}],
+            "expect": {"decision": "note", "lessons": ["console-log-made"]},
+        },
+        {
+            "name": "path alone",
+            "call": ["Edit", {"file_path": "/p/src/a.ts", "new_string": "log.info(1)"}],
+            "expect": {"decision": "none"},
+        },
+        {
+            "name": "content alone",
+            "call": ["Write", {"file_path": "/p/a.md", "content": "console.log(1)"}],
+            "expect": {"decision": "none"},
+        },
         {"name": "another tool", "call": ["Grep", {"pattern": "console.log("}], "expect": {"decision": "none"}},
     ],
-}  # fmt: skip
+}
 
 
 def captured() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hardwon.store import db, jobs, observations, runs, turns
-from hardwon.words import Observation, Summary
+from hardwon.types import Observation, Summary
 from tests.house_of_one import House, failed, prompt, used, wait_for
 from tests.stories.test_purge import holding
 
@@ -68,9 +68,18 @@ def test_what_was_spent_is_told_by_day_purpose_project_and_model(house: House, s
     settle(store, book(store, now, purpose="summary"), outcome="malformed", why="no XML")
     book(store, now)
     runs.book(
-        store, purpose="observation", provider="anthropic", model="small", project="", session=None, estimate_in=10**7,
-        estimate_out=0, estimate_cost=0.0, caps=CAPS, now=now,
-    )  # fmt: skip
+        store,
+        purpose="observation",
+        provider="anthropic",
+        model="small",
+        project="",
+        session=None,
+        estimate_in=10**7,
+        estimate_out=0,
+        estimate_cost=0.0,
+        caps=CAPS,
+        now=now,
+    )
     said = house.ok("cost", env={"COLUMNS": "80"}).out
     assert max(map(len, said.splitlines())) <= 80
     assert "2 of 200 runs" in said and "2,700 of 1,000,000 tokens" in said and "0.0246 of 1.0 dollars" in said

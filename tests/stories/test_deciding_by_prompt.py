@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.recall.deliver import decides
+from hardwon.lessons.delivery import decides
 from tests.handed import DRAFT, PNPM, Left, git, made_repository, remembered
 from tests.house_of_one import House, bash, lesson, prompt
 
@@ -138,11 +138,23 @@ def test_what_waits_is_read(house: House, left: Left) -> None:
 
 def test_a_sentence_is_no_decision() -> None:
     for text in (
-        "hardwon ratify the handoff please", "please hardwon ratify 1", "hardwon ratify", "hardwon handoff ratify",
-        "hardwon handoff list 1", "hardwon memory add 1", "hardwon approve all of them", "does hardwon ratify 1 commit?",
-        "hardwon reject the first-class idea", "hardwon resume the work", "hardwon memory list them all", "hardwon list",
-        "hardwon memory add a test", "hardwon memory edit the page", "hardwon memory", "hardwon handoff show me",
-    ):  # fmt: skip
+        "hardwon ratify the handoff please",
+        "please hardwon ratify 1",
+        "hardwon ratify",
+        "hardwon handoff ratify",
+        "hardwon handoff list 1",
+        "hardwon memory add 1",
+        "hardwon approve all of them",
+        "does hardwon ratify 1 commit?",
+        "hardwon reject the first-class idea",
+        "hardwon resume the work",
+        "hardwon memory list them all",
+        "hardwon list",
+        "hardwon memory add a test",
+        "hardwon memory edit the page",
+        "hardwon memory",
+        "hardwon handoff show me",
+    ):
         assert decides(text.split()) is None, text
 
 

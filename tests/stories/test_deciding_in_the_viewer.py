@@ -14,8 +14,8 @@ import pytest
 from hardwon import clock
 from hardwon.store import db, reflections
 from hardwon.store.reflections import File, Reflection
-from hardwon.viewer.app import DEEDS
-from hardwon.words import word
+from hardwon.types import word
+from hardwon.web.app import DEEDS
 from tests import busy_home
 from tests.house_of_one import House
 from tests.stories.test_the_viewer import Browser, opened
@@ -89,9 +89,17 @@ def drafted(place: Place, text: str = DRAFT) -> int:
     path = place.repository / "docs" / "sessions" / "s1.draft.md"
     path.write_text(text)
     known = Reflection(
-        0, clock.ulid(1.0), "claude-code", "s1", str(place.repository), time.time(), "plain", draft=str(path),
-        topic="Fly higher", files=(File(str(path)),),
-    )  # fmt: skip
+        0,
+        clock.ulid(1.0),
+        "claude-code",
+        "s1",
+        str(place.repository),
+        time.time(),
+        "plain",
+        draft=str(path),
+        topic="Fly higher",
+        files=(File(str(path)),),
+    )
     connection = db.connect(place.house.home)
     number = reflections.put(connection, known).id
     connection.close()

@@ -15,7 +15,7 @@ import pytest
 
 from hardwon import settings
 from hardwon.store import db, documents, jobs
-from hardwon.worker import labour
+from hardwon.worker import job_process
 from tests.house_of_one import House, failed, happened, prompt, used
 
 SESSION = "5e551017-0000-4000-8000-000000000001"
@@ -96,7 +96,7 @@ def test_indexing_makes_way_for_a_session_under_way(house: House, priority: int,
         connection.execute("update jobs set priority = ?", (priority,))
         before = documents.counts_waiting(connection)
         values = settings.resolve({})
-        labour.work_off(house.home, connection, jobs.DISTIL, values, clock=lambda: next(times, time.time()))
+        job_process.work_off(house.home, connection, jobs.DISTIL, values, clock=lambda: next(times, time.time()))
         assert sum(before) and (documents.counts_waiting(connection) != before) is goes_on
 
 
@@ -157,7 +157,7 @@ def labour_in(home: str, *, kill_at: int, later: float = 0.0, kind: str = "disti
             connection = db.connect(home)
             connection.set_trace_callback(count_down)
             values = settings.resolve(settings.read_config(home))
-            labour.work_off(home, connection, kind, values, clock=lambda: time.time() + later)
+            job_process.work_off(home, connection, kind, values, clock=lambda: time.time() + later)
             os.write(writing, str(count).encode())
             code = 0
         finally:

@@ -9,7 +9,7 @@ from typing import Any
 from hardwon import clock
 from hardwon.store import db, injections, transcripts
 from hardwon.store.transcripts import Portion, ScannedCall
-from hardwon.words import Injection, Mark
+from hardwon.types import Injection, Mark
 from tests.house_of_one import GIT_STASH, House, bash, lesson
 
 DAY = 86_400

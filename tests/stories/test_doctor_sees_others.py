@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from hardwon.agents.claude_code import other_hooks
+from hardwon.agents.plugin_discovery import HOOK
 from hardwon.cli.doctor_agents import try_hook
-from hardwon.hosts import beside
-from hardwon.hosts.found import HOOK
 from tests.house_of_one import House, happened, prompt, used
 
 SESSION = "5e551017-0000-4000-8000-000000000001"
@@ -112,8 +112,8 @@ def test_a_hook_that_never_answers_is_said_to_be_so() -> None:
 def test_settings_of_any_shape_are_looked_at_without_harm(own_home: str) -> None:
     shapes: list[Any] = [None, [], 3, {"hooks": 1}, {"hooks": {"Stop": [None, {"hooks": [1, {}]}]}}]
     for shape in [*shapes, {"enabledPlugins": ["x"], "hooks": {"Stop": {"a": 1}}}]:
-        assert beside.others(shape, lambda command: False) == {}
-        assert beside.remembers([shape], {})
+        assert other_hooks.others(shape, lambda command: False) == {}
+        assert other_hooks.remembers([shape], {})
 
 
 def test_the_hooks_of_the_latest_sessions_are_counted_and_timed(house: House, own_home: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.core.jsontext import get
-from hardwon.recall.deliver import TWIN_SECONDS
+from hardwon.agents.json_edit import get
+from hardwon.lessons.delivery import TWIN_SECONDS
 from tests.files import content, put
 from tests.house_of_one import GIT_STASH, House, lesson, wait_for
 

@@ -11,9 +11,9 @@ from time import time
 
 import pytest
 
-from hardwon import who
-from hardwon.core import ours
-from hardwon.hosts import MODULES
+from hardwon import actor
+from hardwon.agents import MODULES
+from hardwon.self_protection import commands
 from hardwon.worker import lifecycle
 from tests.house_of_one import GIT_STASH, House, bash, call, happened, lesson, used, wait_for
 
@@ -243,13 +243,13 @@ def test_an_agent_may_not_pass_for_a_person(asked: House, command: str) -> None:
 
 
 def test_every_agent_is_known_whose_door_an_agent_may_not_open() -> None:
-    assert tuple(MODULES) == ours.HOSTS
+    assert tuple(MODULES) == commands.HOSTS
 
 
 def test_what_people_set_for_themselves_makes_no_agent_of_them() -> None:
-    assert who.agent({"CODEX_API_KEY": "x", "CODEX_HOME": "/x", "CLAUDE_CONFIG_DIR": "/y", "CODEX_SANDBOX": ""}) == ""
+    assert actor.agent({"CODEX_API_KEY": "x", "CODEX_HOME": "/x", "CLAUDE_CONFIG_DIR": "/y", "CODEX_SANDBOX": ""}) == ""
     for mark in ("CODEX_THREAD_ID", "CODEX_CI", "CODEX_SANDBOX_NETWORK_DISABLED", "CLAUDECODE"):
-        assert who.agent({"CODEX_API_KEY": "x", mark: "1"}) == mark
+        assert actor.agent({"CODEX_API_KEY": "x", mark: "1"}) == mark
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_what_people_set_for_themselves_makes_no_agent_of_them() -> None:
     [
         "git diff src/hardwon/hook.py",
         "cat /opt/site/hardwon/hook.py",
-        "python -m mypy src/hardwon/hook.py src/hardwon/cold.py src/hardwon/who.py",
+        "python -m mypy src/hardwon/hook.py src/hardwon/fallback/answering.py src/hardwon/actor.py",
         "uv run ruff check src/hardwon/hook.py",
         "cd hardwon && python hook.py",
         "cat ~/.gemini/extensions/hardwon/door.sh",

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from hardwon.actions.handoffs import ratify_overdue
-from hardwon.recall import handoffs, ratify
+from hardwon.handoff import handoffs, ratification
 from hardwon.store import reflections
-from hardwon.words import replace
+from hardwon.types import replace
 from tests.handed import AGENT, DRAFT, PNPM, Left, brief, git, listed, made_repository, remembered
 from tests.house_of_one import House, bash
 from tests.remembered import DAY, NOON
@@ -85,7 +85,9 @@ def test_a_line_that_was_taken_out_of_the_draft_is_not_kept(house: House, left: 
 def test_the_state_is_said_above_the_text_which_loses_no_line(tmp_path: Path, draft: str, page: str) -> None:
     path = tmp_path / "s1.draft.md"
     path.write_text(draft)
-    assert ratify.ratified_text(str(path), NOON) == page.replace("STATE", "status: ratified\nratified: 2026-11-12")
+    assert ratification.ratified_text(str(path), NOON) == page.replace(
+        "STATE", "status: ratified\nratified: 2026-11-12"
+    )
 
 
 def test_a_memory_that_is_known_is_not_written_twice(house: House, left: Left) -> None:
@@ -140,7 +142,7 @@ def test_a_persons_own_handoff_counts_at_once_and_makes_the_draft_moot(house: Ho
 def test_a_draft_that_a_person_edited_is_not_deleted_when_it_is_moot(left: Left) -> None:
     one = left.draft()
     Path(one.draft).write_text("my own words\n")
-    assert ratify.moot(left.connection, "s1", NOON) == 1
+    assert ratification.moot(left.connection, "s1", NOON) == 1
     assert left.get(1).status == "moot" and Path(one.draft).read_text() == "my own words\n"
 
 
@@ -300,10 +302,12 @@ def test_drafts_are_ratified_by_themselves_only_if_the_setting_says_after_how_ma
     left.draft("old", at=NOON - 8 * DAY)
     left.draft("young", DRAFT.replace("pnpm", "yarn"), at=NOON - 6 * DAY)
     assert (
-        ratify.overdue(left.connection, {}, NOON) == ratify.overdue(left.connection, {"ratifyAfterDays": 0}, NOON) == []
+        ratification.overdue(left.connection, {}, NOON)
+        == ratification.overdue(left.connection, {"ratifyAfterDays": 0}, NOON)
+        == []
     )
     (done,) = ratify_overdue(left.connection, left.home, {"ratifyAfterDays": 7}, NOON)
-    assert isinstance(done, ratify.Ratified) and done.page.endswith("old.md") and left.get(2).status == "draft"
+    assert isinstance(done, ratification.Ratified) and done.page.endswith("old.md") and left.get(2).status == "draft"
     assert reflections.keeping(left.connection) == {}
 
 
@@ -330,7 +334,7 @@ def test_all_that_was_written_is_noted_and_memories_whose_files_are_put_back_are
     assert all(handoffs.print_of(file.path) == file.after for file in one.files[1:])
     for file in one.files[1:]:
         os.unlink(file.path)
-    assert ratify.undone(left.connection, left.home, one, NOON) == 2
+    assert ratification.undone(left.connection, left.home, one, NOON) == 2
     assert house.ok("memory", "list", "--status", "retired", "--json", cwd=str(left.folder)).json()[0]["id"] == 1
 
 
@@ -338,7 +342,7 @@ def test_somebody_who_decided_meanwhile_is_not_overruled(left: Left) -> None:
     one = left.draft()
     reflections.decide(left.connection, one.id, "moot", NOON)
     with pytest.raises(Exception, match="meanwhile"):
-        ratify.ratify(left.connection, left.home, replace(one, status="draft"), NOON)
+        ratification.ratify(left.connection, left.home, replace(one, status="draft"), NOON)
     assert os.listdir(left.folder / "docs" / "sessions") == ["s1.draft.md"]
 
 
@@ -370,6 +374,11 @@ def test_checking_says_what_is_wrong_with_memories(house: House, repository: Pat
     ran = house.cli("memory", "check", "--json", cwd=str(repository))
     wrong = [(one["memory"], one["wrong"]) for one in ran.json()]
     assert ran.code == 1 and [name for name, _ in wrong] == [
-        "M:1", "M:2", "project_fetched.md", tide.name, "project_fetched.md", "MEMORY.md",
-    ]  # fmt: skip
+        "M:1",
+        "M:2",
+        "project_fetched.md",
+        tide.name,
+        "project_fetched.md",
+        "MEMORY.md",
+    ]
     assert "gone" in wrong[0][1] and "else than was approved" in wrong[1][1] and "project_old.md" in wrong[-1][1]

@@ -8,7 +8,7 @@ from time import time
 
 import pytest
 
-from hardwon.recall import memories
+from hardwon.handoff import memories
 from hardwon.store import db, retention
 from tests.files import content
 from tests.house_of_one import GIT_STASH, House
@@ -60,9 +60,7 @@ def restate_nightly(both: TwoProjects) -> None:
     assert "refused" in both.ask_mcp(both.kite, "remember", type="project", text=NIGHTLY, sources=[observation])
     connection = db.connect(both.home)
     with pytest.raises(Exception, match="rejected"):
-        memories.propose(
-            connection, both.home, "project", NIGHTLY, project=both.kite, source="reflection", now=time()
-        )  # fmt: skip
+        memories.propose(connection, both.home, "project", NIGHTLY, project=both.kite, source="reflection", now=time())
     connection.close()
     notes = Path(both.kite, "AGENTS.md")
     notes.write_text(f"# Notes\n\n- {NIGHTLY}\n")
@@ -70,9 +68,7 @@ def restate_nightly(both: TwoProjects) -> None:
 
 
 def count_units(both: TwoProjects, token: str = "zirkon7421") -> list[tuple[str, int]]:
-    return both.rows(
-        "select status, count(*) from memories where text like ? group by status", f"%{token}%"
-    )  # fmt: skip
+    return both.rows("select status, count(*) from memories where text like ? group by status", f"%{token}%")
 
 
 def test_tombstone_laundering_sequence(both: TwoProjects) -> None:
@@ -143,8 +139,9 @@ def test_tombstone_reextraction_stays_inactive(both: TwoProjects, own_home: str)
     both.house.ok("scan")
     both.house.ok("scan", "--full")
     statuses = {
-        "tar" if "tar" in record else "git": status for record, status in both.rows("select record, status from candidates")
-    }  # fmt: skip
+        "tar" if "tar" in record else "git": status
+        for record, status in both.rows("select record, status from candidates")
+    }
     assert statuses == {"git": "rejected", "tar": "candidate"}
     assert "no lesson applies" in both.ask_mcp(both.kite, "lessons", command="git log --colour=always")
     [(number,)] = both.rows("select number from candidates where status = 'candidate'")
@@ -218,9 +215,12 @@ def test_every_way_of_deleting_leaves_a_line_in_the_log(both: TwoProjects) -> No
     log = house.ok("purge", "--log", "--json").json()
     paths = [(line["path"], line["kind"]) for line in reversed(log)]
     assert paths == [
-        ("sessions delete", "session"), ("purge", "session"), ("memory retire", "memory"), ("retention", "age or size"),
+        ("sessions delete", "session"),
+        ("purge", "session"),
+        ("memory retire", "memory"),
+        ("retention", "age or size"),
         ("purge", "project"),
-    ]  # fmt: skip
+    ]
     assert all(line["rows"] for line in log)
     shown = house.ok("purge", "--log").out
     assert "1 session" in shown and "zirkon" not in shown and "kite" not in shown
@@ -231,8 +231,14 @@ def test_every_way_of_deleting_leaves_a_line_in_the_log(both: TwoProjects) -> No
 def test_deletion_absent_from_shared_copies(both: TwoProjects, tmp_path: Path) -> None:
     """Copies that hardwon still has: another agent's recall, its backups, and exports that are imported again."""
     house = both.house
-    codex = {"hook_event_name": "SessionStart", "source": "startup", "cwd": both.kite, "model": "gpt-5.5",
-             "transcript_path": "/home/dev/.codex/none.jsonl", "permission_mode": "default"}  # fmt: skip
+    codex = {
+        "hook_event_name": "SessionStart",
+        "source": "startup",
+        "cwd": both.kite,
+        "model": "gpt-5.5",
+        "transcript_path": "/home/dev/.codex/none.jsonl",
+        "permission_mode": "default",
+    }
     both.work("kite-1", both.kite, "zirkon7421")
     both.work("kite-2", both.kite, "emerald5150", later=60)
     both.work("kite-3", both.kite, "basalt1188", later=120, host="codex")
@@ -288,7 +294,7 @@ def test_a_rewritten_transcript_does_not_bring_back_what_was_deleted(both: TwoPr
     both.rebuild()
     stored = json.dumps(
         [both.rows(f"select * from {table}") for table in ("prompts", "events", "calls", "signals", "transcripts")]
-    )  # fmt: skip
+    )
     assert "basalt1188" in stored and "zirkon7421" not in stored and "emerald5150" not in stored
 
 
@@ -326,9 +332,12 @@ def test_correction_survives_reindex(both: TwoProjects) -> None:
         "memory", "edit", str(partly), "Ada reviews the sails and Linus reviews the rudder of topaz3", cwd=both.kite
     )
     house.ok(
-        "memory", "edit", str(bounded), "Release notes of opal6: until 2026-10-31 marketing, since then support",
+        "memory",
+        "edit",
+        str(bounded),
+        "Release notes of opal6: until 2026-10-31 marketing, since then support",
         cwd=both.kite,
-    )  # fmt: skip
+    )
     house.ok("lessons", "edit", slug, "--solution", "use git stash -u so that untracked files come along")
 
     for _ in range(2):
@@ -375,8 +384,9 @@ def test_correction_retraction_without_replacement(both: TwoProjects, own_home: 
         teach(own_home, both.kite, with_other=True)
     house.ok("scan")
     candidates = {
-        "tar" if "tar" in record else "git": number for number, record in both.rows("select number, record from candidates")
-    }  # fmt: skip
+        "tar" if "tar" in record else "git": number
+        for number, record in both.rows("select number, record from candidates")
+    }
     house.ok("accept", str(candidates["git"]), "--confirm")
     house.ok("accept", str(candidates["tar"]), "--solution", EXTRACT, "--confirm")
     for text in (NIGHTLY, WEEKLY):

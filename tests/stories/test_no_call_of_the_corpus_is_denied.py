@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from hardwon.agents import MODULES, setup_of
+from hardwon.agents.transcript_steps import Step, history
 from hardwon.cli.agents import command_for
-from hardwon.core.ours import forbidden
-from hardwon.hosts import MODULES, setup_of
-from hardwon.hosts.history import Step, history
-from hardwon.words import Event
+from hardwon.self_protection.commands import forbidden
+from hardwon.types import Event
 from tests.hosts.reading import CORPUS
 
 FOLDERS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini"}
@@ -65,9 +65,16 @@ def to_event(step: Step, person: str) -> Event:
     if step.tool == "Write":
         tool_input = {"file_path": path, "content": content}
     return Event(
-        "claude-code", "PreToolUse", "s", move(step.cwd), tool=step.tool, command=move(step.command), path=path,
-        content=content, input=tool_input,
-    )  # fmt: skip
+        "claude-code",
+        "PreToolUse",
+        "s",
+        move(step.cwd),
+        tool=step.tool,
+        command=move(step.command),
+        path=path,
+        content=content,
+        input=tool_input,
+    )
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.hosts import MODULES
+from hardwon.agents import MODULES
 from tests.house_of_one import GIT_STASH, House, lesson
 
 MINE = "# Working here\n\n- Use pnpm, never npm, in this repository\n- Run make test before every commit\n"

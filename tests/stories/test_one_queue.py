@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.recall import review_queue
+from hardwon.lessons import review_queue
 from hardwon.store import db
 from tests.house_of_one import House, at_terminal, bash, lesson, prompt, wait_for
 from tests.stories.test_the_viewer import opened

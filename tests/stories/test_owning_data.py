@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hardwon import paths
-from hardwon.distil import queue
-from hardwon.words import Turn
+from hardwon.handoff import memory_queue
+from hardwon.types import Turn
 from hardwon.worker import lifecycle
 from tests.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used, wait_for
 from tests.told import TAG, Told
@@ -137,8 +137,10 @@ def test_what_comes_in_is_cleaned(full: House, tmp_path: Any) -> None:
 def test_one_project_and_one_time_can_be_exported(full: House) -> None:
     boat = [json.loads(line) for line in full.ok("export", "--project", "boat").out.splitlines()]
     assert [(one["what"], one.get("session")) for one in boat[1:]] == [
-        ("project", None), ("session", "s2"), ("prompt", "s2"),
-    ]  # fmt: skip
+        ("project", None),
+        ("session", "s2"),
+        ("prompt", "s2"),
+    ]
     assert body(full.ok("export", "--since", "2199-01-01").out) == []
     assert "nothing is known" in full.cli("export", "--project", "nowhere").err
 
@@ -147,10 +149,14 @@ def claude_mem(path: str, *, old: bool) -> None:
     """A database with the tables of claude-mem: of its version 4, or of the latest."""
     own, its = ("claude_session_id", "sdk_session_id") if old else ("content_session_id", "memory_session_id")
     more = "" if old else ", platform_source text not null default 'claude', prompt_counter integer, custom_title text"
-    seen = "text text not null" if old else (
-        "text text, title text, subtitle text, facts text, narrative text, concepts text, files_read text,"
-        " files_modified text, prompt_number integer, discovery_tokens integer default 0, content_hash text"
-    )  # fmt: skip
+    seen = (
+        "text text not null"
+        if old
+        else (
+            "text text, title text, subtitle text, facts text, narrative text, concepts text, files_read text,"
+            " files_modified text, prompt_number integer, discovery_tokens integer default 0, content_hash text"
+        )
+    )
     connection = sqlite3.connect(path)
     connection.executescript(
         f"create table sdk_sessions (id integer primary key autoincrement, {own} text unique not null, {its} text unique,"
@@ -206,8 +212,11 @@ def test_claude_mem_is_taken_over_and_not_touched(house: House, own_home: str, o
         assert (file.read(), os.listdir(os.path.dirname(path))) == (before, ["claude-mem.db"])
     [session] = house.stored("sessions")
     assert (session["host"], session["session"], session["status"], session["prompts"]) == (
-        "claude-code", "c-1", "completed", 1,
-    )  # fmt: skip
+        "claude-code",
+        "c-1",
+        "completed",
+        1,
+    )
     [prompted] = house.stored("prompts")
     assert prompted["prompt"].strip() == "mend the tail" == session["first_prompt"].strip()
     [seen] = house.stored("observations")
@@ -320,10 +329,19 @@ def test_of_a_home_that_was_lived_in_nothing_is_left(full: House, own_home: str,
     (tmp_path / ".hardwon").mkdir()
     (tmp_path / ".hardwon" / "lessons.json").write_text(json.dumps({"lessons": [lesson("make")]}))
     for words in (
-        ("install", "claude-code", "--yes"), ("config", "set", "idleMinutes", "20"), ("trust", str(tmp_path), "--yes"),
-        ("memory", "add", "user", "the kite flies east"), ("backup",), ("start",), ("view", "--print"), ("pause",), ("unpause",),
-        ("reflect", Told(own_home).mistake().write()), ("pause", "--for", "1h"), ("stop",),
-    ):  # fmt: skip
+        ("install", "claude-code", "--yes"),
+        ("config", "set", "idleMinutes", "20"),
+        ("trust", str(tmp_path), "--yes"),
+        ("memory", "add", "user", "the kite flies east"),
+        ("backup",),
+        ("start",),
+        ("view", "--print"),
+        ("pause",),
+        ("unpause",),
+        ("reflect", Told(own_home).mistake().write()),
+        ("pause", "--for", "1h"),
+        ("stop",),
+    ):
         full.ok(*words)
     full.ask("s3", prompt("while paused"))
     full.ok("unpause")
@@ -357,14 +375,14 @@ def test_leaving_leaves_only_the_data_and_then_nothing(full: House, own_home: st
     settings = os.path.join(own_home, ".claude", "settings.json")
     full.ok("install", "claude-code", "--yes")
     assert os.path.exists(settings)
-    waits = queue.put(queue.folder(), Turn(1, 1, 0.0, name="s1", asked="From now on always use pnpm."))
+    waits = memory_queue.put(memory_queue.folder(), Turn(1, 1, 0.0, name="s1", asked="From now on always use pnpm."))
     sockets = lifecycle.socket_path(full.home).removesuffix("sock")
     # The worker serves hooks first and the API a moment later.
     wait_for(lambda: all(os.path.exists(f"{sockets}{end}") for end in ("sock", "api")))
     full.kill()
     assert [os.path.exists(f"{sockets}{end}") for end in ("sock", "api")] == [True, True]
     said = full.ok("uninstall", "--all", "--yes").out
-    assert queue.folder() in said
+    assert memory_queue.folder() in said
     assert [os.path.exists(f"{sockets}{end}") for end in ("sock", "api")] == [False, False]
     assert not os.path.exists(settings)
     left = sorted(os.listdir(full.home))
@@ -374,7 +392,7 @@ def test_leaving_leaves_only_the_data_and_then_nothing(full: House, own_home: st
     assert prompts == (2,)
     assert os.path.exists(waits)
     assert "left      nothing" in full.ok("uninstall", "--all", "--data", "--yes").out
-    assert not os.path.exists(full.home) and not os.path.exists(queue.folder())
+    assert not os.path.exists(full.home) and not os.path.exists(memory_queue.folder())
 
 
 @pytest.fixture
@@ -418,10 +436,16 @@ def spoil(folder: str, how: str) -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        "a broken lessons.json", "a broken config.json", "a link", "a pipe", "a linked database", "a trigger",
-        "a changed trigger", "a view",
+        "a broken lessons.json",
+        "a broken config.json",
+        "a link",
+        "a pipe",
+        "a linked database",
+        "a trigger",
+        "a changed trigger",
+        "a view",
     ],
-)  # fmt: skip
+)
 def test_a_backup_that_is_not_sound_is_refused_before_anything_is_replaced(
     backed_up: tuple[House, str], how: str
 ) -> None:

@@ -24,8 +24,14 @@ def traces(house: House, *planted: str) -> list[str]:
     spelled = {
         form.encode() if isinstance(form, str) else form
         for text in planted
-        for form in (text, json.dumps(text)[1:-1], text.encode("utf-16-le"), text.encode().hex(), base64.b64encode(text.encode()).rstrip(b"=")[:-1])
-    }  # fmt: skip
+        for form in (
+            text,
+            json.dumps(text)[1:-1],
+            text.encode("utf-16-le"),
+            text.encode().hex(),
+            base64.b64encode(text.encode()).rstrip(b"=")[:-1],
+        )
+    }
     found = []
     for folder, folders, files in os.walk(house.home):
         for name in [*folders, *files]:
@@ -374,10 +380,13 @@ PRINTED = [
     ('{"auths": {"registry.local": {"auth": "YWRhOmh1bnRlcjItd2l0aC1zYWx0"}}}', "YWRhOmh1bnRlcjItd2l0aC1zYWx0"),
     ("the password is 'Tr0ub4dor-Xq7z'", "Tr0ub4dor-Xq7z"),
     ("API_TOKEN=Zk9!vQ2#mX7$wL4%bN8^cR1&hT6*yJ3(pD", "vQ2#mX7$wL4%bN8^cR1"),
-    ("bot: MTE4NjQ3NTk4MzI1Njc4MDkwMQ." + "GxY1Zk.a8Rk2Lm9Qp4Ws7Tz1Vn6Xb3Yc5Jd8Hf0Ug2Ee", "a8Rk2Lm9Qp4Ws7Tz1Vn6Xb3Yc5Jd8Hf0Ug2Ee"),
+    (
+        "bot: MTE4NjQ3NTk4MzI1Njc4MDkwMQ." + "GxY1Zk.a8Rk2Lm9Qp4Ws7Tz1Vn6Xb3Yc5Jd8Hf0Ug2Ee",
+        "a8Rk2Lm9Qp4Ws7Tz1Vn6Xb3Yc5Jd8Hf0Ug2Ee",
+    ),
     ("base: patAbCdEfGhIjKlMn." + "1a2b3c4d5e6f7081" * 4, "1a2b3c4d5e6f7081" * 4),
     ("task: 1/1204567890123456:" + "7f6e5d4c3b2a1908" * 2, "7f6e5d4c3b2a1908" * 2),
-]  # fmt: skip
+]
 
 
 def test_what_follows_a_telling_name_is_not_kept(home: House) -> None:

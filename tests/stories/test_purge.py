@@ -11,8 +11,8 @@ from time import time
 
 import pytest
 
-from hardwon.distil import queue
-from hardwon.words import Turn, replace
+from hardwon.handoff import memory_queue
+from hardwon.types import Turn, replace
 from tests.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used
 from tests.told import Told
 
@@ -264,7 +264,7 @@ def drafted(house: House, own_home: str, tmp_path: Path) -> dict[str, Path]:
         told = Told(own_home, session=f"of-{name}", project=str(place)).person(f"mend the {name} {TEXT}").mistake()
         house.ok("reflect", told.write())
         asked = replace(UNASKED, name=told.session, project=str(place), at=time() - 60, asked="From now on use pnpm.")
-        assert queue.put(queue.folder(), asked)
+        assert memory_queue.put(memory_queue.folder(), asked)
     return places
 
 
@@ -276,7 +276,7 @@ def waiting(house: House, places: dict[str, Path]) -> tuple[list[str], ...]:
         for one in Path(house.home, "drafts").glob(f"{name}-of-{name}.draft.md")
     )
     raw = sorted(json.loads(one.read_text())["session"] for one in Path(house.home, "logs", "reflections").iterdir())
-    return drafts, raw, sorted(one.removesuffix("-1.json") for one in os.listdir(queue.folder()))
+    return drafts, raw, sorted(one.removesuffix("-1.json") for one in os.listdir(memory_queue.folder()))
 
 
 @pytest.mark.parametrize("flag", ["--session", "--project"])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.core.reflected import Evidence
-from hardwon.distil.reflect import story
+from hardwon.handoff import transcript_story
+from hardwon.store.reflection_types import Evidence
 from tests.distil.model_servers import ModelServer, Reply
 from tests.distil.written import SESSION, Transcript, launch
 from tests.house_of_one import House
@@ -42,12 +42,16 @@ def test_a_closed_session_is_drafted_and_every_word_can_be_followed(
     assert list(repository.glob("[!.]*")) == []
     page = Path(made["draft"]).read_text()
     for words in (
-        "src/kite/landing.py", "`pytest -q tests/test_launch.py`", "3f2a9c1", "Confidence: H", "status: \"draft\"",
+        "src/kite/landing.py",
+        "`pytest -q tests/test_launch.py`",
+        "3f2a9c1",
+        "Confidence: H",
+        'status: "draft"',
         "- feedback: From now on always use pnpm, never npm. (L11)",
-    ):  # fmt: skip
+    ):
         assert words in page
     shown = [each for part in ("findings", "memories", "lessons") for one in made[part] for each in one["evidence"]]
-    assert shown and all(story.holds(Evidence(**each)) for each in shown)
+    assert shown and all(transcript_story.holds(Evidence(**each)) for each in shown)
     waiting = [one for one in house.stored("memories") if one["status"] == "candidate"]
     assert [(one["type"], one["text"]) for one in waiting] == [("feedback", "From now on always use pnpm, never npm.")]
 

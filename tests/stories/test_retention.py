@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.recall import indexing
+from hardwon.search import indexing
 from hardwon.store import db, retention, turns
 from hardwon.store.retention import DAY, cutoff
 from tests.house_of_one import House
@@ -45,21 +45,23 @@ def put(connection: sqlite3.Connection, times: list[float], *, session: str = "s
             "insert into events (key, session, kind, at, prompt, agent, tool, tool_use_id, input, response, outcome,"
             " signature, origin) values (?, ?, 'tool', ?, 1, '', 'Bash', '', '', ?, 'fine', '', 'hook')",
             [(f"{key}-{count}", number, at, os.urandom(chars // 2).hex()) for count, at in enumerate(times)],
-        )  # fmt: skip
+        )
 
 
 def put_call(connection: sqlite3.Connection, key: str, at: str) -> None:
     connection.execute(
         "insert into calls (key, host, session, cwd, at, path, line, tool, command, file, content, outcome, waits)"
-        " values (?, 'codex', 's', '', ?, '', 1, 'Bash', 'ls', '', '', 'fine', '')", (key, at)
-    )  # fmt: skip
+        " values (?, 'codex', 's', '', ?, '', 1, 'Bash', 'ls', '', '', 'fine', '')",
+        (key, at),
+    )
 
 
 def put_delivery(connection: sqlite3.Connection, event: str, at: float) -> None:
     connection.execute(
         "insert into injections (event, at, host, session, agent, kind, tool, lesson, slug, summary, delivery)"
-        " values (?, ?, '', '', '', '', '', 'l1', '', '', 'note')", (event, at)
-    )  # fmt: skip
+        " values (?, ?, '', '', '', '', '', 'l1', '', '', 'note')",
+        (event, at),
+    )
 
 
 def times(connection: sqlite3.Connection) -> list[float]:

@@ -32,9 +32,15 @@ def scanned(house: House, own_home: str) -> House:
 def test_review_shows_the_evidence_the_suggestion_and_what_the_trigger_would_have_done(scanned: House) -> None:
     seen = at_terminal("review", typed="q\n")
     for wanted in (
-        "1 of 2", "error: unknown option", ".jsonl:2", "--color=always", "would have fired 2 times: 2 failed, 0 went fine",
-        "score     ", "seen      2 times in 2 sessions, 1 project", "[a]ccept [e]dit [s]kip [r]eject [u]ndo [q]uit",
-    ):  # fmt: skip
+        "1 of 2",
+        "error: unknown option",
+        ".jsonl:2",
+        "--color=always",
+        "would have fired 2 times: 2 failed, 0 went fine",
+        "score     ",
+        "seen      2 times in 2 sessions, 1 project",
+        "[a]ccept [e]dit [s]kip [r]eject [u]ndo [q]uit",
+    ):
         assert wanted in seen, seen
     assert "0 decisions kept; 2 candidates left" in seen
 

@@ -11,9 +11,9 @@ from rich.cells import cell_len
 from starlette.testclient import TestClient
 
 from hardwon.store import db
-from hardwon.worker.api import Api, app
-from hardwon.worker.live import Live
-from hardwon.worker.reply import Desk
+from hardwon.web.api import Api, app
+from hardwon.web.live import Live
+from hardwon.worker.hook_responder import Desk
 from tests.house_of_one import GIT_STASH, House, prompt, used
 from tests.remembered import DAY, NOON, Remembered
 

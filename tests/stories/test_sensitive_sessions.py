@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from hardwon import clock, settings
-from hardwon.capture import intake
-from hardwon.core.sensitive import has_sensitive_word
-from hardwon.distil.reflect.left import left
+from hardwon.handoff.due_sessions import left
+from hardwon.privacy.sensitive_sessions import has_sensitive_word
+from hardwon.sessions import ingest
 from hardwon.store import db, jobs, set_up
-from hardwon.words import Event
-from hardwon.worker import labour
+from hardwon.types import Event
+from hardwon.worker import job_process
 from tests.distil.written import launch
 from tests.house_of_one import House
 
@@ -49,7 +49,7 @@ def report_session(connection: db.Connection, transcript: str, *prompts: str) ->
     for number, event in enumerate(events):
         kind = event.pop("kind")
         told = Event("claude-code", kind, "s1", "/home/dev/kite", id=f"e{number}", at=at + number, **event)
-        intake.commit(connection, told)
+        ingest.commit(connection, told)
     connection.execute("update sessions set transcript = ?", (transcript,))
 
 
@@ -69,7 +69,7 @@ def test_nothing_is_made_of_a_session_with_a_sensitive_word(
     with closing(db.connect(house.home)) as connection:
         set_up.note_time(connection, 0.0)
         report_session(connection, transcript, "start the day", first_prompt, "and the second page")
-        labour.work_off(house.home, connection, jobs.DISTIL, values, clock=time.time)
+        job_process.work_off(house.home, connection, jobs.DISTIL, values, clock=time.time)
         counts = {
             table: connection.execute(f"select count(*) from {table}").fetchone()[0]
             for table in ("prompts", "observations", "summaries", "jobs")
@@ -85,10 +85,10 @@ def test_what_was_made_before_the_tag_came_goes(house: House, tmp_path: Any) -> 
     transcript = launch(session="s1").write(tmp_path)
     with closing(db.connect(house.home)) as connection:
         report_session(connection, transcript, "write the settlement")
-        labour.work_off(house.home, connection, jobs.DISTIL, values, clock=time.time)
+        job_process.work_off(house.home, connection, jobs.DISTIL, values, clock=time.time)
         assert connection.execute("select count(*) from summaries").fetchone()[0] == 1
         late = Event("claude-code", "UserPromptSubmit", "s1", "/home/dev/kite", id="late", prompt="this is #private")
-        intake.commit(connection, late)
-        labour.work_off(house.home, connection, jobs.DISTIL, values, clock=lambda: time.time() + 3600)
+        ingest.commit(connection, late)
+        job_process.work_off(house.home, connection, jobs.DISTIL, values, clock=lambda: time.time() + 3600)
         assert connection.execute("select count(*) from summaries").fetchone()[0] == 0
         assert connection.execute("select count(*) from observations").fetchone()[0] == 0

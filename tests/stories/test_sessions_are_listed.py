@@ -146,8 +146,11 @@ def test_history_is_imported_once(house: House, own_home: str) -> None:
     Told(own_home, project=BOAT).person("write the docs").works("ls").write()
     first = house.ok("import", "transcripts", "--json").json()
     assert {what: first[what] for what in ("files", "sessions", "prompts", "events")} == {
-        "files": 2, "sessions": 2, "prompts": 2, "events": 4,
-    }  # fmt: skip
+        "files": 2,
+        "sessions": 2,
+        "prompts": 2,
+        "events": 4,
+    }
     again = house.ok("import", "transcripts", "--json").json()
     assert (again["sessions"], again["prompts"], again["events"]) == (0, 0, 0)
     listed = {one["session"]: one for one in house.ok("sessions", "list", "--json").json()}

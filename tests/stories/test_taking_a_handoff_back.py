@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from hardwon import projects
-from hardwon.distil.reflect import run
-from hardwon.recall import memories, ratify
+from hardwon.handoff import memories, ratification, reflection
 from hardwon.store import reflections
 from tests.handed import DRAFT, PNPM, Left, brief, git, listed, made_repository, remembered
 from tests.house_of_one import House
@@ -95,9 +94,9 @@ def test_who_was_cut_off_while_undoing_can_do_it_again(left: Left) -> None:
     folder.mkdir(parents=True)
     (folder / "MEMORY.md").write_text("# Ours\n")
     one = left.draft()
-    ratify.ratify(left.connection, left.home, one, NOON)
+    ratification.ratify(left.connection, left.home, one, NOON)
     (folder / "MEMORY.md").write_text("# Ours\n")
-    run.undo(left.connection, left.home, 1, NOON)
+    reflection.undo(left.connection, left.home, 1, NOON)
     assert (folder / "MEMORY.md").read_text() == "# Ours\n" and remembered(left.folder) == ["MEMORY.md"]
 
 
@@ -121,8 +120,8 @@ def test_a_session_that_went_on_is_ratified_again_and_undoing_brings_the_first_p
 def test_who_was_cut_off_while_ratifying_can_do_it_again(left: Left) -> None:
     one = left.draft()
     page = left.folder / "docs" / "sessions" / "s1.md"
-    page.write_text(ratify.ratified_text(one.draft, NOON))
-    assert ratify.ratify(left.connection, left.home, one, NOON).page == str(page)
+    page.write_text(ratification.ratified_text(one.draft, NOON))
+    assert ratification.ratify(left.connection, left.home, one, NOON).page == str(page)
 
 
 def test_a_handoff_that_cannot_be_written_leaves_the_draft(house: House, left: Left) -> None:
@@ -131,10 +130,18 @@ def test_a_handoff_that_cannot_be_written_leaves_the_draft(house: House, left: L
     house.stored("sessions")
     before = reflections.listed(left.connection)
     with pytest.raises(OSError, match=r".*"):
-        ratify.write(
-            left.connection, left.home, "next the rudder", folder=str(left.folder / "a.txt"), session="s1", host="",
-            project=str(left.folder), topic="", now=NOON, is_ratified=True,
-        )  # fmt: skip
+        ratification.write(
+            left.connection,
+            left.home,
+            "next the rudder",
+            folder=str(left.folder / "a.txt"),
+            session="s1",
+            host="",
+            project=str(left.folder),
+            topic="",
+            now=NOON,
+            is_ratified=True,
+        )
     assert reflections.listed(left.connection) == before and os.path.exists(one.draft)
 
 
@@ -142,9 +149,16 @@ def test_no_path_of_this_machine_stands_in_what_is_shared(house: House, left: Le
     text = DRAFT.replace('status: "draft"\n', 'status: "draft"\ntranscript: "/home/dev/.claude/projects/t.jsonl"\n')
     left.draft(text=text)
     memories.propose(
-        left.connection, left.home, "feedback", PNPM, project=projects.home_of(str(left.folder)), source=ratify.SOURCE,
-        session="s1", evidence=["/home/dev/.claude/projects/t.jsonl:3"], now=NOON,
-    )  # fmt: skip
+        left.connection,
+        left.home,
+        "feedback",
+        PNPM,
+        project=projects.home_of(str(left.folder)),
+        source=ratification.SOURCE,
+        session="s1",
+        evidence=["/home/dev/.claude/projects/t.jsonl:3"],
+        now=NOON,
+    )
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
     shared = [*left.folder.glob("docs/sessions/*"), *left.folder.glob(".claude/memory/*")]
     assert len(shared) == 3 and not any("/home/" in path.read_text() for path in shared)

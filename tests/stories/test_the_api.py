@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from hardwon.worker.live import Live
+from hardwon.web.live import Live
 from tests.house_of_one import GIT_STASH, House, bash, lesson, used, wait_for
 from tests.remembered import Remembered
 
@@ -338,9 +338,12 @@ def test_what_is_denied_or_paused_does_not_come_in_this_way_either(api: httpx.Cl
     house.ok("config", "set", "denyPaths", json.dumps(["/home/dev/kite/.env"]))
     session = {"claudeSessionId": "d1", "cwd": "/home/dev/kite"}
     for tool, given in (
-        ("Read", {"file_path": "/home/dev/kite/.env"}), ("FileSave", {"path": ".env"}),
-        ("Bash", {"command": "cat .env"}), ("Bash", "cat .env"), ("mcp__files__get", {"at": "/home/dev/kite/.env"}),
-    ):  # fmt: skip
+        ("Read", {"file_path": "/home/dev/kite/.env"}),
+        ("FileSave", {"path": ".env"}),
+        ("Bash", {"command": "cat .env"}),
+        ("Bash", "cat .env"),
+        ("mcp__files__get", {"at": "/home/dev/kite/.env"}),
+    ):
         done = {"tool_name": tool, "tool_input": given, "tool_response": "nightheron"}
         assert api.post("/api/sessions/observations", json={**session, **done}).json() == {"status": "skipped"}
     house.ok("config", "set", "denyPaths", "null")
@@ -503,12 +506,28 @@ def test_the_document_is_true(api: httpx.Client, house: House, tmp_path: Any) ->
     document = tmp_path / "openapi.json"
     document.write_text(json.dumps(api.get("/api/openapi.json").json()))
     words = [
-        os.path.join(os.path.dirname(sys.executable), "schemathesis"), "run", str(document),
-        "--url", str(api.base_url).rstrip("/"), "--header", f"Authorization: Bearer {token(house)}",
-        "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
-        "--max-examples", "10", "--exclude-path", "/api/stream", "--phases", "examples,coverage,fuzzing",
-        "--generation-database", "none", "--seed", "1", "--request-timeout", "120",
-    ]  # fmt: skip
+        os.path.join(os.path.dirname(sys.executable), "schemathesis"),
+        "run",
+        str(document),
+        "--url",
+        str(api.base_url).rstrip("/"),
+        "--header",
+        f"Authorization: Bearer {token(house)}",
+        "--checks",
+        "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+        "--max-examples",
+        "10",
+        "--exclude-path",
+        "/api/stream",
+        "--phases",
+        "examples,coverage,fuzzing",
+        "--generation-database",
+        "none",
+        "--seed",
+        "1",
+        "--request-timeout",
+        "120",
+    ]
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     ran = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env={**environment, "NO_PROXY": "*"})
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]

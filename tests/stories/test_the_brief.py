@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hardwon.recall import brief, compiled, indexing
+from hardwon.lessons import compiled_brief
+from hardwon.search import brief, indexing
 from hardwon.store import db
 from tests.house_of_one import GIT_STASH, Answer, House, bash, call, failed, happened, lesson, prompt, used
 from tests.remembered import DAY, NOON, Remembered
@@ -89,7 +90,7 @@ def test_what_a_session_did_is_told_to_the_next_one(house: House, project: str) 
     house.ask("s1", used("Edit", edit, {"filePath": path}, cwd=project))
     house.ask("s1", used("Bash", {"command": "pytest -q"}, {"stdout": "9 passed", "stderr": ""}, cwd=project))
     house.ask("s1", happened("Stop", last_assistant_message="The login works again.", cwd=project))
-    wait_for_file(compiled.path_of(house.home, project))
+    wait_for_file(compiled_brief.path_of(house.home, project))
     warm, cold = both(house, "s2", project)
     assert without_address(warm) == without_address(cold)
     assert re.search(r"\nin src/auth.py\n  O\d+ B .*pytest", warm.context) and "login works again" in warm.context
@@ -107,7 +108,7 @@ def wait_for_file(path: str) -> None:
 def test_with_nothing_known_there_is_only_the_protocol_and_nothing_for_the_person(house: House, project: str) -> None:
     warm, cold = both(house, "s1", project)
     assert warm.context.endswith("#/lesson\n</hardwon-context>") and warm.notice == cold.notice == ""
-    assert not os.path.exists(compiled.path_of(house.home, project))
+    assert not os.path.exists(compiled_brief.path_of(house.home, project))
 
 
 def test_the_index_goes_by_day_and_file_with_type_id_and_cost(house: House, past: Remembered) -> None:
@@ -123,9 +124,17 @@ def test_the_index_goes_by_day_and_file_with_type_id_and_cost(house: House, past
     cost = len("the cache was never emptied" + "What was found out, in a sentence or two." + "[]") // 4 + 1
     assert told[0] == "2026-11-12" and told[2] == f"  O5 X the cache was never emptied 1200>{cost}"
     assert [line.partition(" 1200")[0] for line in told if line != told[2]] == [
-        "2026-11-12", "in src/cache.py", "  O2 D the cache is keyed by path", "about no file", "  O4 I a thought about nothing",
-        "in src/auth.py", told[7], "2026-11-11", "in src/auth.py", "  O1 B tokens were compared as bytes",
-    ]  # fmt: skip
+        "2026-11-12",
+        "in src/cache.py",
+        "  O2 D the cache is keyed by path",
+        "about no file",
+        "  O4 I a thought about nothing",
+        "in src/auth.py",
+        told[7],
+        "2026-11-11",
+        "in src/auth.py",
+        "  O1 B tokens were compared as bytes",
+    ]
     assert told[7].startswith("  O3 I sessions end at midnight 77>")
     assert "D decision, B bugfix, I discovery, X failure" in context
 
@@ -201,8 +210,10 @@ def test_what_the_projects_notes_say_is_left_out(house: House, past: Remembered)
     assert not any(text in warm.context for text in ("running database", "staging host", "make check", "knots"))
     said = house.ok("brief", "--json", cwd=past.folder).json()
     assert {one["section"]: one["inNotes"] for one in said["sections"] if one["inNotes"]} == {
-        "lessons": 1, "index": 2, "summary": 1,
-    }  # fmt: skip
+        "lessons": 1,
+        "index": 2,
+        "summary": 1,
+    }
 
 
 HOSTILE = (
@@ -287,11 +298,11 @@ def test_the_compiled_brief_is_private_and_forgotten_on_demand(house: House, pas
     past.many(5)
     house.ok("start")
     house.session_start("s1", cwd=past.folder)
-    path = compiled.path_of(house.home, past.project)
+    path = compiled_brief.path_of(house.home, past.project)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     house.ok("stop")
     house.stay_cold()
-    assert compiled.forget(house.home) == 1 and compiled.forget(house.home) == 0
+    assert compiled_brief.forget(house.home) == 1 and compiled_brief.forget(house.home) == 0
     assert ids(house.session_start("s2", cwd=past.folder).context) == []
 
 
@@ -311,7 +322,7 @@ def test_what_is_compiled_while_no_session_starts_is_what_the_hook_says_alone(ho
 def test_a_spoilt_brief_is_as_good_as_none(house: House, past: Remembered, spoilt: bytes) -> None:
     past.many(3)
     both(house, "s1", past.folder)
-    with open(compiled.path_of(house.home, past.project), "wb") as file:
+    with open(compiled_brief.path_of(house.home, past.project), "wb") as file:
         file.write(spoilt)
     answer = house.session_start("s2", cwd=past.folder)
     assert answer.context.endswith("#/lesson\n</hardwon-context>") and answer.notice == ""
@@ -357,8 +368,10 @@ def test_who_is_about_to_touch_a_file_hears_its_most_telling_past(
 ) -> None:
     context = house.ask("s1", read(past.folder, known_file)).context
     assert re.findall(r"^(O\d) (\w+), 2026-11-12:", context, re.MULTILINE) == [
-        ("O4", "decision"), ("O1", "bugfix"), ("O5", "change"),
-    ]  # fmt: skip
+        ("O4", "decision"),
+        ("O1", "bugfix"),
+        ("O5", "change"),
+    ]
     assert context.startswith("<hardwon-context>\nRecalled by hardwon about src/auth.py ") and context.endswith(
         "</hardwon-context>"
     )

@@ -8,7 +8,7 @@ from time import sleep
 
 import pytest
 
-from hardwon.recall.deliver import TWIN_SECONDS
+from hardwon.lessons.delivery import TWIN_SECONDS
 from tests.house_of_one import GIT_STASH, House, bash, call, lesson
 
 AT = 1_790_000_000.0

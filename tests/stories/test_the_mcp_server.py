@@ -15,7 +15,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from hardwon.mcp import TOOLS
-from hardwon.recall.answers import LONGEST
+from hardwon.search.recalled_text import LONGEST
 from tests.handed import Left
 from tests.house_of_one import GIT_STASH, House, happened, prompt, used
 from tests.remembered import NOON, Remembered
@@ -107,9 +107,16 @@ def test_search_gives_a_line_for_each_and_get_reads_it_whole(server: Server) -> 
 
 def test_search_can_be_narrowed(server: Server) -> None:
     asked: list[dict[str, Any]] = [
-        {"kind": "observation"}, {"type": "decision"}, {"concept": "gotcha"}, {"file": "wind.py"}, {"since": "2026-11-01"},
-        {"until": "2026-11-01"}, {"query": "tail", "limit": 1}, {"host": "codex"}, {"host": "claude-code"},
-    ]  # fmt: skip
+        {"kind": "observation"},
+        {"type": "decision"},
+        {"concept": "gotcha"},
+        {"file": "wind.py"},
+        {"since": "2026-11-01"},
+        {"until": "2026-11-01"},
+        {"query": "tail", "limit": 1},
+        {"host": "codex"},
+        {"host": "claude-code"},
+    ]
     said = [text for _, text in server.call(*(("search", {"query": "", **one}) for one in asked))]
     ids = [[word for word in text.split() if word[0] in "OSP" and word[1:].isdigit()] for text in said]
     assert [len(set(one)) for one in ids] == [3, 1, 1, 1, 4, 0, 1, 0, 4]
@@ -145,8 +152,18 @@ def test_a_person_opens_other_projects_when_they_set_the_server_up(server: Serve
     opened = Server(server.house, server.folder, "--all-projects")
     answers = opened.call(*ABOUT_ANOTHER)
     assert ["called a transom" in text for _, text in answers] == [
-        False, True, True, True, False, False, True, True, False, False, False,
-    ]  # fmt: skip
+        False,
+        True,
+        True,
+        True,
+        False,
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
     assert 'project="*"' in answers[0][1] and "another project" in answers[5][1]
     other = Server(server.house, os.path.dirname(server.folder), "--project", "boat")
     assert "called a transom" in other.ask("search", query="transom")
@@ -155,9 +172,11 @@ def test_a_person_opens_other_projects_when_they_set_the_server_up(server: Serve
 
 def test_the_timeline_shows_what_was_around(server: Server) -> None:
     around, by_query, typed, lately = server.call(
-        ("timeline", {"anchor": "O2", "depth_before": 1, "depth_after": 1}), ("timeline", {"query": "knots gusts"}),
-        ("timeline", {"anchor": "O2", "type": "decision"}), ("timeline", {"depth_before": 2}),
-    )  # fmt: skip
+        ("timeline", {"anchor": "O2", "depth_before": 1, "depth_after": 1}),
+        ("timeline", {"query": "knots gusts"}),
+        ("timeline", {"anchor": "O2", "type": "decision"}),
+        ("timeline", {"depth_before": 2}),
+    )
     assert [line.split()[:2] for line in around[1].splitlines()[2:-1]][1] == ["*", "O2"]
     assert "O1 " in around[1] and "O3 " in around[1] and "S1 " not in around[1]
     assert "* O2 " in by_query[1]
@@ -182,9 +201,11 @@ def test_get_reads_every_kind_and_names_what_is_not_there(server: Server) -> Non
 def test_the_lessons_for_a_command_are_told_before_it_runs(server: Server) -> None:
     slug = server.house.add({**GIT_STASH, "delivery": "hold"})
     first, again, none, edit = server.call(
-        ("lessons", {"command": "cd x && git stash"}), ("lessons", {"command": "git stash"}),
-        ("lessons", {"command": "git status"}), ("lessons", {"file": "src/tail.py"}),
-    )  # fmt: skip
+        ("lessons", {"command": "cd x && git stash"}),
+        ("lessons", {"command": "git stash"}),
+        ("lessons", {"command": "git status"}),
+        ("lessons", {"file": "src/tail.py"}),
+    )
     assert "(hold)" in first[1] and "git stash -u" in first[1] and FENCE in first[1] and slug in first[1]
     assert ("(hold)" in again[1], none[1], edit[1]) == (True, "no lesson applies", "no lesson applies")
 
@@ -193,9 +214,12 @@ def test_what_is_proposed_waits_for_a_person(server: Server) -> None:
     house = server.house
     told = {"type": "feedback", "text": "Use the long tail in light wind", "sources": ["O1"]}
     lesson = {
-        "summary": "git stash leaves files behind", "problem": GIT_STASH["problem"], "solution": GIT_STASH["solution"],
-        "command": r"\bgit stash\b", "delivery": "block",
-    }  # fmt: skip
+        "summary": "git stash leaves files behind",
+        "problem": GIT_STASH["problem"],
+        "solution": GIT_STASH["solution"],
+        "command": r"\bgit stash\b",
+        "delivery": "block",
+    }
     (_, memory), (_, proposed) = server.call(("remember", told), ("propose_lesson", lesson))
     assert "hardwon memory approve 1" in memory and "hardwon lessons restore git-stash" in proposed
     assert [(row["status"], row["source"], row["evidence"]) for row in house.stored("memories")] == [
@@ -217,9 +241,12 @@ def test_a_proposed_lesson_with_a_secret_is_refused_and_the_field_is_named(serve
     }
     said = server.call(
         ("propose_lesson", {**lesson, "command": rf"\bcurl .*{key}"}),
-        ("propose_lesson", {**lesson, "command": r"\bgit stash\b", "solution": f"{GIT_STASH['solution']} PASSWORD={key[8:20]}"}),
+        (
+            "propose_lesson",
+            {**lesson, "command": r"\bgit stash\b", "solution": f"{GIT_STASH['solution']} PASSWORD={key[8:20]}"},
+        ),
         ("propose_lesson", {**lesson, "path": f"src/{key}/*"}),
-    )  # fmt: skip
+    )
     for (wrong, text), name in zip(said, ("commandPatterns", "solution", "pathPatterns"), strict=True):
         assert wrong and f"{name} contains what looks like a secret" in text and key not in text
     assert server.house.ok("lessons", "list", "--json").json() == []
@@ -273,7 +300,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("propose_lesson", {"summary": "x", "problem": "y", "solution": "z", "priority": 11}, "'priority'"),
     ("handoff", {"project": "nowhere"}, "this server answers about"),
     ("approve", {}, "there is no tool 'approve'"),
-]  # fmt: skip
+]
 
 
 def test_bad_arguments_are_told_what_is_wrong_in_a_sentence(server: Server) -> None:

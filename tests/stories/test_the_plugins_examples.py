@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.recall.deliver import decides
+from hardwon.lessons.delivery import decides
 from tests.handed import AGENT, Left, made_repository
 from tests.house_of_one import House, lesson
 

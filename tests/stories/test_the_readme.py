@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.words import word
+from hardwon.types import word
 from tests.house.tree import ROOT, page
 from tests.house_of_one import House, bash, failed, happened, prompt, used, wait_for
 from tests.told import TAG, Told
@@ -23,15 +23,24 @@ LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
 LEFT_OUT = "…"
 # What differs from one home, run or hour to the next.
 VARIES = (
-    (r"-[a-z0-9]{4}\b", "-SLUG"), (r"\d{4}-\d{2}-\d{2}", "DATE"), (r"\d{2}-\d{2} \d{2}:\d{2}(:\d{2})?", "TIME"),
-    (r"\d{2}:\d{2}(:\d{2})?", "TIME"), (r"\d+ \w{3};", "DAY;"), (r"/\S*/kite\b", "KITE"), (r"[\d.]+ kB", "SIZE"),
-    (r"localhost:\d+/open\?code=\S+", "LINK"), (r"cost \d+|\d+>\d+|about \d+|~\d+", "TOKENS"), (r"\s+", " "),
-)  # fmt: skip
+    (r"-[a-z0-9]{4}\b", "-SLUG"),
+    (r"\d{4}-\d{2}-\d{2}", "DATE"),
+    (r"\d{2}-\d{2} \d{2}:\d{2}(:\d{2})?", "TIME"),
+    (r"\d{2}:\d{2}(:\d{2})?", "TIME"),
+    (r"\d+ \w{3};", "DAY;"),
+    (r"/\S*/kite\b", "KITE"),
+    (r"[\d.]+ kB", "SIZE"),
+    (r"localhost:\d+/open\?code=\S+", "LINK"),
+    (r"cost \d+|\d+>\d+|about \d+|~\d+", "TOKENS"),
+    (r"\s+", " "),
+)
 # A person is asked, or a name stands for any.
 GIVEN = {
-    "install claude-code": " --yes", "uninstall --all --data": " --yes", "uninstall claude-code": " --yes",
+    "install claude-code": " --yes",
+    "uninstall --all --data": " --yes",
+    "uninstall claude-code": " --yes",
     "export notes": " --yes",
-}  # fmt: skip
+}
 TALKS = ("hardwon review",)
 MAKES = ("test", "test-long", "test-real", "check", "bench-hook")
 
@@ -104,9 +113,14 @@ class Desk:
         if command in TALKS:
             return self._talk(given)
         done = subprocess.run(
-            ["bash", "-c", self._named(given)], cwd=self.kite, env=self.env, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            ["bash", "-c", self._named(given)],
+            cwd=self.kite,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         return done.returncode, done.stdout
 
     def _named(self, command: str) -> str:

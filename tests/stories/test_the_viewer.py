@@ -17,17 +17,48 @@ from tests.house_of_one import House, prompt
 
 LESSON = "/lessons/git-stash-leaves-untracked-files"
 PAGES = (
-    "/", "/sessions", "/sessions?project=1&host=claude-code&status=completed&since=2020-01-01&until=2040-01-01",
-    "/search", "/search?q=git+stash", "/lessons", "/lessons?status=retired", "/lessons?status=candidate", "/review", "/insights",
-    "/insights?days=7", "/insights?days=90", "/settings", "/memory", "/memory?status=candidate", "/memory?status=retired&type=project",
-    "/memory?project=/home/dev/kite", "/handoffs", "/handoffs?status=ratified", "/handoffs?status=moot&project=/home/dev/kite",
-)  # fmt: skip
+    "/",
+    "/sessions",
+    "/sessions?project=1&host=claude-code&status=completed&since=2020-01-01&until=2040-01-01",
+    "/search",
+    "/search?q=git+stash",
+    "/lessons",
+    "/lessons?status=retired",
+    "/lessons?status=candidate",
+    "/review",
+    "/insights",
+    "/insights?days=7",
+    "/insights?days=90",
+    "/settings",
+    "/memory",
+    "/memory?status=candidate",
+    "/memory?status=retired&type=project",
+    "/memory?project=/home/dev/kite",
+    "/handoffs",
+    "/handoffs?status=ratified",
+    "/handoffs?status=moot&project=/home/dev/kite",
+)
 PAGES_OF_ONE = (
-    "/sessions/{session}", "/sessions/{session}/events/{event}", LESSON, f"{LESSON}/edit",
-    "/review/1", "/review/1/edit", "/?after=0.0.0.0", "/search?q=wind&part=1", "/search?q=wind&kind=observation&file=wind.py",
-    "/memory/{proposed}", "/memory/{proposed}/edit", "/memory/{approved}", "/memory/{approved}/edit", "/handoffs/{draft}", "/handoffs/{draft}/ratify",
-    "/handoffs/{draft}/amend", "/handoffs/{draft}/discard", "/handoffs/{ratified}", "/handoffs/{ratified}/amend",
-)  # fmt: skip
+    "/sessions/{session}",
+    "/sessions/{session}/events/{event}",
+    LESSON,
+    f"{LESSON}/edit",
+    "/review/1",
+    "/review/1/edit",
+    "/?after=0.0.0.0",
+    "/search?q=wind&part=1",
+    "/search?q=wind&kind=observation&file=wind.py",
+    "/memory/{proposed}",
+    "/memory/{proposed}/edit",
+    "/memory/{approved}",
+    "/memory/{approved}/edit",
+    "/handoffs/{draft}",
+    "/handoffs/{draft}/ratify",
+    "/handoffs/{draft}/amend",
+    "/handoffs/{draft}/discard",
+    "/handoffs/{ratified}",
+    "/handoffs/{ratified}/amend",
+)
 
 
 class Browser:
@@ -248,10 +279,30 @@ def test_every_page_says_what_to_do_where_there_is_nothing(empty: Browser, path:
 
 @pytest.mark.parametrize(
     "path",
-    ["/sessions/99999", "/sessions/x", "/sessions/1/events/99999", "/lessons/none", "/review/99", "/memory/99", "/memory/x", "/memory/99/edit", "/memory/files/1/none.md",
-     "/handoffs/99", "/handoffs/x/ratify", "/handoffs/99/amend", "/handoffs/99/discard", "/found/X1", "/found/O999999",
-     "/../etc/passwd", "/static/../app.py", "/static/x", "/sessions?before=x&project=x&since=x", "/?after=1.2", "/sessions/1?after=9-x"],
-)  # fmt: skip
+    [
+        "/sessions/99999",
+        "/sessions/x",
+        "/sessions/1/events/99999",
+        "/lessons/none",
+        "/review/99",
+        "/memory/99",
+        "/memory/x",
+        "/memory/99/edit",
+        "/memory/files/1/none.md",
+        "/handoffs/99",
+        "/handoffs/x/ratify",
+        "/handoffs/99/amend",
+        "/handoffs/99/discard",
+        "/found/X1",
+        "/found/O999999",
+        "/../etc/passwd",
+        "/static/../app.py",
+        "/static/x",
+        "/sessions?before=x&project=x&since=x",
+        "/?after=1.2",
+        "/sessions/1?after=9-x",
+    ],
+)
 def test_what_is_not_there_is_no_error(looking: Browser, path: str) -> None:
     assert looking.get(path).status_code in (200, 404)
 

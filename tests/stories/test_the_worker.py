@@ -31,8 +31,11 @@ def workers(house: House) -> list[int]:
 def test_status_is_valid_json_running_or_stopped(house: House) -> None:
     stopped = house.status()
     assert {key: stopped[key] for key in ("running", "pid", "port", "socket")} == {
-        "running": False, "pid": None, "port": None, "socket": None,
-    }  # fmt: skip
+        "running": False,
+        "pid": None,
+        "port": None,
+        "socket": None,
+    }
     house.ok("start")
     running = house.status()
     assert (running["running"], running["home"], workers(house)) == (True, house.home, [running["pid"]])

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 import hardwon
-from hardwon import launch
+from hardwon.fallback import worker_start
 from hardwon.store import db, retention
 from hardwon.worker.lifecycle import may_rest
 from tests.house_of_one import HOOK, House, call, running_for
@@ -327,4 +327,4 @@ def test_a_worker_looks_where_the_agents_of_the_person_keep_their_files(
     names = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "GEMINI_CLI_TRUSTED_FOLDERS_PATH", "XDG_CONFIG_HOME")
     for name in (*names, "CLAUDECODE"):
         monkeypatch.setenv(name, "/elsewhere")
-    assert set(launch.environment(house.home)) & {*names, "CLAUDECODE"} == {*names}
+    assert set(worker_start.environment(house.home)) & {*names, "CLAUDECODE"} == {*names}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hardwon import settings
-from hardwon.capture import fill
+from hardwon.sessions import transcript_import
 from hardwon.store import db, sessions
 from tests.house_of_one import House, bash, failed, happened, lesson, prompt, used
 from tests.told import Told
@@ -25,7 +25,7 @@ Payload = dict[str, Any]
 
 def labour(house: House) -> int:
     """What the worker would start at the end of a turn."""
-    command = [sys.executable, "-I", "-m", "hardwon.worker.labour", "distil"]
+    command = [sys.executable, "-I", "-m", "hardwon.worker.job_process", "distil"]
     return subprocess.run(command, env=house.environment()).returncode
 
 
@@ -106,7 +106,7 @@ def filled(house: House, path: str) -> int:
     connection = db.connect(house.home)
     try:
         values = settings.resolve(settings.read_config(house.home))
-        return fill.read(house.home, connection, "claude-code", path, values)
+        return transcript_import.read(house.home, connection, "claude-code", path, values)
     finally:
         connection.close()
 
@@ -344,7 +344,7 @@ def test_stopping_cuts_a_filling_off_and_the_next_worker_ends_it(day: Day) -> No
     day.hear(happened("Stop"))
     wait_begun(day.house)
     day.house.ok("stop")
-    assert [one for one in processes(day.house) if "hardwon.worker.labour" in one] == []
+    assert [one for one in processes(day.house) if "hardwon.worker.job_process" in one] == []
     day.house.ok("start")
     wait_filled(day.house)
     assert len(day.events()) == 3000
@@ -352,7 +352,7 @@ def test_stopping_cuts_a_filling_off_and_the_next_worker_ends_it(day: Day) -> No
 
 def wait_begun(house: House) -> None:
     deadline = time.monotonic() + 300
-    while not any("hardwon.worker.labour" in one for one in processes(house)):
+    while not any("hardwon.worker.job_process" in one for one in processes(house)):
         assert time.monotonic() < deadline, "no session is being filled"
         time.sleep(0.01)
 

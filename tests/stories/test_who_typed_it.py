@@ -131,9 +131,11 @@ def run_command(house: House, tmp_path: Path, form: str, text: str, host: str = 
     file, out, words = tmp_path / "payload", tmp_path / "out", hook_words(house, host)
     file.write_bytes(payload(text, host))
     command = form.format(
-        hook=shlex.join(words), payload=shlex.quote(str(file)), out=shlex.quote(str(out)),
+        hook=shlex.join(words),
+        payload=shlex.quote(str(file)),
+        out=shlex.quote(str(out)),
         command=shlex.quote(f"{shlex.join(words)} || :"),
-    )  # fmt: skip
+    )
     return agent_stand_in.run_tool(command, house.environment(), host)
 
 

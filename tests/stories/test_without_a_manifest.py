@@ -35,9 +35,11 @@ def builds_held(house: House) -> Iterator[None]:
 def begun(house: House, payload: dict[str, object]) -> subprocess.Popen[bytes]:
     wire = json.dumps({"session_id": "s1", **payload}).encode()
     asked = subprocess.Popen(
-        house._command(str(payload["hook_event_name"])), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        house._command(str(payload["hook_event_name"])),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env=house.environment(),
-    )  # fmt: skip
+    )
     assert asked.stdin
     asked.stdin.write(wire)
     asked.stdin.close()

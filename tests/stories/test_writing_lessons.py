@@ -10,9 +10,23 @@ import pytest
 from tests.house_of_one import GIT_STASH, House, bash, lesson
 
 FLAGS = [
-    "--summary", GIT_STASH["summary"], "--problem", GIT_STASH["problem"], "--solution", GIT_STASH["solution"],
-    "--command", r"\bgit stash\b", "--tool", "Bash", "--delivery", "hold", "--priority", "8", "--tag", "tool:git",
-]  # fmt: skip
+    "--summary",
+    GIT_STASH["summary"],
+    "--problem",
+    GIT_STASH["problem"],
+    "--solution",
+    GIT_STASH["solution"],
+    "--command",
+    r"\bgit stash\b",
+    "--tool",
+    "Bash",
+    "--delivery",
+    "hold",
+    "--priority",
+    "8",
+    "--tag",
+    "tool:git",
+]
 
 
 def test_flags_a_record_a_file_and_a_pipe_say_the_same(house: House, own_home: str) -> None:

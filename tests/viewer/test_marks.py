@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.core.words_of import words_of
-from hardwon.viewer.search import spans
+from hardwon.text.words import words_of
+from hardwon.web.search import spans
 
 
 @pytest.mark.parametrize(

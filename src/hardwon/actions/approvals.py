@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from hardwon import paths
-from hardwon.core import record as records
-from hardwon.core.printable import in_line
 from hardwon.errors import UserError
-from hardwon.recall import approved_lessons, handoffs, manifest, memories, ratify
-from hardwon.store import approvals, db, reflections, trust
-from hardwon.store import lessons as shelves
+from hardwon.handoff import handoffs, memories, ratification
+from hardwon.lessons import approved_lessons, manifest, trust_file
+from hardwon.lessons import lessons_file as shelves
+from hardwon.lessons import record as records
+from hardwon.store import approvals, db, reflections
 from hardwon.store import memories as memory_rows
 from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, TRUST, UPGRADE, Approval
 from hardwon.store.db import Connection, transaction
-from hardwon.words import Lesson, Memory, word
+from hardwon.text.printable import in_line
+from hardwon.types import Lesson, Memory, word
 
 MOST_ANNOUNCED = 5
 MOST_LISTED = 1_000
@@ -132,7 +133,7 @@ def upgrade(home: str, connection: Connection, now: float, *, is_restored: bool 
         return 0
     try:
         lessons = shelves.read(shelves.lessons_path(home)).lessons
-        trusted = trust.trusted(home)
+        trusted = trust_file.trusted(home)
     except UserError:
         return 0  # a broken file is the person's to mend first; until then the last good manifest stays in force
     wanted = {lesson.id for lesson in lessons} if is_restored else approved_lessons.ids_in_force(home)
@@ -170,7 +171,7 @@ def _upgrade_handoff(home: str, connection: Connection, known: reflections.Refle
     hash = as_ratified
     if paths.is_in(home, known.draft):
         hash = handoffs.print_of(known.draft)
-        ratify.note_print(connection, known)
+        ratification.note_print(connection, known)
     approvals.insert(connection, HANDOFF, str(known.id), hash, "", UPGRADE, now)
 
 

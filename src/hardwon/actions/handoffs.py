@@ -7,8 +7,8 @@ from typing import Any
 
 from hardwon.actions import approvals
 from hardwon.errors import UserError
-from hardwon.recall import ratify
-from hardwon.recall.ratify import Ratified
+from hardwon.handoff import ratification
+from hardwon.handoff.ratification import Ratified
 from hardwon.store import reflections
 from hardwon.store.approvals import RATIFY_AFTER_DAYS
 from hardwon.store.db import Connection
@@ -27,7 +27,7 @@ def ratify_handoff(
 ) -> Ratified:
     """Let a handoff count as its draft says it now, with the memories that it names."""
     approvals.upgrade(home, connection, now)
-    done = ratify.ratify(connection, home, known, now, commits=commits, is_read=is_read)
+    done = ratification.ratify(connection, home, known, now, commits=commits, is_read=is_read)
     approvals.record_handoff(connection, known.id, path, now)
     for memory, _ in done.memories:
         approvals.record_memory(connection, memory.id, path, now)
@@ -39,7 +39,7 @@ def write_handoff(
 ) -> Reflection:
     """Write a person's own handoff, which counts at once."""
     approvals.upgrade(home, connection, now)
-    written = ratify.write_here(connection, home, text, cwd, now=now, is_ratified=True, name=name, topic=topic)
+    written = ratification.write_here(connection, home, text, cwd, now=now, is_ratified=True, name=name, topic=topic)
     approvals.record_handoff(connection, written.id, path, now)
     return written
 
@@ -49,7 +49,7 @@ def ratify_overdue(
 ) -> Iterator[Ratified | UserError | OSError]:
     """Ratify the drafts that `ratifyAfterDays` lets count unseen; one that cannot be does not hold up the others."""
     commits = bool(values.get("handoffCommit", False))
-    for draft in ratify.overdue(connection, values, now):
+    for draft in ratification.overdue(connection, values, now):
         try:
             yield ratify_handoff(connection, home, draft, RATIFY_AFTER_DAYS, now, commits=commits, is_read=False)
         except UserError as wrong:

@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hardwon import clock
-from hardwon.actions import approvals
-from hardwon.core import record as records
-from hardwon.core import rules
-from hardwon.core.lesson_secrets import find_secret_faults
+from hardwon.actions import approvals, candidates
 from hardwon.errors import UserError
-from hardwon.recall import admit, approved_lessons, manifest, review
-from hardwon.recall.approved_lessons import WaitingChange
-from hardwon.store import lessons as shelves
+from hardwon.lessons import adding, approved_lessons, manifest, validation
+from hardwon.lessons import lessons_file as shelves
+from hardwon.lessons import record as records
+from hardwon.lessons.approved_lessons import WaitingChange
+from hardwon.lessons.secrets import find_secret_faults
 from hardwon.store.approvals import LESSON, Approval
 from hardwon.store.candidates import Proposal
 from hardwon.store.db import Connection
 from hardwon.store.refusals import note_refused_lesson
-from hardwon.words import Lesson, replace
+from hardwon.types import Lesson, replace
 
 Confirm = Callable[[str], bool]
 
@@ -31,14 +30,14 @@ def refuse_to_confirm(say: str) -> bool:
 def add_lesson(home: str, connection: Connection, record: dict[str, Any], path: str) -> Lesson:
     """Write a person's lesson and put it in force."""
     approvals.upgrade(home, connection, clock.now())
-    lesson = admit.add(home, record, approved=True, source=admit.SOURCE_PERSON)
+    lesson = adding.add(home, record, approved=True, source=adding.SOURCE_PERSON)
     _put_in_force(home, connection, [lesson], path)
     return lesson
 
 
 def propose_lesson(home: str, record: dict[str, Any]) -> Lesson:
     """Write what an agent, or a pasted text, proposes as a candidate."""
-    return admit.add(home, record, approved=False, source=admit.SOURCE_AGENT)
+    return adding.add(home, record, approved=False, source=adding.SOURCE_AGENT)
 
 
 def accept_candidate(
@@ -52,17 +51,17 @@ def accept_candidate(
 ) -> Lesson:
     """Put a candidate in force, with what the person changed in it."""
     approvals.upgrade(home, connection, clock.now())
-    lesson = review.accept(home, connection, proposal, changes, confirm=confirm)
+    lesson = candidates.accept(home, connection, proposal, changes, confirm=confirm)
     _put_in_force(home, connection, [lesson], path)
     return lesson
 
 
 def undo_decision(home: str, connection: Connection, id: str) -> Proposal:
     """Take back what was decided about a candidate."""
-    proposal = review.named(home, connection, id)
+    proposal = candidates.named(home, connection, id)
     if proposal.lesson:
         approvals.withdraw(connection, LESSON, proposal.lesson, clock.now())
-    undone = review.undo(home, connection, id)
+    undone = candidates.undo(home, connection, id)
     _compile(home)
     return undone
 
@@ -73,10 +72,10 @@ def edit_lesson(
     """Change some fields of a lesson and approve the result."""
     approvals.upgrade(home, connection, clock.now())
     _refuse_waiting(home, lesson)
-    record = admit.with_changes(records.write(lesson), changes)
-    admit.read_or_refuse(home, record, "edit")
-    review.may_become(connection, lesson, record, confirm=confirm)
-    changed = admit.edit(home, lesson.id, changes)
+    record = adding.with_changes(records.write(lesson), changes)
+    adding.read_or_refuse(home, record, "edit")
+    candidates.may_become(connection, lesson, record, confirm=confirm)
+    changed = adding.edit(home, lesson.id, changes)
     _put_in_force(home, connection, [changed], path)
     return changed
 
@@ -87,9 +86,9 @@ def rewrite_lesson(
     """Put another record in a lesson's place and approve it."""
     approvals.upgrade(home, connection, clock.now())
     _refuse_waiting(home, lesson)
-    admit.read_or_refuse(home, record, "edit")
-    review.may_become(connection, lesson, record, confirm=confirm)
-    changed = admit.rewrite(home, lesson.id, record)
+    adding.read_or_refuse(home, record, "edit")
+    candidates.may_become(connection, lesson, record, confirm=confirm)
+    changed = adding.rewrite(home, lesson.id, record)
     _put_in_force(home, connection, [changed], path)
     return changed
 
@@ -118,14 +117,14 @@ def restore_lesson(
     A block that was only proposed passes the same check as one that is accepted in review.
     """
     approvals.upgrade(home, connection, clock.now())
-    if faults := rules.faults(lesson):
-        raise admit.refusal(faults)
+    if faults := validation.faults(lesson):
+        raise adding.refusal(faults)
     if lesson.status == "candidate":
         hold = f"hardwon lessons edit {lesson.slug} --delivery hold"
-        review.may_block(
+        candidates.may_block(
             connection, lesson, confirm, hold=hold, sure=f"hardwon lessons restore {lesson.slug} --confirm"
         )
-    restored = admit.set_status(home, lesson.id, "active")
+    restored = adding.set_status(home, lesson.id, "active")
     _put_in_force(home, connection, [restored], path)
     return restored
 
@@ -139,18 +138,18 @@ def import_lessons(
     """
     approvals.upgrade(home, connection, clock.now())
     checked = [_hold_back_doubtful_block(connection, record, confirm) for record in found]
-    taken, refused = admit.take_over(home, checked)
+    taken, refused = adding.take_over(home, checked)
     _put_in_force(home, connection, taken, path)
     return taken, refused
 
 
 def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], confirm: Confirm) -> dict[str, Any]:
     try:
-        lesson = admit.sound(record)
+        lesson = adding.sound(record)
         if approved_lessons.is_claiming_force(lesson):
-            review.may_block(connection, lesson, confirm, hold="", sure="")
+            candidates.may_block(connection, lesson, confirm, hold="", sure="")
     except UserError as refused:
-        if admit.faults(record):
+        if adding.faults(record):
             return record  # `take_over` refuses it with its faults
         earlier = record.get("importFaults")
         faults = [*earlier, refused.say] if isinstance(earlier, list) else [refused.say]
@@ -176,11 +175,11 @@ def import_records(
                 continue
             if fault := _find_fault(record, slugs):
                 refused.append((number, fault))
-                note_refused_lesson(home, admit.SOURCE_IMPORT, [fault])
+                note_refused_lesson(home, adding.SOURCE_IMPORT, [fault])
                 continue
             taken = dict(record)
-            if not is_person or taken.get("source", admit.SOURCE_IMPORT) not in admit.SOURCES:
-                taken["source"] = admit.SOURCE_IMPORT  # a person's own export keeps what hardwon wrote there
+            if not is_person or taken.get("source", adding.SOURCE_IMPORT) not in adding.SOURCES:
+                taken["source"] = adding.SOURCE_IMPORT  # a person's own export keeps what hardwon wrote there
             if is_person:
                 taken = _hold_back_doubtful_block(connection, taken, refuse_to_confirm)
             else:
@@ -256,7 +255,7 @@ def _with_authored(approved: Lesson, written: Lesson | None) -> Lesson:
 
 
 def _set_status(home: str, lesson: Lesson, status: Any) -> Lesson:
-    return admit.set_status(home, lesson.id, status)
+    return adding.set_status(home, lesson.id, status)
 
 
 def _put_in_force(home: str, connection: Connection, lessons: Sequence[Lesson], path: str) -> None:

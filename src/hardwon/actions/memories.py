@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hardwon.actions import approvals
-from hardwon.recall import memories
-from hardwon.recall.memory_files import Page
+from hardwon.handoff import memories
+from hardwon.handoff.memory_files import Page
 from hardwon.store import deletions
 from hardwon.store.approvals import MEMORY
 from hardwon.store.db import Connection
-from hardwon.words import Memory
+from hardwon.types import Memory
 
 
 def approve_memory(connection: Connection, home: str, memory: Memory, path: str, now: float) -> tuple[Memory, str]:

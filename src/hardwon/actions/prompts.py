@@ -10,20 +10,23 @@ from contextlib import closing
 from functools import partial
 
 from hardwon import clock, paths, settings
+from hardwon.actions import candidates
 from hardwon.actions import handoffs as handoff_actions
 from hardwon.actions import lessons as lesson_actions
 from hardwon.actions import memories as memory_actions
-from hardwon.core import tags
-from hardwon.core.printable import in_line, printable
-from hardwon.core.typed_memory import TypedMemory, find_typed_memory
 from hardwon.errors import UserError
+from hardwon.handoff import handoffs, memories, ratification
+from hardwon.handoff.typed_memory import TypedMemory, find_typed_memory
+from hardwon.lessons import compiled_brief
+from hardwon.lessons.delivery import ALONE, ASKING, REFUSED, WORDED, decides, note_in_hook_log, refuse_decision
 from hardwon.projects import home_of, is_below
-from hardwon.recall import brief, compiled, handoffs, memories, ratify, review
-from hardwon.recall.deliver import ALONE, ASKING, REFUSED, WORDED, decides, note_in_hook_log, refuse_decision
+from hardwon.search import brief
 from hardwon.store import db, reflections
 from hardwon.store import memories as kept
 from hardwon.store.approvals import PROMPT
-from hardwon.words import word
+from hardwon.text import lesson_tags
+from hardwon.text.printable import in_line, printable
+from hardwon.types import word
 
 LONGEST_LINE = 500
 SPOOLED = "it waited in the spool, where nothing tells who wrote it"
@@ -63,12 +66,12 @@ def answer(home: str, prompt: str, cwd: str, doubt: str = "") -> list[Said]:
         if verb in ALONE or verb in WORDED:
             names = [prompt.partition(verb)[2].strip()]  # a text as it was typed
         return [_decided(home, partial(_DECIDE[about], cwd=cwd, verb=verb, name=name)) for name in names]
-    found = tags.blocks(prompt)
-    if not found and tags.is_unclosed(prompt):
+    found = lesson_tags.blocks(prompt)
+    if not found and lesson_tags.is_unclosed(prompt):
         return [Said("the #lesson block is not closed; end it with #/lesson on a line of its own", False)]
     if not found and not doubt and (memory := find_typed_memory(prompt)):
         return _remember(home, cwd, memory)
-    why_proposed = doubt or ("" if tags.is_all_blocks(prompt) else "the prompt holds more than the lesson")
+    why_proposed = doubt or ("" if lesson_tags.is_all_blocks(prompt) else "the prompt holds more than the lesson")
     return [_learned(home, cwd, tag, why_proposed) for tag in found]
 
 
@@ -84,7 +87,7 @@ def _remember(home: str, cwd: str, memory: TypedMemory) -> list[Said]:
                 connection, home, memory.type, memory.text, project=project, source="person", now=now
             )
             approved, path = memory_actions.approve_memory(connection, home, proposed, PROMPT, now)
-            compiled.forget(home)
+            compiled_brief.forget(home)
             brief.latest(connection, home, approved.project, values)
     except UserError as refused:
         return [Said(f"not remembered: {refused.say}", True)]
@@ -121,9 +124,9 @@ def _decided(home: str, decide: Callable[[db.Connection, str], str]) -> Said:
 
 
 def _lesson(connection: db.Connection, home: str, cwd: str, verb: str, name: str) -> str:
-    proposal = review.named(home, connection, name)
+    proposal = candidates.named(home, connection, name)
     if verb == "reject":
-        review.reject(home, connection, proposal)
+        candidates.reject(home, connection, proposal)
         return f"rejected: {proposal.record['summary']} [{proposal.slug}]"
     lesson = lesson_actions.accept_candidate(home, connection, proposal, {}, PROMPT)
     return f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]"
@@ -144,13 +147,13 @@ def _handoff(connection: db.Connection, home: str, cwd: str, verb: str, name: st
             page = handoffs.page_of(one)
             return f"handoff {one.id}, {one.status}: {one.draft}\n{_page(page.text if page else 'its file is gone')}"
         if verb == "discard":
-            ratify.discard(connection, one, now)
+            ratification.discard(connection, one, now)
             said = [f"discarded: handoff {one.id}, {one.draft} is deleted"]
         else:
             commits = values["handoffCommit"]
             done = handoff_actions.ratify_handoff(connection, home, one, PROMPT, now, commits=commits)
-            said = ratify.lines_of(done)
-    compiled.forget(home)
+            said = ratification.lines_of(done)
+    compiled_brief.forget(home)
     brief.latest(connection, home, one.project, values)
     return "; ".join(said)
 
@@ -197,7 +200,7 @@ def _memory(connection: db.Connection, home: str, cwd: str, verb: str, name: str
     else:
         after = memory_actions.set_memory_aside(connection, home, one, now)
         said = f"{after.status}: memory {one.id}, {in_line(one.text, 100)}"
-    compiled.forget(home)
+    compiled_brief.forget(home)
     brief.latest(connection, home, one.project, settings.resolve(settings.read_config(home)))
     return said
 
@@ -223,11 +226,11 @@ def _page(text: str) -> str:
 _DECIDE = {"": _lesson, "handoff": _handoff, "memory": _memory}
 
 
-def _learned(home: str, cwd: str, tag: tags.Tag, why_proposed: str) -> Said:
+def _learned(home: str, cwd: str, tag: lesson_tags.Tag, why_proposed: str) -> Said:
     if tag.faults:
         return Said(f"the lesson is refused: {'; '.join(tag.faults)}", False)
     try:
-        record = tags.record(tag, project=home_of(cwd) if cwd else "")
+        record = lesson_tags.record(tag, project=home_of(cwd) if cwd else "")
         if why_proposed:
             lesson = lesson_actions.propose_lesson(home, record)
         else:

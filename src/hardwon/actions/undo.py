@@ -5,10 +5,10 @@ from __future__ import annotations
 from hardwon import clock
 from hardwon.actions import approvals, lessons, memories, trust
 from hardwon.errors import UserError
-from hardwon.recall import compiled
+from hardwon.lessons import compiled_brief
+from hardwon.lessons import trust_file as trusted_files
 from hardwon.store import approvals as rows
 from hardwon.store import memories as memory_rows
-from hardwon.store import trust as trusted_files
 from hardwon.store.db import Connection
 
 
@@ -28,7 +28,7 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
         if memory is not None and memory.status == "active":
             memories.set_memory_aside(connection, home, memory, clock.now())
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
-        compiled.forget(home)
+        compiled_brief.forget(home)
         return f"retired: memory {approval.subject}"
     if approval.kind == rows.TRUST:
         if approval.subject in trusted_files.trusted(home):
@@ -36,5 +36,5 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
         return f"no longer trusted: {trusted_files.lessons_of(approval.subject)}"
     approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
-    compiled.forget(home)
+    compiled_brief.forget(home)
     return f"no longer told: handoff {approval.subject}; its file stays (hardwon reflect --undo {approval.subject})"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hardwon import __version__
-from hardwon.cli.show import printable
+from hardwon.cli.output import printable
 from hardwon.errors import UserError
 
 if TYPE_CHECKING:

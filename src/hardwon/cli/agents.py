@@ -16,23 +16,23 @@ import click
 
 from hardwon import clock, paths, projects
 from hardwon.actions import approvals
-from hardwon.cli.change import confirmed as _confirmed
-from hardwon.cli.change import read as _read
-from hardwon.cli.change import show as _show_change
-from hardwon.cli.person import require_person
+from hardwon.agents import MODULES, setup_of
+from hardwon.agents.codex import hook_trust
+from hardwon.agents.json_edit import Misfit, NotJson, get
+from hardwon.agents.plugin_discovery import HOOK, is_ours, tell
+from hardwon.agents.plugin_discovery import ledger as _ledger
+from hardwon.agents.plugin_discovery import places as _places
+from hardwon.agents.toml_edit import NotToml
+from hardwon.cli.file_change import confirmed as _confirmed
+from hardwon.cli.file_change import read as _read
+from hardwon.cli.file_change import show as _show_change
+from hardwon.cli.person_only import require_person
 from hardwon.cli.programs import too_old, version_of
-from hardwon.core.jsontext import Misfit, NotJson, get
-from hardwon.core.tomltext import NotToml
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES, setup_of
-from hardwon.hosts.found import HOOK, is_ours, tell
-from hardwon.hosts.found import ledger as _ledger
-from hardwon.hosts.found import places as _places
-from hardwon.hosts.setup import codex_trust
-from hardwon.words import replace, word
+from hardwon.types import replace, word
 
 if TYPE_CHECKING:
-    from hardwon.hosts import Made, Setup
+    from hardwon.agents import Made, Setup
 
 TIMER = "timer"
 _HOSTS = click.Choice([*MODULES, TIMER])
@@ -155,7 +155,7 @@ def _unordered(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _say_moved(agent: str, path: str, before: str, after: str) -> None:
     """Codex knows a hook by its place in this file; those of others that stood behind ours have another one now."""
-    moved = codex_trust.moved(path, before, after, is_ours) if agent == "codex" and path.endswith(".json") else []
+    moved = hook_trust.moved(path, before, after, is_ours) if agent == "codex" and path.endswith(".json") else []
     if moved:
         click.echo(f"Codex asks you to trust the hooks of others in {', '.join(moved)} again: they have moved")
 
@@ -175,10 +175,10 @@ def _with_trust(plans: list[Plan], module: Setup, agent: str, ledger: dict[str, 
     """The plans with the hooks that are put in trusted, in the file where Codex keeps which of them a person trusts."""
     if agent != "codex":
         raise UserError(f"{module.TITLE} runs hooks without being told to trust them", f"hardwon install {agent}")
-    wanted = codex_trust.hooks(module.settings_file(), plans[0].after, is_ours)
+    wanted = hook_trust.hooks(module.settings_file(), plans[0].after, is_ours)
     plan = _plan_of(plans, os.path.realpath(module.mcp_file()), ledger)
     with _mendable(plan.path, f"hardwon install {agent} --trust"):
-        after, made = codex_trust.granted(plan.after, wanted, plan.made.get("trust", []))
+        after, made = hook_trust.granted(plan.after, wanted, plan.made.get("trust", []))
     plan = replace(plan, after=after, made={**plan.made, "trust": made})
     return [*(other for other in plans if other.path != plan.path), plan]
 
@@ -224,7 +224,7 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
         if not here and server in _ledger(paths.home()):
             take_out(agent, server, yes=yes)
         return
-    from hardwon.cli.leave import leave
+    from hardwon.cli.uninstall_all import leave
 
     take_outs = [partial(take_out, name, path, yes=True) for name, path in _places(paths.home())]
     leave([*take_outs, partial(timer.uninstall, paths.home(), quietly=True)], data=data, yes=yes)
@@ -239,7 +239,7 @@ def take_out(agent: str, path: str, *, yes: bool) -> None:
     for_hooks = "made" in kept or not kept
     with _mendable(path, f"hardwon uninstall {agent}"):
         after = module.remove_mcp(before, kept["mcp"]) if "mcp" in kept else before
-        after = codex_trust.revoked(after, kept.get("trust", []))
+        after = hook_trust.revoked(after, kept.get("trust", []))
         after = module.uninstall(after, kept.get("made", []), is_ours) if for_hooks else after
     if left := module.installed(after, is_ours) if for_hooks else {}:
         say = f"{path}: somebody else's hook stands in one entry with ours, in {', '.join(left)}"

@@ -9,8 +9,8 @@ import click
 from hardwon import clock, paths
 from hardwon.actions import approvals as actions
 from hardwon.actions.undo import undo_approval
-from hardwon.cli.person import require_person
-from hardwon.cli.show import ago, printable, table
+from hardwon.cli.output import ago, printable, table
+from hardwon.cli.person_only import require_person
 from hardwon.store import db
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from hardwon import clock, paths
-from hardwon.cli.show import printable, table
-from hardwon.core.brief import SHARES, Part, width
-from hardwon.core.decide import START_LIMIT, Opening
+from hardwon.cli.output import printable, table
 from hardwon.errors import UserError
-from hardwon.recall import brief as briefs
-from hardwon.recall import manifest
+from hardwon.lessons import manifest
+from hardwon.lessons.decision import START_LIMIT, Opening
+from hardwon.search import brief as briefs
 from hardwon.store import db
+from hardwon.text.brief_layout import SHARES, Part, width
 
 _COLUMNS = ("section", "share", "wanted", "got", "used", "lines", "for room", "in notes")
 

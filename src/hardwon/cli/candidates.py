@@ -10,18 +10,17 @@ from typing import Any
 import click
 
 from hardwon import paths
-from hardwon.cli.show import field, hung, in_line, printable, table, width
-from hardwon.core import record as records
-from hardwon.core import rules
-from hardwon.core.similarity import Vocabulary, nearest_in
-from hardwon.distil.wording import counted
-from hardwon.recall import admit, review_queue
-from hardwon.recall import review as deciding
-from hardwon.recall.replay import Replay
+from hardwon.actions import candidates as deciding
+from hardwon.cli.output import field, hung, in_line, printable, table, width
+from hardwon.lessons import adding, review_queue, validation
+from hardwon.lessons import record as records
+from hardwon.lessons.replay import Replay
 from hardwon.store import candidates
 from hardwon.store.candidates import Judgement, Proposal
 from hardwon.store.db import Connection
-from hardwon.words import DELIVERIES, Lesson
+from hardwon.text.excerpts import counted
+from hardwon.text.similarity import Vocabulary, nearest_in
+from hardwon.types import DELIVERIES, Lesson
 
 _EVIDENCE = 6
 _QUOTE_LINES = 4
@@ -59,7 +58,7 @@ def as_record(connection: Connection, proposal: Proposal) -> dict[str, Any]:
         "triggers": record["triggers"],
         "delivery": record["delivery"],
         "scope": record["scope"],
-        "needsReview": proposal.tier == 2 or record["confidence"] < rules.REVIEW_BELOW,
+        "needsReview": proposal.tier == 2 or record["confidence"] < validation.REVIEW_BELOW,
         "sourceSessionIds": list(proposal.sessions),
         "signals": {"userCorrection": any(bool(signal.body.get("person")) for signal in found)},
         "score": proposal.score,
@@ -182,7 +181,7 @@ def alike(lessons: Vocabulary, proposal: Proposal) -> None:
 
 def faults_of(proposal: Proposal) -> list[str]:
     """What must be mended before it can be accepted."""
-    return admit.faults(deciding.proposal_record(proposal))
+    return adding.faults(deciding.proposal_record(proposal))
 
 
 def ask_for_fields(proposal: Proposal) -> dict[str, Any]:

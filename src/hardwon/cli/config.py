@@ -9,8 +9,8 @@ import click
 
 from hardwon import clock, paths, settings
 from hardwon.actions import approvals
-from hardwon.cli.person import require_person
-from hardwon.cli.show import in_line, table
+from hardwon.cli.output import in_line, table
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, settings
-from hardwon.cli.show import in_line
+from hardwon.cli.output import in_line
 from hardwon.store import db, runs
 
 _NAME, _WIDTHS = 28, (7, 12, 12, 11, 10)

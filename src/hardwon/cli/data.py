@@ -10,22 +10,23 @@ from contextlib import closing, contextmanager
 
 import click
 
-from hardwon import clock, paths, projects, who
+from hardwon import actor, clock, paths, projects
 from hardwon.actions import approvals
 from hardwon.actions.lessons import import_records
 from hardwon.cli.lessons import counted
 from hardwon.cli.notes import export_notes
-from hardwon.cli.person import require_person
+from hardwon.cli.output import at_terminal, printable
+from hardwon.cli.person_only import require_person
 from hardwon.cli.scan import _instant
 from hardwon.cli.sessions import opened
-from hardwon.cli.show import at_terminal, printable
-from hardwon.core.ours import BACKUPS_KEPT
-from hardwon.distil import scan as mining
+from hardwon.data import backups, claude_mem, exports, imports
+from hardwon.data.imports import Numbered
 from hardwon.errors import UserError
-from hardwon.recall import compiled, manifest
-from hardwon.store import backups, claude_mem, db, deletions, exports, imports, sessions
+from hardwon.lessons import compiled_brief, manifest
+from hardwon.mining import scan as mining
+from hardwon.self_protection.commands import BACKUPS_KEPT
+from hardwon.store import db, deletions, sessions
 from hardwon.store.approvals import COMMAND_LINE
-from hardwon.store.imports import Numbered
 from hardwon.worker import lifecycle
 
 CLAUDE_MEM = "~/.claude-mem/claude-mem.db"
@@ -143,7 +144,7 @@ def _took(
 ) -> None:
     if restore_deleted:
         require_person("restoring what was deleted")
-    home, mark = paths.home(), who.agent(os.environ)
+    home, mark = paths.home(), actor.agent(os.environ)
     connection = opened(home)
     approvals.upgrade(home, connection, clock.now())
     outcome = imports.take(connection, numbered, faults, approved=not mark, restore_deleted=restore_deleted)
@@ -219,7 +220,7 @@ def restore(name: str | None, restore_deleted: bool, yes: bool, as_json: bool) -
     with undisturbed(home):
         before = backups.make(home, clock.now())
         backups.restore(home, chosen, before)
-        compiled.forget(home)
+        compiled_brief.forget(home)
         with closing(db.connect(home)) as connection:
             approvals.upgrade(home, connection, clock.now(), is_restored=True)
             deleted = _delete_again(connection, before) if not restore_deleted else 0

@@ -9,10 +9,10 @@ from time import sleep
 import click
 
 from hardwon import clock, paths
+from hardwon.cli.output import hung, printable
 from hardwon.cli.sessions import opened, take_in
-from hardwon.cli.show import hung, printable
 from hardwon.store import db, injections
-from hardwon.words import Injection
+from hardwon.types import Injection
 
 POLL_SECONDS = 0.5
 _UNDER = " " * 16  # a slug is to be copied whole, which beside the rest there is no room for

@@ -23,13 +23,14 @@ from typing import Any, NoReturn
 import click
 
 import hardwon
-from hardwon import clock, launch, paths
+from hardwon import clock, paths
 from hardwon.cli.agents import command_for
-from hardwon.cli.show import at_terminal, hung, styled
+from hardwon.cli.output import at_terminal, hung, styled
 from hardwon.errors import UserError
-from hardwon.recall.deliver import TWIN_SECONDS
+from hardwon.fallback import worker_start
+from hardwon.lessons.delivery import TWIN_SECONDS
 from hardwon.store import db, jobs
-from hardwon.words import word
+from hardwon.types import word
 from hardwon.worker import lifecycle
 
 COLUMNS = 80
@@ -107,7 +108,7 @@ def _stage(*, serving: bool) -> Iterator[Stage]:
 def _end(home: str) -> None:
     """A worker that is still on its way up would outlive the home; it is waited for."""
     end = monotonic() + PATIENCE_SECONDS
-    while launch.starts(home)[0] and not lifecycle.is_held(home) and monotonic() < end:
+    while worker_start.starts(home)[0] and not lifecycle.is_held(home) and monotonic() < end:
         sleep(0.02)
     lifecycle.stop(home)
 
@@ -238,10 +239,17 @@ def _output(command: Sequence[str], stage: Stage, given: str = "", stderr: int |
     usual = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
     try:
         running = subprocess.Popen(
-            command, cwd=stage.project, env=dict(stage.environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=stderr, text=True, encoding="utf-8", start_new_session=True,
+            command,
+            cwd=stage.project,
+            env=dict(stage.environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
             preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, usual),  # noqa: PLW1509 (no threads here)
-        )  # fmt: skip
+        )
         with running:
             signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             try:

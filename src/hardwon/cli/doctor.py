@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hardwon import __version__, clock, launch, paths, projects, settings, switches
+from hardwon import __version__, clock, paths, pauses, projects, settings
 from hardwon.actions import approvals
-from hardwon.capture import spool
 from hardwon.cli.doctor_agents import Check, agents
-from hardwon.cli.show import ago, printable, styled
-from hardwon.distil.wording import counted
+from hardwon.cli.output import ago, printable, styled
 from hardwon.errors import UserError
-from hardwon.recall import approved_lessons, health, manifest, review_queue
-from hardwon.recall.deliver import REFUSED, open_index
-from hardwon.recall.health import Advice, Facts
-from hardwon.recall.index_backlog import describe_backlog
-from hardwon.recall.patterns import Patterns
-from hardwon.store import candidates, db, injections, jobs, retention, transcripts, trust
-from hardwon.store import lessons as shelves
+from hardwon.fallback import worker_start
+from hardwon.lessons import approved_lessons, health, manifest, review_queue, trust_file
+from hardwon.lessons import lessons_file as shelves
+from hardwon.lessons.delivery import REFUSED, open_index
+from hardwon.lessons.health import Advice, Facts
+from hardwon.lessons.pattern_search import Patterns
+from hardwon.search.index_backlog import describe_backlog
+from hardwon.sessions import spool
+from hardwon.store import candidates, db, injections, jobs, retention, transcripts
+from hardwon.text.excerpts import counted
+from hardwon.web.http import TOKEN
 from hardwon.worker import lifecycle
-from hardwon.worker.http import TOKEN
 
 if TYPE_CHECKING:
-    from hardwon.core.index import Index
-    from hardwon.core.match import Search
-    from hardwon.words import Lesson
+    from hardwon.lessons.manifest_index import Index
+    from hardwon.lessons.matching import Search
+    from hardwon.types import Lesson
 
 MOST_SHOWN = 5  # of each kind of advice
 MOST_CALLS, LONGEST = 20_000, 2.0  # calls tried, the newest, and seconds of computing spent on them
@@ -68,9 +69,9 @@ def _home(home: str) -> Iterator[Check]:
     else:
         yield Check("home", True, home)
     yield from _odd_files(home)
-    for pause in switches.tell(home, clock.now()):
+    for pause in pauses.tell(home, clock.now()):
         yield Check("pause", None, pause, "hardwon unpause")
-    for fault in switches.faults(home):
+    for fault in pauses.faults(home):
         yield Check("pause", False, fault, "hardwon unpause, then: hardwon pause")
 
 
@@ -166,7 +167,7 @@ def _shown(advice: Iterable[Advice], own: set[str]) -> Iterator[Check]:
     for kind, found in groupby(advice, key=lambda one: one.kind):
         for one in islice(found, MOST_SHOWN):
             project = one.lesson.project
-            mend = f"edit {trust.lessons_of(project)}, then: hardwon trust {project}"
+            mend = f"edit {trust_file.lessons_of(project)}, then: hardwon trust {project}"
             yield Check(kind, None, one.found, one.fix if one.lesson.id in own else mend)
         if more := sum(1 for _ in found):
             yield Check(kind, None, f"and {more} more")
@@ -174,7 +175,7 @@ def _shown(advice: Iterable[Advice], own: set[str]) -> Iterator[Check]:
 
 def _worker(home: str) -> Iterator[Check]:
     said = lifecycle.status(home)
-    failed, latest = launch.starts(home)
+    failed, latest = worker_start.starts(home)
     if said.running and said.version != __version__:
         yield Check("worker", False, f"runs version {said.version}, installed is {__version__}", "hardwon restart")
     elif said.running:

@@ -13,18 +13,20 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from hardwon import paths, projects
+from hardwon.agents import MODULES, json_edit, setup_of, toml_edit
+from hardwon.agents.claude_code import other_hooks
+from hardwon.agents.codex import hook_trust
+from hardwon.agents.gemini import install
+from hardwon.agents.hook_entries import SERVER
+from hardwon.agents.plugin_discovery import is_ours
 from hardwon.cli.agents import command_for
 from hardwon.cli.programs import off_path, too_old, version_of
-from hardwon.core import jsontext, tomltext
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES, beside, setup_of
-from hardwon.hosts.found import is_ours
-from hardwon.hosts.setup import SERVER, codex_trust, gemini
 from hardwon.store import db, hooks
-from hardwon.words import word
+from hardwon.types import word
 
 if TYPE_CHECKING:
-    from hardwon.hosts import Setup
+    from hardwon.agents import Setup
 
 ROUNDS = 9
 SLOW = 4.0  # times an empty interpreter
@@ -81,7 +83,7 @@ def _agent(home: str, name: str, module: Setup) -> Iterator[Check]:
         yield Check("hooks", True, f"{len(found)} in {path}")
     if found and name == "codex":
         yield _trust(module)
-    if found and name == "gemini" and (why := gemini.hindrance(_text(path), projects.root(os.getcwd()))):
+    if found and name == "gemini" and (why := install.hindrance(_text(path), projects.root(os.getcwd()))):
         yield Check("trust", None, why, module.THEN)
     asked = [command for commands in found.values() for command in commands if _ASKED in command]
     if asked:
@@ -96,7 +98,7 @@ def _plugin(name: str, module: Setup) -> str:
         return folder if os.path.isdir(folder) else ""
     try:
         text = _text(path)
-        told = tomltext.get(text, ["plugins"]) if name == "codex" else jsontext.get(text, ["enabledPlugins"])
+        told = toml_edit.get(text, ["plugins"]) if name == "codex" else json_edit.get(text, ["enabledPlugins"])
     except (OSError, ValueError):
         return ""
     on = [key for key, value in told.items() if value not in _OFF] if isinstance(told, dict) else []
@@ -108,9 +110,9 @@ def _trust(module: Setup) -> Check:
     config, mend = module.mcp_file(), "type /hooks in Codex and trust hardwon's, or: hardwon install codex --trust"
     try:
         text = _text(config)
-        wanted = codex_trust.hooks(module.settings_file(), _text(module.settings_file()), is_ours)
-        left_out = codex_trust.distrusted(text, wanted)
-        off = codex_trust.switched_off(text)
+        wanted = hook_trust.hooks(module.settings_file(), _text(module.settings_file()), is_ours)
+        left_out = hook_trust.distrusted(text, wanted)
+        off = hook_trust.switched_off(text)
     except (OSError, ValueError) as wrong:
         return Check("trust", False, f"{config}: {wrong}", "mend it")
     if off:
@@ -145,11 +147,11 @@ def _beside(module: Setup) -> Iterator[Check]:
     files = [local, os.path.join(os.path.dirname(local), "settings.json"), module.settings_file()]
     found = [(path, _settings(path)) for path in dict.fromkeys(files)]
     for path, settled in found:
-        for name, how in beside.others(settled, is_ours).items():
+        for name, how in other_hooks.others(settled, is_ours).items():
             mend = f"/plugin disable {name}, in {module.TITLE}" if how == "plugin" else f"take its hooks out of {path}"
             yield Check("others", None, f"{name} is here as well, by a {how} in {path}", f"if one is enough: {mend}")
     is_here = shutil.which(module.PROGRAM) or any(settled for _, settled in found)
-    if is_here and beside.remembers([settled for _, settled in found], os.environ):
+    if is_here and other_hooks.remembers([settled for _, settled in found], os.environ):
         mend = f'if one is enough: "autoMemoryEnabled": false in {module.settings_file()}'
         yield Check("auto-memory", None, f"{module.TITLE} keeps notes of its own beside hardwon's", mend)
 
@@ -180,7 +182,7 @@ def _fired(home: str) -> Iterator[Check]:
     fix = "" if fired else f"hardwon install {told[0].host}, then start the agent anew"
     found = f"in {fired} of the last {len(told)} sessions, {by_hooks} events{more}"
     yield Check("hooks fired", True if fired else None, found, fix)
-    times = [time for one in told for time in beside.hook_times(_tail(one.transcript), is_ours)]
+    times = [time for one in told for time in other_hooks.hook_times(_tail(one.transcript), is_ours)]
     if times:
         middle = statistics.median(took for _, took in times)
         event, slowest = max(times, key=lambda time: time[1])

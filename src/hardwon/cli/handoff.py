@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from hardwon import clock, paths, projects, settings, who
+from hardwon import actor, clock, paths, projects, settings
 from hardwon.actions import handoffs as actions
-from hardwon.cli.person import require_person
-from hardwon.cli.show import ago, at_terminal, field, hung, in_line, printable, table
+from hardwon.cli.output import ago, at_terminal, field, hung, in_line, printable, table
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
-from hardwon.recall import brief, handoffs, ratify
+from hardwon.handoff import handoffs, ratification
+from hardwon.search import brief
 from hardwon.store import db, reflections
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.reflections import DRAFT, RATIFIED, Reflection
@@ -73,12 +74,20 @@ def _state(connection: db.Connection, one: Reflection) -> str:
 def _plain(connection: db.Connection, one: Reflection) -> dict[str, Any]:
     page = handoffs.page_of(one)
     return {
-        "id": one.id, "status": one.status, "state": _state(connection, one), "session": one.session, "host": one.host,
-        "project": one.project, "at": clock.iso(one.at), "kind": one.kind, "file": one.draft,
-        "topic": page.topic if page else one.topic, "confidence": page.confidence if page else one.confidence,
+        "id": one.id,
+        "status": one.status,
+        "state": _state(connection, one),
+        "session": one.session,
+        "host": one.host,
+        "project": one.project,
+        "at": clock.iso(one.at),
+        "kind": one.kind,
+        "file": one.draft,
+        "topic": page.topic if page else one.topic,
+        "confidence": page.confidence if page else one.confidence,
         "resume": handoffs.resume_of(page) if page else one.resume.splitlines(),
         "decided_at": clock.iso(one.decided_at) if one.decided_at else None,
-    }  # fmt: skip
+    }
 
 
 @handoff.command()
@@ -116,7 +125,7 @@ def ratify_handoffs(names: tuple[str, ...], commits: bool | None) -> None:
         wanted = bool(values.get("handoffCommit")) if commits is None else commits
         known = handoffs.named(connection, name)
         done = actions.ratify_handoff(connection, home, known, COMMAND_LINE, now, commits=wanted)
-        click.echo(printable("\n".join(ratify.lines_of(done))))
+        click.echo(printable("\n".join(ratification.lines_of(done))))
     brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
 
 
@@ -151,7 +160,7 @@ def discard(names: tuple[str, ...]) -> None:
     connection = db.connect(home)
     for name in names:
         one = handoffs.named(connection, name)
-        ratify.discard(connection, one, now)
+        ratification.discard(connection, one, now)
         click.echo(printable(f"discarded: handoff {one.id}, {one.draft} is deleted"))
     brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
 
@@ -167,12 +176,14 @@ def write(text: tuple[str, ...], name: str, topic: str) -> None:
     What a person writes counts at once; what an agent writes is a draft.
     """
     home, now = paths.home(), clock.now()
-    connection, mark = db.connect(home), who.agent(os.environ)
+    connection, mark = db.connect(home), actor.agent(os.environ)
     said = " ".join(text) or (click.edit(_TEMPLATE, extension=".md") or "" if at_terminal() else sys.stdin.read())
     if not said.strip() or said == _TEMPLATE:
         raise UserError("there is nothing to hand off", "hardwon handoff write TEXT")
     if mark:
-        one = ratify.write_here(connection, home, said, os.getcwd(), now=now, is_ratified=False, name=name, topic=topic)
+        one = ratification.write_here(
+            connection, home, said, os.getcwd(), now=now, is_ratified=False, name=name, topic=topic
+        )
     else:
         one = actions.write_handoff(connection, home, said, os.getcwd(), COMMAND_LINE, now=now, name=name, topic=topic)
     brief.tell_anew(connection, home, projects.home_of(os.getcwd()))

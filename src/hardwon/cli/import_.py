@@ -10,17 +10,17 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, settings
-from hardwon.capture import fill
+from hardwon.agents.transcript_steps import MODULES
 from hardwon.cli.data import take_claude_mem, take_jsonl
 from hardwon.cli.lessons import counted
 from hardwon.cli.notes import import_notes
+from hardwon.cli.output import at_terminal, printable
 from hardwon.cli.scan import _instant, _must_be_transcripts, _progress
-from hardwon.cli.show import at_terminal, printable
-from hardwon.distil import scan as mining
-from hardwon.hosts.history import MODULES
+from hardwon.mining import scan as mining
+from hardwon.sessions import transcript_import
 from hardwon.store import db, retention, sessions
 from hardwon.store import transcripts as read_positions
-from hardwon.words import word
+from hardwon.types import word
 
 DAY = 86_400.0
 MEGABYTE = 1024 * 1024
@@ -108,7 +108,7 @@ def _warn_of_size_limit(connection: db.Connection, files: Sequence[mining.File],
 def _count_unread_bytes(connection: db.Connection, files: Sequence[mining.File]) -> int:
     unread = 0
     for file in files:
-        read_position = read_positions.mark_of(connection, os.path.realpath(file.path), fill.PURPOSE)
+        read_position = read_positions.mark_of(connection, os.path.realpath(file.path), transcript_import.PURPOSE)
         unread += max(0, file.size - (read_position.offset if read_position else 0))
     return unread
 
@@ -122,7 +122,7 @@ def _taken(
     with _progress(sum(file.size for file in files), silent) as passed:
         for file in files:
             try:
-                fill.read(home, connection, file.host, file.path, values)
+                transcript_import.read(home, connection, file.host, file.path, values)
             except OSError as wrong:
                 faults.append((file.path, wrong.strerror or str(wrong)))
             passed(file.size)

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from hardwon import clock, paths
-from hardwon.cli.person import require_person
-from hardwon.cli.show import in_line, table
+from hardwon.cli.output import in_line, table
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 from hardwon.store import db
 from hardwon.store import jobs as kept

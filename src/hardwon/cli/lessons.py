@@ -13,25 +13,24 @@ from typing import Any
 
 import click
 
-from hardwon import clock, paths, projects, settings, who
+from hardwon import actor, clock, paths, projects, settings
 from hardwon.actions import approvals
 from hardwon.actions import lessons as actions
-from hardwon.cli import change
-from hardwon.cli.person import require_person
-from hardwon.cli.show import at_terminal, printable, table
-from hardwon.core import record as records
-from hardwon.core import rules
-from hardwon.core.printable import in_line
+from hardwon.agents.fields import path_of, text_of
+from hardwon.cli import file_change
+from hardwon.cli.output import at_terminal, printable, table
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
-from hardwon.hosts.fields import path_of, text_of
-from hardwon.recall import approved_lessons, delivery_outcomes, manifest
-from hardwon.recall.approved_lessons import WaitingChange
-from hardwon.recall.deliver import open_index
+from hardwon.lessons import approved_lessons, delivery_outcomes, manifest, validation
+from hardwon.lessons import lessons_file as shelves
+from hardwon.lessons import record as records
+from hardwon.lessons.approved_lessons import WaitingChange
+from hardwon.lessons.delivery import open_index
 from hardwon.store import db, views
-from hardwon.store import lessons as shelves
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import value_of
-from hardwon.words import DELIVERIES, STATUSES, TARGETS, Lesson
+from hardwon.text.printable import in_line
+from hardwon.types import DELIVERIES, STATUSES, TARGETS, Lesson
 
 WAITING, NEEDS_REVIEW = "waiting", "needs-review"  # shown in place of a status that the record only claims
 SHOWN_DELIVERIES = 10
@@ -81,7 +80,7 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
     record.update(from_flags(flags))
     if at_terminal() and not (text or path):
         _ask_for_missing(record)
-    home, mark = paths.home(), who.agent(os.environ)
+    home, mark = paths.home(), actor.agent(os.environ)
     if mark:
         lesson = actions.propose_lesson(home, record)
     else:
@@ -149,7 +148,7 @@ def build(yes: bool, no_approve: bool) -> None:
 
     Without changes it only compiles, which also happens by itself. Run by an agent it approves nothing.
     """
-    home, mark = paths.home(), who.agent(os.environ)
+    home, mark = paths.home(), actor.agent(os.environ)
     built = approvals.compile_manifest(home, clock.now())
     for change_made in built.waiting:
         _show_change(change_made)
@@ -172,7 +171,7 @@ def _show_change(waiting: WaitingChange) -> None:
     """Show how lessons.json differs from what was approved."""
     click.echo(printable(f"{waiting.change} by hand: {waiting.summary} [{waiting.slug}]"))
     if waiting.change in (approved_lessons.ADDED, approved_lessons.CHANGED):
-        change.show(waiting.slug, _spell_authored(waiting.approved), _spell_authored(waiting.proposed))
+        file_change.show(waiting.slug, _spell_authored(waiting.approved), _spell_authored(waiting.proposed))
 
 
 def _spell_authored(lesson: Lesson | None) -> str:
@@ -188,12 +187,12 @@ def import_lessons(file: str, confirm: bool, as_json: bool) -> None:
 
     A block that may not block yet, by the check that review makes, comes in as a candidate.
     """
-    from hardwon.core import adopt
+    from hardwon.lessons import foreign_lessons
 
     require_person("importing lessons")
     with open(file, encoding="utf-8-sig") as opened:
         try:
-            found = adopt.records(json.load(opened))
+            found = foreign_lessons.records(json.load(opened))
         except ValueError as wrong:
             raise UserError(f"{file}: {wrong}", "give it a lessons.json or lesson-manifest.json") from None
     home = paths.home()
@@ -282,9 +281,10 @@ def list_lessons(status: str | None, tag: str | None, tool: str | None, as_json:
     waiting = {one.id: one for one in approvals.find_waiting(home, clock.now())}
     removed = [one.approved for one in waiting.values() if one.proposed is None and one.approved]
     found = [
-        one for one in (*shelf.lessons, *removed)
+        one
+        for one in (*shelf.lessons, *removed)
         if _wanted(one, tag, tool) and status in (None, _shown_status(one, waiting))
-    ]  # fmt: skip
+    ]
     found.sort(key=lambda one: (-one.priority, one.slug))
     if as_json:
         shown = [{**records.write(one), "status": _shown_status(one, waiting)} for one in found]
@@ -306,7 +306,7 @@ def list_lessons(status: str | None, tag: str | None, tool: str | None, as_json:
 def _list_waiting(tag: str | None, tool: str | None, as_json: bool) -> None:
     """Show the review queue: what was mined is not in lessons.json, but waits for the same decision."""
     from hardwon.cli import candidates as shown
-    from hardwon.recall import review_queue
+    from hardwon.lessons import review_queue
 
     connection = db.connect(paths.home())
     waiting = review_queue.list_waiting(paths.home(), connection)
@@ -405,7 +405,7 @@ def check(as_json: bool) -> None:
         count, left_out = built.count, list(built.left_out)
         broken.extend(built.faults)
         for lesson in shelves.read(shelves.lessons_path(home)).lessons:
-            broken.extend(f"{lesson.slug}: {fault}" for fault in rules.faults(lesson) if lesson.status == "active")
+            broken.extend(f"{lesson.slug}: {fault}" for fault in validation.faults(lesson) if lesson.status == "active")
         unknown = settings.unknown(settings.read_config(home))
         broken.extend(f"config.json: {name} is no setting" for name in unknown)
     except UserError as wrong:

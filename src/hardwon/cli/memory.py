@@ -8,16 +8,18 @@ from typing import Any
 
 import click
 
-from hardwon import clock, paths, projects, who
+from hardwon import actor, clock, paths, projects
 from hardwon.actions import memories as actions
-from hardwon.cli.person import require_person
-from hardwon.cli.show import at_terminal, field, hung, in_line, printable, table
+from hardwon.cli.output import at_terminal, field, hung, in_line, printable, table
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
-from hardwon.recall import brief, compiled, memory_files
-from hardwon.recall import memories as pages
+from hardwon.handoff import memories as pages
+from hardwon.handoff import memory_files
+from hardwon.lessons import compiled_brief
+from hardwon.search import brief
 from hardwon.store import approvals, db, memories
 from hardwon.store.approvals import COMMAND_LINE
-from hardwon.words import MEMORY_TYPES, STATUSES, Memory
+from hardwon.types import MEMORY_TYPES, STATUSES, Memory
 
 _STATES = {"candidate": "proposed", "active": "approved"}
 
@@ -90,9 +92,13 @@ def show(name: str, as_json: bool) -> None:
         return
     hung(f"{one.id}  ", said["text"], bold=True)
     for label, text in (
-        ("type", one.type), ("state", _state(connection, home, one)), ("project", one.project or "every one"),
-        ("from", ", ".join((one.source, *one.evidence))), ("session", one.session), ("file", said["file"]),
-    ):  # fmt: skip
+        ("type", one.type),
+        ("state", _state(connection, home, one)),
+        ("project", one.project or "every one"),
+        ("from", ", ".join((one.source, *one.evidence))),
+        ("session", one.session),
+        ("file", said["file"]),
+    ):
         if text:
             field(label, text)
     for wording in earlier:
@@ -117,7 +123,7 @@ def add(type_: str, text: tuple[str, ...]) -> None:
     A person's is approved at once and becomes a file; an agent's waits for a person.
     """
     home, now = paths.home(), clock.now()
-    connection, mark = db.connect(home), who.agent(os.environ)
+    connection, mark = db.connect(home), actor.agent(os.environ)
     project = projects.home_of(os.getcwd())
     source = "agent" if mark else "person"
     one = pages.propose(connection, home, type_, " ".join(text), project=project, source=source, now=now)
@@ -221,5 +227,5 @@ def _set_aside(names: tuple[str, ...], status: str) -> None:
         after = actions.set_memory_aside(connection, home, one, now)
         where = f"; its file stays: {memory_files.path_of(home, one)}" if one.file else ""
         click.echo(printable(f"{after.status}: memory {one.id}{where}"))
-    compiled.forget(home)
+    compiled_brief.forget(home)
     brief.tell_anew(connection, home, projects.home_of(os.getcwd()))

@@ -9,18 +9,19 @@ from collections.abc import Iterator, Sequence
 import click
 
 from hardwon import clock, paths, projects
-from hardwon.cli import change
+from hardwon.cli import file_change
 from hardwon.cli.lessons import counted
-from hardwon.cli.show import printable
-from hardwon.core import notes
-from hardwon.core.brief import one_line
-from hardwon.core.clean import clean
-from hardwon.core.match import in_scope
+from hardwon.cli.output import printable
 from hardwon.errors import UserError
-from hardwon.recall import memories, records
-from hardwon.recall.brief import FIELD
+from hardwon.handoff import memories
+from hardwon.lessons import notes_block
+from hardwon.privacy.cleaning import clean
+from hardwon.projects import in_scope
+from hardwon.search import records
+from hardwon.search.brief import FIELD
 from hardwon.store import db
-from hardwon.words import MEMORY_TYPES
+from hardwon.text.brief_layout import one_line
+from hardwon.types import MEMORY_TYPES
 
 FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
 MOST = 6_000
@@ -45,26 +46,26 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     for path in dict.fromkeys(os.path.realpath(os.path.join(top, name)) for name in files):
         if not path.startswith(f"{os.path.realpath(top).rstrip('/')}/"):
             raise UserError(f"{path} is where a link in {top} leads, and no file of it", "put a file there instead")
-        before = change.read(path)
+        before = file_change.read(path)
         try:
-            after = notes.put(before, block) if block else notes.take(before)
-        except notes.Misplaced as wrong:
+            after = notes_block.put(before, block) if block else notes_block.take(before)
+        except notes_block.Misplaced as wrong:
             raise UserError(f"{path}: {wrong}", "mend or delete them, then: hardwon export notes") from None
         if after == before:
             click.echo(f"nothing to change in {path}")
             continue
-        change.show(path, before, after)
+        file_change.show(path, before, after)
         changes.append((path, before, after))
     if left_out:
         click.echo(f"{left_out} left out for room; --most says how much there is")
-    if only_print or not changes or not change.confirmed(yes, "hardwon export notes --yes"):
+    if only_print or not changes or not file_change.confirmed(yes, "hardwon export notes --yes"):
         return
     for path, before, after in changes:
         _write(path, before, after)
 
 
 def _write(path: str, before: str, after: str) -> None:
-    if change.read(path) != before:
+    if file_change.read(path) != before:
         raise UserError(f"{path} changed while you were looking at it", "run the command again")
     if not after:
         os.unlink(path)
@@ -78,7 +79,7 @@ def _write(path: str, before: str, after: str) -> None:
 def _block(home: str, top: str, here: bool, most: int) -> tuple[str, int]:
     project = projects.home_of(top)
     known = [page for page in memories.told(db.connect(home), home, project) if page.project or not here]
-    return notes.block(
+    return notes_block.block(
         [(_KNOW, (f"- {_line(page.text)}" for page in known)), (_LEARNED, _lessons(home, top, here))], most
     )
 
@@ -109,8 +110,8 @@ def import_notes(file: str, type_: str, as_json: bool) -> None:
     connection = db.connect(home)
     project = projects.home_of(os.path.dirname(os.path.abspath(file)))
     try:
-        found = list(notes.rules(change.read(file)))
-    except notes.Misplaced as wrong:
+        found = list(notes_block.rules(file_change.read(file)))
+    except notes_block.Misplaced as wrong:
         raise UserError(f"{file}: {wrong}", "mend or delete them, then try again") from None
     proposed, refused = list[int](), list[tuple[int, str]]()
     for rule in found:

@@ -7,8 +7,8 @@ import re
 
 import click
 
-from hardwon import clock, paths, projects, switches
-from hardwon.cli.person import require_person
+from hardwon import clock, paths, pauses, projects
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 
 _LONGEST = 3650 * 86_400.0
@@ -32,9 +32,9 @@ def pause(here: bool, length: str | None) -> None:
     require_person("pausing")
     home, now = paths.home(), clock.now()
     until = now + seconds(length) if length else 0.0
-    where = _here() if here else switches.EVERYWHERE
-    others = [one for one in switches.in_force(home, now) if one[1] != where]
-    switches.write(home, [*others, (until, where)])
+    where = _here() if here else pauses.EVERYWHERE
+    others = [one for one in pauses.in_force(home, now) if one[1] != where]
+    pauses.write(home, [*others, (until, where)])
     span = f"for {length}" if length else "until you say: hardwon unpause"
     click.echo(f"paused {'in ' + where if here else 'everywhere'} {span}")
 
@@ -45,9 +45,9 @@ def unpause(here: bool) -> None:
     """Speak again: lift every pause, or this project's."""
     require_person("lifting a pause")
     home = paths.home()
-    current = switches.in_force(home, clock.now())
+    current = pauses.in_force(home, clock.now())
     left = [one for one in current if here and one[1] != _here()]
-    switches.write(home, left)
+    pauses.write(home, left)
     if len(left) == len(current):
         click.echo("nothing was paused" + (" here" if here else ""))
     else:

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hardwon.hosts import Setup
+    from hardwon.agents import Setup
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 

@@ -14,24 +14,25 @@ from typing import Any
 
 import click
 
-from hardwon import claims, clock, paths, settings, transcript
-from hardwon.actions import approvals
-from hardwon.capture import fill
-from hardwon.cli import sought
+from hardwon import claims, clock, paths, settings
+from hardwon.actions import approvals, purge_scope
+from hardwon.actions.purge_scope import Search
+from hardwon.agents import transcript_files
 from hardwon.cli.data import must_confirm, project_path, undisturbed
-from hardwon.cli.person import require_person
-from hardwon.cli.show import printable
-from hardwon.cli.sought import Search
-from hardwon.core import traces
-from hardwon.distil import propose
-from hardwon.distil.reflect.run import LOGS
+from hardwon.cli.output import printable
+from hardwon.cli.person_only import require_person
+from hardwon.data import backups, exports
 from hardwon.errors import UserError
-from hardwon.recall import compiled, deliver
-from hardwon.store import backups, db, deletions, exports, residue, transcripts
+from hardwon.handoff.reflection import LOGS
+from hardwon.lessons import compiled_brief, delivery
+from hardwon.mining import proposals
+from hardwon.sessions import text_search, transcript_import
+from hardwon.store import db, deletions, transcripts
 from hardwon.store import purge as cutting
 from hardwon.store.purge import Aim
 from hardwon.store.purge_lock import purging
-from hardwon.words import Mark, replace
+from hardwon.text import traces
+from hardwon.types import Mark, replace
 
 _SPANS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
 _APPROVED = (paths.LESSONS, paths.CONFIG, paths.TRUSTED, paths.INSTALLED, paths.PAUSED, "memory/*.md", "drafts/*.md")
@@ -54,9 +55,15 @@ _CANNOT = (
 @click.option("--yes", is_flag=True, help="do not ask")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def purge(
-    text: str | None, session: str | None, project: str | None, older_than: str | None,
-    dry_run: bool, show_log: bool, yes: bool, as_json: bool,
-) -> None:  # fmt: skip
+    text: str | None,
+    session: str | None,
+    project: str | None,
+    older_than: str | None,
+    dry_run: bool,
+    show_log: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Delete something for good, then look whether it is gone.
 
     Files you approved (lessons, memories, handoffs) are named, not touched.
@@ -74,13 +81,13 @@ def purge(
     connection = db.connect(home)
     aim = _aim(connection, text, session, project, older_than)
     if dry_run or not (yes or as_json):
-        _said(_everything(home, connection, sought.search(home, connection, aim, dry=True)), aim, as_json=as_json)
+        _said(_everything(home, connection, purge_scope.search(home, connection, aim, dry=True)), aim, as_json=as_json)
         if dry_run:
             return
     must_confirm(yes, "Delete this? It cannot be undone")
     with undisturbed(home), purging(home):
         try:
-            report = _everything(home, connection, sought.search(home, connection, aim, dry=False))
+            report = _everything(home, connection, purge_scope.search(home, connection, aim, dry=False))
         except db.StoreError as wrong:
             raise UserError(f"the purge was cut off: {wrong}", "mend that, then purge again: it goes on") from None
         connection.close()
@@ -131,19 +138,19 @@ def _span(text: str) -> float:
 
 def _everything(home: str, connection: db.Connection, search: Search) -> dict[str, Any]:
     """Do it, or with a dry run count it: what goes from where, what is only named, and what is left."""
-    approved = {path: residue.lines(path, search.pieces) for path in _approved(home, connection, search)}
+    approved = {path: text_search.lines(path, search.pieces) for path in _approved(home, connection, search)}
     gone: dict[str, Mapping[str, int]] = {
         "database": _database(home, connection, search),
         "spool": _spool(home, search),
         "claims": _claims(home, search),
         "logs": _logs(home, search),
-        "drafts": _whole(search, sought.DRAFTED),
-        "queues": _whole(search, sought.QUEUED),
+        "drafts": _whole(search, purge_scope.DRAFTED),
+        "queues": _whole(search, purge_scope.QUEUED),
         **_backups(home, search),
     }
     if not search.dry:
-        residue.sweep_unfinished(home)
-        compiled.forget(home)
+        text_search.sweep_unfinished(home)
+        compiled_brief.forget(home)
         with suppress(UserError):  # lessons.json cannot be read, and what was built before stays
             approvals.compile_manifest(home, clock.now())
     return {
@@ -161,7 +168,7 @@ def _database(home: str, connection: db.Connection, search: Search) -> Counter[s
         return cutting.counted(connection, search.aim)
     gone = cutting.carry_out(connection, search.aim, _marks(connection, search), clock.now())
     values = settings.resolve(settings.read_config(home))
-    propose.refresh(connection, values, tiers=(1, 2), now=clock.now())
+    proposals.refresh(connection, values, tiers=(1, 2), now=clock.now())
     if not cutting.write_anew(connection):
         raise UserError("somebody reads the database, so its log stays", "close what reads it, then purge again")
     return gone
@@ -172,8 +179,8 @@ def _marks(connection: db.Connection, search: Search) -> Iterator[tuple[str, str
     for path, host in search.transcripts:
         if search.aim.pieces and traces.holds(path, search.pieces):
             continue  # then the mark itself would hold it
-        for purpose in (transcripts.SCAN, fill.PURPOSE):
-            with transcript.reading(path, transcripts.mark_of(connection, path, purpose)) as opened:
+        for purpose in (transcripts.SCAN, transcript_import.PURPOSE):
+            with transcript_files.reading(path, transcripts.mark_of(connection, path, purpose)) as opened:
                 mark = opened.mark
                 for _, after in opened.portions:
                     mark = after
@@ -182,7 +189,7 @@ def _marks(connection: db.Connection, search: Search) -> Iterator[tuple[str, str
 
 def _spool(home: str, search: Search) -> Counter[str]:
     gone = Counter[str]()
-    for path in residue.below(os.path.join(home, "spool")):
+    for path in text_search.below(os.path.join(home, "spool")):
         if _is_spooled(path, search):
             gone["files"] += 1
             _unlink(path, search)
@@ -191,13 +198,13 @@ def _spool(home: str, search: Search) -> Counter[str]:
 
 def _is_spooled(path: str, search: Search) -> bool:
     if search.aim.pieces:
-        return residue.holds(path, search.pieces)
+        return text_search.holds(path, search.pieces)
     try:
         with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
             record = json.load(file)
         told = [one for one in (record["event"], *record["injections"]) if one]
     except (OSError, ValueError, KeyError, TypeError):
-        return residue.holds(path, search.pieces) if search.pieces else False
+        return text_search.holds(path, search.pieces) if search.pieces else False
     if search.aim.before is not None:
         return bool(told) and all(one.get("at", 0.0) < search.aim.before for one in told)
     below = f"{search.aim.project}/"
@@ -215,13 +222,13 @@ def _claims(home: str, search: Search) -> Counter[str]:
             claims.folder(home, session),
             claims.folder(home, session, claims.PRIVATE),
             claims.folder(home, session, claims.OURS),
-            claims.folder(home, deliver.TWICE + session),
+            claims.folder(home, delivery.TWICE + session),
         ):
-            gone["files"] += sum(1 for _ in residue.below(place))
+            gone["files"] += sum(1 for _ in text_search.below(place))
             if not search.dry:
                 shutil.rmtree(place, ignore_errors=True)
-    for path in residue.below(os.path.join(home, "claims")) if search.aim.pieces else ():
-        if residue.holds(path, search.pieces):
+    for path in text_search.below(os.path.join(home, "claims")) if search.aim.pieces else ():
+        if text_search.holds(path, search.pieces):
             gone["files"] += 1
             _unlink(path, search)
     return +gone
@@ -229,12 +236,12 @@ def _claims(home: str, search: Search) -> Counter[str]:
 
 def _logs(home: str, search: Search) -> Counter[str]:
     """The lines that hold it; the whole file if it stands across lines, or is the raw log of a reflection."""
-    gone = _whole(search, sought.LOGGED)
-    for path in residue.below(os.path.join(home, os.path.dirname(paths.LOG))):
+    gone = _whole(search, purge_scope.LOGGED)
+    for path in text_search.below(os.path.join(home, os.path.dirname(paths.LOG))):
         if path.startswith(os.path.join(home, LOGS, "")):
             continue
-        gone["lines"] += residue.cut_lines(path, _is_logged(search), dry=search.dry)
-        if search.pieces and not search.dry and residue.holds(path, search.pieces):
+        gone["lines"] += text_search.cut_lines(path, _is_logged(search), dry=search.dry)
+        if search.pieces and not search.dry and text_search.holds(path, search.pieces):
             gone["files"] += 1
             os.unlink(path)
     return +gone
@@ -261,8 +268,8 @@ def _backups(home: str, search: Search) -> dict[str, Counter[str]]:
     for one in folders:
         gone[f"backups/{one.name}"] = _backup(one, search)
     known = tuple(one.path + os.sep for one in folders)
-    for path in residue.below(os.path.join(home, backups.FOLDER)) if search.aim.pieces else ():
-        if not path.startswith(known) and residue.holds(path, search.pieces):
+    for path in text_search.below(os.path.join(home, backups.FOLDER)) if search.aim.pieces else ():
+        if not path.startswith(known) and text_search.holds(path, search.pieces):
             gone[os.path.relpath(path, home)] = Counter(files=1)
             _unlink(path, search)
     return gone
@@ -279,7 +286,7 @@ def _backup(one: backups.Backup, search: Search) -> Counter[str]:
         if not search.dry:
             shutil.rmtree(one.path)
         return Counter({"whole backups that cannot be opened": 1})
-    for path in residue.below(one.path):
+    for path in text_search.below(one.path):
         if os.path.relpath(path, one.path) in backups.files(one.path) and _is_copied(path, search):
             gone[os.path.basename(path)] += 1
             _cut_copy(path, search)
@@ -289,9 +296,9 @@ def _backup(one: backups.Backup, search: Search) -> Counter[str]:
 def _is_copied(path: str, search: Search) -> bool:
     """Whether a copy holds the text; of a session, project or time only drafts go, since a person approved the rest."""
     if search.aim.pieces:
-        return residue.holds(path, search.pieces)
-    names = {os.path.basename(one) for one in search.unapproved[sought.DRAFTED]}
-    return sought.is_draft(path) and (os.path.basename(path) in names or sought.is_of(path, search.sessions))
+        return text_search.holds(path, search.pieces)
+    names = {os.path.basename(one) for one in search.unapproved[purge_scope.DRAFTED]}
+    return purge_scope.is_draft(path) and (os.path.basename(path) in names or purge_scope.is_of(path, search.sessions))
 
 
 def _backup_database(path: str, search: Search) -> Counter[str]:
@@ -340,12 +347,12 @@ def _approved(home: str, connection: db.Connection, search: Search) -> list[str]
             one for path in known for kind in _OF_PROJECTS for one in glob.glob(os.path.join(glob.escape(path), kind))
         ]
     else:
-        copies = residue.below(os.path.join(home, backups.FOLDER))
+        copies = text_search.below(os.path.join(home, backups.FOLDER))
         kept = [one for one in copies if paths.DATABASE not in os.path.basename(one) and not _is_copied(one, search)]
         places += kept
-    going = search.unapproved[sought.DRAFTED]
+    going = search.unapproved[purge_scope.DRAFTED]
     found = [path for path in dict.fromkeys(places) if os.path.isfile(path) and path not in going]
-    return [path for path in found if residue.holds(path, search.pieces)]
+    return [path for path in found if text_search.holds(path, search.pieces)]
 
 
 def _left(home: str, search: Search, approved: Mapping[str, list[int]]) -> list[str]:
@@ -358,12 +365,12 @@ def _left(home: str, search: Search, approved: Mapping[str, list[int]]) -> list[
     if not named.isdisjoint(os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG)):
         named |= {os.path.join(home, name) for name in _BUILT}
     stuck = [path for places in search.unapproved.values() for path in places if os.path.exists(path)]
-    found = residue.below(home) if search.pieces else ()
+    found = text_search.below(home) if search.pieces else ()
     skipped = () if search.aim.pieces else (paths.DATABASE,)
     held = [
         path
         for path in found
-        if path not in named and os.path.basename(path) not in skipped and residue.holds(path, search.pieces)
+        if path not in named and os.path.basename(path) not in skipped and text_search.holds(path, search.pieces)
     ]
     return list(dict.fromkeys([*stuck, *held]))
 

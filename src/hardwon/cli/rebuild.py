@@ -11,10 +11,12 @@ from hardwon import clock, paths, settings
 from hardwon.actions import approvals
 from hardwon.cli.data import undisturbed
 from hardwon.cli.sessions import opened
-from hardwon.recall import brief, compiled
-from hardwon.store import exports, jobs
+from hardwon.data import exports
+from hardwon.lessons import compiled_brief
+from hardwon.search import brief
+from hardwon.store import jobs
 from hardwon.store import rebuild as derived
-from hardwon.worker import labour
+from hardwon.worker import job_process
 
 
 @click.command()
@@ -29,10 +31,10 @@ def rebuild(as_json: bool) -> None:
     values = settings.resolve(settings.read_config(home))
     with undisturbed(home), closing(opened(home)) as connection:
         sessions = derived.forget_derived(connection, clock.now())
-        compiled.forget(home)
+        compiled_brief.forget(home)
         is_finished = False
         while not is_finished:
-            is_indexed = labour.work_off(home, connection, jobs.DISTIL, values)
+            is_indexed = job_process.work_off(home, connection, jobs.DISTIL, values)
             next_due = jobs.next_due(connection, (jobs.DISTIL,))
             is_finished = is_indexed and (next_due is None or next_due > clock.now())
         projects = exports.project_paths(connection)

@@ -9,17 +9,19 @@ from typing import Any
 
 import click
 
-from hardwon import clock, paths, projects, transcript
+from hardwon import clock, paths, projects
 from hardwon.actions import approvals
-from hardwon.cli.person import require_person
-from hardwon.cli.show import in_line, printable, table
-from hardwon.distil.reflect import run
-from hardwon.distil.reflect.draft import next_step
+from hardwon.agents import transcript_files
+from hardwon.cli.output import in_line, printable, table
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
-from hardwon.recall import brief, compiled, ratify
+from hardwon.handoff import ratification, reflection
+from hardwon.handoff.draft import next_step
+from hardwon.lessons import compiled_brief
+from hardwon.search import brief
 from hardwon.store import db, reflections, sessions
-from hardwon.worker.reflecting import reflect as reflect_on
-from hardwon.worker.reflecting import reflect_on_left
+from hardwon.worker.reflection_job import reflect as reflect_on
+from hardwon.worker.reflection_job import reflect_on_left
 
 
 @click.command()
@@ -47,17 +49,17 @@ def reflect(what: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
     else:
         done = reflect_on(connection, home, *_transcript(connection, what), plain=plain)
         brief.tell_anew(connection, home, done.record.project)
-        click.echo(json.dumps(run.as_json(done), indent=2)) if as_json else _show(done)
+        click.echo(json.dumps(reflection.as_json(done), indent=2)) if as_json else _show(done)
 
 
 def _undo(connection: db.Connection, home: str, number: int) -> None:
     """Put the files back. A commit is history, which is not ours to change: say how the person takes it back."""
     known = reflections.get(connection, number)
-    committed = ratify.committed(known) if known else []
-    one = run.undo(connection, home, number, clock.now())
-    ratify.undone(connection, home, one, clock.now())
+    committed = ratification.committed(known) if known else []
+    one = reflection.undo(connection, home, number, clock.now())
+    ratification.undone(connection, home, one, clock.now())
     approvals.withdraw_undone(connection, one.id, clock.now())
-    compiled.forget(home)
+    compiled_brief.forget(home)
     brief.tell_anew(connection, home, one.project)
     click.echo(printable(f"reflection {one.id} is undone: {', '.join(file.path for file in one.files)}"))
     if committed:
@@ -69,7 +71,7 @@ def _undo(connection: db.Connection, home: str, number: int) -> None:
 
 def _transcript(connection: db.Connection, what: str) -> tuple[str, str]:
     """The path of a transcript and its host, where we know it."""
-    if what and transcript.exists(os.path.realpath(what)):
+    if what and transcript_files.exists(os.path.realpath(what)):
         return what, ""
     if what:
         found = sessions.found(connection, what)
@@ -81,22 +83,22 @@ def _transcript(connection: db.Connection, what: str) -> tuple[str, str]:
         say = f"there is no session or file {what!r}" if what else "no session of this folder is recorded"
         raise UserError(say, "hardwon sessions list   (or give the path of a transcript)")
     host, session = found[0]["host"], found[0]["session"]
-    path = found[0]["transcript"] or transcript.located(host, session)
+    path = found[0]["transcript"] or transcript_files.located(host, session)
     if not path:
         raise UserError(f"session {session} has no transcript that we know of", "give the path of it")
     return path, host
 
 
 def _idle(connection: db.Connection, home: str, plain: bool, as_json: bool) -> None:
-    made = list[run.Reflected]()
+    made = list[reflection.Reflected]()
     for done in reflect_on_left(connection, home, plain=plain):
-        if isinstance(done, run.Reflected):
+        if isinstance(done, reflection.Reflected):
             made.append(done)
             brief.tell_anew(connection, home, done.record.project)
         else:
             click.echo(printable(str(done)), err=True)
     if as_json:
-        click.echo(json.dumps([run.as_json(done) for done in made], indent=2))
+        click.echo(json.dumps([reflection.as_json(done) for done in made], indent=2))
         return
     for done in made:
         _show(done)
@@ -104,7 +106,7 @@ def _idle(connection: db.Connection, home: str, plain: bool, as_json: bool) -> N
         click.echo("no session waits to be reflected on")
 
 
-def _show(done: run.Reflected) -> None:
+def _show(done: reflection.Reflected) -> None:
     made = done.draft
     click.echo(printable(f"{made.topic}\n  draft: {done.record.draft}   (reflection {done.record.id})"))
     for one in made.findings:
@@ -117,7 +119,7 @@ def _show(done: run.Reflected) -> None:
 
 
 def _menu(connection: db.Connection, as_json: bool) -> None:
-    rows = run.menu(connection)
+    rows = reflection.menu(connection)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return

@@ -8,40 +8,53 @@ from typing import Any
 
 import click
 
-from hardwon import clock, paths, settings, who
+from hardwon import actor, clock, paths, settings
+from hardwon.actions import candidates as deciding
 from hardwon.actions import lessons as actions
 from hardwon.cli import candidates as shown
 from hardwon.cli.lessons import counted, fields, from_flags
-from hardwon.cli.person import require_person
+from hardwon.cli.output import at_terminal, field, hung, in_line, printable, styled
+from hardwon.cli.person_only import require_person
 from hardwon.cli.scan import promoted
-from hardwon.cli.show import at_terminal, field, hung, in_line, printable, styled
-from hardwon.core import record as records
-from hardwon.core import similarity
 from hardwon.errors import UserError
-from hardwon.recall import review as deciding
-from hardwon.recall import review_queue
+from hardwon.lessons import lessons_file as shelves
+from hardwon.lessons import record as records
+from hardwon.lessons import review_queue
 from hardwon.store import candidates as table
 from hardwon.store import db
-from hardwon.store import lessons as shelves
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Judgement, Proposal
+from hardwon.text import similarity
 
 MOST_EACH, MOST_ALL = 12_000, 80_000  # characters given to a reader
 ASK_A_MODEL = "\0"  # no file has this name
 _CHOICES = "[a]ccept [e]dit [s]kip [r]eject [u]ndo [q]uit"
 _EDITED = (
-    "summary", "problem", "solution", "injection", "delivery", "blockReason", "triggers", "unless", "scope", "priority",
+    "summary",
+    "problem",
+    "solution",
+    "injection",
+    "delivery",
+    "blockReason",
+    "triggers",
+    "unless",
+    "scope",
+    "priority",
     "tags",
-)  # fmt: skip
+)
 _WORDS = "[w] accept with the reader's words"
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="for a reader: the episodes whole, and how to judge them")
 @click.option(
-    "--judge", "file", is_flag=False, flag_value=ASK_A_MODEL, metavar="[FILE]",
+    "--judge",
+    "file",
+    is_flag=False,
+    flag_value=ASK_A_MODEL,
+    metavar="[FILE]",
     help="take in a reader's judgements, - from stdin; without FILE ask the model of llm.provider",
-)  # fmt: skip
+)
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(1), help="how many candidates a reader is given"
 )
@@ -184,13 +197,13 @@ def _edited(proposal: Proposal) -> dict[str, Any]:
 
 
 def _print_for_a_reader(home: str, connection: db.Connection, limit: int) -> None:
-    from hardwon.distil import reader
-    from hardwon.distil.denied import denied
+    from hardwon.agents.denied_steps import denied
+    from hardwon.mining import judge
 
     waiting = review_queue.list_waiting(home, connection)
     given = [(one, table.signals_of(connection, one.signature, limit=2)) for one in waiting[:limit]]
     left_out = denied(home, settings.resolve(settings.read_config(home)))
-    bundle = reader.bundle(given, most_each=MOST_EACH, most_all=MOST_ALL, left_out=left_out)
+    bundle = judge.bundle(given, most_each=MOST_EACH, most_all=MOST_ALL, left_out=left_out)
     judged = table.judgements(connection)
     for one, entry in zip((one for one, _ in given), bundle["candidates"], strict=False):
         tried = deciding.tried(connection, one.record)
@@ -203,19 +216,19 @@ def _print_for_a_reader(home: str, connection: db.Connection, limit: int) -> Non
 
 
 def _take_judgements(home: str, connection: db.Connection, file: str) -> None:
-    from hardwon.distil import reader
-    from hardwon.distil.denied import denied
+    from hardwon.agents.denied_steps import denied
+    from hardwon.mining import judge
 
-    sent = reader.read_judgements(_text_of(file))
+    sent = judge.read_judgements(_text_of(file))
     left_out = denied(home, settings.resolve(settings.read_config(home)))
-    name, now = who.agent(os.environ) or shown.PERSON, clock.now()
+    name, now = actor.agent(os.environ) or shown.PERSON, clock.now()
     kept = []
     for one in sent:
         proposal = review_queue.find(home, connection, str(one.candidate))
         if proposal is None:
             click.echo(f"{one.candidate}  not kept: there is no candidate {one.candidate}")
             continue
-        void = reader.check(one, table.signals_of(connection, proposal.signature), left_out)
+        void = judge.check(one, table.signals_of(connection, proposal.signature), left_out)
         kept.append(Judgement(proposal.number, now, name, one.verdict, one.body, void))
     table.judge(connection, kept)
     for judgement in kept:
@@ -224,9 +237,10 @@ def _take_judgements(home: str, connection: db.Connection, file: str) -> None:
 
 def _ask_a_model(home: str, connection: db.Connection, limit: int) -> None:
     """Have a model judge what nobody has judged yet; each judgement is kept as it comes."""
-    from hardwon.distil import llm, reader
-    from hardwon.distil.denied import denied
-    from hardwon.distil.llm.ask import ask, caps_of
+    from hardwon.agents.denied_steps import denied
+    from hardwon.distil import llm
+    from hardwon.distil.llm.calls import ask, caps_of
+    from hardwon.mining import judge
 
     values = settings.resolve(settings.read_config(home))
     provider = llm.provider(values, os.environ)
@@ -245,7 +259,7 @@ def _ask_a_model(home: str, connection: db.Connection, limit: int) -> None:
 
     name, left_out = f"{provider.name} {provider.model}", denied(home, values)
     try:
-        for judgement in reader.judge(given, put, most=MOST_EACH, left_out=left_out, now=clock.now(), reader=name):
+        for judgement in judge.judge(given, put, most=MOST_EACH, left_out=left_out, now=clock.now(), reader=name):
             table.judge(connection, [judgement])
             _say_kept(judgement)
     except llm.Failed as failed:

@@ -13,22 +13,23 @@ from typing import Any
 
 import click
 
-from hardwon import clock, paths, settings, who
+from hardwon import actor, clock, paths, settings
+from hardwon.actions import candidates
 from hardwon.actions import lessons as actions
+from hardwon.agents.transcript_steps import MODULES
 from hardwon.cli.candidates import as_record, ask_for_fields, in_force, listing, preview
 from hardwon.cli.lessons import counted, fields, from_flags
-from hardwon.cli.person import require_person
-from hardwon.cli.show import at_terminal, in_line, printable
-from hardwon.core import similarity
-from hardwon.distil import scan as mining
+from hardwon.cli.output import at_terminal, in_line, printable
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
-from hardwon.hosts.history import MODULES
-from hardwon.recall import admit, review, review_queue
+from hardwon.lessons import adding, review_queue
+from hardwon.lessons import lessons_file as shelves
+from hardwon.mining import scan as mining
 from hardwon.store import candidates as table
 from hardwon.store import db, transcripts
-from hardwon.store import lessons as shelves
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Proposal
+from hardwon.text import similarity
 
 SHOWN = 5
 
@@ -215,7 +216,7 @@ def _promote_tags(home: str, connection: db.Connection, *, yes: bool, silent: bo
     reported = [one for one in table.listed(connection) if one.tier == 1 and not review_queue.is_proposed(one)]
     sound = [one for one in reported if not _unfit(home, one)] if reported else []
     for number, proposal in enumerate(sound):
-        if not yes and (silent or not at_terminal() or who.agent(os.environ)):
+        if not yes and (silent or not at_terminal() or actor.agent(os.environ)):
             if not silent:
                 click.echo(f"{counted(len(sound), 'lesson')} reported by agents: hardwon review, or hardwon scan --yes")
             return
@@ -224,7 +225,7 @@ def _promote_tags(home: str, connection: db.Connection, *, yes: bool, silent: bo
         question = f"Put it in force? ({number + 1} of {len(sound)}) [y]es [n]o, reject it [l]ater"
         answer = "y" if yes else click.prompt(question, default="l", show_default=False).strip().lower()[:1]
         if answer == "n":
-            review.reject(home, connection, proposal)
+            candidates.reject(home, connection, proposal)
         elif answer == "y":
             try:
                 lesson = actions.accept_candidate(home, connection, proposal, {}, COMMAND_LINE)
@@ -236,7 +237,7 @@ def _promote_tags(home: str, connection: db.Connection, *, yes: bool, silent: bo
 def _unfit(home: str, proposal: Proposal) -> str:
     """Why a reported lesson cannot go in as it is."""
     try:
-        lesson = admit.sound(review.proposal_record(proposal))
+        lesson = adding.sound(candidates.proposal_record(proposal))
     except UserError as refused:
         return refused.say
     near = similarity.nearest(lesson, shelves.read(shelves.lessons_path(home)).lessons)
@@ -285,7 +286,7 @@ def promoted(name: str, changes: dict[str, Any], *, confirm: bool, ask: bool) ->
     require_person("accepting a lesson")
     home = paths.home()
     connection = db.connect(home)
-    proposal = review.named(home, connection, name)
+    proposal = candidates.named(home, connection, name)
     if ask and not changes:
         changes = ask_for_fields(proposal)
     lesson = actions.accept_candidate(home, connection, proposal, changes, COMMAND_LINE, confirm=lambda say: confirm)

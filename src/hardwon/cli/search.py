@@ -14,14 +14,14 @@ import click
 
 from hardwon import clock, paths
 from hardwon.actions import prompts
-from hardwon.capture import intake
-from hardwon.cli.show import field, hung, in_line, printable, styled, width
+from hardwon.cli.output import field, hung, in_line, printable, styled, width
 from hardwon.errors import UserError
-from hardwon.recall import asking, indexing, records
-from hardwon.recall import search as found_by
-from hardwon.recall import timeline as around
-from hardwon.recall.index_backlog import describe_backlog
-from hardwon.recall.search import Found, Hit
+from hardwon.search import indexing, query_scope, records
+from hardwon.search import search as found_by
+from hardwon.search import timeline as around
+from hardwon.search.index_backlog import describe_backlog
+from hardwon.search.search import Found, Hit
+from hardwon.sessions import ingest
 from hardwon.store import db
 from hardwon.store.documents import KINDS
 
@@ -48,9 +48,19 @@ _json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 @click.option("--limit", default=40, show_default=True, type=click.IntRange(1, 1000), help="how many")
 @_json
 def search(
-    words: tuple[str, ...], project: str, everywhere: bool, kinds: tuple[str, ...], type_: str, concept: str, file: str,
-    host: str, since: str, until: str, limit: int, as_json: bool,
-) -> None:  # fmt: skip
+    words: tuple[str, ...],
+    project: str,
+    everywhere: bool,
+    kinds: tuple[str, ...],
+    type_: str,
+    concept: str,
+    file: str,
+    host: str,
+    since: str,
+    until: str,
+    limit: int,
+    as_json: bool,
+) -> None:
     """What is known about WORDS, in this project: the best first, by day and file.
 
     WORDS may be a question, an identifier, a path or an id.
@@ -59,13 +69,25 @@ def search(
     if not query.strip() and not any((kinds, type_, concept, file, host, since, until)):
         raise UserError("there is nothing to look for", "hardwon search WORDS…, or a filter such as --type bugfix")
     now, model = clock.now(), indexing.model_or_none()
-    begin, end = asking.when(since, now), asking.when(until, now)
+    begin, end = query_scope.when(since, now), query_scope.when(until, now)
     with _opened(home) as connection:
         found = found_by.search(
-            connection, home, query, project=_scope(connection, project, everywhere),
-            here=_scope(connection, "", False), kinds=kinds, type=type_, concept=concept, file=file, host=host,
-            since=begin, until=end, limit=limit, now=now, model=model,
-        )  # fmt: skip
+            connection,
+            home,
+            query,
+            project=_scope(connection, project, everywhere),
+            here=_scope(connection, "", False),
+            kinds=kinds,
+            type=type_,
+            concept=concept,
+            file=file,
+            host=host,
+            since=begin,
+            until=end,
+            limit=limit,
+            now=now,
+            model=model,
+        )
     if as_json:
         click.echo(json.dumps({name: _plain(value) for name, value in found.__dict__.items()}, indent=2))
     else:
@@ -88,9 +110,17 @@ def timeline(
     home = paths.home()
     with _opened(home) as connection:
         found = around.timeline(
-            connection, home, anchor=anchor, query=query, before=before, after=after, type=type_, now=clock.now(),
-            project=_scope(connection, project, everywhere), model=indexing.model_or_none() if query else None,
-        )  # fmt: skip
+            connection,
+            home,
+            anchor=anchor,
+            query=query,
+            before=before,
+            after=after,
+            type=type_,
+            now=clock.now(),
+            project=_scope(connection, project, everywhere),
+            model=indexing.model_or_none() if query else None,
+        )
     if as_json:
         click.echo(json.dumps({name: _plain(value) for name, value in found.__dict__.items()}, indent=2))
     elif found.records:
@@ -126,7 +156,7 @@ def show(ids: tuple[str, ...], as_json: bool) -> None:
 
 @contextmanager
 def _opened(home: str) -> Iterator[db.Connection]:
-    with asking.opened(home, intake.drain, prompts.take_spooled) as connection:
+    with query_scope.opened(home, ingest.drain, prompts.take_spooled) as connection:
         if backlog := describe_backlog(connection, with_vectors=False):
             click.echo(f"{backlog}: the worker does the rest (hardwon start)", err=True)
         yield connection
@@ -134,7 +164,9 @@ def _opened(home: str) -> Iterator[db.Connection]:
 
 def _scope(connection: db.Connection, named: str, everywhere: bool) -> str:
     fix = "--all looks into every one"
-    return asking.scope(connection, asking.EVERY if everywhere else os.path.expanduser(named), os.getcwd(), fix)
+    return query_scope.scope(
+        connection, query_scope.EVERY if everywhere else os.path.expanduser(named), os.getcwd(), fix
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -11,16 +11,16 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, projects
-from hardwon.capture import intake
 from hardwon.cli.lessons import counted
-from hardwon.cli.person import require_person
-from hardwon.cli.show import at_terminal, in_line, printable, table, width
+from hardwon.cli.output import at_terminal, in_line, printable, table, width
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
-from hardwon.recall import compiled
+from hardwon.lessons import compiled_brief
+from hardwon.sessions import ingest
 from hardwon.store import db, documents, observations, retention
 from hardwon.store import sessions as kept
 from hardwon.store.purge_lock import purging
-from hardwon.words import Summary
+from hardwon.types import Summary
 
 SHOWN = 5
 SHORTEST = 12
@@ -37,8 +37,13 @@ def sessions() -> None:
 
 @sessions.command("list")
 @click.option("--project", default="", metavar="NAME|PATH", help="only this project's")
-@click.option("--status", default="", type=click.Choice(["", *kept.STATUSES]), metavar="STATUS",
-              help=f"only these: {', '.join(kept.STATUSES)}")  # fmt: skip
+@click.option(
+    "--status",
+    default="",
+    type=click.Choice(["", *kept.STATUSES]),
+    metavar="STATUS",
+    help=f"only these: {', '.join(kept.STATUSES)}",
+)
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="how many")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def list_sessions(project: str, status: str, limit: int, as_json: bool) -> None:
@@ -182,7 +187,7 @@ def delete(name: str, yes: bool) -> None:
         click.confirm(asked, abort=True)
     with purging(paths.home()):
         deliveries = kept.delete(connection, one["id"])
-        compiled.forget(paths.home())
+        compiled_brief.forget(paths.home())
     _wipe(connection)
     click.echo(printable(f"deleted   session {one['session']}: {what}, {_deliveries(deliveries)}"))
     click.echo("kept      what hardwon scan found in its transcript, and the transcript itself, which is the agent's")
@@ -236,4 +241,4 @@ def take_in(connection: db.Connection, home: str) -> None:
 
         return prompts.take_spooled(home, prompt, cwd)
 
-    intake.drain(home, connection, learn)
+    ingest.drain(home, connection, learn)

@@ -19,7 +19,7 @@ from hashlib import sha256
 import click
 
 from hardwon import paths
-from hardwon.cli.person import require_person
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 
 MINUTES = 10

@@ -10,14 +10,14 @@ import click
 from hardwon import clock, paths, projects
 from hardwon.actions import trust as actions
 from hardwon.cli.lessons import counted
-from hardwon.cli.person import require_person
-from hardwon.cli.show import at_terminal, printable
-from hardwon.core import record as records
+from hardwon.cli.output import at_terminal, printable
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
+from hardwon.lessons import lessons_file as shelves
+from hardwon.lessons import record as records
+from hardwon.lessons import trust_file as trusting
 from hardwon.store import approvals, db
-from hardwon.store import lessons as shelves
-from hardwon.store import trust as trusting
-from hardwon.words import Lesson
+from hardwon.types import Lesson
 
 _TEXTS = ("unless", "status", "problem", "solution", "injection", "blockReason")
 

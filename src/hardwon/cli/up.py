@@ -7,19 +7,19 @@ import shutil
 
 import click
 
-from hardwon import clock, paths, settings, switches
+from hardwon import clock, paths, pauses, settings
 from hardwon.actions import approvals
+from hardwon.agents import MODULES, plugin_discovery, setup_of
 from hardwon.cli.agents import install
 from hardwon.cli.candidates import listing
 from hardwon.cli.lessons import counted
+from hardwon.cli.output import at_terminal
 from hardwon.cli.programs import off_path
 from hardwon.cli.scan import mine, read_size, say_left
-from hardwon.cli.show import at_terminal
 from hardwon.cli.timer import installed
-from hardwon.distil import scan as mining
 from hardwon.errors import UserError
-from hardwon.hosts import MODULES, found, setup_of
-from hardwon.recall import review_queue
+from hardwon.lessons import review_queue
+from hardwon.mining import scan as mining
 from hardwon.store import candidates, db
 from hardwon.worker import lifecycle
 
@@ -33,10 +33,10 @@ def up(ctx: click.Context, yes: bool) -> None:
     """Start hardwon, say where things are and what to do next."""
     home = paths.home()
     built = approvals.compile_manifest(home, clock.now())
-    found.tell(home)
+    plugin_discovery.tell(home)
     said = lifecycle.start(home)
     click.echo(f"worker    running, process {said.pid}")
-    for pause in switches.tell(home, clock.now()):
+    for pause in pauses.tell(home, clock.now()):
         click.echo(f"pause     {pause}; lift it: hardwon unpause")
     click.echo(f"home      {home}")
     click.echo(f"lessons   {built.count} in force")
@@ -101,7 +101,7 @@ def _show_mistakes(home: str) -> bool:
 def _has_hooks(name: str, path: str) -> bool:
     try:
         with open(os.path.realpath(path), encoding="utf-8", opener=paths.plain_file) as file:
-            return bool(setup_of(name).installed(file.read(), found.is_ours))
+            return bool(setup_of(name).installed(file.read(), plugin_discovery.is_ours))
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as wrong:

@@ -8,9 +8,9 @@ from time import monotonic, sleep
 import click
 
 from hardwon import clock, paths, settings
-from hardwon.cli.person import require_person
+from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
-from hardwon.viewer import links
+from hardwon.web import sign_in_links
 from hardwon.worker import lifecycle
 
 PORT_SECONDS = 20.0
@@ -25,7 +25,7 @@ def view(only_print: bool) -> None:
     """
     require_person("opening the viewer")
     home = paths.home()
-    link = links.make(home, _port(home), clock.now())
+    link = sign_in_links.make(home, _port(home), clock.now())
     if only_print:
         click.echo(link)
     elif webbrowser.open(link):

@@ -7,11 +7,11 @@ import os
 
 import click
 
-from hardwon import clock, paths, switches
-from hardwon.cli.show import printable
+from hardwon import clock, paths, pauses
+from hardwon.cli.output import printable
 from hardwon.errors import UserError
-from hardwon.recall import why as judging
-from hardwon.words import Event
+from hardwon.lessons import explanation as judging
+from hardwon.types import Event
 
 MOST_OTHERS = 15
 _WOULD = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
@@ -38,7 +38,7 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
         {"slug": one.entry.slug, "would": one.entry.delivery, "summary": one.entry.summary, "in": one.where}
         for one in found
     ]
-    is_paused = switches.paused(home, os.getcwd(), clock.now())
+    is_paused = pauses.paused(home, os.getcwd(), clock.now())
     others = [{"slug": slug, "why": reason} for slug, reason in (*unmet, *judging.left_out(home))]
     if as_json:
         click.echo(json.dumps({"fires": fire, "others": others, "paused": is_paused}, indent=2))

@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
-from hardwon import clock, launch, paths, settings, switches
-from hardwon.capture import spool
-from hardwon.cli.show import ago
-from hardwon.distil.wording import counted
+from hardwon import clock, paths, pauses, settings
+from hardwon.cli.output import ago
 from hardwon.errors import UserError
-from hardwon.recall.index_backlog import describe_backlog
+from hardwon.fallback import worker_start
+from hardwon.search.index_backlog import describe_backlog
+from hardwon.sessions import spool
 from hardwon.store import db, documents, retention
+from hardwon.text.excerpts import counted
 from hardwon.worker import lifecycle
 
 
@@ -46,20 +47,20 @@ def status(as_json: bool) -> None:
     """Whether the worker runs, where, and what it keeps."""
     home = paths.home()
     said, kept, waiting = lifecycle.status(home), _kept(home), sum(1 for _ in spool.waiting(home))
-    pauses = switches.tell(home, clock.now())
+    pauses_in_force = pauses.tell(home, clock.now())
     if as_json:
-        click.echo(json.dumps({**said.__dict__, "database": kept, "spool": waiting, "pauses": pauses}))
+        click.echo(json.dumps({**said.__dict__, "database": kept, "spool": waiting, "pauses": pauses_in_force}))
         return
     if said.running:
         click.echo(f"worker    running, process {said.pid}, since {ago(said.since or 0)}")
         click.echo(f"socket    {said.socket}")
         click.echo(f"port      {said.port or 'none: the API is not up'}")
     else:
-        failed, _ = launch.starts(said.home)
+        failed, _ = worker_start.starts(said.home)
         click.echo(
             "worker    stopped" + (f"; {counted(failed, 'start')} came to nothing: hardwon logs" if failed else "")
         )
-    for pause in pauses:
+    for pause in pauses_in_force:
         click.echo(f"pause     {pause}; lift it: hardwon unpause")
     click.echo(f"home      {said.home}")
     click.echo(f"version   {said.version}")

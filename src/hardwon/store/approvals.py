@@ -14,12 +14,18 @@ from urllib.parse import quote
 from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.store.db import Connection, storable
-from hardwon.words import word
+from hardwon.types import word
 
 KINDS = LESSON, MEMORY, HANDOFF, TRUST = ("lesson", "memory", "handoff", "trust")
 PATHS = COMMAND_LINE, VIEWER, PROMPT, TRUSTED, POLICY, RATIFY_AFTER_DAYS, UPGRADE = (
-    "command-line", "viewer", "prompt", "trust", "policy", "ratifyAfterDays", "upgrade",
-)  # fmt: skip
+    "command-line",
+    "viewer",
+    "prompt",
+    "trust",
+    "policy",
+    "ratifyAfterDays",
+    "upgrade",
+)
 UPGRADED = "approvals"  # the name of the one-time step in the table `upgrades`
 _COLUMNS = "id, kind, subject, hash, body, path, approved_at, undone_at, announced_at"
 

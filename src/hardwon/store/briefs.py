@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from hardwon.store import projects
 from hardwon.store.db import Connection, storable
 from hardwon.store.observations import STANDS
-from hardwon.words import word
+from hardwon.types import word
 
 LONGEST = 20_000  # characters read of a text
 _NEWEST = 60  # observations of a file that are looked at

@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hardwon.core.tags import is_cancelled
 from hardwon.store.db import Connection, storable, transaction
-from hardwon.words import Signal, replace, word
+from hardwon.text.lesson_tags import is_cancelled
+from hardwon.types import Signal, replace, word
 
 PROPOSED = "proposed "  # begins the signature of what was proposed as a lesson, with no transcript behind it
 _OPEN = '"open":true'

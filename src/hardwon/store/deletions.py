@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from urllib.parse import quote
 
-from hardwon.core import traces
 from hardwon.store.db import Connection, transaction
-from hardwon.words import word
+from hardwon.text import traces
+from hardwon.types import word
 
 PURGE, SESSIONS_DELETE, RETENTION = "purge", "sessions delete", "retention"
 SESSION, PROJECT, TEXT = "session", "project", "text"

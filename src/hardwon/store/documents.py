@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from hardwon.store.db import Connection, storable, transaction
-from hardwon.words import word
+from hardwon.types import word
 
 EVERYWHERE = 1 << 22  # stands for a project: what counts in all of them
 PROJECT_BITS, SIZE_BITS = 40, 4

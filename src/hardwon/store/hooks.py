@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardwon.store.db import Connection
-from hardwon.words import word
+from hardwon.types import word
 
 
 @word

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from hardwon.core.limits import TWICE_SECONDS
+from hardwon.privacy.limits import TWICE_SECONDS
 from hardwon.store.db import storable, transaction
-from hardwon.words import Injection
+from hardwon.types import Injection
 
 _COLUMNS = tuple(Injection.__annotations__)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardwon.store.db import Connection, storable, transaction
-from hardwon.words import Job
+from hardwon.types import Job
 
 DISTIL, REFINE = "distil", "refine"  # by plain code, and better by a model
 UNFINISHED = 3  # exit code of a process that worked off jobs: its time was up before everything was indexed

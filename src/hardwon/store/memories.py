@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from hardwon.core.clean import clean
+from hardwon.privacy.cleaning import clean
 from hardwon.store.db import Connection, storable, transaction
 from hardwon.store.observations import list_of
-from hardwon.words import Memory, replace
+from hardwon.types import Memory, replace
 
 _COLUMNS = "id, key, type, text, project, session, status, source, evidence, file, at, decided_at"
 
@@ -16,9 +16,18 @@ _COLUMNS = "id, key, type, text, project, session, status, source, evidence, fil
 def put(connection: Connection, memory: Memory) -> Memory:
     """Keep a new one; it gets its number."""
     values = (
-        memory.key, memory.type, clean(memory.text), memory.project, memory.session, memory.status, memory.source,
-        json.dumps(memory.evidence), memory.file, memory.at, memory.decided_at,
-    )  # fmt: skip
+        memory.key,
+        memory.type,
+        clean(memory.text),
+        memory.project,
+        memory.session,
+        memory.status,
+        memory.source,
+        json.dumps(memory.evidence),
+        memory.file,
+        memory.at,
+        memory.decided_at,
+    )
     with transaction(connection):
         cursor = connection.execute(
             "insert into memories (key, type, text, project, session, status, source, evidence, file, at, decided_at)"

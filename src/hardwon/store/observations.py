@@ -11,9 +11,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hardwon.store.claude_mem import MADE as FOREIGN
 from hardwon.store.db import Connection, storable, transaction
-from hardwon.words import Observation, Summary
+from hardwon.types import Observation, Summary
 
 MERGED_SECONDS = 30 * 86_400.0
 LOOSE = -1  # the number of a turn whose prompt is gone: nothing replaces what is known of it
@@ -37,6 +36,8 @@ TIMES = (
     f" and other.at > observations.at - {MERGED_SECONDS})"
 )
 
+FROM_CLAUDE_MEM = "claude-mem"  # made by another memory, and never made again from our events
+
 
 def replace(connection: Connection, session: int, number: int, observations: Sequence[Observation]) -> None:
     """What is known of a turn from now on, within the caller's transaction; what another memory told of it stays."""
@@ -44,7 +45,7 @@ def replace(connection: Connection, session: int, number: int, observations: Seq
     connection.execute(
         "delete from observations where session = ? and prompt = ? and made != ?"
         f" and key not in ({', '.join('?' * len(keys))})",
-        (session, number, FOREIGN, *keys),
+        (session, number, FROM_CLAUDE_MEM, *keys),
     )
     put(connection, session, number, observations)
 
@@ -96,7 +97,7 @@ def of_turn(connection: Connection, session: int, number: int) -> list[Observati
     """What one turn said; what another memory told of it is not ours."""
     rows = connection.execute(
         f"select {', '.join(_NAMES)} from observations where session = ? and prompt = ? and made != ? order by at, key",
-        (session, number, FOREIGN),
+        (session, number, FROM_CLAUDE_MEM),
     )
     return [_observation(row) for row in rows]
 
@@ -135,7 +136,8 @@ def put_summary(connection: Connection, session: int, summary: Summary, print: s
     if not connection.execute("select 1 from sessions where id = ?", (session,)).fetchone():
         return False
     connection.execute(
-        "delete from summaries where session = ? and made != ? and key != ?", (session, FOREIGN, storable(summary.key))
+        "delete from summaries where session = ? and made != ? and key != ?",
+        (session, FROM_CLAUDE_MEM, storable(summary.key)),
     )
     connection.execute(
         f"insert into summaries ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_in_place(names)}",
@@ -147,14 +149,15 @@ def put_summary(connection: Connection, session: int, summary: Summary, print: s
 def note_summary(connection: Connection, session: int, print: str) -> None:
     """What a summary that came from elsewhere counts as made from."""
     connection.execute(
-        "update summaries set print = ? where session = ? and made != ? and print = ''", (print, session, FOREIGN)
+        "update summaries set print = ? where session = ? and made != ? and print = ''",
+        (print, session, FROM_CLAUDE_MEM),
     )
 
 
 def summed_up(connection: Connection, session: int) -> str:
     """The print of what the session's own summary was made from; empty if there is none."""
     row = connection.execute(
-        "select print from summaries where session = ? and made != ?", (session, FOREIGN)
+        "select print from summaries where session = ? and made != ?", (session, FROM_CLAUDE_MEM)
     ).fetchone()
     return row["print"] if row else ""
 
@@ -163,7 +166,7 @@ def summary_of(connection: Connection, session: int) -> Summary | None:
     """The session's summary, our own before another memory's."""
     row = connection.execute(
         f"select {', '.join(_SUMMED)} from summaries where session = ? order by made = ?, at desc limit 1",
-        (session, FOREIGN),
+        (session, FROM_CLAUDE_MEM),
     ).fetchone()
     return Summary(*row) if row else None
 

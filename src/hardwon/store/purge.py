@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from hardwon.core import traces
 from hardwon.store import candidates, deletions, documents, jobs, recount, rejections, transcripts, turns
 from hardwon.store.candidates import Proposal
 from hardwon.store.db import Connection, begin_epoch, migrate, transaction, version
 from hardwon.store.migrations import MIGRATIONS
 from hardwon.store.observations import list_of
-from hardwon.words import Mark, replace, word
+from hardwon.text import traces
+from hardwon.types import Mark, replace, word
 
 HIDDEN = '{"hidden":true}'  # what follows in a transcript counts as private until the next prompt
 _MENDED = ("sessions", "projects", "transcripts", "candidates", "jobs", "runs", "events", "prompts", "approvals")

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hardwon.core.activity import active_minutes
-from hardwon.core.habits import counted
-from hardwon.core.reflected import Earlier, Evidence, Finding, Handed, Past
+from hardwon.shell.habits import counted
 from hardwon.store import memories
+from hardwon.store.activity import active_minutes
 from hardwon.store.db import Connection, storable, transaction
 from hardwon.store.observations import list_of
-from hardwon.words import replace, word
+from hardwon.store.reflection_types import Earlier, Evidence, Finding, Handed, Past
+from hardwon.types import replace, word
 
 RECENT_SECONDS = 72 * 3600.0
 STATUSES = ("draft", "ratified", "discarded", "moot")

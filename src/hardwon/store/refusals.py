@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 
 from hardwon import clock, paths
-from hardwon.core.clean import clean
-from hardwon.core.printable import in_line
+from hardwon.privacy.cleaning import clean
+from hardwon.text.printable import in_line
 
 LOG = os.path.join("logs", "refusals.log")
 LOG_BYTES = 1_000_000

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 
-from hardwon.core.similarity import Trace, is_same_as_trace, trace_of
 from hardwon.store.db import Connection
+from hardwon.text.similarity import Trace, is_same_as_trace, trace_of
 
 MEMORY, CANDIDATE = "memory", "candidate"
 

@@ -6,9 +6,9 @@ of the host's own is known by that; the others are known by what they say, just 
 
 from __future__ import annotations
 
-from hardwon.core.limits import TWICE_SECONDS
+from hardwon.privacy.limits import TWICE_SECONDS
 from hardwon.store.db import Connection, storable
-from hardwon.words import word
+from hardwon.types import word
 
 
 @word

@@ -21,7 +21,7 @@ from hardwon.store.db import Connection, transaction
 from hardwon.store.observations import LOOSE
 from hardwon.store.sessions import HAS_CONTENT
 from hardwon.store.turns import WORN
-from hardwon.words import word
+from hardwon.types import word
 
 DAY = 86_400.0
 LEDGER_DAYS = 400.0  # that runs, refusals and the fate of what reflections said are kept

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from hardwon.store.db import Connection, storable, transaction
-from hardwon.words import Run, word
+from hardwon.types import Run, word
 
 BEGUN, LOST = "begun", "lost"
 LOST_SECONDS = 3600.0  # after which a run that nobody settled is called lost
@@ -63,9 +63,19 @@ def day_at(at: float) -> str:
 
 
 def book(
-    connection: Connection, *, purpose: str, provider: str, model: str, project: str, session: int | None,
-    estimate_in: int, estimate_out: int, estimate_cost: float, caps: Mapping[str, float], now: float,
-) -> Booking:  # fmt: skip
+    connection: Connection,
+    *,
+    purpose: str,
+    provider: str,
+    model: str,
+    project: str,
+    session: int | None,
+    estimate_in: int,
+    estimate_out: int,
+    estimate_cost: float,
+    caps: Mapping[str, float],
+    now: float,
+) -> Booking:
     """Count a run before it is made, or say which cap it would pass."""
     with transaction(connection):
         day = day_of(connection, now)
@@ -101,9 +111,17 @@ def _refuse(connection: Connection, day: str, cap: str, now: float) -> bool:
 
 
 def settle(
-    connection: Connection, id: int, *, tokens_in: int, tokens_out: int, tokens_cached: int, cost: float,
-    duration: float, outcome: str, why: str = "",
-) -> bool:  # fmt: skip
+    connection: Connection,
+    id: int,
+    *,
+    tokens_in: int,
+    tokens_out: int,
+    tokens_cached: int,
+    cost: float,
+    duration: float,
+    outcome: str,
+    why: str = "",
+) -> bool:
     """What a booked run came to, in place of the estimate; False if it was settled before or is gone."""
     return bool(
         connection.execute(

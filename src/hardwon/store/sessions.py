@@ -14,7 +14,7 @@ from hardwon.store import deletions, jobs
 from hardwon.store.db import Connection, begin_epoch, storable, transaction, value_of
 from hardwon.store.reports import Report as Report
 from hardwon.store.reports import is_told_twice
-from hardwon.words import replace
+from hardwon.types import replace
 
 STATUSES = ("initialized", "active", "completed")
 QUIET_SECONDS = 600.0
@@ -164,11 +164,24 @@ def _keep_event(connection: Connection, session: int, report: Report, at: float)
         f" key = iif(excluded.origin = 'hook' and not {_DENIED_THOUGH_IT_RAN}, excluded.key, key),"
         " origin = iif(excluded.origin = 'hook', 'hook', origin)",
         (
-            storable(report.key), session, report.kind, at, session, at, storable(report.agent), storable(report.tool),
-            storable(report.tool_use_id), storable(report.input), storable(report.response), report.outcome,
-            storable(report.signature), report.duration, report.origin, report.taken_at,
+            storable(report.key),
+            session,
+            report.kind,
+            at,
+            session,
+            at,
+            storable(report.agent),
+            storable(report.tool),
+            storable(report.tool_use_id),
+            storable(report.input),
+            storable(report.response),
+            report.outcome,
+            storable(report.signature),
+            report.duration,
+            report.origin,
+            report.taken_at,
         ),
-    )  # fmt: skip
+    )
     return same is None
 
 
@@ -196,10 +209,17 @@ def _touch(connection: Connection, session: int, report: Report, at: float) -> N
         f" status = iif({_ENDED} >= {_OPENED}, 'completed', iif({_PROMPTS} > 0, 'active', 'initialized')),"
         " to_fill = iif(?8, 1, to_fill) where id = ?9",
         (
-            at, storable(report.cwd), report.project, storable(transcript), opens, ends, storable(report.reason),
-            report.kind in _ENDS and report.origin == "hook", session,
+            at,
+            storable(report.cwd),
+            report.project,
+            storable(transcript),
+            opens,
+            ends,
+            storable(report.reason),
+            report.kind in _ENDS and report.origin == "hook",
+            session,
         ),
-    )  # fmt: skip
+    )
 
 
 def listed(connection: Connection, *, limit: int, project: str = "", status: str = "") -> list[dict[str, Any]]:

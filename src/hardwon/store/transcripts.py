@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hardwon.store import candidates
 from hardwon.store.db import Connection, storable, transaction
-from hardwon.words import Mark, Signal, word
+from hardwon.types import Mark, Signal, word
 
 SCAN = "scan"
 MOST_CALLS = 200_000  # the oldest go first

@@ -14,7 +14,7 @@ from typing import Any
 from hardwon.store import jobs
 from hardwon.store import observations as known
 from hardwon.store.db import Connection, transaction, value_of
-from hardwon.words import Call, Observation, Summary, Turn
+from hardwon.types import Call, Observation, Summary, Turn
 
 PLAIN = "plain"
 WORN = "worn:"  # before the print of a turn that retention took events of: more is known of it than what is left
@@ -184,9 +184,17 @@ def _turns(connection: Connection, session: int, number: int | None) -> dict[int
         done = calls.get(of, [])
         at = asked[of]["at"] if of in asked else done[0].at if done else one["started_at"]
         found[of] = Turn(
-            session=session, number=of, at=at, host=one["host"], name=one["session"], project=one["project"],
-            cwd=one["cwd"], asked=asked[of]["prompt"] if of in asked else "", said=said.get(of, ""), calls=tuple(done),
-        )  # fmt: skip
+            session=session,
+            number=of,
+            at=at,
+            host=one["host"],
+            name=one["session"],
+            project=one["project"],
+            cwd=one["cwd"],
+            asked=asked[of]["prompt"] if of in asked else "",
+            said=said.get(of, ""),
+            calls=tuple(done),
+        )
     return found
 
 

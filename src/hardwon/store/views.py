@@ -12,7 +12,7 @@ from typing import Any
 
 from hardwon.store.db import Connection, storable
 from hardwon.store.sessions import HAS_CONTENT
-from hardwon.words import word
+from hardwon.types import word
 
 _DAY = "strftime('%Y-%m-%d', at, 'unixepoch', 'localtime')"
 _HEAD = 300  # characters of a long text in a list
@@ -287,10 +287,15 @@ def denied_call(connection: Connection, session: int, delivery: dict[str, Any]) 
         f"{_CALL} and outcome = 'denied' and (key = ? or (at between ? and ? and tool = ? and agent = ?))"
         " order by key != ?, at, id limit 1",
         (
-            session, delivery["event"], delivery["at"], delivery["at"] + _SAME_CALL_SECONDS, delivery["tool"],
-            delivery["agent"], delivery["event"],
+            session,
+            delivery["event"],
+            delivery["at"],
+            delivery["at"] + _SAME_CALL_SECONDS,
+            delivery["tool"],
+            delivery["agent"],
+            delivery["event"],
         ),
-    ).fetchone()  # fmt: skip
+    ).fetchone()
     return dict(row) if row else None
 
 

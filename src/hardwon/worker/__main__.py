@@ -3,6 +3,6 @@
 import sys
 
 from hardwon import paths
-from hardwon.worker.loop import main
+from hardwon.worker.hook_server import main
 
 sys.exit(main(paths.home()))

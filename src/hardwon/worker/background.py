@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any
 
-from hardwon import clock, paths, settings, switches
-from hardwon.distil import scan
-from hardwon.distil.idle import LOOK_AGAIN, MOST_TIMES, UNDER_WAY_TIMES, Look, look
-from hardwon.distil.unheard import Unheard, unheard
+from hardwon import clock, paths, pauses, settings
 from hardwon.errors import UserError
-from hardwon.launch import environment
-from hardwon.recall import ratify
+from hardwon.fallback.worker_start import environment
+from hardwon.handoff import ratification
+from hardwon.handoff.idle_sessions import LOOK_AGAIN, MOST_TIMES, UNDER_WAY_TIMES, Look, look
+from hardwon.handoff.unrecorded_sessions import Unheard, unheard
+from hardwon.mining import scan
 from hardwon.store import db, documents, jobs, observations, reflections, sessions, set_up
-from hardwon.words import Event
+from hardwon.types import Event
 from hardwon.worker import lifecycle
 
 FILL_SECONDS = 0.5  # after the end of a turn: the agent may still be writing its transcript
@@ -30,9 +30,9 @@ QUIET_BACKLOG_SECONDS = 60.0  # after which fewer are indexed too, if nothing ca
 SCAN, REFLECT = "scan", "reflect"
 _COMMANDS = {
     SCAN: ("hardwon", "scan", "--auto"),
-    jobs.DISTIL: ("hardwon.worker.labour", jobs.DISTIL),
-    jobs.REFINE: ("hardwon.worker.labour", jobs.REFINE),
-    REFLECT: ("hardwon.worker.labour", REFLECT),
+    jobs.DISTIL: ("hardwon.worker.job_process", jobs.DISTIL),
+    jobs.REFINE: ("hardwon.worker.job_process", jobs.REFINE),
+    REFLECT: ("hardwon.worker.job_process", REFLECT),
 }
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class Background:
         if idle and not 0 <= now - self._walked < LOOK_AGAIN:
             self._walked = now
             threading.Thread(target=self._walk, args=(now, idle), daemon=True).start()
-        overdue = bool(ratify.overdue(self.connection, values, now)) or (self._is_unheard and bool(idle))
+        overdue = bool(ratification.overdue(self.connection, values, now)) or (self._is_unheard and bool(idle))
         if seen := look(left, now, self._looked, overdue=overdue):
             self._run(REFLECT)
             self._looked, self._is_unheard = seen, False
@@ -131,7 +131,7 @@ class Background:
 
     def _plain_due(self) -> float | None:
         now = clock.now()
-        if any(not switches.paused(self.home, one["cwd"], now) for one in sessions.to_fill(self.connection)):
+        if any(not pauses.paused(self.home, one["cwd"], now) for one in sessions.to_fill(self.connection)):
             return now
         if self._is_indexing_due(now):
             return now

@@ -16,9 +16,10 @@ from time import monotonic, sleep
 from typing import Any
 
 import hardwon
-from hardwon import __version__, launch, paths
+from hardwon import __version__, paths
 from hardwon.errors import UserError
-from hardwon.words import word
+from hardwon.fallback import worker_start
+from hardwon.types import word
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -172,7 +173,7 @@ def start(home: str) -> Status:
                 raise UserError("the worker ended as it started", "hardwon logs")
             child = None if ended else child
         elif not is_held(home):
-            child = launch.launch(home)
+            child = worker_start.launch(home)
         sleep(0.02)
     raise UserError(f"the worker did not come up within {START_SECONDS:.0f} s", "hardwon logs")
 

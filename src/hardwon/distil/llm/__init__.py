@@ -12,14 +12,23 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from hardwon.core.limits import MODEL_KEYS
-from hardwon.distil.llm.said import Answer, Broken, Busy, Capped, Denied, Failed, Provider, Question, Refused
+from hardwon.distil.llm.exchange import Answer, Broken, Busy, Capped, Denied, Failed, Provider, Question, Refused
 from hardwon.errors import UserError
+from hardwon.privacy.limits import MODEL_KEYS
 
 __all__ = [
-    "Answer", "Broken", "Busy", "Capped", "Denied", "Failed", "Provider", "Question", "Refused", "key_variable",
+    "Answer",
+    "Broken",
+    "Busy",
+    "Capped",
+    "Denied",
+    "Failed",
+    "Provider",
+    "Question",
+    "Refused",
+    "key_variable",
     "provider",
-]  # fmt: skip
+]
 
 MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna", "claude": "haiku"}
 
@@ -34,9 +43,9 @@ def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider 
     if model.startswith("-"):
         raise UserError(f"llm.model is {model!r}, which is no model", "hardwon config set llm.model NAME")
     if name == "claude":
-        from hardwon.distil.llm import claude
+        from hardwon.distil.llm import claude_cli
 
-        asked = partial(claude.ask, model=model, url=url, key_name=variable, around=lambda: environ)
+        asked = partial(claude_cli.ask, model=model, url=url, key_name=variable, around=lambda: environ)
         return Provider(name, model, asked)
     if name == "anthropic":
         from hardwon.distil.llm import anthropic as chosen

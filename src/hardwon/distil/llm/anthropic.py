@@ -7,9 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hardwon import clock
-from hardwon.distil.llm import wire
-from hardwon.distil.llm.prices import price
-from hardwon.distil.llm.said import (
+from hardwon.distil.llm import http_post
+from hardwon.distil.llm.exchange import (
     LONGEST_ANSWER,
     Answer,
     Broken,
@@ -24,6 +23,7 @@ from hardwon.distil.llm.said import (
     tokens,
     turned_away,
 )
+from hardwon.distil.llm.prices import price
 
 if TYPE_CHECKING:
     from anthropic import Anthropic
@@ -51,7 +51,7 @@ def ask(
         import httpx2
     except ImportError:
         raise Denied(_MISSING, free=True) from None
-    deadline = wire.Deadline(patience)
+    deadline = http_post.Deadline(patience)
     # A redirect is not followed: the key would go where it was not meant to.
     http = httpx2.Client(
         timeout=httpx2.Timeout(patience, connect=min(CONNECT, patience)),
@@ -85,7 +85,7 @@ def ask(
     return _answer(message, question, model)
 
 
-def _hold(deadline: wire.Deadline, step: str, info: Mapping[str, Any]) -> None:
+def _hold(deadline: http_post.Deadline, step: str, info: Mapping[str, Any]) -> None:
     """Whatever socket a step of connecting gave: the plain one, then that under TLS."""
     if part := getattr(info.get("return_value"), "get_extra_info", None):
         deadline.hold(part("socket"))

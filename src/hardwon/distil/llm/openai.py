@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hardwon import clock
-from hardwon.distil.llm import wire
-from hardwon.distil.llm.prices import price
-from hardwon.distil.llm.said import (
+from hardwon.distil.llm import http_post
+from hardwon.distil.llm.exchange import (
     Answer,
     Broken,
     Busy,
@@ -22,6 +21,7 @@ from hardwon.distil.llm.said import (
     tokens,
     turned_away,
 )
+from hardwon.distil.llm.prices import price
 
 OWN_ADDRESS = "https://api.openai.com/v1"
 PATIENCE = 90.0  # seconds for a whole answer; the lease of a job is longer
@@ -45,13 +45,13 @@ def ask(
         headers["authorization"] = f"Bearer {secret}"
     sent = json.dumps(_request(question, model), ensure_ascii=False).encode("utf-8", "replace")
     place = f"{(url or OWN_ADDRESS).rstrip('/')}/chat/completions"
-    reply = wire.post(place, headers, sent, patience=patience)
+    reply = http_post.post(place, headers, sent, patience=patience)
     if not 200 <= reply.status < 300:
         raise turned_away(reply.status, _json_or_none(reply.body), reply.retry_after, clock.now(), secret)
     if reply.kind == "text/event-stream":
         message = _gathered(reply.body, secret)
     else:
-        message = _whole(wire.loads(reply.body), secret)
+        message = _whole(http_post.loads(reply.body), secret)
     return _answer(message, question, model)
 
 
@@ -93,10 +93,10 @@ def _whole(body: object, key: str) -> dict[str, Any]:
 def _gathered(body: bytes, key: str) -> dict[str, Any]:
     """What the pieces of a stream say together; an end that did not come is cut off."""
     made: dict[str, Any] = {"text": "", "refusal": "", "calls": None, "ended": None, "usage": None, "model": None}
-    for data in wire.events(body):
+    for data in http_post.events(body):
         if data == _DONE:
             break
-        piece = mapping(wire.loads(data))
+        piece = mapping(http_post.loads(data))
         if "error" in piece:
             raise Busy(f"an error within the stream: {said_by(piece, key)}", outcome="truncated")
         made["usage"] = piece.get("usage") or made["usage"]
@@ -139,6 +139,6 @@ def _answer(message: Mapping[str, Any], question: Question, model: str) -> Answe
 
 def _json_or_none(body: bytes) -> object:
     try:
-        return wire.loads(body)
+        return http_post.loads(body)
     except Broken:
         return None

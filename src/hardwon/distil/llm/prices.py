@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from hardwon.words import word
+from hardwon.types import word
 
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)\Z")
 

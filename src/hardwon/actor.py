@@ -1,0 +1,12 @@
+"""Who is asking: a person at a terminal, or an agent that runs our commands. An agent may propose, never approve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hardwon.self_protection.commands import MARKS
+
+
+def agent(environment: Mapping[str, str]) -> str:
+    """The variable by which an agent shows, or nothing for a person."""
+    return next((name for name in MARKS if environment.get(name)), "")

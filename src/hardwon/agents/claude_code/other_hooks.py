@@ -1,0 +1,78 @@
+"""What else remembers for Claude Code, and how long it says our hooks took: both stand in files of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from hardwon.text.light_json import loads
+
+# Programs that remember for agents or hold their calls, by what a hook's command or a plugin's name has of them.
+OTHERS = {
+    "claude-mem": r"claude-?mem\b",
+    "mem0": r"\bmem0\b|\bopenmemory\b",
+    "lessons-learned": r"\blessons[-_]learned\b",
+    "hookify": r"\bhookify\b",
+    "mcp-memory-service": r"\bmcp-memory-service\b|\.claude/hooks/core/(?:session|memory)",
+    "memsearch": r"\bmemsearch\b",
+    "automem": r"\b(?:mcp-)?automem\b",
+    "engram": r"\bengram\b",
+    "openviking": r"\bopenviking\b",
+    "supermemory": r"\bsupermemory\b",
+    "basic-memory": r"\bbasic[-_]memory\b",
+}
+_OFF = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
+_RAN = ("hook_success", "hook_non_blocking_error")
+
+
+def others(settings: object, ours: Callable[[str], bool]) -> dict[str, str]:
+    """The programs these settings let remember too, and whether each does so by a hook or as a plugin."""
+    named = [(command, "hook") for command in _commands(settings) if not ours(command)]
+    named += [(plugin, "plugin") for plugin, on in _part(settings, "enabledPlugins").items() if on]
+    found: dict[str, str] = {}
+    for text, how in named:
+        for name, mark in OTHERS.items():
+            if re.search(mark, text, re.IGNORECASE):
+                found.setdefault(name, how)
+    return found
+
+
+def remembers(settings: Sequence[object], environment: Mapping[str, str]) -> bool:
+    """Whether the agent's auto-memory is on: its environment decides, else the first settings that speak of it."""
+    if said := environment.get(_OFF, "").strip().lower():
+        return said in ("0", "false", "no", "off")
+    given = (one.get("autoMemoryEnabled") for one in settings if isinstance(one, dict))
+    return next((value for value in given if isinstance(value, bool)), True)
+
+
+def hook_times(lines: Iterable[bytes], ours: Callable[[str], bool]) -> Iterator[tuple[str, float]]:
+    """The event and the milliseconds of each hook of ours that a transcript tells of."""
+    for line in lines:
+        if b'"hook_' not in line:
+            continue
+        try:
+            told = _part(loads(line.decode("utf-8", "replace")), "attachment")
+        except ValueError:
+            continue
+        took = told.get("durationMs")
+        if (
+            told.get("type") in _RAN
+            and isinstance(took, int | float)
+            and 0 <= took < 1e9
+            and ours(str(told.get("command")))
+        ):
+            yield str(told.get("hookEvent")), float(took)
+
+
+def _commands(settings: object) -> Iterator[str]:
+    for entries in _part(settings, "hooks").values():
+        for entry in entries if isinstance(entries, list) else ():
+            hooks = entry.get("hooks") if isinstance(entry, dict) else None
+            for hook in hooks if isinstance(hooks, list) else ():
+                yield str(hook.get("command") or hook.get("url")) if isinstance(hook, dict) else ""
+
+
+def _part(value: object, key: str) -> dict[str, Any]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,311 @@
+"""Claude Code's transcripts: JSON lines in `projects/<folder>/<session>.jsonl`, sub-agents in files of their own.
+
+Only four kinds of lines say anything: `user` (prompts, tool results), `assistant`, `system` (where it was compacted)
+and the attachment of a prompt typed ahead. The rest is parsed and dropped: telling it by its first bytes was measured
+to cost as much as it saves, and would not notice damage. `progress` holds copies of a sub-agent's messages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from hardwon.agents import token_usage
+from hardwon.agents.claude_code.payload import ALIASES
+from hardwon.agents.fields import content_of, first_of, map_of, text_of
+from hardwon.agents.transcript_json import (
+    Wire,
+    forget_oldest,
+    kept,
+    kept_path,
+    openings,
+    parsed,
+    typed_words,
+    unfenced,
+)
+from hardwon.agents.transcript_steps import Step
+from hardwon.text.fence import outside
+
+NAME = "claude-code"
+
+Place = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
+
+# Every line has the fields of one of these, as far as the kinds are known; a cut line has the first of its own.
+_OPENINGS = (
+    {"parentUuid", "isSidechain"},
+    {"type", "sessionId"},
+    {"type", "leafUuid"},
+    {"type", "messageId", "snapshot"},
+)
+_CHAINS = 64  # how far back a line of an inline sub-agent looks for its parent
+
+_REMINDER = ("<system-reminder>", "</system-reminder>")
+
+_EXITS = ("Exit code ", "<retrieval_status>", "<status>")
+_REFUSED = (
+    "The user doesn't want to proceed with this tool use",
+    "The user doesn't want to take this action right now",
+    "Permission for this tool use was denied. The tool use was rejected",
+    "The agent proposed a plan that was rejected by the user",
+    "[Request interrupted by user for tool use]",
+)
+# 2.1.2xx and later; before that the bare reason is the result, which only our own fence tells from an error.
+_DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook blocked)\b")
+_WORDS_FOLLOW = ("user said:", "the following reason for the rejection:")
+_NOT_THEIRS = "Note: The user's next message may contain a correction or preference"
+
+# Up to 2.0.x a person's reason is the whole error, with nothing to tell it from a program's but how people talk.
+_BARE_VERSIONS = ("1.", "2.0.")
+_BARE_LENGTH = 400
+_TALK = frozenset(
+    {"i", "i'm", "i'd", "i'll", "we", "we're", "we'll", "you", "you're", "your", "my", "our", "me", "us"}
+    | {"please", "let's", "lets", "don't", "wait", "actually", "why"}
+)
+_PROGRAMS_TALK = ("Claude ", "File ", "Found ", "This ", "The user", "To ", "Working directory", "Permission")
+
+
+class Reader:
+    """Remembers the session and folder last named, and which inline sub-agent the latest lines belong to."""
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        known = dict(state or {})
+        self.malformed: int = known.get("malformed", 0)
+        self._session = text_of(known, "session")
+        self._cwd = text_of(known, "cwd")
+        self._chains: dict[str, str] = dict(known.get("chains") or ())
+        self.usage = token_usage.new_counter(known.get("usage"))
+
+    def state(self) -> dict[str, Any]:
+        chains = [list(link) for link in self._chains.items()]
+        return {
+            "malformed": self.malformed,
+            "session": self._session,
+            "cwd": self._cwd,
+            "chains": chains,
+            "usage": token_usage.new_counter(self.usage),
+        }
+
+    def read(self, number: int, line: bytes) -> Sequence[Step]:
+        try:
+            wire = orjson.loads(line)
+        except ValueError:
+            wire, bad = parsed(line)
+            self.malformed += bad
+        kind = wire.get("type") if isinstance(wire, dict) else None
+        if kind == "assistant":
+            self._count_tokens(wire)
+        steps = _STEPS.get(kind) if isinstance(kind, str) else None
+        return steps(number, _id(wire, line), self._place(wire), wire) if steps else ()
+
+    def _count_tokens(self, wire: Wire) -> None:
+        message = map_of(wire, "message")
+        used = message.get("usage")
+        if isinstance(used, dict):
+            token_usage.count(self.usage, text_of(message, "id"), token_usage.claude_code_usage(used))
+
+    def _place(self, wire: Wire) -> Place:
+        get = wire.get
+        if get("sessionId") != self._session:
+            self._session = kept(text_of(wire, "sessionId")) or self._session
+        if get("cwd") != self._cwd:
+            self._cwd = kept_path(text_of(wire, "cwd")) or self._cwd
+        agent = text_of(wire, "agentId") if "agentId" in wire else ""
+        if not agent and get("isSidechain"):
+            agent = self._chain(kept(text_of(wire, "uuid")), kept(text_of(wire, "parentUuid")))
+        return text_of(wire, "timestamp"), self._session, agent, self._cwd
+
+    def _chain(self, uuid: str, parent: str) -> str:
+        """1.0.x wrote sub-agents into the session's file without naming them: the first line's uuid is the name."""
+        root = self._chains.get(parent) or parent or uuid or "sidechain"
+        if uuid:
+            self._chains[uuid] = root
+            forget_oldest(self._chains, _CHAINS)
+        return root
+
+
+def folders(environment: Mapping[str, str], home: str) -> list[str]:
+    return [os.path.join(environment.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"), "projects")]
+
+
+def is_transcript(path: str) -> bool:
+    return path.endswith(".jsonl")
+
+
+def opens(head: bytes) -> bool:
+    return any(keys <= wire.keys() for wire in openings(head) for keys in _OPENINGS)
+
+
+def _id(wire: Wire, line: bytes) -> str:
+    """The line's uuid; a line without one is known by what it says."""
+    return text_of(wire, "uuid") or blake2b(line.strip(), digest_size=12).hexdigest()
+
+
+def _said(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
+    """An assistant's text and calls; stubs that stand for an error of the API are nobody's words."""
+    message, found = map_of(wire, "message"), []
+    if message.get("model") == "<synthetic>" or wire.get("isApiErrorMessage"):
+        return []
+    for index, block in enumerate(_blocks(message.get("content"))):
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "tool_use":
+            found.append(_call(number, f"{uuid}.{index}", place, block))
+        elif kind == "text" and (text := unfenced(text_of(block, "text")).strip()):
+            found.append(Step("agent", number, f"{uuid}.{index}", *place, text=text))
+    return found
+
+
+def _call(number: int, uuid: str, place: Place, block: Wire) -> Step:
+    given, tool = map_of(block, "input"), text_of(block, "name")
+    call, command = text_of(block, "id"), text_of(given, "command")
+    if tool == "Bash":  # a third of all calls, and it has neither path nor content
+        return Step("call", number, uuid, *place, call, tool, command)
+    path = first_of(given, "file_path", "notebook_path", "path", "glob")
+    return Step("call", number, uuid, *place, call, ALIASES.get(tool, tool), command, path, content_of(tool, given))
+
+
+def _received(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
+    """What came to the assistant under the name of the user: tool results, and at times a person's words."""
+    if wire.get("isCompactSummary"):
+        return []
+    blocks = _blocks(map_of(wire, "message").get("content"))
+    found = []
+    for index, block in enumerate(blocks):
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            found.append(_result(number, f"{uuid}.{index}", place, wire, block))
+    return found if len(found) == len(blocks) else found + _prompts(number, uuid, place, wire, blocks)
+
+
+def _typed_ahead(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
+    """A prompt typed while the assistant was at work: it is in no `user` line."""
+    ahead = map_of(wire, "attachment")
+    if ahead.get("type") != "queued_command" or ahead.get("commandMode", "prompt") != "prompt":
+        return []
+    return _prompts(number, uuid, place, wire, _blocks(ahead.get("prompt"))) if _may_be_typed(ahead) else []
+
+
+def _compacted(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
+    return [Step("compacted", number, uuid, *place)] if wire.get("subtype") == "compact_boundary" else []
+
+
+_STEPS: dict[str, Callable[[int, str, Place, Wire], list[Step]]] = {
+    "assistant": _said,
+    "user": _received,
+    "attachment": _typed_ahead,
+    "system": _compacted,
+}
+
+
+def _blocks(content: object) -> list[Any]:
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if isinstance(content, str) else []
+
+
+def _prompts(number: int, uuid: str, place: Place, wire: Wire, blocks: list[Any]) -> list[Step]:
+    texts = [
+        (index, text_of(block, "text"))
+        for index, block in enumerate(blocks)
+        if isinstance(block, dict) and block.get("type") == "text"
+    ]
+    if not texts or not _may_be_typed(wire):
+        return []
+    if any(text.lstrip().startswith("<command-") for _, text in texts):
+        texts = [(index, _command(text)) for index, text in texts]
+    said = [(index, _typed(text)) for index, text in texts]
+    name = text_of(wire, "promptId")
+    return [Step("person", number, f"{uuid}.{index}", *place, call=name, text=text) for index, text in said if text]
+
+
+def _command(text: str) -> str:
+    """A command and the words behind it, as they were typed. What the program does by itself has its name in front: it
+    asks the assistant nothing, or what it asks comes again."""
+    if not text.lstrip().startswith("<command-message>"):
+        return ""
+    name, args = (
+        text.partition(f"<command-{part}>")[2].partition(f"</command-{part}>")[0] for part in ("name", "args")
+    )
+    return f"/{name.strip().lstrip('/')} {args}".strip() if name.strip() else ""
+
+
+def _may_be_typed(wire: Wire) -> bool:
+    """Not a sub-agent's task, a skill's body, an accepted plan or anything else the program says as the user."""
+    if wire.get("isMeta") or wire.get("isSidechain") or wire.get("planContent") or wire.get("sourceToolUseID"):
+        return False
+    origin = wire.get("origin")
+    return not isinstance(origin, dict) or origin.get("kind", "human") == "human"
+
+
+def _typed(text: str) -> str:
+    """The part of a prompt that a person wrote."""
+    return typed_words(outside(unfenced(text), *_REMINDER).strip())
+
+
+def _result(number: int, uuid: str, place: Place, wire: Wire, block: Wire) -> Step:
+    call, detail = text_of(block, "tool_use_id"), wire.get("toolUseResult")
+    whole = _result_text(block, detail)
+    text = unfenced(whole)
+    if block.get("is_error") is not True:
+        return Step("result", number, uuid, *place, call, text=text, failed=_exited_badly(text, detail))
+    if text is not whole and _is_only_ours(text):
+        return Step("result", number, uuid, *place, call, denied=True)
+    text = outside(text, *_REMINDER)
+    if _DENIED_BY_HOOK.match(text):
+        return Step("result", number, uuid, *place, call, text=text, denied=True)
+    return Step("result", number, uuid, *place, call, text=text, failed=True, refused=_refusal(text.strip(), wire))
+
+
+def _result_text(block: Wire, detail: object) -> str:
+    content = block.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(text_of(part, "text") for part in content if isinstance(part, dict) and part.get("text"))
+    if isinstance(detail, dict):
+        return "\n".join(text for text in (text_of(detail, "stdout"), text_of(detail, "stderr")) if text)
+    return detail if isinstance(detail, str) else ""
+
+
+def _is_only_ours(rest: str) -> bool:
+    """Whether nothing but the client's own introduction of a hook's denial stands around the fence."""
+    rest = rest.strip()
+    return not rest or ("\n" not in rest and " hook " in f" {rest.lower()} ")
+
+
+def _exited_badly(text: str, detail: object) -> bool:
+    """A command ended with an error that the tool, asked about it later, does not call an error of its own."""
+    if isinstance(detail, dict) and isinstance(exited := detail.get("exitCode"), int):
+        return exited != 0
+    if not text.startswith(_EXITS):
+        return False
+    mark = "Exit code " if text.startswith("E") else "<exit_code>"
+    code = text[:1000].partition(mark)[2][:8].partition("<")[0].split()
+    return bool(code) and code[0].removeprefix("-").isdecimal() and int(code[0]) != 0
+
+
+def _refusal(text: str, wire: Wire) -> str:
+    """A person's words when they said no, a blank if they gave none, nothing if it was not a person."""
+    if text.startswith(_REFUSED):
+        told = text.partition(_NOT_THEIRS)[0]
+        for mark in _WORDS_FOLLOW:
+            _, found, words = told.partition(mark)
+            if found:
+                return words.strip() or " "
+        return " "
+    if text_of(wire, "toolUseResult") == "User rejected tool use":
+        return " "
+    return text if text_of(wire, "version").startswith(_BARE_VERSIONS) and _talks(text) else ""
+
+
+def _talks(text: str) -> bool:
+    """Whether an error reads like a person: a short line, in the first or second person, no prefix."""
+    if "\n" in text or len(text) > _BARE_LENGTH or not text[:1].isalpha() or text.startswith(_PROGRAMS_TALK):
+        return False
+    words = text.lower().replace("’", "'").split()
+    return not any(word.endswith(":") for word in words[:4]) and not _TALK.isdisjoint(
+        word.strip(",.!?") for word in words
+    )

@@ -1,0 +1,163 @@
+"""Codex: payloads on stdin as Claude Code has them, answers read strictly: a field it does not know, or one too many
+beside a denial, and the whole answer is dropped and the call runs.
+
+Its hooks do not say whether a command failed. The rollout does, and since 0.166 before the hook runs. Where it has the
+call and not yet its end, the hook tells nothing: at the end of the turn the rollout is read and tells both.
+"""
+
+from __future__ import annotations
+
+from hardwon.agents.codex.tools import TOOLS, Doing, call_of, changes, is_patch, shell_line, unwrapped
+from hardwon.agents.fields import first_of, folder_of, map_of, payload_of, tail_of, text_of
+from hardwon.text.light_json import dumps, loads
+from hardwon.types import Event, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hardwon.types import Reply
+
+NAME = "codex"
+
+# The hooks we register, with each one's budget in seconds. It runs them in a login shell, and what a person has that
+# do counts as our time; an end of more than three seconds is cut to that.
+EVENTS = {
+    "SessionStart": 10,
+    "UserPromptSubmit": 5,
+    "PreToolUse": 5,
+    "PostToolUse": 5,
+    "SubagentStart": 5,
+    "SubagentStop": 5,
+    "PreCompact": 5,
+    "Stop": 5,
+    "SessionEnd": 3,
+}
+_FAILURE = "PostToolUseFailure"
+_HEARD = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart")  # may add context
+_TAIL = 256 * 1024  # bytes at a rollout's end in which a call that just ended is looked for
+
+
+def read(kind: str, payload: bytes) -> Event | None:
+    wire = payload_of(payload)
+    kind, agent = text_of(wire, "hook_event_name") or kind, text_of(wire, "agent_id")
+    if kind not in EVENTS or (agent and kind == "UserPromptSubmit"):
+        return None  # what a sub-agent is told was written by a program, and a prompt counts as a person's word
+    rollout = text_of(wire, "transcript_path")
+    event = Event(
+        host=NAME,
+        kind=kind,
+        session=text_of(wire, "session_id"),
+        cwd=folder_of(wire),
+        agent=agent,
+        source=text_of(wire, "source"),
+        prompt=text_of(wire, "prompt"),
+        # a sub-agent's own rollout is not the session's, which it has in its last event only
+        transcript="" if agent and kind != "SubagentStop" else rollout,
+        message=first_of(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
+    )
+    if not text_of(wire, "tool_name"):
+        return event
+    event = _with_call(event, wire)
+    return _ended(event, wire.get("tool_response"), rollout) if kind == "PostToolUse" else event
+
+
+def _with_call(event: Event, wire: dict[str, Any]) -> Event:
+    given = map_of(wire, "tool_input")
+    event = replace(event, tool_use_id=text_of(wire, "tool_use_id"))
+    if TOOLS.get(wire["tool_name"], wire["tool_name"]) == "Bash":
+        line = shell_line(given.get("cmd", given.get("command")))
+        event = replace(event, tool="Bash", command=line, input={**given, "command": line})
+        # a patch on a shell's line may have more beside it, so it is looked at as both
+        return replace(event, parts=(event, *_parts(event, line))) if is_patch(line) else event
+    call = call_of(text_of(wire, "tool_name"), given)
+    event = replace(event, tool=call.tool, path=call.path, content=call.content, input=_input(call, given))
+    if wire["tool_name"] != "apply_patch":
+        return event
+    patch = first_of(given, "command", "input")
+    parts = _parts(event, patch)
+    removed = "\n".join(change.removed for change in changes(patch) if change.removed)
+    return replace(event, input=_edit(call.tool, call.path, call.content, removed), parts=parts)
+
+
+def _parts(event: Event, patch: str) -> tuple[Event, ...]:
+    return tuple(
+        replace(
+            event,
+            tool=one.tool,
+            command="",
+            path=one.path,
+            content=one.added,
+            input=_edit(one.tool, one.path, one.added, one.removed),
+        )
+        for one in changes(patch)
+    )
+
+
+def _edit(tool: str, path: str, added: str, removed: str) -> dict[str, str]:
+    if tool == "Write":
+        return {"file_path": path, "content": added}
+    return {"file_path": path, "old_string": removed, "new_string": added}
+
+
+def _input(call: Doing, given: dict[str, Any]) -> dict[str, Any]:
+    if call.tool == "Read":
+        return {"file_path": call.path}
+    return {"prompt": call.content} if call.tool == "Task" else given
+
+
+def _ended(event: Event, response: object, rollout: str) -> Event | None:
+    """The event with how its call ended; None if that is only known later, and then from the session's rollout."""
+    code: int | None = None
+    if event.tool == "Bash":
+        item = _item(rollout, event.tool_use_id)
+        if item == {} and not event.agent:
+            return None
+        code = _code(item or {})
+    elif isinstance(response, str):
+        response, code = unwrapped(response)
+    elif isinstance(response, dict):
+        code = int(response.get("isError") is True)
+    if not code:
+        return replace(event, response=response)
+    return replace(event, kind=_FAILURE, failed=True, response=response or f"Process exited with code {code}")
+
+
+def _code(item: dict[str, Any]) -> int:
+    code = item.get("exit_code")
+    return code if isinstance(code, int) else int(item.get("status") == "failed")
+
+
+def _item(rollout: str, call: str) -> dict[str, Any] | None:
+    """What the rollout's end has of a call that is over; empty if it has the call alone, None if it knows of none."""
+    known = [line for line in tail_of(rollout, _TAIL) if call and dumps(call).encode() in line]
+    for line in reversed(known):
+        if b'"item_completed"' in line and (item := _completed(line)).get("id") == call:
+            return item
+    return {} if known else None
+
+
+def _completed(line: bytes) -> dict[str, Any]:
+    try:
+        wire = loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return {}
+    return map_of(map_of(wire, "payload"), "item") if isinstance(wire, dict) else {}
+
+
+def write(event: Event, reply: Reply) -> bytes:
+    kind = "PostToolUse" if event.kind == _FAILURE else event.kind
+    answer: dict[str, object] = {}
+    if reply.deny and kind == "UserPromptSubmit":
+        answer = {"decision": "block", "reason": reply.deny}  # shown to the person; the model never sees the prompt
+    elif reply.deny and kind == "PreToolUse":
+        answer["hookSpecificOutput"] = {
+            "hookEventName": kind,
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reply.deny,
+        }
+    elif reply.context and kind in _HEARD:
+        answer["hookSpecificOutput"] = {"hookEventName": kind, "additionalContext": reply.context}
+    if reply.notice:
+        answer["systemMessage"] = reply.notice
+    return dumps(answer).encode("ascii")

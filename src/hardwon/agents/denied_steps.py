@@ -1,0 +1,44 @@
+"""What transcripts hold that is not to be recorded: the agents write them whatever a person told us to leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any
+
+from hardwon import claims, projects
+from hardwon.agents.transcript_steps import Step, instant
+from hardwon.store.deletions import SESSION, Tombstones
+
+Denied = Callable[[Step], bool]
+
+
+def denied(home: str, values: Mapping[str, Any]) -> Denied:
+    """Whether a step is left out: for its folder, for a pause in its session, or for a file that a call is about."""
+    is_below = lru_cache(maxsize=512)(lambda cwd: projects.is_below(cwd, values["denyProjects"]))
+    was_paused = lru_cache(maxsize=512)(partial(claims.was_paused, home))
+    files = values["denyPaths"]
+
+    def is_denied(step: Step) -> bool:
+        if is_below(step.cwd) or was_paused(step.session):
+            return True
+        is_asked = bool(files) and step.kind == "call"
+        return is_asked and projects.touches(files, step.cwd, step.tool, step.command, step.content, [step.path])
+
+    return is_denied
+
+
+def denied_or_deleted(is_denied: Denied, tombstones: Tombstones) -> Denied:
+    """Return a predicate for what is denied, or was deleted after it happened: an agent may rewrite its transcript."""
+    if not tombstones:
+        return is_denied
+
+    def is_left_out(step: Step) -> bool:
+        if is_denied(step):
+            return True
+        at = instant(step.at) or None
+        if tombstones.covers(SESSION, step.session, at):
+            return True
+        return tombstones.covers_text("\n".join((step.command, step.path, step.content, step.text, step.refused)), at)
+
+    return is_left_out

@@ -1,0 +1,99 @@
+"""Gemini CLI: hooks and MCP servers in one settings.json, with times in milliseconds. It may have comments."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hardwon.agents import hook_entries, json_edit
+from hardwon.agents.gemini.payload import EVENTS, THEIRS
+from hardwon.agents.hook_entries import SERVER, SERVERS, add_hooks, add_server
+from hardwon.errors import UserError
+from hardwon.paths import plain_file
+
+if TYPE_CHECKING:
+    from hardwon.agents import Made
+
+TITLE = "Gemini CLI"
+PROGRAM = "gemini"
+LEAST = (0, 40, 0)
+EMPTY = "{}\n"
+THEN = "Gemini CLI runs hooks only in folders that you trust: say so when it asks, or type /permissions trust in it"
+PROBE = {
+    "session_id": "hardwon-doctor",
+    "transcript_path": "",
+    "cwd": "/",
+    "hook_event_name": "BeforeTool",
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "tool_name": "run_shell_command",
+    "tool_input": {"command": "true", "description": "hardwon doctor"},
+}
+_END = " || :"
+
+installed = partial(hook_entries.installed, comments=True)
+uninstall = partial(hook_entries.uninstall, comments=True)
+mcp = partial(hook_entries.mcp, comments=True)
+remove_mcp = partial(hook_entries.remove_mcp, comments=True)
+
+
+def settings_file(*, project: str = "") -> str:
+    if project:
+        say = "Gemini CLI has no hooks for one project but in a file that is committed"
+        raise UserError(say, "leave out --project; HARDWON_OFF=1 keeps hardwon out of one session")
+    return os.path.join(_folder(), "settings.json")
+
+
+def _folder() -> str:
+    return os.path.join(os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~"), ".gemini")
+
+
+def install(text: str, command: Callable[[str], str]) -> tuple[str, Made]:
+    """The settings with our hooks in them, and which containers had to be made for them. By one name they can all be
+    switched off in the program."""
+    entries = {
+        THEIRS[event]: {"name": SERVER, "type": "command", "command": _quiet(command(event)), "timeout": seconds * 1000}
+        for event, seconds in EVENTS.items()
+    }
+    return add_hooks(text, entries, comments=True)
+
+
+def _quiet(command: str) -> str:
+    """Without a word on stderr: with nothing on stdout it shows that to the person, at every call once we are gone."""
+    return f"{command.removesuffix(_END)} 2>/dev/null{_END}"
+
+
+def hindrance(text: str, folder: str) -> str:
+    """Why hooks in these settings do not run in a folder; empty if they do."""
+    switches = json_edit.get(text, ["hooksConfig"], comments=True)
+    switches = switches if isinstance(switches, dict) else {}
+    if switches.get("enabled") is False or SERVER in (switches.get("disabled") or ()):
+        return f"hooksConfig in {settings_file()} switches them off"
+    needs_trust = json_edit.get(text, ["security", "folderTrust", "enabled"], comments=True) is not False
+    return f"{TITLE} was not told to trust {folder}" if needs_trust and not _is_trusted(folder) else ""
+
+
+def _is_trusted(folder: str) -> bool:
+    """By the nearest folder at or above this one about which the person has said something."""
+    place = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(_folder(), "trustedFolders.json")
+    try:
+        with open(place, encoding="utf-8", opener=plain_file) as file:
+            told = json.load(file)
+    except (OSError, ValueError):
+        return False
+    here, found = f"{os.path.realpath(folder)}/", {}
+    for path, level in told.items() if isinstance(told, dict) else ():
+        top = os.path.realpath(os.path.dirname(path) if level == "TRUST_PARENT" else path)
+        if here.startswith(f"{top.rstrip('/')}/"):
+            found[top] = level
+    return bool(found) and found[max(found, key=len)] in ("TRUST_FOLDER", "TRUST_PARENT")
+
+
+def mcp_file() -> str:
+    return settings_file()
+
+
+def add_mcp(text: str, words: Sequence[str]) -> tuple[str, Made]:
+    return add_server(text, [SERVERS, SERVER], {"command": words[0], "args": [*words[1:]]}, comments=True)

@@ -1,0 +1,159 @@
+"""Gemini CLI: its own names for events and tools, decisions at the top level, and no id of a call.
+
+A note would be ignored before a call and is read after it, so that is when it is given. Any exit code but 0 and 1
+denies the call, which is why the command never has another.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hardwon.agents.fields import folder_of, map_of, payload_of, tail_of, text_of
+from hardwon.agents.gemini.tools import (
+    CANCELLED,
+    SHELL,
+    about,
+    answered,
+    asked,
+    called,
+    folder,
+    id_of,
+    outcome,
+    words,
+)
+from hardwon.text.fence import CLOSE, OPEN
+from hardwon.text.light_json import dumps
+from hardwon.types import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hardwon.types import Reply
+
+NAME = "gemini"
+
+# PreCompress is not among them: it comes before every call of the model, whether anything is compressed or not.
+EVENTS = {
+    "SessionStart": 10,
+    "UserPromptSubmit": 1,
+    "PreToolUse": 1,
+    "PostToolUse": 2,
+    "Stop": 2,
+    "SessionEnd": 3,
+}
+THEIRS = {
+    "SessionStart": "SessionStart",
+    "UserPromptSubmit": "BeforeAgent",
+    "PreToolUse": "BeforeTool",
+    "PostToolUse": "AfterTool",
+    "Stop": "AfterAgent",
+    "SessionEnd": "SessionEnd",
+}
+_OURS = {theirs: ours for ours, theirs in THEIRS.items()}
+_HEARD = ("SessionStart", "UserPromptSubmit", "PostToolUse")  # elsewhere it passes over what is for the model
+_BRACKETS = "(&lt; and &gt; stand for angle brackets here.)"
+_NO_WORDS = "[no response text]"
+_TAIL = 256 * 1024  # bytes of a transcript in which the message that makes a call is looked for
+_MESSAGE, _HEAD = b'{"id":"', 200  # how a line with a message begins, and where its type stands
+
+
+def read(kind: str, payload: bytes) -> Event | None:
+    wire = payload_of(payload)
+    kind = _OURS.get(text_of(wire, "hook_event_name"), kind)
+    if kind not in EVENTS:
+        return None
+    said = answered(text_of(wire, "prompt_response"))
+    event = {
+        "session": text_of(wire, "session_id"),
+        "cwd": folder_of(wire),
+        "source": text_of(wire, "source"),
+        "prompt": asked(text_of(wire, "prompt")) if kind == "UserPromptSubmit" else "",
+        "transcript": text_of(wire, "transcript_path"),
+        "message": text_of(wire, "reason") if said == _NO_WORDS else said or text_of(wire, "reason"),
+    }
+    if kind == "UserPromptSubmit" and ("#lesson" in event["prompt"].lower() or "hardwon" in event["prompt"]):
+        from hardwon.agents.gemini.commands import is_typed
+
+        event["source"] = "" if is_typed(event) else "command"
+    tool = _call(kind, wire, event) if kind in ("PreToolUse", "PostToolUse") else {"kind": kind}
+    return Event(**{"host": NAME, **event, **tool})
+
+
+def _call(kind: str, wire: dict[str, Any], event: dict[str, str]) -> dict[str, Any]:
+    name, sent, served = text_of(wire, "tool_name"), map_of(wire, "tool_input"), map_of(wire, "mcp_context")
+    tool, given = called(name, sent, text_of(served, "server_name"), text_of(served, "tool_name"))
+    command, path, content = said = about(tool, given)
+    agent, transcript = "", event["transcript"]
+    if tool != "Task":
+        agent, transcript = _at_work(transcript, event["session"])
+    found = {
+        "kind": kind,
+        "cwd": folder(text_of(given, "dir_path"), event["cwd"]),
+        "agent": agent,
+        "tool": tool,
+        "tool_use_id": id_of(_message(transcript), tool, said),
+        "command": command,
+        "path": path,
+        "content": content,
+        "input": given,
+    }
+    return found if kind == "PreToolUse" else {**found, **_ended(name, map_of(wire, "tool_response"))}
+
+
+def _ended(name: str, response: dict[str, Any]) -> dict[str, Any]:
+    """How a call ended. A command that failed is no error to this agent: its exit code stands in the text."""
+    wrong = map_of(response, "error")
+    raw = text_of(wrong, "message") or words(response.get("llmContent")) or words(response.get("returnDisplay"))
+    text, failed = outcome(name, raw)
+    interrupted = name == SHELL and text.startswith(CANCELLED)
+    failed = failed or interrupted or bool(wrong)
+    kind = "PostToolUseFailure" if failed else "PostToolUse"
+    return {"kind": kind, "response": text, "failed": failed, "interrupted": interrupted}
+
+
+def _at_work(transcript: str, session: str) -> tuple[str, str]:
+    """Who makes a call, and their transcript: of the session's and its sub-agents' the one that was written last,
+    since a hook is told the session's alone."""
+    below = os.path.join(os.path.dirname(transcript), session, "")
+    try:
+        names = [name for name in os.listdir(below) if name.endswith(".jsonl")] if transcript and session else []
+    except (OSError, ValueError):
+        names = []
+    latest = max([transcript, *(below + name for name in names)], key=_written)
+    return "" if latest == transcript else os.path.basename(latest).removesuffix(".jsonl"), latest
+
+
+def _written(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except (OSError, ValueError):
+        return 0
+
+
+def _message(transcript: str) -> str:
+    """The model's message that makes the calls: it is written before they are made, and again with what they gave, so
+    one that has calls already makes no more."""
+    lines = reversed(tail_of(transcript, _TAIL))
+    latest = next((line for line in lines if line.startswith(_MESSAGE)), b"")
+    if b'"type":"gemini"' not in latest[:_HEAD] or b'"toolCalls":' in latest:
+        return ""
+    return latest[len(_MESSAGE) : _HEAD].partition(b'"')[0].decode("utf-8", "replace")
+
+
+def write(event: Event, reply: Reply) -> bytes:
+    answer: dict[str, object] = {}
+    kind = "PostToolUse" if event.kind == "PostToolUseFailure" else event.kind
+    if reply.deny:
+        answer = {"decision": "deny", "reason": reply.deny}
+    elif reply.context and kind in _HEARD:
+        answer["hookSpecificOutput"] = {"hookEventName": THEIRS[kind], "additionalContext": _legible(reply.context)}
+    if reply.notice:
+        answer["systemMessage"] = reply.notice
+    return dumps(answer).encode("ascii")
+
+
+def _legible(context: str) -> str:
+    """It escapes angle brackets in what is for the model. Where a command has one, the model is told so."""
+    inner = context.replace(OPEN, "").replace(CLOSE, "")
+    return context.replace(OPEN, f"{OPEN}\n{_BRACKETS}", 1) if "<" in inner or ">" in inner else context

@@ -1,0 +1,276 @@
+"""Tell whether a hook was started by the agent itself, by what the system knows of the process and of those above it.
+
+A typed decision counts as a person's word, so it needs this proof. What an agent starts for a prompt looks like this:
+
+    claude                                       the agent
+      sh -c 'python -I -S hook.py … || :'        the command in its settings, word for word
+        python -I -S hook.py …                   the hook, on the input and output that the agent gave the shell
+
+A command that a model runs in its shell tool has other words in the shell, or no shell (`exec`), or no agent above it
+(`setsid`, `nohup`, a double fork). One that imitates all of that still has another input: agents on Node and Bun give
+their hooks sockets, which a shell cannot make, and their tools a file or `/dev/null`.
+
+Standard library only, because the hook asks this as well while the worker is away.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hardwon.types import word
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+PROMPT = "UserPromptSubmit"
+UNKNOWN = "this system does not tell which program sent it"
+HOOK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hook.py")
+
+# Part of the path of each agent's program, or of its script where a runtime runs it. Whole paths, because some
+# installers name the file after the version (`~/.local/share/claude/versions/2.1.325`).
+AGENT_NAMES = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
+RUNTIMES = ("node", "nodejs", "bun", "deno")
+
+# What each agent gives its hooks as standard input and output, seen on Claude Code 2.1.197 and 2.1.325, Codex 0.166,
+# Gemini CLI 0.61 and opencode 1.18.
+STREAMS = {"claude-code": "socket:", "codex": "pipe:", "gemini": "socket:", "opencode": "socket:"}
+
+# Set for the commands that a model runs, and not for hooks. `AI_AGENT` is set for both, with another ending.
+TOOL_MARKS = (
+    "CODEX_TOOL_CALL_ID",
+    "CODEX_THREAD_ID",
+    "CODEX_CI",
+    "CODEX_SANDBOX",
+    "CODEX_SANDBOX_NETWORK_DISABLED",
+    "GEMINI_CLI",
+    "CURSOR_AGENT",
+)
+COMMAND_ENDS = (" || :", " 2>/dev/null || :")
+MOST_ANCESTORS = 64
+
+
+@word
+class Process:
+    """A running process, as the system describes it."""
+
+    pid: int
+    parent: int
+    program: str  # the file that runs
+    words: tuple[str, ...]
+    environment: Mapping[str, str] | None  # as it was started with; None where the system does not tell
+    stdin: str = ""  # such as "socket:[123]"; empty where the system does not tell
+    stdout: str = ""
+
+
+def peer_pid(connection: object) -> int:
+    """Return the process at the other end of a Unix socket; 0 where the system does not tell."""
+    import socket
+    import struct
+
+    getsockopt = getattr(connection, "getsockopt", None)
+    if getsockopt is None:
+        return 0
+    try:
+        if hasattr(socket, "SO_PEERCRED"):
+            credentials = getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            pid, user, _ = struct.unpack("3i", credentials)
+            return int(pid) if user == os.getuid() else 0
+        if sys.platform == "darwin":
+            sol_local, local_peerpid = 0, 2
+            return int(getsockopt(sol_local, local_peerpid))
+    except (OSError, struct.error):
+        pass
+    return 0
+
+
+def find_doubt(pid: int, host: str, home: str, read: Callable[[int], Process] | None = None) -> str:
+    """Return why this process is not known to be the hook that the agent started for a prompt; empty if it is."""
+    read = read or read_process
+    if pid <= 0:
+        return UNKNOWN
+    try:
+        own, hook = read(os.getpid()), read(pid)
+        if doubt := _doubt_hook(hook, own, host, home):
+            return doubt
+        shell = read(hook.parent)
+        if not _runs_installed_command(shell, hook, host):
+            return f"a command ran the hook ({_name(shell)}), not {host}"
+        agent = read(shell.parent)
+        if not _is_agent(agent, host):
+            return f"the hook was not started by {host}, but by {_name(agent)}"
+        if doubt := _doubt_streams(shell, hook, host) or _doubt_environment(shell, agent):
+            return doubt
+        if _is_below_another_agent(agent, read):
+            return f"this {host} was started by another agent"
+    except (OSError, ValueError):
+        return UNKNOWN
+    return ""
+
+
+def _doubt_hook(hook: Process, own: Process, host: str, home: str) -> str:
+    """Return why a process is not our hook at work for a prompt."""
+    words = hook.words
+    if len(words) != 7 or words[1:3] != ("-I", "-S") or words[4:6] != (host, PROMPT):
+        return f"it was sent by {_name(hook)}, not by hardwon's hook"
+    if os.path.realpath(words[3]) != os.path.realpath(HOOK) or hook.program != own.program:
+        return f"the hook belongs to another copy of hardwon: {words[3]} (hardwon install {host} puts this one in)"
+    if os.path.realpath(words[6]) != os.path.realpath(home):
+        return f"the hook is for another home: {words[6]}"
+    return ""
+
+
+def _runs_installed_command(shell: Process, hook: Process, host: str) -> bool:
+    """Whether a shell runs our hook by the command that `hardwon install` writes, or a plugin's, and nothing else.
+
+    `|| :` at its end keeps the shell from becoming the hook, so there always is one.
+    """
+    import shlex
+
+    *options, text = shell.words[1:] or ("",)
+    if not options or not all(option.startswith("-") for option in options) or "c" not in options[-1]:
+        return False
+    command = shlex.join(hook.words)
+    if text in [command + end for end in COMMAND_ENDS]:
+        return True
+    end = next((end for end in reversed(COMMAND_ENDS) if text.endswith(end)), "")
+    plugin_words = shlex.split(text.removesuffix(end)) if end else []
+    if len(plugin_words) != 4:
+        return False
+    program, script, named_host, event = plugin_words
+    # Codex runs Claude Code's plugins as they are, and the script finds out by whom it is run.
+    hosts = (host, "claude-code") if host == "codex" else (host,)
+    return program == "sh" and os.path.basename(script) == "door.sh" and named_host in hosts and event == PROMPT
+
+
+def _doubt_streams(shell: Process, hook: Process, host: str) -> str:
+    """Return why the hook's input and output are not those that the agent gives to a hook."""
+    if (hook.stdin, hook.stdout) != (shell.stdin, shell.stdout):
+        return "the hook's input was redirected by a command"
+    wanted = STREAMS[host]
+    known = [stream for stream in (hook.stdin, hook.stdout) if stream]
+    if not all(stream.startswith(wanted) for stream in known):
+        return f"the hook's input does not come from {host}"
+    return ""
+
+
+def _doubt_environment(shell: Process, agent: Process) -> str:
+    """Return why the environment is not that of a hook: agents pass theirs on, and mark that of a model's commands."""
+    environment = shell.environment
+    if environment is None or agent.environment is None:
+        return ""
+    mark = next((name for name in TOOL_MARKS if environment.get(name)), "")
+    if not mark and environment.get("AI_AGENT", "").endswith("_agent"):
+        mark = "AI_AGENT"
+    if mark:
+        return f"a command that an agent ran sent it ({mark} is set)"
+    if environment.get("HOME") != agent.environment.get("HOME"):
+        return "the hook's environment is not the agent's"
+    return ""
+
+
+def _is_agent(process: Process, host: str) -> bool:
+    path = process.program
+    if os.path.basename(path) in RUNTIMES:
+        path = next((argument for argument in process.words[1:] if not argument.startswith("-")), "")
+    return AGENT_NAMES[host] in path
+
+
+def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> bool:
+    """Whether something else stands between this agent and another above it, as a shell tool does.
+
+    A program that starts itself again, or that a wrapper of the same agent starts, has nothing in between.
+    """
+    pid, is_apart = agent.parent, False
+    for _ in range(MOST_ANCESTORS):
+        if pid <= 1:
+            return False
+        try:
+            ancestor = read(pid)
+        except OSError:
+            return False  # another user's, such as a terminal's: no agent of ours is above it
+        if not any(_is_agent(ancestor, host) for host in AGENT_NAMES):
+            is_apart = True
+        elif is_apart:
+            return True
+        pid = ancestor.parent
+    return False
+
+
+def _name(process: Process) -> str:
+    name = os.path.basename(process.program) or "a program"
+    return "".join(sign for sign in name if sign.isprintable())[:40]
+
+
+def read_process(pid: int) -> Process:
+    """Describe a running process; OSError if it has ended or is not ours to look at."""
+    if sys.platform == "darwin":
+        return _read_on_macos(pid)
+    return _read_from_proc(pid)
+
+
+def _read_from_proc(pid: int) -> Process:
+    folder = f"/proc/{pid}"
+    with open(f"{folder}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()  # the name before may hold anything
+    with open(f"{folder}/cmdline", "rb") as file:
+        words = _decode_strings(file.read())
+    with open(f"{folder}/environ", "rb") as file:
+        environment = _decode_strings(file.read())
+    return Process(
+        pid=pid,
+        parent=int(fields[1]),
+        program=os.readlink(f"{folder}/exe").removesuffix(" (deleted)"),  # an upgrade while it runs
+        words=words,
+        environment=_mapping(environment),
+        stdin=_read_stream(f"{folder}/fd/0"),
+        stdout=_read_stream(f"{folder}/fd/1"),
+    )
+
+
+def _read_stream(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except FileNotFoundError:
+        return "closed"
+
+
+def _decode_strings(content: bytes) -> tuple[str, ...]:
+    parts = content.split(b"\0")
+    return tuple(os.fsdecode(part) for part in parts[:-1])
+
+
+def _mapping(assignments: Sequence[str]) -> dict[str, str]:
+    pairs = [assignment.partition("=") for assignment in assignments]
+    return {name: value for name, _, value in pairs}
+
+
+def _read_on_macos(pid: int) -> Process:
+    """The same by libproc and sysctl. They do not tell what standard input is, nor every program's environment."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    bsd_info, bsd_info_bytes, parent_at = 3, 136, 16
+    info = ctypes.create_string_buffer(bsd_info_bytes)
+    path = ctypes.create_string_buffer(4096)
+    if libc.proc_pidinfo(pid, bsd_info, ctypes.c_uint64(0), info, bsd_info_bytes) < bsd_info_bytes:
+        raise OSError(ctypes.get_errno(), "proc_pidinfo")
+    if libc.proc_pidpath(pid, path, len(path)) <= 0:
+        raise OSError(ctypes.get_errno(), "proc_pidpath")
+    names = (ctypes.c_int * 3)(1, 49, pid)  # CTL_KERN, KERN_PROCARGS2
+    arguments, size = ctypes.create_string_buffer(1 << 20), ctypes.c_size_t(1 << 20)
+    if libc.sysctl(names, 3, arguments, ctypes.byref(size), None, ctypes.c_size_t(0)):
+        raise OSError(ctypes.get_errno(), "sysctl")
+    words, environment = parse_process_arguments(arguments.raw[: size.value])
+    parent = int.from_bytes(info.raw[parent_at : parent_at + 4], sys.byteorder)
+    return Process(pid, parent, os.fsdecode(path.value), words, environment or None)
+
+
+def parse_process_arguments(content: bytes) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the words and the environment in what macOS gives for KERN_PROCARGS2: a count, the program, padding, then
+    the strings."""
+    count = int.from_bytes(content[:4], sys.byteorder)
+    strings = content[4:].partition(b"\0")[2].lstrip(b"\0")
+    decoded = _decode_strings(strings)
+    return decoded[:count], _mapping([text for text in decoded[count:] if text])

@@ -1,0 +1,122 @@
+"""Looking into JSON that other programs wrote: any type may stand anywhere, and a line may be damaged or cut.
+
+Nothing here raises but `loads`, and that only ValueError. What a reader remembers goes through `kept` and
+`forget_oldest`, so that no transcript makes a reader's state large.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from hardwon.privacy.prompt_text import is_said_to_hardwon, words_to_agent
+from hardwon.text.fence import CLOSE, OPEN, outside
+
+Wire = dict[str, Any]
+Where = Callable[[str], int]  # the line on which a text stands
+
+_LONGEST_ID = 128
+_LONGEST_PATH = 4096
+_MISSES = 100  # searches to a document's end, after which it is written in another way than we search
+_DENIED = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{OPEN}|{OPEN}\s*(?:Held once|Blocked) by hardwon")
+_OBJECT = re.compile(r"^\{", re.MULTILINE)
+_KEY = re.compile(r'\s*[,{]\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
+_DECODER = json.JSONDecoder()
+
+
+def loads(line: bytes) -> Any:
+    """JSON, also with what orjson refuses and programs write: no UTF-8, half a surrogate pair, a mark at the start."""
+    try:
+        return orjson.loads(line)
+    except ValueError:
+        pass
+    try:
+        loose = json.dumps(json.loads(line.decode("utf-8-sig", "replace")), ensure_ascii=False)
+        return orjson.loads(loose.encode("utf-8", "replace"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parsed(line: bytes) -> tuple[Wire, int]:
+    """The object in a line, an empty one if there is none, and 1 if the line is malformed."""
+    try:
+        wire = loads(line)
+    except ValueError:
+        return {}, int(bool(line.strip()))
+    return (wire, 0) if isinstance(wire, dict) else ({}, 0)
+
+
+def rows_of(wire: Wire, key: str) -> list[Wire]:
+    value = wire.get(key)
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def kept(id: str) -> str:
+    """An id as it is remembered: one of an absurd length by its digest."""
+    return id if len(id) <= _LONGEST_ID else digest(id)
+
+
+def kept_path(path: str) -> str:
+    return path[:_LONGEST_PATH]
+
+
+def forget_oldest(known: dict[str, Any], most: int) -> None:
+    while len(known) > most:
+        del known[next(iter(known))]
+
+
+def unfenced(text: str) -> str:
+    return outside(text, OPEN, CLOSE)
+
+
+def typed_words(prompt: str) -> str:
+    """Return what a person typed of a prompt, to the agent or to hardwon: readers of steps tell the two apart."""
+    return prompt if is_said_to_hardwon(prompt) else words_to_agent(prompt)
+
+
+def is_ours(text: str) -> bool:
+    """A denial of ours: it comes back as an error, and is none."""
+    return OPEN in text and _DENIED.search(text) is not None
+
+
+def lines_of(document: bytes, start: int = 0) -> Where:
+    """Finds on which line of a document a text stands, asked in the document's order."""
+    place, line, missed = start, 1 + document.count(b"\n", 0, start), 0
+
+    def where(text: str) -> int:
+        nonlocal place, line, missed
+        if text and missed < _MISSES:
+            found = document.find(orjson.dumps(text[:60])[1:-1], place)
+            missed += found < 0
+            line += document.count(b"\n", place, max(found, place))
+            place = max(found, place)
+        return line
+
+    return where
+
+
+def openings(head: bytes) -> Iterator[Wire]:
+    """The objects that begin a line in the first bytes of a file, as far as they are there."""
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    return (_opening(text, found.start()) for found in _OBJECT.finditer(text))
+
+
+def _opening(text: str, at: int) -> Wire:
+    """The fields of the object that begins here; the one in which the text is cut is None."""
+    wire: Wire = {}
+    while key := _KEY.match(text, at):
+        wire[key[1]] = None
+        try:
+            wire[key[1]], at = _DECODER.raw_decode(text, key.end())
+        except (ValueError, RecursionError):
+            break
+    return wire

@@ -1,0 +1,17 @@
+"""Some verbs are a person's. An agent that runs them is told what to ask for."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+
+from hardwon import actor
+from hardwon.errors import UserError
+
+
+def require_person(what: str) -> None:
+    """UserError if an agent runs this program; the fix is the command as it was given."""
+    if mark := actor.agent(os.environ):
+        command = shlex.join(["hardwon", *sys.argv[1:]])
+        raise UserError(f"{what} is for a person, and {mark} says an agent runs this", f"they type: {command}")

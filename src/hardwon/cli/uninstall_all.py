@@ -1,0 +1,155 @@
+"""uninstall --all: out of every agent, no process, nothing of ours but the person's data; with --data not even that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+
+import click
+
+from hardwon import paths
+from hardwon.agents import plugin_discovery
+from hardwon.cli.data import must_confirm
+from hardwon.cli.output import printable
+from hardwon.cli.sessions import opened
+from hardwon.data import backups
+from hardwon.errors import UserError
+from hardwon.fallback import worker_start
+from hardwon.handoff import memory_files, memory_queue
+from hardwon.sessions import spool
+from hardwon.store import db, memories, reflections
+from hardwon.text.excerpts import counted
+from hardwon.worker import lifecycle
+
+MOST_HANDOFFS = 100_000
+_DATA = (
+    paths.LESSONS,
+    paths.CONFIG,
+    paths.TRUSTED,
+    paths.DATABASE,
+    f"{paths.DATABASE}-wal",
+    f"{paths.DATABASE}-shm",
+    backups.FOLDER,
+    backups.MEMORIES,
+    backups.DRAFTS,
+    "token",
+)
+_BUILT = (
+    paths.MANIFEST,
+    paths.INDEX,
+    paths.WORKER,
+    paths.SOCKET,
+    paths.PAUSED,
+    worker_start.STARTS,
+    "claims",
+    "briefs",
+    "links",
+    plugin_discovery.FRONT_DOOR,
+    plugin_discovery.HOOKED,
+    os.path.dirname(paths.LOG),
+    lifecycle.JOBS_LOCK,
+    "scan.lock",
+    "purge.lock",
+    "reflect.lock",
+    "lessons.lock",
+    "manifest.lock",
+    paths.LOCK,
+    paths.BUILDING,
+    paths.UNBUILT,
+)
+
+
+def leave(take_out: Sequence[Callable[[], None]], *, data: bool, yes: bool) -> None:
+    """Take what is ours out of every settings file by these calls, then out of the home; say what is left and where."""
+    home = paths.home()
+    what = f"delete everything in {home}" if data else f"leave only your data in {home}"
+    must_confirm(yes, f"Take hardwon out of every agent, and {what}?")
+    refused = _refused(take_out)
+    lifecycle.stop(home)
+    lifecycle.wait_for_jobs(home)  # one that a killed worker had started would write what was just removed
+    _drain(home)
+    files_elsewhere = _find_files_elsewhere(home) if data else []
+    for name in _BUILT:
+        _remove(os.path.join(home, name))
+    socket = lifecycle.socket_path(home)
+    for path in (socket, socket.removesuffix(".sock") + ".api"):  # a worker that was killed left them
+        _remove(path)
+    if data and not refused:
+        for name in (*_DATA, "spool"):
+            _remove(os.path.join(home, name))
+        memory_queue.remove(memory_queue.read(memory_queue.folder()))
+        with suppress(OSError):  # there is none, or somebody else's files are in it
+            os.rmdir(memory_queue.folder())
+    if not refused:
+        _remove(os.path.join(home, paths.INSTALLED))
+    _say(home, refused, [path for path in files_elsewhere if os.path.lexists(path)])
+
+
+def _find_files_elsewhere(home: str) -> list[str]:
+    """Return what hardwon wrote outside of its home: pages, drafts of 0.1.0 and memories, in repositories.
+
+    Asked before the database goes, which is the only one to know. They are the person's files, so they stay.
+    """
+    if not os.path.exists(os.path.join(home, paths.DATABASE)):
+        return []
+    try:
+        with closing(db.connect(home)) as connection:
+            handoffs = reflections.listed(connection, limit=MOST_HANDOFFS)
+            written = {file.path for handoff in handoffs for file in handoff.files if file.after}
+            written |= {memory_files.path_of(home, memory) for memory in memories.listed(connection) if memory.file}
+    except (UserError, db.StoreError):
+        return []
+    return sorted(path for path in written if os.path.lexists(path) and not paths.is_in(home, path))
+
+
+def _refused(calls: Sequence[Callable[[], None]]) -> list[str]:
+    """Why some settings files stay as they are; one of them stops nobody."""
+    refused = []
+    for call in calls:
+        try:
+            call()
+        except UserError as wrong:
+            refused.append(f"{wrong.say}; {wrong.fix}")
+    return refused
+
+
+def _drain(home: str) -> None:
+    """Take in what waits, so that nothing that was told is lost; what cannot be read stays where it is."""
+    if os.path.isdir(spool.folder(home)):
+        opened(home).close()
+        with suppress(OSError):
+            os.rmdir(spool.folder(home))
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def _say(home: str, refused: list[str], files_elsewhere: Sequence[str]) -> None:
+    with suppress(OSError):  # it is not there, is not empty, or is a link to a folder of the person's
+        os.rmdir(home)
+    left = sorted(os.listdir(home)) if os.path.isdir(home) else []
+    if left:
+        click.echo(f"left      {home}: {', '.join(left)}")
+    elif not files_elsewhere:
+        click.echo("left      nothing")
+    if files_elsewhere:
+        click.echo(
+            f"left      {counted(len(files_elsewhere), 'file')} of yours in repositories; delete what you do not want:"
+        )
+        for path in files_elsewhere:
+            click.echo(printable(f"          {path}"))
+    if memory_queue.read(memory_queue.folder()):
+        click.echo(f"          {memory_queue.folder()}: what waits to be remembered")
+    click.echo("          agents that are running call the hook until they start anew")
+    click.echo("          a plugin of ours: remove it in the agent, such as claude plugin uninstall hardwon@hardwon")
+    click.echo("          the program itself: remove it the way you installed it, such as pipx uninstall hardwon")
+    for say in refused:
+        click.echo(printable(f"not out   {say}"), err=True)
+    if refused:
+        raise SystemExit(1)

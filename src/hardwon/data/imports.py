@@ -1,0 +1,399 @@
+"""Taking in lines of JSON that an export wrote, or that another memory was turned into.
+
+Nobody knows what happened to a file on its way, so each line is checked and cleaned as what a hook tells is. Cleaning
+what is clean changes nothing, so what we wrote ourselves comes in as it was. A key that is known is not taken again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from hardwon import clock
+from hardwon.data.exports import COLUMNS, FORMAT, MAY_BE_NONE, OF_A_SESSION, TABLES, VERSION
+from hardwon.errors import UserError
+from hardwon.privacy.cleaning import clean
+from hardwon.privacy.identifiers import clean_id
+from hardwon.privacy.private_tags import mapped, strip_deep
+from hardwon.privacy.redaction import redact_deep
+from hardwon.projects import without_credentials
+from hardwon.store import deletions, recount, runs, turns
+from hardwon.store.db import Connection, storable, transaction
+from hardwon.store.observations import FROM_CLAUDE_MEM
+from hardwon.text import slugs
+from hardwon.types import word
+
+BATCH = 200  # lines in one transaction
+SAME_SECONDS = 120.0  # within which the same words are the same prompt, whoever told it
+_CLEANED_IDS = frozenset({"host", "session", "agent", "tool", "tool_use_id"})
+_IDS = frozenset({"path", "sourceSessionIds", "id", "slug", "contentHash", "host", "session"})
+_PROSE = frozenset(
+    {"summary", "problem", "solution", "mistake", "fix", "remediation", "injection", "blockReason", "quote"}
+)
+_LARGEST = 2**62
+_DATED_WHEN_TAKEN = ("session", "event")  # retention counts these from when they were imported
+Numbered = tuple[int, dict[str, Any]]
+
+
+class BadLine(Exception):
+    """A line that cannot be taken in, and why."""
+
+
+@word
+class Outcome:
+    """What came in by kind, which lines did not and why, the lessons for whoever may approve them, and the keys of the
+    memories and reflections that are new."""
+
+    taken: Mapping[str, int]
+    faults: tuple[tuple[int, str], ...]
+    lessons: tuple[Numbered, ...]
+    memories: tuple[str, ...] = ()
+    reflections: tuple[str, ...] = ()
+    deleted: int = 0  # records left out, since they were deleted here
+
+
+def check_header(line: str, name: str) -> None:
+    """UserError if this is not the first line of an export that we can read."""
+    try:
+        header = json.loads(line)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise UserError(f"{name} does not begin with the header of an export", "write one with: hardwon export")
+    version = header.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        say = f"{name} has version {version} of the format, this hardwon knows {VERSION}"
+        raise UserError(say, "upgrade hardwon")
+
+
+def parsed(lines: Iterable[str], faults: list[tuple[int, str]]) -> Iterator[Numbered]:
+    """The records behind a header, with the numbers of their lines."""
+    for number, line in enumerate(lines, 2):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if isinstance(record, dict):
+            yield number, record
+        else:
+            faults.append((number, "it is not a JSON object"))
+
+
+def take(
+    connection: Connection,
+    records: Iterable[Numbered],
+    faults: list[tuple[int, str]],
+    *,
+    approved: bool,
+    restore_deleted: bool = False,
+) -> Outcome:
+    """Take in what can be taken; decisions about candidates come along if a person has `approved` this.
+
+    What was deleted here stays out, unless a person wants it back.
+    """
+    desk = _Desk(connection, approved, restore_deleted=restore_deleted)
+    rest = iter(records)
+    while batch := list(islice(rest, BATCH)):
+        fit: list[tuple[int, str, dict[str, Any]]] = []
+        for number, record in batch:
+            try:
+                fit.append((number, str(record.get("what")), _checked(record)))
+            except BadLine as bad:
+                faults.append((number, str(bad)))
+        with transaction(connection):
+            for number, kind, record in fit:
+                try:
+                    desk.take(number, kind, record)
+                except BadLine as bad:
+                    faults.append((number, str(bad)))
+            desk.settle()
+    desk.close()
+    return Outcome(
+        desk.taken,
+        tuple(sorted(faults)),
+        tuple(desk.lessons),
+        tuple(desk.new_keys["memory"]),
+        tuple(desk.new_keys["reflection"]),
+        desk.deleted,
+    )
+
+
+def _checked(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with the right types and nothing in it that may not be kept."""
+    kind = record.get("what")
+    if kind == "lesson":
+        if not isinstance(record.get("lesson"), dict):
+            raise BadLine("it has no lesson")
+        lesson = mapped(record["lesson"], lambda text, key: clean(text) if key in _PROSE else text)
+        return {"lesson": lesson}
+    if not isinstance(kind, str) or kind not in COLUMNS or kind == "judgement":
+        raise BadLine(f"{kind!r} is no kind of record")
+    found = _fields(kind, record)
+    if kind in OF_A_SESSION or kind == "session":
+        found |= {name: clean_id(_typed(kind, name, str, record.get(name))) for name in ("host", "session")}
+        if not (found["host"] and found["session"]):
+            raise BadLine(f"{kind}: host and session are empty")
+    if kind == "project":
+        found["remote"] = without_credentials(found["remote"])
+    if kind == "session":
+        found["project"] = record.get("project") and _typed(kind, "project", str, record["project"])
+    if kind == "run":
+        named = {name: record.get(name) for name in ("host", "session")}
+        found |= {name: value and clean_id(_typed(kind, name, str, value)) for name, value in named.items()}
+    if kind == "signal":
+        found["errors"] = [str(error) for error in record.get("errors") or ()]
+    if kind == "candidate":
+        found["signals"] = [_checked({**_object(one), "what": "signal"}) for one in record.get("signals") or ()]
+        found["judgements"] = [_fields("judgement", _object(one)) for one in record.get("judgements") or ()]
+    return found
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadLine("what speaks for a candidate is not an object")
+    return value
+
+
+def _fields(kind: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {}
+    for column in COLUMNS[kind]:
+        value = _typed(kind, column.name, column.type, record.get(column.name))
+        is_id = column.name in _CLEANED_IDS and isinstance(value, str)
+        fields[column.name] = clean_id(value) if is_id else _cleaned(column.cleaned, value)
+    return fields
+
+
+def _typed(kind: str, name: str, type: type, value: Any) -> Any:
+    if value is None and name in MAY_BE_NONE:
+        return None
+    too_large = isinstance(value, int | float) and not -_LARGEST < value < _LARGEST
+    if type is float and isinstance(value, int) and not isinstance(value, bool) and not too_large:
+        value = float(value)
+    wanted = str | dict | list if type is object else type
+    if not isinstance(value, wanted) or isinstance(value, bool) or too_large:
+        raise BadLine(f"{kind}: {name} is {'missing' if value is None else 'not what it should be'}")
+    return value
+
+
+def _cleaned(how: str, value: Any) -> Any:
+    if how == "text":
+        return clean(value)
+    if how == "value":
+        after = mapped(value, lambda text, key: text if key in _IDS else clean(text))
+        return value if after == value else after
+    return _cleaned_json(value) if how == "json" else value
+
+
+def _cleaned_json(text: str) -> str:
+    """A text that may be JSON is cleaned value by value, and stays as it is if nothing was found."""
+    try:
+        value = json.loads(text) if text[:1] in ("{", "[", '"') else text
+    except (ValueError, RecursionError):
+        value = text
+    if isinstance(value, str) and value == text:
+        return clean(text)
+    after = redact_deep(strip_deep(value))
+    return text if after == value else json.dumps(after)
+
+
+def _is_covered(tombstones: deletions.Tombstones, kind: str, record: Mapping[str, Any]) -> bool:
+    happened_at = record.get("last_at" if kind == "session" else "at")
+    at = float(happened_at) if isinstance(happened_at, int | float) else None
+    project = record.get("path") if kind == "project" else record.get("project")
+    if tombstones.covers(deletions.SESSION, str(record.get("session") or ""), at):
+        return True
+    if tombstones.covers(deletions.PROJECT, str(project or ""), at):
+        return True
+    if any(_is_covered(tombstones, "signal", signal) for signal in record.get("signals") or ()):
+        return True
+    return tombstones.covers_text(json.dumps(record, ensure_ascii=False), at)
+
+
+class _Desk:
+    """Owns what one import knows of the database so far."""
+
+    def __init__(self, connection: Connection, approved: bool, *, restore_deleted: bool) -> None:
+        self._connection, self._approved = connection, approved
+        self._tombstones = None if restore_deleted else deletions.read_tombstones(connection)
+        self._deleted_sessions: set[tuple[str, str]] = set()
+        self._deleted_projects: dict[str, dict[str, Any]] = {}
+        self.deleted = 0
+        self._sessions: dict[tuple[str, str], int] = {}
+        self._old: set[int] = set()
+        self._changed: set[int] = set()
+        self._hidden: set[tuple[int, int]] = set()
+        self._distilled: dict[int, dict[int, str]] = {}
+        self.taken: Counter[str] = Counter()
+        self.lessons: list[Numbered] = []
+        self.new_keys: dict[str, list[str]] = {"memory": [], "reflection": []}
+
+    def take(self, number: int, kind: str, record: dict[str, Any]) -> None:
+        if self._tombstones and self._is_deleted(self._tombstones, kind, record):
+            self.deleted += 1
+        elif kind == "lesson":
+            self.lessons.append((number, record["lesson"]))
+        elif kind == "session":
+            self._take_session(record)
+        elif kind == "candidate":
+            self._take_candidate(record)
+        elif kind == "signal":
+            self._take_signal(record, fresh=True)
+        elif kind in OF_A_SESSION:
+            self._take_inner(kind, record)
+        elif kind == "run":
+            self._take_run(record)
+        elif kind == "memory" and not self._approved:
+            self._insert(kind, record, status="candidate", decided_at=None, file="")
+        elif kind == "reflection" and not self._approved:  # it names a file, and what is next is told to agents
+            self._insert(kind, record, status="moot", draft="")
+        else:
+            self._insert(kind, record)
+
+    def _is_deleted(self, tombstones: deletions.Tombstones, kind: str, record: dict[str, Any]) -> bool:
+        """Return whether a record is part of what was deleted here: by its session, its project or its words."""
+        session = (record.get("host") or "", record.get("session") or "")
+        if session in self._deleted_sessions:
+            return True
+        is_deleted = _is_covered(tombstones, kind, record)
+        if is_deleted and kind == "session":
+            self._deleted_sessions.add(session)
+        if is_deleted and kind == "project":
+            self._deleted_projects[record["path"]] = record
+        return is_deleted
+
+    def settle(self) -> None:
+        """Sessions that were here before and got something are counted anew."""
+        for session in self._changed:
+            recount.session(self._connection, session)
+        self._changed.clear()
+
+    def close(self) -> None:
+        """Turns that came with what was made of them need not be distilled here; those of sessions that were here
+        before may know more than what came, and are."""
+        for session, made in self._distilled.items():
+            turns.count_as_distilled(self._connection, session, made)
+        turns.want_behind(self._connection, clock.now())
+
+    def _insert(self, kind: str, record: Mapping[str, Any], **more: Any) -> bool:
+        row = {column.name: _column(record[column.name]) for column in COLUMNS[kind]} | more
+        if kind in _DATED_WHEN_TAKEN:
+            row["taken_at"] = clock.now()
+        new = self._connection.execute(
+            f"insert or ignore into {TABLES[kind]} ({', '.join(row)}) values ({', '.join('?' * len(row))})",
+            tuple(row.values()),
+        ).rowcount
+        self.taken[kind] += new
+        if new and kind in self.new_keys:
+            self.new_keys[kind].append(str(row["key"]))
+        return bool(new)
+
+    def _take_session(self, record: dict[str, Any]) -> None:
+        path = record["project"]
+        if path in self._deleted_projects:  # it has sessions from after it was deleted
+            self._insert("project", self._deleted_projects.pop(path))
+        found = self._connection.execute("select id from projects where path = ?", (storable(path),)).fetchone()
+        if path and not found:
+            raise BadLine(f"session: nothing was told before of the project {path!r}")
+        project = found["id"] if found else None
+        new = self._insert("session", record, project=project, to_fill=0)
+        session = self._session(record)
+        if not new:
+            self._old.add(session)
+            times = [record[name] for name in ("started_at", "opened_at", "last_at", "ended_at")]
+            changed = self._connection.execute(
+                "update sessions set project = coalesce(project, ?1), started_at = min(started_at, ?2),"
+                " opened_at = max(opened_at, ?3), last_at = max(last_at, ?4),"
+                " ended_at = iif(?5 is null, ended_at, max(coalesce(ended_at, 0), ?5)) where id = ?6"
+                " and (iif(project is null, ?1, null) is not null or started_at > ?2 or opened_at < ?3"
+                "   or last_at < ?4 or coalesce(ended_at, 0) < ?5)",
+                (project, *times, session),
+            ).rowcount
+            if changed:
+                self._changed.add(session)
+
+    def _session(self, record: Mapping[str, Any]) -> int:
+        known_as = (record["host"], record["session"])
+        if known_as not in self._sessions:
+            row = self._connection.execute(
+                "select id from sessions where host = ? and session = ?", tuple(map(storable, known_as))
+            ).fetchone()
+            if row is None:
+                raise BadLine(f"nothing was told before of the session {known_as[1]!r}")
+            self._sessions[known_as] = row["id"]
+        return self._sessions[known_as]
+
+    def _take_inner(self, kind: str, record: dict[str, Any]) -> None:
+        """What happened in a session; of a turn whose prompt was wholly private nothing comes in."""
+        session = self._session(record)
+        if kind == "prompt" and not record["prompt"].strip():
+            self._hidden.add((session, record["number"]))
+            self._changed.add(session)
+        if (session, record.get("number" if kind == "prompt" else "prompt")) in self._hidden:
+            return
+        if kind == "prompt" and session in self._old and self._is_told(session, record):
+            return
+        new = self._insert(kind, record, session=session)
+        if new and session in self._old:
+            self._changed.add(session)
+        elif new and kind == "observation" and record["made"] != FROM_CLAUDE_MEM:
+            self._distilled.setdefault(session, {})[record["prompt"]] = record["made"]
+
+    def _take_run(self, record: Mapping[str, Any]) -> None:
+        """A run is known by its time and what it was for; it counts for that day, as if it had been made here."""
+        try:
+            before, day, after = (runs.day_at(record["at"] + hours * 3600) for hours in (-36, 0, 36))
+        except (OverflowError, ValueError, OSError):
+            raise BadLine("run: at is no time") from None
+        known = self._connection.execute(
+            "select 1 from runs where day between ? and ? and at = ? and (purpose, provider, model) = (?, ?, ?)",
+            (before, after, *(storable(record[name]) for name in ("at", "purpose", "provider", "model"))),
+        ).fetchone()
+        if not known:
+            session = self._session(record) if record["session"] else None
+            self._insert("run", record, day=day, session=session)
+
+    def _is_told(self, session: int, record: Mapping[str, Any]) -> bool:
+        row = self._connection.execute(
+            "select 1 from prompts where session = ? and prompt = ? and abs(at - ?) < ?",
+            (session, storable(record["prompt"]), record["at"], SAME_SECONDS),
+        ).fetchone()
+        return row is not None
+
+    def _take_signal(self, record: Mapping[str, Any], *, fresh: bool) -> bool:
+        new = self._insert("signal", record, fresh=fresh)
+        if new:
+            self._connection.executemany(
+                "insert or ignore into signal_errors (error, signal) values (?, ?)",
+                [(storable(error), storable(record["key"])) for error in record["errors"]],
+            )
+        return new
+
+    def _take_candidate(self, record: dict[str, Any]) -> None:
+        """A candidate under a number of its own here. One that is here stays as it is, and is weighed anew."""
+        known = self._connection.execute(
+            "select 1 from candidates where signature = ? or id = ?", (record["signature"], record["id"])
+        ).fetchone()
+        for signal in record["signals"]:
+            self._take_signal(signal, fresh=known is not None)
+        if known:
+            return
+        if not self._approved:
+            record |= {"status": "candidate", "decided_at": None, "lesson": ""}
+        taken = {slug for (slug,) in self._connection.execute("select slug from candidates")}
+        if record["slug"] in taken:
+            record["slug"] = slugs.fresh(record["slug"], taken, clock.suffix)
+        self._insert("candidate", record)
+        number = self._connection.execute("select number from candidates where id = ?", (record["id"],)).fetchone()
+        for one in record["judgements"]:
+            self._insert("judgement", one, candidate=number["number"])
+
+
+def _column(value: Any) -> object:
+    if isinstance(value, dict | list):
+        value = json.dumps(value, separators=(",", ":"))
+    return storable(value)

@@ -1,0 +1,160 @@
+"""Claude Code itself as the one who answers: `claude -p`, for people who have a login and no key.
+
+It must not act and must not be heard: it gets no tools, no hooks, no MCP servers, no memory files and an empty folder,
+and keeps no transcript, so that hardwon never records or mines what hardwon asked. What was recorded goes in through
+stdin, because every user of the machine can read a process's arguments. One run is one request as long as all is well:
+the program's own retries are off. Of an answer that gets too long it would ask for the rest, so its limit stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hardwon import clock
+from hardwon.distil.llm.exchange import (
+    LONGEST_ANSWER,
+    Answer,
+    Broken,
+    Denied,
+    Question,
+    Refused,
+    counted,
+    mapping,
+    shown,
+    timed_out,
+    tokens,
+    turned_away,
+)
+from hardwon.privacy.limits import MODEL_KEYS
+
+PROGRAM = "claude"
+PATIENCE = 100.0  # seconds, its start included; the lease of a job is longer
+KEYS = MODEL_KEYS["claude"]
+_KEPT = ("CLAUDE_CONFIG_DIR", "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "USER", "XDG_CONFIG_HOME")
+_QUIET = {
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "0",
+    "DISABLE_AUTOUPDATER": "1",
+}
+_SETTINGS = json.dumps({"disableAllHooks": True})
+
+
+def ask(
+    question: Question,
+    *,
+    model: str,
+    url: str = "",
+    key_name: str = "",
+    around: Callable[[], Mapping[str, str]],
+    patience: float = PATIENCE,
+) -> Answer:
+    """One run of the program, one answer; `around` gives our own environment."""
+    environ = around()
+    program = shutil.which(PROGRAM, path=environ.get("PATH", os.defpath))
+    if program is None:
+        raise Denied(f"there is no {PROGRAM} on the PATH", free=True)
+    given = _environment(url, key_name, environ)
+    with tempfile.TemporaryDirectory(prefix="hardwon-") as empty:
+        code, out, err = _run(_command(program, question.system, model), question.prompt, given, empty, patience)
+    secrets = [given[name] for name in KEYS if name in given]
+    return _answer(out, err, code, question, model, secrets)
+
+
+def _command(program: str, system: str, model: str) -> list[str]:
+    return [
+        *(program, "-p", "--model", model, "--output-format", "json", "--system-prompt", system),
+        *("--tools", "", "--disallowedTools", "*", "--strict-mcp-config", "--disable-slash-commands"),
+        *("--settings", _SETTINGS, "--setting-sources", "user", "--no-session-persistence", "--max-turns", "1"),
+    ]
+
+
+def _environment(url: str, key_name: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Nothing of the agent or terminal around us; a key under another name goes in as the program's usual one."""
+    given = {name: environ[name] for name in _KEPT if name in environ} | _QUIET
+    if key_name in environ:
+        given[key_name if key_name in KEYS else KEYS[0]] = environ[key_name]
+    elif not key_name:
+        given |= {name: environ[name] for name in KEYS if name in environ}
+    return given | ({"ANTHROPIC_BASE_URL": url} if url else {})
+
+
+def _run(
+    command: list[str], prompt: str, given: dict[str, str], folder: str, patience: float
+) -> tuple[int, bytes, bytes]:
+    """Run it to its end or ours; it and its children are gone afterwards, whatever happens."""
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, env=given, cwd=folder, start_new_session=True
+        )
+    except OSError as wrong:
+        raise Denied(f"{PROGRAM} cannot be started: {wrong.strerror}", free=True) from None
+    try:
+        out, err = process.communicate(prompt.encode("utf-8", "replace"), timeout=patience)
+    except subprocess.TimeoutExpired:
+        raise timed_out(f"{PROGRAM} did not end", patience) from None
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return process.returncode, out, err
+
+
+def _answer(out: bytes, err: bytes, code: int, question: Question, model: str, secrets: list[str]) -> Answer:
+    found = _result(out)
+    if not found:
+        said = err.decode("utf-8", "replace")
+        for secret in secrets:
+            said = said.replace(secret, "[redacted:key]")
+        raise Broken(f"{PROGRAM} ended with {code}: {shown(said, '')}", outcome="malformed")
+    text = found["result"] if isinstance(found.get("result"), str) else ""
+    if len(text) > LONGEST_ANSWER:
+        raise Broken(f"the answer has more than {LONGEST_ANSWER:,} characters", outcome="malformed")
+    answer = _spent(found, text, question, model)
+    if found.get("stop_reason") == "refusal":
+        raise Refused("the model refused", spent=answer)
+    if found.get("is_error") or found.get("subtype") != "success":
+        for secret in secrets:
+            text = text.replace(secret, "[redacted:key]")
+        status = found.get("api_error_status")
+        if isinstance(status, int):
+            raise turned_away(status, text, None, clock.now(), "")
+        raise Broken(shown(text, "") or str(found.get("subtype")), spent=answer)
+    if not text.strip():
+        raise Broken("the answer is empty", outcome="malformed", spent=answer)
+    return answer
+
+
+def _spent(found: Mapping[str, Any], text: str, question: Question, model: str) -> Answer:
+    usage, said = mapping(found.get("usage")), found.get("total_cost_usd")
+    written, cached = (counted(usage.get(f"cache_{name}_input_tokens"), 0) for name in ("creation", "read"))
+    fresh = counted(usage.get("input_tokens"), tokens(question.system) + tokens(question.prompt))
+    known = isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said < 1_000
+    return Answer(
+        text,
+        fresh + written + cached,
+        counted(usage.get("output_tokens"), tokens(text)),
+        cached,
+        next(iter(mapping(found.get("modelUsage"))), model),
+        float(said) if known else None,  # type: ignore[arg-type]
+    )
+
+
+def _result(out: bytes) -> Mapping[str, Any]:
+    """The last line that tells how it ended; what else it prints is not for us."""
+    for line in reversed(out.splitlines()):
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and found.get("type") == "result":
+            return found
+    return {}

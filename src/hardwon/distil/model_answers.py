@@ -1,0 +1,179 @@
+"""Read a model's answer: the elements we asked for, cut to their sizes, and nothing else.
+
+The form is forgiven, since the answer was paid for: a code fence, words around the elements, a tag or `&` that was not
+escaped, a list that is too long. An element that cannot be read at all is left out, and the others stay. The content is
+not forgiven; `refine` checks it against what was sent. No document is parsed, only single elements in which every
+markup but our own tags was escaped before, so there are no entities to expand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from xml.etree import ElementTree
+
+from hardwon.distil.llm.exchange import Broken
+from hardwon.privacy.cleaning import clean
+from hardwon.text.excerpts import short
+from hardwon.types import word
+
+LONGEST = 40_000  # characters
+MOST_OBSERVATIONS = 4
+SHORTEST_QUOTE = 5
+# How many of an element there may be at most, and how long the text of each.
+_ONE = {"type": 40, "title": 120, "subtitle": 240, "narrative": 2_000}
+_MANY = {
+    "facts": ("fact", 15, 400),
+    "concepts": ("concept", 5, 40),
+    "files_read": ("file", 30, 400),
+    "files_modified": ("file", 30, 400),
+    "quotes": ("quote", 5, 400),
+}
+_SUMMARY = {"request": 600, "investigated": 1_000, "learned": 1_000, "completed": 1_000, "next_steps": 1_000}
+_SKIP = "skip"
+_FALLBACK_TYPE = "discovery"
+_LISTS = {inner for inner, _, _ in _MANY.values()}
+_TAGS = "|".join(sorted({"observation", "summary", _SKIP, *_ONE, *_MANY, *_SUMMARY, *_LISTS}, key=len, reverse=True))
+_OWN_TAG = re.compile(rf"<(/?)({_TAGS})(|/|\s[^<>]*)>")  # attributes are let pass, and left out
+_ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)")
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+@word
+class Told:
+    """One observation as a model told it, not yet checked against the events."""
+
+    type: str
+    title: str
+    subtitle: str = ""
+    narrative: str = ""
+    facts: tuple[str, ...] = ()
+    concepts: tuple[str, ...] = ()
+    files_read: tuple[str, ...] = ()
+    files_modified: tuple[str, ...] = ()
+    quotes: tuple[str, ...] = ()
+
+
+@word
+class ToldSummary:
+    """A summary as a model told it, not yet checked against what it was given."""
+
+    request: str
+    investigated: str = ""
+    learned: str = ""
+    completed: str = ""
+    next_steps: str = ""
+    quotes: tuple[str, ...] = ()
+
+
+def observations(text: str, types: Collection[str], concepts: Collection[str]) -> tuple[Told, ...]:
+    """Return the observations of an answer, none for `<skip/>`; Broken if it holds nothing that can be used."""
+    escaped = _escape_foreign_markup(text)
+    found = list[Told]()
+    for element in _elements(escaped, "observation"):
+        observation = _observation(element, types, concepts)
+        if observation is not None:
+            found.append(observation)
+    if not found and not _is_skip(escaped):
+        raise _wrong("no observation that can be read")
+    return tuple(found[:MOST_OBSERVATIONS])
+
+
+def summary(text: str) -> ToldSummary | None:
+    """Return the summary of an answer, None for `<skip/>`; Broken if it holds none that can be used."""
+    escaped = _escape_foreign_markup(text)
+    for element in _elements(escaped, "summary"):
+        texts, lists = _parts(element, _SUMMARY, {"quotes": _MANY["quotes"]})
+        quotes = _quotes(lists)
+        if texts.get("request") and quotes:
+            return ToldSummary(**texts, quotes=quotes)
+    if _is_skip(escaped):
+        return None
+    raise _wrong("no summary with a request and a quote")
+
+
+def _escape_foreign_markup(text: str) -> str:
+    """Return the answer with everything escaped that looks like markup but is none of our tags."""
+    if len(text) > LONGEST:
+        raise _wrong(f"{len(text):,} characters, and {LONGEST:,} may be")
+    text = _NOT_XML.sub(" ", text.encode("utf-8", "replace").decode())
+    text = text.replace("<![CDATA[", "").replace("]]>", "")
+    parts, end = list[str](), 0
+    for tag in _OWN_TAG.finditer(text):
+        slash = "/" if tag[3].endswith("/") else ""
+        parts += [_escape(text[end : tag.start()]), f"<{tag[1]}{tag[2]}{slash}>"]
+        end = tag.end()
+    return "".join([*parts, _escape(text[end:])])
+
+
+def _escape(text: str) -> str:
+    return _ENTITY.sub("&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _elements(escaped: str, name: str) -> Iterator[ElementTree.Element]:
+    """Yield the elements of this name that are whole, each read by itself, so that a broken one spoils no other."""
+    opening, closing = f"<{name}>", f"</{name}>"
+    start = escaped.find(opening)
+    while start >= 0:
+        end = escaped.find(closing, start)
+        if end < 0:
+            return
+        end += len(closing)
+        try:
+            yield ElementTree.fromstring(escaped[start:end])
+        except (ElementTree.ParseError, ValueError):
+            pass
+        start = escaped.find(opening, end)
+
+
+def _is_skip(escaped: str) -> bool:
+    return re.search(rf"<{_SKIP}/>|<{_SKIP}>\s*</{_SKIP}>", escaped) is not None and "<observation>" not in escaped
+
+
+def _observation(element: ElementTree.Element, types: Collection[str], concepts: Collection[str]) -> Told | None:
+    """Return what an element says; None without a title, or without a quote to check it by."""
+    texts, lists = _parts(element, _ONE, _MANY)
+    quotes = _quotes(lists)
+    if not texts.get("title") or not quotes:
+        return None
+    if texts.get("type") not in types:
+        texts["type"] = _FALLBACK_TYPE  # the label is wrong, which is no reason to lose what was found out
+    known = tuple(name for name in lists.get("concepts", ()) if name in concepts)
+    return Told(**texts, **{**lists, "concepts": known, "quotes": quotes})  # type: ignore[arg-type]
+
+
+def _parts(
+    element: ElementTree.Element, singles: dict[str, int], lists: dict[str, tuple[str, int, int]]
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Return the texts and the lists of texts in an element; of one that comes twice the first."""
+    found_texts, found_lists = dict[str, str](), dict[str, tuple[str, ...]]()
+    for part in element:
+        if part.tag in singles:
+            found_texts.setdefault(part.tag, short(_text(part), singles[part.tag]))
+        elif part.tag in lists:
+            inner, most, longest = lists[part.tag]
+            texts = (_fit(inner, _text(item), longest) for item in part if item.tag == inner)
+            found_lists.setdefault(part.tag, tuple(dict.fromkeys(text for text in texts if text))[:most])
+    return found_texts, found_lists
+
+
+def _text(element: ElementTree.Element) -> str:
+    return clean(" ".join("".join(element.itertext()).split()))
+
+
+def _fit(name: str, text: str, longest: int) -> str:
+    """Return a text of a list at its size; a quote and a path stay letter by letter, since both are looked up."""
+    if name == "quote":
+        return text[:longest].rstrip()
+    if name == "file":
+        return text if len(text) <= longest else ""
+    return short(text, longest)
+
+
+def _quotes(lists: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the quotes that are long enough to tell one place from another."""
+    return tuple(quote for quote in lists.get("quotes", ()) if len(quote) >= SHORTEST_QUOTE)
+
+
+def _wrong(what: str) -> Broken:
+    return Broken(f"the answer is not as asked for: {what}", outcome="malformed")

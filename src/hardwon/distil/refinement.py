@@ -1,0 +1,284 @@
+"""Plain observations made better by a model, where its answer holds; where it does not, the plain ones stay.
+
+A turn's calls go out in groups, each call once: nothing that was sent is sent again, a later group is told only what
+was asked and the titles noted so far. The events stand between marks made from a hash of themselves, which no text can
+hold beforehand, so nothing in them can end the data and go on as instructions. Every quote and every file has to stand
+in the events it describes: one that does not is left out, and an observation goes if most of its quotes are false. What
+is left of the answer counts. It is not asked for again: a second answer costs as much and is no more likely to hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Protocol, TypeVar
+
+from hardwon.distil import model_answers
+from hardwon.distil.llm.exchange import Answer, Broken, Busy, Capped, Question, Refused
+from hardwon.distil.model_answers import Told, ToldSummary
+from hardwon.distil.observation_types import Kind, kinds
+from hardwon.distil.tool_actions import Deed, deeds, relative, tokens_of
+from hardwon.privacy.cleaning import clean
+from hardwon.privacy.private_tags import mapped
+from hardwon.privacy.truncation import trim, trim_deep
+from hardwon.text.excerpts import flat
+from hardwon.text.light_json import dumps
+from hardwon.types import Observation, Summary, Turn, replace, word
+
+GROUP = 24_000  # characters of calls in one prompt
+MOST_INPUT, MOST_RESPONSE = 3_000, 3_000  # characters of each call
+MOST_ASKED, MOST_SAID = 2_000, 2_000
+MOST_CONTEXT = 400  # of what was asked, and of what is noted, in the later prompts
+MOST_SUMMARISED = 24_000
+LOOKED = frozenset({"read", "searched", "fetched", "looked", "noise", "agent"})  # kinds of calls that change no file
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+_LEAST_FILE = 2
+
+T = TypeVar("T")
+
+
+class Ask(Protocol):
+    """Sends a question and gives what `read` makes of the answer."""
+
+    def __call__(self, question: Question, read: Callable[[Answer], T], /) -> T: ...
+
+
+@word
+class Shown:
+    """A call as the model sees it: its text, the part of it that the agent wrote, and whether it can change files."""
+
+    key: str
+    text: str
+    wrote: str
+    changes: bool
+    tokens: int
+    at: float
+
+
+def refine(turn: Turn, plain: Sequence[Observation], ask: Ask) -> list[Observation] | None:
+    """The turn's observations with the model's in place of the plain ones it covers; None if it gave none.
+
+    Where the model is busy or a cap is reached, what was answered before is not thrown away.
+    """
+    if not plain:
+        return None
+    made, covered = list[Observation](), set[str]()
+    groups = _groups(turn)
+    whole = True
+    for number, group in enumerate(groups):
+        try:
+            found, is_complete = ask(*_question(turn, group, number, made, last=number == len(groups) - 1))
+        except (Busy, Capped):
+            if not made:
+                raise
+            whole = False
+            break
+        except (Refused, Broken):
+            found, is_complete = [], False
+        made += found
+        if found and is_complete:
+            covered |= {call.key for call in group}
+        else:
+            # The plain observations stand in for the ones that did not hold.
+            covered |= {key for observation in found for key in observation.events}
+        whole = whole and bool(found) and is_complete
+    if not made:
+        return None
+    kept = [one for one in plain if not (whole or (one.events and covered.issuperset(one.events)))]
+    return sorted([*kept, *made], key=lambda one: one.at)
+
+
+def _groups(turn: Turn) -> list[list[Shown]]:
+    """The calls in order, cut where a prompt would get too long; one group even without calls."""
+    groups, size = [list[Shown]()], 0
+    for call in map(_shown, deeds(turn)):
+        if groups[-1] and size + len(call.text) > GROUP:
+            groups.append([])
+            size = 0
+        groups[-1].append(call)
+        size += len(call.text)
+    return groups
+
+
+def _shown(deed: Deed) -> Shown:
+    call = deed.call
+    wrote = trim(_as_text(mapped(call.input, lambda text, _: clean(text))), MOST_INPUT)
+    response = trim(clean(deed.text), MOST_RESPONSE)
+    by = f" by {call.agent}" if call.agent else ""
+    text = f"call {call.tool}{by} ({call.outcome})\n{wrote}\nresult:\n{response}\n"
+    return Shown(call.key, text, wrote, deed.kind not in LOOKED, tokens_of(call), call.at)
+
+
+def _as_text(given: object) -> str:
+    """A call's input with its texts as they are: escaped, they could not be quoted."""
+    cut = trim_deep(given, MOST_INPUT, 2 * MOST_INPUT)
+    if isinstance(cut, dict):
+        return "\n".join(f"{name}: {value if isinstance(value, str) else dumps(value)}" for name, value in cut.items())
+    return cut if isinstance(cut, str) else dumps(cut)
+
+
+def _question(
+    turn: Turn, group: list[Shown], number: int, made: Sequence[Observation], *, last: bool
+) -> tuple[Question, Callable[[Answer], tuple[list[Observation], bool]]]:
+    said = trim(clean(turn.said), MOST_SAID) if last else ""
+    asked = trim(clean(turn.asked), MOST_CONTEXT if number else MOST_ASKED)
+    events = "\n".join([*(call.text for call in group), *((f"the agent said at the end:\n{said}",) if said else ())])
+    noted = trim("\n".join(f"- {one.title}" for one in made), MOST_CONTEXT)
+    prompt = _marked("continuation" if number else "initial", asked=asked, noted=noted, events=events)
+
+    def read(answer: Answer) -> tuple[list[Observation], bool]:
+        types, concepts = _names()
+        told = model_answers.observations(answer.text, types, concepts)
+        checked = [_without_untrue(one, group, f"{asked}\n{events}") for one in told]
+        held = [one for one in checked if one is not None]
+        if told and not held:
+            raise _untrue(f"most quotes are not in the events, such as {told[0].quotes[0][:80]!r}")
+        found = [_observation(turn, one, group, number, place, answer, held) for place, one in enumerate(held)]
+        return found, len(held) == len(told)
+
+    return Question(_instructions(), prompt, "observation"), read
+
+
+def _without_untrue(told: Told, group: Sequence[Shown], events: str) -> Told | None:
+    """Return an observation without the quotes and files that stand nowhere in what was sent.
+
+    None if fewer than half of its quotes are true: what is left would rest on too little.
+    """
+    quotes = _true_quotes(told.quotes, events)
+    if 2 * len(quotes) < len(told.quotes):
+        return None
+    wrote = "\n".join(call.wrote for call in group if call.changes)
+    files_read = tuple(file for file in told.files_read if _stands(file, events))
+    files_modified = tuple(file for file in told.files_modified if _stands(file, wrote))
+    return replace(told, quotes=quotes, files_read=files_read, files_modified=files_modified)
+
+
+def _true_quotes(quotes: Iterable[str], sent: str) -> tuple[str, ...]:
+    said = flat(sent)
+    return tuple(quote for quote in quotes if flat(quote) in said)
+
+
+def _stands(file: str, text: str) -> bool:
+    """Whether the path stands in a text as a whole, not as a part of another name."""
+    return len(file) >= _LEAST_FILE and bool(re.search(rf"(?<![\w.-]){re.escape(file)}(?![\w/-]|\.\w)", text))
+
+
+def _observation(
+    turn: Turn, told: Told, group: Sequence[Shown], number: int, place: int, answer: Answer, every: Sequence[Told]
+) -> Observation:
+    """The calls that it quotes or names files of are where it came from; all of the group if those are none."""
+    texts = [(call, flat(call.text)) for call in group]
+    quoted = {call.key for call, text in texts for quote in told.quotes if flat(quote) in text}
+    named = {call.key for call in group for file in told.files_modified if call.changes and _stands(file, call.wrote)}
+    source = [call for call in group if call.key in quoted | named] or list(group)
+    roots = tuple(f"{root.rstrip('/')}/" for root in (turn.project, turn.cwd) if root.startswith("/"))
+    whole = "\0".join((turn.host, turn.name, "model", str(turn.number), str(number), str(place)))
+    return Observation(
+        key=blake2b(whole.encode("utf-8", "replace"), digest_size=12).hexdigest(),
+        at=source[0].at if source else turn.at,
+        type=told.type,
+        title=told.title,
+        subtitle=told.subtitle,
+        narrative=told.narrative,
+        facts=told.facts,
+        concepts=told.concepts,
+        files_read=tuple(relative(file, roots) for file in told.files_read),
+        files_modified=tuple(relative(file, roots) for file in told.files_modified),
+        events=tuple(call.key for call in source),
+        tokens=sum(call.tokens for call in group) // len(every),
+        made=answer.model,
+    )
+
+
+def refine_summary(
+    turns: Sequence[Turn], observations: Sequence[Observation], plain: Summary, ask: Ask
+) -> Summary | None:
+    """The session's summary in a model's words; None if the plain one stays."""
+    sent = _session(turns, observations)
+    question = Question(_template("summary"), _between(sent), "summary", 2_000)
+
+    def read(answer: Answer) -> tuple[ToldSummary | None, str]:
+        told = model_answers.summary(answer.text)
+        if told and 2 * len(_true_quotes(told.quotes, sent)) < len(told.quotes):
+            raise _untrue(f"most quotes are not in the session, such as {told.quotes[0][:80]!r}")
+        return told, answer.model
+
+    try:
+        told, model = ask(question, read)
+    except (Refused, Broken):
+        return None
+    if told is None:
+        return None
+    return Summary(
+        plain.key, plain.at, told.request, told.investigated, told.learned, told.completed, told.next_steps, model
+    )
+
+
+def _session(turns: Sequence[Turn], observations: Sequence[Observation]) -> str:
+    """What is known of a session in one prompt; of a long one the beginning and the end."""
+    asked = [f"asked:\n{trim(clean(turn.asked), MOST_CONTEXT)}\n" for turn in turns if turn.asked]
+    noted = [
+        "\n".join(
+            (f"noted: {one.type}: {one.title}", *(f"- {fact}" for fact in one.facts[:6]), trim(one.narrative, 400))
+        )
+        for one in observations
+    ]
+    said = trim(clean(next((turn.said for turn in reversed(turns) if turn.said), "")), MOST_SAID)
+    return "\n".join(
+        (
+            trim("\n".join(asked), MOST_SUMMARISED // 3),
+            trim(clean("\n".join(noted)), MOST_SUMMARISED // 2),
+            f"the agent said at the end:\n{said}",
+        )
+    )
+
+
+@lru_cache(maxsize=1)
+def _instructions() -> str:
+    types, concepts = (
+        "\n".join(f"  - `{name}`: {meaning}" for name, meaning in _meanings(rows).items()) for rows in kinds()
+    )
+    return _filled(_template("observation"), most=str(model_answers.MOST_OBSERVATIONS), types=types, concepts=concepts)
+
+
+def _names() -> tuple[frozenset[str], frozenset[str]]:
+    types, concepts = kinds()
+    return frozenset(kind.name for kind in types), frozenset(kind.name for kind in concepts)
+
+
+def _meanings(rows: Iterable[Kind]) -> dict[str, str]:
+    """Names with what they mean; one that stands in the table twice has both meanings."""
+    found = dict[str, str]()
+    for row in rows:
+        found[row.name] = f"{found[row.name]}; or {row.meaning}" if row.name in found else row.meaning
+    return found
+
+
+def _marked(name: str, **parts: str) -> str:
+    return _filled(_template(name), mark=_mark("\0".join(parts.values())), **parts)
+
+
+def _between(text: str) -> str:
+    mark = _mark(text)
+    return f"{mark}\n{text}\n{mark}\n"
+
+
+def _mark(text: str) -> str:
+    return f"===== data {blake2b(text.encode('utf-8', 'replace'), digest_size=8).hexdigest()} ====="
+
+
+def _filled(template: str, **parts: str) -> str:
+    """The template with each slot filled once; a slot in what is filled in stays as it is."""
+    return _SLOT.sub(lambda found: parts.get(found[1], ""), template)
+
+
+@lru_cache(maxsize=4)
+def _template(name: str) -> str:
+    return files("hardwon.distil").joinpath("prompts", f"{name}.md").read_text("utf-8")
+
+
+def _untrue(what: str) -> Broken:
+    return Broken(what, outcome="untrue")

@@ -1,0 +1,101 @@
+"""Starting the worker, from a hook or from a terminal: detached, with a clean environment, and not too often.
+
+A worker that dies at start must show in `doctor`, not as a storm of processes: each start that did not lead to a
+running worker doubles the wait for the next. The worker wipes the slate once it serves.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hardwon import paths
+from hardwon.privacy.limits import MODEL_KEYS
+from hardwon.text.light_json import loads
+
+FIRST_WAIT = 30.0
+LONGEST_WAIT = 3600.0
+STARTS = "worker.starts"
+
+# What a worker may know of the terminal or editor it happened to be started from.
+_KEPT = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "GEMINI_CLI_HOME",
+    "GEMINI_CLI_TRUSTED_FOLDERS_PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "PATH",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+)
+
+
+def starts(home: str) -> tuple[int, float]:
+    """How many starts have come to nothing since the last that worked, and when the latest was."""
+    try:
+        path = os.path.join(home, STARTS)
+        return os.path.getsize(path), os.path.getmtime(path)
+    except OSError:
+        return 0, 0.0
+
+
+def may_start(home: str, now: float) -> bool:
+    count, latest = starts(home)
+    wait = min(FIRST_WAIT * 2 ** max(count - 1, 0), LONGEST_WAIT)
+    return count == 0 or not 0 <= now - latest < wait
+
+
+def forget_starts(home: str) -> None:
+    try:
+        os.unlink(os.path.join(home, STARTS))
+    except OSError:
+        pass
+
+
+def environment(home: str) -> dict[str, str]:
+    """A clean one for processes of this home, with the key of the model that the person turned on, if any."""
+    kept = (*_KEPT, *_keys(home))
+    return {**{name: os.environ[name] for name in kept if name in os.environ}, "HARDWON_HOME": home}
+
+
+def _keys(home: str) -> tuple[str, ...]:
+    """The names of variables that hold a key, as far as config.json asks for them."""
+    try:
+        with open(os.path.join(home, paths.CONFIG), encoding="utf-8-sig", opener=paths.plain_file) as file:
+            wanted = loads(file.read())["llm"]
+        if wanted["provider"] in MODEL_KEYS:
+            return (*MODEL_KEYS[wanted["provider"]], str(wanted.get("apiKeyEnv", "")).strip())
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        pass
+    return ()
+
+
+def launch(home: str) -> int:
+    """Start a worker for this home in a session of its own and return its process id, without waiting for it."""
+    log = os.path.join(home, paths.LOG)
+    paths.private_folder(os.path.dirname(log))
+    with open(os.open(os.path.join(home, STARTS), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
+        file.write(".")
+    command = [sys.executable, "-I", "-m", "hardwon.worker"]
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.setsid()
+        os.chdir("/")
+        null = os.open(os.devnull, os.O_RDWR)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for descriptor, standard in ((null, 0), (output, 1), (output, 2)):
+            os.dup2(descriptor, standard)
+        os.closerange(3, 256)
+        os.execve(command[0], command, environment(home))
+    finally:
+        os._exit(127)

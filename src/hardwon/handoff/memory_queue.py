@@ -1,0 +1,142 @@
+"""The memory queue, `~/.claude/memory_queue/<session>-<turn>.json`: what waits until its session is reflected on.
+
+A file is written whole or not at all, holds redacted words only, and is the same however often its turn is looked at.
+Most turns leave none. A reflection reads the files of its session and removes those it has read, unless one changed
+meanwhile. Anything else that lies in the folder is somebody else's and stays.
+
+    {"version": 1, "session": "…", "turn": 3, "host": "claude-code", "project": "/repo", "transcript": "/….jsonl",
+     "at": "2026-03-29T10:00:00Z", "memories": [{"type": "feedback", "text": "from now on always use pnpm"}]}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from hardwon import clock, paths
+from hardwon.handoff.idle_sessions import is_handoff
+from hardwon.handoff.lasting_statements import remembered
+from hardwon.privacy.cleaning import clean
+from hardwon.text.similarity import is_same
+from hardwon.types import MEMORY_TYPES, Turn, word
+
+FOLDER = os.path.join("~", ".claude", "memory_queue")
+VERSION = 1
+LARGEST = 64_000  # bytes; what is larger is not ours
+_NAME = re.compile(r"(.+)-(\d{1,9})\.json")
+
+
+@word
+class Queued:
+    """One statement that waits, and the file it stands in as it was read."""
+
+    type: str
+    text: str
+    session: str
+    turn: int
+    host: str = ""
+    project: str = ""
+    transcript: str = ""
+    at: str = ""
+    path: str = ""
+    raw: str = ""
+
+
+def folder() -> str:
+    return os.path.expanduser(FOLDER)
+
+
+def path_of(folder: str, session: str, turn: int) -> str:
+    return os.path.join(folder, f"{paths.safe_name(session)}-{turn}.json")
+
+
+def put(folder: str, turn: Turn, transcript: str = "", known: Sequence[str] = ()) -> str:
+    """Queue what a turn says is to last, and give the file; nothing for most turns, nor for one that hands off.
+
+    What is among the memories that are known already, such as one approved by typing it, does not wait again.
+    """
+    found = [] if is_handoff(turn) else [(type, clean(text)) for type, text in remembered(turn.asked)]
+    found = [(type, text) for type, text in found if not any(is_same(text, other) for other in known)]
+    if not found or not turn.name:
+        return ""
+    content = {
+        "version": VERSION,
+        "session": turn.name,
+        "turn": turn.number,
+        "host": turn.host,
+        "project": turn.project,
+        "transcript": transcript,
+        "at": clock.iso(turn.at),
+        "memories": [{"type": type, "text": text} for type, text in found],
+    }
+    written = json.dumps(content, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    path = path_of(folder, turn.name, turn.number)
+    if _content(path) != written.decode():
+        paths.write_private(path, written)
+    return path
+
+
+def read(folder: str, session: str = "") -> list[Queued]:
+    """What waits, of one session or of all, in the order of the turns; files that are not ours are passed over."""
+    found = [queued for path in _paths(folder, session) for queued in _queued(path)]
+    return sorted(
+        (one for one in found if session in ("", one.session)), key=lambda one: (one.session, one.turn, one.path)
+    )
+
+
+def remove(queued: Iterable[Queued]) -> None:
+    """Remove the files these came from; one that was written again since waits on."""
+    for path, raw in {one.path: one.raw for one in queued if one.path}.items():
+        if _content(path) == raw:
+            os.unlink(path)
+
+
+def _paths(folder: str, session: str) -> Iterator[str]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        found = _NAME.fullmatch(name)
+        if found and (not session or found[1] == paths.safe_name(session)):
+            yield os.path.join(folder, name)
+
+
+def _content(path: str) -> str | None:
+    """What a file holds; None for what is not a small file of its own."""
+    try:
+        if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
+            return None
+        with open(path, encoding="utf-8", newline="", opener=paths.plain_file) as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _queued(path: str) -> Iterator[Queued]:
+    raw = _content(path)
+    try:
+        said = json.loads(raw) if raw else None
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(said, dict) or said.get("version") != VERSION or not isinstance(said.get("turn"), int):
+        return
+    session, host, project, transcript, at = (
+        value if isinstance(value := said.get(name), str) else ""
+        for name in ("session", "host", "project", "transcript", "at")
+    )
+    if not session or path != path_of(os.path.dirname(path), session, said["turn"]):
+        return
+    for type, text in _memories(said.get("memories")):
+        yield Queued(type, text, session, said["turn"], host, project, transcript, at, path, raw or "")
+
+
+def _memories(said: Any) -> Iterator[tuple[str, str]]:
+    """Whoever wrote them, they are redacted here too: the folder is not ours alone."""
+    for one in said if isinstance(said, list) else ():
+        type, text = (one.get("type"), one.get("text")) if isinstance(one, dict) else (None, None)
+        if type in MEMORY_TYPES and isinstance(text, str) and text.strip():
+            yield type, clean(text)

@@ -1,0 +1,61 @@
+"""What a person tells hardwon to remember, in a prompt that begins with "remember that"."""
+
+from __future__ import annotations
+
+import re
+
+from hardwon.types import word
+
+LONGEST_PROMPT = 400  # characters; what is longer was more likely pasted than typed
+_OPENING = re.compile(r"(?:please,? )?remember that[,:]? +(?P<statement>\S.*)", re.I)
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)\s+")
+# "remember that bug we fixed", "remember that time in May": `that` points at something, and states nothing.
+_POINTS_AT_A_THING = re.compile(
+    r"(?:one|time|thing|day|(?!(?:we|i|you|it|they|he|she|there|this|the|our|my|your|all|every)\b)\w+"
+    r" (?:we|i|you|from|where|which|that))\b",
+    re.I,
+)
+_FOR_NOW = re.compile(
+    r"\b(?:for now|for the moment|this time|right now|(?:in|for|during) this (?:session|task|turn|chat))\b",
+    re.I,
+)
+_IS_REFERENCE = re.compile(r"https?://|\b(?:is|are|lives?) (?:documented|tracked|kept) (?:in|at|on)\b", re.I)
+_IS_USER = re.compile(
+    r"(?:I(?:'m| am| work| live| know| have| speak)|my (?:name|time ?zone|role|job|pronouns))\b", re.I
+)
+_IS_FEEDBACK = re.compile(
+    r"(?:I (?:prefer|want|like|hate)|you (?:should|must)|please|to)\b|.*\b(?:always|never|don'?t)\b", re.I
+)
+
+
+@word
+class TypedMemory:
+    """A statement to remember; `is_whole` if the prompt says nothing else."""
+
+    type: str
+    text: str
+    is_whole: bool
+
+
+def find_typed_memory(prompt: str) -> TypedMemory | None:
+    """Return what a typed prompt tells to remember; None for questions, pasted or long text, and anything else."""
+    text = prompt.strip()
+    if len(text) > LONGEST_PROMPT or "\n" in text or text.endswith("?"):
+        return None
+    opening = _OPENING.fullmatch(" ".join(text.split()))
+    if opening is None:
+        return None
+    statement, *rest = _SENTENCE_END.split(opening["statement"])
+    if statement.endswith("?") or len(statement.split()) < 2:
+        return None
+    if _POINTS_AT_A_THING.match(statement) or _FOR_NOW.search(statement):
+        return None
+    return TypedMemory(_guess_type(statement), statement, not rest)
+
+
+def _guess_type(statement: str) -> str:
+    if _IS_REFERENCE.search(statement):
+        return "reference"
+    if _IS_USER.match(statement):
+        return "user"
+    return "feedback" if _IS_FEEDBACK.match(statement) else "project"

@@ -1,0 +1,161 @@
+"""Which lessons count: lessons.json compared with what a person approved.
+
+The file is what people edit, the approvals say what is in force. A record that was added by hand waits like a
+candidate. Where a record was changed, retired or removed by hand, the last approved version stays in force until a
+person approves the change with `hardwon lessons build`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+from hardwon import paths
+from hardwon.errors import UserError
+from hardwon.lessons import lessons_file as shelves
+from hardwon.lessons import record as records
+from hardwon.lessons import trust_file
+from hardwon.lessons.delivery import open_index
+from hardwon.store import approvals
+from hardwon.store.approvals import ApprovedLesson, InForce
+from hardwon.types import Lesson, replace, word
+
+ADDED, CHANGED, RETIRED, REMOVED = "added", "changed", "retired", "removed"
+APPROVE = "hardwon lessons build"
+
+
+@word
+class WaitingChange:
+    """A change to lessons.json that nobody has approved; `approved` stays in force, `proposed` stands in the file."""
+
+    id: str
+    slug: str
+    summary: str
+    change: str
+    approved: Lesson | None
+    proposed: Lesson | None
+
+
+def read_approvals(home: str) -> InForce:
+    """Return the live approvals; UserError, so that the last good manifest stays in force, if they are not known."""
+    found = approvals.read_in_force(home)
+    if found is not None:
+        return found
+    if not ids_in_force(home):
+        return InForce({}, {})
+    path = os.path.join(home, paths.DATABASE)
+    why = "is not brought up to date yet" if os.path.exists(path) else "is missing"
+    raise UserError(f"{path} {why}, so nobody can tell what is approved", "hardwon restart")
+
+
+def ids_in_force(home: str) -> set[str]:
+    """Return the ids of the lessons in the last good manifest; none if there is none that can be read."""
+    try:
+        index = open_index(home)
+        return {index.entry(number).id for number in range(len(index))}
+    except (OSError, ValueError):
+        pass
+    try:
+        with open(os.path.join(home, paths.MANIFEST), encoding="utf-8") as file:
+            document = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return set()
+    lessons = document.get("lessons") if isinstance(document, dict) else None
+    return set(lessons) if isinstance(lessons, dict) else set()
+
+
+def settle(home: str, shelf: shelves.Shelf, in_force: InForce) -> tuple[list[Lesson], list[WaitingChange]]:
+    """Return the personal lessons as they count, and the changes that wait for a person."""
+    same = _find_unchanged(shelf, in_force.lessons)
+    differing = {id: one.approval for id, one in in_force.lessons.items() if id not in same}
+    bodies = _read_bodies(home, differing)
+    lessons: list[Lesson] = []
+    waiting: list[WaitingChange] = []
+    for lesson in shelf.lessons:
+        approval = in_force.lessons.get(lesson.id)
+        if approval is None:
+            if is_claiming_force(lesson):
+                waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, ADDED, None, lesson))
+                lessons.append(replace(lesson, status="candidate"))
+            else:
+                lessons.append(lesson)
+            continue
+        if lesson.id in same:
+            approved = replace(lesson, status="active", needs_review=False)
+            if approval.confidence is not None:
+                # Otherwise lowering the number in the file would take a guard out of force.
+                approved = replace(approved, confidence=approval.confidence)
+            if not is_claiming_force(lesson):
+                waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, RETIRED, approved, lesson))
+            lessons.append(approved)
+            continue
+        last_approved = bodies.get(lesson.id)
+        waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, CHANGED, last_approved, lesson))
+        lessons.append(last_approved or replace(lesson, status="candidate"))
+    in_file = {lesson.id for lesson in shelf.lessons}
+    for id in in_force.lessons:
+        last_approved = bodies.get(id)
+        if id in in_file or last_approved is None:
+            continue
+        lessons.append(last_approved)
+        if id not in shelf.unread:  # one that cannot be read is named as a fault
+            waiting.append(WaitingChange(id, last_approved.slug, last_approved.summary, REMOVED, last_approved, None))
+    return lessons, waiting
+
+
+def is_claiming_force(lesson: Lesson) -> bool:
+    """Return whether the record itself says that it is in force."""
+    return lesson.status == "active" and not lesson.needs_review
+
+
+def find_waiting(home: str) -> list[WaitingChange]:
+    """Return the changes to lessons.json that nobody has approved."""
+    return settle(home, shelves.read(shelves.lessons_path(home)), read_approvals(home))[1]
+
+
+def approved_record(lesson: Lesson) -> str:
+    """Return what an approval keeps of a lesson: enough to keep it in force whatever happens to the file."""
+    kept = {"id": lesson.id, **records.authored_fields(lesson), "confidence": lesson.confidence}
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+
+
+def is_trust_approved(project: str, hash: str, in_force: InForce) -> bool:
+    """Return whether a person trusted this content of a repository's file; trusted.json alone may be edited by hand."""
+    return in_force.trusted.get(project) == hash
+
+
+def untrusted_fault(project: str) -> str:
+    return f"{trust_file.lessons_of(project)} is trusted without an approval and is not used: hardwon trust {project}"
+
+
+def _find_unchanged(shelf: shelves.Shelf, approved: Mapping[str, ApprovedLesson]) -> set[str]:
+    """Return the ids of the lessons that the file says as they were approved."""
+    known = [lesson for lesson in shelf.lessons if lesson.id in approved]
+    return {lesson.id for lesson in known if records.authored_hash(lesson) == approved[lesson.id].hash}
+
+
+def _read_bodies(home: str, wanted: Mapping[str, int]) -> dict[str, Lesson]:
+    bodies = approvals.read_bodies(home, wanted.values())
+    lessons: dict[str, Lesson] = {}
+    for id, number in wanted.items():
+        lesson = read_body(bodies.get(number, ""))
+        if lesson is not None:
+            lessons[id] = lesson
+    return lessons
+
+
+def read_body(body: str) -> Lesson | None:
+    """Return the lesson that an approval keeps; None after a purge took it out."""
+    if not body:
+        return None
+    try:
+        return records.read(json.loads(body))
+    except (ValueError, RecursionError):
+        return None
+
+
+def describe(waiting: Sequence[WaitingChange]) -> str:
+    """Return how many changes wait, in a phrase: `2 changes to lessons.json wait`."""
+    count = len(waiting)
+    return f"{count} change{'s' if count != 1 else ''} to lessons.json wait{'s' if count == 1 else ''} for approval"

@@ -1,0 +1,65 @@
+"""The compiled brief of each project: what the hook says of it while the worker is away.
+
+One line of text for each line of the brief. Dates in it are absolute, so it does not go stale by itself; whoever takes
+something out of the database calls `forget`, and it is compiled anew from what is left.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hardwon import paths
+from hardwon.text.brief_layout import Line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FOLDER = "briefs"
+_HEAD = "hardwon-brief-1"
+_END = ".txt"
+
+
+def path_of(home: str, project: str) -> str:
+    return os.path.join(home, FOLDER, paths.safe_name(f"{project}/") + _END)
+
+
+def read(home: str, project: str) -> list[Line]:
+    """The lines that were compiled last; none if there are none, or if another version wrote them."""
+    text = _text(path_of(home, project)) if project else ""
+    head, *rows = text.split("\n")
+    if head != _HEAD:
+        return []
+    found = [row.split("\t") for row in rows if row]
+    return [Line(row[0], row[1], row[2], int(row[3])) for row in found if len(row) == 4 and row[3].isdigit()]
+
+
+def write(home: str, project: str, lines: Sequence[Line]) -> None:
+    """Keep the lines, if they are others than before."""
+    rows = [f"{line.section}\t{line.text}\t{line.said}\t{line.head}\n" for line in lines]
+    text, path = f"{_HEAD}\n{''.join(rows)}", path_of(home, project)
+    if project and text != _text(path) and (lines or os.path.exists(path)):
+        paths.write_private(path, text.encode("utf-8", "replace"))
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace", newline="\n", opener=paths.plain_file) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def forget(home: str) -> int:
+    """Delete every compiled brief; gives how many there were."""
+    place = os.path.join(home, FOLDER)
+    try:
+        names = [name for name in os.listdir(place) if name.endswith(_END)]
+    except FileNotFoundError:
+        return 0
+    for name in names:
+        try:
+            os.unlink(os.path.join(place, name))
+        except FileNotFoundError:
+            continue
+    return len(names)

@@ -1,0 +1,151 @@
+"""lessons.json: a person's file that we also write. Every write is whole and locked; what we do not know stays."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hardwon import paths
+from hardwon.errors import UserError
+from hardwon.lessons import record as records
+from hardwon.lessons.secrets import clean_evidence, find_secret_faults, list_authored_texts
+from hardwon.types import Lesson, word
+
+VERSION = 1
+LARGEST = 64 * 1024 * 1024
+
+
+@word
+class Shelf:
+    """What a lessons file holds: the document as it stands, its lessons, what is wrong with the others, and the ids
+    of those that cannot be read."""
+
+    path: str
+    document: dict[str, Any]
+    lessons: tuple[Lesson, ...]
+    faults: tuple[str, ...]
+    unread: tuple[str, ...]
+
+
+def lessons_path(home: str) -> str:
+    return os.path.join(home, paths.LESSONS)
+
+
+def read(path: str) -> Shelf:
+    """The lessons in a file, none if there is no file; UserError with line and column if it is broken."""
+    return _shelf(path, _parse(path, _load(path)))
+
+
+def read_held(path: str, held: bytes) -> Shelf:
+    """The lessons in what a file was found to hold."""
+    try:
+        return _shelf(path, _parse(path, held.decode("utf-8-sig")))
+    except UnicodeDecodeError as wrong:
+        raise UserError(f"{path} cannot be read: {wrong}", "hardwon lessons check") from None
+
+
+def _shelf(path: str, document: dict[str, Any]) -> Shelf:
+    lessons: list[Lesson] = []
+    faults: list[str] = []
+    unread: list[str] = []
+    seen: dict[str, int] = {}
+    for number, one in enumerate(document["lessons"], 1):
+        try:
+            lesson = records.read(one)
+        except records.BadRecord as bad:
+            faults.extend(f"{path}: lesson {number}: {fault}" for fault in bad.faults)
+            unread.append(str(one.get("id")) if isinstance(one, dict) else "")
+            continue
+        for name in ("id", "slug"):
+            value = getattr(lesson, name)
+            if not value:
+                faults.append(f"{path}: lesson {number} has no {name}")
+            elif seen.setdefault(f"{name} {value}", number) != number:
+                faults.append(f"{path}: lesson {number} has the {name} of lesson {seen[f'{name} {value}']}: {value}")
+        if lesson.id and lesson.slug and seen[f"id {lesson.id}"] == seen[f"slug {lesson.slug}"] == number:
+            lessons.append(lesson)
+    return Shelf(path, document, tuple(lessons), tuple(faults), tuple(unread))
+
+
+def _load(path: str) -> str:
+    try:
+        size = os.path.getsize(path)
+        if size > LARGEST:
+            raise UserError(f"{path} has {size >> 20} MB, more than the {LARGEST >> 20} it may have", "split it")
+        with open(path, encoding="utf-8-sig", opener=paths.plain_file) as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as wrong:
+        why = getattr(wrong, "strerror", None) or wrong
+        raise UserError(
+            f"{path} cannot be read: {why}", f"put a file of lessons there, or: mv {path} {path}.old"
+        ) from None
+
+
+def _parse(path: str, text: str) -> dict[str, Any]:
+    if not text and not os.path.exists(path):
+        return {"version": VERSION, "lessons": []}
+    if not text.strip():
+        say = f"{path} is empty, and nobody can tell what stood in it"
+        raise UserError(say, f"put back what was there, or begin anew: rm {path}")
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise UserError(f"{path} is nested too deeply to be a lessons file", "hardwon lessons check") from None
+    except ValueError as wrong:
+        line, column = getattr(wrong, "lineno", 1), getattr(wrong, "colno", 1)
+        what = str(getattr(wrong, "msg", wrong))
+        say = f"{path} line {line}, column {column}: {what[:1].lower()}{what[1:]}"
+        raise UserError(say, "edit that place, then: hardwon lessons check") from None
+    if isinstance(document, list):
+        document = {"version": VERSION, "lessons": document}
+    if not isinstance(document, dict) or not isinstance(document.get("lessons", []), list):
+        raise UserError(f'{path} is not a lessons file: it wants {{"lessons": […]}}', "hardwon lessons check")
+    version = document.get("version", VERSION)
+    if not isinstance(version, int) or version > VERSION:
+        raise UserError(f"{path} has version {version}, this hardwon knows {VERSION}", "upgrade hardwon")
+    document.setdefault("lessons", [])
+    return document
+
+
+@contextmanager
+def editing(home: str) -> Iterator[Shelf]:
+    """The personal file under its lock. The caller changes `shelf.document` and calls `save` before leaving."""
+    paths.private_folder(home)
+    with open(os.open(os.path.join(home, "lessons.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield read(lessons_path(home))
+
+
+def save(shelf: Shelf) -> None:
+    text = json.dumps(shelf.document, indent=2, ensure_ascii=False) + "\n"
+    paths.write_private(shelf.path, text.encode("utf-8", "replace"))
+
+
+def put(shelf: Shelf, lesson: Lesson) -> None:
+    """Set a lesson's record in the document: in its place if it has one there, else at the end.
+
+    Every lesson that hardwon writes comes through here. UserError if it was given a secret; what a person wrote into
+    the file by hand stays as it is.
+    """
+    _refuse_secrets(shelf, lesson)
+    lesson = clean_evidence(lesson)
+    listed = shelf.document["lessons"]
+    for place, one in enumerate(listed):
+        if isinstance(one, dict) and one.get("id") == lesson.id:
+            listed[place] = records.write(lesson, onto=one)
+            return
+    listed.append(records.write(lesson))
+
+
+def _refuse_secrets(shelf: Shelf, lesson: Lesson) -> None:
+    before = [known for known in shelf.lessons if known.id == lesson.id]
+    if before and list_authored_texts(before[0]) == list_authored_texts(lesson):
+        return
+    if faults := find_secret_faults(lesson):
+        raise UserError(f"the lesson is refused: {faults[0]}", "remove it and try again")

@@ -1,0 +1,160 @@
+"""The one queue of lessons that wait for a person, whoever shows it: command line, viewer, prompt or plugin.
+
+It holds what scans found in transcripts and what agents proposed. A mined candidate is a row of the database. A lesson
+that an agent proposed is a record of lessons.json with the status `candidate`; it gets a row as well, so that it has a
+number beside the others, and the row follows the record. Deciding about such a row changes its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hardwon import clock
+from hardwon.errors import UserError
+from hardwon.lessons import adding
+from hardwon.lessons import lessons_file as shelves
+from hardwon.lessons import record as records
+from hardwon.store import candidates
+from hardwon.store.candidates import PROPOSED, Proposal
+from hardwon.store.db import Connection, transaction
+from hardwon.types import Lesson
+
+_EVIDENCE = frozenset(("path", "line", "kind", "quote"))
+# What a person reads and decides about. The rest of a record, such as its dates, may change without anybody's decision.
+_SHOWN = (
+    "summary",
+    "problem",
+    "solution",
+    "injection",
+    "delivery",
+    "blockReason",
+    "triggers",
+    "unless",
+    "commandMatchTarget",
+    "scope",
+    "priority",
+    "confidence",
+    "tags",
+    "sourceSessionIds",
+    "occurrenceCount",
+)
+
+
+def list_waiting(home: str, connection: Connection, status: str = "candidate") -> list[Proposal]:
+    """Return everything that waits for a decision, best first, or what has another status."""
+    _follow_lessons_file(home, connection)
+    return candidates.listed(connection, status)
+
+
+def find(home: str, connection: Connection, name: str) -> Proposal | None:
+    """Return a candidate by its number, slug or id, whatever its status."""
+    _follow_lessons_file(home, connection)
+    return candidates.by_name(connection, name)
+
+
+def is_proposed(proposal: Proposal) -> bool:
+    """Tell whether an agent proposed it as a lesson, so that no transcript stands behind it."""
+    return proposal.signature.startswith(PROPOSED)
+
+
+def put_in_force(home: str, proposal: Proposal, record: dict[str, Any]) -> Lesson:
+    """Write an accepted candidate: over its record if it was proposed there, else as a new lesson.
+
+    A record under the id of a mined candidate was put there by somebody else; `admit.add` refuses it.
+    """
+    if is_proposed(proposal) and _recorded(home, proposal.id) is not None:
+        # Every field a person reads is set, so that nothing stays in the record that they have not seen.
+        return adding.edit(home, proposal.id, {**dict.fromkeys(_SHOWN), **record})
+    return adding.add(home, record, approved=True, source=adding.SOURCE_SCAN)
+
+
+def reject_record(home: str, proposal: Proposal) -> None:
+    """Mark the record of a rejected candidate, if it was proposed in lessons.json."""
+    lesson = _recorded(home, proposal.id) if is_proposed(proposal) else None
+    if lesson is not None and lesson.status == "candidate":
+        adding.set_status(home, proposal.id, "rejected")
+
+
+def undo_record(home: str, proposal: Proposal) -> None:
+    """Give lessons.json back what it had before the decision: a proposal's record, or nothing."""
+    if not is_proposed(proposal):
+        if proposal.lesson:
+            adding.remove(home, proposal.lesson)
+    elif _recorded(home, proposal.id) is not None:
+        before = {name: proposal.record.get(name) for name in _SHOWN}
+        adding.edit(home, proposal.id, {**before, "status": "candidate"})
+
+
+def _recorded(home: str, id: str) -> Lesson | None:
+    shelf = shelves.read(shelves.lessons_path(home))
+    return next((lesson for lesson in shelf.lessons if lesson.id == id), None)
+
+
+def _follow_lessons_file(home: str, connection: Connection) -> None:
+    """Give each proposed lesson its row, and take rows away whose record was decided about or removed elsewhere.
+
+    With a broken lessons.json the rows stay as they are: what was mined can be decided about all the same.
+    """
+    try:
+        lessons = {lesson.id: lesson for lesson in shelves.read(shelves.lessons_path(home)).lessons}
+    except UserError:
+        return
+    proposed = [lesson for lesson in lessons.values() if lesson.status == "candidate"]
+    rows = {row.id: row for row in candidates.with_ids(connection, [lesson.id for lesson in proposed])}
+    stale, decided = list[Proposal](), list[Lesson]()
+    for row in candidates.proposed(connection):
+        lesson = lessons.get(row.id)
+        if row.status != "candidate":
+            continue
+        if lesson is None or _says_other_words(row, lesson):
+            stale.append(row)
+        elif lesson.status != "candidate":
+            decided.append(lesson)
+    # As when a scan finds other words: nobody may accept by an old number what they have not read.
+    renumbered = {row.id for row in stale}
+    missing = [lesson for lesson in proposed if lesson.id not in rows or lesson.id in renumbered]
+    reopened = [row for row in rows.values() if is_proposed(row) and row.status != "candidate"]
+    if not (stale or decided or missing or reopened):
+        return
+    now, slugs = clock.now(), candidates.slugs(connection) - {row.slug for row in stale}
+    with transaction(connection):
+        for row in stale:
+            candidates.remove(connection, row.number)
+        for lesson in decided:
+            is_active = lesson.status == "active"
+            status, lesson_id = ("active", lesson.id) if is_active else ("rejected", "")
+            candidates.set_status(connection, lesson.id, status, now, lesson_id)
+        for lesson in missing:
+            candidates.insert(connection, _as_row(lesson, slugs, now))
+        for row in reopened:
+            candidates.set_status(connection, row.id, "candidate", None)
+
+
+def _says_other_words(row: Proposal, lesson: Lesson) -> bool:
+    return lesson.status == "candidate" and row.record != _shown_record(lesson)
+
+
+def _as_row(lesson: Lesson, slugs: set[str], now: float) -> Proposal:
+    taken = lesson.slug in slugs  # by a mined candidate, which knows nothing of the names in lessons.json
+    return Proposal(
+        number=0,
+        id=lesson.id,
+        slug=f"{lesson.slug}-{lesson.id[-6:].lower()}" if taken else lesson.slug,
+        signature=f"{PROPOSED}{lesson.id}",
+        tier=1,
+        status="candidate",
+        score=lesson.confidence,
+        parts={"tag": lesson.confidence},
+        occurrences=max(lesson.occurrences, 1),
+        sessions=tuple(lesson.sessions),
+        projects=(lesson.project,) if lesson.project else (),
+        record=_shown_record(lesson),
+        found_at=now,
+    )
+
+
+def _shown_record(lesson: Lesson) -> Mapping[str, Any]:
+    written = records.write(lesson)
+    evidence = [dict(one) for one in lesson.evidence if one.keys() >= _EVIDENCE]
+    return {**{name: written[name] for name in _SHOWN if name in written}, "evidence": evidence}

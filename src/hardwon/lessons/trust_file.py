@@ -1,0 +1,68 @@
+"""Which repositories' lessons a person has trusted, and in which state: a file's hash, not its name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+
+from hardwon import paths
+from hardwon.errors import UserError
+from hardwon.lessons.lessons_file import LARGEST
+
+FILE = os.path.join(".hardwon", "lessons.json")
+
+
+def lessons_of(project: str) -> str:
+    return os.path.join(project, FILE)
+
+
+def content(file_path: str) -> bytes:
+    """What a repository's file holds; UserError if it is too large, or not a plain file, which may never end."""
+    try:
+        descriptor = os.open(file_path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise UserError(f"{file_path} is not a plain file", "put a file of lessons there")
+            if found.st_size > LARGEST:
+                raise UserError(f"{file_path} has {found.st_size >> 20} MB, more than {LARGEST >> 20}", "split it")
+            return file.read(LARGEST)
+    except OSError as wrong:
+        raise UserError(f"{file_path} cannot be read: {wrong.strerror}", "mend or remove that file") from None
+
+
+def hash_of(held: bytes) -> str:
+    return hashlib.sha256(held).hexdigest()
+
+
+def fingerprint(file_path: str) -> str:
+    """The hash of a file as it stands; nothing if it cannot be read."""
+    try:
+        return hash_of(content(file_path))
+    except UserError:
+        return ""
+
+
+def path(home: str) -> str:
+    return os.path.join(home, paths.TRUSTED)
+
+
+def trusted(home: str) -> dict[str, str]:
+    """The hash that was trusted for each project."""
+    try:
+        with open(path(home), encoding="utf-8", opener=paths.plain_file) as file:
+            found = json.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as wrong:
+        why = getattr(wrong, "strerror", None) or wrong
+        raise UserError(
+            f"{path(home)} cannot be read: {why}", f"mv {path(home)} {path(home)}.old; hardwon trust"
+        ) from None
+    return {str(project): str(hash) for project, hash in found.items()} if isinstance(found, dict) else {}
+
+
+def keep(home: str, projects: dict[str, str]) -> None:
+    paths.write_private(path(home), (json.dumps(projects, indent=2) + "\n").encode())

@@ -1,0 +1,401 @@
+"""Mining transcripts: what was added to each is read once, tags and signals are kept together with the mark.
+
+A file is read in portions and each is committed whole, so a scan may be killed anywhere, run again, or run four times
+at once. Nothing read here is believed: it is proposed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from hardwon import clock, paths, projects
+from hardwon.agents import transcript_files, transcript_tail
+from hardwon.agents.denied_steps import Denied, denied, denied_or_deleted
+from hardwon.agents.private_turns import Hidden
+from hardwon.agents.transcript_steps import MODULES, History, Step, history
+from hardwon.mining import proposals
+from hardwon.mining.episodes import Episode, Watch
+from hardwon.privacy.cleaning import clean_all, clean_state
+from hardwon.privacy.private_tags import may_hold_tag, strip
+from hardwon.privacy.prompt_text import is_said_to_hardwon
+from hardwon.shell.failures import ends, reads_as_failure
+from hardwon.shell.parsing import simple_commands
+from hardwon.store import candidates, deletions, transcripts
+from hardwon.store.candidates import Proposal, Scan
+from hardwon.store.db import Connection
+from hardwon.store.transcripts import Portion, ScannedCall
+from hardwon.text import lesson_tags
+from hardwon.types import OURSELVES, Mark, Signal, replace, word
+
+LONGEST_COMMAND, LONGEST_CONTENT, LOOKED_AT_CONTENT = 4_000, 1_000, 2_000
+WHOLE_SCANS = ("full", "new", "auto")  # the others looked at some transcripts only
+UNDER_WAY = ("open", "running", "scripts")  # where a reader remembers commands
+_SPEAK = ("agent", "person")
+BATCH = 2_000  # calls and signals in one transaction
+
+Found = tuple[Portion, int, int]  # with the bytes and malformed lines in it
+
+
+@word
+class File:
+    """A transcript, the host that wrote it, and what is new in it, in bytes."""
+
+    path: str
+    host: str
+    size: int
+    modified: float
+
+
+@word
+class Outcome:
+    """What a scan came to."""
+
+    files: int
+    bytes: int
+    malformed: int
+    signals: int
+    new: tuple[Proposal, ...]
+    faults: tuple[tuple[str, str], ...]
+
+
+def run(
+    home: str,
+    connection: Connection,
+    files: Sequence[File],
+    values: Mapping[str, Any],
+    *,
+    kind: str,
+    tiers: Sequence[int] = (1, 2),
+    passed: Callable[[int], None] = lambda size: None,
+) -> Outcome:
+    """Read the files, weigh what they gave, and record the scan; `passed` is told the bytes of each file done."""
+    faults: list[tuple[str, str]] = []
+    transcripts.prepare(connection)
+    left_out = denied_or_deleted(denied(home, values), deletions.read_tombstones(connection))
+    portions = _all_portions(connection, files, int(values["scanWindow"]), left_out, faults, passed)
+    found = signals = malformed = 0
+    for batch in _batches(portions):
+        signals += transcripts.keep(connection, [portion for portion, _, _ in batch], clock.now())
+        found += sum(size for _, size, _ in batch)
+        malformed += sum(wrong for _, _, wrong in batch)
+    transcripts.prune(connection)
+    now = clock.now()
+    new = proposals.refresh(connection, values, tiers=tiers, now=now)
+    candidates.add_scan(connection, Scan(now, kind, len(files), found, malformed, signals, len(new)))
+    return Outcome(len(files), found, malformed, signals, tuple(new), tuple(faults))
+
+
+def _batches(portions: Iterable[Found]) -> Iterator[list[Found]]:
+    """Small files are committed together: a transaction has a price, and a limit of some tens of milliseconds."""
+    batch: list[Found] = []
+    for portion in portions:
+        batch.append(portion)
+        if sum(len(one.calls) + len(one.signals) for one, _, _ in batch) >= BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def folders(environment: Mapping[str, str], home: str, named: Sequence[str], host: str = "") -> dict[str, list[str]]:
+    """Where transcripts are looked for, by host: the places named, else the folders of every host."""
+    if named:
+        return {host: list(named)}
+    return {name: history(name).folders(environment, home) for name in MODULES if host in ("", name)}
+
+
+def is_due(connection: Connection, values: Mapping[str, Any], now: float) -> bool:
+    """Whether a background scan may run: the last scan lies far enough back, or in the future after a clock was set."""
+    hours = float(values["autoScanIntervalHours"])
+    last = candidates.last_scan(connection, *WHOLE_SCANS)
+    return hours >= 0 and (last is None or not 0 <= now - last < hours * 3600)
+
+
+@contextmanager
+def alone(home: str, *, wait: bool) -> Iterator[bool]:
+    """Whether this is the only scan of the home; one that waits always is, in the end."""
+    paths.private_folder(home)
+    with open(os.open(os.path.join(home, "scan.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def vanished(known: Mapping[str, Mark]) -> list[str]:
+    """The transcripts that are gone, or that have become another file under the same name."""
+    return [path for path, mark in known.items() if transcript_files.inode(path) != mark.inode]
+
+
+def find(folders: Mapping[str, Iterable[str]], known: Mapping[str, Mark]) -> Iterator[File]:
+    """The transcripts below the folders of each host that changed since they were read; "" is any host."""
+    met: set[str] = set()
+    for host, places in folders.items():
+        for place in places:
+            for path, stat in _transcripts(os.path.realpath(os.path.expanduser(place))):
+                mark = known.get(path)
+                if path in met or (mark and transcript_tail.is_unchanged(stat, mark)):
+                    continue
+                met.add(path)
+                if named := _host(path, host):
+                    yield File(path, named, max(stat.st_size - (mark.offset if mark else 0), 0), stat.st_mtime)
+
+
+def _transcripts(place: str) -> Iterator[tuple[str, os.stat_result]]:
+    for path, stat in _files(place):
+        yield from transcript_files.sessions(path, stat)
+
+
+def _files(place: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Every file at or below a place, whatever cannot be looked at left out; links are not followed."""
+    try:
+        if not os.path.isdir(place):
+            yield place, os.stat(place)
+            return
+        with os.scandir(place) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in listed:
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                yield entry.path, entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+
+
+def _host(path: str, wanted: str) -> str:
+    """The host that wrote it, if it is the one that is wanted."""
+    if wanted and not transcript_files.is_named(path, wanted):
+        return ""
+    try:
+        host = transcript_files.host_of(path)
+    except OSError:
+        return ""
+    return host if wanted in ("", host) else ""
+
+
+def _all_portions(
+    connection: Connection,
+    files: Iterable[File],
+    window: int,
+    left_out: Denied,
+    faults: list[tuple[str, str]],
+    passed: Callable[[int], None],
+) -> Iterator[Found]:
+    """What the files have new. One that cannot be read is named and stops nobody."""
+    for file in files:
+        try:
+            yield from _read(file, transcripts.mark_of(connection, file.path), window, left_out)
+        except OSError as wrong:
+            faults.append((file.path, wrong.strerror or str(wrong)))
+        passed(file.size)
+
+
+def _read(file: File, known: Mark | None, window: int, left_out: Denied) -> Iterator[Found]:
+    with transcript_files.reading(file.path, known) as opened:
+        mark = opened.mark
+        for portion in _portions(file, history(file.host), mark, opened.portions, window, left_out):
+            after = portion.mark
+            yield portion, after.offset - mark.offset, after.malformed - mark.malformed
+            mark = after
+
+
+def _portions(
+    file: File,
+    module: History,
+    mark: Mark,
+    lines: Iterable[tuple[transcript_tail.Lines, Mark]],
+    window: int,
+    left_out: Denied,
+) -> Iterator[Portion]:
+    reader = module.Reader(_loads(mark.reader))
+    before = _loads(mark.watch) or {}
+    watch, hidden = Watch(before, window=window), Hidden(file.path, before)
+    shut = hidden.private
+    for numbered, after in lines:
+        desk = _Desk(file)
+        seen: list[Step] = []
+        for number, line in numbered:
+            for step in reader.read(number, line):
+                if hidden.hides(step) or left_out(step):
+                    shut = True
+                elif step.kind == "person" and is_said_to_hardwon(step.text):
+                    continue  # a decision about lessons corrects no call
+                elif not (step.kind == "call" and is_ours(step)):
+                    seen.append(step)
+        for step in _fit(seen):
+            desk.take(step, watch.take(step))
+        desk.found(watch.unfinished())
+        state = {**watch.state(), **hidden.state()}
+        read = {name: kept for name, kept in reader.state().items() if not (shut and name in UNDER_WAY)}
+        told = {"reader": _dumps(clean_state(read)), "watch": _dumps(clean_state(state))}
+        yield desk.portion(replace(after, malformed=reader.malformed, **told))
+
+
+def is_ours(step: Step) -> bool:
+    """Whether a call runs hardwon: what it prints are other sessions' errors. Its result then belongs to no call."""
+    if OURSELVES not in step.command:
+        return False
+    return any(simple.program == OURSELVES for simple in simple_commands(step.command[:LONGEST_COMMAND]))
+
+
+def _fit(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps with nothing in a call or an error that may not be kept, so that nothing made of them has it either."""
+    tagged = may_hold_tag("\n".join([step.text for step in steps if step.kind in _SPEAK]))
+    steps = [_cut(step, tagged) for step in steps]
+    texts = [text for step in steps for text in _kept(step) if text]
+    cleaned = {text: after for text, after in zip(texts, clean_all(texts), strict=True) if text is not after}
+    return [_with(step, cleaned) for step in steps] if cleaned else steps
+
+
+def _cut(step: Step, tagged: bool) -> Step:
+    """As much of it as is looked at; of what a call would write more than is kept, so that no key is halved.
+
+    Of words the private parts go now: a sentence that is cut out of one would no longer show that it is.
+    """
+    if step.kind in _SPEAK:
+        return step._replace(text=text) if tagged and (text := strip(step.text)) != step.text else step
+    if step.failed or step.refused:
+        return step._replace(text=ends(step.text))
+    if len(step.content) > LOOKED_AT_CONTENT:
+        return step._replace(content=step.content[:LOOKED_AT_CONTENT])
+    return step
+
+
+def _kept(step: Step) -> tuple[str, ...]:
+    """What something may be made of."""
+    if step.kind == "call":
+        return step.command, step.content
+    return (step.text, step.refused) if step.failed or step.refused else ()
+
+
+def _with(step: Step, cleaned: Mapping[str, str]) -> Step:
+    if cleaned.keys().isdisjoint(_kept(step)):
+        return step
+    if step.kind == "call":
+        command, content = cleaned.get(step.command, step.command), cleaned.get(step.content, step.content)
+        return step._replace(command=command, content=content)
+    return step._replace(text=cleaned.get(step.text, step.text), refused=cleaned.get(step.refused, step.refused))
+
+
+class _Desk:
+    """Owns what one portion has given so far."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._calls: dict[str, Step] = {}
+        self._ends: dict[str, str] = {}
+        self._under_way: dict[str, str] = {}
+        self._outcomes: dict[str, str] = {}
+        self._signals: dict[str, Signal] = {}
+        self._cancels: list[tuple[str, str]] = []
+
+    def take(self, step: Step, ended: Iterable[Episode]) -> None:
+        if step.kind == "call":
+            self._calls[step.id] = step
+            self._ends.pop(step.id, None)
+            self._under_way[step.call] = step.id
+        elif step.kind == "result":
+            self._ended(step)
+        elif step.kind == "agent" and "#" in step.text and "#lesson" in step.text.lower():
+            self._tagged(step)
+        if ended:
+            self.found(ended)
+
+    def found(self, episodes: Iterable[Episode]) -> None:
+        for episode in episodes:
+            signal = proposals.from_episode(episode, self._file.host, self._file.path, home_of(episode.cwd))
+            self._signals[signal.key] = signal
+
+    def portion(self, mark: Mark) -> Portion:
+        return Portion(
+            path=self._file.path,
+            host=self._file.host,
+            mark=mark,
+            calls=tuple(self._call(step, self._ends.get(id, "")) for id, step in self._calls.items()),
+            outcomes=tuple(self._outcomes.items()),
+            signals=tuple(proposals.cleaned(list(self._signals.values()))),
+            cancels=tuple(self._cancels),
+        )
+
+    def _ended(self, step: Step) -> None:
+        """Hosts use a call's name again in later turns, so a result ends the latest call of that name."""
+        id = self._under_way.pop(step.call, "")
+        call = self._calls.get(id)
+        failed = step.failed or (call is not None and reads_as_failure(call.tool, call.command, step.text))
+        outcome = "failed" if failed else "fine"
+        if step.refused:
+            outcome = "refused"
+        elif step.denied:
+            outcome = "denied"
+        if id:
+            self._ends[id] = outcome
+        else:
+            self._outcomes[self._waits(step.call)] = outcome
+
+    def _waits(self, call: str) -> str:
+        return f"{self._file.path} {call}"
+
+    def _call(self, step: Step, outcome: str) -> ScannedCall:
+        return ScannedCall(
+            key=f"{self._file.host}:{step.id}",
+            host=self._file.host,
+            session=step.session,
+            cwd=step.cwd,
+            at=step.at,
+            path=self._file.path,
+            line=step.line,
+            tool=step.tool,
+            command=step.command[:LONGEST_COMMAND],
+            file=step.path,
+            content=step.content[:LONGEST_CONTENT],
+            outcome=outcome,
+            waits="" if outcome else self._waits(step.call),
+        )
+
+    def _tagged(self, step: Step) -> None:
+        for problem in lesson_tags.cancels(step.text):
+            self._cancel(step.session, problem)
+        for place, tag in enumerate(lesson_tags.blocks(step.text)):
+            if not lesson_tags.is_echo(tag):
+                host, path = self._file.host, self._file.path
+                signal = proposals.from_tag(tag, step, place, host, path, home_of(step.cwd))
+                self._signals[signal.key] = signal
+
+    def _cancel(self, session: str, problem: str) -> None:
+        """Take back what this portion has of it; what lies before is the store's to take back."""
+        own = [key for key, one in self._signals.items() if one.tier == 1 and one.session == session]
+        gone = [key for key in own if lesson_tags.is_cancelled(self._signals[key].body["problem"], problem)]
+        if not problem and own:
+            gone = own[-1:]
+        for key in gone:
+            del self._signals[key]
+        if problem or not own:
+            self._cancels.append((session, problem))
+
+
+@lru_cache(maxsize=512)
+def home_of(cwd: str) -> str:
+    """The project of a folder, which may be gone."""
+    return projects.home_of(cwd) if cwd else ""
+
+
+def _loads(text: str) -> dict[str, Any] | None:
+    found = orjson.loads(text) if text else None
+    return found if isinstance(found, dict) else None
+
+
+def _dumps(state: Mapping[str, Any]) -> str:
+    return orjson.dumps(state).decode()

@@ -1,0 +1,98 @@
+"""The off switches. `hook.py` reads HARDWON_OFF itself; a pause is one small file that everybody can look at.
+
+One line per pause: the time it ends (0: until lifted), a blank, and the project's real path or `*`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hardwon import paths
+from hardwon.projects import in_scope, places
+
+EVERYWHERE = "*"
+LATEST = 253_402_300_799.0  # the end of the year 9999
+NAN = float("nan")
+_LARGEST_FILE = 1_000_000  # characters
+
+
+def pauses(home: str) -> list[tuple[float, str]]:
+    """The pauses in the file, ended ones too; lines that make no sense are passed over, and named by `faults`.
+
+    A file that cannot be read counts as a pause everywhere: somebody wanted quiet, and nobody can tell where.
+    """
+    return _read(home)[0]
+
+
+def faults(home: str) -> list[str]:
+    """What is wrong with the file of pauses: a sentence each."""
+    return _read(home)[1]
+
+
+def _read(home: str) -> tuple[list[tuple[float, str]], list[str]]:
+    path = os.path.join(home, paths.PAUSED)
+    try:
+        with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
+            lines = file.read(_LARGEST_FILE).splitlines()
+    except FileNotFoundError:
+        return [], []
+    except OSError as wrong:
+        return [(0.0, EVERYWHERE)], [f"{path} cannot be read ({wrong.strerror}), so hardwon is quiet everywhere"]
+    listed = []
+    wrong_lines = []
+    for number, line in enumerate(lines, 1):
+        until, _, where = line.partition(" ")
+        try:
+            end = float(until)
+        except ValueError:
+            end = NAN
+        if end > LATEST:
+            end = 0.0  # later than any clock goes: until it is lifted
+        if end >= 0 and where:
+            listed.append((end, where))
+        elif line.strip():
+            wrong_lines.append(f"{path} line {number} is no pause: {line[:40]!r}")
+    return listed, wrong_lines
+
+
+def in_force(home: str, now: float) -> list[tuple[float, str]]:
+    return [(until, where) for until, where in pauses(home) if until == 0 or until > now]
+
+
+def paused(home: str, cwd: str, now: float) -> bool:
+    """Whether hardwon is to keep quiet in this folder."""
+    current = in_force(home, now)
+    if not current:
+        return False
+    everywhere = any(where == EVERYWHERE for _, where in current)
+    return everywhere or any(in_scope(where, places(cwd)) for _, where in current)
+
+
+def write(home: str, wanted: list[tuple[float, str]]) -> None:
+    """Exactly these pauses; with none the file goes, so that the hook's warm path is taken again."""
+    path = os.path.join(home, paths.PAUSED)
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rename(path, f"{path}.{os.getpid()}.old")  # a folder in the file's place; nothing of it is lost
+    if wanted:
+        lines = "".join(f"{until:.0f} {where}\n" for until, where in wanted)
+        paths.write_private(path, lines.encode("utf-8", "surrogateescape"))
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def forget_ended(home: str, now: float) -> None:
+    """Take pauses that are over out of the file: while it is there, hooks look into it first, which costs."""
+    current = in_force(home, now)
+    if current != pauses(home) or (not current and os.path.exists(os.path.join(home, paths.PAUSED))):
+        write(home, current)
+
+
+def tell(home: str, now: float) -> list[str]:
+    """Say of each pause in force where and until when; nothing without one."""
+    from hardwon import clock  # no hook comes here
+
+    lines = []
+    for until, where in in_force(home, now):
+        place = "everywhere" if where == EVERYWHERE else f"in {where}"
+        lines.append(f"paused {place} " + (f"until {clock.iso(until)}" if until else "until lifted"))
+    return lines

@@ -1,0 +1,224 @@
+"""What may be kept of an event, decided before anything is written anywhere, worker up or down.
+
+Private parts are stripped, then secrets replaced, then long text cut. A wholly private prompt is not kept, and neither
+is what the agent does about it. Empty files say so to whoever is asked next: one until another prompt, one for good
+under the host's name of the prompt, and one for each sub-agent that began in such a turn and may outlast it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hardwon import claims, paths
+from hardwon.paths import safe_name
+from hardwon.privacy.cleaning import clean
+from hardwon.privacy.limits import LARGEST_EVENT, LONGEST_TEXT, SKIP_TOOLS
+from hardwon.privacy.long_text import LONGEST_STRIPPED, clean_text, prune, strip_long, with_margins, without_margins
+from hardwon.privacy.private_tags import is_private, mapped, may_hold_tag
+from hardwon.privacy.prompt_text import is_said_to_hardwon, words_to_agent
+from hardwon.privacy.redaction import redact, redact_deep
+from hardwon.privacy.truncation import DEEPEST, trim_deep
+from hardwon.projects import is_below, touches
+from hardwon.text.fence import outside
+from hardwon.text.light_json import loads
+from hardwon.types import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from hardwon.types import Event
+
+_TOOL = ("PostToolUse", "PostToolUseFailure")
+_REMINDER = ("<system-reminder>", "</system-reminder>")
+
+
+def kept(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
+    """The event as it may be kept, None if it may not be. Asking about a tool call leaves nothing but its delivery,
+    and the call itself if we denied it: no other event tells of one that did not run."""
+    # Without its id a denied call could not be told from the one that its transcript tells of.
+    is_only_asked = event.kind == "PreToolUse" and not (event.denied and event.tool_use_id)
+    if is_only_asked or not event.session or _is_denied(event, values):
+        return None
+    markers = claims.folder(home, event.session, claims.PRIVATE)
+    latest = os.path.join(markers, claims.LATEST)
+    if event.kind == "UserPromptSubmit":
+        said = outside(event.prompt, *_REMINDER)
+        for_agent = words_to_agent(event.prompt)
+        own_turn = os.path.join(claims.folder(home, event.session, claims.OURS), claims.LATEST)
+        if is_private(said[:LONGEST_STRIPPED]) or is_private(event.prompt[:LONGEST_STRIPPED]):
+            for name in (claims.LATEST, *_names(event)):
+                claims.take(os.path.join(markers, name), event.id, event.at)
+            return None
+        if is_said_to_hardwon(event.prompt):
+            claims.release(latest)
+            claims.take(own_turn, event.id, event.at)
+            return None
+        if for_agent:  # only a person's words end a turn: neither what the host says by itself nor an empty prompt does
+            claims.release(latest)
+            claims.release(own_turn)
+        elif event.prompt.strip():
+            return None
+        event = replace(event, prompt=for_agent)
+    elif event.kind == "Stop" and not event.agent and _answers_us(event, home):
+        event = replace(event, message="")
+    names = _names(event)
+    if not any(os.path.exists(os.path.join(markers, name)) for name in (claims.LATEST, *names)):
+        return _fit(event, values)
+    if event.kind == "SubagentStart":
+        for name in names:
+            claims.take(os.path.join(markers, name), event.id, event.at)
+    return None if _is_call(event) else _bare(event)
+
+
+def _answers_us(event: Event, home: str) -> bool:
+    """Whether the turn that ends began with a prompt for hardwon: what the agent says then is about us."""
+    return os.path.exists(os.path.join(claims.folder(home, event.session, claims.OURS), claims.LATEST))
+
+
+def limits(home: str, built: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings in force. What a person has left out since the manifest was built stays out at once, also if it
+    cannot be built."""
+    config = os.path.join(home, paths.CONFIG)
+    try:
+        if built and os.stat(config).st_mtime_ns <= os.stat(os.path.join(home, paths.INDEX)).st_mtime_ns:
+            return built
+        with open(config, encoding="utf-8-sig", opener=paths.plain_file) as file:
+            wanted = loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return built
+    lists = ("skipTools", "denyProjects", "denyPaths")
+    wanted = wanted if isinstance(wanted, dict) else {}
+    return {**built, **{name: wanted[name] for name in lists if isinstance(wanted.get(name), list)}}
+
+
+def _names(event: Event) -> list[str]:
+    """What a private turn is known by besides being the latest: its prompt, and the sub-agents that began in it."""
+    return [safe_name(name) for name in (event.prompt_name, event.agent) if name]
+
+
+def fit(event: Event, values: Mapping[str, Any]) -> Event | None:
+    """The same for an event of a transcript, whose private turns its reader knows."""
+    return None if not event.session or _is_denied(event, values) else _fit(event, values)
+
+
+def words(text: str, values: Mapping[str, Any]) -> str:
+    """What may be kept of words."""
+    return clean_text(outside(text, *_REMINDER).strip(), int(values.get("maxEventChars", LONGEST_TEXT)))
+
+
+def _is_denied(event: Event, values: Mapping[str, Any]) -> bool:
+    if is_below(event.cwd, values.get("denyProjects", ())):
+        return True
+    return _is_call(event) and (
+        event.tool in values.get("skipTools", SKIP_TOOLS) or _touches(event, values.get("denyPaths", ()))
+    )
+
+
+def _is_call(event: Event) -> bool:
+    return event.kind in _TOOL or event.denied
+
+
+def _bare(event: Event) -> Event:
+    """That something happened in a private turn, and nothing of what."""
+    event = _with_clean_places(event)
+    return replace(event, prompt="", message="", input=None, response=None, command="", path="", content="", parts=())
+
+
+def _fit(event: Event, values: Mapping[str, Any]) -> Event:
+    most = int(values.get("maxEventChars", LONGEST_TEXT))
+    largest = max(LARGEST_EVENT, 2 * most)
+    return replace(
+        _with_clean_places(event),
+        prompt=words(event.prompt, values),
+        message=words(event.message, values),
+        input=trim_deep(_cleaned(event.input, most), most, largest),
+        response=trim_deep(_cleaned(event.response, most), most, largest),
+        command=clean_text(event.command, most),
+        path="",
+        content="",
+        parts=(),
+    )
+
+
+def _with_clean_places(event: Event) -> Event:
+    """Return the event without secrets in its folder; a transcript whose path holds one is not looked for again."""
+    folder, transcript = clean(event.cwd), event.transcript
+    if folder == event.cwd and clean(transcript) == transcript:
+        return event
+    return replace(event, cwd=folder, transcript=transcript if clean(transcript) == transcript else "")
+
+
+def _cleaned(value: Any, most: int) -> Any:
+    """Return a JSON value without its private parts and secrets, its long strings cut down."""
+    public = _each_text(_strip_split_tags(prune(value, most)), strip_long)
+    short = _each_text(public, lambda text: with_margins(text, most))
+    return _each_text(redact_deep(_rejoined(short, redact)), without_margins)
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    return mapped(_rejoined(value, change), lambda text, _: change(text))
+
+
+def _rejoined(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
+    """The value with lists of lines changed as one text: a tag, or a key, may open in one line and end in another."""
+    if depth > DEEPEST or not value:  # what is deeper is not kept
+        return value
+    if isinstance(value, dict):
+        return {name: _rejoined(inner, change, depth + 1) for name, inner in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) == 1 or not all(isinstance(line, str) for line in value):
+        return [_rejoined(inner, change, depth + 1) for inner in value]
+    text = "\n".join(value)
+    after = change(text)
+    return value if after == text else after.split("\n")
+
+
+def _strip_split_tags(value: Any, depth: int = 0) -> Any:
+    """Return the value with every content array in it stripped as one text."""
+    if depth > DEEPEST:
+        return value
+    if isinstance(value, dict):
+        return {name: _strip_split_tags(inner, depth + 1) for name, inner in value.items()}
+    if not isinstance(value, list):
+        return value
+    if all(isinstance(line, str) for line in value):
+        return value  # lines of one text, which `_rejoined` puts together and takes apart again
+    return [_strip_split_tags(inner, depth + 1) for inner in _without_split_tags(value)]
+
+
+def _without_split_tags(blocks: list[Any]) -> list[Any]:
+    """Return a content array stripped as one text: a private part may open in one block and close in another.
+
+    What is left of the text stands in the first block, and the others are empty.
+    """
+    texts = [_text_of_block(block) for block in blocks]
+    joined = "\n".join([text for text in texts if text is not None])
+    if not may_hold_tag(joined):
+        return blocks
+    stripped = strip_long(joined)
+    if stripped == joined:
+        return blocks
+    changed = []
+    for block, text in zip(blocks, texts, strict=True):
+        if text is None:
+            changed.append(block)
+            continue
+        changed.append(stripped if isinstance(block, str) else {**block, "text": stripped})
+        stripped = ""
+    return changed
+
+
+def _text_of_block(block: Any) -> str | None:
+    text = block.get("text") if isinstance(block, dict) else block
+    return text if isinstance(text, str) else None
+
+
+def _touches(event: Event, denied: Sequence[str]) -> bool:
+    """Whether a call is about a path that is denied, by its own words or in a command."""
+    if not denied:
+        return False
+    named = [event.path, *(part.path for part in event.parts)]
+    return touches(denied, event.cwd, event.tool, event.command, event.content, named)

@@ -1,0 +1,55 @@
+"""Names and ids that agents give, fit to be stored: one that looks like a secret gets another in its place.
+
+The other name is made from a hash, so that what belongs together still does. Every hook asks this about every event:
+ids of the usual forms are known at sight, and only another form pays for the rules.
+"""
+
+from __future__ import annotations
+
+from hardwon.privacy.known_ids import KNOWN_IDS
+from hardwon.types import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hardwon.types import Event
+
+_FIELDS = ("host", "session", "agent", "source", "tool", "tool_use_id", "prompt_name")
+_SHORT = 16  # what is shorter, and letters and digits alone, is no key of any vendor
+_HEX = "0123456789abcdefABCDEF"
+_UUID_LENGTH = 36
+
+
+def clean_ids(event: Event) -> Event:
+    """Return the event with every id that looks like a secret replaced."""
+    changes = {}
+    for field in _FIELDS:
+        given = getattr(event, field)
+        if given and not _is_usual(given):
+            cleaned = clean_id(given)
+            if cleaned != given:
+                changes[field] = cleaned
+    return replace(event, **changes) if changes else event
+
+
+def clean_id(text: str) -> str:
+    """Return the id, or one that stands for it if it looks like a secret."""
+    if _is_usual(text):
+        return text
+    from hardwon.privacy.cleaning import clean
+
+    if clean(text) == text:
+        return text
+    from hashlib import sha256
+
+    return f"redacted-{sha256(b'hardwon id ' + text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def _is_usual(text: str) -> bool:
+    """Tell whether it is a UUID, an id with a known beginning, a short id or a name of letters alone."""
+    length = len(text)
+    if length == _UUID_LENGTH and text[8] == text[13] == text[18] == text[23] == "-":
+        return not text.replace("-", "").strip(_HEX)
+    plain = text.replace("-", "").replace("_", "")
+    if length < _SHORT or plain.isalpha():
+        return plain.isalnum() and length < 2 * _SHORT
+    return any(text.startswith(prefix) and text[len(prefix) :].isalnum() for prefix in KNOWN_IDS)

@@ -1,0 +1,110 @@
+"""Long texts and large values cut down before secrets are looked for, which takes a second per megabyte.
+
+Private parts are looked for in the whole text: a tag may open in the part that is cut out. Of the rest the head and
+the tail stay that `trim` would keep, each with a margin towards the cut. Secrets are replaced while the margins are in
+place, so one that reaches across the end of what is kept is whole; then the margins go, and with them whatever half of
+a secret stood at the cut.
+"""
+
+from __future__ import annotations
+
+from hardwon.privacy.private_tags import may_hold_tag, strip
+from hardwon.privacy.redaction import redact
+from hardwon.privacy.truncation import Excerpt, items_note, keys_note, trim
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+MARGIN = 8_192  # characters; a private key of 8192 bits, the longest of the usual secrets, has 6,500
+MOST_NODES = 5_000  # values within a value; what is kept of it could not hold more
+LOOKED_AT = 300_000  # characters of a value in which secrets are looked for: a third of a second
+LONGEST_STRIPPED = 2_000_000  # characters in which private tags are looked for
+_LONGEST_KEY = 1_000
+_CUT, _CUT_END = "\n\x00hardwon cut ", "\x00\n"  # between head and tail, with the number of characters cut
+
+
+def clean_text(text: str, most: int) -> str:
+    """Return at most `most` characters of a text, without its private parts and secrets."""
+    if not text:
+        return text
+    return trim(without_margins(redact(with_margins(strip_long(text), most))), most)
+
+
+def strip_long(text: str) -> str:
+    """Strip private parts. Of a very long text with tags only the head stays: a part left open hides all behind it."""
+    if len(text) > LONGEST_STRIPPED and may_hold_tag(text):
+        text = text[:LONGEST_STRIPPED]
+    return strip(text)
+
+
+def prune(value: Any, most: int) -> Any:
+    """Return the JSON value without what comes after as many items and characters as there is time to look at.
+
+    A string counts with as much of it as `with_margins` leaves. What is left out is said in each container.
+    """
+    if not isinstance(value, dict | list | tuple):
+        return value
+    nodes, characters = MOST_NODES, max(LOOKED_AT, most + 2 * MARGIN)
+    pruned: Any = {} if isinstance(value, dict) else []
+    opened = [(value, pruned, _items(value))]
+    while opened:
+        item, copy, items = opened[-1]
+        for key, inner in items:
+            nodes -= 1
+            characters -= min(len(inner), most + 2 * MARGIN) if isinstance(inner, str) else 0
+            if nodes < 0 or characters < 0:
+                break
+            if not isinstance(inner, dict | list | tuple):
+                _put(copy, key, inner)
+                continue
+            below: Any = {} if isinstance(inner, dict) else []
+            _put(copy, key, below)
+            opened.append((inner, below, _items(inner)))
+            break
+        else:
+            opened.pop()
+        if nodes < 0 or characters < 0:
+            break
+    for item, copy, _ in opened:
+        _note_left_out(item, copy)
+    return pruned
+
+
+def _items(container: Any) -> Iterator[tuple[Any, Any]]:
+    return iter(container.items() if isinstance(container, dict) else enumerate(container))
+
+
+def _put(copy: Any, key: Any, value: Any) -> None:
+    if not isinstance(copy, dict):
+        copy.append(value)
+    elif isinstance(key, str) and len(key) > _LONGEST_KEY:
+        copy[f"[… key {len(copy) + 1}, of {len(key):,} characters …]"] = value
+    else:
+        copy[key] = value
+
+
+def _note_left_out(item: Any, copy: Any) -> None:
+    count = len(item) - len(copy)
+    if count and isinstance(copy, dict):
+        copy["…"] = keys_note(count)
+    elif count:
+        copy.append(items_note(count))
+
+
+def with_margins(text: str, most: int) -> str:
+    """Return a long text as its head and tail around a mark, each with a margin."""
+    tail = most // 3 + MARGIN
+    head = most - most // 3 + MARGIN
+    cut = len(text) - head - tail
+    return f"{text[:head]}{_CUT}{cut}{_CUT_END}{text[-tail:]}" if cut > 0 else text
+
+
+def without_margins(text: str) -> str:
+    """Return an Excerpt of a text that `with_margins` has cut, once its secrets are replaced."""
+    head, mark, rest = text.partition(_CUT)
+    number, end, tail = rest.partition(_CUT_END)
+    if not mark or not end or not number.isdecimal() or len(number) > 12:
+        return text
+    return Excerpt(head[:-MARGIN], tail[MARGIN:], int(number) + 2 * MARGIN)

@@ -1,0 +1,152 @@
+"""What of a prompt a person wrote to their agent: not what the agent's program says in their name, and not to us.
+
+Programs put notifications, output of local commands and reminders where prompts stand. People type `hardwon accept 3`,
+`#lesson` blocks and our slash commands there: that is for hardwon, and hardwon does not remember itself.
+Standard library without `re`: the hook takes this in when the worker is away.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Elements that programs put beside a person's words, each at the start of a line.
+_BESIDE_TAGS = ("system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics", "hook_prompt", "hook_context")
+# Elements that begin a prompt which a program wrote as a whole: behind them it goes on in its own words, such as "Full
+# transcript available at: …".
+_PROGRAM_TAGS = (
+    "task-notification",
+    "local-command-caveat",
+    "local-command-stdout",
+    "local-command-stderr",
+    "command-name",
+    "command-message",
+    "command-args",
+    "command-contents",
+    "bash-input",
+    "bash-stdout",
+    "bash-stderr",
+    "teammate-message",
+    "user-memory-input",
+    "user-prompt-submit-hook",
+)
+# Whole prompts that programs write, by how they begin.
+_PROGRAM_OPENINGS = (
+    "Caveat: The messages below were generated",
+    "[Request interrupted by user",
+    "[SYSTEM NOTIFICATION",
+    "Stop hook feedback:",
+    "This session is being continued from a previous conversation",
+    "System: Please continue.",
+)
+_OUR_COMMANDS = ("/lessons:", "/hardwon:")
+_DECISIONS = (
+    "accept",
+    "reject",
+    "approve",
+    "ratify",
+    "discard",
+    "retire",
+    "restore",
+    "promote",
+    "resume",
+    "allow",
+    "undo",
+)
+_GROUPS = {
+    "handoff": ("list", "show", "ratify", "amend", "discard", "write", "resume", "undo"),
+    "memory": ("list", "show", "add", "edit", "approve", "reject", "retire", "check", "undo"),
+    "lessons": ("list", "show", "restore", "retire", "build", "check"),
+}
+_LOOKED_BACK = 200  # characters before an element
+_WORDED = ("write", "add", "edit")  # what follows is a text, not names
+
+
+def words_to_agent(prompt: str) -> str:
+    """Return what a person wrote to the agent in a prompt; empty if nothing of it was."""
+    text = _without_program_text(prompt)
+    if is_said_to_hardwon(text):
+        return ""
+    return _without_lessons(text).strip()
+
+
+def is_said_to_hardwon(prompt: str) -> bool:
+    """Return whether a prompt is for hardwon alone: a decision, one of our slash commands, or nothing but lessons."""
+    text = _without_program_text(prompt)
+    if not text:
+        return False
+    words = text.split(None, 40)
+    if words[0].lower().startswith(_OUR_COMMANDS) or words[0].lower() == "/hardwon":
+        return True
+    if words[0] == "hardwon" and _decides(words[1:]):
+        return True
+    return not _without_lessons(text).strip()
+
+
+def _decides(words: Sequence[str]) -> bool:
+    """Return whether words behind `hardwon` are a command and no sentence about it ("hardwon search is slow")."""
+    if not words:
+        return False
+    verb, names = words[0], words[1:]
+    if verb in _GROUPS and names:
+        return names[0] in _GROUPS[verb] and (names[0] in _WORDED or all(map(_is_name, names[1:])))
+    return verb in _DECISIONS and all(map(_is_name, names))
+
+
+def _is_name(word: str) -> bool:
+    """Return whether a word is a number, an id or a slug."""
+    bare = word.strip(",").partition(":")[2] or word.strip(",")
+    return bare.lstrip("LMHO").isdigit() or bare == "all" or (len(bare) > 5 and "-" in bare[1:-1])
+
+
+def _without_program_text(prompt: str) -> str:
+    """Return the prompt without the elements that programs write; an element that does not end is all of the rest."""
+    text = prompt
+    if "<" in text:
+        for tag in _BESIDE_TAGS:
+            text = _without_element(text, tag)
+        text = text.lstrip()
+        if text.startswith(tuple(f"<{tag}{end}" for tag in _PROGRAM_TAGS for end in "> \n")):
+            return ""
+    text = text.strip()
+    return "" if text.startswith(_PROGRAM_OPENINGS) else text
+
+
+def _without_element(text: str, tag: str) -> str:
+    opening, closing = f"<{tag}", f"</{tag}>"
+    kept, read_to = [], 0
+    place = text.find(opening)
+    while place >= 0:
+        after_name = place + len(opening)
+        is_element = text[after_name : after_name + 1] in (">", " ", "\n", "\t")
+        if not (is_element and _begins_a_line(text, place, read_to)):
+            place = text.find(opening, after_name)
+            continue
+        kept.append(text[read_to:place])
+        end = text.find(closing, after_name)
+        if end < 0:
+            return "".join(kept)
+        read_to = end + len(closing)
+        place = text.find(opening, read_to)
+    return "".join([*kept, text[read_to:]])
+
+
+def _begins_a_line(text: str, place: int, read_to: int) -> bool:
+    """Return whether an element stands at the start of a line, or directly behind another.
+
+    People name such an element within a sentence; programs do not.
+    """
+    before = text[max(read_to, place - _LOOKED_BACK) : place].rpartition("\n")[2].rstrip()
+    return not before or before.endswith(">")
+
+
+def _without_lessons(text: str) -> str:
+    """Return the text without `#lesson` blocks."""
+    if "#lesson" not in text.lower():
+        return text
+    from hardwon.text.lesson_tags import blocks  # it brings in `re`, and few prompts hold a lesson
+
+    for block in reversed(blocks(text)):
+        text = f"{text[: block.start]}\n{text[block.end :]}"
+    return text

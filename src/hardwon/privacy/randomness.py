@@ -1,0 +1,98 @@
+"""Is it too random to be a word, a name, a path or a hash? Then it is a key.
+
+Entropy does not tell: camel case and paths have as much of it. Words are made of a few pairs of letters, and of a
+random text those are a fifth.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hardwon.privacy.known_ids import KNOWN_IDS
+
+RUN = 32  # what is shorter is not judged by its randomness
+_BLANKED = bytes([code if code < 128 and (chr(code).isalnum() or code in b"+/=_-") else 32 for code in range(256)])
+# Words and names are made of these pairs of letters; of a random text they are a fifth.
+_PAIRS = (
+    "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic "
+    "ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un "
+    "lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev "
+    "ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ov by rm ep tt oc ue up"
+)
+_COMMON = frozenset(_PAIRS.split())
+_DIGITS = frozenset("0123456789")
+_MARKED = bytes([32 if code == 32 else 97 for code in _BLANKED])
+
+
+def is_key(value: str) -> bool:
+    """It does not read like words: pairs of letters that are rare, digits all over, or cases that change at random."""
+    digits = sum(map(value.count, "0123456789"))
+    if len(set(value)) < 4 or value.lower() == value.upper():
+        return False
+    if digits * 4 >= len(value):
+        return True
+    share = wordiness(value)
+    if (
+        len(value) > (11 if digits else 13)
+        and share < (0.65 if digits else 0.45)
+        and _jumble(value) >= (0.25 if digits else 0.15)
+    ):
+        return True
+    return (digits > 0 or len(value) > 19) and share < (0.3 if not digits else 0.55 if digits < 4 else 0.75)
+
+
+def _jumble(value: str) -> float:
+    """The share of its pairs that names in mixed case hardly have: two capitals, a letter beside a digit."""
+    if value == value.lower() or value == value.upper():
+        return 0.0
+    pairs = list(pairwise(value[:512]))
+    capitals = sum(a.isupper() and b.isupper() for a, b in pairs)
+    beside_digits = sum((a.isdigit() and b.isalpha()) or (a.isalpha() and b.isdigit()) for a, b in pairs)
+    return (capitals + beside_digits) / len(pairs)
+
+
+def wordiness(value: str) -> float:
+    """The share of its pairs of letters that words are made of."""
+    pairs = [a + b for a, b in pairwise(value[:512]) if (a + b).isalpha() and not (a.islower() and b.isupper())]
+    return sum(pair.lower() in _COMMON for pair in pairs) / len(pairs) if pairs else 0.0
+
+
+def runs(text: str, least: int = RUN) -> list[str]:
+    """The long stretches without a blank or a sign, found without `re` and without making every word a string."""
+    blanked = text.encode("ascii", "replace").translate(_BLANKED)
+    marked = blanked.translate(_MARKED) + b" "
+    long = b"a" * least
+    found, at = [], marked.find(long)
+    while at >= 0:
+        end = marked.index(b" ", at)
+        found.append(blanked[at:end].decode("ascii"))
+        at = marked.find(long, end)
+    return found
+
+
+def is_random(run: str) -> bool:
+    """Neither a hash, nor a UUID, nor a path, nor names put together."""
+    if _DIGITS.isdisjoint(run):
+        return False
+    if "=" in run.rstrip("=").lstrip("="):  # `commit=45de…`: each side for itself
+        return any(len(piece) >= RUN and is_random(piece) for piece in run.split("="))
+    if run.rpartition("/")[2].startswith(KNOWN_IDS):
+        return False
+    pieces = run.split("/")
+    if len(pieces) > 1 and ("-" in run or "_" in run or run[0] == "/" or any(map(_is_hex, pieces))):
+        return any(len(piece) >= RUN and is_random(piece) for piece in pieces)
+    if run.startswith(("sha1-", "sha256-", "sha384-", "sha512-", "AAAAB3Nza", "AAAAC3Nza", "AAAAE2Vj")):
+        return False
+    if _is_hex(run):
+        return len(run) > 64 and len(run) not in (96, 128) and len(set(run)) > 12
+    rest = "-".join([piece for piece in run.replace("_", "-").split("-") if not _is_hex(piece)])
+    digits = sum(map(rest.count, "0123456789"))
+    steps = sum(ord(b) - ord(a) == 1 for a, b in pairwise(rest[:512]))  # an alphabet is all steps
+    if len(rest) < 24 or digits < 2 or len(set(rest)) < 14 or steps * 2 > len(rest[:512]):
+        return False
+    mixed = rest != rest.lower() and rest != rest.upper()
+    return wordiness(rest) < (0.45 if mixed else 0.35) and (mixed or (digits > 4 and "-" not in rest))
+
+
+def _is_hex(piece: str) -> bool:
+    return not piece.strip("0123456789abcdefABCDEF")

@@ -1,0 +1,554 @@
+"""Secrets are replaced by `[redacted:KIND]` before a text is written anywhere.
+
+Three questions, in this order: does it have the shape of a known key, does it stand after a name that promises a secret
+(`password=`), is it too random to be anything else. What shapes and names there are is data, in `secret_rules.py`. Each
+row names the literals a secret of its kind must hold; they are looked for with `str.find`, and a pattern is tried only
+where one stands. So a text without them never needs `re`, and no pattern walks through a text by itself: after a
+literal it reads a bounded stretch, or what it replaces.
+"""
+
+from __future__ import annotations
+
+from hardwon.privacy.private_tags import mapped
+from hardwon.privacy.randomness import RUN, is_key, is_random, runs
+from hardwon.privacy.secret_rules import (
+    KEY_HEADS,
+    NAME_STEMS,
+    PLACEHOLDER_PARTS,
+    PLAIN_VALUES,
+    RULES,
+    SENTENCE_WORDS,
+    SHORT_ENDINGS,
+    STRONG_ENDINGS,
+    SUFFIXES,
+    TELLING_PARTS,
+    TELLING_WORDS,
+    WEAK_ENDINGS,
+    WRAPPING_CALLS,
+    SecretRule,
+)
+from hardwon.text.case_folding import fold
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from typing import Any
+
+SHORTEST = 15
+_PASSES = 6  # a replacement may uncover another secret; more rounds than this nobody has seen
+_PLAUSIBLE = 256  # a longer value is a secret without being looked at
+_MARK = "[redacted:"
+
+NAMED = SecretRule("secret", NAME_STEMS, "", (), (), "folded")
+# What is spelled in one way comes first: `token = ghp_…` is a GitHub key rather than the value of a name.
+ROWS = (*[row for row in RULES if "folded" not in row.flags], *[row for row in RULES if "folded" in row.flags], NAMED)
+
+# Where the literals of each row are looked for: in the folded text, in its long stretches, or in the text as it stands.
+_PLACES = ["folded" if "folded" in row.flags else "unbroken" if "unbroken" in row.flags else "exact" for row in ROWS]
+_LITERALS: dict[str, list[tuple[int, str]]] = {"folded": [], "unbroken": [], "exact": []}
+for _number, _row in enumerate(ROWS):
+    _LITERALS[_PLACES[_number]] += [(_number, _literal) for _literal in _row.literals]
+
+# How strongly a name promises a secret.
+_STRONG, _WEAK = 2, 1
+_PROMISES = {
+    **{ending + suffix: _WEAK for ending in WEAK_ENDINGS for suffix in SUFFIXES},
+    **{ending + suffix: _STRONG for ending in STRONG_ENDINGS for suffix in SUFFIXES},
+}
+_LONGEST_NAME = 32
+_NAME_SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789_-"
+_JOINING_SIGNS = frozenset(':=>(,!|?\n{\\"')
+
+_PATTERNS = {
+    # How a name and its value are joined.
+    "join": r"""
+        (?P<shut> [\]"'\\`?!*_)}]{0,12} )
+        (?:
+            (?P<typed> [ \t]{0,4} : [ \t]{0,4} &? [A-Za-z][\w.\ |]{0,30} (?: [<\[] [\w\ ,|.<\[\]>]{0,40} [\]>] )?
+                     | [ \t]{1,4} (?: string | str ) ) [ \t]{0,4} = [ \t]{0,4} (?= \\{0,8} ["'`] )
+          | (?P<pair> (?: \s | \\{1,8} [nrt] | [,;{] ){1,60} (?: -[ ] )? [\\"']{0,9} (?: value | default ) [\\"']{0,9}
+                      [ \t]{0,8} [:=] [ \t]{0,8} )
+          | [ \t]{0,8} (?P<block> : ) [ \t]{1,8} [|>] [+-]? [0-9]? [+-]? [ \t]{0,8} (?= [\r\n] | \\{1,8} [nr] )
+          | [ \t]{0,8} (?P<quoted_only> \|\| | \?\? | \?: | or\b | , | [!=]={1,2} | \( ) [ \t]{0,8} (?= \\{0,8} ["'`] )
+          | [ \t]{0,8} (?P<sign> => | := | [=:>] ) \*{0,2} [ \t]{0,8}
+          | [ \t]{0,8} (?P<cell> \| ) [ \t]{0,8}
+          | (?P<gap> [ \t]{1,8} )
+        )""",
+    # In a quoted value a quote with more backslashes than the first is inside.
+    "quoted": r"""
+        (?P<call> [A-Za-z_][\w.:]{0,40} \( [ \t]{0,4} )? [fFrRbBuU@$]{0,2} (?P<escape> \\{0,8} ) (?P<quote> ["'`] )
+        (?P<value> (?: (?! \\{0,8} (?P=quote) ) [^\r\n] | (?P=escape) \\{1,8} (?P=quote) )*+ )""",
+    "bare": r"""(?P<value> [^\s"'`,;<>&|\\)\]}]++ )""",
+    "element": r"""(?P<value> [^<\r\n\\]++ ) (?= <\\{0,8}/ )""",
+    # On a line of its own a value may hold signs that end it elsewhere.
+    "rest": r"""(?: [^\s"'`\\]++ (?= \s | $ ) )""",
+    "block": r"""(?: \r?\n | \\{1,8} [nr] )+? (?P<indent> [ \t]{1,40} )
+        (?P<value> [^\r\n\\]++ (?: (?: \r?\n | \\{1,8} n ) (?P=indent) [^\r\n\\]++ )*+ )""",
+    "template": r"""\$\{[^}]*\} | \$\([^)]*\) | \{\{.*?\}\} | \{[\w.$!:\[\]()'"\ ]*\} | ^\$\(
+        | %[+\#]?[sdvqwxT@] | %\([^)]*\)s? | %[A-Za-z_]+% | \#\{[^}]*\}? | <[^>]*> | \*\*\* | \$[A-Za-z_]\w*""",
+    "place": r"(?:[a-z][a-z0-9+.-]*://|arn:|~|\.{0,2}/|[A-Za-z]:[\\/])|[\w.-]+(?:/[\w.@-]+)+$",
+    "code": r"[!*&]*(?P<name>[A-Za-z_$][\w$]*(?:(?:\?\.|!?\.|::|->)[A-Za-z_$][\w$]*)+)(?=$|[(\[{)\],;?!])"
+    r"|[!*&]*(?P<called>[A-Za-z_$][\w$:.]*)!?[(\[{]",
+    "type": r"[=!*]*(?:(?i:[uif]|u?int|float|bytes|utf|base|sha|md|v|[hre]s|varchar|char|argon|pbkdf)_?[0-9]{1,3}"
+    r"(?:_t|Array|ClampedArray)?|\W*)$",
+    "humps": r"[A-Z]?[a-z]+|[A-Z]+",
+    "words": r"[A-Za-z_-]+[.:!?]*$",
+    "number": r"[0-9.,:_/x-]+[a-z%]{0,2}$",
+    "run": r"(?P<known>(?i:sha)(?:1|224|256|384|512)[-:=]|[hr]1:|;base64,|/nix/store/|(?:ssh-[a-z0-9]+|nistp\d{3})\ )?"
+    r"(?<![A-Za-z0-9+/=_-])(?P<secret>(?P<escaped>(?<=\\)[nrt])?[A-Za-z0-9+/=_-]{32,})",
+}
+_compiled: dict[str, re.Pattern[str]] = {}
+
+
+def redact(text: str) -> str:
+    """Return the text with every secret replaced."""
+    for _ in range(_PASSES if len(text) > 7 else 0):
+        low, stretches = fold(text), runs(text, SHORTEST)
+        after = text
+        for row, literals in _find_rows(text, low, stretches):
+            before = after
+            spans = _find_spans(row, literals, after, low)
+            after = _replace_spans(after, spans, row.kind)
+            if after is not before:
+                low = fold(after)
+        if after is not text:
+            stretches = runs(after)
+        after = _redact_random(after, stretches)
+        if after == text:
+            break
+        text = after
+    return text
+
+
+def redact_deep(value: Any) -> Any:
+    """Return a JSON value with the secrets in its strings and keys replaced, and all that is under the name of one."""
+
+    def change(text: str, key: str) -> str:
+        return "[redacted:secret]" if text.strip() and is_secret_name(key) else redact(text)
+
+    return mapped(value, change, covers=is_secret_name)
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a name promises a secret, as a whole or at its end."""
+    low = fold(name).strip(" :_-")
+    if low in ("cookie", "set-cookie"):
+        return True
+    for stem in NAME_STEMS:
+        at = low.rfind(stem)
+        if at >= 0 and _promise(name if len(name) == len(low) else low, low, at, len(low)):
+            return stem != "key" or low[:at].rstrip("_-. ").endswith(KEY_HEADS)
+    return False
+
+
+def find_secrets(text: str, low: str, stretches: Collection[str]) -> list[tuple[int, int]]:
+    """Return where secrets stand that rows find, of each row by itself; random stretches are not among them."""
+    spans: list[tuple[int, int]] = []
+    for row, literals in _find_rows(text, low, stretches):
+        spans += _find_spans(row, literals, text, low)
+    return spans
+
+
+def _find_rows(text: str, low: str, stretches: Collection[str]) -> list[tuple[SecretRule, list[str]]]:
+    """Return the rows that may find something, in order, with those of their literals that stand in the text."""
+    present = [pair for pair in _LITERALS["folded"] if pair[1] in low]
+    present += [pair for pair in _LITERALS["exact"] if pair[1] in text]
+    if stretches:
+        unbroken = "\n".join(stretches)
+        present += [pair for pair in _LITERALS["unbroken"] if pair[1] in unbroken]
+    literals: dict[int, list[str]] = {}
+    for number, literal in sorted(present):
+        literals.setdefault(number, []).append(literal)
+    return [(ROWS[number], listed) for number, listed in literals.items()]
+
+
+def _replace_spans(text: str, spans: Iterable[tuple[int, int]], kind: str) -> str:
+    pieces: list[str] = []
+    done = 0
+    for start, end in spans:
+        pieces += [text[done:start], f"[redacted:{kind}]"]
+        done = end
+    return "".join([*pieces, text[done:]]) if pieces else text
+
+
+def _find_spans(row: SecretRule, literals: Sequence[str], text: str, low: str) -> Iterator[tuple[int, int]]:
+    """Find the secrets of a row of which these literals stand in the text."""
+    if row is NAMED:
+        yield from _find_named_spans(text, low, literals)
+        return
+    is_folded = "folded" in row.flags
+    where = low if is_folded else text
+    if not any(map(where.__contains__, row.beside)):
+        return
+    pattern = _compile(row.pattern, is_folded)
+    done = 0  # what is in a secret is not looked at again, or a text of nothing but names would take for ever
+    for at in _find_spots(row, literals, where):
+        match = pattern.match(text, at) if at >= done else None
+        if match and _is_secret(row.flags, match):
+            span = match.span(match.lastgroup or 0)
+            done = span[1]
+            yield span
+
+
+def _find_spots(row: SecretRule, literals: Sequence[str], where: str) -> list[int]:
+    """Return where a secret of this row may begin."""
+    spots: list[int] = []
+    for literal in literals:
+        at = where.find(literal)
+        while at >= 0:
+            begin = at - row.lead
+            if begin >= 0 and (row.edge is None or _begins_word(where, begin, row.edge)):
+                spots.append(begin)
+            at = where.find(literal, at + 1)
+    return sorted(spots)
+
+
+def _begins_word(low: str, at: int, edge: str) -> bool:
+    """Tell whether no word goes on here; after an escaped newline or a percent escape a new one begins."""
+    before = low[at - 1 : at]
+    if not before.isalnum() and (not before or before not in edge):
+        return True
+    return low[max(at - 2, 0) : at] in ("\\n", "\\r", "\\t") or low[max(at - 3, 0) : at - 2] == "%"
+
+
+def _is_secret(flags: str, match: re.Match[str]) -> bool:
+    """Tell whether what a row's pattern found is a secret, and no stand-in for one."""
+    group, value = match.lastgroup, match[match.lastgroup or 0]
+    if value.startswith(_MARK) or (len(value) <= _PLAUSIBLE and _is_stand_in(value, bool(group))):
+        return False
+    if "spoken" in flags:
+        return _is_spoken_secret(match, value.rstrip(".,;:!?)*"))
+    return ("random" not in flags and group != "user") or is_key(value)
+
+
+def _is_stand_in(value: str, may_be_template: bool = True) -> bool:
+    if len(set(value[-12:])) < (3 if len(value) > 8 else 2) or (may_be_template and _is_template(value)):
+        return True
+    return fold(value).partition("|")[0].strip(" .:!?") in PLAIN_VALUES
+
+
+def _is_template(value: str) -> bool:
+    """Tell whether a value is filled in elsewhere: what is left without the parts to fill in is words at most."""
+    if not _compile(_PATTERNS["template"]).search(value):
+        return False
+    rest = _compile(_PATTERNS["template"]).sub("", value)
+    signs = sum(not sign.isalnum() and sign not in " -_./:@\\\"'" for sign in rest)
+    return signs < 3 and not any(len(piece) > 5 and is_key(piece) for piece in rest.split())
+
+
+def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
+    """Judge a value in a sentence: there a word such as "expired" follows far more often than a secret."""
+    if len(value) < 6 or value[0] in "[{(<" or any(map(_is_shape, ("place", "code", "type"), [value] * 3)):
+        return is_key(value) and len(value) > 11 and value[0] not in "[{(<"
+    if not fold(match[0]).lstrip().startswith(("passw", "passp", "passc", "secret", "pwd")):
+        return len(value) > 7 and is_key(value)
+    if match["quoted"]:
+        return not _is_placeholder(value) and not _is_label(value)
+    parts = value.replace("_", "-").replace(".", "-").replace("/", "-").split("-")
+    return len(parts) == 1 != value.isalpha() or not all(part.isalnum() for part in parts)
+
+
+class _Name:
+    """A name that promises a secret, where it begins (at its stem) and ends."""
+
+    __slots__ = ("at", "end", "is_short", "is_specific", "is_upper", "promise")
+
+    def __init__(self, text: str, at: int, end: int, promise: int) -> None:
+        before, spelled = text[at - 1 : at], text[at:end]
+        self.at = at
+        self.end = end
+        self.promise = promise
+        self.is_upper = spelled == spelled.upper()  # as the names of environment variables are
+        # It says whose key or token it is, as `github_token` does; the head of a key has been looked at.
+        self.is_specific = before.isalnum() or before in ("_", "-", ".") or spelled[:3].lower() == "key"
+        self.is_short = not self.is_specific and spelled.lower() == "pass"  # a word of test reports too
+
+
+def _find_named_spans(text: str, low: str, stems: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Find what stands after names that promise a secret."""
+    done = 0
+    for name in _find_names(text, low, stems):
+        span = _find_value(text, name) if name.at >= done else None
+        if span:
+            done = span[1]
+            yield span
+
+
+def _find_names(text: str, low: str, stems: Sequence[str]) -> list[_Name]:
+    names: list[_Name] = []
+    for stem in stems:
+        length = len(stem)
+        at = low.find(stem)
+        while at >= 0:
+            # Most keys are no secrets, and the head tells so at the least cost.
+            if stem != "key" or low[max(at - 16, 0) : at].rstrip("_-. ").endswith(KEY_HEADS):
+                stretch = low[at : at + _LONGEST_NAME]
+                end = at + len(stretch) - len(stretch.lstrip(_NAME_SIGNS))
+                promise = _promise(text, low, at, end)
+                if promise and _may_be_joined(low, end):
+                    names.append(_Name(text, at, end, promise))
+            at = low.find(stem, at + length)
+    names.sort(key=lambda name: name.at)
+    return names
+
+
+def _promise(text: str, low: str, at: int, end: int) -> int:
+    """Tell how strongly the name from the stem at `at` to `end` promises a secret: _STRONG, _WEAK or 0."""
+    ending = low[at:end]
+    promise = _PROMISES.get(ending, 0)
+    if not promise:
+        ending = ending.replace("_", "").replace("-", "").rstrip("0123456789")
+        promise = _PROMISES.get(ending, 0)
+        if not promise:
+            return 0
+    if ending in SHORT_ENDINGS and low[at - 1 : at].isalpha() and not text[at].isupper():
+        return promise if low[at - 2 : at - 1] == "\\" else 0  # after `\\n` a word begins
+    return promise
+
+
+def _may_be_joined(low: str, end: int) -> bool:
+    """Tell without a pattern whether a value may follow the name."""
+    after = low[end : end + 16]
+    sign = after.lstrip("\"'\\ \t]?!`*_)}")[:1]
+    return sign in _JOINING_SIGNS or after[:1] in (" ", "\t", '"', "'", "\\")
+
+
+def _find_value(text: str, name: _Name) -> tuple[int, int] | None:
+    """Return where the secret after a name stands, if there is one."""
+    join = _compile(_PATTERNS["join"]).match(text, name.end)
+    if not join or (join["cell"] and not _is_in_table(text, name)):
+        return None
+    if join["gap"] and _names_variable(text, name):
+        return None
+    if join["block"]:
+        block = _compile(_PATTERNS["block"]).match(text, join.end())
+        return block.span("value") if block and _is_block_secret(block["value"]) else None
+    quoted = _compile(_PATTERNS["quoted"]).match(text, join.end())
+    if quoted:
+        return quoted.span("value") if _is_quoted_secret(text, name, join, quoted) else None
+    if join["typed"] or join["quoted_only"]:
+        return None
+    bare = _compile(_PATTERNS["element" if join["sign"] == ">" else "bare"]).match(text, join.end())
+    if not bare:
+        return None
+    is_own_line = "**" in join[0] or _is_own_line(text, name)
+    span = bare.span("value")
+    if is_own_line and not join["gap"] and not join["cell"]:
+        rest = _compile(_PATTERNS["rest"]).match(text, join.end())
+        if rest and not rest[0].endswith((",", ";")):
+            span = rest.span()
+    if not _is_bare_secret(text, name, join, text[span[0] : span[1]], is_own_line):
+        return None
+    return span
+
+
+def _is_block_secret(value: str) -> bool:
+    return len(value) > _PLAUSIBLE or not (value.startswith(_MARK) or _is_placeholder(value))
+
+
+def _is_in_table(text: str, name: _Name) -> bool:
+    line = text[max(name.at - 120, 0) : name.at].rpartition("\n")[2]
+    return line.lstrip(" \t+-0123456789\u2192").startswith("|")
+
+
+def _names_variable(text: str, name: _Name) -> bool:
+    """Tell whether a dollar stands before the name: `$PWD "…"` is two words of a command."""
+    before = text[max(name.at - _LONGEST_NAME, 0) : name.at]
+    return fold(before).rstrip(_NAME_SIGNS).endswith("$")
+
+
+def _is_option(text: str, name: _Name) -> bool:
+    """Tell whether the name is the end of an option such as `--db-password`."""
+    before = text[max(name.at - 48, 0) : name.at].replace("\n", " ").replace("\t", " ").replace("\\n", " ")
+    return before.rpartition(" ")[2].lstrip("\"'`([{").startswith("-")
+
+
+def _is_own_line(text: str, name: _Name) -> bool:
+    """Tell whether nothing but a dash, a number or `export` stands before the name in its line."""
+    return _lead(text, name) in ("", "export", "set", "env", "arg", "setenv", "declare", "local")
+
+
+def _lead(text: str, name: _Name) -> str:
+    """Return what stands before a name in its line, without signs of diffs and lists and numbers of lines."""
+    before = text[max(name.at - 120, 0) : name.at]
+    line = before.rpartition("\n")[2].rpartition("\\n")[2]
+    line = fold(line).rstrip("abcdefghijklmnopqrstuvwxyz0123456789_.-:/@")
+    return line.strip(" \t+-0123456789\u2192>|*#\"'")
+
+
+def _is_quoted_secret(text: str, name: _Name, join: re.Match[str], quoted: re.Match[str]) -> bool:
+    value = quoted["value"]
+    if value.startswith(_MARK) or not value.strip():
+        return False
+    if len(value) > _PLAUSIBLE:
+        return " " not in value[:_PLAUSIBLE]
+    line = text[max(name.at - _PLAUSIBLE, 0) : name.at].rpartition("\n")[2]
+    if quoted["quote"] not in join["shut"] and line.count(quoted["quote"]) % 2:
+        return False  # the quote closes a string that the name is in
+    if join["sign"] == ">" or _is_placeholder(value):
+        return False
+    if name.is_short and (join["gap"] or quoted["quote"] == "`") and not is_key(value):
+        return False
+    if " " in value:
+        return _is_secret_sentence(name, value)
+    is_literal = not quoted["call"] or fold(quoted["call"]).rstrip("( \t").endswith(WRAPPING_CALLS)
+    if not is_literal:
+        return len(value) > 5 and is_key(value)
+    if name.promise == _WEAK:
+        return len(value) > 5 and (is_key(value) or _is_basic_credentials(value) or _is_mixed_value(name, value))
+    if join["quoted_only"] == "," and not name.is_upper and _is_shape("words", value):
+        # `put("password", "…")` sets it, `["password", "email"]` lists names: those are short or identifiers.
+        return len(value) > 9 and "_" not in value and not _has_telling_word(value)
+    return len(value) > 3 and not _is_label(value)
+
+
+def _is_mixed_value(name: _Name, value: str) -> bool:
+    """Tell whether a value is more than words and numbers, after a name that says whose token or key it is."""
+    if not name.is_specific or len(value) < 8 or not _has_digit(value):
+        return False
+    return not _is_shape("number", value) and not _is_shape("code", value)
+
+
+def _is_secret_sentence(name: _Name, value: str) -> bool:
+    words = value.split()
+    if any(len(piece) > 15 and is_key(piece) for piece in words):
+        return True
+    if name.promise == _WEAK or len(words) > 8:
+        return False
+    return SENTENCE_WORDS.isdisjoint(fold(value).replace(",", " ").replace(".", " ").split())
+
+
+def _is_placeholder(value: str) -> bool:
+    """Tell whether a value is clearly a template, a place, a type or a stand-in."""
+    low = fold(value)
+    if _is_stand_in(value) or _is_shape("type", value) or value.endswith("..."):
+        return True
+    if any(part in low for part in PLACEHOLDER_PARTS) and not is_key(value):
+        return True
+    return _is_shape("place", value) and ("://" in value or not _has_digit(value) or not is_key(value))
+
+
+def _is_code(value: str) -> bool:
+    """Tell whether a value begins like a call or reads an attribute, by names that people give."""
+    code = _compile(_PATTERNS["code"]).match(value)
+    if not code:
+        return False
+    name = code["name"] or code["called"]
+    if len(name) > 7:
+        return not is_key(name)
+    return name == name.lower() or not _has_digit(name[:-1])
+
+
+def _is_basic_credentials(value: str) -> bool:
+    """Tell whether a value is `user:password` in base64, as in Docker's config.json."""
+    if len(value) % 4 or len(value) < 8:
+        return False
+    import binascii
+
+    try:
+        decoded = binascii.a2b_base64(value, strict_mode=True)
+    except ValueError:
+        return False
+    return b":" in decoded and decoded.isascii() and decoded.decode("ascii").isprintable()
+
+
+def _has_digit(value: str) -> bool:
+    return any(map(str.isdigit, value))
+
+
+def _is_label(value: str) -> bool:
+    """Tell whether a value names something: a word with a capital, or an identifier with the word of a secret in it."""
+    if not _is_shape("words", value):
+        return False
+    if value.istitle() and "-" not in value and "_" not in value:
+        return True
+    is_compound = value != value.lower() or "_" in value or "-" in value
+    return is_compound and _has_telling_word(value)
+
+
+def _is_identifier(value: str) -> bool:
+    """Tell whether a value is a variable such as `password2`."""
+    stem = value.rstrip("0123456789")
+    return stem in PLAIN_VALUES or _is_label(stem)
+
+
+def _has_telling_word(value: str) -> bool:
+    low = fold(value)
+    if any(part in low for part in TELLING_PARTS):
+        return True
+    return not TELLING_WORDS.isdisjoint(map(fold, _compile(_PATTERNS["humps"]).findall(value)))
+
+
+def _is_bare_secret(text: str, name: _Name, join: re.Match[str], value: str, is_own_line: bool) -> bool:
+    """Judge a value without quotes: it may be code, such as a variable, a call or a type."""
+    if value.startswith(_MARK):
+        return False
+    if len(value) > _PLAUSIBLE:
+        return True
+    if join["gap"] and not _is_option(text, name) and _lead(text, name) not in ("env", "arg"):
+        return False
+    end = join.end() + len(value)
+    if _is_placeholder(value) or value[0] in "[{(:" or sum(map(str.isalnum, value)) < 3:
+        return False
+    if value[0] == "!" and value[1:].isalpha():
+        return False  # a tag of YAML
+    looks_random = len(value) > 7 and is_key(value)
+    if _is_code(value):
+        return False
+    if join["cell"]:
+        is_telling = name.promise == _STRONG and "-" in value.strip("-") and not _has_telling_word(value)
+        return looks_random or (is_telling and len(value) > 7)
+    if name.is_short and name.is_upper and join["sign"] != "=":
+        return False  # what a test runner says
+    if name.promise == _WEAK or name.is_short:
+        is_tight = join["sign"] == "=" and " " not in join[0]
+        if looks_random or name.is_short or len(value) < 8 or _is_shape("number", value):
+            return looks_random
+        return (name.is_upper and is_tight) or _is_mixed_value(name, value)
+    if _is_shape("number", value):
+        return value.isdigit() and len(value) > 3
+    after = text[end : end + 1]
+    is_argument = after in (",", ")", "}", "]", "?", "(")
+    if is_argument and _is_identifier(value):
+        return False
+    if not _is_shape("words", value):
+        return True
+    if len(value) < 4:
+        return False
+    if join["gap"] or join["sign"] == ">" or join["pair"]:
+        return True
+    is_tight = join["sign"] == "=" and "= " not in join[0] and " =" not in join[0]
+    if name.is_upper and is_tight:
+        return True
+    if _has_telling_word(value):
+        return False
+    if is_argument:
+        return False
+    if is_tight:
+        return True
+    ends_line = after in ("", "\n", "\r", "\\")
+    return ends_line and is_own_line and len(value) > 5 and not value.istitle()
+
+
+def _redact_random(text: str, stretches: Sequence[str]) -> str:
+    if not any(len(stretch) >= RUN and is_random(stretch) for stretch in stretches):
+        return text
+
+    def replace_run(match: re.Match[str]) -> str:
+        run = match["secret"][len(match["escaped"] or "") :]
+        return match[0] if match["known"] or not is_random(run) else f"{match['escaped'] or ''}[redacted:random]"
+
+    return _compile(_PATTERNS["run"]).sub(replace_run, text)
+
+
+def _compile(pattern: str, is_folded: bool = False) -> re.Pattern[str]:
+    if pattern not in _compiled:
+        import re
+
+        _compiled[pattern] = re.compile(pattern, re.VERBOSE | re.ASCII | (re.IGNORECASE if is_folded else 0))
+    return _compiled[pattern]
+
+
+def _is_shape(shape: str, value: str) -> bool:
+    return bool(_compile(_PATTERNS[shape]).match(value))

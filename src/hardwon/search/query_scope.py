@@ -1,0 +1,72 @@
+"""What is meant when somebody asks: whose records, and since when; and the store as they should find it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from time import monotonic
+from typing import Any
+
+from hardwon import projects
+from hardwon.errors import UserError
+from hardwon.search import indexing
+from hardwon.store import db
+from hardwon.store import search as index
+from hardwon.store.db import Connection
+
+EVERY = "*"
+PATIENCE = 2.0  # seconds for bringing the index up to date, if nobody did
+_DAYS = {"d": 1, "w": 7}
+Drain = Callable[[str, Connection, Callable[[str, str], str]], object]
+Learn = Callable[[str, str, str], str]
+
+
+@contextmanager
+def opened(home: str, drain: Drain, learn: Learn) -> Iterator[Connection]:
+    """The home's database with what waited in the spool, its index brought up to date as far as time allows.
+
+    A connection for each question, since they come side by side, and a database that was mended or restored counts.
+    """
+    connection = db.connect(home)
+    try:
+        drain(home, connection, lambda prompt, cwd: learn(home, prompt, cwd))
+        end = monotonic() + PATIENCE
+        indexing.refresh(connection, home, model=None, go_on=lambda: monotonic() < end)
+        yield connection
+    finally:
+        connection.close()
+
+
+def scope(connection: Connection, named: str, here: str, fix: str = f'project="{EVERY}" asks for every one') -> str:
+    """The project that is meant, by a path in it or by its name, or that of the folder `here`; empty for all."""
+    if named == EVERY:
+        return ""
+    if "\0" in named:
+        raise UserError("a project's name or path has no NUL character", fix)
+    if not named:
+        return projects.home_of(os.path.realpath(here))
+    is_path = os.sep in named or named in (".", "..")
+    found = projects.home_of(os.path.abspath(os.path.join(here, named))) if is_path else named
+    if not index.numbers_of(connection, found):
+        raise UserError(f"nothing is known of a project {named[:200]!r}", fix)
+    return found
+
+
+def is_within(scope: str, record: Mapping[str, Any]) -> bool:
+    """Whether a record is of the project that is meant, or counts everywhere."""
+    of = str(record["project"])
+    return not scope or scope in (of, os.path.basename(of)) or (not of and not record["session"])
+
+
+def when(text: str, now: float) -> float:
+    """A date, or so many days or weeks ago, as a time; 0 for none."""
+    if not text:
+        return 0.0
+    if text[:-1].isascii() and text[:-1].isdigit() and text[-1:] in _DAYS:
+        return now - int(text[:-1][:6]) * _DAYS[text[-1]] * 86_400.0
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise UserError(f"{text[:40]!r} is not a date", "write 2026-11-01, or 7d or 2w for so long ago") from None

@@ -1,0 +1,193 @@
+"""Why a call may not write the files it names: hardwon's own, and agents' settings that carry its hooks.
+
+Imported only when a call may concern one of them, so that no other call pays for it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hardwon.self_protection.hook_settings import edit_keeps_hooks
+from hardwon.self_protection.protected_paths import ProtectedPaths, read_settings, resolve_path
+from hardwon.self_protection.shell_writes import TABLE, find_writes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hardwon.shell.parsing import Parsed
+    from hardwon.types import Event
+
+_READING_WORDS = frozenset(
+    (
+        "read",
+        "get",
+        "list",
+        "search",
+        "stat",
+        "head",
+        "tail",
+        "find",
+        "view",
+        "show",
+        "glob",
+        "grep",
+        "tree",
+        "info",
+        "describe",
+        "query",
+        "count",
+        "exists",
+        "diff",
+        "lookup",
+        "recall",
+        "status",
+    )
+)
+_WRITING_WORDS = frozenset(
+    (
+        "write",
+        "edit",
+        "create",
+        "delete",
+        "remove",
+        "move",
+        "rename",
+        "update",
+        "set",
+        "save",
+        "put",
+        "append",
+        "insert",
+        "replace",
+        "patch",
+        "upload",
+        "download",
+        "copy",
+        "execute",
+        "run",
+    )
+)
+_PATH_FIELDS = (
+    "path",
+    "paths",
+    "file",
+    "files",
+    "filename",
+    "destination",
+    "dest",
+    "target",
+    "to",
+    "uri",
+    "url",
+    "source",
+    "src",
+    "from",
+    "directory",
+    "dir",
+    "folder",
+    "output",
+)
+_COPIED_FROM = ("source", "src", "from")
+_MOST_FIELDS = 500
+_REACH, _MOST = 400, 2_000  # in a long command: characters before the home's name, and how often it may stand there
+_UNQUOTED = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
+_SHOWN = 200  # characters of a command that a denial repeats
+
+
+def judge_writes(parsed: Parsed, command: str, event: Event, home: str) -> str:
+    """Return why a shell command may not write what it writes, or nothing."""
+    protected = ProtectedPaths(home)
+    for write in find_writes(parsed, event.cwd, home):
+        if protected.is_in_home(write.path) or (write.removes and protected.has_home_below(write.path)):
+            read_instead = " To read it: sqlite3 -readonly" if write.program == "sqlite3" else ""
+            return _only_the_user_writes(home, write.text or command) + read_instead
+        if protected.carries_hooks(write.path) or (write.removes and protected.has_hooks_below(write.path)):
+            return _settings_need_a_tool(write.path)
+    return ""
+
+
+def judge_edit(event: Event, home: str) -> str:
+    """Return why a file may not be edited in this way, or nothing."""
+    path = resolve_path(event.path, event.cwd, {"HARDWON_HOME": home})
+    protected = ProtectedPaths(home)
+    if protected.is_in_home(path):
+        return f"Only the user can edit files in {home}. To propose a lesson: hardwon lessons add"
+    if not protected.carries_hooks(path):
+        return ""
+    tool_input = event.input if isinstance(event.input, dict) else {}
+    if edit_keeps_hooks(path, read_settings(path), tool_input):
+        return ""
+    return _only_the_user_unhooks(path, event.host)
+
+
+def judge_mcp_call(event: Event, home: str) -> str:
+    """Return why a tool of an MCP server may not be given these paths, or nothing."""
+    words = set(event.tool.rpartition("__")[2].lower().replace("-", "_").split("_"))
+    if words & _READING_WORDS and not words & _WRITING_WORDS:
+        return ""
+    suffixes = tuple(field for field in _PATH_FIELDS if "copy" not in words or field not in _COPIED_FROM)
+    protected = ProtectedPaths(home)
+    for field_value in _find_paths(event.input, suffixes):
+        path = resolve_path(field_value, event.cwd, {"HARDWON_HOME": home})
+        if protected.is_in_home(path):
+            return f"Only the user can change files in {home}. To propose a lesson: hardwon lessons add"
+        if protected.carries_hooks(path):
+            return _settings_need_a_tool(path)
+    return ""
+
+
+def _find_paths(tool_input: object, suffixes: tuple[str, ...]) -> list[str]:
+    """Return the strings in fields that are named as paths are: `path`, `filePath`, `new_path`, `destination`."""
+    paths = []
+    fields, position = [("", tool_input)], 0
+    while position < min(len(fields), _MOST_FIELDS):
+        name, content = fields[position]
+        position += 1
+        if isinstance(content, str) and name.lower().endswith(suffixes):
+            paths.append(content)
+        elif isinstance(content, dict):
+            fields += [(str(key), inner) for key, inner in content.items()]
+        elif isinstance(content, list):
+            fields += [(name, inner) for inner in content]
+    return paths
+
+
+def glance_at_writes(command: str, home: str) -> str:
+    """Judge a command that is too long to be read as a shell does; what is quoted counts too.
+
+    It is denied if the home stands behind `>`, or in one piece with a program that writes its arguments.
+    """
+    name = os.path.basename(home)
+    hits, position = 0, command.find(name)
+    while position >= 0 and hits < _MOST:
+        piece = command[max(position - _REACH, 0) : position].translate(_UNQUOTED).rpartition("\n")[2]
+        words = piece.split()
+        target = piece.rpartition(" ")[2] if not piece.endswith(" ") else ""
+        redirected = ">" in target or piece[: len(piece) - len(target)].rstrip().endswith(">")
+        if redirected or (words and words[0].rpartition("/")[2] in TABLE):
+            return _only_the_user_writes(home, command[max(position - len(piece), 0) :])
+        hits, position = hits + 1, command.find(name, position + 1)
+    return ""
+
+
+def _only_the_user_writes(home: str, command: str) -> str:
+    return f"Only the user can change files in {home}. Ask them to type in a terminal: {shorten_command(command)}"
+
+
+def _settings_need_a_tool(path: str) -> str:
+    return (
+        f"{path} carries hardwon's hooks, and what this does to them cannot be told."
+        " Change it with your file editing tool, and leave the hooks as they are."
+    )
+
+
+def _only_the_user_unhooks(path: str, host: str) -> str:
+    return (
+        f"Only the user can change hardwon's hooks in {path}; leave them as they are."
+        f" To take them out, ask the user to type in a terminal: hardwon uninstall {host}"
+    )
+
+
+def shorten_command(command: str) -> str:
+    """Return a command as one line that a denial can repeat."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in command[: 4 * _SHOWN]).split())
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"

@@ -1,0 +1,86 @@
+"""Whether a new text of an agent's settings file leaves hardwon's hooks in it as they are, and switched on."""
+
+from __future__ import annotations
+
+from hardwon.self_protection.protected_paths import HOOK_SCRIPT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_PLUGIN = "hardwon@"
+_JSON_SWITCHES = ("disableAllHooks", "hooksConfig")  # Claude Code's and Gemini CLI's
+_TOML_SWITCHES = ("hooks", "codex_hooks")  # below [features]
+_LINE_MARKS = (HOOK_SCRIPT, _PLUGIN, "hooks.json:", "trusted_hash")
+_SWITCH_MARKS = (*_JSON_SWITCHES, "hooks = false", "hooks=false", "enabled = false", "enabled=false")
+
+
+def keeps_hooks(path: str, before: str, after: str) -> bool:
+    """Tell whether hardwon's hooks stand in both texts of a settings file alike."""
+    parts_before = _read_parts(path, before)
+    if parts_before is None:  # the agent cannot read it either, so no hook of it runs
+        return True
+    return _read_parts(path, after) == parts_before
+
+
+def edit_keeps_hooks(path: str, before: str, tool_input: Mapping[str, Any]) -> bool:
+    """Tell whether a call of Write, Edit or MultiEdit leaves hardwon's hooks as they are."""
+    if isinstance(tool_input.get("content"), str):
+        return keeps_hooks(path, before, tool_input["content"])
+    edits = tool_input.get("edits")
+    after = before
+    for edit in edits if isinstance(edits, list) else [tool_input]:
+        old, new = (edit.get("old_string"), edit.get("new_string")) if isinstance(edit, dict) else (None, None)
+        if not isinstance(old, str) or not isinstance(new, str):
+            return False
+        if old and old in after:
+            after = after.replace(old, new) if edit.get("replace_all") is True else after.replace(old, new, 1)
+        elif _touches_hooks(old, new):
+            return False
+    return keeps_hooks(path, before, after)
+
+
+def _touches_hooks(removed: str, added: str) -> bool:
+    """Judge a change by its lines: of a patch in several places it is not known where each belongs."""
+    return any(mark in removed for mark in _LINE_MARKS) or any(mark in added for mark in _SWITCH_MARKS)
+
+
+def _read_parts(path: str, text: str) -> dict[str, Any] | None:
+    """Return all that keeps hardwon's hooks running, by name; None if the file is broken."""
+    if path.endswith(".js"):
+        return {"plugin": text}
+    try:
+        return _read_toml_parts(text) if path.endswith(".toml") else _read_json_parts(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read_json_parts(text: str) -> dict[str, Any]:
+    from hardwon.agents import json_edit
+
+    settings = _as_map(json_edit.get(text, [], comments=True))
+    parts: dict[str, Any] = {name: settings.get(name) for name in _JSON_SWITCHES}
+    for plugin, is_on in _as_map(settings.get("enabledPlugins")).items():
+        if plugin.startswith(_PLUGIN):
+            parts[plugin] = is_on
+    for event, entries in _as_map(settings.get("hooks")).items():
+        own_entries = [entry for entry in entries if HOOK_SCRIPT in str(entry)] if isinstance(entries, list) else []
+        if own_entries:
+            parts[f"hooks.{event}"] = own_entries
+    return parts
+
+
+def _read_toml_parts(text: str) -> dict[str, Any]:
+    import tomllib
+
+    config = tomllib.loads(text)
+    features = _as_map(config.get("features"))
+    parts: dict[str, Any] = {name: features.get(name) for name in _TOML_SWITCHES}
+    for key, state in _as_map(_as_map(config.get("hooks")).get("state")).items():
+        parts[f"state.{key}"] = state
+    return parts
+
+
+def _as_map(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,118 @@
+"""Taking in what hooks told: at once, or from the spool when no worker was there."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+from hardwon import clock, projects
+from hardwon.agents.tool_results import exit_code_of_result, text_of_result
+from hardwon.sessions import spool
+from hardwon.shell import failures
+from hardwon.store import db, injections, sessions
+from hardwon.store import projects as known_projects
+from hardwon.store.sessions import Report
+from hardwon.types import Event, Injection
+
+log = logging.getLogger(__name__)
+HALF_WRITTEN_SECONDS = 3600.0
+_TEXTS = tuple(name for name, kind in Event.__annotations__.items() if kind == "str")
+_TOOL = ("PostToolUse", "PostToolUseFailure")
+
+
+def commit(
+    connection: db.Connection, event: Event | None, delivered: Iterable[Injection] = (), *, live: bool = False
+) -> None:
+    """Keep what is left of an event after the edge, and what was delivered on it, together or not at all."""
+    place = place_of(event.cwd) if event else ("", "")
+    with db.transaction(connection):
+        injections.put(connection, delivered)
+        if event:
+            project = known_projects.resolve(connection, *place, event.at)
+            sessions.take(connection, report(event, project), live=live)
+
+
+def report(event: Event, project: int | None, origin: str = "hook") -> Report:
+    """An event as it is stored. How a tool call ended is one kind, whatever the host calls it."""
+    is_tool = event.kind in _TOOL or event.denied
+    text = text_of_result(event.response) if is_tool else event.message
+    outcome = _outcome(event, text) if is_tool else ""
+    return Report(
+        key=event.id,
+        host=event.host,
+        session=event.session,
+        kind="tool" if is_tool else event.kind,
+        at=event.at,
+        cwd=event.cwd,
+        project=project,
+        transcript=event.transcript,
+        agent=event.agent,
+        prompt=event.prompt,
+        prompt_name=event.prompt_name,
+        tool=event.tool,
+        tool_use_id=event.tool_use_id,
+        input="" if event.input is None else json.dumps(event.input),
+        response=event.source if event.kind == "SessionStart" else text,
+        outcome=outcome,
+        signature=failures.signed(event.tool, event.command, text) if outcome == "failed" else "",
+        duration=event.duration,
+        reason=event.message if event.kind == "SessionEnd" else "",
+        origin=origin,
+    )
+
+
+def _outcome(event: Event, text: str) -> str:
+    """How a call ended: as the agent says, or as the result itself does where the agent calls it a success."""
+    if event.denied:
+        return "denied"
+    said = event.response if isinstance(event.response, dict) else {}
+    if event.interrupted or said.get("interrupted") is True:
+        return "interrupted"
+    is_error = said.get("isError") is True or said.get("is_error") is True
+    if event.failed or is_error or exit_code_of_result(said):
+        return "failed"
+    return "failed" if failures.reads_as_failure(event.tool, event.command, text) else "fine"
+
+
+@lru_cache(maxsize=256)
+def place_of(cwd: str) -> tuple[str, str]:
+    """The project's folder and where it comes from."""
+    if not cwd:
+        return "", ""
+    home = projects.home_of(cwd)
+    return home, projects.remote_of(home)
+
+
+def drain(home: str, connection: db.Connection, learn: Callable[[str, str], str]) -> int:
+    """Commit every spooled file, then delete it; one that cannot be read is set aside, never thrown away."""
+    count = 0
+    for path, record in spool.waiting(home):
+        try:
+            event, delivered, typed = _spooled(record)
+        except (KeyError, TypeError, AttributeError):
+            log.warning("set aside a spooled file that is not one: %s", os.path.basename(path))
+            with suppress(FileNotFoundError):  # a command and the worker may take in the same spool
+                os.replace(path, path + ".bad")
+            continue
+        commit(connection, event, delivered)
+        for prompt, cwd in typed:
+            learn(prompt, cwd)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        count += 1
+    spool.sweep(home, clock.now() - HALF_WRITTEN_SECONDS)
+    return count
+
+
+def _spooled(record: Mapping[str, Any]) -> tuple[Event | None, list[Injection], list[tuple[str, str]]]:
+    event = Event(**record["event"]) if record.get("event") else None
+    if event and not (isinstance(event.at, float) and all(isinstance(getattr(event, name), str) for name in _TEXTS)):
+        raise TypeError("the store would refuse it, and with it all that waits behind")
+    delivered = [Injection(**one) for one in record["injections"]]
+    typed = [(one["prompt"], one["cwd"]) for one in record["lessons"]]
+    return event, delivered, typed

@@ -1,0 +1,100 @@
+"""The spool: one file per event that could not be handed to the worker, written whole under its final name or not at
+all, deleted once its content is committed."""
+
+from __future__ import annotations
+
+import os
+
+from hardwon.paths import plain_file, private_folder
+from hardwon.text.light_json import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from hardwon.types import Event, Injection
+
+_READY, _HALF = ".json", ".new"
+
+
+def folder(home: str) -> str:
+    return os.path.join(home, "spool")
+
+
+def keep(
+    home: str,
+    event: Event,
+    *,
+    kept: Event | None = None,
+    injections: Sequence[Injection] = (),
+    lessons: Sequence[Event] = (),
+) -> None:
+    """Leave for the worker what may be kept of an event, what was delivered, and the lessons that were typed; OSError
+    if there is no room."""
+    record = {
+        "event": kept and kept.__dict__,
+        "injections": [injection.__dict__ for injection in injections],
+        "lessons": [{"prompt": typed.prompt, "cwd": typed.cwd} for typed in lessons],
+    }
+    kind = "-lessons" if lessons else ""
+    _write(home, f"{event.at:017.6f}-{event.id}{kind}", record)
+
+
+def _write(home: str, name: str, record: dict[str, Any]) -> None:
+    place = folder(home)
+    temporary = os.path.join(place, name + _HALF)
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except FileNotFoundError:
+        private_folder(place)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(dumps(record).encode("ascii"))
+        os.rename(temporary, os.path.join(place, name + _READY))
+    except OSError:
+        os.unlink(temporary)
+        raise
+
+
+def sweep(home: str, before: float) -> None:
+    """Remove what hooks that were killed as they wrote left half written."""
+    try:
+        names = os.listdir(folder(home))
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = os.path.join(folder(home), name)
+        try:
+            if name.endswith(_HALF) and os.stat(path).st_mtime < before:
+                os.unlink(path)
+        except OSError:
+            continue
+
+
+def waiting(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each spooled file with its record, oldest first; an empty record for one that holds none."""
+    for path in _ready(home):
+        try:
+            with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
+                record = loads(file.read())
+        except OSError:
+            continue  # gone, or it cannot be opened: then it stays, and those behind it do not wait for it
+        except ValueError:
+            record = {}
+        yield path, record if isinstance(record, dict) else {}
+
+
+def stuck(home: str) -> list[str]:
+    """What stands among the spooled files and cannot be opened."""
+    found = [path for path in _ready(home) if os.path.isdir(path) or not os.access(path, os.R_OK)]
+    return [path for path in found if os.path.lexists(path)]  # the others were taken in meanwhile
+
+
+def _ready(home: str) -> list[str]:
+    try:
+        names = os.listdir(folder(home))
+    except FileNotFoundError:
+        return []
+    return [os.path.join(folder(home), name) for name in sorted(names) if name.endswith(_READY)]

@@ -1,0 +1,356 @@
+"""What a failed call's result says: the line that names the failure, what it is about, and a form of it to compare.
+
+What an error is about decides whether another session would meet it. An option that a program does not know stays
+unknown tomorrow, and a service that wants a login goes on wanting it. A path that is not there, a text to replace that
+is not in the file, a type that does not fit: these depend on the files as they are just now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal
+
+from hardwon.shell.parsing import Simple, code_of, look, simple_commands
+from hardwon.text.similarity import normal
+from hardwon.types import word
+
+About = Literal[
+    "cancelled", "anchor", "precondition", "path", "interface", "environment", "code", "other", "silent", "refused"
+]
+
+LOOKED_AT = 4_000  # characters of a result's text, from each end
+QUOTE = 300
+
+_THINGS = (
+    r"(?:option|flag|argument|(?:sub)?command|parameter|field|property|attribute|method|script|key|version|syntax|format"
+    r"|column)s?\b"
+)
+# Asked of the line that names the failure, in this order: the first that fits says what it is about.
+_PHRASES: tuple[tuple[About, tuple[str, ...]], ...] = (
+    ("cancelled", (r"sibling tool call", r"parallel tool call", r"^cancelled\b", r"(?:interrupted|aborted) by user")),
+    (
+        "anchor",
+        (
+            r"string to replace not found",
+            r"matches of the string to replace",
+            r"failed to find (?:expected lines|context)",
+        ),
+    ),
+    (  # the agent's own tools say what they want first; doing that is mechanical
+        "precondition",
+        (
+            r"not been read yet",
+            r"modified since read",
+            r"InputValidationError",
+            r"\b(?:unknown|no such|unavailable) (?:skill|agent|tool)\b",
+            r"exceeds maximum allowed",
+            r"shell cwd recovered",
+            r"call \w+ first",
+            r"no changes to make",
+        ),
+    ),
+    (
+        "path",
+        (
+            r"no such file or directory",
+            r"ENOENT|EISDIR",
+            r"(?:is|not) a directory",
+            r"no matches found",
+            r"not a git repository",
+            r"(?:file|path|directory)(?: or directory)? (?:does not exist|not found)",
+            r"did not match any",
+            r"not in the working tree",
+            r"cannot find (?:the |main |path |module ['\"][./\\])",
+        ),
+    ),
+    (
+        "interface",
+        (
+            r"\b(?:un(?:recogni[sz]ed|known|supported|expected)|invalid|illegal|ambiguous|missing|no such|bad"
+            r"|deprecated|conflicting|too (?:many|few)) (?:\w+ ){0,2}" + _THINGS,
+            r"(?:does|do|did)(?:n't| not) (?:accept|support|take|recogni[sz]e|allow)",
+            r"is not (?:supported|allowed|recogni[sz]ed|a valid|valid|available|a \S+ command)",
+            r"(?:is|are) (?:required|deprecated)",
+            r"requires? (?:a|an|at|the|that)\b",
+            r"\bmust (?:be|have|use|specify|provide)\b",
+            r"can(?:not| only) be",
+            r"mutually exclusive",
+            r"command not found",
+            r"\busage:",
+            r"no module named",
+            r"cannot find module",
+            r"no rule to make target",
+        ),
+    ),
+    (
+        "environment",
+        (
+            r"permission denied|access denied|not permitted|EACCES|EPERM",
+            r"forbidden|unauthori[sz]ed|authenticat|not logged in|certificate",
+            r"requires approval|haven't granted|was blocked|sandbox|protected branch",
+            r"connection (?:refused|reset|timed out)|cannot connect|could not resolve host|unreachable|ECONNREFUSED",
+            r"timed out|timeout|rate limit",
+            r"already in use|EADDRINUSE|database is locked",
+            r"not installed|externally-managed",
+            r"no space left|out of memory|read-only file system",
+        ),
+    ),
+)
+_TABLE = tuple((about, re.compile("|".join(phrases), re.I)) for about, phrases in _PHRASES)
+
+_PLACE = re.compile(r"^\S*\w\.\w{1,5}[:(]\d+[:,)]")
+# A complaint about a place in a source file, a diagnostic's number, or the tally of a test run.
+_CODE = re.compile(
+    _PLACE.pattern
+    + r"|\berror(?: TS\d+|\[E\d+\])|^\s*(?:--- )?FAIL(?:ED)?\b|\b[1-9]\d* (?:tests? )?fail(?:ed|ures?|ing)?\b"
+    r"|\bAssertionError\b|^\s*[×✗✖✕] |^CONFLICT \(|\b\d+ (?:issues|errors|problems)\b|could not compile"
+    r"|need to be formatted",
+    re.M,
+)
+_CHECKS = re.compile(
+    r"\b(?:tests?|lint|tsc|typecheck|pytest|jest|vitest|eslint|biome|ruff|mypy|clippy|vet|build|check|fmt|format)\b"
+)
+_NAMES_FAILURE = re.compile(
+    r"\b(?:error|fatal|failed|failure|panic|exception|cannot|can't|could not|unable|denied|refused|rejected|invalid"
+    r"|illegal|unknown|unrecogni[sz]ed|unexpected|unsupported|not found|no such|no matches|missing|usage|required"
+    r"|conflict|undefined)\b"
+    r"|n't (?:accept|support|have|exist|find)\b|(?:does|is|has) not\b|\w(?:Error|Exception)\b|(?-i:\bE[A-Z]{4,}\b)",
+    re.I,
+)
+# How a program begins such a line: with its name, or with the word itself.
+_AS_PROGRAMS_SAY = re.compile(
+    r"^(?!\d+:)(?:[\w.()/\\@+-]+:\s?)+|^\W*(?:error|fatal|panic|usage|npm err!)\b|^\w*(?:Error|Exception):", re.I
+)
+_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Process exited with code) -?\d+")
+_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
+_COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
+
+# In a result that is not marked as failed, only a line that programs write for nothing else counts.
+_CLEAR = re.compile(
+    r"^(?:(?:[\w./-]+: )?(?:error|fatal): \S|(?:[\w./()-]+: )*(?:line \d+: )?\S+: command not found$"
+    r"|Traceback \(most recent|(?:[\w./-]+: )?(?:illegal|unrecogni[sz]ed|unknown|invalid) option\b"
+    r"|npm (?:ERR!|error) code )"
+)
+# How a result begins that is an error and nothing else, though the agent calls it a success.
+_BEGINS_AS_ERROR = re.compile(
+    r"(?:\w*Error|error|ERROR|fatal)(?:\[[\w-]{1,20}\])?:\s*(?![(\s]*(?:(?:0|none|null|nil|false|empty|undefined)\b|no$))\S"
+)
+# What a program says of its own arguments; nobody keeps a file or a log that begins so.
+_MISUSED = re.compile(
+    r"(?:error|fatal): (?:unexpected|unrecogni[sz]ed|unknown|invalid|ambiguous|unsupported)"
+    r" (?:argument|option|subcommand|command|flag|switch)\b",
+    re.I,
+)
+# Git's own words; any other line after `fatal:` may be a commit's subject that git shows.
+_GIT_FAILED = re.compile(
+    r"fatal: (?:ambiguous argument|bad (?:revision|object)|not a git repository|no upstream|your current branch"
+    r"|couldn't find|unable to access|could not read|pathspec|authentication failed|refusing to|path '|repository '"
+    r"|'[^']{1,200}' (?:does not appear|is not))",
+    re.I,
+)
+_REFUSED_CONNECTION = re.compile(
+    r"(?:[\w.() -]{0,60}: )?connect ECONNREFUSED\b|(?:code|errno): '?ECONNREFUSED\b|ECONNREFUSED\b"
+)
+_EXITED = re.compile(
+    r"(?:Error: )?(?:exit(?:ed)?(?: with)?(?: code| status)|process exited with code)\s*[:=]?\s*[1-9]\d{0,2}\b[.)]?$",
+    re.I,
+)
+_LAST_LINES = 3  # of a result, in which an error stands that ended the run
+# Tools whose results are texts of others: what these begin with says nothing of the call.
+_SHOWING_TOOLS = frozenset(
+    ("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "Task", "Skill", "AskUserQuestion")
+)
+_REPORTERS = "git gh curl docker kubectl journalctl rg find ls less bat diff tree"  # they show what others wrote
+_FILTERS = (
+    "cd echo head tail grep sed awk sort uniq wc cat tee true xargs cut tr printf export set sleep pwd Set-Location"
+    " Select-String Select-Object Where-Object ForEach-Object Measure-Object Out-File Write-Output Get-Content"
+)
+_LOOKS = "ls find rg tree less file stat which diff nl od Get-ChildItem Test-Path"
+SHOWS_OTHERS = frozenset(_REPORTERS.split())
+FILTERS = frozenset(_FILTERS.split())
+LOOKS = FILTERS | frozenset(_LOOKS.split())
+
+_FOLDS = (
+    (re.compile(r"https?://\S+"), " url "),
+    (re.compile(r"(?<!\w)(['\"`]).{0,200}?\1(?!\w)"), " quoted "),
+    (re.compile(r"(?:\b[a-z]:|(?<![\w.@~*-]))[\w.@~*-]*[/\\][^\s:,;)\]]*"), " path "),
+    (re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,}\b"), " hash "),
+    (re.compile(r"\d+"), " "),
+)
+_A_NAME = re.compile(r"[\w.@+-]*[A-Za-z][\w.@+-]*$")
+_WORD = re.compile(r"[a-z][a-z_-]+")
+_SIGNED_WORDS, _FEWEST_WORDS = 12, 2
+
+
+@word
+class Failure:
+    """One failed attempt."""
+
+    id: str  # the result's
+    line: int  # of the result
+    call_line: int
+    tool: str
+    command: str
+    path: str
+    text: str  # shortened
+    quote: str  # the line that names the failure
+    about: About
+    signature: str
+
+
+def ends(text: str) -> str:
+    """A long result's two ends, where failures are named, cut at lines."""
+    if len(text) <= 2 * LOOKED_AT:
+        return text
+    head, tail = text[:LOOKED_AT], text[-LOOKED_AT:]
+    return (head.rpartition("\n")[0] or head) + "\n" + (tail.partition("\n")[2] or tail)
+
+
+def key_line(text: str, *, shell: bool) -> str:
+    """The line that names the failure, as it stands in the text; a tool that is no shell begins with it."""
+    lines = _lines(ends(text))
+    if not shell:
+        return _heart(next(lines, ""))
+    found = list(lines)
+    if any(line.startswith("Traceback (most recent") for line in found):  # Python names it last
+        found.reverse()
+    said = (line for line in found if _AS_PROGRAMS_SAY.match(line[:QUOTE]) and _NAMES_FAILURE.search(line[:QUOTE]))
+    if first := next(said, ""):
+        return _heart(first)
+    named = (line for line in reversed(found) if _NAMES_FAILURE.search(line[:QUOTE]))
+    return _heart(next(named, "") or (found or [""])[-1])
+
+
+def _lines(text: str) -> Iterator[str]:
+    for whole in text.splitlines():
+        bare = _MARKS.sub("", whole) if "_error>" in whole or " code " in whole else whole
+        if line := bare.strip():
+            yield line
+
+
+def _heart(line: str) -> str:
+    """The part of a line that is a sentence: no colours, and of a JSON object its message."""
+    if line.startswith(("{", "[")) and (message := _MESSAGE.search(line)):
+        line = message[1]
+    return max(_COLOUR.split(line), key=len).strip()[:QUOTE].rstrip()
+
+
+def names_failure(line: str) -> bool:
+    return " " in line and bool(_NAMES_FAILURE.search(line))
+
+
+def about(text: str, line: str, command: str) -> About:
+    """What a failed result is about; a program that names the failure in its own name means the call, not the code."""
+    if _PLACE.match(line):
+        return "code"
+    # What was rejected may come again with other blanks or in look-alike letters.
+    seen = " ".join(line.split()) if line.isascii() else normal(line)
+    for kind, pattern in _TABLE:
+        if pattern.search(seen):
+            return kind
+    speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in working_parts(command)))
+    if not speaks_for_itself and (_checks(command) or _CODE.search(ends(text))):
+        return "code"
+    return "other" if names_failure(seen) else "silent"
+
+
+def _checks(command: str) -> bool:
+    return bool(_CHECKS.search(command) and _CHECKS.search(code_in(command)))
+
+
+def hidden_failure(command: str, text: str) -> bool:
+    """Whether a result that is not marked as failed begins or ends with a failure: a pipe or `||` hid the exit code."""
+    if not text or not ("|" in command or ";" in command):
+        return False
+    first = text[:QUOTE].lstrip().partition("\n")[0]
+    last = text[-QUOTE:].rstrip().rpartition("\n")[2]
+    if not (_CLEAR.match(first) or _CLEAR.match(last)):
+        return False
+    return SHOWS_OTHERS.isdisjoint(simple.program for simple in simples(command))
+
+
+def reads_as_failure(tool: str, command: str, text: str) -> bool:
+    """Return whether a result that the agent calls a success says itself that the call failed.
+
+    A pipe hides an exit code, some agents and MCP servers report none, and then the text is all there is. A command
+    that only shows files or what others wrote may show their errors: of those only a complaint about the call counts.
+    """
+    if not text or tool in _SHOWING_TOOLS:
+        return False
+    if command and hidden_failure(command, text):
+        return True
+    lines = [_COLOUR.sub("", line).strip() for line in text[:LOOKED_AT].splitlines() if line.strip()]
+    if not lines:
+        return False
+    is_error = bool(_BEGINS_AS_ERROR.match(lines[0]))
+    if not command:
+        return is_error
+    last_lines = [line.strip() for line in text[-LOOKED_AT:].splitlines() if line.strip()][-_LAST_LINES:]
+    is_lost_connection = any(map(_REFUSED_CONNECTION.match, [lines[0], *last_lines]))
+    has_bad_exit = bool(_EXITED.match(lines[0]) or (last_lines and _EXITED.match(last_lines[-1])))
+    if not (is_error or is_lost_connection or has_bad_exit):
+        return False
+    programs = {part.program for part in simples(command)}
+    if programs <= LOOKS or not programs.isdisjoint(SHOWS_OTHERS):
+        is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(lines[0]))
+        return is_of_git or bool(_MISUSED.match(lines[0]))
+    return True
+
+
+@lru_cache(maxsize=256)  # a call is compared with every episode that is open
+def _seen(command: str) -> tuple[list[Simple], str]:
+    start = command[:LOOKED_AT]
+    return look(start) or (simple_commands(start), code_of(start))
+
+
+def simples(command: str) -> list[Simple]:
+    return _seen(command)[0]
+
+
+def code_in(command: str) -> str:
+    """The beginning of a command without comments and the text of quotes and heredocs."""
+    return _seen(command)[1]
+
+
+def working_parts(command: str) -> list[Simple]:
+    """The simple commands that do the work, without the changes of folder and the filters around them."""
+    parts = simples(command)
+    return [part for part in parts if part.program not in FILTERS] or parts
+
+
+def only_looks(command: str) -> bool:
+    """Whether nothing in it does more than show what is there."""
+    return all(part.program in LOOKS for part in simples(command))
+
+
+def program_of(command: str, line: str) -> str:
+    """The program that failed: the one the line begins with, else the first that does work."""
+    programs = [part.program for part in working_parts(command) if _A_NAME.match(part.program)]
+    said = line.partition(":")[0].rpartition("/")[2]
+    return said if said in programs else next(iter(programs), "")
+
+
+def signed(tool: str, command: str, text: str) -> str:
+    """The signature of a failed call with this result."""
+    line = key_line(text, shell=tool == "Bash")
+    return signature(tool, command, about(text, line, command), line)
+
+
+def signature(tool: str, command: str, kind: About, line: str) -> str:
+    """Equal for the same error in other places: numbers, paths, hashes and what is quoted are folded away.
+
+    An error that says nothing is known by its command, or all such errors would count as one.
+    """
+    words = _words(line)
+    if len(words) < _FEWEST_WORDS:
+        words += _words(" ".join(part.code for part in working_parts(command)))
+    return " ".join([program_of(command, line) or tool, kind, *words[:_SIGNED_WORDS]])
+
+
+def _words(text: str) -> list[str]:
+    folded = normal(text[:QUOTE])
+    for pattern, stands in _FOLDS:
+        folded = pattern.sub(stands, folded)
+    return _WORD.findall(folded)

@@ -1,0 +1,112 @@
+"""The nouns of reflection that are kept or come from what is kept; `distil/reflect` reads transcripts with them."""
+
+from __future__ import annotations
+
+from hardwon.types import word
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TARGETS = ("memory", "workstream", "adr", "learning", "convention")
+
+
+@word
+class Evidence:
+    """Where something was said: the quote stands in that line of that transcript, whitespace aside."""
+
+    path: str
+    line: int
+    quote: str
+
+
+@word
+class Finding:
+    """What an item of the menu has to say about a session, from 0 to 1 how telling it is, and where it may go.
+
+    `memory` is the type of a memory it suggests, empty for none.
+    """
+
+    item: str
+    text: str
+    score: float
+    target: str
+    evidence: tuple[Evidence, ...]
+    memory: str = ""
+
+
+@word
+class Remembered:
+    """A memory that a person's words suggest; `turn` counts from 1."""
+
+    type: str
+    text: str
+    evidence: tuple[Evidence, ...]
+    turn: int = 0
+
+
+@word
+class Earlier:
+    """A session of the same project that came before; `failures` counts each signature, `commands` each first words.
+
+    `tokens` are as the agent's transcript counts them, in and out, None if it does not; `minutes` leaves pauses out.
+    """
+
+    session: str
+    at: float
+    tokens: int | None = None
+    minutes: float = 0.0
+    calls: int = 0
+    failures: Mapping[str, int] = {}
+    files: tuple[str, ...] = ()
+    commands: Mapping[str, int] = {}
+    prompts: int = 0
+    asked: str = ""
+    saved: bool = False  # it made a commit
+
+
+@word
+class Noted:
+    """A page that people keep in the repository, by its heading and that line; `names` are what it quotes as code.
+
+    `after` are the other pages that it says it waits for.
+    """
+
+    path: str
+    name: str
+    line: int
+    heading: str
+    names: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+@word
+class Handed:
+    """A handoff that was written for a session of the project."""
+
+    at: float
+    session: str
+    resume: str
+    confidence: str = ""
+    status: str = "draft"
+
+
+@word
+class Past:
+    """What is known from elsewhere when a session is reflected on: newest sessions and handoffs first.
+
+    `own` is the session itself, measured as the earlier ones are. `memories` are pairs of type and text, `commits` the
+    files of each commit of the session, `folders` how many files of the repository lie directly in each.
+    """
+
+    sessions: tuple[Earlier, ...] = ()
+    memories: tuple[tuple[str, str], ...] = ()
+    handoffs: tuple[Handed, ...] = ()
+    conventions: tuple[Noted, ...] = ()
+    commits: tuple[tuple[str, ...], ...] = ()
+    own: Earlier | None = None
+    workstreams: tuple[Noted, ...] = ()
+    folders: Mapping[str, int] = {}
+
+
+NOTHING_KNOWN = Past()

@@ -1,0 +1,69 @@
+"""The fence around everything we say to an agent, so that it can be told from a person's words and never comes back
+to us as if it were new."""
+
+from __future__ import annotations
+
+OPEN = "<hardwon-context>"
+CLOSE = "</hardwon-context>"
+_ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+_INNER = ("<hardwon-context", "</hardwon-context")
+# What hides text, turns it around or steers a terminal: controls but for tab and newline, marks of direction, blanks
+# without width, and the invisible tags by which text is smuggled into a prompt. Joiners stay: scripts and emoji use
+# them.
+_UNSEEN = (
+    (0x00, 0x08),
+    (0x0B, 0x0C),
+    (0x0E, 0x1F),
+    (0x7F, 0x84),
+    (0x86, 0x9F),
+    (0x061C, 0x061C),
+    (0x180E, 0x180E),
+    (0x200B, 0x200B),
+    (0x200E, 0x200F),
+    (0x202A, 0x202E),
+    (0x2060, 0x2064),
+    (0x2066, 0x206F),
+    (0xFEFF, 0xFEFF),
+    (0xFFF9, 0xFFFB),
+    (0xE0000, 0xE007F),
+)
+_TO_STRIP = dict.fromkeys([code for first, last in _UNSEEN for code in range(first, last + 1)])
+_TO_STRIP |= {0x0D: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"}  # they end lines
+
+
+def strip_unseen(text: str) -> str:
+    """Return the text with what nobody sees taken out, and its lines ended by newlines alone."""
+    return text if text.isprintable() and text.isascii() else text.replace("\r\n", "\n").translate(_TO_STRIP)
+
+
+def fenced(text: str) -> str:
+    """The text inside the fence, unable to close it."""
+    # What nobody sees goes first: taken out later, it could leave a mark that closes the fence.
+    return f"{OPEN}\n{_harmless(strip_unseen(text))}\n{CLOSE}"
+
+
+def _harmless(text: str) -> str:
+    lowered = text.translate(_ASCII_LOWER)  # `lower` may change the length, and positions must agree
+    for mark in _INNER:
+        at = lowered.find(mark)
+        while at >= 0:
+            text = f"{text[:at]}‹{text[at + 1 :]}"
+            lowered = f"{lowered[:at]}‹{lowered[at + 1 :]}"
+            at = lowered.find(mark, at)
+    return text
+
+
+def outside(text: str, start: str, end: str) -> str:
+    """The text without what stands between the marks; an open end reaches to the end."""
+    at = text.find(start)
+    if at < 0:
+        return text
+    parts, past = [], 0
+    while at >= 0:
+        parts.append(text[past:at])
+        close = text.find(end, at)
+        if close < 0:
+            return "".join(parts)
+        past = close + len(end)
+        at = text.find(start, past)
+    return "".join([*parts, text[past:]])

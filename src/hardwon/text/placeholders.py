@@ -1,0 +1,13 @@
+"""Recognise text that nobody filled in, and prose where a pattern belongs."""
+
+from __future__ import annotations
+
+import re
+
+PROSE = re.compile(r"(?!(?:f|ar|h|t|nc)?ping\b)[a-z]{2,}ing(?: [a-z']+)+", re.I)
+_ONLY_PLACEHOLDER = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|\[[^\[\]]*\]|…|\.{3,}|[^\w]*")
+
+
+def is_placeholder(text: str) -> bool:
+    """Return whether a text is nothing but a part of a template that was to be filled in."""
+    return _ONLY_PLACEHOLDER.fullmatch(text.strip("\"'` ")) is not None

@@ -1,0 +1,104 @@
+"""Whether a text stands somewhere, however it is spelled there.
+
+Capitals, blanks, signs and the escapes of JSON do not count, since a text is stored in slugs, signatures and strings
+inside strings. Neither do a few characters at its ends or a quarter of a long one, since long text is cut.
+An id or a path nobody cuts, and a longer one that begins or ends with it is another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from hardwon.text.case_folding import fold
+
+SHORTEST = 4  # letters and digits in a text that can be looked for
+_LINE = 16  # of a text of several lines each is looked for that has so many characters
+_INNER, _LONG = 12, 24
+_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf])")
+_SIGNS = re.compile(r"[\W_]+")
+
+
+class Exact(NamedTuple):
+    """An id or a path as it is spelled, and the expression that finds it where it stands alone."""
+
+    id: str
+    alone: re.Pattern[str]
+
+
+Piece = str | Exact
+
+
+def plain(text: str) -> str:
+    """The text as it is compared: words in lower case with one blank between them."""
+    return _SIGNS.sub(" ", fold(_unescaped(text)))
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+
+
+def pieces(text: str) -> tuple[str, ...]:
+    """What is looked for, so that whatever holds one of these holds the text or most of it; nothing if it is too short.
+
+    Of several lines each of some length is looked for by itself: tools store texts line by line.
+    """
+    whole = plain(text).strip()
+    if sum(map(str.isalnum, whole)) < SHORTEST:
+        return ()
+    found = _cut(whole)
+    lines = [plain(line).strip() for line in text.splitlines()]
+    if len(lines) > 1:
+        found += [line for line in lines if len(line) >= _LINE]
+    return tuple(dict.fromkeys(piece for piece in found if piece))
+
+
+def _cut(whole: str) -> list[str]:
+    if len(whole) >= _LONG:
+        quarter = len(whole) // 4
+        return [whole[quarter:].strip(), whole[:-quarter].strip()]
+    return [whole[2:-2].strip() if len(whole) >= _INNER else whole]
+
+
+def exactly(id: str) -> tuple[Exact, ...]:
+    """What is looked for where an id or a path is meant. Of a path also what is below it, and how Claude Code names
+    the folder of its transcripts."""
+    if not id.startswith("/"):
+        return (_alone(id, r"(?![\w-])"),)
+    return tuple(_alone(spelled, r"(?![\w-]|\.\w)") for spelled in (id, re.sub(r"[^a-zA-Z0-9]", "-", id)))
+
+
+def _alone(id: str, after: str) -> Exact:
+    return Exact(id, re.compile(rf"(?<![\w.-]){re.escape(id)}{after}"))
+
+
+def holds(text: str, wanted: Sequence[Piece]) -> bool:
+    found = plain(text) if any(isinstance(piece, str) for piece in wanted) else _unescaped(text)
+    return any(piece in found if isinstance(piece, str) else bool(piece.alone.search(found)) for piece in wanted)
+
+
+def hint(wanted: Sequence[Piece]) -> tuple[bytes, ...]:
+    """Bytes of which some are in every file that holds the text, so that most files need not be looked through.
+
+    None if a piece has no word of ASCII: then every file has to be.
+    """
+    found = []
+    for piece in wanted:
+        words = [word for word in plain(piece if isinstance(piece, str) else piece.id).split() if word.isascii()]
+        longest = max(words, key=len, default="")
+        if len(longest) < 3:
+            return ()
+        found.append(longest.encode())
+    return tuple(found)
+
+
+def readings(data: bytes) -> Iterable[str]:
+    """What bytes may mean."""
+    yield data.decode("utf-8", "replace")
+    if b"\0" in data:
+        for start in (0, 1):
+            for encoding in ("utf-16-le", "utf-16-be"):
+                yield data[start:].decode(encoding, "replace")

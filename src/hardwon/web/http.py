@@ -1,0 +1,109 @@
+"""Serving the API: on loopback, behind its gate, at the port that was asked for or the next that is free."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+from collections.abc import Callable
+
+from hardwon import paths
+from hardwon.errors import UserError
+from hardwon.web.gate import VIEWER
+from hardwon.web.live import Live
+from hardwon.worker import lifecycle
+from hardwon.worker.hook_responder import Desk
+
+TRIES = 50
+STOP_SECONDS = 1.5
+TOKEN = "token"
+
+
+def token(home: str) -> str:
+    """The home's token, made once; readable by its owner alone."""
+    path = os.path.join(home, TOKEN)
+    try:
+        with open(path, encoding="ascii", opener=paths.plain_file) as file:
+            if found := file.read().strip():
+                return found
+    except FileNotFoundError:
+        pass
+    except (OSError, UnicodeDecodeError) as wrong:
+        why = getattr(wrong, "strerror", None) or "it is not ASCII text"
+        fix = f"move it away, and the worker makes another: mv {path} {path}.old"
+        raise UserError(f"{path} cannot be read: {why}", fix) from None
+    made = secrets.token_urlsafe(32)
+    paths.write_private(path, f"{made}\n".encode())
+    return made
+
+
+def bind(port: int) -> socket.socket:
+    """A socket on 127.0.0.1 at this port or the next free one."""
+    for number in range(port, port + TRIES):
+        # Named in full, or asyncio leaves Nagle's algorithm on and an answer waits 40 ms.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", number if port else 0))
+            listener.listen(128)
+        except OSError:
+            listener.close()
+            continue
+        return listener
+    raise UserError(f"no port from {port} to {port + TRIES - 1} is free", "hardwon config set apiPort 0")
+
+
+class Http:
+    """Owns the HTTP server; it begins when its libraries are loaded, so that hooks are answered before that."""
+
+    def __init__(self, home: str, desk: Desk, live: Live, seconds: Callable[[], float]) -> None:
+        self._home, self._desk, self._live, self._seconds = home, desk, live, seconds
+        self.looked = seconds()
+        self._task: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
+        self.port: int | None = None
+
+    def look(self) -> None:
+        """Somebody looks at a page now."""
+        self.looked = self._seconds()
+
+    def reserve(self, port: int) -> str:
+        """Take the port before anything serves there, and return the viewer's address.
+
+        A session that starts with the worker is told the address before uvicorn is loaded; who calls it that early
+        waits in the listener's queue.
+        """
+        self._listener = bind(port)
+        self.port = self._listener.getsockname()[1]
+        return f"http://{VIEWER}:{self.port}"
+
+    async def start(self) -> int:
+        """Serve at the reserved port and at a Unix socket in the private folder of the hooks' one; gives the port."""
+        from hardwon.web.server import server  # uvicorn and starlette take a quarter of a second
+
+        assert self._listener is not None and self.port is not None
+        address = lifecycle.socket_path(self._home).removesuffix(".sock") + ".api"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(address)
+        beside = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        beside.bind(address)
+        beside.listen(64)
+        self._address = address
+        self._server = server(self._home, self._desk, self._live, token(self._home), self.port, self.look)
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._listener, beside]))
+        return self.port
+
+    async def stop(self) -> None:
+        """Let go of everybody; streams end here."""
+        if self._task is None:
+            if self._listener is not None:
+                self._listener.close()
+            return
+        self._server.should_exit = True
+        self._server.force_exit = True
+        with contextlib.suppress(asyncio.CancelledError, TimeoutError):
+            await asyncio.wait_for(self._task, STOP_SECONDS)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._address)

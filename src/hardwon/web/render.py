@@ -1,0 +1,177 @@
+"""From values to HTML. Whatever a template puts out is text from outside: it is cut, made harmless and escaped on its
+way, by the engine and not by whoever writes a template."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import jinja2
+from markupsafe import Markup, escape
+
+from hardwon.lessons.decision import BRIEF
+from hardwon.search.records import parse_id
+from hardwon.text.printable import in_line, printable
+from hardwon.web.markdown import inline, prose
+
+LONGEST = 20_000  # characters of one text on a page
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_ABOUT = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt")
+
+
+def harmless(value: Any) -> Any:
+    """A value as a page may show it; what a template has made itself is left as it is."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    if len(value) <= LONGEST:
+        return value if value.isprintable() else printable(value)  # most are, and looking at each sign is dear
+    return f"{printable(value[:LONGEST])}… ({len(value):,} characters)"
+
+
+_KINDS = {
+    "SessionStart": "session starts",
+    "SessionEnd": "session ends",
+    "Stop": "turn ends",
+    "PreCompact": "compacts",
+    "SubagentStart": "sub-agent starts",
+    "SubagentStop": "sub-agent ends",
+}
+
+
+def named(kind: str) -> str:
+    """What an event is called by people."""
+    return _KINDS.get(kind, kind)
+
+
+def short(at: float | None, now: float) -> Markup | str:
+    """A time of today with its seconds, any other with its day."""
+    is_today = bool(at) and datetime.fromtimestamp(now).date() == datetime.fromtimestamp(at or 0).date()
+    return when(at, "%H:%M:%S" if is_today else "%m-%d %H:%M")
+
+
+def when(at: float | None, form: str = "%Y-%m-%d %H:%M") -> Markup | str:
+    if not at:
+        return ""
+    try:
+        there = datetime.fromtimestamp(at)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return Markup('<time datetime="{}">{}</time>').format(there.isoformat(timespec="seconds"), there.strftime(form))
+
+
+def about(given: Any) -> str:
+    """What a call was about, from its input as it is stored: its command or path, else all of it."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given) if given else ""
+        except ValueError:  # it was cut
+            return str(given)
+    if not isinstance(given, dict):
+        return str(given or "")
+    for name in _ABOUT:
+        if isinstance(given.get(name), str) and given[name]:
+            return str(given[name])
+    return json.dumps(given, ensure_ascii=False) if given else ""
+
+
+def listed(text: Any) -> list[str]:
+    """A list that is stored as JSON."""
+    try:
+        found = json.loads(text) if isinstance(text, str) and text else text
+    except ValueError:
+        return [str(text)]
+    return [str(one) for one in found] if isinstance(found, list | tuple) else []
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1000
+    return ""
+
+
+def line(value: Any, most: int = 200) -> str:
+    text = (value if isinstance(value, str) else str(value or ""))[: most * 4].strip()
+    return text if len(text) <= most and text.isprintable() and "  " not in text else in_line(text, most)
+
+
+def cut(text: str, most: int) -> str:
+    """A line of a file with its spaces, cut to so many characters."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def folder(path: str) -> str:
+    """What a project is called: its folder's name."""
+    return os.path.basename(path.rstrip("/")) or path
+
+
+_SURE = {"H": "high", "M": "medium", "L": "low"}
+
+
+def sure(confidence: str) -> str:
+    return _SURE.get(confidence, "")
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def marked(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
+    """A text with some stretches of it made to stand out."""
+    parts, end = [], 0
+    for start, stop in spans:
+        parts += [escape(harmless(text[end:start])), Markup("<mark>{}</mark>").format(harmless(text[start:stop]))]
+        end = stop
+    return Markup("").join([*parts, escape(harmless(text[end:]))])
+
+
+def place_of(slug: str) -> str:
+    """Where what was delivered is shown: a lesson, or by its id what else is known; nowhere for a brief."""
+    if slug in ("", BRIEF):
+        return ""
+    is_id = slug[0].isupper() and parse_id(slug)  # a lesson's slug has small letters
+    return f"/{'found' if is_id else 'lessons'}/{quote(slug, safe='', errors='replace')}"
+
+
+def query(values: Mapping[str, Any]) -> str:
+    """What stands behind the question mark, without what is empty."""
+    return urlencode({name: value for name, value in values.items() if value not in ("", None)}, errors="replace")
+
+
+def environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(os.path.join(_FOLDER, "templates")),
+        autoescape=True,
+        finalize=harmless,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    for one in (about, counted, cut, folder, line, listed, marked, named, place_of, query, short, size, sure, when):
+        made.filters[one.__name__] = one
+    made.filters |= {"inline": lambda text: inline(harmless(text)), "prose": lambda text: prose(harmless(text))}
+    return made
+
+
+def static_files() -> dict[str, tuple[str, bytes]]:
+    """The style sheet, the script and the picture, by name, each with its type."""
+    types = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+    found = {}
+    for name in sorted(os.listdir(os.path.join(_FOLDER, "static"))):
+        with open(os.path.join(_FOLDER, "static", name), "rb") as file:
+            found[name] = (types[os.path.splitext(name)[1]], file.read())
+    return found
+
+
+def stamp(files: Mapping[str, tuple[str, bytes]]) -> str:
+    """What stands in the address of these files: another one as soon as one of them changes."""
+    return hashlib.sha256(b"".join(content for _, content in files.values())).hexdigest()[:12]

@@ -1,0 +1,73 @@
+"""The server behind `http`: everything that is slow to import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from hardwon.web.api import Api, app
+from hardwon.web.app import Viewer
+from hardwon.web.app import app as pages
+from hardwon.web.gate import gate
+from hardwon.web.live import MOST_CLIENTS, Live
+from hardwon.worker.hook_responder import Desk
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle, Transport
+
+MOST_CONNECTIONS = 300
+SLOWEST_HEAD = 10.0
+
+
+class Connection(H11Protocol):
+    """A caller, sent away if the head of a request does not come whole in time: nobody knows yet who that is."""
+
+    _late: TimerHandle | None = None
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_waiting()
+
+    def _wait(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_waiting()
+        elif self._late is None:
+            self._late = self.loop.call_later(SLOWEST_HEAD, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._late:
+            self._late.cancel()
+            self._late = None
+
+
+def server(home: str, desk: Desk, live: Live, token: str, port: int, look: Callable[[], None]) -> uvicorn.Server:
+    viewer = Viewer(home, live.listen, lambda: live.clients >= MOST_CLIENTS, look)
+    config = uvicorn.Config(
+        gate(app(Api(home, desk, live, look)), pages(viewer), token=token, port=port),
+        http=Connection,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=1,
+    )
+    made = uvicorn.Server(config)
+    made.capture_signals = nullcontext  # type: ignore[assignment]  # the worker's own loop handles them
+    return made
