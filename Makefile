@@ -35,7 +35,7 @@ check: $(READY)       ## lint, types, the rules of the house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest tests/house
+	$(BIN)/pytest tests/rules
 
 MINILM := .cache/minilm
 bench-recall: $(READY)   ## whether what was said is found again, beside BM25 and MiniLM (fetched once, 1.5 GB)

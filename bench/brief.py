@@ -64,7 +64,7 @@ def cases(home: str, known: str, unknown: str) -> list[Case]:
 def house(count: int) -> Iterator[tuple[str, str, str]]:
     """A home with a worker, and two projects: one with so many observations, one with none."""
     sys.path.insert(0, ROOT)
-    from tests.remembered import Remembered
+    from tests.support.remembered import Remembered
 
     top = tempfile.mkdtemp(prefix="hardwon-bench-")
     home, known, unknown = (os.path.join(top, name) for name in ("home", "known", "unknown"))

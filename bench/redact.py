@@ -34,7 +34,7 @@ from hardwon.privacy.cleaning import clean
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORPUS = os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus")
-ORDINARY = os.path.join(ROOT, "tests", "core", "ordinary_code.txt")
+ORDINARY = os.path.join(ROOT, "tests", "unit", "privacy", "ordinary_code.txt")
 JUDGED = os.path.join(ROOT, "bench", "redact_judged.txt")
 ALARMS = os.environ.get("ALARMS") or os.path.join(tempfile.gettempdir(), "hardwon-redact-alarms.txt")
 QUICK = bool(os.environ.get("QUICK"))
@@ -155,7 +155,7 @@ def read_ordinary() -> list[str]:
         texts = list(read_corpus())
         return texts[::10] if QUICK else texts
     print("the real transcripts are not beside this checkout (../shared/corpus): false alarms are counted in")
-    print("tests/core/ordinary_code.txt, which the rules were written against, so the figure says little")
+    print("tests/unit/privacy/ordinary_code.txt, which the rules were written against, so the figure says little")
     with open(ORDINARY, encoding="utf-8") as file:
         return [file.read()]
 

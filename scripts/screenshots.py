@@ -12,11 +12,11 @@ import sys
 import tempfile
 
 from playwright.sync_api import Browser, Page, ViewportSize
-from tests import busy_home
-from tests.house_of_one import House
 from tests.real.browser import opened
 from tests.real.test_viewer import LOOKS, PAGES
-from tests.told import Told
+from tests.support import busy_home
+from tests.support.house_of_one import House
+from tests.support.told import Told
 
 from hardwon import clock
 

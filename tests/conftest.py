@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from tests.house_of_one import House
+from tests.support.house_of_one import House
 
 # No test is timed. `make test` draws the same cases every time, so that it fails for the change and not for the draw;
 # `make test-long` draws more of them, and others each time.

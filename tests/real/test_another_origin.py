@@ -15,7 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Frame, Page
 
-from tests.house_of_one import House
+from tests.support.house_of_one import House
 
 from .browser import REBOUND, new_page, opened
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.told import Told
+from tests.support.told import Told
 
 from . import agents
 from .conversation import Session

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests import busy_home
-from tests.house_of_one import House, failed, happened, prompt, used
+from tests.support import busy_home
+from tests.support.house_of_one import House, failed, happened, prompt, used
 
 from .agents import Agent, program_of
 from .browser import opened

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests import busy_home
-from tests.house_of_one import House
+from tests.support import busy_home
+from tests.support.house_of_one import House
 
 from .test_viewer import LOOKS, browser, house, own, visiting
 

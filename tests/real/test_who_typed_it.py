@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from hardwon.agents import prompt_origin
-from tests.told import Told
+from tests.support.told import Told
 
 from . import agents
 from .conversation import Session

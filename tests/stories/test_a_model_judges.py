@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.distil.model_servers import ModelServer, Reply, Request
-from tests.house_of_one import House
-from tests.told import Told
+from tests.support.house_of_one import House
+from tests.support.model_servers import ModelServer, Reply, Request
+from tests.support.told import Told
 
 KEY = "sk-made-up-Zx9Qv7Lm3Kp1Rt5Yw8"
 HINT = "error: unknown option `--colour'"

@@ -25,8 +25,8 @@ from hardwon.web.browser_sessions import Visitor
 from hardwon.web.page_request import Ask
 from hardwon.worker import job_process
 from hardwon.worker.hook_responder import Desk
-from tests.house_of_one import House, bash, failed, happened, lesson, prompt, used
-from tests.told import Told
+from tests.support.house_of_one import House, bash, failed, happened, lesson, prompt, used
+from tests.support.told import Told
 
 PARALLEL = {"command": "pytest --parallel 4 tests"}
 INSTEAD = {"command": "pytest -n 2 tests"}

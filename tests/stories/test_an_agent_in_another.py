@@ -11,7 +11,7 @@ import pytest
 
 from hardwon.agents import host, setup_of
 from hardwon.agents.plugin_discovery import is_ours
-from tests.house_of_one import GIT_STASH, House
+from tests.support.house_of_one import GIT_STASH, House
 
 HOSTS = ("claude-code", "codex", "gemini")
 INHERITED = {"AI_AGENT": "claude-code_2-1-325_agent"}

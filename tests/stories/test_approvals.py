@@ -34,7 +34,7 @@ from hardwon.web import render
 from hardwon.web.browser_sessions import Visitor
 from hardwon.web.page_request import Ask
 from hardwon.worker.hook_responder import Desk
-from tests.house_of_one import GIT_STASH, lesson
+from tests.support.house_of_one import GIT_STASH, lesson
 
 AGENT = {"CLAUDECODE": "1"}
 DRAFT = """---

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from hardwon.text import lesson_tags
-from tests.house_of_one import GIT_STASH, Answer, House, bash, lesson
+from tests.support.house_of_one import GIT_STASH, Answer, House, bash, lesson
 
 TYPED = """#lesson
 tool: Bash

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.house_of_one import House, call, failed, happened, prompt, used
+from tests.support.house_of_one import House, call, failed, happened, prompt, used
 
 PAYLOADS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "payloads", "claude-code")
 SUB = {"agent_id": "a562ddf7c3caf6748", "agent_type": "general-purpose"}

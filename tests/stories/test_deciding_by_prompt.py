@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hardwon.lessons.delivery import decides
-from tests.handed import DRAFT, PNPM, Left, git, made_repository, remembered
-from tests.house_of_one import House, bash, lesson, prompt
+from tests.support.handed import DRAFT, PNPM, Left, git, made_repository, remembered
+from tests.support.house_of_one import House, bash, lesson, prompt
 
 
 @pytest.fixture

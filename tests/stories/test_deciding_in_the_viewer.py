@@ -16,9 +16,9 @@ from hardwon.store import db, reflections
 from hardwon.store.reflections import File, Reflection
 from hardwon.types import word
 from hardwon.web.app import DEEDS
-from tests import busy_home
-from tests.house_of_one import House
 from tests.stories.test_the_viewer import Browser, opened
+from tests.support import busy_home
+from tests.support.house_of_one import House
 
 PNPM = "Always use pnpm here, never npm"
 GUSTS = "Run the gust tests before every commit"

@@ -16,7 +16,7 @@ import pytest
 from hardwon import settings
 from hardwon.store import db, documents, jobs
 from hardwon.worker import job_process
-from tests.house_of_one import House, failed, happened, prompt, used
+from tests.support.house_of_one import House, failed, happened, prompt, used
 
 SESSION = "5e551017-0000-4000-8000-000000000001"
 TEST = {"command": "pytest tests/test_token.py"}

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.distil.model_servers import ModelServer, Reply, Request
-from tests.house_of_one import House, failed, happened, prompt, used
 from tests.stories.test_distilling import (
     EDIT,
     SESSION,
@@ -24,6 +22,8 @@ from tests.stories.test_distilling import (
     shown,
     wait_until,
 )
+from tests.support.house_of_one import House, failed, happened, prompt, used
+from tests.support.model_servers import ModelServer, Reply, Request
 
 KEY = "sk-made-up-Zx9Qv7Lm3Kp1Rt5Yw8"
 TITLE = "The token's expiry was compared in local time"

@@ -10,7 +10,7 @@ from hardwon import clock
 from hardwon.store import db, injections, transcripts
 from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.types import Injection, Mark
-from tests.house_of_one import GIT_STASH, House, bash, lesson
+from tests.support.house_of_one import GIT_STASH, House, bash, lesson
 
 DAY = 86_400
 KINDS = ("too broad", "never fires", "stale", "alike", "priorities")

@@ -14,7 +14,7 @@ import pytest
 from hardwon.agents.claude_code import other_hooks
 from hardwon.agents.plugin_discovery import HOOK
 from hardwon.cli.doctor_agents import try_hook
-from tests.house_of_one import House, happened, prompt, used
+from tests.support.house_of_one import House, happened, prompt, used
 
 SESSION = "5e551017-0000-4000-8000-000000000001"
 

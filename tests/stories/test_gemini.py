@@ -12,8 +12,8 @@ import pytest
 
 from hardwon.agents.json_edit import get
 from hardwon.lessons.delivery import TWIN_SECONDS
-from tests.files import content, put
-from tests.house_of_one import GIT_STASH, House, lesson, wait_for
+from tests.support.files import content, put
+from tests.support.house_of_one import GIT_STASH, House, lesson, wait_for
 
 SOMEBODY_ELSES = """{
 \t"theme": "dark",   "maxSessionTurns": 1e2,

@@ -15,7 +15,7 @@ from hardwon import actor
 from hardwon.agents import MODULES
 from hardwon.self_protection import commands
 from hardwon.worker import lifecycle
-from tests.house_of_one import GIT_STASH, House, bash, call, happened, lesson, used, wait_for
+from tests.support.house_of_one import GIT_STASH, House, bash, call, happened, lesson, used, wait_for
 
 
 @pytest.fixture(params=["worker up", "worker down"])

@@ -12,9 +12,9 @@ from hardwon.actions.handoffs import ratify_overdue
 from hardwon.handoff import handoffs, ratification
 from hardwon.store import reflections
 from hardwon.types import replace
-from tests.handed import AGENT, DRAFT, PNPM, Left, brief, git, listed, made_repository, remembered
-from tests.house_of_one import House, bash
-from tests.remembered import DAY, NOON
+from tests.support.handed import AGENT, DRAFT, PNPM, Left, brief, git, listed, made_repository, remembered
+from tests.support.house_of_one import House, bash
+from tests.support.remembered import DAY, NOON
 
 
 @pytest.fixture

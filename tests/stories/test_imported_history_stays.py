@@ -10,9 +10,9 @@ from pathlib import Path
 
 from hardwon import clock
 from hardwon.store import db, retention
-from tests.distil.written import SESSION, Transcript
-from tests.house_of_one import House
 from tests.stories.test_retention import put
+from tests.support.house_of_one import House
+from tests.support.written import SESSION, Transcript
 
 DAY = 86_400.0
 

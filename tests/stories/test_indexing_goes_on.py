@@ -13,8 +13,8 @@ import pytest
 from hardwon import paths
 from hardwon.store import db, documents, sessions
 from hardwon.worker.background import Background
-from tests.house_of_one import House
-from tests.remembered import Remembered
+from tests.support.house_of_one import House
+from tests.support.remembered import Remembered
 
 SHIFT = 300  # documents and vectors
 PROJECT = "/home/dev/kite"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.files import content, put
-from tests.house_of_one import GIT_STASH, House, at_terminal, bash
+from tests.support.files import content, put
+from tests.support.house_of_one import GIT_STASH, House, at_terminal, bash
 
 SOMEBODY_ELSES = """{
 \t"model": "opus",   "cleanupPeriodDays": 1e2,

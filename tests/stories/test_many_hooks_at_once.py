@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tests.house_of_one import GIT_STASH, House, bash
+from tests.support.house_of_one import GIT_STASH, House, bash
 
 HOOKS = 16
 ROUNDS = 50 if os.environ.get("HARDWON_LONG") == "1" else 6

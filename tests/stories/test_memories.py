@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.house_of_one import House, bash
+from tests.support.house_of_one import House, bash
 
 PNPM = "Use pnpm in this repository, never npm: the lock file is pnpm's."
 AGENT = {"CLAUDECODE": "1"}

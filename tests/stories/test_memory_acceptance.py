@@ -18,11 +18,11 @@ import pytest
 from hardwon.actions import prompts
 from hardwon.lessons.decision import START_LIMIT
 from hardwon.store.refusals import LOG
-from tests.files import content
-from tests.handed import Left
-from tests.house_of_one import GIT_STASH, House
-from tests.told import Told
-from tests.two_projects import AGENT, TwoProjects
+from tests.support.files import content
+from tests.support.handed import Left
+from tests.support.house_of_one import GIT_STASH, House
+from tests.support.told import Told
+from tests.support.two_projects import AGENT, TwoProjects
 
 IDS = (
     "scope.cross_tenant_absent",

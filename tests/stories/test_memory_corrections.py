@@ -10,11 +10,11 @@ import pytest
 
 from hardwon.handoff import memories
 from hardwon.store import db, retention
-from tests.files import content
-from tests.house_of_one import GIT_STASH, House
-from tests.remembered import DAY
-from tests.told import Told
-from tests.two_projects import AGENT, TwoProjects
+from tests.support.files import content
+from tests.support.house_of_one import GIT_STASH, House
+from tests.support.remembered import DAY
+from tests.support.told import Told
+from tests.support.two_projects import AGENT, TwoProjects
 
 NIGHTLY = "The staging database zirkon7421 is wiped every night"
 WEEKLY = "The archive server basalt1188 is backed up weekly"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.house_of_one import House, bash
-from tests.told import TAG, UNKNOWN, Told
+from tests.support.house_of_one import House, bash
+from tests.support.told import TAG, UNKNOWN, Told
 
 
 def candidates(house: House, *flags: str) -> list[dict[str, object]]:

@@ -12,7 +12,7 @@ from hardwon.agents.transcript_steps import Step, history
 from hardwon.cli.agents import command_for
 from hardwon.self_protection.commands import forbidden
 from hardwon.types import Event
-from tests.hosts.reading import CORPUS
+from tests.support.reading import CORPUS
 
 FOLDERS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini"}
 ABOVE_PEOPLE = ("/Users/", "/home/")

@@ -19,7 +19,7 @@ import pytest
 
 from hardwon.sessions import ingest
 from hardwon.store import db
-from tests.house_of_one import HOOK, House, happened, prompt, used, wait_for
+from tests.support.house_of_one import HOOK, House, happened, prompt, used, wait_for
 
 PROCESSES = 16
 EVENTS = 10_000 if os.environ.get("HARDWON_LONG") == "1" else 240

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hardwon.agents import MODULES
-from tests.house_of_one import GIT_STASH, House, lesson
+from tests.support.house_of_one import GIT_STASH, House, lesson
 
 MINE = "# Working here\n\n- Use pnpm, never npm, in this repository\n- Run make test before every commit\n"
 SECRET = "sk-ant-" + "api03-" + "Ab1" * 30

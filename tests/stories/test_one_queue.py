@@ -13,9 +13,9 @@ import pytest
 
 from hardwon.lessons import review_queue
 from hardwon.store import db
-from tests.house_of_one import House, at_terminal, bash, lesson, prompt, wait_for
 from tests.stories.test_the_viewer import opened
-from tests.told import TAG, Told
+from tests.support.house_of_one import House, at_terminal, bash, lesson, prompt, wait_for
+from tests.support.told import TAG, Told
 
 AGENT = {"CLAUDECODE": "1"}
 PROPOSED = lesson(r"\bnpm publish\b", summary="npm publish wants a tag for a prerelease")

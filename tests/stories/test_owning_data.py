@@ -15,8 +15,8 @@ from hardwon import paths
 from hardwon.handoff import memory_queue
 from hardwon.types import Turn
 from hardwon.worker import lifecycle
-from tests.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used, wait_for
-from tests.told import TAG, Told
+from tests.support.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used, wait_for
+from tests.support.told import TAG, Told
 
 TOKEN = "ghp_" + "x7Kd92LmQp4RtVb8NcZs1WyHf6JgUe3AoI5t"
 

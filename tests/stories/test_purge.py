@@ -13,8 +13,8 @@ import pytest
 
 from hardwon.handoff import memory_queue
 from hardwon.types import Turn, replace
-from tests.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used
-from tests.told import Told
+from tests.support.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used
+from tests.support.told import Told
 
 UNASKED = Turn(session=1, number=1, at=0.0, host="claude-code", name="", project="", cwd="")
 TEXT = 'Quokka Zanzibar-7731 "naïve" pelican'

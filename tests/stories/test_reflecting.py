@@ -11,9 +11,9 @@ import pytest
 
 from hardwon.handoff import transcript_story
 from hardwon.store.reflection_types import Evidence
-from tests.distil.model_servers import ModelServer, Reply
-from tests.distil.written import SESSION, Transcript, launch
-from tests.house_of_one import House
+from tests.support.house_of_one import House
+from tests.support.model_servers import ModelServer, Reply
+from tests.support.written import SESSION, Transcript, launch
 
 AN_AGENT = {"CLAUDECODE": "1"}
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.handed import git, made_repository
-from tests.house_of_one import House, happened, prompt, wait_for
+from tests.support.handed import git, made_repository
+from tests.support.house_of_one import House, happened, prompt, wait_for
 
 
 @pytest.fixture

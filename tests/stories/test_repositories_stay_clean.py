@@ -11,9 +11,9 @@ import pytest
 
 from hardwon import clock
 from hardwon.store import db, reflections, set_up
-from tests.distil.written import Transcript, launch
-from tests.handed import AGENT, Left, git, listed, made_repository
-from tests.house_of_one import House, happened, prompt, used, wait_for
+from tests.support.handed import AGENT, Left, git, listed, made_repository
+from tests.support.house_of_one import House, happened, prompt, used, wait_for
+from tests.support.written import Transcript, launch
 
 SESSION = "55555555-aaaa-4bbb-8ccc-000000000005"
 

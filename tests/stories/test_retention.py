@@ -13,7 +13,7 @@ import pytest
 from hardwon.search import indexing
 from hardwon.store import db, retention, turns
 from hardwon.store.retention import DAY, cutoff
-from tests.house_of_one import House
+from tests.support.house_of_one import House
 
 NOW = 1_790_000_000.0
 RECENT = time.time() - 3600

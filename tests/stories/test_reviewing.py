@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.house_of_one import House, at_terminal, bash, lesson
-from tests.told import TAG, UNKNOWN, Told
+from tests.support.house_of_one import House, at_terminal, bash, lesson
+from tests.support.told import TAG, UNKNOWN, Told
 
 
 def slugs(house: House, status: str) -> list[str]:

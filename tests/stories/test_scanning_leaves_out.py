@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from hardwon import claims
-from tests.house_of_one import House
 from tests.stories.test_privacy import PLANTED, traces
-from tests.told import TAG, UNKNOWN, Told
+from tests.support.house_of_one import House
+from tests.support.told import TAG, UNKNOWN, Told
 
 APP = "/home/dev/app"
 

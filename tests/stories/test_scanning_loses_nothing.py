@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.house_of_one import House
-from tests.told import UNKNOWN, Told
+from tests.support.house_of_one import House
+from tests.support.told import UNKNOWN, Told
 
 _VARIES = ("index", "id", "slug")
 

@@ -14,8 +14,8 @@ from hardwon.store import db
 from hardwon.web.api import Api, app
 from hardwon.web.live import Live
 from hardwon.worker.hook_responder import Desk
-from tests.house_of_one import GIT_STASH, House, prompt, used
-from tests.remembered import DAY, NOON, Remembered
+from tests.support.house_of_one import GIT_STASH, House, prompt, used
+from tests.support.remembered import DAY, NOON, Remembered
 
 WIDE = {"COLUMNS": "80", "TZ": "UTC"}
 

@@ -15,8 +15,8 @@ from hardwon.sessions import ingest
 from hardwon.store import db, jobs, set_up
 from hardwon.types import Event
 from hardwon.worker import job_process
-from tests.distil.written import launch
-from tests.house_of_one import House
+from tests.support.house_of_one import House
+from tests.support.written import launch
 
 
 @pytest.mark.parametrize(

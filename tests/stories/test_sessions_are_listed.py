@@ -6,8 +6,8 @@ import json
 import os
 import time
 
-from tests.house_of_one import House, bash, happened, lesson, prompt, used
-from tests.told import Told
+from tests.support.house_of_one import House, bash, happened, lesson, prompt, used
+from tests.support.told import Told
 
 KITE, BOAT = "/home/dev/kite", "/home/dev/boat"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.house_of_one import GIT_STASH, House, bash, prompt, wait_for
-from tests.told import TAG, Told
+from tests.support.house_of_one import GIT_STASH, House, bash, prompt, wait_for
+from tests.support.told import TAG, Told
 
 
 @pytest.mark.parametrize("limit", ["0", "-1"])
@@ -46,7 +46,7 @@ def test_every_line_of_the_log_begins_with_a_time(house: House) -> None:
     house.ok("start")
     house.session_start("s1")
     house.ask("s1", bash("git stash"))
-    code = "from hardwon.worker import labour; labour._log('a handoff was drafted')"
+    code = "from hardwon.worker import job_process; job_process._log('a handoff was drafted')"
     path = os.path.join(house.home, "logs", "worker.log")
     with open(path, "a") as log:
         subprocess.run([sys.executable, "-c", code], stderr=log, check=True)

@@ -13,9 +13,9 @@ import pytest
 from hardwon import projects
 from hardwon.handoff import memories, ratification, reflection
 from hardwon.store import reflections
-from tests.handed import DRAFT, PNPM, Left, brief, git, listed, made_repository, remembered
-from tests.house_of_one import House
-from tests.remembered import NOON
+from tests.support.handed import DRAFT, PNPM, Left, brief, git, listed, made_repository, remembered
+from tests.support.house_of_one import House
+from tests.support.remembered import NOON
 
 
 @pytest.fixture

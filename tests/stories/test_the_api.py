@@ -20,8 +20,8 @@ import httpx
 import pytest
 
 from hardwon.web.live import Live
-from tests.house_of_one import GIT_STASH, House, bash, lesson, used, wait_for
-from tests.remembered import Remembered
+from tests.support.house_of_one import GIT_STASH, House, bash, lesson, used, wait_for
+from tests.support.remembered import Remembered
 
 
 def wait_for_port(house: House) -> int:

@@ -17,9 +17,9 @@ import pytest
 from hardwon.lessons import compiled_brief
 from hardwon.search import brief, indexing
 from hardwon.store import db
-from tests.house_of_one import GIT_STASH, Answer, House, bash, call, failed, happened, lesson, prompt, used
-from tests.remembered import DAY, NOON, Remembered
 from tests.stories.test_the_api import token, wait_for_port
+from tests.support.house_of_one import GIT_STASH, Answer, House, bash, call, failed, happened, lesson, prompt, used
+from tests.support.remembered import DAY, NOON, Remembered
 
 LIMIT = 9_000
 SOURCES = ("startup", "resume", "clear", "compact")

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.house_of_one import wait_for
+from tests.support.house_of_one import wait_for
 
 DEMO = [sys.executable, "-m", "hardwon", "demo"]
 STORY = (

@@ -9,7 +9,7 @@ from time import sleep
 import pytest
 
 from hardwon.lessons.delivery import TWIN_SECONDS
-from tests.house_of_one import GIT_STASH, House, bash, call, lesson
+from tests.support.house_of_one import GIT_STASH, House, bash, call, lesson
 
 AT = 1_790_000_000.0
 

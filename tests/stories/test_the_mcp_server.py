@@ -16,9 +16,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from hardwon.mcp import TOOLS
 from hardwon.search.recalled_text import LONGEST
-from tests.handed import Left
-from tests.house_of_one import GIT_STASH, House, happened, prompt, used
-from tests.remembered import NOON, Remembered
+from tests.support.handed import Left
+from tests.support.house_of_one import GIT_STASH, House, happened, prompt, used
+from tests.support.remembered import NOON, Remembered
 
 FENCE = "<hardwon-context>"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hardwon.lessons.delivery import decides
-from tests.handed import AGENT, Left, made_repository
-from tests.house_of_one import House, lesson
+from tests.support.handed import AGENT, Left, made_repository
+from tests.support.house_of_one import House, lesson
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 TEXTS = sorted([*PLUGINS.glob("*/skills/*/SKILL.md"), *PLUGINS.glob("*/commands/*.md")])

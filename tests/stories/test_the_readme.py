@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from hardwon.types import word
-from tests.house.tree import ROOT, page
-from tests.house_of_one import House, bash, failed, happened, prompt, used, wait_for
-from tests.told import TAG, Told
+from tests.rules.tree import ROOT, page
+from tests.support.house_of_one import House, bash, failed, happened, prompt, used, wait_for
+from tests.support.told import TAG, Told
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`((?:hardwon|make) [^`]+)`")

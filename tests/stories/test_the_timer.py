@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hardwon.cli import timer
-from tests.house_of_one import House, Ran
+from tests.support.house_of_one import House, Ran
 
 THEIRS = "# mine\nMAILTO=ada\n5 4 * * * /usr/bin/backup\n"
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests import busy_home
-from tests.house_of_one import House, prompt
+from tests.support import busy_home
+from tests.support.house_of_one import House, prompt
 
 LESSON = "/lessons/git-stash-leaves-untracked-files"
 PAGES = (

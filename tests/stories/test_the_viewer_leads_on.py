@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from tests.house_of_one import GIT_STASH, House, bash, call
-from tests.remembered import Remembered
 from tests.stories.test_the_viewer import Browser, opened
+from tests.support.house_of_one import GIT_STASH, House, bash, call
+from tests.support.remembered import Remembered
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ import hardwon
 from hardwon.fallback import worker_start
 from hardwon.store import db, retention
 from hardwon.worker.lifecycle import may_rest
-from tests.house_of_one import HOOK, House, call, running_for
 from tests.stories.test_retention import made_before, put, wait_until
 from tests.stories.test_the_viewer import opened
+from tests.support.house_of_one import HOOK, House, call, running_for
 
 PACKAGE = os.path.dirname(os.path.abspath(hardwon.__file__))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.house_of_one import GIT_STASH, House, bash, happened, lesson, prompt, used
+from tests.support.house_of_one import GIT_STASH, House, bash, happened, lesson, prompt, used
 
 LESSON = """\
 #lesson

@@ -16,8 +16,8 @@ import pytest
 from hardwon import settings
 from hardwon.sessions import transcript_import
 from hardwon.store import db, sessions
-from tests.house_of_one import House, bash, failed, happened, lesson, prompt, used
-from tests.told import Told
+from tests.support.house_of_one import House, bash, failed, happened, lesson, prompt, used
+from tests.support.told import Told
 
 KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
 Payload = dict[str, Any]

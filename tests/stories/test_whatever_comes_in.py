@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.house_of_one import GIT_STASH, HOOK, House, bash, call, lesson, used
+from tests.support.house_of_one import GIT_STASH, HOOK, House, bash, call, lesson, used
 
 PAYLOADS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "payloads", "claude-code")
 EVENTS = [

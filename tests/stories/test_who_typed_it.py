@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import agent_stand_in
-from tests.house_of_one import GIT_STASH, HOOK, House, bash, lesson, prompt, wait_for
+from tests.support import agent_stand_in
+from tests.support.house_of_one import GIT_STASH, HOOK, House, bash, lesson, prompt, wait_for
 
 DECISION = "hardwon memory add feedback the tide is high at noon"
 LESSON = """#lesson

@@ -1,7 +1,7 @@
 """What secrets look like: rows of data, and nothing that runs.
 
 A row has the literals one of which every secret of its kind holds, the pattern that is tried where one stands, examples
-that must go, and lines that must stay. `tests/core/test_secret_rules.py` tries all of them. The cold hook imports this
+that must go, and lines that must stay. `tests/unit/privacy/test_secret_rules.py` tries all of them. The cold hook imports this
 file, and a module of constants loads faster than JSON or TOML would be read.
 
 The examples are put together from pieces, so that no scanner takes this file for a leak. In patterns `\\w` is ASCII,

@@ -1,0 +1,259 @@
+"""Imports run one way: entry points -> actions -> features -> store, agents, privacy -> types, settings, paths."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+
+from tests.rules.tree import SRC, Source, imports, python_files, uphold
+
+# The packages and top-level modules of hardwon, lowest first.
+BASE = ("types", "errors", "clock", "paths", "text", "shell", "projects", "claims", "privacy", "settings", "pauses")
+# Who may import whom. A name of two parts allows one module of a package. A package that is missing here fails the
+# test until somebody decides where it belongs.
+MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
+    "__init__": (),
+    "types": (),
+    "errors": (),
+    "clock": (),
+    "paths": (),
+    "text": ("types",),
+    "shell": ("types", "text"),
+    "projects": ("paths",),
+    "claims": ("paths",),
+    "privacy": ("types", "paths", "text", "projects", "claims"),
+    "settings": ("types", "errors", "paths", "privacy"),
+    "pauses": ("clock", "paths", "projects"),
+    "store": (*BASE,),
+    "agents": (*BASE, "store"),
+    "self_protection": (*BASE, "agents"),
+    "actor": ("self_protection",),
+    "lessons": (*BASE, "store", "agents", "self_protection"),
+    "data": (*BASE, "store", "lessons"),
+    "sessions": (*BASE, "store", "agents"),
+    "mining": (*BASE, "store", "agents", "lessons"),
+    "distil": (*BASE, "store", "agents", "mining"),
+    "handoff": (*BASE, "store", "agents", "data", "distil", "mining"),
+    "search": (*BASE, "store", "agents", "lessons", "handoff"),
+    "actions": (*BASE, "store", "agents", "lessons", "sessions", "mining", "handoff", "search"),
+    "fallback": (*BASE, "agents", "lessons", "sessions"),
+    "worker": (
+        *BASE,
+        "store",
+        "agents",
+        "lessons",
+        "sessions",
+        "mining",
+        "distil",
+        "handoff",
+        "search",
+        "actions",
+        "fallback",
+        "web",
+    ),
+    "web": (
+        *BASE,
+        "store",
+        "agents",
+        "lessons",
+        "data",
+        "handoff",
+        "search",
+        "actions",
+        "worker.hook_responder",
+        "worker.lifecycle",
+    ),
+    "mcp": (*BASE, "store", "lessons", "sessions", "handoff", "search", "actions"),
+    "cli": (
+        *BASE,
+        "actor",
+        "store",
+        "agents",
+        "self_protection",
+        "lessons",
+        "data",
+        "sessions",
+        "mining",
+        "distil",
+        "handoff",
+        "search",
+        "actions",
+        "fallback",
+        "worker",
+        "web",
+        "mcp",
+    ),
+    "hook": ("fallback",),
+    "__main__": ("cli",),
+}
+
+
+def package_of(module: str) -> str:
+    """Return the package or top-level module that a module belongs to: `hardwon.lessons.matching` is in `lessons`."""
+    return [*module.split("."), "__init__"][1]
+
+
+def find_forbidden_imports(
+    sources: Iterable[Source], may_import: Mapping[str, tuple[str, ...]] = MAY_IMPORT
+) -> list[str]:
+    """Return each import that the table does not allow."""
+    sources = list(sources)
+    modules = {source.module for source in sources}
+    breaches = []
+    for source in sources:
+        importer = package_of(source.module)
+        if importer not in may_import:
+            breaches.append(f"{source.place}: {importer} is not in the table of packages")
+            continue
+        for statement in imports(source, modules):
+            imported = package_of(statement.target)
+            module = ".".join(statement.target.split(".")[1:3])
+            allowed = {importer, "__init__", *may_import[importer]}
+            if statement.target.split(".")[0] != "hardwon" or imported in allowed or module in allowed:
+                continue
+            breaches.append(f"{source.place}:{statement.line}: {importer} imports {statement.target}")
+    return breaches
+
+
+def find_import_cycles(sources: Iterable[Source]) -> list[str]:
+    """Return each import cycle, found by leaving out modules that import nothing that is left until nothing changes."""
+    sources = list(sources)
+    modules = {source.module for source in sources}
+    targets = {
+        source.module: {statement.target for statement in imports(source, modules)} & modules - {source.module}
+        for source in sources
+    }
+    while free := {module for module, imported in targets.items() if not imported & targets.keys()}:
+        targets = {module: imported for module, imported in targets.items() if module not in free}
+    return [f"{module} -> {', '.join(sorted(imported & targets.keys()))}" for module, imported in targets.items()]
+
+
+def loaded_by(code: str) -> list[str]:
+    """The modules of hardwon that a fresh interpreter has loaded after the code ran."""
+    tail = "\nprint('\\n' + json.dumps([name for name in sys.modules if name.split('.')[0] == 'hardwon']))"
+    run = subprocess.run(
+        [sys.executable, "-c", f"import json, sys\n{code}{tail}"], capture_output=True, text=True, cwd=SRC
+    )
+    assert run.returncode == 0, run.stderr
+    names: list[str] = json.loads(run.stdout.splitlines()[-1])
+    return names
+
+
+def test_imports_run_one_way() -> None:
+    uphold(
+        "a package imports only what MAY_IMPORT allows it",
+        find_forbidden_imports(python_files("src/hardwon")),
+        "move what both need down, hand it in as an argument, or declare the arrow in the table",
+    )
+
+
+def test_the_table_has_no_cycle_of_packages() -> None:
+    """Entry points aside: the worker serves the web pages, which use two modules of the worker."""
+    packages = {name: {arrow for arrow in arrows if "." not in arrow} for name, arrows in MAY_IMPORT.items()}
+    while free := {name for name, arrows in packages.items() if not arrows & packages.keys()}:
+        packages = {name: arrows for name, arrows in packages.items() if name not in free}
+    assert packages == {}
+
+
+def test_the_table_allows_no_more_than_is_used() -> None:
+    """An arrow that nothing uses any more is removed, so that the table stays a true picture."""
+    sources = python_files("src/hardwon")
+    modules = {source.module for source in sources}
+    used: dict[str, set[str]] = {name: set() for name in MAY_IMPORT}
+    for source in sources:
+        for statement in imports(source, modules):
+            if statement.target.split(".")[0] == "hardwon":
+                used[package_of(source.module)] |= {
+                    package_of(statement.target),
+                    ".".join(statement.target.split(".")[1:3]),
+                }
+    declared = {
+        name: set(arrows) - (set(BASE) if set(BASE) <= set(arrows) else set()) for name, arrows in MAY_IMPORT.items()
+    }
+    uphold(
+        "every arrow of MAY_IMPORT beyond the common base is used",
+        (
+            f"{name} does not import {arrow}"
+            for name, arrows in declared.items()
+            for arrow in sorted(arrows - used[name])
+        ),
+        "remove the arrow from the table",
+    )
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    uphold(
+        "there is no import cycle, function-level imports included",
+        find_import_cycles(python_files("src/hardwon")),
+        "move what both need into a module below them",
+    )
+
+
+def test_importing_hardwon_loads_nothing_else() -> None:
+    assert loaded_by("import hardwon") == ["hardwon"]
+
+
+def test_help_loads_no_feature() -> None:
+    help_asked = (
+        "from hardwon.cli import main\nsys.argv = ['hardwon', '--help']\ntry:\n    main()\nexcept SystemExit:\n    pass"
+    )
+    light = {*BASE, "__init__", "cli", "actor", "self_protection", "agents"}
+    uphold(
+        "`hardwon --help` loads no feature, no store and no worker",
+        (name for name in loaded_by(help_asked) if package_of(name) not in light),
+        "import it inside the command that needs it",
+    )
+
+
+def made_up(**texts: str) -> list[Source]:
+    """Return a small tree: `made_up(search_brief="import re")` has src/hardwon/search/brief.py."""
+    return [
+        Source(f"src/hardwon/{name.replace('_', '/')}.py", f"hardwon.{name.replace('_', '.')}", text)
+        for name, text in texts.items()
+    ]
+
+
+def test_a_forbidden_import_is_found_at_any_depth() -> None:
+    deep = "def later():\n    if True:\n        from hardwon.handoff import draft\n"
+    tree = made_up(distil_summaries=deep, handoff_draft="", handoff="")
+    assert find_forbidden_imports(tree) == ["src/hardwon/distil/summaries.py:3: distil imports hardwon.handoff.draft"]
+
+
+def test_a_relative_a_dynamic_and_a_type_only_import_are_found_too() -> None:
+    tree = made_up(
+        store_jobs="from ..search import ranking",
+        store_runs="__import__('hardwon.search.ranking')",
+        store_turns="if TYPE_CHECKING:\n    import hardwon.search.ranking",
+        search_ranking="",
+    )
+    assert len(find_forbidden_imports(tree)) == 3
+
+
+def test_one_module_of_a_package_may_be_allowed() -> None:
+    tree = made_up(
+        web_api="from hardwon.worker import lifecycle\nfrom hardwon.worker import jobs",
+        worker_lifecycle="",
+        worker_jobs="",
+        worker="",
+    )
+    assert find_forbidden_imports(tree) == ["src/hardwon/web/api.py:2: web imports hardwon.worker.jobs"]
+
+
+def test_a_package_nobody_placed_is_found() -> None:
+    assert find_forbidden_imports(made_up(attic="")) == ["src/hardwon/attic.py: attic is not in the table of packages"]
+
+
+def test_an_import_downwards_is_allowed() -> None:
+    tree = made_up(
+        lessons_delivery="from hardwon.store import db\nfrom hardwon import types", types="", store_db="", store=""
+    )
+    assert find_forbidden_imports(tree) == []
+
+
+def test_a_cycle_is_found_and_a_chain_is_not() -> None:
+    back = "def f():\n    import hardwon.text.a"
+    ring = made_up(text_a="from hardwon.text import b", text_b=back, text_c="")
+    assert find_import_cycles(ring) == ["hardwon.text.a -> hardwon.text.b", "hardwon.text.b -> hardwon.text.a"]
+    assert find_import_cycles(made_up(text_a="import hardwon.text.b", text_b="")) == []

@@ -1,0 +1,320 @@
+"""A made-up home in which much has happened: for the viewer's tests and pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from hardwon import clock
+from hardwon.actions.lessons import add_lesson
+from hardwon.shell import failures
+from hardwon.store import candidates, db, injections, jobs, observations, projects, runs, sessions, transcripts
+from hardwon.store.approvals import COMMAND_LINE
+from hardwon.store.candidates import Judgement, Proposal
+from hardwon.store.sessions import Report
+from hardwon.store.transcripts import Portion, ScannedCall
+from hardwon.types import Injection, Mark, Observation, Summary
+from tests.support import busy_home_kept
+
+DAY = 86_400.0
+HOSTILE = (
+    "<script>document.title='owned'</script>\"'><img src=x onerror=document.title='owned'>\u202egnp.exe\u200b\x1b[31m"
+)
+LONG = "x" * 1_000_000
+_NAMES = ("kite", "harbour", "tide-tables", "lighthouse")
+_CALLS = (
+    ("Bash", {"command": "git stash && git pull --rebase"}, "fine", "Saved working directory"),
+    ("Bash", {"command": "npm test -- --watch=false"}, "failed", 'npm error Missing script: "test"'),
+    ("Edit", {"file_path": "/home/dev/kite/src/wind.py", "new_string": "def gust(): ..."}, "fine", "edited"),
+    ("Bash", {"command": "pytest tests/test_wind.py -q"}, "failed", "E   ModuleNotFoundError: No module named 'wind'"),
+    ("Read", {"file_path": "/home/dev/kite/README.md"}, "fine", "# kite"),
+    (
+        "Bash",
+        {"command": "docker compose up -d"},
+        "failed",
+        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock",
+    ),
+)
+_PROMPTS = (
+    "Make the kite fly higher in light wind, and add a test for gusts",
+    "The harbour map is drawn twice on narrow screens. Find out why.",
+    "Rename tide() to tide_at() everywhere",
+    "Why does the lighthouse blink too fast after midnight?",
+)
+STASH: dict[str, Any] = {
+    "id": "01STASH0000000000000000000",
+    "slug": "git-stash-leaves-untracked-files",
+    "summary": "git stash leaves untracked files behind",
+    "problem": "git stash only stashes tracked files; untracked ones stay where they are",
+    "solution": "use git stash -u to keep untracked files as well",
+    "delivery": "hold",
+    "priority": 8,
+    "tags": ["tool:git"],
+    "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit stash\b(?!.* -u)"]},
+    "unless": [r"stash (list|pop)"],
+    "evidence": [
+        {
+            "path": "/home/dev/.claude/projects/kite/one.jsonl",
+            "line": 12,
+            "kind": "error",
+            "quote": "untracked files remain",
+        }
+    ],
+}
+DOCKER: dict[str, Any] = {
+    "slug": "docker-needs-its-daemon",
+    "summary": "docker compose fails here: no daemon runs in the container",
+    "problem": "the container has no docker daemon and never will",
+    "solution": "use make services instead, which talks to the host",
+    "delivery": "note",
+    "priority": 6,
+    "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bdocker compose\b"]},
+}
+
+
+def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> None:
+    """Sessions, what was found in them, lessons and their deliveries; with hostile text wherever text can be."""
+    connection = db.connect(home)
+    stash = add_lesson(home, connection, STASH, COMMAND_LINE)
+    docker = add_lesson(home, connection, DOCKER, COMMAND_LINE)
+    if hostile:
+        hurt = {
+            **DOCKER,
+            "slug": "hostile-lesson",
+            "summary": f"{HOSTILE}"[:110],
+            "problem": HOSTILE + " other words one",
+            "solution": HOSTILE + " two",
+            "triggers": {"toolNames": ["Bash"], "commandPatterns": ["<script>"]},
+        }
+        add_lesson(home, connection, hurt, COMMAND_LINE)
+    for number in range(count):
+        _session(connection, number, now - (count - 1 - number) * DAY / 3 - 600, hostile)
+        lesson = stash if number % 2 else docker
+        slug, summary = (lesson.slug, lesson.summary) if not hostile else (HOSTILE, HOSTILE)
+        at = now - (count - 1 - number) * DAY / 3 - 598.5
+        given = Injection(
+            f"d{number}",
+            at,
+            "claude-code",
+            f"session-{number:04}",
+            "",
+            "PreToolUse",
+            "Bash",
+            lesson.id,
+            slug,
+            summary,
+            lesson.delivery,
+        )
+        injections.add(connection, [given])
+    _found(connection, now, hostile)
+    _spent(connection, now)
+    busy_home_kept.fill(connection, home, now, HOSTILE if hostile else "")
+    with db.transaction(connection):
+        jobs.want(connection, "distil", 1, priority=0, now=now)
+    connection.close()
+
+
+def _session(connection: db.Connection, number: int, at: float, hostile: bool) -> None:
+    name, text = _NAMES[number % len(_NAMES)], HOSTILE if hostile else ""
+    cwd = f"/home/dev/{name}"
+    said: dict[str, Any] = {
+        "host": "claude-code",
+        "session": f"session-{number:04}",
+        "cwd": cwd,
+        "transcript": f"/home/dev/.claude/projects/{name}/{number}.jsonl",
+    }
+    with db.transaction(connection):
+        project = projects.resolve(connection, f"{cwd}{text}", "", at)
+        for key, kind, more in _reports(number, at, text + (LONG if hostile else "")):
+            sessions.take(connection, Report(key=f"{number}-{key}", kind=kind, project=project, **said, **more))
+    (row,) = sessions.found(connection, said["session"])[:1]
+    seen = Observation(
+        f"o{number}",
+        at + 30,
+        "bugfix",
+        text + ("The gust test failed because wind was not on the path" if not hostile else LONG),
+        subtitle=f"{text}src/ was missing from PYTHONPATH",
+        narrative=f"{text}pytest could not import wind until src/ was put on the path.",
+        facts=(f"{text}pytest.ini sets no pythonpath", "src/wind.py holds gust()"),
+        files_modified=(f"{cwd}/pytest.ini",),
+        tokens=900,
+    )
+    with db.transaction(connection):
+        observations.put(connection, row["id"], 1, [seen])
+    if number % 2:
+        told = Summary(
+            f"s{number}",
+            at + 60,
+            f"{text}fly higher in light wind",
+            "looked at wind.py",
+            "src/ must be on the path",
+            "gusts are tested",
+            "tune the tail",
+        )
+        observations.put_summary(connection, row["id"], told)
+
+
+def _reports(number: int, at: float, text: str) -> Sequence[tuple[str, str, dict[str, Any]]]:
+    told: list[tuple[str, str, dict[str, Any]]] = [
+        ("start", "SessionStart", {"at": at, "response": "startup"}),
+        ("prompt", "UserPromptSubmit", {"at": at + 1, "prompt": f"{text}{_PROMPTS[number % len(_PROMPTS)]}"}),
+    ]
+    for place, (tool, asked, outcome, said) in enumerate(_CALLS):
+        answer, given = f"{text}{said}", {**asked, **({"description": text} if text else {})}
+        line = failures.key_line(answer[:2000], shell=tool == "Bash") if outcome == "failed" else ""
+        command = str(given.get("command", ""))
+        signed = failures.signature(tool, command, failures.about(answer[:2000], line, command), line) if line else ""
+        call = {
+            "at": at + 2 + place,
+            "tool": tool,
+            "tool_use_id": f"toolu_{number}_{place}",
+            "outcome": outcome,
+            "signature": signed,
+        }
+        told.append(
+            (
+                f"call{place}",
+                "tool",
+                {**call, "input": json.dumps(given), "response": answer, "duration": 1400.0 * place},
+            )
+        )
+    told.append(
+        ("stop", "Stop", {"at": at + 20, "response": f"{text}Gusts are tested now; the kite climbs in light wind."})
+    )
+    if number % 3:
+        told.append(("end", "SessionEnd", {"at": at + 25, "reason": "exit"}))
+    return told
+
+
+def proposal(number: int, now: float, **changes: Any) -> Proposal:
+    """A candidate that is sound and unlike the others."""
+    unlike = " ".join(f"{word}{number}" for word in ("sail", "mast", "keel", "helm", "rope", "tar"))
+    record = {
+        "summary": f"pip install breaks the system packages ({number})",
+        "problem": f"pip refuses in an externally managed environment {unlike}",
+        "solution": f"make a venv first: python3 -m venv .venv {unlike[::-1]}",
+        "triggers": {"toolNames": ["Bash"], "commandPatterns": [rf"^pip install thing{number}\b"]},
+        "delivery": "hold",
+        "scope": {"type": "global"},
+        "priority": 7,
+        "confidence": 0.55,
+        "tags": ["tool:pip"],
+        "evidence": [
+            {
+                "path": "/home/dev/.claude/projects/kite/7.jsonl",
+                "line": 40 + number,
+                "kind": "error",
+                "quote": "error: externally-managed-environment\n× This environment is externally managed",
+            },
+            {
+                "path": "/home/dev/.claude/projects/kite/7.jsonl",
+                "line": 44 + number,
+                "kind": "correction",
+                "quote": "python3 -m venv .venv && .venv/bin/pip install thing",
+            },
+        ],
+    }
+    record |= changes
+    return Proposal(
+        0,
+        f"01CANDIDATE{number:015}",
+        f"pip-install-{number}",
+        f"pip environment {number}",
+        2,
+        "candidate",
+        0.9 - number / 100,
+        {"about": 0.35, "cure": 0.3, "attempts": 0.15, "recurs": 0.1},
+        3 + number,
+        ("session-0001", "session-0002"),
+        ("/home/dev/kite",),
+        record,
+        found_at=now,
+    )
+
+
+def _found(connection: db.Connection, now: float, hostile: bool) -> None:
+    """Candidates, a reader's judgement, and the calls that their triggers are tried on."""
+    hurt: dict[str, Any] = {}
+    if hostile:
+        hurt = {"summary": HOSTILE, "problem": f"{HOSTILE} the cause of it", "solution": f"{HOSTILE} the way around it"}
+        hurt["evidence"] = [{"path": HOSTILE, "line": 1, "kind": "error", "quote": HOSTILE + LONG}]
+    found = [proposal(number, now, **(hurt if number == 1 else {})) for number in range(1, 5)]
+    candidates.weigh(connection, found, weighed=())
+    first = candidates.listed(connection)[0]
+    body = {
+        "why": f"{HOSTILE if hostile else ''}it cost an hour twice",
+        "solution": "make a venv before any pip install",
+    }
+    candidates.judge(connection, [Judgement(first.number, now, "claude", "lesson", body)])
+    calls = tuple(
+        ScannedCall(
+            f"claude-code:{n}",
+            "claude-code",
+            "session-0001",
+            "/home/dev/kite",
+            clock.iso(now),
+            "/home/dev/.claude/projects/kite/7.jsonl",
+            n,
+            "Bash",
+            f"pip install thing1 --now-{n}",
+            "",
+            "",
+            "failed" if n % 3 else "fine",
+        )
+        for n in range(9)
+    )
+    transcripts.keep(
+        connection, [Portion("/home/dev/.claude/projects/kite/7.jsonl", "claude-code", Mark(), calls)], now
+    )
+
+
+def _spent(connection: db.Connection, now: float) -> None:
+    caps = {"runsPerDay": 20, "tokensPerDay": 100_000, "dollarsPerDay": 1.0, "reflectionsPerDay": 1}
+    for back in range(9, -1, -1):
+        at = now - back * DAY
+        for number in range(3):
+            booked = runs.book(
+                connection,
+                purpose="refine",
+                provider="anthropic",
+                model="small",
+                project="/home/dev/kite",
+                session=1,
+                estimate_in=9000,
+                estimate_out=900,
+                estimate_cost=0.05,
+                caps=caps,
+                now=at + number,
+            )
+            if booked.id:
+                runs.settle(
+                    connection,
+                    booked.id,
+                    tokens_in=4000 + 900 * back,
+                    tokens_out=600,
+                    tokens_cached=0,
+                    cost=0.02 * (back + 1),
+                    duration=2.0,
+                    outcome="fine",
+                )
+
+
+def first_of(home: str) -> dict[str, int]:
+    """The numbers of a session with a summary, of a call in it that failed, and of what is kept."""
+    connection = db.connect(home)
+    (session,) = sessions.found(connection, "session-0001")[:1]
+    events = [one for one in sessions.events_after(connection, after=0, limit=100) if one["session"] == "session-0001"]
+    kept = busy_home_kept.numbers(connection)
+    connection.close()
+    failed = next(one["id"] for one in events if one["outcome"] == "failed")
+    return {"session": session["id"], "event": failed, **kept}
+
+
+def transcript(home: str) -> str:
+    """A transcript that names the first session's calls, beside the home."""
+    path = os.path.join(os.path.dirname(home), "made-up.jsonl")
+    with open(path, "w") as file:
+        file.writelines(f'{{"type": "assistant", "id": "toolu_0_{place}"}}\n' for place in range(len(_CALLS)))
+    return path

@@ -1,0 +1,135 @@
+"""A repository in which sessions left drafts of handoffs, as reflecting would have put them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hardwon import projects
+from hardwon.handoff import handoffs, memories, ratification
+from hardwon.store import db, reflections
+from hardwon.store.reflection_types import Evidence, Finding
+from hardwon.store.reflections import File, Reflection
+from tests.support.house_of_one import House
+from tests.support.remembered import NOON
+
+AGENT = {"CLAUDECODE": "1"}
+PNPM = "from now on always use pnpm, never npm"
+DRAFT = f"""---
+topic: "Move the kite to pnpm"
+workstream: "kite"
+session: "s1"
+tokens: 1200
+confidence: "H"
+status: "draft"
+mine: "a field of the person's"
+---
+
+# Move the kite to pnpm
+
+## Summary
+
+- Asked: move the kite to pnpm (L3)
+
+## Resume Prompt
+
+> Last asked: move the kite to pnpm (L3)  
+> First: `make test` fails: no lock file (L9, L12)  
+
+Confidence: H (a check shows where things stand)
+
+## Findings
+
+- **failed experiments** → learning: npm ci was tried and given up (L7)
+- **assumptions** → adr: everybody has pnpm (L8)
+
+## Memories to approve
+
+- feedback: {PNPM} (L3)
+- project: The wind tables move on Thursday (L5)
+"""  # noqa: W291
+FOUND = tuple(
+    Finding(item, "what was found", 0.8, "learning", (Evidence("/t.jsonl", 7, "x"),))
+    for item in ("failed experiments", "assumptions")
+)
+
+
+class Left:
+    """Owns a connection; puts drafts where reflecting would."""
+
+    def __init__(self, house: House, folder: Path) -> None:
+        self.home, self.folder = house.home, folder
+        self.connection = db.connect(house.home)
+
+    def draft(
+        self, session: str = "s1", text: str = DRAFT, *, at: float = NOON, folder: Path | None = None
+    ) -> Reflection:
+        path = (folder or self.folder / "docs" / "sessions") / f"{session}.draft.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        project = projects.home_of(str(self.folder))
+        written = File(str(path), None, handoffs.print_of(str(path)))
+        return reflections.put(
+            self.connection,
+            Reflection(
+                0,
+                f"key-{session}-{at}",
+                "claude-code",
+                session,
+                project,
+                at,
+                "plain",
+                draft=str(path),
+                findings=FOUND,
+                files=(written,),
+            ),
+        )
+
+    def propose(self, text: str, session: str = "s1") -> None:
+        project = projects.home_of(str(self.folder))
+        memories.propose(
+            self.connection,
+            self.home,
+            "feedback",
+            text,
+            project=project,
+            source=ratification.SOURCE,
+            session=session,
+            now=NOON,
+        )
+
+    def get(self, number: int) -> Reflection:
+        one = reflections.get(self.connection, number)
+        assert one
+        return one
+
+
+def git(folder: Path, *words: str) -> str:
+    ran = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def made_repository(folder: Path, own_home: str) -> Path:
+    """A repository with one commit, by a person whom git knows."""
+    Path(own_home, ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@kite.example\n")
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "a.txt").write_text("one\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+    return folder
+
+
+def listed(house: House, folder: Path, *more: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = house.ok("handoff", "list", "--json", *more, cwd=str(folder)).json()
+    return found
+
+
+def brief(house: House, folder: Path) -> str:
+    return house.ok("brief", cwd=str(folder)).out
+
+
+def remembered(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / ".claude" / "memory").glob("*.md"))

@@ -1,0 +1,281 @@
+"""Gemini CLI's chats, in lines and in one document, become the steps that were taken in them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from hardwon.agents.gemini.transcript import Reader, folders, is_transcript
+from hardwon.agents.transcript_steps import Step
+from hardwon.text.fence import fenced
+from tests.support.reading import corpus, in_brief, lines_of, recorded, steps_of
+
+HEADER = {"sessionId": "s1", "projectHash": "p", "startTime": "t", "kind": "main"}
+
+
+def steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
+    return steps_of(reader or Reader(), lines)
+
+
+def written(*wires: object) -> list[bytes]:
+    return [json.dumps(wire).encode() + b"\n" for wire in wires]
+
+
+def message(id: str, kind: str, content: object = "", **more: object) -> dict[str, Any]:
+    return {"id": id, "timestamp": "2026-11-15T20:00:00Z", "type": kind, "content": content, **more}
+
+
+def called(name: str, args: object, status: str = "success", id: str = "c", **response: object) -> dict[str, Any]:
+    result = [{"functionResponse": {"id": id, "name": name, "response": response}}]
+    return {"id": id, "name": name, "args": args, "status": status, "result": result, "timestamp": "t"}
+
+
+def outcome(status: str = "success", name: str = "run_shell_command", **response: str) -> tuple[str, bool, str]:
+    call = called(name, {"command": "x"}, status, **response)
+    _, found = steps(written(message("m", "gemini", toolCalls=[call])))
+    return found.text, found.failed, found.refused
+
+
+@pytest.mark.parametrize(
+    ("status", "response", "expected"),
+    [
+        (
+            "success",
+            {"output": "<untrusted_context>\nOutput: hi\nProcess Group PGID: 7\n</untrusted_context>"},
+            ("hi", False, ""),
+        ),
+        (
+            "success",
+            {"output": "<untrusted_context>\nOutput: no\nExit Code: 3\nProcess Group PGID: 7\n</untrusted_context>"},
+            ("no\nExit Code: 3", True, ""),
+        ),
+        (
+            "success",
+            {
+                "output": "Command: x\nDirectory: (root)\nOutput: hi\nError: (none)\nExit Code: 0\nSignal: 0\nBackground PIDs: (none)"
+            },
+            ("hi\nExit Code: 0", False, ""),
+        ),
+        (
+            "success",
+            {"output": "Command: x\nDirectory: (root)\nOutput: (empty)\nError: no\nExit Code: 1\nSignal: 0"},
+            ("(empty)\nError: no\nExit Code: 1", True, ""),
+        ),
+        (
+            "success",
+            {"output": "Output: no\nExit Code: 3\n\n<hook_context>a note</hook_context>"},
+            ("no\nExit Code: 3", True, ""),
+        ),
+        ("error", {"error": "File not found: a.txt"}, ("File not found: a.txt", True, "")),
+        (
+            "error",
+            {"error": "Tool execution blocked: not on Fridays"},
+            ("Tool execution blocked: not on Fridays", False, ""),
+        ),
+        ("error", {"error": f"Tool execution blocked: {fenced('Blocked by hardwon. No.')}"}, ("", False, "")),
+        (
+            "cancelled",
+            {"error": "[Operation Cancelled] Reason: User did not allow tool call"},
+            ("[Operation Cancelled] Reason: User did not allow tool call", False, " "),
+        ),
+        ("completed", {"output": "hi"}, ("hi", False, "")),
+    ],
+)
+def test_how_a_call_ended(status: str, response: dict[str, str], expected: tuple[str, bool, str]) -> None:
+    assert outcome(status, **response) == expected
+
+
+@pytest.mark.parametrize("reason", ["not on Fridays", fenced("Blocked by hardwon. No.")])
+def test_a_call_that_a_hook_denied_did_not_run(reason: str) -> None:
+    call = called("run_shell_command", {"command": "x"}, "error", error=f"Tool execution blocked: {reason}")
+    _, found = steps(written(message("m", "gemini", toolCalls=[call])))
+    assert (found.denied, found.failed) == (True, False)
+
+
+def test_an_exit_code_in_a_file_that_was_read_is_no_failure() -> None:
+    assert outcome(name="read_file", output="Exit Code: 3") == ("Exit Code: 3", False, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "more", "expected"),
+    [
+        ("run_shell_command", {"command": "git stash"}, {}, ("Bash", "git stash")),
+        ("replace", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, {}, ("Edit", "a.py", "y")),
+        ("write_file", {"file_path": "a.py", "content": "y"}, {}, ("Write", "a.py", "y")),
+        ("read_file", {"absolute_path": "/a.py"}, {}, ("Read", "/a.py")),
+        ("search_file_content", {"pattern": "x"}, {}, ("Grep", "x")),
+        ("google_web_search", {"query": "x"}, {}, ("WebSearch", "x")),
+        ("mcp_memory_search_lessons", {"query": "x"}, {}, ("mcp__memory__search_lessons", "x")),
+        (
+            "mcp_my_notes_search",
+            {"query": "x"},
+            {"displayName": "search (my_notes MCP Server)"},
+            ("mcp__my_notes__search", "x"),
+        ),
+        ("update_topic", {"title": "x"}, {}, ("update_topic",)),
+    ],
+)
+def test_a_call_is_named_as_in_claude_code(
+    name: str, args: object, more: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    call = {**called(name, args, "executing"), **more}
+    assert in_brief(steps(written(message("m", "gemini", toolCalls=[call])))) == [("call", 1, *expected)]
+
+
+def test_a_message_written_again_is_told_once() -> None:
+    words = message("m", "gemini", "Let me look.")
+    waiting = {**words, "toolCalls": [called("read_file", {"file_path": "a"}, "executing")]}
+    whole = {**words, "toolCalls": [called("read_file", {"file_path": "a"}, output="hi")]}
+    patch = {"$set": {"messages": [whole]}}
+    found = steps(written(HEADER, words, waiting, whole, {"$set": {"lastUpdated": "t"}}, patch, {"$rewindTo": "m"}))
+    assert in_brief(found) == [("agent", 2, "Let me look."), ("call", 3, "Read", "a"), ("result", 4, "hi")]
+
+
+def test_words_that_changed_are_told_again_under_the_same_id() -> None:
+    first, last = steps(written(message("m", "gemini", "Let me"), message("m", "gemini", "Let me look.")))
+    assert (first.id, first.text, last.text) == (last.id, "Let me", "Let me look.")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "System: Please continue.",
+        [{"text": "<session_context>\nThis is the Gemini CLI."}],
+        [{"text": "<hook_context>a note</hook_context>"}],
+        [{"functionResponse": {"name": "x", "response": {"output": "hi"}}}],
+        fenced("a lesson"),
+    ],
+)
+def test_what_the_program_writes_is_nobodys_words(content: object) -> None:
+    lines = written(
+        message("m", "user", content), message("i", "info", "Request cancelled."), message("e", "error", "429")
+    )
+    assert steps(lines) == []
+
+
+def test_a_persons_words_are_found_among_what_hooks_added() -> None:
+    parts = [
+        {"text": "<hook_context>&lt;hardwon-context&gt;</hook_context>\n\nDo things"},
+        {"text": "<hook_context>x</hook_context>"},
+    ]
+    assert in_brief(steps(written(message("m", "user", parts)))) == [("person", 1, "Do things")]
+
+
+def test_a_resumed_session_that_repeats_all_its_messages_tells_nothing_twice() -> None:
+    calls = [called("read_file", {"file_path": "a"}, output="hi")]
+    past = [message(f"m{number}", "gemini", f"look at {number}", toolCalls=calls) for number in range(50)]
+    again = {"$set": {"messages": past}}
+    assert len(steps(written(*past, again, again, message("n", "user", "go on")))) == 50 * 3 + 1
+
+
+def test_what_a_sub_agent_is_told_is_nobodys_words() -> None:
+    header = {**HEADER, "kind": "subagent"}
+    found = steps(written(header, message("m", "user", "look at a.py"), message("n", "gemini", "done")))
+    assert [(step.kind, step.agent) for step in found] == [("agent", "s1")]
+
+
+def test_a_document_is_read_when_it_is_whole_and_its_lines_are_found() -> None:
+    calls = [called("run_shell_command", {"command": "ls"}, output="a\nb\nExit Code: 2")]
+    messages = [message("m", "user", "do\nit"), message("n", "gemini", "done", toolCalls=calls)]
+    document = json.dumps({**HEADER, "messages": messages}, indent=2).encode()
+    lines = document.splitlines(keepends=True)
+    found = steps(lines)
+    assert steps([b"\xef\xbb\xbf" + lines[0], *lines[1:]]) == found
+    assert [step.kind for step in found] == ["person", "agent", "call", "result"]
+    marks = (b'"content": "do', b'"content": "done"', b'"id": "c"', b'"output": "a')
+    assert [step.line for step in found] == [
+        next(n for n, line in enumerate(lines, 1) if mark in line) for mark in marks
+    ]
+    assert steps(lines[:-1]) == []
+    assert [step.id for step in steps([document])] == [step.id for step in found]
+
+
+def test_lines_that_make_no_sense_are_counted_or_passed_over() -> None:
+    reader = Reader()
+    odd = [b"{half", b"", b'"text"', b'{"$set":7}', b'{"id":3}', b"[" * 9999, *written({"messages": [1, {"id": "x"}]})]
+    odd += written(
+        message("m", "gemini", 5, toolCalls=[1, {"status": "success"}, {"id": "c", "args": [], "result": 5}])
+    )
+    found = steps([*odd, *written(message("z", "user", "go on"))], reader)
+    assert (reader.malformed, found[-1].text) == (2, "go on")
+
+
+def test_what_the_real_program_wrote() -> None:
+    found = steps(lines_of(recorded("gemini", "session-2026-11-15T20-29-49419973.jsonl")))
+    missing = "ls: cannot access '/nonexistent-dir': No such file or directory\nExit Code: 3"
+    assert in_brief(found)[:10] == [
+        ("person", 3, "Look at notes"),
+        ("agent", 5, "Let me look."),
+        ("call", 7, "Read", "notes.txt"),
+        ("result", 7, "hello from notes"),
+        ("call", 12, "Bash", "echo hi-from-shell"),
+        ("result", 12, "hi-from-shell"),
+        ("call", 17, "Bash", "ls /nonexistent-dir; exit 3"),
+        ("result", 17, missing, True),
+        ("call", 22, "Write", "new.txt", "hi there\n"),
+        (
+            "result",
+            22,
+            "Successfully created and wrote to new file: /home/dev/project/new.txt. Here is the updated code:\nhi there",
+        ),
+    ]
+    assert in_brief(found)[-3:] == [
+        ("call", 47, "Read", "missing.txt"),
+        ("result", 47, "File not found: /home/dev/project/missing.txt", True),
+        ("agent", 50, "All done."),
+    ]
+    assert {(step.cwd, step.session) for step in found} == {
+        ("/home/dev/project", "49419973-8004-4120-bd9c-21ca2f310941")
+    }
+
+
+RAN = [("call", 7, "Bash", "echo hello-x"), ("result", 7, "hello-x"), ("agent", 10, "done")]
+DENIED = "Tool execution blocked: bash: line 1: nosuchcmd-xyz: command not found"
+SHORT: dict[str, list[tuple[Any, ...]]] = {
+    **dict.fromkeys(("32-1730cdf1", "32-5554c8cb", "32-ab826951", "32-b5f5ce75", "32-b9ac8305", "33-6f2b4ca2"), RAN),
+    "32-2705dc84": [RAN[0], ("result", 7, DENIED, True), RAN[2]],  # its hook is not there, which it takes for a no
+    "33-5db5f483": [("agent", 5, "hi")],
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_what_the_real_program_wrote_of_one_call(name: str) -> None:
+    found = steps(lines_of(recorded("gemini", f"session-2026-11-15T20-{name}.jsonl")))
+    assert in_brief(found) == [("person", 3, "x"), *SHORT[name]]
+
+
+def test_a_document_may_be_read_in_two_halves_too() -> None:
+    document = json.dumps({**HEADER, "messages": [message("m", "user", "do it")]}, indent=2).encode()
+    lines = document.splitlines()
+    for half in range(len(lines)):
+        first = Reader()
+        assert steps(lines[:half], first) == []
+        assert in_brief(steps_of(Reader(first.state()), lines[half:], half + 1)) == [("person", 11, "do it")]
+
+
+def test_where_chats_are() -> None:
+    assert folders({}, "/home/dev") == ["/home/dev/.gemini/tmp"]
+    assert is_transcript("/home/dev/.gemini/tmp/project/chats/session-2026-11-15T20-29-49419973.jsonl")
+    assert is_transcript("/home/dev/.gemini/tmp/0123/chats/session-2026-01-10T02-08-faff42ab.json")
+    assert not is_transcript("/home/dev/.gemini/tmp/project/logs.json")
+
+
+# INDEX.tsv counts `System: Please continue.`, which the program sends itself when the model stopped half-way.
+NOT_A_PERSON = 1
+
+
+def test_every_real_chat_is_read_and_the_counts_agree() -> None:
+    ours: Counter[str] = Counter()
+    theirs: Counter[str] = Counter()
+    for row, path in corpus("gemini"):
+        reader = Reader()
+        found = steps(lines_of(path), reader)
+        assert reader.malformed == int(row["bad_lines"]), row["file"]
+        ours.update(step.kind for step in found)
+        ours["failed"] += sum(step.failed for step in found)
+        theirs.update({key: int(row[key]) for key in ("tool_calls", "tool_errors", "user_turns")})
+    assert (ours["call"], ours["failed"]) == (theirs["tool_calls"], theirs["tool_errors"]) == (12, 0)
+    assert ours["person"] == theirs["user_turns"] - NOT_A_PERSON

@@ -1,0 +1,260 @@
+"""What opencode's plugin hands over becomes events in the words all hosts share."""
+
+from __future__ import annotations
+
+import json
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from hardwon.agents.opencode.payload import EVENTS, HANDLED, read, write
+from hardwon.agents.opencode.transcript import Reader
+from hardwon.text.fence import fenced
+from hardwon.types import Event, Reply
+from tests.support.reading import TESTS, bent, steps_of
+
+RECORDED = os.path.join(TESTS, "payloads", "opencode", "1.18.33")
+BESIDE = os.path.join(TESTS, "..", "..", "shared", "payloads", "opencode", "1.18.33")
+
+NEW, NONE = "/home/dev/project/new.txt", "/home/dev/project/none.txt"
+ECHO = {"command": "echo one", "description": "x"}
+WRITE = {"file_path": NEW, "content": "hi\n"}
+EDIT = {"file_path": NEW, "old_string": "hi", "new_string": "ho"}
+ERRAND = {"description": "e", "prompt": "do it", "subagent_type": "general"}
+CALLS: dict[str, dict[str, Any]] = {
+    "bash": {"tool": "Bash", "tool_use_id": "call_0_0", "command": "echo one", "input": ECHO},
+    "edit": {"tool": "Edit", "tool_use_id": "call_4_0", "path": NEW, "content": "ho", "input": EDIT},
+    "read": {"tool": "Read", "tool_use_id": "call_2_0", "path": NONE, "input": {"file_path": NONE}},
+    "task": {"tool": "Task", "tool_use_id": "call_6_0", "content": "do it", "input": ERRAND},
+    "write": {"tool": "Write", "tool_use_id": "call_3_0", "path": NEW, "content": "hi\n", "input": WRITE},
+}
+SUB = {
+    "agent": "ses_e1c78fd0affeW4FpSNe8K6YdCc",
+    "tool": "Bash",
+    "tool_use_id": "call_7_0",
+    "command": "echo sub",
+    "input": {"command": "echo sub", "description": "x"},
+}
+LS = {
+    "cwd": "/tmp",
+    "tool": "Bash",
+    "tool_use_id": "call_1_0",
+    "command": "ls nowhere; exit 3",
+    "input": {"command": "ls nowhere; exit 3", "description": "x", "workdir": "/tmp"},
+}
+SUB_RESULT = (
+    '<task id="ses_e1c78fd0affeW4FpSNe8K6YdCc" state="completed">\n<task_result>\nsub done\n</task_result>\n</task>'
+)
+RESPONSES = {
+    "bash": "one\n",
+    "edit": "Edit applied successfully.",
+    "task": SUB_RESULT,
+    "write": "Wrote file successfully.",
+}
+NOTES = {"tool": "Read", "tool_use_id": "call_0_0"}
+
+# What each payload says. Those with a number are what the program gave a plugin's hooks, as they are.
+EXPECTED: dict[str, dict[str, Any] | None] = {
+    **{f"PreToolUse-{name}": {"kind": "PreToolUse", **call} for name, call in CALLS.items()},
+    **{
+        f"PostToolUse-{name}": {"kind": "PostToolUse", **CALLS[name], "response": said}
+        for name, said in RESPONSES.items()
+    },
+    "PreToolUse-bash-elsewhere": {"kind": "PreToolUse", **LS},
+    "PreToolUse-bash-of-sub-agent": {"kind": "PreToolUse", **SUB},
+    "PostToolUse-bash-of-sub-agent": {"kind": "PostToolUse", **SUB, "response": "sub\n"},
+    "PostToolUse-bash-failed": {
+        "kind": "PostToolUseFailure",
+        **LS,
+        "failed": True,
+        "response": "ls: cannot access 'nowhere': No such file or directory\n",
+    },
+    "PostToolUseFailure-read": {
+        "kind": "PostToolUseFailure",
+        **CALLS["read"],
+        "failed": True,
+        "response": f"File not found: {NONE}",
+    },
+    "SessionStart": {"kind": "SessionStart", "source": "startup"},
+    "SessionEnd": {"kind": "SessionEnd", "message": "exit"},
+    "Stop": {"kind": "Stop", "message": "all done"},
+    "SubagentStart": {"kind": "SubagentStart", "agent": SUB["agent"], "source": "startup", "message": "general"},
+    "SubagentStop": {"kind": "SubagentStop", "agent": SUB["agent"], "message": "sub done"},
+    "UserPromptSubmit": {
+        "kind": "UserPromptSubmit",
+        "prompt": "hello there",
+        "prompt_name": "msg_1e3868398001VHZ9Dd2A3OP8w4",
+    },
+    "0001_init": None,
+    "0002_event.session.created": {"kind": "SessionStart"},
+    "0004_chat.message": {"kind": "UserPromptSubmit", "cwd": ""},
+    "0007_system.transform": None,
+    "0008_chat.params": None,
+    "0010_messages.transform": None,
+    "0064_tool.execute.before": {"kind": "PreToolUse", "cwd": "", **NOTES},
+    "0065_tool.execute.after": {
+        "kind": "PostToolUse",
+        "cwd": "",
+        **NOTES,
+        "path": "/home/dev/project/notes.txt",
+        "input": {"file_path": "/home/dev/project/notes.txt"},
+    },
+    "0073_shell.env": None,
+}
+KINDS = {
+    "event.session.created": "SessionStart",
+    "chat.message": "UserPromptSubmit",
+    "tool.execute.before": "PreToolUse",
+    "tool.execute.after": "PostToolUse",
+}
+
+
+def kind_of(name: str) -> str:
+    return KINDS.get(name.partition("_")[2], name.partition("-")[0])
+
+
+def payload(name: str, folder: str = RECORDED) -> dict[str, Any]:
+    with open(os.path.join(folder, f"{name}.json"), encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+    return found
+
+
+def event(name: str, **more: object) -> Event | None:
+    return read(kind_of(name), json.dumps({**payload(name), **more}).encode())
+
+
+def happened(name: str, **more: object) -> Event:
+    found = event(name, **more)
+    assert found is not None
+    return found
+
+
+def told(found: Event | None) -> dict[str, Any] | None:
+    """What an event says, without what every payload has."""
+    if found is None:
+        return None
+    said = {key: value for key, value in vars(found).items() if value and key not in ("host", "session", "cwd")}
+    return said if found.cwd == "/home/dev/project" else {**said, "cwd": found.cwd}
+
+
+def test_what_the_real_program_sent_is_told_in_the_words_all_hosts_share() -> None:
+    assert {name: told(event(name)) for name in EXPECTED} == EXPECTED
+    of_all, of_sub_agent = happened("Stop"), happened("SubagentStop")
+    assert (of_all.host, of_all.session) == ("opencode", "ses_e1c797fceffeJEERjZme7BiYy7")
+    assert of_sub_agent.session == of_all.session
+
+
+def test_every_payload_that_was_recorded_is_in_the_table() -> None:
+    names = {*os.listdir(RECORDED), *(os.listdir(BESIDE) if os.path.isdir(BESIDE) else ())}
+    assert {name.removesuffix(".json") for name in names} == set(EXPECTED)
+
+
+def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
+    chance, read_well = Random(7), 0
+    for name in EXPECTED:
+        for share in (0.03, 0.1, 0.3):
+            for kind in EVENTS:
+                try:
+                    read_well += read(kind, bent(payload(name), chance, share)) is not None
+                except ValueError:
+                    pass
+    assert read_well > 500
+    for broken in (b"", b"{", b"[]", b"7", b"\xff\xfe", b'"text"'):
+        with pytest.raises(ValueError):
+            read("PreToolUse", broken)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"output": f"hi\n{fenced('a note')}"}, ("PostToolUse", "hi\n", False)),
+        ({"output": "killed", "exit": 137}, ("PostToolUseFailure", "killed", False)),
+        (
+            {
+                "output": None,
+                "content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}],
+            },
+            ("PostToolUse", "a\nb", False),
+        ),
+        (
+            {"output": None, "content": [{"type": "text", "text": "no"}], "isError": True},
+            ("PostToolUseFailure", "no", False),
+        ),
+        ({"error": "Tool execution aborted"}, ("PostToolUseFailure", "Tool execution aborted", True)),
+    ],
+)
+def test_how_a_call_ended(more: dict[str, Any], expected: tuple[str, str, bool]) -> None:
+    found = happened("PostToolUse-bash", **more)
+    assert (found.kind, found.response, found.interrupted) == expected
+    assert found.failed is (found.kind == "PostToolUseFailure")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [fenced("Held once by hardwon: read why"), "The user rejected permission to use this specific tool call."],
+)
+def test_a_call_that_we_or_the_person_refused_did_not_fail(error: str) -> None:
+    assert event("PostToolUseFailure-read", error=error) is None
+
+
+PATCH = "*** Begin Patch\n*** Add File: a.py\n+one\n*** Update File: b.py\n@@\n-two\n+three\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("bash", {"command": "git stash", "workdir": "src"}),
+        ("edit", {"filePath": "a.py", "oldString": "x", "newString": "y", "replaceAll": True}),
+        ("multiedit", {"filePath": "a.py", "edits": [{"oldString": "x", "newString": "y"}]}),
+        ("apply_patch", {"patchText": PATCH}),
+        ("grep", {"pattern": "x", "path": "src", "include": "*.py"}),
+        ("webfetch", {"url": "https://example.invalid", "format": "text"}),
+        ("memory_search_lessons", {"query": "x"}),
+        ("plan_exit", {}),
+    ],
+)
+def test_a_hook_and_an_export_tell_of_a_call_in_the_same_words(name: str, given: dict[str, Any]) -> None:
+    part = {"type": "tool", "tool": name, "callID": "call_0_0", "state": {"status": "running", "input": given}}
+    info = {"id": "ses_e1c797fceffeJEERjZme7BiYy7", "directory": "/home/dev/project"}
+    document = {"info": info, "messages": [{"info": {"role": "assistant"}, "parts": [part]}]}
+    [step] = steps_of(Reader(), [json.dumps(document).encode()])
+    live = happened("PreToolUse-bash", tool=name, args=given)
+    assert (step.tool, step.command, step.path, step.content) == (live.tool, live.command, live.path, live.content)
+    assert (step.session, step.cwd, step.call) == (live.session, live.cwd, live.tool_use_id)
+
+
+def test_a_patch_is_one_call_with_a_part_for_each_file() -> None:
+    found = happened("PreToolUse-bash", tool="apply_patch", args={"patchText": PATCH})
+    assert (found.tool, found.path, found.content) == ("Write", "a.py", "one\nthree")
+    assert [(part.tool, part.path, part.content) for part in found.parts] == [
+        ("Write", "a.py", "one"),
+        ("Edit", "b.py", "three"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "prompt"),
+    [
+        ('"hardwon allow git-stash"', "hardwon allow git-stash"),
+        ('"say \\"no\\" twice"', 'say "no" twice'),
+        ('"one" and "two"', '"one" and "two"'),
+        ('"word"', '"word"'),
+        ('"', '"'),
+    ],
+)
+def test_the_quotes_that_the_program_puts_around_an_argument_are_not_the_persons(sent: str, prompt: str) -> None:
+    assert happened("UserPromptSubmit", prompt=sent).prompt == prompt
+
+
+def test_an_answer_has_what_there_is_to_say() -> None:
+    asked = happened("PreToolUse-bash")
+    assert write(asked, Reply()) == b"{}"
+    assert json.loads(write(asked, Reply(deny="why", notice="held"))) == {"deny": "why", "notice": "held"}
+    assert json.loads(write(asked, Reply(context="caf\u00e9"))) == {"context": "caf\u00e9"}
+
+
+def test_the_model_is_told_that_hardwon_answered_a_prompt() -> None:
+    said = json.loads(write(Event("opencode", "UserPromptSubmit", "s", "/"), Reply(deny="in force")))
+    assert said == {"context": fenced(HANDLED), "notice": "in force"}

@@ -1,0 +1,113 @@
+"""A file is a host's transcript if its name and its first bytes both say so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardwon.agents.transcript_steps import MODULES, history, host_of
+from tests.support.reading import FORMATS, RECORDED, corpus, recorded
+
+HEAD = 4096
+BOM = b"\xef\xbb\xbf"
+
+
+def head_of(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(HEAD)
+
+
+def claimed(path: str, head: bytes) -> list[str]:
+    """Every host whose transcript this is."""
+    return [host for host in MODULES if history(host).is_transcript(path) and history(host).opens(head)]
+
+
+@pytest.mark.parametrize(("host", "name"), RECORDED)
+def test_a_recorded_transcript_is_its_own_hosts_and_no_others(host: str, name: str) -> None:
+    path = recorded(host, name)
+    head = head_of(path)
+    assert claimed(path, head) == [host] == [host_of(path, head)]
+    for damaged in (BOM + head, b"\n \n" + head, b"{half\n" + head, b"// kept\n" + head, head.replace(b"\n", b"\r\n")):
+        assert claimed(path, damaged[:HEAD]) == [host]
+        assert history(host).opens(damaged[:1000])
+
+
+def test_every_real_transcript_is_its_own_hosts_and_no_others() -> None:
+    for row, path in corpus():
+        assert claimed(path, head_of(path)) == [FORMATS[row["format"]]], row["file"]
+
+
+def test_a_host_nobody_knows_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        history("emacs")
+
+
+@pytest.mark.parametrize(
+    ("path", "wire", "host"),
+    [
+        ("s.jsonl", {"type": "summary", "summary": "a bug", "leafUuid": "u"}, "claude-code"),
+        ("s.jsonl", {"type": "file-history-snapshot", "messageId": "u", "snapshot": {}}, "claude-code"),
+        ("s.jsonl", {"type": "queue-operation", "operation": "enqueue", "sessionId": "s"}, "claude-code"),
+        ("s.jsonl", {"type": "mode", "mode": "normal", "sessionId": "s"}, "claude-code"),
+        ("s.jsonl", {"type": "last-prompt", "leafUuid": "u", "sessionId": "s"}, "claude-code"),
+        ("s.jsonl", {"type": "something-new", "sessionId": "s", "value": 7}, "claude-code"),
+        (
+            "s.jsonl",
+            {"parentUuid": None, "isSidechain": False, "type": "user", "message": {}, "uuid": "u"},
+            "claude-code",
+        ),
+        (
+            "s.jsonl",
+            {"parentUuid": None, "isSidechain": False, "attachment": {"type": "x"}, "type": "attachment"},
+            "claude-code",
+        ),
+        (
+            "s/subagents/agent-a1.jsonl",
+            {"parentUuid": None, "isSidechain": True, "agentId": "a1", "type": "user"},
+            "claude-code",
+        ),
+        ("rollout-1.jsonl", {"timestamp": "t", "type": "session_meta", "payload": {"id": "s"}}, "codex"),
+        ("rollout-1.jsonl", {"timestamp": "t", "type": "event_msg", "payload": {"type": "task_started"}}, "codex"),
+        ("rollout-1.jsonl", {"id": "s", "timestamp": "t", "instructions": None, "git": {}}, "codex"),
+        ("session-1.jsonl", {"sessionId": "s", "projectHash": "p", "startTime": "t", "kind": "main"}, "gemini"),
+        ("session-1.jsonl", {"$set": {"messages": []}}, "gemini"),
+        ("session-1.jsonl", {"id": "m", "timestamp": "t", "type": "user", "content": [{"text": "do it"}]}, "gemini"),
+        ("session-1.json", {"sessionId": "s", "projectHash": "p", "messages": []}, "gemini"),
+        ("ses_1.json", {"info": {"id": "ses_1", "directory": "/"}, "messages": []}, "opencode"),
+        ("dump.json", {"project": [], "session": [{"id": "ses_1"}], "message": [], "part": []}, "opencode"),
+        (
+            "history.jsonl",
+            {"display": "do it", "pastedContents": {}, "timestamp": 1, "project": "/", "sessionId": "s"},
+            "",
+        ),
+        ("history.jsonl", {"session_id": "s", "ts": 1, "text": "do it"}, ""),
+        ("logs.jsonl", {"timestamp": "t", "type": "request", "payload": {}}, ""),
+        ("logs.jsonl", {"type": "user", "content": "do it"}, ""),
+        ("logs.jsonl", {"text": '{"type":"user","sessionId":"s"}'}, ""),
+        ("package.json", {"name": "x", "version": "1"}, ""),
+        ("export.json", {"info": {"title": "an API"}, "paths": {}}, ""),
+        ("session-1.json", {"id": 1, "name": "x"}, ""),
+        ("notes.txt", {"type": "user", "sessionId": "s"}, ""),
+    ],
+)
+def test_a_file_is_known_by_how_it_opens(path: str, wire: object, host: str) -> None:
+    line = json.dumps(wire).encode()
+    cut = line.removesuffix(b"}") + b', "more": {"words": "' + b"a" * HEAD
+    indented = json.dumps(wire, indent=2).encode()
+    for head in (line, line + b"\n{}\n", b"\r\n" + line + b"\r\n", cut[:HEAD], BOM + indented):
+        assert host_of(path, head) == host
+
+
+@pytest.mark.parametrize("head", [b"", b"\n", b"{", b"[]", b"7", b"\0" * HEAD, b"SQLite format 3\0", b"{" * HEAD])
+def test_what_is_no_transcript_is_nobodys(head: bytes) -> None:
+    for path in ("s.jsonl", "rollout-1.jsonl", "session-1.json", "ses_1.json"):
+        assert host_of(path, head) == ""
+
+
+@given(st.binary(max_size=HEAD) | st.text('{"type:[],\\\n', max_size=HEAD).map(str.encode))
+def test_no_bytes_stop_the_looking(head: bytes) -> None:
+    for host in MODULES:
+        assert history(host).opens(head) in (True, False)

@@ -1,0 +1,308 @@
+"""Lines of JSON go out in one order and come in once, whatever database they come from."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from hardwon.data import exports, imports
+from hardwon.data.imports import Outcome
+from hardwon.store import db
+from hardwon.store.migrations import MIGRATIONS
+
+PROJECT = {"what": "project", "path": "/home/dev/kite", "name": "kite", "remote": "", "at": 1.0}
+SESSION: dict[str, Any] = {
+    "what": "session",
+    "host": "codex",
+    "session": "s1",
+    "project": "/home/dev/kite",
+    "cwd": "/home/dev/kite",
+    "transcript": "",
+    "first_prompt": "fly",
+    "prompts": 2,
+    "status": "completed",
+    "reason": "other",
+    "started_at": 10.0,
+    "opened_at": 10.0,
+    "last_at": 50.0,
+    "ended_at": 50.5,
+}
+OF = {"host": "codex", "session": "s1"}
+
+
+def prompt(key: str, number: int, at: float, text: str) -> dict[str, Any]:
+    return {"what": "prompt", **OF, "key": key, "number": number, "at": at, "prompt": text, "name": ""}
+
+
+def event(key: str, at: float, **more: Any) -> dict[str, Any]:
+    return {
+        "what": "event",
+        **OF,
+        "key": key,
+        "kind": "tool",
+        "at": at,
+        "prompt": 1,
+        "agent": "",
+        "tool": "Bash",
+        "tool_use_id": key,
+        "input": '{"command": "ls"}',
+        "response": "a\nb",
+        "outcome": "fine",
+        "signature": "",
+        "duration": None,
+        "origin": "hook",
+        **more,
+    }
+
+
+OBSERVATION = {
+    "what": "observation",
+    **OF,
+    "key": "o1",
+    "at": 20.0,
+    "prompt": 1,
+    "type": "discovery",
+    "title": "wind",
+    "subtitle": "",
+    "narrative": "it turned",
+    "facts": ["north"],
+    "concepts": [],
+    "files_read": ["a.py"],
+    "files_modified": [],
+    "events": ["e1"],
+    "tokens": 12,
+    "times": 1,
+    "made": "plain",
+}
+SUMMARY = {
+    "what": "summary",
+    **OF,
+    "key": "z1",
+    "at": 50.0,
+    "request": "fly",
+    "investigated": "",
+    "learned": "wind",
+    "completed": "",
+    "next_steps": "land",
+    "made": "plain",
+}
+DELIVERY = {
+    "what": "delivery",
+    "event": "h1",
+    "at": 12.0,
+    **OF,
+    "agent": "",
+    "kind": "PreToolUse",
+    "tool": "Bash",
+    "lesson": "L1",
+    "slug": "kite-1",
+    "summary": "kites fall",
+    "delivery": "note",
+}
+
+
+def signal(key: str, signature: str) -> dict[str, Any]:
+    return {
+        "key": key,
+        "tier": 2,
+        "signature": signature,
+        "host": "codex",
+        "path": "/t.jsonl",
+        "session": "s1",
+        "agent": "",
+        "project": "/home/dev/kite",
+        "at": "2026-11-01T10:00:00Z",
+        "score": 0.5,
+        "body": {"problem": "p", "solution": "s", "evidence": []},
+        "errors": [f"{key}:e"],
+    }
+
+
+CANDIDATE = {
+    "what": "candidate",
+    "id": "01C",
+    "slug": "kites-fall-ab12",
+    "signature": "bash kite",
+    "tier": 2,
+    "status": "rejected",
+    "score": 0.7,
+    "parts": {"error": 0.5},
+    "occurrences": 1,
+    "sessions": ["s1"],
+    "projects": ["/home/dev/kite"],
+    "record": {"summary": "kites fall", "problem": "p", "solution": "s"},
+    "lesson": "",
+    "found_at": 5.0,
+    "decided_at": 6.0,
+    "signals": [signal("k1", "bash kite")],
+    "judgements": [{"at": 5.5, "reader": "model", "verdict": "none", "body": {"why": "trivial"}, "void": ""}],
+}
+LOOSE = {"what": "signal", **signal("k2", "bash boat")}
+ALL: list[dict[str, Any]] = [
+    PROJECT,
+    SESSION,
+    prompt("p1", 1, 10.0, "fly"),
+    prompt("p2", 2, 30.0, "land ✓ \u2028 it"),
+    event("e1", 11.0),
+    event("e2", 31.0, prompt=2, duration=4.5),
+    OBSERVATION,
+    SUMMARY,
+    DELIVERY,
+    CANDIDATE,
+    LOOSE,
+]
+
+
+@pytest.fixture
+def home(own_home: str) -> str:
+    return os.path.join(own_home, ".hardwon")
+
+
+def take(home: str, records: list[dict[str, Any]]) -> Outcome:
+    connection = db.connect(home)
+    try:
+        return imports.take(connection, enumerate(records, 2), [], approved=True)
+    finally:
+        connection.close()
+
+
+def given(home: str, **narrowed: Any) -> list[dict[str, Any]]:
+    connection = db.connect(home)
+    try:
+        lines = list(exports.lines(connection, home, at=0.0, **narrowed))
+    finally:
+        connection.close()
+    assert all(line.count("\n") == 1 for line in lines)
+    return [json.loads(line) for line in lines[1:]]
+
+
+def test_every_kind_comes_out_as_it_went_in(home: str) -> None:
+    outcome = take(home, ALL)
+    assert (outcome.faults, given(home)) == ((), ALL)
+    assert outcome.taken == {
+        "project": 1,
+        "session": 1,
+        "prompt": 2,
+        "event": 2,
+        "observation": 1,
+        "summary": 1,
+        "delivery": 1,
+        "signal": 2,
+        "candidate": 1,
+        "judgement": 1,
+    }
+
+
+def test_the_same_again_is_not_taken(home: str) -> None:
+    take(home, ALL)
+    assert sum(take(home, ALL).taken.values()) == 0
+    assert given(home) == ALL
+
+
+def test_the_order_does_not_depend_on_the_order_of_arrival(home: str) -> None:
+    inner = ALL[2:8]
+    take(home, [PROJECT, SESSION, *reversed(inner), *ALL[8:]])
+    assert given(home) == ALL
+
+
+def test_the_header_says_the_format_and_the_schema(home: str) -> None:
+    connection = db.connect(home)
+    header = json.loads(next(exports.lines(connection, home, at=0.0)))
+    assert header == {
+        "what": "header",
+        "format": "hardwon-export",
+        "version": 1,
+        "schema": db.version(connection),
+        "at": "1970-01-01T00:00:00Z",
+    }
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {},
+        {"what": "header"},
+        {"what": "judgement"},
+        {**PROJECT, "at": "soon"},
+        {**PROJECT, "at": True},
+        {**PROJECT, "at": float("nan")},
+        {**PROJECT, "path": None},
+        {**SESSION, "project": "/nowhere"},
+        {**SESSION, "host": ""},
+        {**SESSION, "prompts": 2**70},
+        {**prompt("p1", 1, 1.0, "x"), "session": "unheard of"},
+        {**CANDIDATE, "signals": ["no signal"]},
+        {"what": "lesson", "lesson": "no record"},
+    ],
+)
+def test_a_record_that_is_not_sound_is_named_and_changes_nothing(home: str, record: dict[str, Any]) -> None:
+    outcome = take(home, [PROJECT, record, DELIVERY])
+    assert [number for number, _ in outcome.faults] == [3]
+    assert given(home) == [PROJECT, DELIVERY]
+
+
+def test_lone_surrogates_do_not_stop_an_import(home: str) -> None:
+    outcome = take(home, [PROJECT, SESSION, prompt("p1", 1, 10.0, "half \ud83d a sign")])
+    assert outcome.faults == ()
+    assert given(home)[2]["prompt"] == "half ? a sign"
+
+
+def test_a_wholly_private_prompt_takes_its_turn_with_it(home: str) -> None:
+    secret = prompt("p2", 2, 30.0, "<private>my diary</private>")
+    hidden = event("e2", 31.0, prompt=2)
+    take(
+        home,
+        [PROJECT, {**SESSION, "first_prompt": "<private>x</private>"}, prompt("p1", 1, 10.0, "fly"), secret, hidden],
+    )
+    left = given(home)
+    assert [one["what"] for one in left] == ["project", "session", "prompt"]
+    assert (left[1]["prompts"], left[1]["first_prompt"]) == (1, "fly")
+
+
+def test_a_session_that_is_here_gets_what_it_lacks(home: str) -> None:
+    here = {**SESSION, "prompts": 1, "started_at": 30.0, "opened_at": 30.0, "first_prompt": "land"}
+    take(home, [PROJECT, here, prompt("hook", 1, 30.0, "land")])
+    take(home, [PROJECT, SESSION, prompt("p1", 1, 10.0, "fly"), prompt("p2", 2, 31.0, "land"), event("e1", 40.0)])
+    session, *rest = given(home)[1:]
+    assert (session["started_at"], session["prompts"], session["first_prompt"]) == (10.0, 2, "fly")
+    assert [(one["key"], one.get("number", one["prompt"])) for one in rest] == [("p1", 1), ("hook", 2), ("e1", 2)]
+
+
+def test_credentials_do_not_come_in_with_a_remote(home: str) -> None:
+    take(home, [{**PROJECT, "remote": "https://ada:secret@git.example/kite.git"}])
+    assert given(home)[0]["remote"] == "https://git.example/kite.git"
+
+
+def test_a_candidate_whose_slug_is_taken_gets_another(home: str) -> None:
+    take(home, [CANDIDATE])
+    other = {**CANDIDATE, "id": "01D", "signature": "bash boat", "signals": [], "judgements": []}
+    take(home, [other])
+    slugs = [one["slug"] for one in given(home)]
+    assert (slugs[0], len(set(slugs))) == ("kites-fall-ab12", 2)
+
+
+def test_what_is_narrowed_to_a_project_has_nothing_of_others(home: str) -> None:
+    boat = {**PROJECT, "path": "/home/dev/boat", "name": "boat"}
+    shared = {
+        **CANDIDATE,
+        "id": "01D",
+        "slug": "shared",
+        "signature": "both",
+        "projects": ["/home/dev/boat", "/home/dev/kite"],
+        "signals": [],
+    }
+    take(home, [boat, *ALL, shared, {**DELIVERY, "event": "h2", "session": "of the boat"}])
+    assert given(home, project="/home/dev/kite") == ALL
+    assert given(home, project="/home/dev/boat") == [boat]
+
+
+def test_every_kind_of_line_is_documented_with_its_columns() -> None:
+    with open(os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "export.md")) as file:
+        page = file.read()
+    rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
+    for kind in exports.COLUMNS.keys() - {"judgement"}:
+        assert [one.name for one in exports.COLUMNS[kind] if one.name not in rows[kind]] == [], kind
+    assert f'"version":{exports.VERSION},"schema":{len(MIGRATIONS)},' in page

@@ -1,0 +1,136 @@
+"""Real sessions, imported and distilled without a model: what must be told of them is told, in a tenth at most."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+import pytest
+
+from hardwon import settings
+from hardwon.agents.transcript_steps import host_of
+from hardwon.distil.observations import observe
+from hardwon.distil.summaries import summarise
+from hardwon.sessions import transcript_import
+from hardwon.store import db, sessions, turns
+from hardwon.text.token_estimate import estimate
+from hardwon.types import Observation, Summary, Turn
+from tests.support.transcripts import CORPUS
+
+
+class Expected(NamedTuple):
+    """Where the session is, and what must be in its observations and in its summary."""
+
+    file: str
+    changed: tuple[str, ...]
+    failing: tuple[str, ...]
+    fixed: tuple[str, ...]
+    outcome: tuple[str, ...]
+
+
+EXPECTED = (
+    Expected(
+        "claude/entireio+cli/b9bdbf44-cc66-4b63-bf50-e2ace00d58e7.jsonl",
+        changed=("cmd/entire/cli/hooks_opencode_transcript.go", "cmd/entire/cli/hooks_opencode_handlers.go"),
+        failing=("`mise run lint` failed 3 times", "6 issues", "hooks_opencode_transcript.go:95:24", "goconst"),
+        fixed=("extractOpencodeModifiedFiles", "then passed after editing"),
+        outcome=("`mise run lint` passed: 0 issues",),
+    ),
+    Expected(
+        "claude/entireio+git-sync/1262c0a7-dcf1-4eb8-a08c-1a4060f7369d.jsonl",
+        changed=("internal/validation/validation.go", "internal/syncer/syncer.go", "internal/planner/planner_test.go"),
+        failing=("golangci-lint run --timeout=5m", "internal/syncer/syncer.go:386:16", "cannot auto-sign commit"),
+        fixed=("ValidateEndpoints", "then passed after editing"),
+        outcome=("834619c", "d4cca23", "b5c8e3b", "32f773e", "`go test ./... -count=1` passed: 16 packages ok"),
+    ),
+    Expected(
+        "claude/FSM1+cipher-box/98766c04-3c5c-47ab-a5c4-04c60afb6bc1.jsonl",
+        changed=("apps/api/src/auth/auth.controller.spec.ts", "apps/api/src/tee/tee.service.spec.ts"),
+        failing=(),
+        fixed=("Edited apps/api/src/auth/auth.controller.spec.ts 8 times",),
+        outcome=("e3e619b36", "d17fb478b", "26 passed, 26 total"),
+    ),
+    Expected(
+        "codex/entireio+git-sync/rollout-2026-05-14T19-24-58-019e27f2-b7de-71c3-a0f9-70d6539231ba.jsonl",
+        changed=("internal/syncer/ssh_docker_test.go", "docs/testing.md", "mise-tasks/lint/gomod"),
+        failing=("`mise run lint` failed 6 times", "operation not permitted"),
+        fixed=("edited mise-tasks/lint/go",),
+        outcome=("64bc3a3b", "c2a8f3a9", "https://github.com/entireio/git-sync/pull/56"),
+    ),
+    Expected(
+        "codex/entireio+entire-graph/rollout-2026-05-31T10-46-36-019e7da4-83bc-7dc1-93d3-a435cb5c9100.jsonl",
+        changed=("internal/sem/provider.go", "internal/cli/root.go", "docs/progress-so-far.md"),
+        failing=("command not found: go", "TestProviderNDJSONCommands", "provider_test.go:158:6"),
+        fixed=("then passed after editing",),
+        outcome=("3c7913e", "b9c5830", "`go test ./...`"),
+    ),
+    Expected(
+        "claude/PackmindHub+context-evaluator/90499da5-31f8-4177-a6ca-95705254e7f9.jsonl",
+        changed=("src/shared/types/remediation.ts", "frontend/src/components/RemediationHistoryCard.tsx"),
+        failing=("`bun run lint` passed (failed before)",),
+        fixed=("parseActionSummary",),
+        outcome=("06d0bd6", "1232 pass 0 fail"),
+    ),
+)
+
+
+@pytest.fixture(scope="module", params=EXPECTED, ids=lambda expected: os.path.basename(expected.file)[:20])
+def distilled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Expected, list[Turn], list[Observation], Summary]:
+    """A session as `hardwon import` takes it in, and what plain code makes of it."""
+    path = os.path.join(CORPUS, request.param.file)
+    if not os.path.exists(path):
+        pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
+    home = str(tmp_path_factory.mktemp("home"))
+    connection = db.connect(home)
+    with open(path, "rb") as file:
+        host = host_of(path, file.read(65536))
+    transcript_import.read(home, connection, host, path, settings.resolve({}))
+    (session,) = sessions.listed(connection, limit=5)
+    every = turns.session_turns(connection, session["id"])
+    made = [one for turn in every for one in observe(turn)]
+    return request.param, every, made, summarise(every, made)
+
+
+def observed(made: list[Observation]) -> str:
+    lines = [(one.title, one.subtitle, one.narrative, *one.facts, *one.files_modified, *one.files_read) for one in made]
+    return "\n".join(line for each in lines for line in each)
+
+
+def summed_up(summary: Summary) -> str:
+    parts = (summary.request, summary.investigated, summary.learned, summary.completed, summary.next_steps)
+    return "\n".join(parts)
+
+
+def test_changes_failures_fixes_and_outcomes_are_told(
+    distilled: tuple[Expected, list[Turn], list[Observation], Summary],
+) -> None:
+    expected, _, made, summary = distilled
+    text = observed(made)
+    wanted = (*expected.changed, *expected.failing, *expected.fixed, *expected.outcome)
+    assert [fact for fact in wanted if fact not in text] == []
+    assert {path for one in made for path in one.files_modified} >= set(expected.changed)
+    assert [
+        fact for fact in expected.outcome[:1] if fact.strip("`").split(" passed")[0] not in summed_up(summary)
+    ] == []
+
+
+def test_it_is_a_tenth_of_the_events_at_most(
+    distilled: tuple[Expected, list[Turn], list[Observation], Summary],
+) -> None:
+    _, every, made, summary = distilled
+    raw = sum(estimate(json.dumps(call.input)) + estimate(call.response) for turn in every for call in turn.calls)
+    concepts = "".join(name for one in made for name in one.concepts)
+    assert estimate(observed(made)) + estimate(summed_up(summary)) + estimate(concepts) <= raw / 10
+
+
+def test_every_line_can_be_shown(distilled: tuple[Expected, list[Turn], list[Observation], Summary]) -> None:
+    _, every, made, summary = distilled
+    lines = (observed(made) + "\n" + summed_up(summary)).split("\n")
+    assert [line for line in lines if not line.isprintable()] == []
+    assert [one.title for one in made if not 0 < len(one.title) <= 80] == []
+    assert len({one.key for one in made}) == len(made)
+    known = {call.key for turn in every for call in turn.calls}
+    assert {key for one in made for key in one.events} <= known

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pytest
+
+from hardwon.distil.check_results import Tally, tally
+from hardwon.distil.observations import observe
+from hardwon.distil.summaries import summarise
+from hardwon.text.token_estimate import estimate
+from hardwon.types import Summary, Turn, replace
+from tests.support.made_up_sessions import Session, bash, call, edit, hooked, read, sessions, turn
+
+ALL = sessions()
+
+
+def summary_of(*turns: Turn) -> Summary:
+    return summarise(turns, [one for each in turns for one in observe(each)])
+
+
+@pytest.mark.parametrize("session", ALL, ids=lambda session: session.name)
+def test_each_part_holds_what_it_must(session: Session) -> None:
+    made = summary_of(*session.turns)
+    parts = {"learned": made.learned, "completed": made.completed, "next_steps": made.next_steps}
+    missing = [(part, fact) for part, text in parts.items() for fact in getattr(session, part) if fact not in text]
+    assert missing == []
+    assert made.request.startswith(session.turns[0].asked[:20])
+
+
+def test_observations_and_summary_are_a_tenth_of_what_happened_at_most() -> None:
+    raw = told = 0
+    for session in ALL:
+        raw += sum(estimate(f"{each.asked}{one.input}{one.response}") for each in session.turns for one in each.calls)
+        made = [one for each in session.turns for one in observe(each)]
+        summary = summarise(session.turns, made)
+        told += sum(estimate("".join((one.title, one.subtitle, one.narrative, *one.facts))) for one in made)
+        told += sum(estimate(text) for text in (summary.request, summary.learned, summary.completed))
+        told += estimate(summary.investigated + summary.next_steps)
+    assert told <= raw / 10
+
+
+@pytest.mark.parametrize("outcome", ["denied", "refused", "interrupted", ""])
+def test_a_call_that_did_not_end_neither_passed_nor_failed_nor_changed_a_file(outcome: str) -> None:
+    check = call("Bash", {"command": "pytest --parallel 4 tests"}, "", outcome)
+    change = replace(edit("src/token.py", "a = 1", "a = 2"), outcome=outcome)
+    commit = call("Bash", {"command": "git commit -m x"}, "[main 1a2b3c4] x\n 1 file changed", outcome)
+    passed = bash("pytest -n 2 tests", "7 passed in 0.1s")
+    done = turn("run the tests", [check, change, commit, passed], said="They pass.")
+    observed = [line for one in observe(done) for line in (one.title, *one.facts, *one.files_modified)]
+    made = summary_of(done)
+    told = "\n".join([*observed, made.completed, made.learned, made.next_steps])
+    assert "`pytest -n 2 tests`" in told
+    assert "--parallel 4 tests` passed" not in told and "Passing at the end: `pytest --parallel" not in told
+    assert "token.py" not in told.replace("A person refused `src/token.py`", "")
+    assert "1a2b3c4" not in told and "fails" not in told
+
+
+def test_a_session_keeps_its_summary_as_it_goes_on() -> None:
+    first = ALL[0].turns[0]
+    early, late = summary_of(first), summary_of(*ALL[0].turns)
+    assert early.key == late.key != summary_of(replace(first, name="other")).key
+    assert "1a2b3c4" not in early.completed
+    assert late.at > early.at
+
+
+def test_what_is_not_known_stays_empty() -> None:
+    made = summary_of(turn("hi", said="Hello!"))
+    assert (made.request, made.investigated, made.learned, made.next_steps) == ("hi", "", "", "")
+    empty = summarise((), ())
+    assert (empty.request, empty.completed, empty.key) == ("", "", "")
+
+
+def test_what_only_keeps_the_work_going_is_no_request() -> None:
+    asked = ["/clear", "Build a kite", "yes", "continue", "please commit and push", "Paint it red"]
+    made = summary_of(*(turn(words, number=number) for number, words in enumerate(asked, 1)))
+    assert made.request == "Build a kite\nPaint it red"
+
+
+def test_the_first_request_and_the_latest_are_kept_when_there_are_many() -> None:
+    turns = [turn(f"Build part {number} of the kite and see whether it flies", number=number) for number in range(60)]
+    lines = summary_of(*turns).request.split("\n")
+    assert (lines[0], lines[-1]) == (turns[0].asked, turns[-1].asked)
+    assert len(lines) < 20
+
+
+def test_what_the_agent_says_remains_comes_next() -> None:
+    said = "All parts are built. The tail still needs to be painted. Would you like me to do that now?"
+    made = summary_of(turn("Build a kite", [edit("kite.py", "a", "b")], said))
+    assert made.next_steps == "The tail still needs to be painted.\nWould you like me to do that now?"
+    assert summary_of(turn("Plan it", [], "The todo now frames this as a matter of wind.")).next_steps == ""
+    assert made.completed.startswith("All parts are built.")
+
+
+def test_what_is_open_on_the_agents_list_comes_next() -> None:
+    calls = [
+        call("TaskCreate", {"subject": "Paint it"}, {"task": {"id": "1", "subject": "Paint it"}}),
+        call("TaskCreate", {"subject": "Fly it"}, {"task": {"id": "2", "subject": "Fly it"}}),
+        call("TaskUpdate", {"taskId": "1", "status": "completed"}, {"success": True}),
+    ]
+    assert summary_of(turn("Build a kite", calls)).next_steps == "Open: Fly it"
+    todos = [{"content": "Paint it", "status": "completed"}, {"content": "Fly it", "status": "pending"}]
+    assert summary_of(turn("Build a kite", [call("TodoWrite", {"todos": todos})])).next_steps == "Open: Fly it"
+
+
+def test_a_check_that_passes_later_does_not_remain() -> None:
+    failing = bash("go test ./wind -run TestGust", "--- FAIL: TestGust (0.00s)\nFAIL\tkite/wind\t0.1s", code=1)
+    passing = bash("go test ./...", "ok  \tkite/wind\t0.1s\nok  \tkite/tail\t0.1s")
+    assert "TestGust" in summary_of(turn("test it", [failing])).next_steps
+    assert summary_of(turn("test it", [failing, passing])).next_steps == ""
+
+
+def test_files_that_were_changed_are_not_listed_as_only_read() -> None:
+    made = summary_of(turn("mend it", [read("a.py"), read("b.py"), edit("a.py", "x", "y"), hooked("ls")]))
+    assert (made.investigated, made.completed) == ("Read b.py", "Changed a.py")
+
+
+def test_a_bare_fail_of_go_is_not_the_name_of_what_failed() -> None:
+    assert tally("FAIL\nFAIL\tkite/wind [build failed]\nFAIL\n") == Tally("FAIL kite/wind", True)

@@ -1,0 +1,343 @@
+"""What a session holds and nobody wrote down: each detector with sessions it must see and sessions it must pass over."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from hardwon.errors import UserError
+from hardwon.handoff import findings_in_session, menu, transcript_story
+from hardwon.privacy.private_tags import KINDS
+from hardwon.store.reflection_types import NOTHING_KNOWN, TARGETS, Evidence
+from tests.support.whole_session import ROOT, Session
+
+
+@pytest.fixture
+def session(tmp_path: pathlib.Path) -> Session:
+    return Session(tmp_path)
+
+
+def test_what_a_person_had_taken_back_is_a_failed_experiment(session: Session) -> None:
+    session.person("make the kite read its own ignore file")
+    session.edit("kite/ignore.py")
+    session.agent("Wrote a reader for ignore files in kite/ignore.py.")
+    session.person("Revert your file. We already built that.")
+    session.bash("rm kite/ignore.py")
+    (found,) = session.found(findings_in_session.failed_experiments)
+    assert "We already built that" in found.text and "Wrote a reader for ignore files" in found.text
+    assert (found.target, found.evidence[0].quote) == ("learning", "Revert your file.")
+
+
+def test_edits_that_the_agent_throws_away_with_a_reason_are_a_failed_experiment(session: Session) -> None:
+    session.person("make the string stronger")
+    session.edit("kite/string.py")
+    session.agent("The string snaps either way. Threading it twice was a mistake, so I take it out again.")
+    session.bash(f"git restore {ROOT}/kite/string.py")
+    (found,) = session.found(findings_in_session.failed_experiments)
+    assert "`git restore kite/string.py`" in found.text and "was a mistake" in found.text
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ("Now I clean up the build folder.", "rm -rf build"),
+        ("Moving the commits to a branch of their own.", "git branch wind && git reset --hard HEAD~2"),
+        ("That was wrong, and the old log is in the way.", "rm /var/log/other.log"),
+        ("Let me look at the history instead.", "git log --oneline"),
+    ],
+)
+def test_tidying_up_is_no_failed_experiment(session: Session, words: str, command: str) -> None:
+    session.person("make the string stronger")
+    session.edit("kite/string.py")
+    session.agent(words)
+    session.bash(command)
+    assert session.found(findings_in_session.failed_experiments) == []
+
+
+def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: Session) -> None:
+    session.person("why does it fall?")
+    session.edit("kite/repro_test.py")
+    session.agent("The repro is no longer needed.")
+    session.bash("rm kite/repro_test.py")
+    assert session.found(findings_in_session.failed_experiments) == []
+
+
+@pytest.mark.parametrize("root", ["/home/dev/playground/shop", "/home/dev/demo", "/tmp/kite"])
+def test_a_project_whose_own_path_sounds_like_scratch_has_failed_experiments(tmp_path: pathlib.Path, root: str) -> None:
+    session = Session(tmp_path, root)
+    session.person("make the string stronger")
+    session.edit("kite/string.py")
+    session.agent("Threading it twice was a mistake, so I take it out again.")
+    session.bash(f"git restore {root}/kite/string.py")
+    assert len(session.found(findings_in_session.failed_experiments)) == 1
+
+
+def test_a_removal_that_failed_took_nothing_back(session: Session) -> None:
+    session.person("make the string stronger")
+    session.edit("kite/string.py")
+    session.agent("That was a mistake.")
+    session.bash("rm kite/string.py", "rm: cannot remove: Permission denied", failed=True)
+    assert session.found(findings_in_session.failed_experiments) == []
+
+
+@pytest.mark.parametrize("accepted", ["ok fine", "yes", "Sounds good, go ahead", "sure, do it"])
+def test_a_choice_let_pass_with_a_word_is_an_implicit_decision(session: Session, accepted: str) -> None:
+    session.person("how do we store the wind?")
+    session.agent("There are two ways. I'd recommend SQLite, because the wind fits into one file. Shall I?")
+    session.person(accepted)
+    session.edit("kite/store.py")
+    (found,) = session.found(findings_in_session.implicit_decisions)
+    assert "I'd recommend SQLite" in found.text and found.target == "adr"
+    assert [each.quote for each in found.evidence][1] == accepted
+
+
+@pytest.mark.parametrize(
+    "answer", ["yes, but in Postgres", "ok, option 2", "yes, commit and push", "no", "sounds good, but why one file?"]
+)
+def test_an_answer_with_a_mind_of_its_own_is_no_implicit_decision(session: Session, answer: str) -> None:
+    session.person("how do we store the wind?")
+    session.agent("I'd recommend SQLite, because the wind fits into one file.")
+    session.person(answer)
+    session.edit("kite/store.py")
+    assert session.found(findings_in_session.implicit_decisions) == []
+
+
+def test_a_yes_on_which_nothing_was_built_or_to_no_choice_decides_nothing(session: Session) -> None:
+    session.person("how do we store the wind?")
+    session.agent("I'd recommend SQLite, because the wind fits into one file.")
+    session.person("ok")
+    session.agent("Good.")
+    session.person("and the test?")
+    session.agent("The test passes now.")
+    session.person("ok")
+    session.edit("kite/store.py")
+    assert session.found(findings_in_session.implicit_decisions) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "I'm assuming the wind never exceeds forty knots.",
+        "The tail is short. This assumes that every kite has one string.",
+        "I’m treating the log as part of the public interface.",
+    ],
+)
+def test_an_assumption_that_is_said_is_found(session: Session, words: str) -> None:
+    session.person("write the wind model")
+    session.agent(words)
+    session.edit("kite/wind.py")
+    (found,) = session.found(findings_in_session.assumptions)
+    assert found.text.startswith("Rests on an assumption") and found.score == 0.6
+
+
+def test_a_list_of_assumptions_is_read(session: Session) -> None:
+    session.person("plan the launch")
+    session.agent(
+        "# Plan\n\n1. Launch it.\n\n## Assumptions\n\n- There are fewer than two hundred kites.\n\nThat is all."
+    )
+    found = session.found(findings_in_session.assumptions)
+    assert "fewer than two hundred kites" in found[0].text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The old fix wrongly assumed a west wind; the assumption that it holds was wrong.",
+        "Most kites assume a local mirror clone.",
+        "Should I assume a west wind?",
+        "resume the launch, and presumably nothing else",
+    ],
+)
+def test_talk_about_assumptions_is_none(session: Session, words: str) -> None:
+    session.person("write the wind model")
+    session.agent(words)
+    assert session.found(findings_in_session.assumptions) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Sergei flew in this morning. let's finish the tail",
+        "the customer escalated again, so this has to work",
+        "we're freezing merges on Thursday",
+        "we got a report that it falls in rain",
+        "one of our clients wants a red one",
+        "the repo has been renamed to kite-next, fix the imports",
+        "Maria is on leave, so nobody reviews this",
+    ],
+)
+def test_what_happens_outside_is_a_memory_of_the_project(session: Session, words: str) -> None:
+    session.person(words)
+    session.agent("Understood.")
+    (found,) = session.found(findings_in_session.external_events)
+    assert (found.target, found.memory) == ("memory", "project")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "add a test for what happens when the user decides to land",
+        "rename the Launch button",
+        "```\nthe customer escalated again\n```\nfix the typo in this text",
+        "$ the customer escalated again",
+        "does the client retry after a timeout?",
+        "release the string when the wind drops",
+    ],
+)
+def test_work_at_hand_and_pasted_text_are_no_events(session: Session, words: str) -> None:
+    session.person(words)
+    assert session.found(findings_in_session.external_events) == []
+
+
+def test_what_an_agent_or_a_tool_says_is_no_event(session: Session) -> None:
+    session.person("read the mail")
+    session.bash("cat mail", "the customer escalated again")
+    session.agent("The customer escalated again.")
+    assert session.found(findings_in_session.external_events) == []
+
+
+@pytest.mark.parametrize(
+    "words", ["please rename `autohooks` to `idle-reflection`", "it's called idle-reflection, not autohooks_v1"]
+)
+def test_an_old_name_after_a_rename_is_an_inconsistency(session: Session, words: str) -> None:
+    old = "autohooks_v1" if "v1" in words else "autohooks"
+    session.person(words.replace("autohooks`", "autoHooks`"))
+    session.agent("Renamed.")
+    old = "autoHooks" if old == "autohooks" else old
+    session.person(f"now document how {old} is switched off")
+    (found,) = session.found(findings_in_session.naming_inconsistencies)
+    assert f"“{old}” became “idle-reflection”" in found.text and len(found.evidence) == 2
+
+
+def test_a_rename_that_everybody_follows_is_consistent(session: Session) -> None:
+    session.person("rename `autoHooks` to `idle-reflection`")
+    session.agent("autoHooks is gone.")
+    session.person("now document how idle-reflection is switched off")
+    session.person("was autoHooks renamed to idle-reflection everywhere?")
+    assert session.found(findings_in_session.naming_inconsistencies) == []
+
+
+def test_renaming_a_plain_thing_names_nothing(session: Session) -> None:
+    session.person("rename the button to Launch")
+    session.person("move the button to the left")
+    assert session.found(findings_in_session.naming_inconsistencies) == []
+
+
+def test_what_a_person_put_off_is_not_done(session: Session) -> None:
+    session.person("could both kites share the string? fine to do it later")
+    session.agent("They could.")
+    session.person("let's leave the tail for a later PR")
+    session.edit("kite/string.py")
+    found = session.found(findings_in_session.not_done)
+    assert [one.text.partition(":")[0] for one in found] == ["Put off by the person"] * 2
+
+
+def test_what_the_agent_says_it_left_out_is_not_done(session: Session) -> None:
+    session.person("build the kite")
+    session.edit("kite/kite.py")
+    session.agent(
+        "The kite flies.\n\nThe tail is not yet implemented.\n\n## Out of scope\n\n- Night flights need lamps."
+    )
+    assert ["tail" in one.text or "lamps" in one.text for one in session.found(findings_in_session.not_done)] == [
+        True,
+        True,
+    ]
+
+
+def test_a_last_request_without_an_answer_is_not_done(session: Session) -> None:
+    session.person("build the kite")
+    session.edit("kite/kite.py")
+    session.person("and now paint it red")
+    (found,) = session.found(findings_in_session.not_done)
+    assert found.text == "The last request was not answered: “and now paint it red”"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The kite is done and all tests pass.",
+        "I didn't find anything else.",
+        "If lamps are out of scope, say so.",
+        "Deferred loading works.",
+        "Should the tail be done in a follow-up?",
+    ],
+)
+def test_an_answer_that_leaves_nothing_out_is_passed_over(session: Session, words: str) -> None:
+    session.person("build the kite")
+    session.edit("kite/kite.py")
+    session.agent(words)
+    assert session.found(findings_in_session.not_done) == []
+
+
+def test_a_private_turn_is_in_no_story(session: Session) -> None:
+    session.person(f"<{KINDS[0]}>the customer escalated</{KINDS[0]}>")
+    session.agent("I assume the customer is right about that.")
+    session.person("build the kite")
+    session.agent("Built.")
+    told = session.story()
+    assert [step.text for step in told.steps] == ["build the kite", "Built."]
+
+
+def test_a_private_part_of_a_long_text_stays_private(session: Session) -> None:
+    session.person("read the log")
+    session.bash("cat log", f"<{KINDS[0]}>{'wind ' * 9_000}</{KINDS[0]}> calm")
+    assert session.story().steps[-1].text.strip() == "calm"
+
+
+def test_a_quote_holds_beside_a_secret_and_never_shows_it(session: Session) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    session.person(f"the customer escalated because of {secret} in the log")
+    (found,) = session.found(findings_in_session.external_events)
+    assert secret not in found.text and secret not in found.evidence[0].quote
+
+
+def test_a_quote_that_is_not_there_does_not_hold(session: Session) -> None:
+    session.person("build the kite")
+    told = session.story()
+    assert transcript_story.holds(Evidence(told.path, 1, "build  the\nkite"))
+    assert not transcript_story.holds(Evidence(told.path, 1, "build the boat"))
+    assert not transcript_story.holds(Evidence(told.path, 7, "build the kite"))
+    assert not transcript_story.holds(Evidence(told.path + "x", 1, "build the kite"))
+
+
+def test_a_story_is_told_in_turns(session: Session) -> None:
+    session.person("build the kite")
+    session.agent("First the frame.")
+    session.edit("kite/kite.py")
+    session.bash("make test", "Exit code 2\nerror: no wind", failed=True)
+    session.agent("It fails without wind.")
+    session.person("thanks")
+    told = session.story()
+    first, last = transcript_story.turns(told)
+    assert (first.asked, first.said, [call.outcome for call in first.calls]) == (
+        "build the kite",
+        "It fails without wind.",
+        ["fine", "failed"],
+    )
+    assert (last.asked, last.calls, told.session, told.cwd) == ("thanks", (), "5e551011", ROOT)
+
+
+def test_what_no_agent_wrote_is_no_story(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "notes.jsonl").write_text("not a transcript\n")
+    with pytest.raises(UserError):
+        transcript_story.read(str(tmp_path / "notes.jsonl"))
+
+
+def test_every_item_of_the_menu_is_named_once_and_survives_an_empty_session(session: Session) -> None:
+    names, told = [item.name for item in menu.MENU], session.story()
+    assert len(names) == len(set(names))
+    assert [item for item in menu.MENU if list(item.detect(told, NOTHING_KNOWN))] == []
+
+
+def test_findings_come_most_telling_first_and_name_a_target(session: Session) -> None:
+    session.person("the customer escalated, make the string stronger")
+    session.agent("I'm assuming one string is enough. I'd recommend silk, since it is at hand.")
+    session.person("ok")
+    session.edit("kite/string.py")
+    session.agent("Done.")
+    session.person("and paint it red")
+    found = menu.findings(session.story(), NOTHING_KNOWN)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert {one.item for one in found} >= {"external events", "implicit decisions", "assumptions", "not done"}
+    assert all(one.target in TARGETS and one.item in {item.name for item in menu.MENU} for one in found)

@@ -1,0 +1,391 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from hardwon.agents.transcript_steps import history, host_of
+from hardwon.handoff.lasting_statements import LONGEST, MOST, ROWS, remembered
+from hardwon.types import MEMORY_TYPES
+
+CORPUS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "shared", "corpus")
+LOOSEST = 0.02  # of real prompts; in those read for this, fewer than one in a hundred says something that is to last
+
+SAID = (
+    # how they want things done
+    ("from now on always use pnpm, never npm", "feedback", "from now on always use pnpm, never npm"),
+    (
+        "ok thanks. from now on, run the linter before you commit",
+        "feedback",
+        "from now on, run the linter before you commit",
+    ),
+    (
+        "looks good, commit it. Going forward use conventional commit titles.",
+        "feedback",
+        "Going forward use conventional commit titles.",
+    ),
+    (
+        "fix the typo and from now on ask me before you touch the lockfile",
+        "feedback",
+        "from now on ask me before you touch the lockfile",
+    ),
+    ("use the staging key from now on", "feedback", "use the staging key from now on"),
+    ("don't squash my commits in future", "feedback", "don't squash my commits in future"),
+    ("always run mise run check before pushing", "feedback", "always run mise run check before pushing"),
+    (
+        "Please always answer in English, even if the issue is in French.",
+        "feedback",
+        "always answer in English, even if the issue is in French.",
+    ),
+    ("never commit to main directly", "feedback", "never commit to main directly"),
+    ("no, never force push shared branches!", "feedback", "never force push shared branches!"),
+    ("don't ever delete migrations", "feedback", "don't ever delete migrations"),
+    ("you should never edit the generated client by hand", "feedback", "never edit the generated client by hand"),
+    ("I told you to always use the wrapper script", "feedback", "always use the wrapper script"),
+    ("make sure to always add a changelog line", "feedback", "always add a changelog line"),
+    ("can you please always write table driven tests?", "feedback", "always write table driven tests"),
+    ("use ruff for formatting, never black", "feedback", "use ruff for formatting, never black"),
+    ("stop adding comments that repeat the code", "feedback", "stop adding comments that repeat the code"),
+    ("please stop apologizing", "feedback", "stop apologizing"),
+    ("ugh. stop using emojis in commit messages", "feedback", "stop using emojis in commit messages"),
+    (
+        "can you stop summarizing what you did after every answer?",
+        "feedback",
+        "stop summarizing what you did after every answer",
+    ),
+    ("don't push without asking me first", "feedback", "don't push without asking me first"),
+    (
+        "Do not run the whole suite every time, the unit tests are enough.",
+        "feedback",
+        "Do not run the whole suite every time, the unit tests are enough.",
+    ),
+    ("don't install packages globally again", "feedback", "don't install packages globally again"),
+    (
+        "whenever you change the schema, regenerate the client",
+        "feedback",
+        "whenever you change the schema, regenerate the client",
+    ),
+    ("every time you finish a step, commit it", "feedback", "every time you finish a step, commit it"),
+    ("I prefer small pull requests over one large one", "feedback", "I prefer small pull requests over one large one"),
+    ("fine by me but I generally prefer early returns", "feedback", "I generally prefer early returns"),
+    (
+        "prefer composition over inheritance in the services",
+        "feedback",
+        "prefer composition over inheritance in the services",
+    ),
+    ("I hate when you rewrite files I did not mention", "feedback", "I hate when you rewrite files I did not mention"),
+    ("we never merge without a second review", "feedback", "we never merge without a second review"),
+    (
+        "remember to bump the version every time you touch the plugin",
+        "feedback",
+        "remember to bump the version every time you touch the plugin",
+    ),
+    ("and remember that I'd rather have plain SQL than an ORM", "feedback", "I'd rather have plain SQL than an ORM"),
+    ("Remember: never log request bodies.", "feedback", "never log request bodies."),
+    ("Never, ever commit generated files", "feedback", "Never, ever commit generated files"),
+    ("before you push always run make check", "feedback", "before you push always run make check"),
+    ("let's always use feature branches", "feedback", "let's always use feature branches"),
+    ("it's important that you never touch the vendor folder", "feedback", "never touch the vendor folder"),
+    ("next time ask before deleting files", "feedback", "next time ask before deleting files"),
+    ("stop being so verbose", "feedback", "stop being so verbose"),
+    # facts about the project
+    ("remember that the staging database is reset every night", "project", "the staging database is reset every night"),
+    ("please remember that tests need docker running", "project", "tests need docker running"),
+    ("For future reference: the arm builders have no cache", "project", "the arm builders have no cache"),
+    ("we use pnpm, not npm", "project", "we use pnpm, not npm"),
+    ("we only use vitest in this repo", "project", "we only use vitest in this repo"),
+    ("our branch convention is team/short-name", "project", "our branch convention is team/short-name"),
+    ("we're freezing merges on Thursday", "project", "we're freezing merges on Thursday"),
+    ("careful, the code freeze starts on 2026-03-02", "project", "the code freeze starts on 2026-03-02"),
+    ("the deadline is next Friday so keep it small", "project", "the deadline is next Friday so keep it small"),
+    (
+        "we are switching to the new auth service next week",
+        "project",
+        "we are switching to the new auth service next week",
+    ),
+    (
+        "the legacy api is deprecated, everything goes through v2",
+        "project",
+        "the legacy api is deprecated, everything goes through v2",
+    ),
+    (
+        "ok, we renamed the package from `acme-old` to `acme` can you fix the imports?",
+        "project",
+        "we renamed the package from `acme-old` to `acme`",
+    ),
+    (
+        "the repo has been moved to github.com/acme/tools, please update the links",
+        "project",
+        "the repo has been moved to github.com/acme/tools",
+    ),
+    ("main is frozen until Monday", "project", "main is frozen until Monday"),
+    ("fyi the staging database is now read-only", "project", "the staging database is now read-only"),
+    (
+        "heads up: the staging environment is down until Wednesday",
+        "project",
+        "the staging environment is down until Wednesday",
+    ),
+    ("We've switched to Postgres 16", "project", "We've switched to Postgres 16"),
+    ("the convention in this repo is snake_case keys", "project", "the convention in this repo is snake_case keys"),
+    ("remember the build cluster is in eu-west-1", "project", "the build cluster is in eu-west-1"),
+    # where things are
+    (
+        "the design docs are at https://docs.acme.example/design",
+        "reference",
+        "the design docs are at https://docs.acme.example/design",
+    ),
+    ("our pipeline bugs are tracked in Linear", "reference", "our pipeline bugs are tracked in Linear"),
+    ("remember that the oncall runbook lives in Notion", "reference", "the oncall runbook lives in Notion"),
+    (
+        "The API docs are here: https://docs.acme.example/api",
+        "reference",
+        "The API docs are here: https://docs.acme.example/api",
+    ),
+    (
+        "latency board is at https://grafana.acme.example/d/1",
+        "reference",
+        "latency board is at https://grafana.acme.example/d/1",
+    ),
+    # who they are
+    (
+        "I'm a data scientist, so explain the frontend parts",
+        "user",
+        "I'm a data scientist, so explain the frontend parts",
+    ),
+    ("hi! I am new to rust", "user", "I am new to rust"),
+    (
+        "I've been writing Go for ten years but never touched react",
+        "user",
+        "I've been writing Go for ten years but never touched react",
+    ),
+    ("I always work in a worktree", "user", "I always work in a worktree"),
+    ("remember I'm on a Mac", "user", "I'm on a Mac"),
+    ("btw my timezone is Europe/Lisbon", "user", "my timezone is Europe/Lisbon"),
+)
+
+NOT_SAID = (
+    # the work at hand
+    "commit and push please",
+    "yes",
+    "",
+    "  \n ",
+    "continue",
+    "can you review the changes in this branch?",
+    "always visible would be nice for the url at the top",
+    "find a way to make the git url always visible",
+    "the button should always be enabled when the form is valid",
+    "the hook never closes the reader if the push fails",
+    "this variable is incremented but never asserted",
+    "make sure this never happens twice",
+    "remember to run the tests when you are done",
+    "don't forget to branch off main and open a pr",
+    "put the memo into a file for future reference",
+    "add guidance to the readme for future test authors",
+    "use sonnet for this one",
+    "stop the dev server",
+    "stop running the watcher",
+    "stop, wait",
+    "stop doing that",
+    "stop adding logging to this function",
+    "don't change the api",
+    "do not make code changes",
+    "I'd prefer if it moved to the sessions package",
+    "I prefer option 2",
+    "I prefer the second approach",
+    "I prefer this",
+    "never mind, I found it",
+    "never use it",
+    "always return a list from the parser",
+    "for now always use the mock server",
+    "use tabs this time, never spaces",
+    "in this session always reply in one line",
+    "remember: do not write any files yet",
+    # questions and suppositions
+    "should we always use a transaction there?",
+    "why do you always forget the imports?",
+    "what if we never delete the old rows?",
+    "do you remember that we renamed the flag?",
+    "is there a way to always show the sidebar",
+    "if the token is stale always use the refresh endpoint",
+    "do we never commit these files?",
+    "what's the plan going forward?",
+    "pretend I'm a new developer on the team",
+    "I think we never use the second parameter",
+    "can you remember what we did yesterday?",
+    "I remember that there was a flag for it",
+    "I don't remember that change",
+    "remember that function we wrote, move it",
+    "if I remember correctly the port was 8080",
+    "are we freezing merges on Thursday?",
+    # somebody else's words
+    "the linter says always use const",
+    "the docs say never run it as root",
+    'the error message is "never use a raw socket"',
+    "rename the label to 'Always use dark mode'",
+    "why does `always run first` show up in the log",
+    "you wrote: I will always use pnpm from now on",
+    "> from now on always use pnpm\n\nwhat does that mean",
+    "```\nfrom now on always use pnpm\n```\nexplain this",
+    "    ❯ always run this\n❯ never run that",
+    "assistant: from now on I will always use pnpm",
+    "[lint] always use const\n[lint] never use var\nfix these",
+    "2026-01-02 10:11:12 always use tls\n2026-01-02 10:11:13 never use ssl",
+    "error: never commit the lockfile\nfix it",
+    "here is the review:\n\nAlways use a context. Never ignore the error.",
+    "implement this plan:\n\n# Plan\n\nFrom now on always use the new client.\n\n## Steps\n\nnever call the old one",
+    "--- a/x.md\n+++ b/x.md\n+always use pnpm;\n-never use npm;",
+    "<system-reminder>always use pnpm from now on</system-reminder>\ngo on",
+    "<private>remember that the database moved to berlin</private> go on",
+    "#lesson\nproblem: npm breaks the lockfile\nsolution: always use pnpm\n#/lesson",
+    "/handoff from now on always use pnpm",
+    "!always run this",
+    "the release notes are from Monday",
+    "the release on 2026-05-01 broke the build",
+    "the test failed on Friday",
+    "see https://acme.example/docs for the format",
+    "the server is at http://localhost:3000",
+    "the pr is at https://github.com/acme/tools/pull/7",
+    "I'm a bit confused",
+    "I'm a fan of this",
+    "as a user I always want to see my drafts",
+    "the branch is now green",
+    "the repo is fine",
+    "write a tweet that says we're launching on Monday",
+    # what programs, pages and people of the story do
+    "it always fails on the second run",
+    "we never got a response from the server",
+    "you never updated the docs",
+    "I always get a 500 when I click save",
+    "I never use that endpoint, remove it",
+    "this will never work",
+    "implement the remember me checkbox",
+    "remember the last selected tab in local storage",
+    "the app should remember that the user is logged in",
+    "never show the modal twice",
+    "whenever you click the button, open the modal",
+    "keep it simple, never allow nulls",
+    "use a map, never a list, for the lookup",
+    "add a lint rule to never use var",
+    "document in the readme that we always use pnpm",
+    "we moved the function to utils",
+    "we switched to main, run it again",
+    "the branch was renamed to feature/x",
+    "the service is named wrong",
+    "the panel of the app is moved to the left by 3px",
+    "migration starts with the users table",
+    "the demo is broken",
+    "our rule is broken, the linter ignores it",
+    "don't run it again",
+    "don't do it like that again",
+    "the screenshots are on Slack",
+    "the token is in 1password, don't print it",
+    "stop making changes",
+    # faults
+    "the database is locked",
+    "the app is frozen after I click save",
+    "the demo is failing since Monday",
+    "the disk of the server is read-only",
+    "my job is failing on CI",
+    "my role is not updated after login",
+    "I am on mac and it crashes",
+    "the failing build is at https://ci.acme.example/42",
+    "my name is shown twice",
+    "In the future tense the verb is wrong",
+    "I prefer to keep the change minimal",
+    "I prefer camelCase here",
+)
+
+
+@pytest.mark.parametrize(("prompt", "type", "text"), SAID, ids=[row[0][:50] for row in SAID])
+def test_what_is_meant_to_last_is_found_with_its_type(prompt: str, type: str, text: str) -> None:
+    assert remembered(prompt) == [(type, text)]
+
+
+@pytest.mark.parametrize("prompt", NOT_SAID, ids=[text[:50] for text in NOT_SAID])
+def test_what_is_about_the_work_at_hand_or_somebody_elses_is_left_out(prompt: str) -> None:
+    assert remembered(prompt) == []
+
+
+def test_the_words_are_those_of_the_prompt() -> None:
+    for prompt, _, text in SAID:
+        assert text in " ".join(prompt.split())
+
+
+def test_every_row_finds_something_and_every_type_occurs() -> None:
+    prompts = [prompt for prompt, *_ in SAID] + ["keep in mind that the mock server never starts by itself"]
+    assert [row.name for row in ROWS if not any(map(row.pattern.search, prompts))] == []
+    assert {type for _, type, _ in SAID} == set(MEMORY_TYPES)
+
+
+def test_several_statements_of_one_prompt_are_each_found_once() -> None:
+    prompt = "I'm new to rust. From now on explain lifetimes.\n\nand never use unsafe code!\nAnd never use unsafe code."
+    assert remembered(prompt) == [
+        ("user", "I'm new to rust."),
+        ("feedback", "From now on explain lifetimes."),
+        ("feedback", "never use unsafe code!"),
+    ]
+
+
+def test_what_stands_beside_a_pasted_log_is_the_persons() -> None:
+    log = "[test] FAIL store_test.go\n[test] always use a context\nerror: exit status 1"
+    assert remembered(f"{log}\n\nfix this, and from now on run the tests first") == [
+        ("feedback", "from now on run the tests first")
+    ]
+
+
+def test_items_of_a_list_count_if_it_is_called_rules() -> None:
+    items = "- always use pnpm\n- never commit to main"
+    assert [text for _, text in remembered(f"rules for this repo:\n{items}")] == [
+        "always use pnpm",
+        "never commit to main",
+    ]
+    assert remembered(f"the linter wants two things:\n{items}") == []
+
+
+def test_a_wrapped_line_is_one_statement() -> None:
+    wrapped = "from now on run the formatter and the type checker over everything\nthat you changed in the session"
+    assert remembered(wrapped) == [("feedback", wrapped.replace("\n", " "))]
+
+
+def test_what_is_private_is_not_remembered_but_what_stands_beside_it_is() -> None:
+    prompt = "<private>remember that the offer is 40k</private>\nfrom now on write the invoices in French"
+    assert remembered(prompt) == [("feedback", "from now on write the invoices in French")]
+
+
+def test_a_page_of_rules_and_an_endless_sentence_are_nobodys_words() -> None:
+    layers = ("alpha", "bravo", "delta", "gamma", "kappa", "omega", "sigma", "theta")[: MOST + 1]
+    page = "\n".join(f"always use the {name} format for files" for name in layers)
+    assert remembered(page) == []
+    assert remembered("from now on use " + "very " * LONGEST + "long names") == []
+
+
+def test_odd_text_is_survived() -> None:
+    for text in (
+        "\ud800 always use pnpm",
+        "\0never commit to main",
+        "`" * 5_000,
+        "<a>" * 5_000,
+        "- " * 5_000,
+        "@" * 9_000,
+    ):
+        remembered(text)
+
+
+def real_prompts() -> Iterator[str]:
+    for folder, _, names in os.walk(CORPUS):
+        for name in names:
+            path = os.path.join(folder, name)
+            with open(path, "rb") as file:
+                content = file.read()
+            if host := host_of(path, content[:4096]):
+                reader = history(host).Reader()
+                for number, line in enumerate([content] if host == "opencode" else content.split(b"\n"), 1):
+                    yield from (step.text for step in reader.read(number, line) if step.kind == "person")
+
+
+@pytest.mark.skipif(not os.path.isdir(CORPUS), reason="../shared/corpus is not here")
+def test_hardly_any_real_prompt_says_something_that_is_to_last() -> None:
+    prompts = set(real_prompts())
+    assert len(prompts) > 500
+    assert sum(bool(remembered(prompt)) for prompt in prompts) <= LOOSEST * len(prompts)

@@ -1,0 +1,87 @@
+"""What is admitted as a lesson, and what is left of it when some of its fields are changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from hardwon.errors import UserError
+from hardwon.lessons import adding, lessons_file
+from tests.support.house_of_one import lesson
+
+
+@pytest.mark.parametrize("kind", ["toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns"])
+def test_a_changed_trigger_replaces_its_own_kind(kind: str) -> None:
+    changed = adding.with_changes({"triggers": {kind: ["old"]}}, {kind: ["new"]})
+    assert changed["triggers"][kind] == ["new"] and kind not in changed
+
+
+def test_of_imported_lessons_that_say_the_same_the_first_is_taken(own_home: str) -> None:
+    one, other = lesson(r"\bgit\b"), lesson(r"\bmake\b")
+    twin = {**one, "summary": "the same in another summary"}
+    taken, refused = adding.take_over(own_home, [one, {**other, "slug": "made"}, {**twin, "slug": "twin"}])
+    assert [lesson.summary for lesson in taken] == [one["summary"], other["summary"]]
+    assert list(refused) == ["twin"]
+
+
+KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
+SECRETIVE = [
+    {"summary": f"Pushing with {KEY} fails on a protected branch"},
+    {"problem": f"The registry refuses DB_PASSWORD={KEY[8:20]} because it was rotated"},
+    {"solution": f"Log in anew: docker login -u ada -p {KEY[8:20]} registry.local, then push"},
+    {"injection": f"Use the token {KEY} and nothing else, it is the only one"},
+    {"commandPatterns": [rf"\bcurl .*{KEY}"]},
+    {"tags": [f"tool:{KEY}"]},
+    {"solution": "Ask the release team first. <private>Ada knows the code</private> Then push."},
+]
+
+
+@pytest.mark.parametrize("change", SECRETIVE)
+def test_a_lesson_with_a_secret_is_refused_and_the_field_is_named(own_home: str, change: dict[str, object]) -> None:
+    record = adding.with_changes(lesson(r"\bgit push\b"), change)
+    (name,) = change
+    with pytest.raises(UserError, match=rf"{name} contains (what looks like a secret|a <private> part)"):
+        adding.add(own_home, record, approved=True, source=adding.SOURCE_PERSON)
+    taken, refused = adding.take_over(own_home, [{**record, "slug": "imported"}, lesson(r"\bmake\b")])
+    assert [one.slug for one in taken] != ["imported"] and len(taken) == 1
+    assert f"{name} contains" in refused["imported"]
+    other = lesson(r"\bnpm ci\b", problem="another cause altogether, which is told here")
+    changed = adding.add(own_home, other, approved=True, source=adding.SOURCE_PERSON)
+    with pytest.raises(UserError, match=f"{name} contains"):
+        adding.edit(own_home, changed.id, change)
+
+
+def test_a_secret_in_the_evidence_is_taken_out(own_home: str) -> None:
+    record = {**lesson(r"\bgit push\b"), "evidence": [{"session": "s1", "error": f"denied for {KEY}"}]}
+    written = adding.add(own_home, record, approved=True, source=adding.SOURCE_PERSON)
+    with open(lessons_file.lessons_path(own_home), encoding="utf-8") as file:
+        text = file.read()
+    assert KEY not in text and "[redacted:github]" in text
+    assert written.slug in text
+
+
+def test_a_lesson_that_a_person_wrote_by_hand_can_be_retired_whatever_it_holds(own_home: str) -> None:
+    written = adding.add(own_home, lesson(r"\bgit push\b"), approved=True, source=adding.SOURCE_PERSON)
+    path = lessons_file.lessons_path(own_home)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(written.problem, f"{written.problem} The key was {KEY}."))
+    assert adding.set_status(own_home, written.id, "retired").status == "retired"
+    with open(path, encoding="utf-8") as file:
+        assert KEY in file.read()
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"--password[= ]\S+",
+        r"\bmysql\b.* -p\S+",
+        r"ghp_[A-Za-z0-9]{36}",
+        r"(?:password|token)\s*[:=]\s*['\"][^'\"]+",
+        r"AKIA[0-9A-Z]{16}",
+    ],
+)
+def test_a_pattern_that_looks_for_secrets_is_none(own_home: str, pattern: str) -> None:
+    assert (
+        adding.add(own_home, lesson(pattern), approved=True, source=adding.SOURCE_PERSON).commands[0].source == pattern
+    )

@@ -1,0 +1,393 @@
+"""Error, then correction: what is found, what it is worth, and what is said about it."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+
+import pytest
+
+from hardwon.agents.transcript_steps import Step
+from hardwon.mining.episodes import THRESHOLD, WINDOW, Episode, Watch, episodes, recurrence, total
+from tests.support.story import NO_ANCHOR, TYPES, UNKNOWN, Story, noise
+
+
+def test_another_form_of_the_call_is_the_lesson() -> None:
+    story = Story()
+    line = story.fails("kite fly --high 2>&1", UNKNOWN)
+    story.works("kite launch --high 2>&1 | tail -5")
+    found = story.only()
+    assert found.score >= THRESHOLD
+    assert found.worked is not None and found.worked.command.startswith("kite launch")
+    assert (found.removed, found.added) == (("fly",), ("launch",))
+    assert [(each.line, each.about) for each in found.errors] == [(line, "interface")]
+    assert "unrecognized subcommand 'fly'" in found.problem
+    assert "`kite launch --high 2>&1 | tail -5` worked (without `fly`, with `launch`)" in found.solution
+    assert re.search(found.trigger, "cd x && kite fly --low") and not re.search(found.trigger, "kite launch")
+
+
+def test_a_call_that_a_hook_denied_cures_nothing_and_is_no_attempt() -> None:
+    story = Story()
+    line = story.fails("kite fly --high", UNKNOWN)
+    story.deny("kite launch --high")
+    story.works("kite start --high")
+    found = story.only()
+    assert found.worked is not None and found.worked.command == "kite start --high"
+    assert [each.line for each in found.errors] == [line]
+
+
+def test_every_failed_attempt_belongs_to_the_episode_and_raises_it() -> None:
+    once, often = Story(), Story()
+    for story, attempts in ((once, ["--height 5"]), (often, ["--height 5", "--up 5", "--metres 5"])):
+        for attempt in attempts:
+            story.fails(f"kite launch red {attempt}", "Exit code 1\nkite: string is too short")
+        story.works("kite launch red --string 5")
+    assert len(often.only().errors) == 3
+    assert often.only().score > once.only().score
+    assert often.only().parts["attempts"] > once.only().parts["attempts"] == 0
+
+
+def test_a_form_that_fails_in_another_way_got_past_the_first_error() -> None:
+    story = Story()
+    story.fails("wrap kite test", "Exit code 2\nerror: unknown command 'kite'")
+    story.fails("kite test", "Exit code 1\n3 failed, 20 passed")
+    first, second = story.told()
+    assert first.worked is not None and first.worked.command == "kite test"
+    assert len(first.errors) == len(second.errors) == 1
+    assert first.score >= THRESHOLD > second.score
+
+
+def test_what_an_edit_cured_is_no_lesson() -> None:
+    story = Story()
+    story.fails("npm run typecheck", TYPES)
+    story.edit("/home/dev/kite/src/kite.ts")
+    story.works("npm run typecheck -- --pretty")
+    assert story.only().parts["cure"] < 0
+    assert story.only().score < THRESHOLD
+
+
+def test_a_check_that_passes_in_another_form_without_an_edit_is_one() -> None:
+    story = Story()
+    story.fails("gust build -tags=e2e ./wind/e2e", "Exit code 1\nwind/e2e/env.gu:40:26: undefined: breeze")
+    story.agent("The issue is that breeze is declared in a test file. Let me compile the tests.")
+    story.works("gust test -tags=e2e -c ./wind/e2e")
+    assert story.only().score >= THRESHOLD
+    assert story.only().agent_words == "The issue is that breeze is declared in a test file."
+
+
+def test_no_edit_teaches_a_program_an_option() -> None:
+    story = Story()
+    story.fails("kite fly --high", UNKNOWN)
+    story.edit("/home/dev/kite/README.md")
+    story.works("kite launch --high")
+    assert story.only().score >= THRESHOLD
+
+
+def test_looking_at_the_output_of_a_failing_check_otherwise_is_no_cure() -> None:
+    story = Story()
+    story.fails("bun run test", "Exit code 1\n 12 pass\n 1 fail")
+    story.works("bun run test 2>&1 | grep -A5 fail", "1 fail")
+    assert story.only().score < THRESHOLD
+
+
+def test_a_look_at_the_files_does_not_cure_a_command() -> None:
+    story = Story()
+    story.fails("kite launch src/wind.toml", "Exit code 1\nkite: unknown key in src/wind.toml")
+    story.works("cat src/wind.toml")
+    assert story.only().worked is None
+
+
+def test_the_same_call_that_works_later_is_worth_less_than_another() -> None:
+    scores = []
+    for cure in ("kite sync red", "kite sync red --retry"):
+        story = Story()
+        story.fails("kite sync red", "Exit code 1\nkite: the wind failed")
+        story.works(cure)
+        scores.append(story.only().score)
+    assert scores[0] < THRESHOLD <= scores[1]
+
+
+def test_a_call_made_beside_the_failing_one_is_no_cure() -> None:
+    story = Story()
+    first, second = story.call("Bash", command="kite fly a"), story.call("Bash", command="kite land a")
+    story.result(first, UNKNOWN, failed=True)
+    story.result(second, "landed")
+    assert story.only().worked is None
+
+
+SLIPS = (
+    ("Edit", "<tool_use_error>File has not been read yet. Read it first before writing to it.</tool_use_error>"),
+    ("Edit", "<tool_use_error>File has been modified since read. Read it again.</tool_use_error>"),
+    ("Edit", NO_ANCHOR),
+    ("Read", "File does not exist."),
+    ("Task", "<tool_use_error>InputValidationError: the required parameter `prompt` is missing</tool_use_error>"),
+)
+
+
+@pytest.mark.parametrize(("tool", "error"), SLIPS)
+def test_a_slip_with_the_files_is_ranked_low(tool: str, error: str) -> None:
+    story = Story()
+    story.result(story.call(tool, path="/p/a.py", content="wind = 1"), error, failed=True)
+    story.result(story.call("Read", path="/p/a.py"), "wind = 0")
+    story.result(story.call(tool, path="/p/a.py", content="wind = 1"), "updated")
+    assert story.only().score < THRESHOLD
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "then"),
+    [
+        ("cd src && kite test", "Exit code 1\nbash: line 1: cd: src: No such file or directory", "kite test"),
+        ("ls plans/12-*", "Exit code 1\n(eval):1: no matches found: plans/12-*", "ls plans"),
+        ("grep -rn wind src", "Exit code 1", "grep -rn breeze src"),
+        (
+            "git diff docs/a.md",
+            "fatal: ambiguous argument 'docs/a.md': path not in the working tree",
+            "git diff -- a.md",
+        ),
+    ],
+)
+def test_a_wrong_path_is_ranked_low(command: str, error: str, then: str) -> None:
+    story = Story()
+    story.fails(command, error)
+    story.works(then)
+    assert all(each.score < THRESHOLD for each in story.told())
+
+
+def test_a_slip_that_takes_several_attempts_and_another_way_is_a_lesson() -> None:
+    story = Story()
+    for _ in range(3):
+        story.edit("/p/a.tsx", "if wind: fly()", NO_ANCHOR)
+    story.agent("Edit isn't matching because the file uses tabs.")
+    story.works("sed -i 's/wind/breeze/' /p/a.tsx", "")
+    found = story.only()
+    assert (len(found.errors), found.trigger) == (3, "**/*.tsx")
+    assert found.score >= THRESHOLD
+
+
+def test_a_slip_that_recurs_across_sessions_rises() -> None:
+    story = Story()
+    story.fails("cd src && kite test", "Exit code 1\nbash: line 1: cd: src: No such file or directory")
+    story.works("cd /home/dev/kite/src && kite test")
+    found = story.only()
+    once, twice, often, ever = (recurrence(found.errors[0].about, False, times) for times in (1, 2, 4, 40))
+    assert 0.0 == once < twice < often == ever
+    assert found.score < total({**found.parts, "recurs": often}) >= THRESHOLD
+
+
+def test_a_check_that_fails_in_many_sessions_is_still_a_check() -> None:
+    story = Story()
+    story.fails("npm run typecheck", TYPES)
+    assert recurrence(story.only().errors[0].about, False, 9) == 0.0
+
+
+def test_a_cure_that_keeps_its_output_in_a_file_is_no_edit() -> None:
+    story = Story()
+    story.fails("kite sync red", "Exit code 1\nkite: the wind failed")
+    story.works("kite sync red --json > /tmp/out.json")
+    assert story.only().parts["cure"] > 0
+
+
+def test_what_was_cancelled_or_interrupted_is_no_error() -> None:
+    story = Story()
+    story.edit("/p/a.py", error="<tool_use_error>Sibling tool call errored</tool_use_error>")
+    story.fails("kite test", "Request interrupted by user")
+    assert story.told() == []
+
+
+def test_a_person_who_refuses_and_says_how_outranks_all() -> None:
+    refused, failed = Story(), Story()
+    refused.refuse("git push origin main", "never push to main, use a branch instead")
+    failed.fails("kite fly", UNKNOWN)
+    failed.person("don't use kite here, use the wrapper")
+    for story in (refused, failed):
+        found = story.only()
+        assert found.score >= THRESHOLD
+        assert found.parts["person"] >= max(value for name, value in found.parts.items() if name != "about") > 0
+        assert found.solution.startswith(found.person_words)
+        assert [each.kind for each in found.evidence] == ["error", "user"]
+    assert refused.only().refused and "was refused" in refused.only().problem
+
+
+def test_the_words_that_follow_a_bare_refusal_are_its_reason() -> None:
+    story = Story()
+    story.refuse("git push -u origin temp", " ")
+    story.person("give the branch a better name, from origin/main")
+    assert story.only().person_words == "give the branch a better name, from origin/main"
+    assert story.only().score >= THRESHOLD
+
+
+@pytest.mark.parametrize("words", [" ", "commit", "please add the logo too first"])
+def test_a_refusal_that_only_names_the_next_task_is_ranked_low(words: str) -> None:
+    story = Story()
+    story.refuse("git commit -m wip", words)
+    assert story.only().score < THRESHOLD
+
+
+def test_feedback_on_a_plan_corrects_nothing_that_was_done() -> None:
+    story = Story()
+    story.refuse("", "you should always use the other library instead", tool="ExitPlanMode")
+    assert story.only().score < THRESHOLD
+
+
+def test_words_typed_after_something_worked_are_not_about_the_error() -> None:
+    story = Story()
+    story.fails("kite fly", "Exit code 1\nkite: the wind failed")
+    story.works("ls /elsewhere")
+    story.person("no, use another colour instead")
+    assert story.only().person_words == ""
+
+
+def test_a_failure_hidden_by_a_pipe_is_seen() -> None:
+    story = Story()
+    line = story.works("kite fly --high 2>&1 | tail -3", "error: unrecognized subcommand 'fly'\n\nUsage: kite")
+    story.works("kite launch --high 2>&1 | tail -3")
+    assert [each.line for each in story.only().errors] == [line]
+    assert story.only().score >= THRESHOLD
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("cat notes.txt | head", "we saw error: the wind failed\nand more"),
+        ("git log | head -3", "fatal: fix the crash"),
+        ("kite test", "errors: none\n12 passed"),
+        ("kite status", "Error: none\nwind: 4"),
+        ("cat crash.log", "Error: the wind failed\n    at fly (kite.js:3)"),
+        ("curl -s localhost:8080/status", "Error: of the page, not of curl"),
+        ("kite test || echo exit code 1", "12 passed\nthe last run ended with exit code 1"),
+    ],
+)
+def test_a_text_that_only_speaks_of_errors_is_no_failure(command: str, text: str) -> None:
+    story = Story()
+    story.works(command, text)
+    assert story.told() == []
+
+
+def test_the_correction_may_come_within_the_window_only() -> None:
+    for pause, cured in ((WINDOW - 1, True), (WINDOW, False)):
+        story = Story()
+        story.fails("kite fly --high", UNKNOWN)
+        story.pause(pause)
+        story.works("kite launch --high")
+        assert (story.only().worked is not None) is cured
+
+
+def test_the_window_is_as_long_as_one_likes() -> None:
+    for window, cured in ((3, False), (4, True), (40, True)):
+        story = Story()
+        story.fails("kite fly --high", UNKNOWN)
+        story.pause(3)
+        story.works("kite launch --high")
+        [found] = episodes(story.steps, window=window)
+        assert (found.worked is not None) is cured
+
+
+def test_an_error_is_known_by_the_id_of_its_result() -> None:
+    story = Story()
+    lines = [story.fails("kite fly --high", UNKNOWN) for _ in range(2)]
+    assert [error.id for error in story.only().errors] == [story.steps[line - 1].id for line in lines]
+
+
+def test_an_episode_at_the_end_of_the_steps_is_still_open() -> None:
+    story = Story()
+    story.fails("kite fly --high", UNKNOWN)
+    assert story.only().open
+    story.pause(WINDOW + 1)
+    assert not story.only().open
+
+
+def test_sub_agents_do_not_cure_each_other() -> None:
+    main, other = Story(), Story("a1")
+    main.fails("kite fly --high", UNKNOWN)
+    other.works("kite launch --high")
+    mixed = [*main.steps, *(step._replace(line=step.line + 9) for step in other.steps)]
+    assert [each.worked for each in episodes(mixed)] == [None]
+
+
+def test_the_same_error_elsewhere_has_the_same_signature() -> None:
+    def sign(command: str, text: str) -> str:
+        story = Story()
+        story.fails(command, text)
+        return story.only().signature
+
+    one = sign("kite fly /home/dev/3.txt", "Exit code 1\nkite: cannot lift '/home/dev/3.txt' at line 12 of deadbeef1")
+    two = sign("cd /x && kite fly 4 | head", "Exit code 2\nkite: cannot lift '/srv/bob/9.txt' at line 7 of 0123abcd99")
+    assert one == two
+    assert one != sign("kite fly 4", "Exit code 1\nkite: cannot land '/srv/bob/9.txt' at line 7 of 0123abcd99")
+    assert sign("kite fly", "Exit code 1") != sign("kite land", "Exit code 1")
+
+
+def test_refusals_are_told_apart_by_what_the_person_said() -> None:
+    signs = set()
+    for words in ("never push to main directly", "use the staging remote instead"):
+        story = Story()
+        story.refuse("git push", words)
+        signs.add(story.only().signature)
+    assert len(signs) == 2
+
+
+def quotes_stand(steps: list[Step], found: Episode) -> bool:
+    texts: dict[int, str] = {}
+    for step in steps:
+        texts[step.line] = "\n".join((texts.get(step.line, ""), step.text, step.command, step.path, step.content))
+    return all(each.quote in texts[each.line] for each in found.evidence)
+
+
+def test_what_put_it_right_is_quoted_from_its_own_line() -> None:
+    for tool, given, quotes in (
+        ("mcp__kite__fly", {"content": "red\n5"}, ["red"]),
+        ("BashOutput", {"command": "kite fly --high"}, []),  # which stands on the line that started it
+    ):
+        story = Story()
+        story.result(story.call(tool, **given), "Error: no wind", failed=True)
+        story.result(story.call(tool, **given), "up")
+        found = story.only()
+        assert found.worked and [each.quote for each in found.evidence if each.kind == "correction"] == quotes
+
+
+def test_a_reason_is_about_the_latest_of_several_errors() -> None:
+    story = Story()
+    story.fails("kite fly --high", UNKNOWN)
+    story.fails("docker run --detached", "Exit code 1\nunknown flag: --detached")
+    story.agent("The problem is that docker spells it --detach.")
+    assert {each.failing.command: bool(each.agent_words) for each in story.told()} == {
+        "kite fly --high": False,
+        "docker run --detached": True,
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_quote_is_really_there_and_every_error_is_listed_once(seed: int) -> None:
+    steps = list(noise(seed, 120))
+    found = episodes(steps)
+    assert found and all(quotes_stand(steps, each) for each in found)
+    lines = [error.line for each in found for error in each.errors]
+    assert len(lines) == len(set(lines))
+    assert {step.line for step in steps if step.failed} <= set(lines)
+    for each in found:
+        assert [part.line for part in each.evidence if part.kind == "error"] == [error.line for error in each.errors]
+        assert 0 <= each.score <= 1
+        re.compile(each.trigger) if each.failing.command else None
+
+
+def test_the_same_steps_give_the_same_episodes() -> None:
+    assert episodes(noise(7, 200)) == episodes(iter(list(noise(7, 200))))
+
+
+def test_memory_is_bounded_by_the_window() -> None:
+    tracemalloc.start()
+    sizes = [len(step.text) for step in noise(3, 4_000)]
+    watch = Watch()
+    found = sum(len(watch.take(step)) for step in noise(3, 4_000))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found > 500
+    assert most < 2_000_000 < sum(sizes) / 4
+
+
+def test_calls_without_results_are_forgotten() -> None:
+    story = Story()
+    for number in range(500):
+        story.call("Bash", command=f"kite fly {number}")
+    story.result("no such call", UNKNOWN, failed=True)
+    assert story.told() == []

@@ -1,0 +1,60 @@
+"""How sure a candidate is and how much it matters; the captured cases are a peer's, run where they lie beside us."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from hardwon import settings
+from hardwon.mining.proposals import Seen, episode_confidence, priority_of, tag_confidence
+
+CASES = os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "shared", "conformance", "scan_cases.json")
+ONCE = Seen(1, ("s1",), ("/home/dev/kite",))
+VALUES = settings.resolve({})
+
+
+def test_a_tag_with_tool_trigger_and_tags_is_surer_than_one_without() -> None:
+    assert tag_confidence("Bash", "git stash", ["tool:git"]) == 0.8
+    assert tag_confidence("Bash", "git stash", ["odd"]) == 0.75
+    assert tag_confidence("", "", []) == 0.6
+
+
+def test_what_plain_code_found_is_never_surer_than_0_6() -> None:
+    assert episode_confidence(False, 1, 1) == 0.4
+    assert episode_confidence(True, 9, 9) == 0.6
+
+
+def test_what_several_sessions_and_projects_met_matters_more() -> None:
+    often = Seen(5, ("s1", "s2"), ("/home/dev/kite", "/home/dev/boat"))
+    assert (priority_of([], False, ONCE, VALUES), priority_of([], False, often, VALUES)) == (3, 7)
+    assert priority_of(["severity:hang", "severity:data-loss"], True, often, VALUES) == 10
+
+
+def test_the_scoring_settings_are_heard() -> None:
+    values = settings.resolve({"scoring": {"singleOccurrencePenalty": 0, "hangTimeoutBonus": 5}})
+    assert priority_of(["severity:timeout"], False, ONCE, values) == 9
+
+
+def captured(kind: str) -> list[dict[str, Any]]:
+    if not os.path.exists(CASES):
+        pytest.skip("the captured cases are not beside this checkout (../shared/conformance)")
+    with open(CASES, encoding="utf-8") as file:
+        return [case for case in json.load(file)["scoring"] if case["kind"] == kind]
+
+
+def test_tags_are_scored_as_the_peer_scores_them() -> None:
+    for case in captured("structured"):
+        confidence = tag_confidence(case["tool"] or "", case["trigger"] or "", case["tags"])
+        given = confidence, priority_of(case["tags"], False, ONCE, VALUES), confidence < 0.7
+        assert given == (case["confidence"], case["priority"], case["needsReview"]), case
+
+
+def test_episodes_are_scored_as_the_peer_scores_them_up_to_our_cap() -> None:
+    for case in captured("heuristic"):
+        told = case["userCorrection"]
+        confidence = episode_confidence(told, case["errorSignals"], case["correctionSignals"])
+        priority = priority_of(case["tags"], told, ONCE, VALUES)
+        assert (confidence, priority) == (min(round(case["confidence"], 2), 0.6), case["priority"]), case

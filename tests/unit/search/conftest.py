@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.library import Library
+
+
+@pytest.fixture
+def library(own_home: str) -> Iterator[Library]:
+    made = Library(os.path.join(own_home, ".hardwon"))
+    yield made
+    made.connection.close()

@@ -1,0 +1,72 @@
+"""What carries meaning is indexed before events, the newest before the oldest, and a limit cuts it anywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hardwon.search import embedding, indexing
+from hardwon.store import db, documents, projects, sessions
+from tests.support.library import KITE, NOW, Library
+
+
+def report(library: Library, number: int, kind: str, **more: Any) -> None:
+    """Take in an event of this number, a minute after the one before."""
+    at = NOW + 60.0 * number
+    with db.transaction(library.connection):
+        project = projects.resolve(library.connection, KITE, "", NOW)
+        given: dict[str, Any] = {"key": f"{kind} {number}", "host": "claude-code", "session": "s1", "kind": kind}
+        sessions.take(library.connection, sessions.Report(**given, at=at, cwd=KITE, project=project, **more))
+
+
+def fill_a_session(library: Library, turns: int) -> None:
+    for number in range(turns):
+        report(library, 4 * number, "UserPromptSubmit", prompt=f"question {number} about the keel")
+        report(library, 4 * number + 1, "tool", tool="Bash", input='{"command": "ls keel"}', response="keel")
+        report(library, 4 * number + 2, "tool", tool="Bash", input='{"command": "ls mast"}', response="mast")
+        report(library, 4 * number + 3, "Stop", response=f"answer {number} about the keel")
+
+
+def list_indexed(library: Library) -> list[tuple[str, float]]:
+    rows = library.connection.execute("select kind, at from documents where kind != 'L'").fetchall()
+    return [(row["kind"], row["at"]) for row in rows]
+
+
+def test_the_newest_prompts_and_last_words_are_indexed_before_any_call(library: Library) -> None:
+    fill_a_session(library, 400)
+    indexing.refresh(library.connection, library.home, model=None, go_on=lambda: True, most=indexing.PORTION)
+    indexed = list_indexed(library)
+    newest_meaningful = {NOW + 60.0 * (4 * number + offset) for number in range(250, 400) for offset in (0, 3)}
+    assert {at for _, at in indexed} == newest_meaningful
+    indexing.refresh(library.connection, library.home, model=None, go_on=lambda: True, most=800)
+    calls = [at for kind, at in list_indexed(library) if kind == "E" and (at - NOW) / 60 % 4 in (1, 2)]
+    assert len(list_indexed(library)) == 1100 and min(calls) == NOW + 60.0 * (4 * 250 + 1)
+
+
+def test_vectors_come_before_the_words_of_calls(library: Library) -> None:
+    fill_a_session(library, 40)
+    done = indexing.refresh(library.connection, library.home, model=embedding.load(), go_on=lambda: True, most=100)
+    assert (done["documents"], done["vectors"], done["left"]) == (80, 40, 80)
+
+
+def test_a_limit_is_told_as_what_is_left_and_no_limit_leaves_nothing(library: Library) -> None:
+    fill_a_session(library, 100)
+    cut = indexing.refresh(library.connection, library.home, model=None, go_on=lambda: True, most=1)
+    assert cut["documents"] == 200 and cut["left"] == 200
+    rest = indexing.refresh(library.connection, library.home, model=None, go_on=lambda: True)
+    assert rest["documents"] == 200 and "left" not in rest
+    assert documents.counts_waiting(library.connection)[0] == 0
+
+
+def test_the_latest_is_found_first_although_it_was_indexed_first(library: Library) -> None:
+    fill_a_session(library, 400)
+    while indexing.refresh(library.connection, library.home, model=None, go_on=lambda: True, most=1)["left"]:
+        pass
+    numbers = library.connection.execute("select at from documents order by id desc").fetchall()
+    times = [at for (at,) in numbers]
+    assert times == sorted(times, reverse=True) and len(times) == 1600
+
+
+def test_many_documents_of_one_instant_each_have_a_number(library: Library) -> None:
+    ids = library.observe_many([f"keel {number}" for number in range(700)])
+    library.connection.execute("update observations set at = ?", (NOW,))
+    assert len(library.ids("keel", limit=1000)) == len(ids)

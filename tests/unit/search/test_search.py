@@ -1,0 +1,542 @@
+"""What is known is found again: by words, names, paths and signs, within its project."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardwon.actions.lessons import approve_waiting
+from hardwon.errors import UserError
+from hardwon.lessons.approved_lessons import find_waiting
+from hardwon.search import embedding, indexing, query_scope, vector_codes
+from hardwon.search.records import fetch
+from hardwon.search.search import Found, search
+from hardwon.search.timeline import timeline
+from hardwon.store import db, documents, projects, purge, retention
+from hardwon.store import search as index
+from hardwon.store.approvals import COMMAND_LINE
+from hardwon.text import traces
+from tests.support.library import BOAT, DAY, KITE, NOW, Library
+
+MANY = 2_100  # documents, more than which have a word that picks nothing by itself
+
+
+# What is written, and what is asked for.
+NAMED = [
+    ("getUserById returns None for deleted accounts", "getUserById"),
+    ("user_by_id is cached for a minute", "user_by_id"),
+    ("parseHTTPResponse drops the trailing header", "parse_http_response"),
+    ("parse_query_string keeps empty values", "parseQueryString"),
+    ("MAX_RETRY_COUNT is read before the settings", "MAX_RETRY_COUNT"),
+    ("maxUploadSize is in bytes, not in megabytes", "max_upload_size"),
+    ("XMLHttpRequest is stubbed by the runner", "XMLHttpRequest"),
+    ("useLayoutEffect fires before the paint", "layout effect"),
+    ("the flag --no-verify skips the gate", "--no-verify"),
+    ("kebab-case-selector loses against the id", "kebab-case-selector"),
+    ("std::unique_ptr was moved twice", "unique_ptr"),
+    ("os.path.realpath follows the link", "os.path.realpath"),
+    ("numpy.linalg.norm wants an axis", "linalg.norm"),
+    ("ERR_CONNECTION_REFUSED came from the proxy", "ERR_CONNECTION_REFUSED"),
+    ("SQLSTATE23505 means a duplicate key", "SQLSTATE23505"),
+    ("sha256sum differs between the mirrors", "sha256sum"),
+    ("commit 9f8e7d6c5b4a broke the schema", "9f8e7d6c5b4a"),
+    ("__init__ ran before the fixture", "__init__"),
+    ("ThreadPoolExecutor leaks on shutdown", "thread pool executor"),
+    ("@app.route needs the slash", "app.route"),
+    ("src/auth/token.py refreshes too late", "src/auth/token.py"),
+    ("the bug was in lib/net/socket_pool.rs", "lib/net/socket_pool.rs"),
+    ("web/components/DatePicker.tsx re-renders", "DatePicker.tsx"),
+    ("internal/billing/invoice_test.go is flaky", "billing/invoice_test.go"),
+    ("config/webpack.prod.js splits chunks", "webpack.prod.js"),
+    ("docs/adr/0007-queues.md explains it", "0007-queues"),
+    ("Dockerfile.alpine misses a locale", "Dockerfile.alpine"),
+    (".github/workflows/release.yml pins the runner", "workflows/release.yml"),
+    ("/etc/systemd/system/kite.service restarts", "/etc/systemd/system/kite.service"),
+    ("scripts\\deploy\\rollout.ps1 wants a tag", "rollout.ps1"),
+    ("認証トークンの更新に失敗した", "認証トークン"),
+    ("データベース接続がタイムアウトする", "接続 タイムアウト"),
+    ("設定ファイルを読み込めない", "設定ファイル"),
+    ("登录接口返回空的用户信息", "登录接口"),
+    ("缓存失效导致页面很慢", "缓存失效"),
+    ("数据库迁移需要停机", "迁移"),
+    ("결제 서비스가 응답하지 않는다", "결제 서비스"),
+    ("로그인세션이 만료되었다", "세션"),
+    ("鍵を失くした", "鍵"),
+    ("テストが遅い原因はネットワーク", "ネットワーク"),
+]
+
+
+def test_there_are_forty_names_paths_and_signs() -> None:
+    assert len(NAMED) == 40
+
+
+@pytest.fixture(params=["by words", "by meaning too"])
+def model(request: pytest.FixtureRequest) -> embedding.Model | None:
+    return embedding.load() if request.param == "by meaning too" else None
+
+
+def test_every_identifier_path_and_sign_is_among_the_first_three(
+    library: Library, model: embedding.Model | None
+) -> None:
+    dice = random.Random(1)
+    plain = ["user", "token", "path", "config", "test", "error", "file", "query", "retry", "cache", "page", "session"]
+    wanted = {}
+    for number, (title, query) in enumerate(NAMED):
+        wanted[query] = library.observe(title, session=f"s{number}")
+        for other in range(5):
+            library.observe(" ".join(dice.sample(plain, 6)), session=f"n{number}-{other}")
+    library.refresh(model)
+    found = {query: library.ids(query, model=model)[:3] for query in wanted}
+    assert {query: ids for query, ids in found.items() if wanted[query] not in ids} == {}
+
+
+def test_two_projects_never_see_each_other_and_each_finds_its_own(
+    library: Library, model: embedding.Model | None
+) -> None:
+    own = {
+        (project, number): library.observe(
+            f"alpha{number} shared words about caching", project=project, session=f"{project} {number}"
+        )
+        for project in (KITE, BOAT)
+        for number in range(100)
+    }
+    library.refresh(model)
+    theirs = {project: {id for (its, _), id in own.items() if its == project} for project in (KITE, BOAT)}
+    for project, other in ((KITE, BOAT), (BOAT, KITE)):
+        for number in range(100):
+            hits = library.find(f"alpha{number} caching", project=project, limit=200, model=model).hits
+            assert hits[0].id == own[project, number]
+            assert {hit.project for hit in hits} == {project}
+            assert not {hit.id for hit in hits} & theirs[other]
+    assert {hit.project for hit in library.find("alpha7", project="", model=model).hits} == {KITE, BOAT}
+
+
+def test_an_id_of_another_project_is_not_shown_unless_all_are_asked_for(library: Library) -> None:
+    id = library.observe("a secret of the boat", project=BOAT, session="b")
+    library.observe("the kite's own", session="k")
+    assert library.ids(id) == []
+    assert library.ids(id, project="") == [id]
+    assert library.find(id, project="").hits[0].why == ("exact id",)
+
+
+def test_an_id_comes_first_if_nothing_else_is_asked_and_if_its_kind_is(library: Library) -> None:
+    named = [library.observe(f"number {number}", session=f"s{number}") for number in range(3)]
+    upload = library.observe("the upload to the bucket fails", session="upload")
+    for query in (named[2], named[2].lower(), f" {named[2]} ", f"{named[2]}, {named[1]}"):
+        assert library.ids(query)[0] == named[2]
+    assert library.ids(f"{named[2]} bucket upload fails")[0] == upload
+    assert library.ids(named[2], kinds=("prompt",)) == []
+    assert library.ids(named[2], kinds=("O",)) == [named[2]]
+
+
+HOSTILE = [
+    '"',
+    '""',
+    "'",
+    "*",
+    "a*",
+    "AND",
+    "OR OR",
+    "NOT x",
+    "NEAR(a b)",
+    "a NEAR/2 b",
+    "words:token",
+    "^token",
+    "(",
+    ")((",
+    "-token",
+    "+token",
+    "token OR",
+    '"unbalanced',
+    "{a b}",
+    "col : x",
+    "\0",
+    "a\0b",
+    "%",
+    ";drop table documents;--",
+    "\\",
+    "\ud800",
+    "🙂",
+    "²",
+    "…",
+    "0kO",
+    "a" * 100_000,
+    "x " * 5_000,
+    "\n\t",
+    "￿",
+    "ﷺ",
+    "a.b.c.d.e/f/g/h/i/j",
+    "O",
+    "O99999999999999999999",
+    "L:",
+    "L:../../etc",
+    "\u19b0ab\u19b0cd\u19c9",
+    "a\u1cf2b c\u1cf3d.py",
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_question_is_only_text(library: Library, query: str) -> None:
+    library.observe("the token was refreshed")
+    for how in ({}, {"project": ""}, {"type": query}, {"file": query}, {"concept": query}, {"kinds": ("observation",)}):
+        assert isinstance(library.find(query, **how), Found)
+
+
+@given(st.text(max_size=60))
+def test_no_text_makes_the_index_fail(text: str) -> None:
+    connection = db.connect(os.path.join(os.environ["HARDWON_HOME"], "any"))
+    try:
+        search(connection, os.environ["HARDWON_HOME"], text, project="", now=NOW)
+    finally:
+        connection.close()
+
+
+def test_several_words_are_no_phrase_and_the_one_with_most_of_them_is_first(library: Library) -> None:
+    far = library.observe("the refresh came late, and so did every token", session="a")
+    library.observe("tokens are kept in a cookie", session="b")
+    assert library.ids("token refresh")[0] == far
+
+
+def test_what_stands_beside_a_hit_counts(library: Library) -> None:
+    asked = library.prompt("where is the lighthouse?", session="a")
+    answer = library.prompt("behind the second bridge", session="a")
+    library.prompt("something else entirely", session="b")
+    hits = library.find("lighthouse").hits
+    assert [hit.id for hit in hits] == [asked, answer]
+    assert hits[1].why == (f"neighbour of {asked}",)
+
+
+def test_the_newer_of_two_equals_comes_first(library: Library) -> None:
+    old = library.prompt("rotate the certificates", session="a", at=NOW - 400 * DAY)
+    new = library.prompt("rotate the certificates", session="b", at=NOW - DAY)
+    assert library.ids("certificates") == [new, old]
+
+
+def test_with_all_projects_asked_for_the_one_at_hand_counts_more(library: Library) -> None:
+    for project in (KITE, BOAT):
+        library.prompt("rotate the certificates", project=project, session=project, at=NOW - DAY)
+    for here in (KITE, BOAT):
+        assert library.find("certificates", project="", here=here).hits[0].project == here
+
+
+def test_filters_keep_out_all_that_does_not_pass(library: Library) -> None:
+    bug = library.observe("pool exhausted", type="bugfix", files=("src/db/pool.py",), concepts='["gotcha"]')
+    library.observe("pool resized", type="decision", files=("src/db/other_pool.py",))
+    library.prompt("the pool is too small")
+    for how, found in (
+        ({"type": "bugfix"}, [bug]),
+        ({"concept": "gotcha"}, [bug]),
+        ({"file": "pool.py"}, [bug]),
+        ({"file": "db/pool.py", "kinds": ("observation",)}, [bug]),
+        ({"kinds": ("summary",)}, []),
+        ({"host": "codex"}, []),
+        ({"since": NOW}, []),
+        ({"until": NOW - 300 * DAY}, []),
+    ):
+        assert library.ids("pool", **how) == found, how
+    assert library.ids("", type="bugfix") == [bug]
+
+
+def test_a_file_that_is_named_comes_first(library: Library) -> None:
+    about = library.observe("reads the clock twice", session="a", files=("/home/dev/kite/src/auth/token.py",))
+    library.observe("src auth token py src auth token py", session="b")
+    first = library.find("src/auth/token.py").hits[0]
+    assert (first.id, first.why[0]) == (about, "file: src/auth/token.py")
+    assert "file: src/auth/token.py" in library.find("who reads (src/auth/token.py).").hits[0].why
+    assert "file: token.py" in library.find("is it token.py?").hits[0].why
+
+
+def test_a_word_too_long_for_a_path_names_no_file(library: Library) -> None:
+    path = "deep/" * 70 + "down.py"
+    library.observe("reads the clock twice", files=(path,))
+    assert not any(reason.startswith("file:") for hit in library.find(path).hits for reason in hit.why)
+    assert library.find("/" * 4_000).hits == ()
+
+
+def test_without_a_question_the_latest_come_first_however_they_were_stored(library: Library) -> None:
+    ids = library.observe_many([f"step {number}" for number in range(1_100)], type="bugfix")
+    library.connection.execute("update observations set at = ? where id = ?", (NOW - DAY, int(ids[3][1:])))
+    assert library.ids("", type="bugfix", limit=2) == [ids[3], ids[-1]]
+    assert library.ids("", type="bugfix", limit=2, project="") == [ids[3], ids[-1]]
+    assert library.ids("", type="bugfix", until=NOW - 9 * DAY + 2) == [ids[1], ids[0]]
+    assert library.ids("", kinds=("prompt",), limit=2)[0][0] == "P"
+
+
+def test_what_only_looks_like_passing_the_filters_takes_no_place(library: Library) -> None:
+    wanted = library.observe("mended", type="bugfix", session="a")
+    library.observe_many(["mended"] * 30, type="bug-fix")
+    assert library.ids("", type="bugfix", limit=3) == [wanted]
+
+
+def test_an_unknown_kind_is_refused_by_name(library: Library) -> None:
+    for query in ("", "token"):
+        with pytest.raises(UserError, match="there is no kind 'foo'"):
+            library.find(query, kinds=("foo",))
+
+
+def test_letters_that_the_index_takes_for_blanks_are_found(library: Library) -> None:
+    id = library.observe("about \u1985\u19b1\u1986\u19c9\u1987 alone", files=("src/a\u1cf2b.py",), session="a")
+    library.observe("\u1985 \u1986 \u1987", session="b")
+    assert library.ids("\u1985\u19b1\u1986\u19c9\u1987") == [id]
+    assert library.ids("", file="a\u1cf2b.py") == [id]
+
+
+def test_a_project_is_not_asked_for_by_a_name_that_no_folder_can_have(library: Library) -> None:
+    for named in ("ki\0te", "/home/\0/kite"):
+        with pytest.raises(UserError, match="NUL"):
+            query_scope.scope(library.connection, named, "/")
+
+
+def test_nothing_found_says_what_was_close(library: Library) -> None:
+    library.observe("authentication was rewritten")
+    found = library.find("authentikation")
+    assert (found.hits, [hit.title for hit in found.close]) == ((), ["authentication was rewritten"])
+    found = library.find("authentication", type="bugfix")
+    assert (found.hits, found.close[0].why[-1]) == ((), "without the filters")
+    assert "model is absent" in found.note
+
+
+def test_what_is_deleted_is_gone_from_the_index_too(library: Library) -> None:
+    library.observe("the password was swordfish", session="a")
+    library.observe("nothing of the kind", session="b")
+    library.refresh()
+    library.connection.execute("delete from sessions where session = 'a'")
+    assert library.find("swordfish") == Found((), (), library.find("").note)
+    documents.rebuild(library.connection)
+    retention.rebuild(library.connection)
+    library.connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+    with open(os.path.join(library.home, "hardwon.db"), "rb") as file:
+        assert b"swordfish" not in file.read()
+
+
+def test_a_purged_text_takes_along_no_record_whose_words_only_look_like_it(library: Library) -> None:
+    gone = library.observe("a token refresh every hour", session="a")
+    stays = library.observe("the token was not refreshed", session="b")
+    assert set(library.ids("token refresh")) == {gone, stays}
+    pieces = traces.pieces("token refresh")
+    purge.carry_out(library.connection, purge.Aim(pieces=pieces), [], NOW)
+    held = library.connection.execute("select words from documents").fetchall()
+    assert not any(traces.holds(words, pieces) for (words,) in held)
+    assert library.ids("token refresh") == [stays]
+
+
+def test_vectors_of_what_is_gone_take_no_place_and_stand_for_nothing_else(library: Library) -> None:
+    model = embedding.load()
+
+    def nearest(text: str, most: int) -> list[int]:
+        library.refresh(model)
+        projects = index.numbers_of(library.connection, KITE)
+        return vector_codes.nearest(
+            library.connection, library.home, embedding.VERSION, projects, model.embed([text])[0], most
+        )
+
+    def number(id: str) -> int:
+        held = index.by_source(library.connection, "O", int(id[1:]), "")
+        assert held
+        return int(held["id"])
+
+    left = library.observe("kubernetes pod evicted")
+    library.observe_many(["the login token has expired"] * 40)
+    library.refresh(model)
+    assert number(left) not in nearest("the login token has expired", 20)
+    library.connection.execute("delete from observations where id != ?", (int(left[1:]),))
+    assert number(left) in nearest("the login token has expired", 20)
+    last = library.observe("the login token has expired", session="b", at=NOW)
+    assert nearest("the login token has expired", 1) == [number(last)]
+    reused = number(last)
+    library.connection.execute("delete from sessions where session = 'b'")
+    new = library.observe("the font seems too small", session="c", at=NOW)
+    library.refresh(model)
+    assert number(new) == reused
+    assert reused not in nearest("the login token has expired", 1)
+    assert sorted(nearest("the login token has expired", 9)) == sorted([*_prompts(library), number(left), reused])
+
+
+def _prompts(library: Library) -> list[int]:
+    rows = library.connection.execute("select id from documents where kind = 'P'").fetchall()
+    return [id for (id,) in rows]
+
+
+def test_what_is_changed_is_found_by_its_new_words_alone(library: Library) -> None:
+    id = library.observe("first wording")
+    assert library.ids("wording") == [id]
+    library.connection.execute("update observations set title = 'other phrase' where id = ?", (int(id[1:]),))
+    assert (library.ids("phrase"), library.ids("wording")) == ([id], [])
+
+
+def test_a_session_that_turns_out_to_be_of_another_project_moves_there(library: Library) -> None:
+    id = library.observe("about the rudder")
+    assert library.ids("rudder") == [id]
+    with db.transaction(library.connection):
+        boat = projects.resolve(library.connection, BOAT, "", NOW)
+        library.connection.execute("update sessions set project = ?", (boat,))
+    assert (library.ids("rudder"), library.ids("rudder", project=BOAT)) == ([], [id])
+
+
+def approve_by_hand(library: Library) -> None:
+    """Approve what was written into lessons.json, as `hardwon lessons build` does."""
+    approve_waiting(library.home, library.connection, find_waiting(library.home), COMMAND_LINE)
+
+
+def test_lessons_are_found_and_read_again_when_the_file_is_edited(library: Library) -> None:
+    def write(*summaries: str) -> None:
+        lessons = [
+            {
+                "id": f"id{at}",
+                "slug": f"slug-{at}",
+                "summary": text,
+                "problem": "it fails",
+                "solution": "do not",
+                "triggers": {},
+            }
+            for at, text in enumerate(summaries)
+        ]
+        with open(os.path.join(library.home, "lessons.json"), "w", encoding="utf-8") as file:
+            json.dump({"version": 1, "lessons": lessons}, file)
+        approve_by_hand(library)
+
+    write("umbrellas turn inside out", "keep the anchor dry")
+    assert library.ids("umbrella") == ["L:slug-0"]
+    assert fetch(library.connection, library.home, ["L:slug-0"])[0]["solution"] == "do not"
+    write("parasols are no better")
+    assert (library.ids("umbrella"), library.ids("parasol"), library.ids("anchor")) == ([], ["L:slug-0"], [])
+
+
+def test_what_counts_everywhere_takes_one_place_by_meaning_when_all_projects_are_asked_for(library: Library) -> None:
+    lessons = [
+        {
+            "id": f"id{at}",
+            "slug": f"slug-{at}",
+            "summary": "the login token has expired",
+            "problem": "the login token",
+            "solution": "has expired",
+            "triggers": {},
+        }
+        for at in range(40)
+    ]
+    with open(os.path.join(library.home, "lessons.json"), "w", encoding="utf-8") as file:
+        json.dump({"version": 1, "lessons": lessons}, file)
+    approve_by_hand(library)
+    id, model = library.observe("authentication failed"), embedding.load()
+    library.refresh(model)
+    for project in (KITE, ""):
+        assert library.ids("the login token has expired", project=project, model=model, kinds=("O",)) == [id]
+
+
+def test_the_question_behind_a_long_log_is_found_by_its_words(library: Library) -> None:
+    log = "".join(f"frame{number} at lib/part{number}.py\n" for number in range(1_000))
+    long, dense = (
+        library.prompt(f"{log}why does the zeppelin drift"),
+        library.prompt(f"{log[:7_000]}who moors the dirigible"),
+    )
+    assert (library.ids("zeppelin drift")[:1], library.ids("dirigible")[:1]) == ([long], [dense])
+    assert {long, dense} <= set(library.ids("frame1"))
+
+
+def test_what_was_indexed_with_other_words_is_looked_at_anew(library: Library) -> None:
+    id = library.prompt("the zeppelin drifts")
+    library.refresh()
+    with db.transaction(library.connection):  # as another version would have left it
+        documents.write(library.connection, documents.Document("P", int(id[1:]), "", 1, 1, NOW, ("0kp", "airship")))
+    assert library.ids("zeppelin") == []
+    documents.of_version(library.connection, "another")
+    assert library.ids("zeppelin") == [id]
+
+
+def test_a_refresh_that_is_cut_off_goes_on_where_it_was(library: Library) -> None:
+    wanted = {library.observe(f"number {number}", session=f"s{number}") for number in range(20)}
+    indexing.refresh(library.connection, library.home, model=None, go_on=lambda: False)
+    assert library.ids("number", limit=40) != []
+    assert set(library.ids("number", limit=40)) == wanted
+    assert documents.counts_waiting(library.connection)[0] == 0
+
+
+def test_a_word_that_everything_has_finds_the_latest_and_is_counted_beside_a_rare_one(library: Library) -> None:
+    ids = library.observe_many([f"deploy the common thing x{number}" for number in range(MANY)])
+    hits = library.find("deploying").hits
+    assert len(hits) == 10 and {hit.id for hit in hits} <= set(ids[-60:])
+    assert {hit.why for hit in hits} == {("words: deploying",)}
+    assert set(library.ids("deploy things", until=NOW - 9 * DAY + 5)) == set(ids[:5])
+    assert library.find("deploy thing x7").hits[0].title == "deploy the common thing x7"
+    assert set(library.ids("deploy x7", until=NOW - 9 * DAY + 5)) == set(ids[:5])
+
+
+def test_frequent_words_that_hardly_a_document_has_all_of_find_the_latest_of_each(library: Library) -> None:
+    titles = [f"{'deploy' if number % 2 else 'rollback'} x{number}" for number in range(2 * MANY)]
+    both = library.observe_many([*titles[:3_000], "deploy, then rollback", *titles[3_000:]])[3_000]
+    found = {hit.id: hit.title.split()[0] for hit in library.find("deploy rollback").hits}
+    assert next(iter(found)) == both and set(found.values()) == {"deploy,", "deploy", "rollback"}
+
+
+def test_a_frequent_word_weighs_little_and_its_hits_are_no_exact_ids(library: Library) -> None:
+    library.observe_many([f"deploy {'server' if number < MANY * 9 // 10 else 'x'} n{number}" for number in range(MANY)])
+    library.refresh()
+    hits = library.find("deploy server").hits
+    assert len(hits) == 10 and all(hit.why == ("words: server",) for hit in hits)
+    assert max(hit.score for hit in hits) < 3
+
+
+def test_every_word_of_a_scope_is_counted_in_that_scope_alone(library: Library) -> None:
+    library.observe("rare here", session="a")
+    for number in range(5):
+        library.observe("rare there", project=BOAT, session=f"b{number}")
+    library.refresh()
+    scope = index.scope_of(index.numbers_of(library.connection, KITE))
+    assert index.frequency(library.connection, index.asked(["rare"]), scope, 100) == 1
+
+
+def test_a_timeline_shows_what_lies_around_in_its_project_in_order(library: Library) -> None:
+    ids = [library.observe(f"step {number}", type="bugfix" if number % 2 else "change") for number in range(7)]
+    library.observe("elsewhere", project=BOAT, session="b")
+    library.refresh()
+    found = timeline(library.connection, library.home, anchor=ids[3], before=2, after=2, type="bugfix", now=NOW)
+    assert [one["id"] for one in found.records] == [ids[1], ids[3], ids[5]]
+    found = timeline(library.connection, library.home, query="step 3", before=1, after=1, project=KITE, now=NOW)
+    assert found.anchor == ids[3] and len(found.records) == 3
+    assert timeline(library.connection, library.home, anchor=ids[3], project=BOAT, now=NOW).records == ()
+
+
+def test_a_timeline_of_a_type_goes_back_as_far_as_there_is_one(library: Library) -> None:
+    decided = library.observe("keel before mast", type="decision")
+    for number in range(250):
+        library.observe(f"step {number}", type="change")
+    library.refresh()
+    found = timeline(library.connection, library.home, type="Decision", project=KITE, now=NOW)
+    assert [one["id"] for one in found.records] == [decided]
+    none = timeline(library.connection, library.home, type="decisoin", project=KITE, now=NOW)
+    assert none.note == "nothing of type 'decisoin' is recorded here"
+
+
+def test_a_timeline_is_around_an_event_that_is_in_no_index_too(library: Library) -> None:
+    before, after = library.observe("the keel"), library.observe("the mast")
+    library.connection.execute(
+        "insert into events select 1, 'e1', session, 'SessionStart', at + 0.5, 1, '', '', '', '', '', '', '', 0, '', null"
+        " from observations where id = ?",
+        (int(before[1:]),),
+    )
+    library.refresh()
+    found = timeline(library.connection, library.home, anchor="E1", type="discovery", project=KITE, now=NOW)
+    assert [one["id"] for one in found.records] == [before, "E1", after]
+    assert timeline(library.connection, library.home, anchor="E1", project=BOAT, now=NOW).records == ()
+
+
+def test_records_are_fetched_in_the_order_asked_and_what_is_missing_is_named(library: Library) -> None:
+    first, second = library.observe("one", facts='["a fact"]'), library.prompt("two")
+    found = fetch(library.connection, library.home, [second, "O999", first, "rubbish"])
+    assert [one["id"] for one in found] == [second, "O999", first, "rubbish"]
+    assert found[1]["error"] == "there is no O999" and "not an id" in found[3]["error"]
+    assert (found[2]["facts"], found[2]["session"], found[2]["project"]) == (["a fact"], "s1", KITE)
+
+
+def test_observations_that_read_the_same_are_shown_once(library: Library) -> None:
+    alike = [library.observe("ran the anemometer tests", session=f"s{number}") for number in range(4)]
+    other = library.observe("the anemometer tests hang on port 4000")
+    hits = library.find("anemometer tests").hits
+    (one,) = (hit for hit in hits if hit.id != other)
+    assert len(hits) == 2 and one.id in alike and one.why[-1] == "others read the same"
+    assert [hit.id for hit in library.find(" ".join(alike)).hits] == alike

@@ -1,0 +1,430 @@
+"""A lesson written between #lesson and #/lesson is read as it was meant, however it is dressed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardwon.lessons import record as records
+from hardwon.lessons import validation
+from hardwon.text.lesson_tags import (
+    FIELDS,
+    Tag,
+    blocks,
+    cancels,
+    is_cancelled,
+    is_echo,
+    is_unclosed,
+    pattern,
+    record,
+    summary,
+)
+
+CASES = os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "shared", "conformance", "scan_cases.json")
+STASH = """#lesson
+tool: Bash
+trigger: git stash
+mistake: git stash only stashes tracked files — untracked files silently left behind
+fix: Use `git stash -u` to include untracked files
+tags: tool:git, severity:data-loss
+#/lesson"""
+AB = {"problem": "a", "solution": "b"}
+
+
+def fields(text: str) -> list[dict[str, str]]:
+    return [tag.fields for tag in blocks(text)]
+
+
+def tag(**given: str) -> Tag:
+    return Tag(given, 0, 0)
+
+
+def triggers(**given: str) -> dict[str, Any]:
+    found = record(tag(**given))["triggers"]
+    assert isinstance(found, dict)
+    return found
+
+
+DRESSES = [
+    "#lesson\nproblem: a\nsolution: b\n#/lesson",
+    "so:\n\n```\n#lesson\nproblem: a\nsolution: b\n#/lesson\n```\nand on",
+    "#lesson\n```text\nproblem: a\nsolution: b\n```\n#/lesson",
+    "#lesson\nPROBLEM :  a \n  solution:b\n#/lesson",
+    "#lesson\r\nproblem: a\r\nsolution: b\r\n#/lesson\r\n",
+    "#lesson\n\nproblem: a\n\nsolution: b\n\n#/lesson",
+    "#Lesson\nMistake: a\nFix: b\n#/LESSON",
+    "#lesson\nmistake: a\nremediation: b\n#/lesson",
+    "   #lesson\n   problem: a\n   solution: b\n   #/lesson",
+    "> #lesson\n> problem: a\n> solution: b\n> #/lesson",
+    "> > #lesson\n>> problem: a\n> >solution: b\n>> #/lesson",
+    "- #lesson\n- problem: a\n- solution: b\n- #/lesson",
+    "1. #lesson\n2. problem: a\n3. solution: b\n4. #/lesson",
+    "**#lesson**\n**problem**: a\n**Solution:** b\n**#/lesson**",
+    "`#lesson`\n`problem`: a\n`solution`: b\n`#/lesson`",
+    "#lesson problem: a\nsolution: b\n#/lesson",
+    "#lesson\nproblem: a\nsolution: b #/lesson",
+    "#lesson problem: a solution: b #/lesson",
+    "#lesson\nproblem: lost\n#lesson\nproblem: a\nsolution: b\n#/lesson",
+    "#lesson\nproblem: a\nsolution: b\n#/lesson\n#lesson\nproblem: never closed",
+    "a #lesson tag:\n#lesson\n#/lesson\n#lesson\nproblem: a\nsolution: b\n#/lesson\n#/lesson",
+]
+
+
+@pytest.mark.parametrize("text", DRESSES)
+def test_a_block_is_read_however_it_is_dressed(text: str) -> None:
+    assert fields(text) == [AB]
+    assert blocks(text)[0].faults == ()
+
+
+NO_BLOCKS = [
+    "",
+    "#lesson",
+    "#lesson\n#/lesson",
+    "#lesson\nproblem: a\nsolution: b",
+    "problem: a\nsolution: b\n#/lesson",
+    "#lessons\nproblem: a\n#/lesson",
+    "#lesson tags are read\nproblem: a\n#/lesson",
+    "write #lesson\nproblem: a\n#/lesson",
+    "#lesson\nproblem: a\n#/lesson ends it",
+    "#lesson:other\nproblem: a\n#/lesson",
+]
+
+
+@pytest.mark.parametrize("text", NO_BLOCKS)
+def test_what_is_not_a_closed_block_is_none(text: str) -> None:
+    assert fields(text) == []
+
+
+VALUES = [
+    ("problem: a: with colon", "a: with colon"),
+    ("problem: first\n second", "first\nsecond"),
+    ("problem: first\n    if x:\n        y()\n", "first\nif x:\n    y()"),
+    ("problem:\n  below", "below"),
+    ("problem: one\n\n\ntwo\n\n", "one\n\n\ntwo"),
+    ("problem: `rm` and **more**", "`rm` and **more**"),
+    ("problem: see\n```\ncode\n```", "see\n```\ncode\n```"),
+    ("problem: x\nnote: y\nthe solution: z", "x\nnote: y\nthe solution: z"),
+    ("problem: the tag `#/lesson`", "the tag `#/lesson`"),
+    ("problem: ende – schön 日本", "ende – schön 日本"),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), VALUES)
+def test_a_value_goes_on_until_the_next_field(text: str, value: str) -> None:
+    assert fields(f"#lesson\n{text}\nsolution: b\n#/lesson") == [{"problem": value, "solution": "b"}]
+
+
+def test_the_one_line_form_is_parted_at_its_fields() -> None:
+    line = "#lesson tool: Bash trigger: git stash problem: it loses: files solution: use -u tags: tool:git #/lesson"
+    assert fields(line) == [
+        {"tool": "Bash", "trigger": "git stash", "problem": "it loses: files", "solution": "use -u", "tags": "tool:git"}
+    ]
+
+
+def test_a_span_goes_from_marker_to_marker() -> None:
+    text = f"é before\n> {STASH.replace(chr(10), chr(10) + '> ')} \nbetween\n**#lesson**\nfix: x\n**#/lesson**\nend"
+    spans = [text[one.start : one.end] for one in blocks(text)]
+    assert [(span[:7], span[-8:]) for span in spans] == [("#lesson", "#/lesson")] * 2
+
+
+def test_a_field_given_twice_is_named_and_its_text_kept() -> None:
+    (found,) = blocks("#lesson\nproblem: a\nfix: b\nproblem: c\nsolution: d\n#/lesson")
+    assert found.fields == {"problem": "a", "solution": "b\nproblem: c\nsolution: d"}
+    assert [fault.split(":")[0] for fault in found.faults] == ["problem is given twice", "solution is given twice"]
+
+
+def test_text_before_the_first_field_is_named() -> None:
+    (found,) = blocks("#lesson\nstashing\nproblem: a\n#/lesson")
+    assert found.fields == {"problem": "a"}
+    assert "before the first field" in found.faults[0]
+
+
+A, B = (f"#lesson\nproblem: {name} loses what was not saved\nsolution: b\n#/lesson\n" for name in "AB")
+CANCELS = [
+    (A + "#lesson:cancel", "", []),
+    (A + B + "#lesson:cancel\n", "A", []),
+    (A + "#lesson:cancel\n" + B, "B", []),
+    (A + B + "#lesson:cancel\n#lesson:cancel\nmore", "", []),
+    (A + "#lesson\nproblem: half\n#lesson:cancel\n", "A", []),
+    ("#lesson:cancel\n" + A, "A", [""]),
+    (
+        A + B + "#lesson:cancel\nproblem: a LOSES what was  not saved.\n#/lesson:cancel",
+        "B",
+        ["a loses what was not saved"],
+    ),
+    (A + B + "#lesson:cancel\nproblem: A loses what was not…\n#/lesson:cancel", "B", ["a loses what was not"]),
+    (A + B + "#lesson:cancel\nproblem: A loses what was not\n", "B", ["a loses what was not"]),
+    (A + B + "#lesson:cancel problem: A loses what was not #/lesson:cancel", "B", ["a loses what was not"]),
+    (A + B + "#lesson:cancel\nproblem: A\n#/lesson:cancel", "AB", ["a"]),
+    ("#lesson:cancel\nproblem: A loses what was not\n#/lesson:cancel\n" + A, "A", ["a loses what was not"]),
+    ("#lesson:cancel\nproblem: Foo Bar\n#/lesson:cancel", "", ["foo bar"]),
+]
+
+
+@pytest.mark.parametrize(("text", "left", "told"), CANCELS)
+def test_a_cancel_takes_back_what_stands_before_it(text: str, left: str, told: list[str]) -> None:
+    assert "".join(one.fields["problem"][0] for one in blocks(text)) == left
+    assert cancels(text) == told
+
+
+def test_a_cancel_names_a_problem_of_an_earlier_text_by_its_beginning() -> None:
+    long = "The build takes the cached layer although the lock file changed, so tests run on old code"
+    (by,) = cancels(f"#lesson:cancel\nproblem: {long[:70]}\n#/lesson:cancel")
+    assert len(by) == 60
+    assert [is_cancelled(one, by) for one in (long, long.upper(), "The build is slow", "")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert not is_cancelled("anything", "")
+
+
+def test_a_person_can_be_told_that_the_end_is_missing() -> None:
+    assert is_unclosed("#lesson\nproblem: a")
+    assert [is_unclosed(text) for text in (STASH, "", "see #lesson", STASH + "\n#lesson:cancel")] == [False] * 4
+
+
+def test_a_template_repeated_is_told_from_a_lesson() -> None:
+    echoes = [
+        "<what_went_wrong>",
+        "…",
+        "...",
+        "`<what went wrong>`",
+        "{{problem}}",
+        "[root cause]",
+        "<the cause — brief>",
+    ]
+    assert [is_echo(tag(problem=text, solution="<what to do>")) for text in echoes] == [True] * len(echoes)
+    assert [is_echo(tag(problem=text, solution="use -u")) for text in echoes] == [False] * len(echoes)
+    assert not is_echo(tag(problem="it fails", solution="<what_to_do_instead>"))
+    real = ["use `<div>` here", "a < b > c", "x…", "git push <remote>", "[a] and [b]"]
+    assert [is_echo(tag(problem=text, solution=text)) for text in real] == [False] * len(real)
+    assert not is_echo(blocks(STASH)[0])
+
+
+HOSTILE = {
+    "opened": "#lesson\n" * 125_000,
+    "one line": "#lesson " + "problem: x " * 90_000,
+    "stars": "#lesson\n" + "*" * 1_000_000 + "\n#/lesson",
+    "quotes": "> #lesson\n" + "> " * 500_000 + "x\n#/lesson",
+    "tails": "#lesson problem: x" + " #/lesson" * 110_000 + " x",
+    "brackets": "#lesson\nproblem: " + "<" * 500_000 + "\ntrigger: x" + "[" * 500_000 + "\n#/lesson",
+    "blanks": "#lesson\nproblem" + " " * 1_000_000 + "x\n#/lesson",
+    "cancels": "".join(
+        f"#lesson\nfix: {n}\nproblem: p{n}\n#/lesson\n#lesson:cancel\nproblem: q{n:030}\n#/lesson\n"
+        for n in range(9000)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_megabyte_meant_to_be_slow_is_read_in_one_pass(name: str) -> None:
+    """A second look at each character would make 10^12 steps of it: the test would not end."""
+    for one in blocks(HOSTILE[name]):
+        record(one)
+        is_echo(one)
+
+
+texts = st.text(alphabet="abcXYZ 0.,:;-_/`*'\"()é日", min_size=1, max_size=30).map(str.strip)
+values = (
+    st.lists(texts, min_size=1, max_size=3)
+    .map("\n".join)
+    .map(lambda text: text.strip())
+    .filter(lambda text: bool(text) and "```" not in text)
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(FIELDS), values, min_size=1),
+    st.sampled_from(["", "> ", "  "]),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_what_was_written_as_a_block_is_read_back(given: dict[str, str], dress: str, end: str) -> None:
+    lines = "\n".join(["#lesson", *(f"{name}: {value}" for name, value in given.items()), "#/lesson"])
+    text = "".join(f"{dress}{line}{end}" for line in lines.split("\n"))
+    assert fields(f"before{end}{text}after") == [given]
+
+
+pieces = st.sampled_from(["#lesson", "#/lesson", ":cancel", "problem: ", "\n", ">", "`", "a", " ", "\r"])
+
+
+@given(st.lists(pieces, max_size=20).map("".join))
+def test_no_text_breaks_the_reading(text: str) -> None:
+    for one in blocks(text):
+        assert re.match("#lesson", text[one.start :])
+        assert text[: one.end].endswith("#/lesson") or text[: one.end].endswith(":cancel")
+        records.read(record(one))
+
+
+PATTERNS = [
+    ("git stash", r"\bgit\s+stash\b"),
+    ("git   stash\t-u", r"\bgit\s+stash\s+-u\b"),
+    ("--no-verify", r"--no-verify\b"),
+    ("rm -rf *", r"\brm\s+-rf\s+\*"),
+    ("go test ./...", r"\bgo\s+test\s+\./\.\.\."),
+    ("cat x | grep y", r"\bcat\s+x\s+\|\s+grep\s+y\b"),
+    ("make || true", r"\bmake\s+\|\|\s+true\b"),
+    ("echo $HOME", r"\becho\s+\$HOME\b"),
+    ("git reset HEAD^", r"\bgit\s+reset\s+HEAD\^"),
+    ("[ -f x ]", r"\[\s+-f\s+x\s+\]"),
+    ("find . -exec rm {} \\;", r"\bfind\s+\.\s+-exec\s+rm\s+\{\}\s+\\;"),
+    ("g++", r"\bg\+\+"),
+    *[
+        (one, one)
+        for one in (r"\bgit stash\b", r"git\s+stash", "git.*stash", "^git stash", "git stash$", "a|b", "v[0-9]")
+    ],
+    *[(one, one) for one in ("(?i)git", "git stash( -u)?", r"pytest\b(?!.*-q)")],
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), PATTERNS)
+def test_a_command_becomes_a_pattern_and_a_pattern_stays_one(text: str, wanted: str) -> None:
+    assert pattern(text) == wanted
+    assert record(tag(trigger=f"`{text}`"))["triggers"] == {"toolNames": ["Bash"], "commandPatterns": [wanted]}
+
+
+commands = st.text(alphabet="ab -_.*+?$^(){}\\/&|#~'é", min_size=1, max_size=12).map(str.strip).filter(bool)
+
+
+@given(commands)
+def test_a_plain_command_is_found_by_its_own_pattern(text: str) -> None:
+    made = pattern(text)
+    assert made == text or re.search(made, f"sudo  {text} ")
+
+
+TRIGGERS = [
+    ({"tool": "bash", "trigger": "npm i …"}, {"toolNames": ["Bash"], "commandPatterns": [r"\bnpm\s+i\b"]}),
+    ({"trigger": "npm i\nyarn"}, {"toolNames": ["Bash"], "commandPatterns": [r"\bnpm\s+i\b", r"\byarn\b"]}),
+    ({"tool": "Edit, write", "trigger": "src/*.py"}, {"toolNames": ["Edit", "Write"], "pathPatterns": ["src/*.py"]}),
+    ({"tool": "Edit", "trigger": "pyproject.toml"}, {"toolNames": ["Edit"], "pathPatterns": ["pyproject.toml"]}),
+    ({"tool": "Edit", "trigger": "*.{ts,tsx}"}, {"toolNames": ["Edit"], "pathPatterns": ["*.{ts,tsx}"]}),
+    ({"tool": "Edit", "trigger": "console.log"}, {"toolNames": ["Edit"], "contentPatterns": [r"\bconsole\.log\b"]}),
+    (
+        {"tool": "Edit", "trigger": "from x import *"},
+        {"toolNames": ["Edit"], "contentPatterns": [r"\bfrom\s+x\s+import\s+\*"]},
+    ),
+    ({"tool": "Edit", "trigger": r"print\("}, {"toolNames": ["Edit"], "contentPatterns": [r"print\("]}),
+    ({"tool": "Edit", "trigger": r"\bprint\b"}, {"toolNames": ["Edit"], "contentPatterns": [r"\bprint\b"]}),
+    ({"tool": "Read", "trigger": "node_modules"}, {"toolNames": ["Read"], "pathPatterns": ["node_modules"]}),
+    (
+        {"tool": "WebFetch", "trigger": "https://x.example/a"},
+        {"toolNames": ["WebFetch"], "contentPatterns": [r"\bhttps://x\.example/a\b"]},
+    ),
+    ({"tool": "mcp__db__query"}, {"toolNames": ["mcp__db__query"]}),
+    (
+        {"path": "a/*.py, b.md", "content": "eval("},
+        {"pathPatterns": ["a/*.py", "b.md"], "contentPatterns": [r"\beval\("]},
+    ),
+    ({"trigger": "x", "path": "*.py"}, {"commandPatterns": [r"\bx\b"], "pathPatterns": ["*.py"]}),
+    ({"delivery": "start"}, {}),
+]
+
+
+@pytest.mark.parametrize(("given", "wanted"), TRIGGERS)
+def test_a_trigger_goes_where_its_tool_looks(given: dict[str, str], wanted: dict[str, list[str]]) -> None:
+    assert triggers(**given) == wanted
+
+
+def test_prose_in_place_of_a_command_is_still_refused() -> None:
+    lesson = records.read(record(tag(trigger="running git stash", problem="x" * 30, solution="y" * 30)))
+    assert [fault for fault in validation.faults(lesson) if "is prose" in fault]
+
+
+SUMMARIES = [
+    ("git stash leaves untracked files. They stay.", "git stash leaves untracked files"),
+    ("Some tools, e.g. git stash, lose files", "Some tools, e.g. git stash, lose files"),
+    ("it fails.", "it fails: use git stash -u instead"),
+    ("It broke. The cache in v1.2 was old and nobody knew. So.", "It broke. The cache in v1.2 was old and nobody knew"),
+    ("a line\nand another one here...", "a line and another one here"),
+    ("word " * 40, ("word " * 22).strip()),
+    ("x" * 200, "x" * 110),
+    ("", "use git stash -u instead"),
+]
+
+
+@pytest.mark.parametrize(("problem", "wanted"), SUMMARIES)
+def test_a_missing_summary_is_the_first_sentence_of_the_problem(problem: str, wanted: str) -> None:
+    assert summary(problem, "use git stash -u instead. Always.") == wanted
+
+
+@given(st.text(), st.text())
+def test_a_made_summary_is_one_short_line(problem: str, solution: str) -> None:
+    made = summary(problem, solution)
+    assert len(made) <= 110
+    assert "\n" not in made and not made.endswith(("...", "…"))
+
+
+def test_a_block_becomes_a_lesson_without_faults() -> None:
+    lesson = records.read(record(blocks(STASH)[0]))
+    assert validation.faults(lesson) == []
+    assert [one.source for one in lesson.commands] == [r"\bgit\s+stash\b"]
+    assert (lesson.tools, lesson.tags) == (("Bash",), ("tool:git", "severity:data-loss"))
+    assert lesson.summary == "git stash only stashes tracked files — untracked files silently left behind"
+
+
+def test_every_field_reaches_the_record() -> None:
+    given = tag(
+        trigger="git push",
+        summary="a\nb",
+        problem="p",
+        solution="s",
+        delivery="Block",
+        blockReason="run {command} -n",
+        priority="8",
+        scope="Project",
+        unless="--dry-run\n-n",
+        tags="[x:y , ,z]",
+    )
+    assert record(given, project="/home/dev/x") == {
+        "summary": "a b",
+        "problem": "p",
+        "solution": "s",
+        "delivery": "block",
+        "blockReason": "run {command} -n",
+        "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit\s+push\b"]},
+        "unless": [r"--dry-run\b", r"-n\b"],
+        "scope": {"type": "project", "path": "/home/dev/x"},
+        "priority": 8,
+        "tags": ["x:y", "z"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("priority", "high"), ("delivery", "loud"), ("scope", "team"), ("scope", "project")]
+)
+def test_a_value_of_the_wrong_kind_is_named_when_the_record_is_read(name: str, value: str) -> None:
+    with pytest.raises(records.BadRecord, match=name):
+        records.read(record(tag(**{name: value})))
+
+
+# Where we read more than the peer: a field on the marker's line, the old names, a value's further lines.
+MORE = {
+    "#lesson problem: a\nsolution: b\n#/lesson": AB,
+    "#lesson\nmistake: a\nfix: b\n#/lesson": AB,
+    "#lesson\nproblem: first\n second\nsolution: x\n#/lesson": {"problem": "first\nsecond", "solution": "x"},
+}
+
+
+def test_the_peer_and_we_read_the_same_blocks() -> None:
+    if not os.path.exists(CASES):
+        pytest.skip("the peer's cases are not beside this checkout")
+    with open(CASES, encoding="utf-8") as file:
+        cases = json.load(file)["tags"]
+    for case in cases:
+        read = [record(one, project="/home/dev/x") | one.fields for one in blocks(case["text"])]
+        found = [{key: one.get(key) for key in ("tool", "trigger", "problem", "solution", "scope")} for one in read]
+        wanted = [
+            {key: one[key] for key in ("tool", "trigger", "problem", "solution", "scope")} for one in case["lessons"]
+        ]
+        if case["text"] in MORE:
+            wanted = [{"tool": None, "trigger": None, "scope": None, **MORE[case["text"]]}]
+        assert (found, cancels(case["text"])) == (wanted, case["cancels"]), case["text"]
+        tags = [record(one).get("tags", []) for one in blocks(case["text"])]
+        assert case["text"] in MORE or tags == [one["tags"] for one in case["lessons"]]
