@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from itertools import count
+from time import time
 from typing import Any
 
 TABLES = """
@@ -45,14 +46,18 @@ class Kept:
 
     def message(self, session: str, role: str, *parts: dict[str, Any], finished: bool = True) -> str:
         now = next(self._now)
-        id, time = f"msg_{now:x}", {"created": now, **({"completed": now} if finished and role != "user" else {})}
-        data = json.dumps({"role": role, "time": time, "path": {"cwd": "/home/dev/kite"}})
+        id, times = f"msg_{now:x}", {"created": now, **({"completed": now} if finished and role != "user" else {})}
+        data = json.dumps({"role": role, "time": times, "path": {"cwd": "/home/dev/kite"}})
         self.connection.execute("insert into message values (?, ?, ?, ?, ?)", (id, session, now, now, data))
         for part in parts:
             row = (f"prt_{next(self._now):x}", id, session, now, now, json.dumps(part))
             self.connection.execute("insert into part values (?, ?, ?, ?, ?, ?)", row)
         self.connection.execute("update session set time_updated = ? where id = ?", (next(self._now), session))
         return id
+
+    def continue_now(self) -> None:
+        """Date what follows from now on, as a session that goes on after something was deleted."""
+        self._now = count(int(time() * 1000) + 1000)
 
     def finish(self, id: str) -> None:
         now = next(self._now)

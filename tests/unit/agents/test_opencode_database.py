@@ -252,6 +252,7 @@ def test_a_session_that_was_deleted_here_does_not_come_back_when_it_goes_on(hous
     house.ok("import", "transcripts")
     assert prompts(house) == ["fly the kite"]
     house.ok("sessions", "delete", "ses_1", "--yes")
+    kept.continue_now()
     kept.person("ses_1", "land it")
     kept.agent("ses_1", "It has landed.")
     house.ok("import", "transcripts")
