@@ -21,11 +21,11 @@ from typing import Any
 
 from hook import HOOK
 
-from hardwon.distil.observations import observe
-from hardwon.distil.summaries import summarise
+from hardwon.distil.observations import observe_turn
+from hardwon.distil.summaries import summarise_session
 from hardwon.store import db, observations, sessions, turns
 from hardwon.store.sessions import Report
-from hardwon.text.token_estimate import estimate
+from hardwon.text.token_estimate import estimate_tokens
 
 QUICK = os.environ.get("QUICK", "0") not in ("", "0")
 EVENTS = 1_000 if QUICK else 5_000
@@ -104,15 +104,15 @@ def record(connection: db.Connection) -> None:
     while batch := list(islice(waiting, BATCH)):
         with db.transaction(connection):
             for one in batch:
-                sessions.take(connection, one)
+                sessions.store_report(connection, one)
 
 
 def distil(connection: db.Connection, session: int) -> None:
-    for number in turns.changed(connection, session):
-        turn, print = turns.read(connection, session, number)
-        turns.keep(connection, turn, print, observe(turn), turns.PLAIN)
-    known = observations.of_session(connection, session)
-    observations.put_summary(connection, session, summarise(turns.session_turns(connection, session), known))
+    for number in turns.list_changed_turns(connection, session):
+        turn, print = turns.read_turn(connection, session, number)
+        turns.store_distilled(connection, turn, print, observe_turn(turn), turns.PLAIN)
+    known = observations.list_for_session(connection, session)
+    observations.replace_summary(connection, session, summarise_session(turns.list_turns(connection, session), known))
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -126,13 +126,13 @@ def once() -> tuple[float, float, float, float]:
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as home:
         connection = db.connect(home)
         recorded = timed(lambda: record(connection))
-        (session,) = sessions.listed(connection, limit=2)
+        (session,) = sessions.list_sessions(connection, limit=2)
         distilled = timed(lambda: distil(connection, session["id"]))
-        every = turns.session_turns(connection, session["id"])
-        alone = timed(lambda: [observe(turn) for turn in every])
-        made = observations.of_session(connection, session["id"])
-        raw = sum(estimate(json.dumps(one.input) + one.response) for turn in every for one in turn.calls)
-        told = sum(estimate("".join((one.title, one.subtitle, one.narrative, *one.facts))) for one in made)
+        every = turns.list_turns(connection, session["id"])
+        alone = timed(lambda: [observe_turn(turn) for turn in every])
+        made = observations.list_for_session(connection, session["id"])
+        raw = sum(estimate_tokens(json.dumps(one.input) + one.response) for turn in every for one in turn.calls)
+        told = sum(estimate_tokens("".join((one.title, one.subtitle, one.narrative, *one.facts))) for one in made)
         connection.close()
     return recorded, distilled, alone, told / raw
 

@@ -17,10 +17,10 @@ import tempfile
 from time import perf_counter
 
 from hardwon.lessons import manifest_index as indexes
-from hardwon.lessons.manifest import compile_entries, demands_of
-from hardwon.lessons.matching import match, see, texts
-from hardwon.lessons.pattern_search import Patterns
-from hardwon.lessons.record import read
+from hardwon.lessons.manifest import compile_entries, find_entry_literals
+from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons.record import parse_lesson
 from hardwon.types import Event
 
 SIZES = (100, 1_000, 10_000)
@@ -28,9 +28,9 @@ CALLS = 300
 MOST_SECONDS = 0.001
 
 
-def opened(count: int, folder: str) -> indexes.Index:
+def opened(count: int, folder: str) -> indexes.ManifestIndex:
     lessons = [
-        read(
+        parse_lesson(
             {
                 "id": f"id{number}",
                 "slug": f"slug{number}",
@@ -45,8 +45,10 @@ def opened(count: int, folder: str) -> indexes.Index:
     entries = compile_entries(lessons)
     path = os.path.join(folder, f"{count}.bin")
     with open(path, "wb") as file:
-        file.write(indexes.build(entries, [demands_of(entry) for entry in entries], settings={}, sources=[]))
-    return indexes.Index(path)
+        file.write(
+            indexes.build(entries, [find_entry_literals(entry) for entry in entries], settings={}, source_stats=[])
+        )
+    return indexes.ManifestIndex(path)
 
 
 def calls(count: int) -> list[Event]:
@@ -55,10 +57,10 @@ def calls(count: int) -> list[Event]:
     return [Event("claude-code", "PreToolUse", "s", "/p", tool="Bash", command=command) for command in commands]
 
 
-def by_index(index: indexes.Index, event: Event, patterns: Patterns) -> int:
-    sight = see(event, root="/p", places=["/p"])
-    candidates = index.candidates(event.tool, texts(event))
-    return sum(match(index.entry(number), sight, patterns.search) is not None for number in candidates)
+def by_index(index: indexes.ManifestIndex, event: Event, patterns: PatternCache) -> int:
+    sight = prepare_call(event, project_root="/p", equivalent_folders=["/p"])
+    candidates = index.find_possible_matches(event.tool, list_call_texts(event))
+    return sum(match_entry(index.read_entry(number), sight, patterns.search) is not None for number in candidates)
 
 
 def one_by_one(compiled: list[re.Pattern[str]], event: Event) -> int:
@@ -70,8 +72,8 @@ def main() -> int:
     print(f"{'lessons':>8} {'by index, median':>18} {'p95':>10} {'one by one, median':>20} {'ratio':>7}")
     with tempfile.TemporaryDirectory() as folder:
         for count in SIZES:
-            index, patterns = opened(count, folder), Patterns()
-            compiled = [re.compile(p.source) for e in map(index.entry, range(count)) for p in e.commands]
+            index, patterns = opened(count, folder), PatternCache()
+            compiled = [re.compile(p.source) for e in map(index.read_entry, range(count)) for p in e.commands]
             ours, plain = [], []
             for event in calls(count) * 2:  # the first time compiles what is asked about
                 begun = perf_counter()

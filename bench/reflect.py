@@ -14,9 +14,9 @@ import time
 from statistics import median
 
 from hardwon.handoff import transcript_story
-from hardwon.handoff.draft import draft, everything, markdown
-from hardwon.handoff.menu import findings
-from hardwon.store.reflection_types import NOTHING_KNOWN
+from hardwon.handoff.draft import build_draft, list_statements, render_draft
+from hardwon.handoff.menu import detect_findings
+from hardwon.store.reflection_types import EMPTY_CONTEXT
 
 QUICK = os.environ.get("QUICK", "0") not in ("", "0")
 SESSIONS = 20 if QUICK else 60
@@ -67,12 +67,12 @@ def made_up(folder: str, number: int) -> str:
 def once(path: str) -> tuple[float, int, int]:
     """Seconds, evidence that was followed, and of it what is not there."""
     began = time.perf_counter()
-    told = transcript_story.read(path)
-    made = draft(told, findings(told, NOTHING_KNOWN))
-    markdown(made)
+    told = transcript_story.read_story(path)
+    made = build_draft(told, detect_findings(told, EMPTY_CONTEXT))
+    render_draft(made)
     took = time.perf_counter() - began
-    evidence = [each for one in everything(made) for each in one.evidence]
-    return took, len(evidence), sum(not transcript_story.holds(each) for each in evidence)
+    evidence = [each for one in list_statements(made) for each in one.evidence]
+    return took, len(evidence), sum(not transcript_story.is_quote_in_source(each) for each in evidence)
 
 
 def main() -> int:

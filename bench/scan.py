@@ -52,9 +52,9 @@ def scan_all(folder: str) -> int:
     """A first scan into a new home; gives the candidates."""
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as home:
         connection = db.connect(home)
-        files = list(scan.find({"claude-code": [folder]}, {}))
-        scan.run(home, connection, files, settings.resolve({}), kind="full")
-        found = len(candidates.listed(connection))
+        files = list(scan.find_changed_transcripts({"claude-code": [folder]}, {}))
+        scan.scan_transcripts(home, connection, files, settings.resolve_settings({}), kind="full")
+        found = len(candidates.list_candidates(connection))
         connection.close()
     return found
 
@@ -91,9 +91,9 @@ def compare() -> float:
     proposed = [lesson(number + 100_000) for number in range(300)]
 
     def work() -> None:
-        known = similarity.index(lessons)
+        known = similarity.build_vocabulary(lessons)
         for one in proposed:
-            similarity.nearest_in(known, one)
+            similarity.find_nearest_in(known, one)
 
     return median(timed(work) for _ in range(PASSES))
 
@@ -103,7 +103,7 @@ def main() -> int:
     if not os.path.isdir(folder):
         print(f"no transcripts at {folder}: nothing to measure")
         return 0
-    paths = [file.path for file in scan.find({"claude-code": [folder]}, {})]
+    paths = [file.path for file in scan.find_changed_transcripts({"claude-code": [folder]}, {})]
     size = sum(map(os.path.getsize, paths)) / 1e6
     alone, whole, found = [], [], 0
     for _ in range(PASSES):

@@ -23,9 +23,9 @@ from statistics import median
 from measure import p95
 
 from hardwon.search import indexing
-from hardwon.search.search import search
+from hardwon.search.search import search_records
 from hardwon.store import db
-from hardwon.text.words import STOP
+from hardwon.text.words import STOP_WORDS
 
 SIZES = [10_000, 100_000, *([] if os.environ.get("QUICK") else [1_000_000])]
 QUESTIONS = 150
@@ -55,7 +55,7 @@ def vocabulary() -> tuple[list[str], list[float]]:
 
 def texts(dice: random.Random) -> Iterator[tuple[str, str]]:
     """Titles and narratives, without end; two words in five say nothing."""
-    (words, weights), glue = vocabulary(), sorted(STOP)
+    (words, weights), glue = vocabulary(), sorted(STOP_WORDS)
     while True:
         count = dice.randint(25, 60)
         said = dice.choices(words, cum_weights=weights, k=count * 3 // 5) + dice.choices(glue, k=count * 2 // 5)
@@ -115,12 +115,12 @@ def compared(
     connection: db.Connection, home: str, naive: sqlite3.Connection, asked: list[str]
 ) -> dict[str, list[float]]:
     """Milliseconds of every question, both ways, taking turns; the first of each is not counted."""
-    model = indexing.model_or_none()
+    model = indexing.load_model_or_none()
     took: dict[str, list[float]] = {"ours": [], "naive": []}
     for question in [asked[0], *asked]:
-        words = [word for word in question.split() if word not in STOP] or ["nothing"]
+        words = [word for word in question.split() if word not in STOP_WORDS] or ["nothing"]
         began = time.perf_counter()
-        search(connection, home, question, project=PROJECT, limit=10, now=NOW, model=model)
+        search_records(connection, home, question, project=PROJECT, limit=10, now=NOW, model=model)
         between = time.perf_counter()
         naive.execute(
             "select rowid from said where said match ? order by rank limit 10",
@@ -144,9 +144,9 @@ def indexed(connection: db.Connection, home: str) -> tuple[float, float, float]:
 
     connection.set_trace_callback(heard)
     began = time.perf_counter()
-    indexing.refresh(connection, home, model=None, go_on=lambda: True)
+    indexing.refresh_index(connection, home, model=None, should_continue=lambda: True)
     between = time.perf_counter()
-    indexing.refresh(connection, home, model=indexing.model_or_none(), go_on=lambda: True)
+    indexing.refresh_index(connection, home, model=indexing.load_model_or_none(), should_continue=lambda: True)
     connection.set_trace_callback(None)
     return between - began, time.perf_counter() - between, longest * 1000
 
@@ -155,9 +155,9 @@ def memory(home: str, asked: list[str]) -> float:
     """Megabytes at most of a process like the worker that answers questions."""
     code = (
         "import json, resource, sys; import hardwon.web.server, hardwon.web.api\n"
-        "from hardwon.search import indexing; from hardwon.search.search import search; from hardwon.store import db\n"
-        "home, asked = json.load(sys.stdin); connection = db.connect(home); model = indexing.model_or_none()\n"
-        f"for one in asked: search(connection, home, one, project={PROJECT!r}, limit=10, now={NOW}, model=model)\n"
+        "from hardwon.search import indexing; from hardwon.search.search import search_records; from hardwon.store import db\n"
+        "home, asked = json.load(sys.stdin); connection = db.connect(home); model = indexing.load_model_or_none()\n"
+        f"for one in asked: search_records(connection, home, one, project={PROJECT!r}, limit=10, now={NOW}, model=model)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )
     done = subprocess.run(

@@ -31,7 +31,7 @@ from hardwon.search import indexing
 from hardwon.store import db, injections, memories, reflections
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.reflections import Reflection
-from hardwon.types import Injection, Memory
+from hardwon.types import Delivery, Memory
 
 SIZE = int(os.environ.get("SIZE", "100000"))
 BLOCK, DAY = 5_000, 86_400.0
@@ -88,9 +88,9 @@ def fill(home: str) -> list[str]:
             insert(connection, "events", EVENT, [called(*one, began) for one in block])
         about = (lesson.id, lesson.slug, lesson.summary, lesson.delivery)
         told = [(f"d{n}", began[n], "claude-code", f"s{n}", "", "PreToolUse", "Bash", *about) for n in numbers]
-        injections.add(connection, [Injection(*one) for one in told])
+        injections.record_deliveries(connection, [Delivery(*one) for one in told])
     keep(connection, now)
-    indexing.refresh(connection, home, model=indexing.model_or_none(), go_on=lambda: True)
+    indexing.refresh_index(connection, home, model=indexing.load_model_or_none(), should_continue=lambda: True)
     connection.close()
     return [" ".join(dice.sample(text.split(), 3)) for _, text in islice(source, ROUNDS)]
 
@@ -100,8 +100,10 @@ def keep(connection: db.Connection, now: float) -> None:
     for number in range(KEPT):
         project, key = f"/home/dev/p{number % 20}", f"k{number}"
         said = f"what to know of thing {number} in this project"
-        memories.put(connection, Memory(0, key, "project", said, project, "", "active", "person", (), "", now, now))
-        reflections.put(connection, Reflection(0, key, "claude-code", f"s{number}", project, now, "plain", topic=said))
+        memories.insert(connection, Memory(0, key, "project", said, project, "", "active", "person", (), "", now, now))
+        reflections.insert(
+            connection, Reflection(0, key, "claude-code", f"s{number}", project, now, "plain", topic=said)
+        )
 
 
 def insert(connection: db.Connection, table: str, columns: str, rows: list[tuple[object, ...]]) -> None:

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import click
 from click.testing import CliRunner
 
-from hardwon.agents import setup_of
-from hardwon.agents.capabilities import ABILITIES, TABLE
+from hardwon.agents import load_install_module
+from hardwon.agents.capabilities import CAPABILITIES, SUPPORT_BY_AGENT
 from hardwon.cli import hardwon
 from hardwon.settings import SETTINGS
 from hardwon.store.migrations import MIGRATIONS
 from hardwon.web.api import ENDPOINTS
-from hardwon.web.openapi import document
+from hardwon.web.openapi import build_openapi_document
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NOTE = "<!-- Made from the code by `make docs`. -->"
@@ -70,7 +70,7 @@ def schema_page() -> str:
 
 def api_page() -> str:
     """The API's page, from the OpenAPI document that the worker serves."""
-    told = document(ENDPOINTS)
+    told = build_openapi_document(ENDPOINTS)
     lines = [
         "# The worker's API",
         "",
@@ -101,14 +101,14 @@ def api_page() -> str:
 
 def hosts_page() -> str:
     """What each agent can do, from the table, and how a plugin is installed."""
-    titles = {name: setup_of(name).TITLE for name in TABLE}
+    titles = {name: load_install_module(name).TITLE for name in SUPPORT_BY_AGENT}
     lines = ["# The agents", "", NOTE, "", HOSTS_FIRST.strip(), ""]
     lines += [f"| | what it is | {' | '.join(titles.values())} |", f"|---|---|{'---|' * len(titles)}"]
-    for ability, says in ABILITIES.items():
-        lines.append(f"| {ability} | {says} | {' | '.join(TABLE[name][ability][0] for name in titles)} |")
+    for ability, says in CAPABILITIES.items():
+        lines.append(f"| {ability} | {says} | {' | '.join(SUPPORT_BY_AGENT[name][ability][0] for name in titles)} |")
     for name, title in titles.items():
         lines += ["", f"## {title}", "", f"`hardwon install {name}`", "", "| | | why |", "|---|---|---|"]
-        lines += [f"| {ability} | {level} | {why} |" for ability, (level, why) in TABLE[name].items()]
+        lines += [f"| {ability} | {level} | {why} |" for ability, (level, why) in SUPPORT_BY_AGENT[name].items()]
     return "\n".join([*lines, "", HOSTS_LAST.strip(), ""])
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hardwon.self_protection.commands import MARKS
+from hardwon.self_protection.commands import AGENT_VARIABLES
 
 
-def agent(environment: Mapping[str, str]) -> str:
+def find_agent_variable(environment: Mapping[str, str]) -> str:
     """The variable by which an agent shows, or nothing for a person."""
-    return next((name for name in MARKS if environment.get(name)), "")
+    return next((name for name in AGENT_VARIABLES if environment.get(name)), "")

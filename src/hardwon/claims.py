@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from hardwon.paths import plain_file, private_folder, safe_name
+from hardwon.paths import make_private_folder, open_plain_file, to_safe_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 LONG_AGO = 0.0
 # Markers of a session, each kind in a folder of its own: a session that starts frees its claims.
-PAUSED, PRIVATE = "paused-", "private-"
-LATEST = "+latest"  # among the private ones: the last prompt was private as a whole
-OURS = "ours-"  # holds LATEST while the last prompt was for hardwon and not for the agent
+PAUSED_PREFIX, PRIVATE_PREFIX = "paused-", "private-"
+LATEST_MARKER = "+latest"  # among the private ones: the last prompt was private as a whole
+HARDWON_TURN_PREFIX = "ours-"  # holds LATEST while the last prompt was for hardwon and not for the agent
 
 
-def folder(home: str, session: str, kind: str = "") -> str:
-    return os.path.join(home, "claims", kind + safe_name(session))
+def get_claim_folder(home: str, session: str, kind: str = "") -> str:
+    return os.path.join(home, "claims", kind + to_safe_name(session))
 
 
-def name(agent: str, lesson: str) -> str:
+def build_claim_name(subagent: str, lesson_id: str) -> str:
     """A sub-agent has a context of its own, so what the main agent was told it was not."""
-    return f"{safe_name(agent) if agent else 'main'}.{safe_name(lesson)}"
+    return f"{to_safe_name(subagent) if subagent else 'main'}.{to_safe_name(lesson_id)}"
 
 
 def take(path: str, token: str, now: float) -> float | None:
@@ -64,7 +64,7 @@ def _make_way(path: str) -> None:
     for place in (os.path.dirname(session), session):
         if os.path.lexists(place) and not (os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)):
             os.rename(place, f"{place}.{os.urandom(4).hex()}.old")
-        private_folder(place)
+        make_private_folder(place)
 
 
 def _create(path: str) -> int:
@@ -72,13 +72,13 @@ def _create(path: str) -> int:
     try:
         return os.open(path, flags, 0o600)
     except FileNotFoundError:
-        private_folder(os.path.dirname(path))
+        make_private_folder(os.path.dirname(path))
         return os.open(path, flags, 0o600)
 
 
 def _taken(path: str, token: str) -> float | None:
     try:
-        with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
+        with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
             text = file.read()
         if f" {token}\n" in text:
             return None
@@ -104,19 +104,19 @@ def release(path: str) -> None:
         pass
 
 
-def wipe(home: str, session: str, which: Callable[[str], bool]) -> None:
+def release_matching(home: str, session: str, should_release: Callable[[str], bool]) -> None:
     """Free those of the session's claims whose names are chosen."""
-    place = folder(home, session)
+    place = get_claim_folder(home, session)
     try:
         names = os.listdir(place)
     except OSError:
         return
     for file in names:
-        if which(file):
+        if should_release(file):
             release(os.path.join(place, file))
 
 
-def prune(home: str, before: float) -> None:
+def prune_old(home: str, cutoff: float) -> None:
     """Forget sessions whose last claim is older than this, but not that they were paused: transcripts stay longer."""
     place = os.path.join(home, "claims")
     try:
@@ -126,7 +126,7 @@ def prune(home: str, before: float) -> None:
     for session in sessions:
         path = os.path.join(place, session)
         try:
-            if os.stat(path).st_mtime < before and not session.startswith((PAUSED, PRIVATE)):
+            if os.stat(path).st_mtime < cutoff and not session.startswith((PAUSED_PREFIX, PRIVATE_PREFIX)):
                 for file in os.listdir(path):
                     os.unlink(os.path.join(path, file))
                 os.rmdir(path)
@@ -134,16 +134,16 @@ def prune(home: str, before: float) -> None:
             continue
 
 
-def note_pause(home: str, session: str, now: float) -> None:
+def mark_paused(home: str, session: str, now: float) -> None:
     """Part of this session was paused, so its transcript holds what was not to be recorded."""
     if session:
-        take(os.path.join(folder(home, session, PAUSED), PAUSED), PAUSED, now)
+        take(os.path.join(get_claim_folder(home, session, PAUSED_PREFIX), PAUSED_PREFIX), PAUSED_PREFIX, now)
 
 
-def was_paused(home: str, session: str) -> bool:
-    return os.path.exists(os.path.join(folder(home, session, PAUSED), PAUSED))
+def has_been_paused(home: str, session: str) -> bool:
+    return os.path.exists(os.path.join(get_claim_folder(home, session, PAUSED_PREFIX), PAUSED_PREFIX))
 
 
-def is_private(home: str, session: str) -> bool:
+def is_last_prompt_private(home: str, session: str) -> bool:
     """Whether hooks told that the session's last prompt was private as a whole."""
-    return os.path.exists(os.path.join(folder(home, session, PRIVATE), LATEST))
+    return os.path.exists(os.path.join(get_claim_folder(home, session, PRIVATE_PREFIX), LATEST_MARKER))

@@ -9,17 +9,17 @@ now = time
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
-def iso(at: float) -> str:
+def format_iso(at: float) -> str:
     """2026-03-29T00:00:00Z"""
     return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(at))
 
 
-def ulid(at: float) -> str:
+def create_ulid(at: float) -> str:
     """26 characters that sort by time and do not collide."""
     number = (int(at * 1000) << 80) | int.from_bytes(urandom(10), "big")
     return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 
-def suffix(length: int = 4) -> str:
+def create_suffix(length: int = 4) -> str:
     """A few random characters that tell two slugs apart."""
     return "".join(_CROCKFORD[byte & 31] for byte in urandom(length)).lower()

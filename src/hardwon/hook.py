@@ -34,7 +34,7 @@ try:
         sys.path.append(__file__.rsplit("/", 2)[0])
         from hardwon.fallback import answering
 
-        answer = answering.answer(host, event, home, id, payload, ask)
+        answer = answering.answer_event(host, event, home, id, payload, ask)
     posix.write(1, answer)
 finally:
     posix._exit(0)

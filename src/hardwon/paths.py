@@ -7,35 +7,35 @@ import stat
 
 LESSONS = "lessons.json"
 CONFIG = "config.json"
-TRUSTED = "trusted.json"
+TRUSTED_PROJECTS = "trusted.json"
 MANIFEST = "lesson-manifest.json"
-INDEX = "lesson-index.bin"
+LESSON_INDEX = "lesson-index.bin"
 DATABASE = "hardwon.db"
-WORKER = "worker.json"
-LOCK = "worker.lock"
+WORKER_INFO = "worker.json"
+WORKER_LOCK = "worker.lock"
 SOCKET = "socket"
-PAUSED = "paused"
-INSTALLED = "installed.json"
-BUILDING = "building.lock"
-UNBUILT = "manifest.unbuilt"
-LOG = "logs/worker.log"
+PAUSES = "paused"
+INSTALL_LEDGER = "installed.json"
+BUILD_LOCK = "building.lock"
+FAILED_BUILD = "manifest.unbuilt"
+WORKER_LOG = "logs/worker.log"
 HOOK_LOG = "logs/hook.log"
 
 
-def home() -> str:
+def get_home() -> str:
     """The home that `HARDWON_HOME` names, else `~/.hardwon`."""
     return os.path.abspath(os.path.expanduser(os.environ.get("HARDWON_HOME") or "~/.hardwon"))
 
 
-def is_in(folder: str, path: str) -> bool:
+def is_inside(folder: str, path: str) -> bool:
     return path.startswith(folder + os.sep)
 
 
-def private_folder(path: str) -> str:
+def make_private_folder(path: str) -> str:
     """The folder, made if need be with those above it, readable by its owner alone."""
     if not os.path.isdir(path):
         if above := os.path.dirname(path):
-            private_folder(above)
+            make_private_folder(above)
         try:
             os.mkdir(path, 0o700)
         except FileExistsError:
@@ -43,7 +43,7 @@ def private_folder(path: str) -> str:
     return path
 
 
-def plain_file(path: str, flags: int) -> int:
+def open_plain_file(path: str, flags: int) -> int:
     """Open a file for `open(…, opener=plain_file)`; OSError at once if it is a pipe or a device.
 
     Anything may lie where a person's file is expected, and a pipe that nobody writes to would be waited for.
@@ -62,14 +62,14 @@ def plain_file(path: str, flags: int) -> int:
 
 def write_private(path: str, content: bytes) -> None:
     """Replace a file of ours whole or not at all; a reader never sees half of it."""
-    private_folder(os.path.dirname(path))
+    make_private_folder(os.path.dirname(path))
     replace_file(path, content, 0o600)
 
 
-def write_page(home: str, path: str, text: str) -> None:
+def write_document(home: str, path: str, text: str) -> None:
     """Replace what people read: private in the home, and elsewhere as their own files are."""
     content = text.encode("utf-8", "replace")
-    if is_in(home, path):
+    if is_inside(home, path):
         write_private(path, content)
     else:
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -92,7 +92,7 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
         raise
 
 
-def safe_name(text: str) -> str:
+def to_safe_name(text: str) -> str:
     """The text as a file name: itself if it is tame, else its hash, so that no id from outside can name a path."""
     if 0 < len(text) <= 80 and text.replace("-", "").replace("_", "").isalnum() and text.isascii():
         return text
@@ -101,7 +101,7 @@ def safe_name(text: str) -> str:
     return "h" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
-def draft_name(project: str, session: str) -> str:
+def build_draft_name(project: str, session: str) -> str:
     """Return the name of a draft's file without its end: the project's folder, then the session."""
     folder = os.path.basename(project.rstrip(os.sep))[:40]
-    return "-".join(filter(None, (folder and safe_name(folder), safe_name(session or "session"))))
+    return "-".join(filter(None, (folder and to_safe_name(folder), to_safe_name(session or "session"))))

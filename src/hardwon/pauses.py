@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 
 from hardwon import paths
-from hardwon.projects import in_scope, places
+from hardwon.projects import is_in_scope, list_equivalent_folders
 
 EVERYWHERE = "*"
-LATEST = 253_402_300_799.0  # the end of the year 9999
+LATEST_END = 253_402_300_799.0  # the end of the year 9999
 NAN = float("nan")
 _LARGEST_FILE = 1_000_000  # characters
 
 
-def pauses(home: str) -> list[tuple[float, str]]:
+def read_pauses(home: str) -> list[tuple[float, str]]:
     """The pauses in the file, ended ones too; lines that make no sense are passed over, and named by `faults`.
 
     A file that cannot be read counts as a pause everywhere: somebody wanted quiet, and nobody can tell where.
@@ -24,15 +24,15 @@ def pauses(home: str) -> list[tuple[float, str]]:
     return _read(home)[0]
 
 
-def faults(home: str) -> list[str]:
+def find_pause_faults(home: str) -> list[str]:
     """What is wrong with the file of pauses: a sentence each."""
     return _read(home)[1]
 
 
 def _read(home: str) -> tuple[list[tuple[float, str]], list[str]]:
-    path = os.path.join(home, paths.PAUSED)
+    path = os.path.join(home, paths.PAUSES)
     try:
-        with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
+        with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
             lines = file.read(_LARGEST_FILE).splitlines()
     except FileNotFoundError:
         return [], []
@@ -46,7 +46,7 @@ def _read(home: str) -> tuple[list[tuple[float, str]], list[str]]:
             end = float(until)
         except ValueError:
             end = NAN
-        if end > LATEST:
+        if end > LATEST_END:
             end = 0.0  # later than any clock goes: until it is lifted
         if end >= 0 and where:
             listed.append((end, where))
@@ -55,44 +55,44 @@ def _read(home: str) -> tuple[list[tuple[float, str]], list[str]]:
     return listed, wrong_lines
 
 
-def in_force(home: str, now: float) -> list[tuple[float, str]]:
-    return [(until, where) for until, where in pauses(home) if until == 0 or until > now]
+def list_active_pauses(home: str, now: float) -> list[tuple[float, str]]:
+    return [(until, where) for until, where in read_pauses(home) if until == 0 or until > now]
 
 
-def paused(home: str, cwd: str, now: float) -> bool:
+def is_paused(home: str, cwd: str, now: float) -> bool:
     """Whether hardwon is to keep quiet in this folder."""
-    current = in_force(home, now)
+    current = list_active_pauses(home, now)
     if not current:
         return False
     everywhere = any(where == EVERYWHERE for _, where in current)
-    return everywhere or any(in_scope(where, places(cwd)) for _, where in current)
+    return everywhere or any(is_in_scope(where, list_equivalent_folders(cwd)) for _, where in current)
 
 
-def write(home: str, wanted: list[tuple[float, str]]) -> None:
+def write_pauses(home: str, pauses: list[tuple[float, str]]) -> None:
     """Exactly these pauses; with none the file goes, so that the hook's warm path is taken again."""
-    path = os.path.join(home, paths.PAUSED)
+    path = os.path.join(home, paths.PAUSES)
     if os.path.isdir(path) and not os.path.islink(path):
         os.rename(path, f"{path}.{os.getpid()}.old")  # a folder in the file's place; nothing of it is lost
-    if wanted:
-        lines = "".join(f"{until:.0f} {where}\n" for until, where in wanted)
+    if pauses:
+        lines = "".join(f"{until:.0f} {where}\n" for until, where in pauses)
         paths.write_private(path, lines.encode("utf-8", "surrogateescape"))
     elif os.path.lexists(path):
         os.unlink(path)
 
 
-def forget_ended(home: str, now: float) -> None:
+def remove_ended_pauses(home: str, now: float) -> None:
     """Take pauses that are over out of the file: while it is there, hooks look into it first, which costs."""
-    current = in_force(home, now)
-    if current != pauses(home) or (not current and os.path.exists(os.path.join(home, paths.PAUSED))):
-        write(home, current)
+    current = list_active_pauses(home, now)
+    if current != read_pauses(home) or (not current and os.path.exists(os.path.join(home, paths.PAUSES))):
+        write_pauses(home, current)
 
 
-def tell(home: str, now: float) -> list[str]:
+def describe_pauses(home: str, now: float) -> list[str]:
     """Say of each pause in force where and until when; nothing without one."""
     from hardwon import clock  # no hook comes here
 
     lines = []
-    for until, where in in_force(home, now):
+    for until, where in list_active_pauses(home, now):
         place = "everywhere" if where == EVERYWHERE else f"in {where}"
-        lines.append(f"paused {place} " + (f"until {clock.iso(until)}" if until else "until lifted"))
+        lines.append(f"paused {place} " + (f"until {clock.format_iso(until)}" if until else "until lifted"))
     return lines

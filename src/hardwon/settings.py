@@ -12,16 +12,16 @@ from typing import Any
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.privacy.limits import LONGEST_TEXT, SKIP_TOOLS
-from hardwon.privacy.redaction import redact
-from hardwon.types import word
+from hardwon.privacy.limits import DEFAULT_SKIPPED_TOOLS, MAX_TEXT_CHARS
+from hardwon.privacy.redaction import redact_text
+from hardwon.types import frozen
 
 PROVIDERS = ("none", "anthropic", "openai", "claude")
 _LARGEST = 1e15  # of any number; NaN is not within it either
 _KEY, _ADDRESS = "llm.apiKeyEnv", "llm.baseUrl"
 
 
-@word
+@frozen
 class Setting:
     """A name, what it is without being set, the least and the most it may be, and what it is for."""
 
@@ -44,7 +44,7 @@ SETTINGS = (
     Setting("scanPaths", [], "folders with transcripts; empty: those of every agent found"),
     Setting("autoScanIntervalHours", 24, "hours between background scans; 0: at each session, -1: never", -1, 8760),
     Setting("maxCandidatesPerScan", 50, "candidates that one scan may add", 0, 10_000),
-    Setting("skipTools", list(SKIP_TOOLS), "tools whose calls are not recorded"),
+    Setting("skipTools", list(DEFAULT_SKIPPED_TOOLS), "tools whose calls are not recorded"),
     Setting("denyProjects", [], "folders in which nothing is recorded"),
     Setting("denyPaths", [], "files and folders no call about which is recorded: a path, *.pem, or /some/start*"),
     Setting(
@@ -52,7 +52,7 @@ SETTINGS = (
         ["#private", "#confidential"],
         "tags or words in a prompt by which its session is neither summarised nor handed off",
     ),
-    Setting("maxEventChars", LONGEST_TEXT, "characters kept of a text; head and tail stay", 500, 1_000_000),
+    Setting("maxEventChars", MAX_TEXT_CHARS, "characters kept of a text; head and tail stay", 500, 1_000_000),
     Setting("retentionDays", 90, "days that recorded events are kept; 0: for ever", 0, 36_500),
     Setting("maxDbMb", 1024, "megabytes the database may have; the oldest events go first", 10, 1_000_000),
     Setting("idleExitMinutes", 240, "minutes without use after which the worker ends; 0: never", 0, 100_000),
@@ -82,18 +82,18 @@ SETTINGS = (
     Setting("scoring.userCorrectionBonus", 1, "priority for what a person corrected", -10, 10),
     Setting("scoring.singleOccurrencePenalty", -1, "priority for what was seen once only", -10, 10),
 )
-BY_NAME = {setting.name: setting for setting in SETTINGS}
+SETTINGS_BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
-def config_path(home: str) -> str:
+def get_config_path(home: str) -> str:
     return os.path.join(home, paths.CONFIG)
 
 
 def read_config(home: str) -> dict[str, Any]:
     """What config.json says; empty if there is none."""
-    path = config_path(home)
+    path = get_config_path(home)
     try:
-        with open(path, encoding="utf-8-sig", opener=paths.plain_file) as file:
+        with open(path, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
             text = file.read()
     except FileNotFoundError:
         return {}
@@ -113,7 +113,7 @@ def read_config(home: str) -> dict[str, Any]:
     return found
 
 
-def fault(setting: Setting, value: object) -> str | None:
+def find_fault(setting: Setting, value: object) -> str | None:
     """Why a setting cannot have this value, or None."""
     wanted = type(setting.default)
     number = wanted in (int, float)
@@ -140,17 +140,19 @@ def _shown(value: object) -> str:
 
 def _secret(name: str, value: str) -> str | None:
     """What is wrong with a text that may hold a key, without saying it again."""
-    if name == _KEY and not (value.isascii() and value.isidentifier() and redact(value) == value):
+    if name == _KEY and not (value.isascii() and value.isidentifier() and redact_text(value) == value):
         return f"{name} is no name of a variable, such as MY_KEY; the key itself is never kept here"
     if name == _ADDRESS and ("@" in value.replace("/@", "/") or "?" in value or "#" in value):
         return f"{name} holds a password, a query or a fragment; the key belongs in a variable"
     return None
 
 
-def faults(config: Mapping[str, Any]) -> list[str]:
+def find_faults(config: Mapping[str, Any]) -> list[str]:
     """What is wrong in config.json: a sentence each."""
-    given = ((setting, lookup(config, setting.name)) for setting in SETTINGS)
-    found = [(setting, wrong) for setting, value in given if value is not None and (wrong := fault(setting, value))]
+    given = ((setting, get_configured_value(config, setting.name)) for setting in SETTINGS)
+    found = [
+        (setting, wrong) for setting, value in given if value is not None and (wrong := find_fault(setting, value))
+    ]
     return [f"{wrong}; until then nothing is spent" if _is_cap(setting) else wrong for setting, wrong in found]
 
 
@@ -158,18 +160,18 @@ def _is_cap(setting: Setting) -> bool:
     return setting.name.startswith("caps.")
 
 
-def unknown(config: Mapping[str, Any]) -> list[str]:
+def find_unknown_keys(config: Mapping[str, Any]) -> list[str]:
     """Keys that are no setting; they stay in the file."""
-    groups = {name.partition(".")[0] for name in BY_NAME if "." in name}
-    found = [name for name in config if name not in BY_NAME and name not in groups]
+    groups = {name.partition(".")[0] for name in SETTINGS_BY_NAME if "." in name}
+    found = [name for name in config if name not in SETTINGS_BY_NAME and name not in groups]
     for group in groups.intersection(config):
         inner = config[group]
         names = inner if isinstance(inner, dict) else [""]
-        found += [f"{group}.{name}" for name in names if f"{group}.{name}" not in BY_NAME]
+        found += [f"{group}.{name}" for name in names if f"{group}.{name}" not in SETTINGS_BY_NAME]
     return found
 
 
-def lookup(config: Mapping[str, Any], name: str) -> Any:
+def get_configured_value(config: Mapping[str, Any], name: str) -> Any:
     """The value given for a setting, `scoring.x` being x within scoring, or spelled out; None if there is none. A group
     that is none is the value of everything in it, and a wrong one."""
     group, _, inner = name.rpartition(".")
@@ -178,28 +180,28 @@ def lookup(config: Mapping[str, Any], name: str) -> Any:
     return config.get(name) if found is None else found
 
 
-def resolve(config: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Every setting's value; one that is given wrongly keeps its default, and `check` names it. A wrong cap is 0, so
     that a slip costs nothing, and where a key would go is not made up: whoever asks a model refuses it."""
     values = {}
     for setting in SETTINGS:
-        value = lookup(config, setting.name)
+        value = get_configured_value(config, setting.name)
         kept = setting.name in (_KEY, _ADDRESS) and isinstance(value, str)
-        values[setting.name] = value if kept else origin(config, setting)[0]
+        values[setting.name] = value if kept else resolve_with_origin(config, setting)[0]
     return values
 
 
-def origin(config: Mapping[str, Any], setting: Setting) -> tuple[Any, str]:
+def resolve_with_origin(config: Mapping[str, Any], setting: Setting) -> tuple[Any, str]:
     """The value of a setting, and where it comes from."""
-    given = lookup(config, setting.name)
+    given = get_configured_value(config, setting.name)
     if given is None:
         return setting.default, "default"
-    if wrong := fault(setting, given):
+    if wrong := find_fault(setting, given):
         return (0, f"none: {wrong}") if _is_cap(setting) else (setting.default, f"default: {wrong}")
     return given, paths.CONFIG
 
 
-def put(home: str, name: str, value: object) -> None:
+def write_setting(home: str, name: str, value: object) -> None:
     """Write a setting into config.json, None taking it out; whatever else is in the file stays."""
     document = read_config(home)
     group, _, inner = name.rpartition(".")
@@ -213,4 +215,4 @@ def put(home: str, name: str, value: object) -> None:
     if group:
         document.pop(name, None)  # spelled out
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    paths.write_private(config_path(home), text.encode())
+    paths.write_private(get_config_path(home), text.encode())

@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
 
     T = TypeVar("T")
-    Delivery = Literal["note", "hold", "block", "start"]
+    DeliveryMode = Literal["note", "hold", "block", "start"]
     Status = Literal["candidate", "active", "retired", "rejected"]
-    Target = Literal["executable", "full"]
+    CommandTarget = Literal["executable", "full"]
 else:
 
     def dataclass_transform(**_: object):
         return lambda decorator: decorator
 
 
-DELIVERIES = ("note", "hold", "block", "start")
+DELIVERY_MODES = ("note", "hold", "block", "start")
 STATUSES = ("candidate", "active", "retired", "rejected")
-TARGETS = ("executable", "full")
-ASKS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")  # the agent waits for an answer
-SILENCE = b"{}"
+COMMAND_TARGETS = ("executable", "full")
+ANSWERED_EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")  # the agent waits for an answer
+EMPTY_ANSWER = b"{}"
 # The names that all agents' tools are turned into, and the program's own.
-SHELL = "Bash"
-GLOB = "Glob"
-EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
-FILES = (*EDITS, "Read", GLOB, "Grep")
-OURSELVES = "hardwon"
+SHELL_TOOL = "Bash"
+GLOB_TOOL = "Glob"
+EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
+FILE_TOOLS = (*EDIT_TOOLS, "Read", GLOB_TOOL, "Grep")
+PROGRAM_NAME = "hardwon"
 
 
 @dataclass_transform(frozen_default=True)
-def word(cls: type[T]) -> type[T]:
+def frozen(cls: type[T]) -> type[T]:
     """A frozen value class from annotations: positional or keyword fields, equality, hash, repr."""
     fields = tuple(cls.__annotations__)
     defaults = {name: getattr(cls, name) for name in fields if hasattr(cls, name)}
@@ -76,7 +76,7 @@ def replace(value: T, **changes: object) -> T:
     return type(value)(**{**value.__dict__, **changes})
 
 
-@word
+@frozen
 class Event:
     """An immutable fact that a hook or a transcript reported; `kind` is Claude Code's name for it on every host."""
 
@@ -106,7 +106,7 @@ class Event:
     parts: tuple[Event, ...] = ()  # a call that changes several files, as the calls that would change one each
 
 
-@word
+@frozen
 class Lesson:
     """Problem, solution, triggers and delivery: the record a person approves; `extra` holds keys we do not know."""
 
@@ -115,13 +115,13 @@ class Lesson:
     summary: str
     problem: str
     solution: str
-    delivery: Delivery
+    delivery: DeliveryMode
     status: Status = "active"
     injection: str = ""
     block_reason: str = ""
     tools: tuple[str, ...] = ()
     commands: tuple[Pattern, ...] = ()
-    target: Target = "executable"
+    command_target: CommandTarget = "executable"
     paths: tuple[str, ...] = ()
     path_regexes: tuple[Pattern, ...] = ()
     contents: tuple[Pattern, ...] = ()
@@ -131,16 +131,16 @@ class Lesson:
     confidence: float = 0.9
     needs_review: bool = False
     tags: tuple[str, ...] = ()
-    sessions: tuple[str, ...] = ()
+    source_sessions: tuple[str, ...] = ()
     occurrences: int = 0
     evidence: tuple[Mapping[str, Any], ...] = ()
-    created: str = ""
-    updated: str = ""
+    created_at: str = ""
+    updated_at: str = ""
     content_hash: str = ""
     extra: Mapping[str, Any] = {}
 
 
-@word
+@frozen
 class Pattern:
     """A regular expression with its flags, by Python's `re`."""
 
@@ -148,19 +148,19 @@ class Pattern:
     flags: int = 0
 
 
-@word
+@frozen
 class Glob:
-    """A compiled glob; `source` matches a path from the root named by `absolute`, without a slash at its end."""
+    """A compiled glob; `source` matches a path from the root named by `is_absolute`, without a slash at its end."""
 
     source: str
     flags: int
-    include: bool
-    folder: bool
-    absolute: bool
+    is_include: bool
+    folders_only: bool
+    is_absolute: bool
 
 
-@word
-class Entry:
+@frozen
+class ManifestEntry:
     """One active lesson in the manifest, compiled for matching; `number` is its place in the order of asking."""
 
     number: int
@@ -169,11 +169,11 @@ class Entry:
     summary: str
     text: str
     reason: str
-    delivery: Delivery
+    delivery: DeliveryMode
     priority: int
     tools: tuple[str, ...]
     commands: tuple[Pattern, ...]
-    target: Target
+    target: CommandTarget
     globs: tuple[Glob, ...]
     path_regexes: tuple[Pattern, ...]
     contents: tuple[Pattern, ...]
@@ -181,16 +181,16 @@ class Entry:
     project: str
 
 
-@word
+@frozen
 class Match:
     """A lesson whose trigger a call fulfils, and the text in which it did."""
 
-    entry: Entry
-    where: str
+    entry: ManifestEntry
+    matched_text: str
 
 
-@word
-class Injection:
+@frozen
+class Delivery:
     """A recorded delivery of a lesson to an agent."""
 
     event: str
@@ -203,11 +203,11 @@ class Injection:
     lesson: str
     slug: str
     summary: str
-    delivery: Delivery
+    delivery: DeliveryMode
 
 
-@word
-class Mark:
+@frozen
+class ReadPosition:
     """How far a transcript was read, what tells that it is still the same file, and what its readers must remember."""
 
     inode: int = 0
@@ -222,8 +222,8 @@ class Mark:
     watch: str = ""
 
 
-@word
-class Signal:
+@frozen
+class MinedEpisode:
     """Something found in a transcript by plain code: a `#lesson` tag, or an error and its correction.
 
     `key` is the host's id of the step it begins with, equal in every copy of the session, so that a copy is not
@@ -244,7 +244,7 @@ class Signal:
     errors: tuple[str, ...] = ()
 
 
-@word
+@frozen
 class Call:
     """One tool call of a turn as it is stored; `outcome` is fine, failed, interrupted, refused or denied."""
 
@@ -259,23 +259,23 @@ class Call:
     duration: float | None = None  # milliseconds
 
 
-@word
+@frozen
 class Turn:
     """What a person asked, every call that was made for it, and what the agent said at the end."""
 
-    session: int
+    session_row_id: int
     number: int
     at: float
-    host: str = ""
+    agent: str = ""
     name: str = ""  # the host's id of the session
     project: str = ""
     cwd: str = ""
-    asked: str = ""
-    said: str = ""
+    prompt: str = ""
+    final_message: str = ""
     calls: tuple[Call, ...] = ()
 
 
-@word
+@frozen
 class Observation:
     """What a stretch of events meant; `events` are the keys of those it came from, `made` says by whom."""
 
@@ -295,7 +295,7 @@ class Observation:
     made: str = "plain"
 
 
-@word
+@frozen
 class Summary:
     """What a session was about, so far."""
 
@@ -309,7 +309,7 @@ class Summary:
     made: str = "plain"
 
 
-@word
+@frozen
 class Job:
     """Distilling that waits, or is under way for whoever holds the lease."""
 
@@ -325,7 +325,7 @@ class Job:
     why: str
 
 
-@word
+@frozen
 class Run:
     """One model call: what it was for, what it used and cost, how it ended."""
 
@@ -348,7 +348,7 @@ class Run:
 MEMORY_TYPES = ("user", "feedback", "project", "reference")
 
 
-@word
+@frozen
 class Memory:
     """An undated statement that a person approved, or may: then it is a file, and `text` is what was proposed.
 
@@ -369,14 +369,14 @@ class Memory:
     decided_at: float | None = None
 
 
-@word
-class Reply:
+@frozen
+class HookReply:
     """What an agent is told: words for the model, a line for the person, and whether the call may run."""
 
     deny: str = ""
     context: str = ""
     notice: str = ""
-    injections: tuple[Injection, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
 
 
-NOTHING = Reply()
+EMPTY_REPLY = HookReply()

@@ -36,9 +36,9 @@ def is_run_by_an_agent() -> bool:
             process = prompt_origin.read_process(pid)
         except OSError:
             return False
-        if any(name in process.program for name in prompt_origin.AGENT_NAMES.values()):
+        if any(name in process.program for name in prompt_origin.AGENT_PROGRAM_NAMES.values()):
             return True
-        pid = process.parent
+        pid = process.parent_pid
     return False
 
 

@@ -141,14 +141,14 @@ def test_every_command_is_documented() -> None:
 def test_every_hook_is_documented_with_its_budget() -> None:
     host = importlib.import_module("hardwon.agents.claude_code.payload")
     rows = re.findall(r"(?m)^\| `(\w+)` \| (\d+) s \|", page("docs/hooks.md"))
-    assert {name: int(seconds) for name, seconds in rows} == host.EVENTS, (
-        "rule: docs/hooks.md has every hook of EVENTS with its budget\nto mend: write its row there"
+    assert {name: int(seconds) for name, seconds in rows} == host.EVENT_TIMEOUTS, (
+        "rule: docs/hooks.md has every hook of EVENT_TIMEOUTS with its budget\nto mend: write its row there"
     )
 
 
 def test_every_mcp_tool_and_its_arguments_are_documented() -> None:
     tools = importlib.import_module("hardwon.mcp").TOOLS
-    arguments = {name for tool in tools for name in inspect.signature(tool).parameters} - {"place"}
+    arguments = {name for tool in tools for name in inspect.signature(tool).parameters} - {"context"}
     uphold(
         "every MCP tool and argument is in docs/mcp.md, as `name`",
         unwritten([*(tool.__name__ for tool in tools), *sorted(arguments)], page("docs/mcp.md")),

@@ -15,16 +15,16 @@ import pytest
 
 from hardwon import settings
 from hardwon.handoff import transcript_story
-from hardwon.handoff.draft import draft, markdown
+from hardwon.handoff.draft import build_draft, render_draft
 from hardwon.lessons import delivery_outcomes
 from hardwon.sessions import transcript_import
 from hardwon.store import db, jobs, sessions, views
 from hardwon.web import lessons as lesson_pages
 from hardwon.web import render
-from hardwon.web.browser_sessions import Visitor
-from hardwon.web.page_request import Ask
+from hardwon.web.browser_sessions import BrowserSession
+from hardwon.web.page_request import PageRequest
 from hardwon.worker import job_process
-from hardwon.worker.hook_responder import Desk
+from hardwon.worker.hook_responder import HookResponder
 from tests.support.house_of_one import House, bash, failed, happened, lesson, prompt, used
 from tests.support.told import Told
 
@@ -38,7 +38,7 @@ class Memory:
 
     def __init__(self, house: House, connection: db.Connection) -> None:
         self.house, self.connection = house, connection
-        self._desk = Desk(house.home, connection)
+        self._desk = HookResponder(house.home, connection)
         self._ids = (f"hook-{number}" for number in count(1))
 
     def hear(self, *payloads: dict[str, Any], session: str = SESSION) -> list[dict[str, Any]]:
@@ -53,11 +53,13 @@ class Memory:
         return answers
 
     def read(self, told: Told) -> None:
-        transcript_import.read(self.house.home, self.connection, "claude-code", told.write(), settings.resolve({}))
+        transcript_import.import_transcript(
+            self.house.home, self.connection, "claude-code", told.write(), settings.resolve_settings({})
+        )
 
     def distil(self) -> None:
         self.connection.execute("update jobs set due_at = 0")
-        job_process.work_off(self.house.home, self.connection, jobs.DISTIL, settings.resolve({}))
+        job_process.run_due_jobs(self.house.home, self.connection, jobs.DISTIL, settings.resolve_settings({}))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self.connection.execute(sql)]
@@ -225,7 +227,7 @@ def test_a_handoff_says_nothing_of_what_was_typed_to_hardwon(memory: Memory, own
     told.person("hardwon accept 1").agent("I cannot do that for you.")
     told.person(NOTIFICATION).agent("The background task is done.")
     told.person("hardwon approve 77").agent("There is no 77.")
-    page = markdown(draft(transcript_story.read(told.write())))
+    page = render_draft(build_draft(transcript_story.read_story(told.write())))
     assert "mend the token test" in page
     assert not [words for words in ("accept 1", "approve 77", "task-notification", "no 77") if words in page]
 
@@ -240,9 +242,9 @@ def test_a_session_in_which_only_hardwon_was_spoken_to_leaves_nothing(memory: Me
         happened("SessionEnd", reason="other"),
     )
     assert memory.distilled() == "[]"
-    assert sessions.listed(memory.connection, limit=10) == []
-    assert sessions.counts(memory.connection)["sessions"] == 0
-    assert views.sessions(memory.connection, limit=10) == []
+    assert sessions.list_sessions(memory.connection, limit=10) == []
+    assert sessions.count_recorded(memory.connection)["sessions"] == 0
+    assert views.list_session_page(memory.connection, limit=10) == []
 
 
 def test_a_session_without_a_prompt_and_a_call_goes_once_it_is_over(memory: Memory) -> None:
@@ -250,13 +252,13 @@ def test_a_session_without_a_prompt_and_a_call_goes_once_it_is_over(memory: Memo
     memory.hear(start, happened("SessionEnd", reason="other"), session="looked-in")
     memory.hear(start, session="just-opened")
     memory.hear(start, prompt("mend it"), happened("SessionEnd", reason="other"), session="worked")
-    assert [one["session"] for one in sessions.listed(memory.connection, limit=10)] == ["worked"]
+    assert [one["session"] for one in sessions.list_sessions(memory.connection, limit=10)] == ["worked"]
     memory.connection.execute("update sessions set to_fill = 0")
     now = time.time()
-    assert sessions.drop_without_content(memory.connection, now) == 0
-    assert sessions.drop_without_content(memory.connection, now + 2 * sessions.ENDED_SECONDS) == 1
+    assert sessions.delete_empty_sessions(memory.connection, now) == 0
+    assert sessions.delete_empty_sessions(memory.connection, now + 2 * sessions.ENDED_GRACE_SECONDS) == 1
     assert memory.rows("select session from sessions order by session") == [("just-opened",), ("worked",)]
-    assert sessions.drop_without_content(memory.connection, now + 2 * sessions.LEFT_SECONDS) == 1
+    assert sessions.delete_empty_sessions(memory.connection, now + 2 * sessions.ABANDONED_SECONDS) == 1
     assert memory.rows("select session from sessions") == [("worked",)]
 
 
@@ -286,13 +288,13 @@ def held_and_then(memory: Memory, *then: dict[str, Any]) -> list[dict[str, Any]]
     """A held call with the calls that followed it, as the deliveries of the lesson tell them."""
     memory.house.add(lesson(r"\bpytest\b.*--parallel", delivery="hold"))
     memory.hear(prompt("run the tests"), bash(PARALLEL["command"]), *then)
-    return views.deliveries(memory.connection, limit=10)
+    return views.list_lesson_deliveries(memory.connection, limit=10)
 
 
 def test_a_hold_shows_the_call_that_came_instead_and_how_it_ended(memory: Memory) -> None:
     looked = used("Bash", {"command": "ls tests"}, {"stdout": "test_a.py"})
     [delivery] = held_and_then(memory, looked, used("Bash", INSTEAD, {"stdout": "12 passed"}))
-    followed = delivery_outcomes.follow(memory.connection, delivery)
+    followed = delivery_outcomes.find_delivery_outcome(memory.connection, delivery)
     assert followed.call and followed.instead
     assert (json.loads(followed.call["input"])["command"], followed.call["outcome"]) == (PARALLEL["command"], "denied")
     assert (json.loads(followed.instead["input"])["command"], followed.instead["outcome"]) == (
@@ -306,14 +308,16 @@ def test_a_hold_shows_the_call_that_came_instead_and_how_it_ended(memory: Memory
 def test_the_page_of_a_lesson_shows_the_call_that_came_instead(memory: Memory, own_home: str) -> None:
     told = Told(own_home, session=SESSION)
     a_held_call(memory, told)
-    [delivery] = views.deliveries(memory.connection, limit=10)
+    [delivery] = views.list_lesson_deliveries(memory.connection, limit=10)
     for line in told.lines:
         line["timestamp"] = datetime.fromtimestamp(delivery["at"] + 0.0001, UTC).isoformat()
     memory.read(told)  # the agent writes the denied call down right after the hold
-    ask = Ask(memory.house.home, memory.connection, Visitor(0.0), time.time(), {"slug": delivery["slug"]}, {}, {})
+    ask = PageRequest(
+        memory.house.home, memory.connection, BrowserSession(0.0), time.time(), {"slug": delivery["slug"]}, {}, {}
+    )
     around = {"stamp": "", "places": (), "here": "/lessons", "form": "", "said": "", "paused": False, "version": ""}
-    answer = lesson_pages.one(ask)
-    page = render.environment().get_template(answer.template).render({**around, **answer.values})
+    answer = lesson_pages.show_lesson(ask)
+    page = render.create_environment().get_template(answer.template).render({**around, **answer.values})
     table = page.partition("What happened after each")[2]
     assert 'pytest -n 2 tests</code> <span class="out fine">' in table
     assert 'pytest --parallel 4 tests</code> <span class="out">denied' in table
@@ -321,13 +325,13 @@ def test_the_page_of_a_lesson_shows_the_call_that_came_instead(memory: Memory, o
 
 def test_a_hold_after_which_the_same_call_was_made_shows_how_that_ended(memory: Memory) -> None:
     [delivery] = held_and_then(memory, failed("Bash", PARALLEL, "Exit code 4\nunrecognized arguments: --parallel"))
-    followed = delivery_outcomes.follow(memory.connection, delivery)
+    followed = delivery_outcomes.find_delivery_outcome(memory.connection, delivery)
     assert followed.instead and followed.instead["outcome"] == "failed"
 
 
 def test_a_hold_after_which_nothing_came_says_so(memory: Memory) -> None:
     [delivery] = held_and_then(memory)
-    followed = delivery_outcomes.follow(memory.connection, delivery)
+    followed = delivery_outcomes.find_delivery_outcome(memory.connection, delivery)
     assert followed.call and followed.instead is None
     assert "no call came instead" in memory.house.ok("lessons", "show", delivery["slug"]).out
 
@@ -342,9 +346,9 @@ def test_tokens_are_those_of_the_transcript_and_are_counted_once(memory: Memory,
     told.agent("One more thing.")
     told.lines[-1]["message"] |= {"id": "msg_2", "usage": used_up}
     memory.read(told)
-    read = transcript_story.read(told.path)
-    assert "tokens: 1100\ntokens_out: 80\n" in markdown(draft(read))
-    assert (read.usage, read.minutes < 5) == ((1020, 80, 1000), True)
+    read = transcript_story.read_story(told.path)
+    assert "tokens: 1100\ntokens_out: 80\n" in render_draft(build_draft(read))
+    assert (read.usage, read.active_minutes < 5) == ((1020, 80, 1000), True)
     assert memory.rows("select tokens_in, tokens_out, tokens_cached from sessions") == [(1020, 80, 1000)]
 
 
@@ -353,7 +357,7 @@ def test_a_transcript_without_tokens_has_no_guess_in_their_place(memory: Memory,
     told.person("mend it").agent("Done.")
     memory.read(told)
     assert memory.rows("select tokens_in, tokens_out from sessions") == [(None, None)]
-    assert "tokens" not in markdown(draft(transcript_story.read(told.path)))
+    assert "tokens" not in render_draft(build_draft(transcript_story.read_story(told.path)))
 
 
 def test_minutes_of_a_draft_leave_the_night_out(own_home: str) -> None:
@@ -362,4 +366,4 @@ def test_minutes_of_a_draft_leave_the_night_out(own_home: str) -> None:
     clock = ("2026-11-01T22:00:00Z", "2026-11-01T22:02:00Z", "2026-11-02T08:00:00Z", "2026-11-02T08:01:00Z")
     for line, at in zip(told.lines, clock, strict=True):
         line["timestamp"] = at
-    assert "minutes: 3\n" in markdown(draft(transcript_story.read(told.write())))
+    assert "minutes: 3\n" in render_draft(build_draft(transcript_story.read_story(told.write())))

@@ -16,7 +16,7 @@ import pytest
 from hardwon.sessions import ingest
 from hardwon.store import db
 from hardwon.worker import lifecycle
-from hardwon.worker.hook_responder import Desk
+from hardwon.worker.hook_responder import HookResponder
 from tests.support.house_of_one import GIT_STASH, House, bash, used
 
 
@@ -46,7 +46,7 @@ def test_a_worker_writes_its_papers_again_by_itself(house: House) -> None:
     path = os.path.join(house.home, "worker.json")
     os.unlink(path)
     wait_for(lambda: os.path.exists(path))
-    assert lifecycle.status(house.home).running
+    assert lifecycle.read_status(house.home).running
 
 
 def test_a_worker_that_is_stuck_is_asked_once_at_the_start_of_a_session(house: House) -> None:
@@ -91,7 +91,7 @@ def test_a_stopped_worker_still_leaves_the_guards(house: House) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def told(desk: Desk, number: int) -> None:
+def told(desk: HookResponder, number: int) -> None:
     wire = {"session_id": "s1", **used("Bash", {"command": f"word{number}"}, "done")}
     desk.answer(f"hardwon 1 claude-code PostToolUse {number:032x}\n".encode() + json.dumps(wire).encode())
 
@@ -111,16 +111,16 @@ def test_what_had_no_room_is_spooled_when_the_worker_ends(without_room: str) -> 
         closing(db.connect(home, busy_milliseconds=0)) as connection,
         closing(sqlite3.connect(database, isolation_level=None)) as other,
     ):
-        desk = Desk(home, connection)
+        desk = HookResponder(home, connection)
         other.execute("begin immediate")
         for number in range(3):
             told(desk, number)
-        assert desk.has_unwritten
+        assert desk.has_unwritten_events
         os.unlink(os.path.join(home, "spool"))
-        desk.save_what_waits(seconds=0)
-        assert not desk.has_unwritten
+        desk.save_unwritten_events(seconds=0)
+        assert not desk.has_unwritten_events
         other.execute("rollback")
-        assert ingest.drain(home, connection, lambda prompt, cwd: "") == 3
+        assert ingest.drain_spool(home, connection, lambda prompt, cwd: "") == 3
 
 
 def test_what_had_no_room_to_the_end_is_counted_in_the_log(without_room: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -134,10 +134,10 @@ def test_what_had_no_room_to_the_end_is_counted_in_the_log(without_room: str, ca
         closing(sqlite3.connect(database, isolation_level=None)) as other,
         caplog.at_level(logging.ERROR),
     ):
-        desk = Desk(home, connection)
+        desk = HookResponder(home, connection)
         other.execute("begin immediate")
         for number in range(3):
             told(desk, number)
-        desk.save_what_waits(seconds=0)
+        desk.save_unwritten_events(seconds=0)
     assert "3 events were LOST" in caplog.text
     assert os.listdir(os.path.join(home, "logs")) == ["worker.log"], "old logs make room for events"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import host, setup_of
-from hardwon.agents.plugin_discovery import is_ours
+from hardwon.agents import load_install_module, load_payload_module
+from hardwon.agents.plugin_discovery import is_hardwon_hook
 from tests.support.house_of_one import GIT_STASH, House
 
 HOSTS = ("claude-code", "codex", "gemini")
@@ -20,8 +20,8 @@ CALLED = {"claude-code": "Bash", "codex": "Bash", "gemini": "run_shell_command"}
 
 def asked(house: House, name: str, event: str, **payload: Any) -> str:
     """What the installed command of an event prints where another agent's mark is inherited."""
-    text = Path(setup_of(name).settings_file()).read_text()
-    commands = [one for found in setup_of(name).installed(text, is_ours).values() for one in found]
+    text = Path(load_install_module(name).get_settings_path()).read_text()
+    commands = [one for found in load_install_module(name).find_hooks(text, is_hardwon_hook).values() for one in found]
     (command,) = (one for one in commands if f" {event} " in one)
     wire = json.dumps({"session_id": "s1", "cwd": "/home/dev/project", "transcript_path": "", **payload})
     done = subprocess.run(
@@ -44,5 +44,5 @@ def test_a_block_holds_in_it_and_no_prompt_lifts_it(house: House, name: str) -> 
 @pytest.mark.parametrize("name", HOSTS)
 def test_every_event_but_a_prompt_is_marked(house: House, name: str) -> None:
     house.ok("install", name, "--yes")
-    text = Path(setup_of(name).settings_file()).read_text()
-    assert text.count(f"AI_AGENT={name}_hook ") == len(host(name).EVENTS) - 1
+    text = Path(load_install_module(name).get_settings_path()).read_text()
+    assert text.count(f"AI_AGENT={name}_hook ") == len(load_payload_module(name).EVENT_TIMEOUTS) - 1

@@ -224,7 +224,7 @@ def test_a_sub_agent_opens_with_the_short_form(manned: House) -> None:
     slug = manned.add(lesson(delivery="start", solution="the long text that only the main agent is given in full"))
     opened = manned.ask("s1", {"hook_event_name": "SubagentStart", "agent_id": "a1", "agent_type": "x", "cwd": "/"})
     assert slug in opened.context and "the long text" not in opened.context
-    (told,) = lesson_tags.blocks(opened.context)
+    (told,) = lesson_tags.find_lesson_blocks(opened.context)
     assert {"tool", "trigger", "problem", "solution"} <= told.fields.keys()
     assert len(opened.context) < 1_000
 

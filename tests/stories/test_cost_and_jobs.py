@@ -34,14 +34,14 @@ def store(house: House) -> db.Connection:
 
 def distil(store: db.Connection) -> None:
     """An observation for each call, its words made of nothing but the tool's name."""
-    for number in turns.changed(store, 1):
-        turn, print = turns.read(store, 1, number)
+    for number in turns.list_changed_turns(store, 1):
+        turn, print = turns.read_turn(store, 1, number)
         made = [
             Observation(call.key, call.at, "change", f"{call.tool} in turn {number}", events=(call.key,))
             for call in turn.calls
         ]
-        turns.keep(store, turn, print, made, "plain")
-    observations.put_summary(store, 1, Summary("sum", 1.0, request="kites"))
+        turns.store_distilled(store, turn, print, made, "plain")
+    observations.replace_summary(store, 1, Summary("sum", 1.0, request="kites"))
 
 
 def book(store: db.Connection, now: float, **more: Any) -> int:
@@ -92,17 +92,17 @@ def test_what_was_spent_is_told_by_day_purpose_project_and_model(house: House, s
 
 
 def test_a_dead_job_is_listed_with_its_reason_retried_and_forgotten(house: House, store: db.Connection) -> None:
-    for waiting in jobs.listed(store):
+    for waiting in jobs.list_jobs(store):
         house.ok("jobs", "cancel", str(waiting["id"]))
     assert house.ok("jobs", "list").out == "no job waits: everything is distilled\n"
-    jobs.want(store, "refine", 1, priority=jobs.LIVE, now=1.0)
-    for count in range(jobs.MOST_TRIES):
-        job = jobs.take(store, lease="me", now=1e9 + count * 1e5)
+    jobs.enqueue(store, "refine", 1, priority=jobs.LIVE, now=1.0)
+    for count in range(jobs.MAX_TRIES):
+        job = jobs.lease_next(store, lease="me", now=1e9 + count * 1e5)
         assert job and jobs.fail(store, job, "the model answered nonsense", 1e9 + count * 1e5)
     said = house.ok("jobs", "list").out
     assert "dead" in said and "the model answered" in said and "hardwon jobs retry" in said
     [one] = house.ok("jobs", "list", "--json").json()
-    assert (one["state"], one["tries"], one["session"]) == ("dead", jobs.MOST_TRIES, "s1")
+    assert (one["state"], one["tries"], one["session"]) == ("dead", jobs.MAX_TRIES, "s1")
     assert house.ok("jobs", "retry").out == "1 job waits again\n"
     assert [one["state"] for one in house.ok("jobs", "list", "--json").json()] == ["waiting"]
     assert house.ok("jobs", "cancel", str(one["id"])).out == "1 job forgotten\n"
@@ -117,15 +117,15 @@ def test_a_job_that_is_retried_is_done_at_once_by_a_worker_that_would_not_look_f
     store.execute("update jobs set state = 'dead'")
     house.start_with(tick=3600)
     assert house.ok("jobs", "retry").out == "1 job waits again\n"
-    wait_for(lambda: jobs.listed(store) == [])
+    wait_for(lambda: jobs.list_jobs(store) == [])
 
 
 def test_a_purged_text_takes_along_what_was_made_of_it(house: House, store: db.Connection) -> None:
     distil(store)
     now = time.time()
     settle(store, book(store, now), outcome="broken", why=f"could not read {TEXT}")
-    jobs.want(store, "refine", 1, priority=jobs.LIVE, now=now)
-    job = jobs.take(store, lease="me", now=now)
+    jobs.enqueue(store, "refine", 1, priority=jobs.LIVE, now=now)
+    job = jobs.lease_next(store, lease="me", now=now)
     assert job and jobs.fail(store, job, f"stumbled over {TEXT}", now)
     store.close()
     house.ok("purge", "--text", TEXT, "--yes")
@@ -133,14 +133,14 @@ def test_a_purged_text_takes_along_what_was_made_of_it(house: House, store: db.C
     after = db.connect(house.home)
     rows = after.execute("select prompt, title from observations order by at").fetchall()
     assert [tuple(row) for row in rows] == [(1, "Bash in turn 1"), (2, "Bash in turn 3")]
-    assert observations.summary_of(after, 1) is None
-    assert {(one["kind"], one["why"]) for one in jobs.listed(after)} == {("refine", ""), ("distil", "")}
-    [run] = runs.latest(after, limit=5, now=now)
+    assert observations.find_summary(after, 1) is None
+    assert {(one["kind"], one["why"]) for one in jobs.list_jobs(after)} == {("refine", ""), ("distil", "")}
+    [run] = runs.list_latest_runs(after, limit=5, now=now)
     assert (run.why, run.tokens_in, run.project) == ("", 1000, "/home/dev/project")
-    assert turns.changed(after, 1) == [1]
+    assert turns.list_changed_turns(after, 1) == [1]
     distil(after)
-    titles = [one.title for one in observations.of_session(after, 1)]
-    assert (titles, turns.changed(after, 1)) == (["Bash in turn 1", "Read in turn 1", "Bash in turn 3"], [])
+    titles = [one.title for one in observations.list_for_session(after, 1)]
+    assert (titles, turns.list_changed_turns(after, 1)) == (["Bash in turn 1", "Read in turn 1", "Bash in turn 3"], [])
 
 
 @pytest.mark.parametrize("flags", [("--session", "s1"), ("--project", "/home/dev/project"), ("--older-than", "0h")])
@@ -151,7 +151,7 @@ def test_a_purge_of_what_was_recorded_leaves_only_that_something_was_spent(
     now = time.time()
     settle(store, book(store, now), outcome="broken", why="of the session")
     settle(store, book(store, now - 9 * 86_400))
-    jobs.want(store, "distil", 1, priority=jobs.LIVE, now=now)
+    jobs.enqueue(store, "distil", 1, priority=jobs.LIVE, now=now)
     store.close()
     house.ok("purge", *flags, "--yes")
     with sqlite3.connect(os.path.join(house.home, "hardwon.db")) as plain:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.lessons.delivery import decides
+from hardwon.lessons.delivery import parse_decision
 from tests.support.handed import DRAFT, PNPM, Left, git, made_repository, remembered
 from tests.support.house_of_one import House, bash, lesson, prompt
 
@@ -155,7 +155,7 @@ def test_a_sentence_is_no_decision() -> None:
         "hardwon memory",
         "hardwon handoff show me",
     ):
-        assert decides(text.split()) is None, text
+        assert parse_decision(text.split()) is None, text
 
 
 def test_an_agent_cannot_type_it(house: House, left: Left) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from hardwon import clock
 from hardwon.store import db, reflections
-from hardwon.store.reflections import File, Reflection
-from hardwon.types import word
-from hardwon.web.app import DEEDS
+from hardwon.store.reflections import Reflection, WrittenFile
+from hardwon.types import frozen
+from hardwon.web.app import FORM_ACTIONS
 from tests.stories.test_the_viewer import Browser, opened
 from tests.support import busy_home
 from tests.support.house_of_one import House
@@ -42,7 +42,7 @@ status: "draft"
 """
 
 
-@word
+@frozen
 class Place:
     """A repository, a home that knows it, and a browser that was let in."""
 
@@ -90,7 +90,7 @@ def drafted(place: Place, text: str = DRAFT) -> int:
     path.write_text(text)
     known = Reflection(
         0,
-        clock.ulid(1.0),
+        clock.create_ulid(1.0),
         "claude-code",
         "s1",
         str(place.repository),
@@ -98,10 +98,10 @@ def drafted(place: Place, text: str = DRAFT) -> int:
         "plain",
         draft=str(path),
         topic="Fly higher",
-        files=(File(str(path)),),
+        files=(WrittenFile(str(path)),),
     )
     connection = db.connect(place.house.home)
-    number = reflections.put(connection, known).id
+    number = reflections.insert(connection, known).id
     connection.close()
     return number
 
@@ -324,7 +324,7 @@ def test_a_draft_is_shown_with_its_findings_and_what_shows_them(house: House) ->
     ]
 
 
-@pytest.mark.parametrize("path", [path for path, _ in DEEDS])
+@pytest.mark.parametrize("path", [path for path, _ in FORM_ACTIONS])
 def test_no_deed_is_done_for_a_form_that_is_not_ours(shared_house: House, path: str) -> None:
     shared_house.ok("config", "set", "apiPort", "0")
     browser = opened(shared_house)

@@ -94,10 +94,12 @@ def test_indexing_makes_way_for_a_session_under_way(house: House, priority: int,
     times = iter([0.0])  # when it looks for jobs, and none is due; by the time it indexes one is
     with closing(db.connect(house.home)) as connection:
         connection.execute("update jobs set priority = ?", (priority,))
-        before = documents.counts_waiting(connection)
-        values = settings.resolve({})
-        job_process.work_off(house.home, connection, jobs.DISTIL, values, clock=lambda: next(times, time.time()))
-        assert sum(before) and (documents.counts_waiting(connection) != before) is goes_on
+        before = documents.count_backlog(connection)
+        values = settings.resolve_settings({})
+        job_process.run_due_jobs(
+            house.home, connection, jobs.DISTIL, values, read_clock=lambda: next(times, time.time())
+        )
+        assert sum(before) and (documents.count_backlog(connection) != before) is goes_on
 
 
 def rows(house: House, sql: str) -> list[tuple[Any, ...]]:
@@ -156,8 +158,8 @@ def labour_in(home: str, *, kill_at: int, later: float = 0.0, kind: str = "disti
         try:
             connection = db.connect(home)
             connection.set_trace_callback(count_down)
-            values = settings.resolve(settings.read_config(home))
-            job_process.work_off(home, connection, kind, values, clock=lambda: time.time() + later)
+            values = settings.resolve_settings(settings.read_config(home))
+            job_process.run_due_jobs(home, connection, kind, values, read_clock=lambda: time.time() + later)
             os.write(writing, str(count).encode())
             code = 0
         finally:

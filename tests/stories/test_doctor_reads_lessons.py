@@ -9,7 +9,7 @@ from typing import Any
 from hardwon import clock
 from hardwon.store import db, injections, transcripts
 from hardwon.store.transcripts import Portion, ScannedCall
-from hardwon.types import Injection, Mark
+from hardwon.types import Delivery, ReadPosition
 from tests.support.house_of_one import GIT_STASH, House, bash, lesson
 
 DAY = 86_400
@@ -35,7 +35,9 @@ def record_calls(house: House, commands: list[str]) -> None:
         for n, command in enumerate(commands)
     ]
     connection = db.connect(house.home)
-    transcripts.keep(connection, [Portion("/t.jsonl", "claude-code", Mark(), tuple(calls))], clock.now())
+    transcripts.store_portions(
+        connection, [Portion("/t.jsonl", "claude-code", ReadPosition(), tuple(calls))], clock.now()
+    )
     connection.close()
 
 
@@ -101,10 +103,8 @@ def test_what_is_gone_or_was_of_use_long_ago_is_stale(house: House, own_home: st
     os.rmdir(project)
     connection = db.connect(house.home)
     long_ago = clock.now() - 300 * DAY
-    told = Injection(
-        "e1", long_ago, "claude-code", "s1", "", "PreToolUse", "Bash", ident(house, once), once, "", "note"
-    )
-    injections.add(connection, [told])
+    told = Delivery("e1", long_ago, "claude-code", "s1", "", "PreToolUse", "Bash", ident(house, once), once, "", "note")
+    injections.record_deliveries(connection, [told])
     connection.close()
     said = {one["found"].split()[0]: one for one in advice(house)["stale"]}
     assert sorted(said) == sorted([scoped, about, once])

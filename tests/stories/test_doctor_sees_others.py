@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hardwon.agents.claude_code import other_hooks
-from hardwon.agents.plugin_discovery import HOOK
+from hardwon.agents.plugin_discovery import HOOK_PATH
 from hardwon.cli.doctor_agents import try_hook
 from tests.support.house_of_one import House, happened, prompt, used
 
@@ -105,15 +105,15 @@ def test_hooks_that_come_by_our_plugin_are_known(house: House, own_home: str, pr
 
 
 def test_a_hook_that_never_answers_is_said_to_be_so() -> None:
-    found = try_hook("exec sleep 600", {}, "hardwon install claude-code", seconds=0.1)
+    found = try_hook("exec sleep 600", {}, "hardwon install claude-code", timeout=0.1)
     assert (found.well, "did not answer" in found.found) == (False, True)
 
 
 def test_settings_of_any_shape_are_looked_at_without_harm(own_home: str) -> None:
     shapes: list[Any] = [None, [], 3, {"hooks": 1}, {"hooks": {"Stop": [None, {"hooks": [1, {}]}]}}]
     for shape in [*shapes, {"enabledPlugins": ["x"], "hooks": {"Stop": {"a": 1}}}]:
-        assert other_hooks.others(shape, lambda command: False) == {}
-        assert other_hooks.remembers([shape], {})
+        assert other_hooks.find_memory_tools(shape, lambda command: False) == {}
+        assert other_hooks.is_auto_memory_on([shape], {})
 
 
 def test_the_hooks_of_the_latest_sessions_are_counted_and_timed(house: House, own_home: str) -> None:
@@ -137,7 +137,7 @@ def test_the_hooks_of_the_latest_sessions_are_counted_and_timed(house: House, ow
 
 def ran(milliseconds: int, event: str = "PreToolUse", *, own: bool = True) -> dict[str, Any]:
     """The line that Claude Code writes into its transcript after a hook."""
-    command = f"python -I -S {HOOK} claude-code {event} /home/dev/.hardwon || :" if own else "prettier --write"
+    command = f"python -I -S {HOOK_PATH} claude-code {event} /home/dev/.hardwon || :" if own else "prettier --write"
     told = {"type": "hook_success", "hookEvent": event, "command": command, "durationMs": milliseconds, "stdout": "{}"}
     return {"type": "attachment", "attachment": told}
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.json_edit import get
-from hardwon.lessons.delivery import TWIN_SECONDS
+from hardwon.agents.json_edit import get_value
+from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS
 from tests.support.files import content, put
 from tests.support.house_of_one import GIT_STASH, House, lesson, wait_for
 
@@ -55,7 +55,7 @@ def test_uninstalling_leaves_every_byte_as_it_was(house: House, settings: str, b
     put(settings, before)
     house.ok("install", "gemini", *more, "--yes")
     once = content(settings)
-    assert ("hardwon" in get(once, [], comments=True).get("mcpServers", {})) == bool(more)
+    assert ("hardwon" in get_value(once, [], allow_comments=True).get("mcpServers", {})) == bool(more)
     assert "already installed" in house.ok("install", "gemini", *more, "--yes").out
     assert content(settings) == once
     house.ok("uninstall", "gemini", "--yes")
@@ -165,7 +165,7 @@ def test_what_a_repositorys_command_says_is_no_persons_word(
 
 
 def wait_out_twins() -> None:
-    sleep(TWIN_SECONDS)
+    sleep(PARALLEL_CALL_SECONDS)
 
 
 @pytest.mark.parametrize("warm", [True, False])

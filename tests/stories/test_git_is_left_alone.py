@@ -11,7 +11,7 @@ import pytest
 
 from hardwon.errors import UserError
 from hardwon.handoff import git_commit
-from hardwon.types import word
+from hardwon.types import frozen
 
 HANDOFF = "docs/sessions/s1.md"
 MEMORY = ".claude/memory/feedback_pnpm.md"
@@ -81,7 +81,7 @@ def write(folder: Path, *names: str) -> list[str]:
     return [str(folder / name) for name in names]
 
 
-@word
+@frozen
 class Seen:
     files: dict[str, tuple[bytes, int]]
     staged: list[str]
@@ -107,7 +107,7 @@ def seen(folder: Path) -> Seen:
 def test_work_of_every_kind_stays_as_it_is_but_for_the_added_files(busy: Path) -> None:
     before, files = seen(busy), write(busy, HANDOFF, MEMORY)
     head = git(busy, "rev-parse", "HEAD").strip()
-    done = git_commit.commit(files, "Handoff of s1")
+    done = git_commit.commit_files(files, "Handoff of s1")
     after = seen(busy)
     assert done.files == (HANDOFF, MEMORY) and git(busy, "rev-parse", "main").strip() == done.id
     assert git(busy, "rev-parse", "HEAD^").strip() == head
@@ -127,7 +127,7 @@ def test_work_of_every_kind_stays_as_it_is_but_for_the_added_files(busy: Path) -
 
 
 def test_the_persons_next_commit_holds_what_they_staged_and_keeps_ours(busy: Path) -> None:
-    git_commit.commit(write(busy, HANDOFF), "Handoff of s1")
+    git_commit.commit_files(write(busy, HANDOFF), "Handoff of s1")
     git(busy, "commit", "-qm", "theirs")
     changed = git(busy, "show", "--format=", "--name-status", "HEAD").split("\n")
     assert changed == ["M\tboth.txt", "D\tgone.txt", "A\tnew.txt", "M\tstaged.txt", ""]
@@ -136,10 +136,10 @@ def test_the_persons_next_commit_holds_what_they_staged_and_keeps_ours(busy: Pat
 
 def test_a_file_that_is_gone_is_committed_as_gone_and_a_changed_one_as_changed(repository: Path) -> None:
     files = write(repository, "docs/sessions/s1.draft.md", MEMORY)
-    git_commit.commit(files, "first")
+    git_commit.commit_files(files, "first")
     os.unlink(files[0])
     Path(files[1]).write_text("another\n")
-    git_commit.commit([*files, *write(repository, HANDOFF)], "second")
+    git_commit.commit_files([*files, *write(repository, HANDOFF)], "second")
     assert git(repository, "show", "--format=", "--no-renames", "--name-status", "HEAD").split("\n") == [
         f"M\t{MEMORY}",
         "D\tdocs/sessions/s1.draft.md",
@@ -148,7 +148,7 @@ def test_a_file_that_is_gone_is_committed_as_gone_and_a_changed_one_as_changed(r
     ]
     assert git(repository, "status", "--porcelain") == ""
     with pytest.raises(UserError, match="committed already"):
-        git_commit.commit([files[1]], "third")
+        git_commit.commit_files([files[1]], "third")
 
 
 def test_a_linked_worktree_gets_the_commit_on_its_own_branch(repository: Path, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_linked_worktree_gets_the_commit_on_its_own_branch(repository: Path, t
     (tree / "staged.txt").write_text("staged\n")
     git(tree, "add", "staged.txt")
     before, main = seen(repository), git(repository, "rev-parse", "main")
-    done = git_commit.commit(write(tree, HANDOFF), "Handoff of s1")
+    done = git_commit.commit_files(write(tree, HANDOFF), "Handoff of s1")
     assert git(tree, "rev-parse", "side").strip() == done.id and git(repository, "rev-parse", "main") == main
     assert git(tree, "status", "--porcelain") == "A  staged.txt\n"
     after = seen(repository)
@@ -260,7 +260,7 @@ def test_where_it_could_be_lost_or_in_the_way_there_is_no_commit(
     files = write(folder, HANDOFF)
     before = seen(folder)
     with pytest.raises(UserError, match=why) as refused:
-        git_commit.commit(files, "Handoff of s1")
+        git_commit.commit_files(files, "Handoff of s1")
     assert refused.value.fix
     assert seen(folder) == before
 
@@ -269,18 +269,18 @@ def test_a_submodule_of_the_repository_is_not_touched(repository: Path) -> None:
     part = inside_another(repository)
     above = part.parent
     before = seen(part)
-    git_commit.commit(write(above, HANDOFF), "Handoff of s1")
+    git_commit.commit_files(write(above, HANDOFF), "Handoff of s1")
     assert git(above, "show", "--format=", "--name-only", "HEAD").split() == [HANDOFF]
     assert (seen(part), git(above, "status", "--porcelain")) == (before, "")
     with pytest.raises(UserError, match="is a submodule"):
-        git_commit.commit(write(above, "part/docs/sessions/s1.md"), "no")
+        git_commit.commit_files(write(above, "part/docs/sessions/s1.md"), "no")
     with pytest.raises(UserError, match="do not lie in one repository"):
-        git_commit.commit(write(above, HANDOFF, "part/docs/sessions/s1.md"), "no")
+        git_commit.commit_files(write(above, HANDOFF, "part/docs/sessions/s1.md"), "no")
 
 
 def test_without_a_repository_nothing_is_made_one(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="do not lie in one repository"):
-        git_commit.commit(write(tmp_path / "plain", HANDOFF), "Handoff of s1")
+        git_commit.commit_files(write(tmp_path / "plain", HANDOFF), "Handoff of s1")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["docs", "plain", "s1.md", "sessions"]
 
 
@@ -288,7 +288,7 @@ def test_a_folder_that_is_a_link_out_of_the_repository_is_refused(repository: Pa
     (tmp_path / "elsewhere").mkdir()
     (repository / "docs").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="do not lie in one repository"):
-        git_commit.commit(write(repository, HANDOFF), "Handoff of s1")
+        git_commit.commit_files(write(repository, HANDOFF), "Handoff of s1")
 
 
 def test_what_the_person_staged_under_that_name_is_theirs(repository: Path) -> None:
@@ -297,7 +297,7 @@ def test_what_the_person_staged_under_that_name_is_theirs(repository: Path) -> N
     Path(files[0]).write_text("later\n")
     before = seen(repository)
     with pytest.raises(UserError, match=f"{HANDOFF} is staged"):
-        git_commit.commit(files, "Handoff of s1")
+        git_commit.commit_files(files, "Handoff of s1")
     assert seen(repository) == before
 
 
@@ -322,7 +322,7 @@ def test_no_program_of_the_repository_runs_and_nobody_is_asked_to_sign(repositor
     git(repository, "config", "commit.gpgSign", "true")
     git(repository, "config", "filter.own.required", "true")
     (repository / ".git" / "info" / "attributes").write_text("*.md filter=own\n")
-    done = git_commit.commit(write(repository, HANDOFF), "Handoff of s1")
+    done = git_commit.commit_files(write(repository, HANDOFF), "Handoff of s1")
     assert not ran.exists()
     assert "gpgsig" not in git(repository, "cat-file", "commit", done.id)
 
@@ -334,7 +334,7 @@ def test_nothing_is_pushed(repository: Path, tmp_path: Path) -> None:
     git(repository, "push", "-q", "-u", "origin", "main")
     git(repository, "config", "push.default", "current")
     before = git(far, "for-each-ref")
-    git_commit.commit(write(repository, HANDOFF), "Handoff of s1")
+    git_commit.commit_files(write(repository, HANDOFF), "Handoff of s1")
     assert git(far, "for-each-ref") == before
 
 
@@ -345,7 +345,7 @@ def test_a_git_that_is_at_work_elsewhere_does_not_lead_astray(
     before = seen(other)
     for name, value in (("GIT_DIR", ".git"), ("GIT_INDEX_FILE", ".git/index"), ("GIT_WORK_TREE", ".")):
         monkeypatch.setenv(name, str(other / value))
-    done = git_commit.commit(write(repository, HANDOFF), "Handoff of s1")
+    done = git_commit.commit_files(write(repository, HANDOFF), "Handoff of s1")
     for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):
         monkeypatch.delenv(name)
     assert git(repository, "rev-parse", "HEAD").strip() == done.id and seen(other) == before
@@ -358,21 +358,21 @@ def test_a_branch_that_moves_meanwhile_is_not_moved_back(repository: Path) -> No
     lock = repository / ".git" / "refs" / "heads" / "main.lock"
     lock.touch()
     with pytest.raises(UserError, match="update-ref"):
-        git_commit.commit(files, "Handoff of s1")
+        git_commit.commit_files(files, "Handoff of s1")
     lock.unlink()
     assert seen(repository) == before
 
 
 def test_names_that_look_like_patterns_or_options_are_names(repository: Path) -> None:
     names = ("docs/sessions/*.md", "docs/sessions/-x ü.md", ":(top)a.md")
-    git_commit.commit(write(repository, *names), "odd")
+    git_commit.commit_files(write(repository, *names), "odd")
     found = git(repository, "show", "--format=", "--name-only", "-z", "HEAD").split("\0")
     assert sorted(filter(None, found)) == sorted(names) and git(repository, "status", "--porcelain") == ""
 
 
 def test_a_file_is_told_from_one_that_was_changed_since_the_last_commit(repository: Path, tmp_path: Path) -> None:
-    assert git_commit.is_as_committed(str(repository / "a.txt"))
+    assert git_commit.is_committed(str(repository / "a.txt"))
     (repository / "a.txt").write_text("changed\n")
     (repository / "c.txt").write_text("new\n")
     for place in (repository / "a.txt", repository / "c.txt", repository / "no.txt", tmp_path / "x.txt"):
-        assert not git_commit.is_as_committed(str(place))
+        assert not git_commit.is_committed(str(place))

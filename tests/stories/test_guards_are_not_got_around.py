@@ -12,7 +12,7 @@ from time import time
 import pytest
 
 from hardwon import actor
-from hardwon.agents import MODULES
+from hardwon.agents import AGENT_PACKAGES
 from hardwon.self_protection import commands
 from hardwon.worker import lifecycle
 from tests.support.house_of_one import GIT_STASH, House, bash, call, happened, lesson, used, wait_for
@@ -80,7 +80,7 @@ def test_all_of_many_twins_are_held(house: House, worker: str) -> None:
         said = house.ask_at_once(f"s{number}", [bash("git stash") for _ in range(6)], killer, clock=at)
         assert [b'"deny"' in one for one in said] == [True] * 6
         if killer:
-            wait_for(lambda: not lifecycle.is_held(house.home))
+            wait_for(lambda: not lifecycle.is_lock_held(house.home))
 
 
 @pytest.mark.parametrize("cut", [50, 1])
@@ -243,13 +243,18 @@ def test_an_agent_may_not_pass_for_a_person(asked: House, command: str) -> None:
 
 
 def test_every_agent_is_known_whose_door_an_agent_may_not_open() -> None:
-    assert tuple(MODULES) == commands.HOSTS
+    assert tuple(AGENT_PACKAGES) == commands.AGENTS
 
 
 def test_what_people_set_for_themselves_makes_no_agent_of_them() -> None:
-    assert actor.agent({"CODEX_API_KEY": "x", "CODEX_HOME": "/x", "CLAUDE_CONFIG_DIR": "/y", "CODEX_SANDBOX": ""}) == ""
+    assert (
+        actor.find_agent_variable(
+            {"CODEX_API_KEY": "x", "CODEX_HOME": "/x", "CLAUDE_CONFIG_DIR": "/y", "CODEX_SANDBOX": ""}
+        )
+        == ""
+    )
     for mark in ("CODEX_THREAD_ID", "CODEX_CI", "CODEX_SANDBOX_NETWORK_DISABLED", "CLAUDECODE"):
-        assert actor.agent({"CODEX_API_KEY": "x", mark: "1"}) == mark
+        assert actor.find_agent_variable({"CODEX_API_KEY": "x", mark: "1"}) == mark
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_line_that_was_taken_out_of_the_draft_is_not_kept(house: House, left: 
     states = {one["text"]: one["status"] for one in house.ok("memory", "list", "--json", cwd=str(left.folder)).json()}
     assert states == {"always use pnpm here, never npm": "active"}
     assert "always use pnpm here" in brief(house, left.folder)
-    assert reflections.keeping(left.connection) == {"failed experiments": (1, 0), "assumptions": (0, 1)}
+    assert reflections.count_item_decisions(left.connection) == {"failed experiments": (1, 0), "assumptions": (0, 1)}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_line_that_was_taken_out_of_the_draft_is_not_kept(house: House, left: 
 def test_the_state_is_said_above_the_text_which_loses_no_line(tmp_path: Path, draft: str, page: str) -> None:
     path = tmp_path / "s1.draft.md"
     path.write_text(draft)
-    assert ratification.ratified_text(str(path), NOON) == page.replace(
+    assert ratification.build_page_text(str(path), NOON) == page.replace(
         "STATE", "status: ratified\nratified: 2026-11-12"
     )
 
@@ -142,7 +142,7 @@ def test_a_persons_own_handoff_counts_at_once_and_makes_the_draft_moot(house: Ho
 def test_a_draft_that_a_person_edited_is_not_deleted_when_it_is_moot(left: Left) -> None:
     one = left.draft()
     Path(one.draft).write_text("my own words\n")
-    assert ratification.moot(left.connection, "s1", NOON) == 1
+    assert ratification.drop_session_drafts(left.connection, "s1", NOON) == 1
     assert left.get(1).status == "moot" and Path(one.draft).read_text() == "my own words\n"
 
 
@@ -159,7 +159,7 @@ def test_a_discarded_draft_is_gone_and_what_it_found_was_not_kept(house: House, 
     one = left.draft()
     house.ok("handoff", "discard", "1", cwd=str(left.folder))
     assert not os.path.exists(one.draft) and listed(house, left.folder) == []
-    assert reflections.keeping(left.connection) == {"failed experiments": (0, 1), "assumptions": (0, 1)}
+    assert reflections.count_item_decisions(left.connection) == {"failed experiments": (0, 1), "assumptions": (0, 1)}
     refused = house.cli("handoff", "ratify", "1", cwd=str(left.folder))
     assert refused.code == 1 and "gone" in refused.err
 
@@ -302,13 +302,17 @@ def test_drafts_are_ratified_by_themselves_only_if_the_setting_says_after_how_ma
     left.draft("old", at=NOON - 8 * DAY)
     left.draft("young", DRAFT.replace("pnpm", "yarn"), at=NOON - 6 * DAY)
     assert (
-        ratification.overdue(left.connection, {}, NOON)
-        == ratification.overdue(left.connection, {"ratifyAfterDays": 0}, NOON)
+        ratification.find_overdue_drafts(left.connection, {}, NOON)
+        == ratification.find_overdue_drafts(left.connection, {"ratifyAfterDays": 0}, NOON)
         == []
     )
     (done,) = ratify_overdue(left.connection, left.home, {"ratifyAfterDays": 7}, NOON)
-    assert isinstance(done, ratification.Ratified) and done.page.endswith("old.md") and left.get(2).status == "draft"
-    assert reflections.keeping(left.connection) == {}
+    assert (
+        isinstance(done, ratification.RatificationResult)
+        and done.page_path.endswith("old.md")
+        and left.get(2).status == "draft"
+    )
+    assert reflections.count_item_decisions(left.connection) == {}
 
 
 def test_a_draft_that_cannot_be_ratified_by_itself_does_not_keep_the_others_waiting(left: Left) -> None:
@@ -331,16 +335,16 @@ def test_all_that_was_written_is_noted_and_memories_whose_files_are_put_back_are
         "docs",
         *[".claude"] * 2,
     ]
-    assert all(handoffs.print_of(file.path) == file.after for file in one.files[1:])
+    assert all(handoffs.fingerprint_file(file.path) == file.after for file in one.files[1:])
     for file in one.files[1:]:
         os.unlink(file.path)
-    assert ratification.undone(left.connection, left.home, one, NOON) == 2
+    assert ratification.retire_undone_memories(left.connection, left.home, one, NOON) == 2
     assert house.ok("memory", "list", "--status", "retired", "--json", cwd=str(left.folder)).json()[0]["id"] == 1
 
 
 def test_somebody_who_decided_meanwhile_is_not_overruled(left: Left) -> None:
     one = left.draft()
-    reflections.decide(left.connection, one.id, "moot", NOON)
+    reflections.set_status(left.connection, one.id, "moot", NOON)
     with pytest.raises(Exception, match="meanwhile"):
         ratification.ratify(left.connection, left.home, replace(one, status="draft"), NOON)
     assert os.listdir(left.folder / "docs" / "sessions") == ["s1.draft.md"]

@@ -47,13 +47,13 @@ def count_rows(home: str) -> tuple[int, ...]:
 def purge(home: str, now: float) -> None:
     with closing(db.connect(home)) as connection:
         connection.execute("delete from jobs")  # what waits to be distilled is kept whatever its age
-        retention.purge(connection, days=90, most=1 << 40, now=now, go_on=lambda: True)
+        retention.enforce_limits(connection, days=90, max_bytes=1 << 40, now=now, should_continue=lambda: True)
 
 
 def test_history_of_long_ago_stays_for_retention_days_after_its_import(house: House, own_home: str) -> None:
     write_old_transcript(own_home)
     said = house.ok("import", "transcripts").out
-    until = clock.iso(clock.now() + 90 * DAY)[:10]
+    until = clock.format_iso(clock.now() + 90 * DAY)[:10]
     assert f"kept      until {until}, 90 days from today (retentionDays)\n" in said
     house.ok("scan", "--json")
     add_recent_session(house.home)

@@ -12,7 +12,7 @@ import pytest
 
 from hardwon import paths
 from hardwon.store import db, documents, sessions
-from hardwon.worker.background import Background
+from hardwon.worker.background import JobRunner
 from tests.support.house_of_one import House
 from tests.support.remembered import Remembered
 
@@ -26,12 +26,12 @@ def connection(house: House) -> Iterator[db.Connection]:
     remembered = Remembered(house.home, PROJECT)
     remembered.many(500)
     remembered.close()
-    paths.private_folder(os.path.join(house.home, "logs"))
+    paths.make_private_folder(os.path.join(house.home, "logs"))
     with closing(db.connect(house.home)) as opened:
         with db.transaction(opened):
             for number in range(2 * SHIFT):
                 call: dict[str, Any] = {"tool": "Bash", "input": '{"command": "ls"}', "response": f"file {number}"}
-                sessions.take(
+                sessions.store_report(
                     opened,
                     sessions.Report(f"e{number}", "claude-code", "long", "tool", 1.0 + number, PROJECT, None, **call),
                 )
@@ -42,12 +42,12 @@ def work_until(home: str, connection: db.Connection, left: int) -> None:
     """Let a worker's background work until no more than so much is left, then end it as a restart does."""
 
     async def work() -> None:
-        background = Background(home, connection, shift_documents=SHIFT)
-        background.work()
-        while sum(documents.counts_waiting(connection)) > left:
-            assert background.is_busy(), f"it stopped with {documents.counts_waiting(connection)} left"
+        background = JobRunner(home, connection, max_documents=SHIFT)
+        background.start_due_jobs()
+        while sum(documents.count_backlog(connection)) > left:
+            assert background.is_busy(), f"it stopped with {documents.count_backlog(connection)} left"
             await asyncio.sleep(0.01)
-        background.end()
+        background.stop()
 
     asyncio.run(work())
 
@@ -56,11 +56,11 @@ def test_a_backlog_of_several_shifts_is_indexed_to_its_end_through_a_restart(
     house: House, connection: db.Connection
 ) -> None:
     total = 550 + 2 * SHIFT
-    assert sum(documents.counts_waiting(connection)) == total
+    assert sum(documents.count_backlog(connection)) == total
     assert f"{total:,} records not indexed yet" in house.ok("status").out
     assert f"{total:,} records not indexed yet" in house.cli("doctor").out
     work_until(house.home, connection, left=total - SHIFT)  # stopped in the middle, as by a restart
-    assert sum(documents.counts_waiting(connection)) > 0
+    assert sum(documents.count_backlog(connection)) > 0
     work_until(house.home, connection, left=0)
     assert connection.execute("select count(*) from documents").fetchone()[0] == total
     assert connection.execute("select count(*) from vectors").fetchone()[0] == 550

@@ -336,8 +336,8 @@ def test_gateway_no_bypass_path(both: TwoProjects, own_home: str, tmp_path: Path
             command=rf"\b{name}\b",
             **{field: lesson(name, text)[field] for field in ("summary", "problem", "solution")},
         ),
-        "typedprompt": lambda name, text: prompts.answer(home, block(name, text), both.kite),
-        "spooledprompt": lambda name, text: prompts.take_spooled(home, block(name, text), both.kite),
+        "typedprompt": lambda name, text: prompts.handle_prompt(home, block(name, text), both.kite),
+        "spooledprompt": lambda name, text: prompts.handle_spooled_prompt(home, block(name, text), both.kite),
     }
     for name, write in ways.items():
         log = Path(home, LOG)

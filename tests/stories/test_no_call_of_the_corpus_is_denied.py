@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hardwon.agents import MODULES, setup_of
-from hardwon.agents.transcript_steps import Step, history
-from hardwon.cli.agents import command_for
-from hardwon.self_protection.commands import forbidden
+from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents.transcript_steps import Step, load_transcript_module
+from hardwon.cli.agents import build_hook_command
+from hardwon.self_protection.commands import judge_call
 from hardwon.types import Event
 from tests.support.reading import CORPUS
 
@@ -23,11 +23,11 @@ def home(own_home: str) -> str:
     """The home of a person who has hardwon's hooks in the settings of every agent."""
     home = os.path.join(own_home, ".hardwon")
     os.makedirs(home)
-    for name in MODULES:
-        module = setup_of(name)
-        text, _ = module.install(module.EMPTY, command_for(name, home))
-        os.makedirs(os.path.dirname(module.settings_file()), exist_ok=True)
-        with open(module.settings_file(), "w") as file:
+    for name in AGENT_PACKAGES:
+        module = load_install_module(name)
+        text, _ = module.add_hooks(module.EMPTY_SETTINGS, build_hook_command(name, home))
+        os.makedirs(os.path.dirname(module.get_settings_path()), exist_ok=True)
+        with open(module.get_settings_path(), "w") as file:
             file.write(text)
     return home
 
@@ -38,10 +38,10 @@ def read_calls(folder: str) -> Iterator[tuple[str, Step]]:
         pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
     for place, _, names in sorted(os.walk(top)):
         for name in sorted(names):
-            reader = history(FOLDERS[folder]).Reader()
+            reader = load_transcript_module(FOLDERS[folder]).Reader()
             with open(os.path.join(place, name), "rb") as file:
                 for number, line in enumerate(file, 1):
-                    steps = reader.read(number, line)
+                    steps = reader.read_line(number, line)
                     yield from ((f"{place}/{name}:{number}", step) for step in steps if step.kind == "call")
 
 
@@ -82,7 +82,7 @@ def test_no_call_of_a_real_session_is_denied(home: str, own_home: str, folder: s
     denied, count = [], 0
     for place, step in read_calls(folder):
         count += 1
-        if why := forbidden(to_event(step, own_home), home):
+        if why := judge_call(to_event(step, own_home), home):
             denied.append(f"{place}: {step.tool} {step.command[:300] or step.path}: {why[:200]}")
     assert count > 100 or folder == "gemini"
     assert denied == []

@@ -316,7 +316,7 @@ def test_a_hook_killed_at_any_write_leaves_its_event_whole_or_not_at_all(house: 
     assert (done.stdout, len(ready), number) == (b"{}", 1, times + 1)
 
 
-DRAIN = "import sys; from hardwon.sessions import ingest; from hardwon.store import db; ingest.drain(sys.argv[1], db.connect(sys.argv[1]), lambda *_: '')"
+DRAIN = "import sys; from hardwon.sessions import ingest; from hardwon.store import db; ingest.drain_spool(sys.argv[1], db.connect(sys.argv[1]), lambda *_: '')"
 
 
 @pytest.mark.parametrize(("call", "least"), [("pwrite64", 4), ("unlink", 2)])
@@ -331,7 +331,7 @@ def test_a_spool_whose_reader_is_killed_at_any_write_is_taken_in_once(
         home = shutil.copytree(house.home, os.path.join(tmp_path, str(number)))
         done = killed_at(call, number, [sys.executable, "-c", DRAIN, home])
         with closing(db.connect(home)) as store:
-            ingest.drain(home, store, lambda *_: "")
+            ingest.drain_spool(home, store, lambda *_: "")
         assert words_stored(home) == Counter(["one", "two"]) and os.listdir(os.path.join(home, "spool")) == []
         shutil.rmtree(home)
         if done.returncode == 0:

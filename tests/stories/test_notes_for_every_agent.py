@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.agents import MODULES
+from hardwon.agents import AGENT_PACKAGES
 from tests.support.house_of_one import GIT_STASH, House, lesson
 
 MINE = "# Working here\n\n- Use pnpm, never npm, in this repository\n- Run make test before every commit\n"
@@ -120,7 +120,9 @@ def test_a_brief_does_not_repeat_what_our_block_says_where_the_agent_reads_it(
 ) -> None:
     house.add(lesson(delivery="start", summary="the cache must be warmed before the nightly run", triggers={}))
     house.ok("memory", "add", "project", "The staging database is read only on Fridays", cwd=str(project))
-    assert [opened(house, project, host, f"{host} 1") for host in MODULES] == [[True, True]] * len(MODULES)
+    assert [opened(house, project, host, f"{host} 1") for host in AGENT_PACKAGES] == [[True, True]] * len(
+        AGENT_PACKAGES
+    )
     file, _, how = name.partition(" ")
     if how == "to AGENTS.md":
         (project / file).symlink_to("AGENTS.md")
@@ -129,7 +131,7 @@ def test_a_brief_does_not_repeat_what_our_block_says_where_the_agent_reads_it(
     elif how:
         (project / file).write_text("See @AGENTS.md.\n")
     export(house, project, "--to", "AGENTS.md" if "@" in how else file, "--yes")
-    silent = {host for host in MODULES if opened(house, project, host, f"{host} 2") == [False, False]}
+    silent = {host for host in AGENT_PACKAGES if opened(house, project, host, f"{host} 2") == [False, False]}
     assert silent == readers
 
 

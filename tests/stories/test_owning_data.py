@@ -345,14 +345,23 @@ def test_of_a_home_that_was_lived_in_nothing_is_left(full: House, own_home: str,
         full.ok(*words)
     full.ask("s3", prompt("while paused"))
     full.ok("unpause")
-    for name in (paths.INDEX, paths.MANIFEST):
+    for name in (paths.LESSON_INDEX, paths.MANIFEST):
         os.unlink(os.path.join(full.home, name))
     with open(os.path.join(full.home, paths.LESSONS), "w") as file:
         file.write("{ not json")
     full.stay_cold()
     full.ask("s4", bash("git stash"))
     lived = set(os.listdir(full.home))
-    assert {paths.BUILDING, paths.UNBUILT, "claims", "memory", "drafts", "links", "token", "trusted.json"} <= lived
+    assert {
+        paths.BUILD_LOCK,
+        paths.FAILED_BUILD,
+        "claims",
+        "memory",
+        "drafts",
+        "links",
+        "token",
+        "trusted.json",
+    } <= lived
     for name in (value for constant, value in vars(paths).items() if constant.isupper() and "/" not in value):
         if name not in lived:  # it only happened not to be made
             open(os.path.join(full.home, name), "w").close()
@@ -375,14 +384,16 @@ def test_leaving_leaves_only_the_data_and_then_nothing(full: House, own_home: st
     settings = os.path.join(own_home, ".claude", "settings.json")
     full.ok("install", "claude-code", "--yes")
     assert os.path.exists(settings)
-    waits = memory_queue.put(memory_queue.folder(), Turn(1, 1, 0.0, name="s1", asked="From now on always use pnpm."))
-    sockets = lifecycle.socket_path(full.home).removesuffix("sock")
+    waits = memory_queue.queue_statements(
+        memory_queue.get_queue_folder(), Turn(1, 1, 0.0, name="s1", prompt="From now on always use pnpm.")
+    )
+    sockets = lifecycle.get_socket_path(full.home).removesuffix("sock")
     # The worker serves hooks first and the API a moment later.
     wait_for(lambda: all(os.path.exists(f"{sockets}{end}") for end in ("sock", "api")))
     full.kill()
     assert [os.path.exists(f"{sockets}{end}") for end in ("sock", "api")] == [True, True]
     said = full.ok("uninstall", "--all", "--yes").out
-    assert memory_queue.folder() in said
+    assert memory_queue.get_queue_folder() in said
     assert [os.path.exists(f"{sockets}{end}") for end in ("sock", "api")] == [False, False]
     assert not os.path.exists(settings)
     left = sorted(os.listdir(full.home))
@@ -392,7 +403,7 @@ def test_leaving_leaves_only_the_data_and_then_nothing(full: House, own_home: st
     assert prompts == (2,)
     assert os.path.exists(waits)
     assert "left      nothing" in full.ok("uninstall", "--all", "--data", "--yes").out
-    assert not os.path.exists(full.home) and not os.path.exists(memory_queue.folder())
+    assert not os.path.exists(full.home) and not os.path.exists(memory_queue.get_queue_folder())
 
 
 @pytest.fixture

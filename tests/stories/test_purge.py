@@ -16,7 +16,7 @@ from hardwon.types import Turn, replace
 from tests.support.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used
 from tests.support.told import Told
 
-UNASKED = Turn(session=1, number=1, at=0.0, host="claude-code", name="", project="", cwd="")
+UNASKED = Turn(session_row_id=1, number=1, at=0.0, agent="claude-code", name="", project="", cwd="")
 TEXT = 'Quokka Zanzibar-7731 "naïve" pelican'
 
 
@@ -263,8 +263,8 @@ def drafted(house: House, own_home: str, tmp_path: Path) -> dict[str, Path]:
         (place / ".git").mkdir(parents=True)
         told = Told(own_home, session=f"of-{name}", project=str(place)).person(f"mend the {name} {TEXT}").mistake()
         house.ok("reflect", told.write())
-        asked = replace(UNASKED, name=told.session, project=str(place), at=time() - 60, asked="From now on use pnpm.")
-        assert memory_queue.put(memory_queue.folder(), asked)
+        asked = replace(UNASKED, name=told.session, project=str(place), at=time() - 60, prompt="From now on use pnpm.")
+        assert memory_queue.queue_statements(memory_queue.get_queue_folder(), asked)
     return places
 
 
@@ -276,7 +276,7 @@ def waiting(house: House, places: dict[str, Path]) -> tuple[list[str], ...]:
         for one in Path(house.home, "drafts").glob(f"{name}-of-{name}.draft.md")
     )
     raw = sorted(json.loads(one.read_text())["session"] for one in Path(house.home, "logs", "reflections").iterdir())
-    return drafts, raw, sorted(one.removesuffix("-1.json") for one in os.listdir(memory_queue.folder()))
+    return drafts, raw, sorted(one.removesuffix("-1.json") for one in os.listdir(memory_queue.get_queue_folder()))
 
 
 @pytest.mark.parametrize("flag", ["--session", "--project"])

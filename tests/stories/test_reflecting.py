@@ -51,7 +51,7 @@ def test_a_closed_session_is_drafted_and_every_word_can_be_followed(
     ):
         assert words in page
     shown = [each for part in ("findings", "memories", "lessons") for one in made[part] for each in one["evidence"]]
-    assert shown and all(transcript_story.holds(Evidence(**each)) for each in shown)
+    assert shown and all(transcript_story.is_quote_in_source(Evidence(**each)) for each in shown)
     waiting = [one for one in house.stored("memories") if one["status"] == "candidate"]
     assert [(one["type"], one["text"]) for one in waiting] == [("feedback", "From now on always use pnpm, never npm.")]
 

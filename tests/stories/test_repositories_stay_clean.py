@@ -96,7 +96,7 @@ def test_the_first_up_drafts_nothing_of_the_time_before_it(house: House, reposit
 def test_a_home_that_was_in_use_before_goes_on_drafting(house: House, repository: Path, own_home: str) -> None:
     write_transcript(own_home, repository, seconds_ago=7200)
     with closing(db.connect(house.home)) as connection:
-        set_up.note_time(connection, clock.now() - 86_400)
+        set_up.record_time(connection, clock.now() - 86_400)
     house.ok("config", "set", "autoReflect", "false")
     house.ok("start")
     house.ok("config", "set", "autoReflect", "true")

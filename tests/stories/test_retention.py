@@ -12,7 +12,7 @@ import pytest
 
 from hardwon.search import indexing
 from hardwon.store import db, retention, turns
-from hardwon.store.retention import DAY, cutoff
+from hardwon.store.retention import DAY_SECONDS, compute_cutoff
 from tests.support.house_of_one import House
 
 NOW = 1_790_000_000.0
@@ -74,7 +74,9 @@ def count(connection: sqlite3.Connection, table: str) -> int:
 
 
 def purge(connection: sqlite3.Connection, *, days: float = 90, most: int = 1 << 40, now: float = NOW) -> dict[str, int]:
-    return dict(retention.purge(connection, days=days, most=most, now=now, go_on=lambda: True)[0])
+    return dict(
+        retention.enforce_limits(connection, days=days, max_bytes=most, now=now, should_continue=lambda: True)[0]
+    )
 
 
 @pytest.fixture
@@ -86,64 +88,64 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
     ("newest", "before", "days", "expected"),
     [
         (None, None, 90, None),
-        (NOW, NOW - 2 * DAY, 0, None),
-        (NOW, None, 90, NOW - 90 * DAY),
-        (NOW, NOW - 2 * DAY, 90, NOW - 90 * DAY),
-        (NOW, NOW - 91 * DAY, 90, NOW - 90 * DAY),
-        (NOW, NOW - 92 * DAY, 90, NOW - 182 * DAY),
-        (NOW, NOW - 1.5 * DAY, 1, NOW - DAY),
-        (NOW, NOW - 5000 * DAY, 1, NOW - 5001 * DAY),
+        (NOW, NOW - 2 * DAY_SECONDS, 0, None),
+        (NOW, None, 90, NOW - 90 * DAY_SECONDS),
+        (NOW, NOW - 2 * DAY_SECONDS, 90, NOW - 90 * DAY_SECONDS),
+        (NOW, NOW - 91 * DAY_SECONDS, 90, NOW - 90 * DAY_SECONDS),
+        (NOW, NOW - 92 * DAY_SECONDS, 90, NOW - 182 * DAY_SECONDS),
+        (NOW, NOW - 1.5 * DAY_SECONDS, 1, NOW - DAY_SECONDS),
+        (NOW, NOW - 5000 * DAY_SECONDS, 1, NOW - 5001 * DAY_SECONDS),
     ],
 )
 def test_age_is_counted_from_the_latest_event_that_is_believed(
     newest: float | None, before: float | None, days: float, expected: float | None
 ) -> None:
-    assert cutoff(newest, before, days) == expected
+    assert compute_cutoff(newest, before, days) == expected
 
 
 def test_what_is_older_than_retention_goes_and_the_rest_stays(store: sqlite3.Connection) -> None:
-    put(store, [NOW - 200 * DAY, NOW - 100 * DAY], session="old")
-    put(store, [NOW - 100 * DAY, NOW - 30 * DAY, NOW], session="long")
+    put(store, [NOW - 200 * DAY_SECONDS, NOW - 100 * DAY_SECONDS], session="old")
+    put(store, [NOW - 100 * DAY_SECONDS, NOW - 30 * DAY_SECONDS, NOW], session="long")
     put_call(store, "k1", "2026-01-01T00:00:00.000Z")
     put_call(store, "k2", "2026-09-20T00:00:00+02:00")
     put_call(store, "k3", "no time")
-    put_delivery(store, "e1", NOW - 91 * DAY)
+    put_delivery(store, "e1", NOW - 91 * DAY_SECONDS)
     put_delivery(store, "e2", NOW - 1)
     gone = purge(store)
     assert gone == {"events": 3, "calls": 1, "injections": 1, "sessions": 1, "prompts": 1}
-    assert times(store) == [NOW - 30 * DAY, NOW]
+    assert times(store) == [NOW - 30 * DAY_SECONDS, NOW]
     assert [row["session"] for row in store.execute("select session from sessions")] == ["long"]
     assert (count(store, "prompts"), count(store, "calls"), count(store, "injections")) == (1, 2, 1)
     assert purge(store) == {}
 
 
 def test_nothing_goes_by_age_with_retention_for_ever(store: sqlite3.Connection) -> None:
-    put(store, [NOW - 5000 * DAY, NOW])
+    put(store, [NOW - 5000 * DAY_SECONDS, NOW])
     assert (purge(store, days=0), len(times(store))) == ({}, 2)
 
 
 @pytest.mark.parametrize("years", [1, 5, 500])
 def test_a_clock_far_ahead_does_not_empty_the_store(store: sqlite3.Connection, years: int) -> None:
-    put(store, [NOW - number * DAY for number in range(80)])
-    wrong = NOW + years * 365 * DAY
+    put(store, [NOW - number * DAY_SECONDS for number in range(80)])
+    wrong = NOW + years * 365 * DAY_SECONDS
     assert purge(store, now=wrong) == {}
     put(store, [wrong, wrong + 600], session="while the clock was wrong")
     assert purge(store, now=wrong + 700) == {}
-    put(store, [NOW + DAY], session="after it was set right")
-    assert (purge(store, now=NOW + DAY), len(times(store))) == ({}, 83)
+    put(store, [NOW + DAY_SECONDS], session="after it was set right")
+    assert (purge(store, now=NOW + DAY_SECONDS), len(times(store))) == ({}, 83)
 
 
 def test_a_clock_far_behind_deletes_nothing(store: sqlite3.Connection) -> None:
-    put(store, [NOW - number * DAY for number in range(80)])
-    assert purge(store, now=0.0) == {} and purge(store, now=NOW - 300 * DAY) == {}
+    put(store, [NOW - number * DAY_SECONDS for number in range(80)])
+    assert purge(store, now=0.0) == {} and purge(store, now=NOW - 300 * DAY_SECONDS) == {}
 
 
 def test_after_a_long_absence_the_old_goes_once_a_day_of_events_bears_the_clock_out(store: sqlite3.Connection) -> None:
-    put(store, [NOW - 300 * DAY, NOW - 299 * DAY], session="before")
+    put(store, [NOW - 300 * DAY_SECONDS, NOW - 299 * DAY_SECONDS], session="before")
     put(store, [NOW], session="back")
     assert purge(store, now=NOW + 60) == {}
-    put(store, [NOW + 1.1 * DAY], session="next day")
-    assert purge(store, now=NOW + 2 * DAY)["events"] == 2
+    put(store, [NOW + 1.1 * DAY_SECONDS], session="next day")
+    assert purge(store, now=NOW + 2 * DAY_SECONDS)["events"] == 2
 
 
 def test_too_large_a_file_loses_its_oldest_and_shrinks(store: sqlite3.Connection) -> None:
@@ -174,9 +176,9 @@ def test_what_was_distilled_stays_even_if_it_alone_is_too_large(store: sqlite3.C
 
 def test_a_session_of_which_something_was_distilled_stays_with_it(store: sqlite3.Connection) -> None:
     store.execute("create table gist (id integer primary key, of integer references sessions (id) on delete cascade)")
-    put(store, [NOW - 200 * DAY], session="of use")
-    put(store, [NOW - 200 * DAY], session="of none")
-    put(store, [NOW - 2 * DAY, NOW], session="new")
+    put(store, [NOW - 200 * DAY_SECONDS], session="of use")
+    put(store, [NOW - 200 * DAY_SECONDS], session="of none")
+    put(store, [NOW - 2 * DAY_SECONDS, NOW], session="new")
     store.execute("insert into gist (of) select id from sessions where session = 'of use'")
     assert purge(store) == {"events": 2, "prompts": 2, "sessions": 1}
     assert [row[0] for row in store.execute("select session from sessions order by id")] == ["of use", "new"]
@@ -184,29 +186,29 @@ def test_a_session_of_which_something_was_distilled_stays_with_it(store: sqlite3
 
 
 def test_it_stops_when_told_and_goes_on_the_next_time(store: sqlite3.Connection) -> None:
-    put(store, [NOW - 100 * DAY - number for number in range(20_000)])
+    put(store, [NOW - 100 * DAY_SECONDS - number for number in range(20_000)])
     put(store, [NOW], session="now")
-    put(store, [NOW - 5 * DAY], session="a few days ago")
+    put(store, [NOW - 5 * DAY_SECONDS], session="a few days ago")
     asked: list[int] = []
 
     def twice() -> bool:
         asked.append(len(times(store)))
         return len(asked) < 3
 
-    retention.purge(store, days=90, most=1 << 40, now=NOW, go_on=twice)
+    retention.enforce_limits(store, days=90, max_bytes=1 << 40, now=NOW, should_continue=twice)
     assert asked[0] == 20_002 > asked[1] > asked[2] > 2
     purge(store)
-    assert times(store) == [NOW - 5 * DAY, NOW]
+    assert times(store) == [NOW - 5 * DAY_SECONDS, NOW]
 
 
 def test_a_file_that_was_not_made_to_shrink_is_rebuilt_whole(tmp_path_factory: pytest.TempPathFactory) -> None:
     home = str(tmp_path_factory.mktemp("old"))
     made_before(home)
     store = db.connect(home)
-    put(store, [NOW - 100 * DAY, NOW - DAY, NOW])
-    assert not retention.is_shrinkable(store)
-    retention.rebuild(store)
-    assert retention.is_shrinkable(store) and len(times(store)) == 3
+    put(store, [NOW - 100 * DAY_SECONDS, NOW - DAY_SECONDS, NOW])
+    assert not retention.can_release_pages(store)
+    retention.rebuild_database(store)
+    assert retention.can_release_pages(store) and len(times(store)) == 3
 
 
 def made_before(home: str) -> None:
@@ -221,15 +223,15 @@ def test_the_worker_keeps_the_limits_and_status_tells_them(house: House) -> None
     with open(os.path.join(house.home, "config.json"), "w") as file:
         json.dump({"retentionDays": 7, "maxDbMb": 10, "autoReflect": False}, file)
     store = db.connect(house.home)
-    put(store, [RECENT - 20 * DAY] * 5, session="old")
+    put(store, [RECENT - 20 * DAY_SECONDS] * 5, session="old")
     put(store, [RECENT - number for number in range(3000)], session="new", chars=6000)
-    put(store, [RECENT - 2 * DAY], session="two days ago")
+    put(store, [RECENT - 2 * DAY_SECONDS], session="two days ago")
     for (number,) in store.execute("select id from sessions").fetchall():
-        turns.count_as_distilled(store, number, {1: turns.PLAIN})  # and nothing came of it that would keep a session
-    indexing.refresh(store, house.home, model=None, go_on=lambda: True)  # else it grows while it is cut
+        turns.mark_distilled(store, number, {1: turns.PLAIN})  # and nothing came of it that would keep a session
+    indexing.refresh_index(store, house.home, model=None, should_continue=lambda: True)  # else it grows while it is cut
     before = house.status()
     assert (before["database"]["events"], before["database"]["sessions"], before["database"]["prompts"]) == (3006, 3, 3)
-    assert before["database"]["oldest"] == pytest.approx(RECENT - 20 * DAY)
+    assert before["database"]["oldest"] == pytest.approx(RECENT - 20 * DAY_SECONDS)
     assert (before["database"]["limit_bytes"], before["database"]["retention_days"], before["spool"]) == (
         10 << 20,
         7,
@@ -237,9 +239,9 @@ def test_the_worker_keeps_the_limits_and_status_tells_them(house: House) -> None
     )
     assert before["database"]["bytes"] > 10 << 20
     house.ok("start")
-    assert wait_until(lambda: retention.file_bytes(house.home) <= 10 << 20)
+    assert wait_until(lambda: retention.measure_file_bytes(house.home) <= 10 << 20)
     after = house.status()["database"]
-    assert after["oldest"] > RECENT - 7 * DAY and 0 < after["events"] < 3001 and after["sessions"] == 2
+    assert after["oldest"] > RECENT - 7 * DAY_SECONDS and 0 < after["events"] < 3001 and after["sessions"] == 2
     assert store.execute("select 1 from events where at = ?", (RECENT,)).fetchone()
     said = house.ok("status").out
     assert "MB of at most 10 MB; events are kept 7 days" in said and f"{after['events']} events" in said

@@ -44,7 +44,7 @@ def test_nothing_is_mined_of_a_session_part_of_which_was_paused(house: House, ow
     told = told_of(own_home, APP)
     told.write()
     house.ok("status")
-    claims.note_pause(house.home, told.session, time.time())
+    claims.mark_paused(house.home, told.session, time.time())
     other = Told(own_home, project=APP).mistake()
     other.write()
     house.ok("scan")
@@ -55,7 +55,7 @@ def test_nothing_is_mined_of_a_session_part_of_which_was_paused(house: House, ow
 def test_a_dry_run_knows_what_was_paused_too(house: House, own_home: str) -> None:
     told = told_of(own_home, APP)
     told.write()
-    claims.note_pause(house.home, told.session, time.time())
+    claims.mark_paused(house.home, told.session, time.time())
     assert house.ok("scan", "--dry-run", "--json").json()["candidates"] == []
 
 

@@ -11,9 +11,9 @@ from rich.cells import cell_len
 from starlette.testclient import TestClient
 
 from hardwon.store import db
-from hardwon.web.api import Api, app
-from hardwon.web.live import Live
-from hardwon.worker.hook_responder import Desk
+from hardwon.web.api import ApiContext, create_api_app
+from hardwon.web.live import LiveFeed
+from hardwon.worker.hook_responder import HookResponder
 from tests.support.house_of_one import GIT_STASH, House, prompt, used
 from tests.support.remembered import DAY, NOON, Remembered
 
@@ -113,8 +113,8 @@ def test_lessons_are_found_from_any_folder(house: House, tmp_path: Path) -> None
 
 def test_a_program_is_told_what_is_wrong_with_its_question_or_with_the_store(house: House, kite: str) -> None:
     with closing(db.connect(house.home)) as connection:
-        api = Api(house.home, Desk(house.home, connection), Live())
-        with closing(api), TestClient(app(api)) as client:
+        api = ApiContext(house.home, HookResponder(house.home, connection), LiveFeed())
+        with closing(api), TestClient(create_api_app(api)) as client:
 
             def asked(**query: str) -> tuple[int, str]:
                 answer = client.get("/api/search", params={"project": kite, **query})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hardwon import clock, settings
-from hardwon.handoff.due_sessions import left
+from hardwon.handoff.due_sessions import find_sessions_due_for_reflection
 from hardwon.privacy.sensitive_sessions import has_sensitive_word
 from hardwon.sessions import ingest
 from hardwon.store import db, jobs, set_up
@@ -49,7 +49,7 @@ def report_session(connection: db.Connection, transcript: str, *prompts: str) ->
     for number, event in enumerate(events):
         kind = event.pop("kind")
         told = Event("claude-code", kind, "s1", "/home/dev/kite", id=f"e{number}", at=at + number, **event)
-        ingest.commit(connection, told)
+        ingest.commit_event(connection, told)
     connection.execute("update sessions set transcript = ?", (transcript,))
 
 
@@ -64,31 +64,33 @@ def report_session(connection: db.Connection, transcript: str, *prompts: str) ->
 def test_nothing_is_made_of_a_session_with_a_sensitive_word(
     house: House, own_home: str, tmp_path: Any, first_prompt: str, config: dict[str, Any], is_sensitive: bool
 ) -> None:
-    values = settings.resolve(config)
+    values = settings.resolve_settings(config)
     transcript = launch(session="s1").write(tmp_path)
     with closing(db.connect(house.home)) as connection:
-        set_up.note_time(connection, 0.0)
+        set_up.record_time(connection, 0.0)
         report_session(connection, transcript, "start the day", first_prompt, "and the second page")
-        job_process.work_off(house.home, connection, jobs.DISTIL, values, clock=time.time)
+        job_process.run_due_jobs(house.home, connection, jobs.DISTIL, values, read_clock=time.time)
         counts = {
             table: connection.execute(f"select count(*) from {table}").fetchone()[0]
             for table in ("prompts", "observations", "summaries", "jobs")
         }
-        due = left(connection, house.home, values, {}, now=clock.now(), denied=lambda cwd: False)
+        due = find_sessions_due_for_reflection(
+            connection, house.home, values, {}, now=clock.now(), is_denied=lambda cwd: False
+        )
     assert counts["prompts"] == 3 and counts["jobs"] == 0
     assert (counts["observations"] == counts["summaries"] == 0) is is_sensitive
     assert (due == []) is is_sensitive
 
 
 def test_what_was_made_before_the_tag_came_goes(house: House, tmp_path: Any) -> None:
-    values = settings.resolve({})
+    values = settings.resolve_settings({})
     transcript = launch(session="s1").write(tmp_path)
     with closing(db.connect(house.home)) as connection:
         report_session(connection, transcript, "write the settlement")
-        job_process.work_off(house.home, connection, jobs.DISTIL, values, clock=time.time)
+        job_process.run_due_jobs(house.home, connection, jobs.DISTIL, values, read_clock=time.time)
         assert connection.execute("select count(*) from summaries").fetchone()[0] == 1
         late = Event("claude-code", "UserPromptSubmit", "s1", "/home/dev/kite", id="late", prompt="this is #private")
-        ingest.commit(connection, late)
-        job_process.work_off(house.home, connection, jobs.DISTIL, values, clock=lambda: time.time() + 3600)
+        ingest.commit_event(connection, late)
+        job_process.run_due_jobs(house.home, connection, jobs.DISTIL, values, read_clock=lambda: time.time() + 3600)
         assert connection.execute("select count(*) from summaries").fetchone()[0] == 0
         assert connection.execute("select count(*) from observations").fetchone()[0] == 0

@@ -120,29 +120,29 @@ def test_a_session_that_went_on_is_ratified_again_and_undoing_brings_the_first_p
 def test_who_was_cut_off_while_ratifying_can_do_it_again(left: Left) -> None:
     one = left.draft()
     page = left.folder / "docs" / "sessions" / "s1.md"
-    page.write_text(ratification.ratified_text(one.draft, NOON))
-    assert ratification.ratify(left.connection, left.home, one, NOON).page == str(page)
+    page.write_text(ratification.build_page_text(one.draft, NOON))
+    assert ratification.ratify(left.connection, left.home, one, NOON).page_path == str(page)
 
 
 def test_a_handoff_that_cannot_be_written_leaves_the_draft(house: House, left: Left) -> None:
     one = left.draft()
     house.session_start("s1", cwd=str(left.folder))
     house.stored("sessions")
-    before = reflections.listed(left.connection)
+    before = reflections.list_reflections(left.connection)
     with pytest.raises(OSError, match=r".*"):
-        ratification.write(
+        ratification.save_handoff(
             left.connection,
             left.home,
             "next the rudder",
             folder=str(left.folder / "a.txt"),
             session="s1",
-            host="",
+            agent="",
             project=str(left.folder),
             topic="",
             now=NOON,
             is_ratified=True,
         )
-    assert reflections.listed(left.connection) == before and os.path.exists(one.draft)
+    assert reflections.list_reflections(left.connection) == before and os.path.exists(one.draft)
 
 
 def test_no_path_of_this_machine_stands_in_what_is_shared(house: House, left: Left) -> None:
@@ -153,8 +153,8 @@ def test_no_path_of_this_machine_stands_in_what_is_shared(house: House, left: Le
         left.home,
         "feedback",
         PNPM,
-        project=projects.home_of(str(left.folder)),
-        source=ratification.SOURCE,
+        project=projects.find_project_path(str(left.folder)),
+        source=ratification.REFLECTION_SOURCE,
         session="s1",
         evidence=["/home/dev/.claude/projects/t.jsonl:3"],
         now=NOON,

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from hardwon.web.live import Live
+from hardwon.web.live import LiveFeed
 from tests.support.house_of_one import GIT_STASH, House, bash, lesson, used, wait_for
 from tests.support.remembered import Remembered
 
@@ -443,19 +443,19 @@ def test_what_happens_is_streamed_and_a_lost_listener_catches_up(api: httpx.Clie
 
 def test_a_listener_misses_and_doubles_nothing_and_goes_on_with_the_next_worker() -> None:
     async def story() -> None:
-        worker_before = Live()
-        worker_before.tell("event", {"n": 0})
+        worker_before = LiveFeed()
+        worker_before.publish("event", {"n": 0})
         hearing = worker_before.listen(0)
         assert await anext(hearing) == b": hardwon\n\n"
         last = int((await anext(hearing)).split()[1])
         wait_for(lambda: time.time() * 1000 > last + 1)
-        next_worker = Live()
-        next_worker.tell("event", {"n": 1})
+        next_worker = LiveFeed()
+        next_worker.publish("event", {"n": 1})
         hearing = next_worker.listen(last)
         assert await anext(hearing) == b": hardwon\n\n"
-        next_worker.tell("event", {"n": 2})
+        next_worker.publish("event", {"n": 2})
         assert [b'{"n": 1}' in await anext(hearing), b'{"n": 2}' in await anext(hearing)] == [True, True]
-        next_worker.tell("event", {"n": 3})
+        next_worker.publish("event", {"n": 3})
         assert b'{"n": 3}' in await anext(hearing)
 
     asyncio.run(story())

@@ -90,7 +90,7 @@ def test_what_a_session_did_is_told_to_the_next_one(house: House, project: str) 
     house.ask("s1", used("Edit", edit, {"filePath": path}, cwd=project))
     house.ask("s1", used("Bash", {"command": "pytest -q"}, {"stdout": "9 passed", "stderr": ""}, cwd=project))
     house.ask("s1", happened("Stop", last_assistant_message="The login works again.", cwd=project))
-    wait_for_file(compiled_brief.path_of(house.home, project))
+    wait_for_file(compiled_brief.get_brief_path(house.home, project))
     warm, cold = both(house, "s2", project)
     assert without_address(warm) == without_address(cold)
     assert re.search(r"\nin src/auth.py\n  O\d+ B .*pytest", warm.context) and "login works again" in warm.context
@@ -108,7 +108,7 @@ def wait_for_file(path: str) -> None:
 def test_with_nothing_known_there_is_only_the_protocol_and_nothing_for_the_person(house: House, project: str) -> None:
     warm, cold = both(house, "s1", project)
     assert warm.context.endswith("#/lesson\n</hardwon-context>") and warm.notice == cold.notice == ""
-    assert not os.path.exists(compiled_brief.path_of(house.home, project))
+    assert not os.path.exists(compiled_brief.get_brief_path(house.home, project))
 
 
 def test_the_index_goes_by_day_and_file_with_type_id_and_cost(house: House, past: Remembered) -> None:
@@ -298,11 +298,11 @@ def test_the_compiled_brief_is_private_and_forgotten_on_demand(house: House, pas
     past.many(5)
     house.ok("start")
     house.session_start("s1", cwd=past.folder)
-    path = compiled_brief.path_of(house.home, past.project)
+    path = compiled_brief.get_brief_path(house.home, past.project)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     house.ok("stop")
     house.stay_cold()
-    assert compiled_brief.forget(house.home) == 1 and compiled_brief.forget(house.home) == 0
+    assert compiled_brief.delete_all(house.home) == 1 and compiled_brief.delete_all(house.home) == 0
     assert ids(house.session_start("s2", cwd=past.folder).context) == []
 
 
@@ -311,7 +311,7 @@ def test_what_is_compiled_while_no_session_starts_is_what_the_hook_says_alone(ho
     house.stay_cold()
     past.many(3)
     connection = db.connect(house.home)
-    brief.compile(connection, house.home, past.project, {"briefObservations": 50})
+    brief.compile_brief(connection, house.home, past.project, {"briefObservations": 50})
     connection.close()
     assert ids(house.session_start("s1", cwd=past.folder).context) == ["O3", "O2", "O1"]
 
@@ -322,7 +322,7 @@ def test_what_is_compiled_while_no_session_starts_is_what_the_hook_says_alone(ho
 def test_a_spoilt_brief_is_as_good_as_none(house: House, past: Remembered, spoilt: bytes) -> None:
     past.many(3)
     both(house, "s1", past.folder)
-    with open(compiled_brief.path_of(house.home, past.project), "wb") as file:
+    with open(compiled_brief.get_brief_path(house.home, past.project), "wb") as file:
         file.write(spoilt)
     answer = house.session_start("s2", cwd=past.folder)
     assert answer.context.endswith("#/lesson\n</hardwon-context>") and answer.notice == ""
@@ -472,7 +472,7 @@ def test_a_prompt_calls_to_mind_what_fits_it_very_well_if_that_is_turned_on(hous
     ):
         past.observe(session, title, narrative="")
     connection = db.connect(house.home)
-    indexing.refresh(connection, house.home, model=None, go_on=lambda: True)
+    indexing.refresh_index(connection, house.home, model=None, should_continue=lambda: True)
     connection.close()
     house.ok("start")
     asked = prompt("why does the refresh token fail at midnight?", cwd=past.folder)

@@ -8,7 +8,7 @@ from time import sleep
 
 import pytest
 
-from hardwon.lessons.delivery import TWIN_SECONDS
+from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS
 from tests.support.house_of_one import GIT_STASH, House, bash, call, lesson
 
 AT = 1_790_000_000.0
@@ -44,7 +44,7 @@ def test_a_lesson_about_files_fires_on_a_search_for_them(manned: House, looked_f
 def test_calls_in_the_moment_after_a_held_one_are_held_and_later_ones_pass(house: House, worker: str) -> None:
     house.add({**GIT_STASH, "delivery": "hold"})
     denied = []
-    for after in (0.0, TWIN_SECONDS - 0.001, TWIN_SECONDS + 0.001):
+    for after in (0.0, PARALLEL_CALL_SECONDS - 0.001, PARALLEL_CALL_SECONDS + 0.001):
         if worker == "up":
             house.start_with(clock=AT + after)
         [said] = house.ask_at_once("s1", [bash("git stash")], clock=AT + after)
@@ -181,7 +181,7 @@ def test_why_says_what_would_fire_and_claims_nothing(manned: House) -> None:
 
 def wait_out_twins() -> None:
     """Let the moment pass in which calls count as made in one message."""
-    sleep(TWIN_SECONDS)
+    sleep(PARALLEL_CALL_SECONDS)
 
 
 @pytest.mark.parametrize("delivery", ["note", "block", "start"])

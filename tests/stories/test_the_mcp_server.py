@@ -15,7 +15,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from hardwon.mcp import TOOLS
-from hardwon.search.recalled_text import LONGEST
+from hardwon.search.recalled_text import MAX_ANSWER_CHARS
 from tests.support.handed import Left
 from tests.support.house_of_one import GIT_STASH, House, happened, prompt, used
 from tests.support.remembered import NOON, Remembered
@@ -326,11 +326,11 @@ def test_an_answer_is_bounded_and_says_how_to_get_the_rest(server: Server) -> No
         ("get", {"ids": [f"O{long}"]}), ("get", {"ids": several}), ("search", {"query": "buoy", "limit": 200})
     )
     for _, said in (whole, some, index):
-        assert len(said) < LONGEST + 1_000
-    assert f'get(ids=["O{long}"], offset={LONGEST}) goes on' in whole[1]
+        assert len(said) < MAX_ANSWER_CHARS + 1_000
+    assert f'get(ids=["O{long}"], offset={MAX_ANSWER_CHARS}) goes on' in whole[1]
     assert f'get(ids=["O{several[2]}", "O{several[3]}"]) reads the rest' in some[1]
     assert "more are left out" in index[1]
-    rest = server.ask("get", ids=[f"O{long}"], offset=2 * LONGEST)
+    rest = server.ask("get", ids=[f"O{long}"], offset=2 * MAX_ANSWER_CHARS)
     assert "the end of the tale" in rest and "goes on" not in rest
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.lessons.delivery import decides
+from hardwon.lessons.delivery import parse_decision
 from tests.support.handed import AGENT, Left, made_repository
 from tests.support.house_of_one import House, lesson
 
@@ -44,7 +44,7 @@ def test_its_examples_run(path: Path, house: House, tmp_path: Path, own_home: st
         ]
         is_for_a_person = example.removeprefix("hardwon ").startswith(FOR_A_PERSON)
         if words[1] in ("accept", "reject"):
-            assert decides(words), f"{example} is no decision that can be typed"
+            assert parse_decision(words), f"{example} is no decision that can be typed"
             continue
         if words[1:] == ["lessons", "add"]:
             words.append("--help")  # the text names the command, not an example of it

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.types import word
+from hardwon.types import frozen
 from tests.rules.tree import ROOT, page
 from tests.support.house_of_one import House, bash, failed, happened, prompt, used, wait_for
 from tests.support.told import TAG, Told
@@ -45,7 +45,7 @@ TALKS = ("hardwon review",)
 MAKES = ("test", "test-long", "test-real", "check", "bench-hook")
 
 
-@word
+@frozen
 class Shown:
     """A command as a page has it, and what the page says it prints."""
 

@@ -69,7 +69,7 @@ def units(own_home: str) -> dict[str, str]:
 
 def test_systemd_gets_a_timer_once_and_loses_it_whole(house: House, machine: Machine, own_home: str) -> None:
     machine.has("systemctl")
-    name = timer.name_of(house.home)
+    name = timer.build_timer_name(house.home)
     said = machine.ok("install", "timer", "--yes")
     assert f"{name}.timer" in said and "+ OnUnitActiveSec=10min" in said
     service, clock = units(own_home).values()
@@ -94,7 +94,7 @@ def test_where_systemd_does_not_answer_cron_gets_a_line_beside_the_persons(house
     machine.has("systemctl", "exit 1")
     table = machine.has_cron(THEIRS)
     machine.ok("install", "timer", "--yes")
-    line = timer.line_of(house.home)
+    line = timer.build_cron_line(house.home)
     assert table.read_text() == f"{THEIRS}{line}\n" and line.startswith("*/10 * * * * HARDWON_HOME=")
     assert "already installed" in machine.ok("install", "timer", "--yes")
     assert table.read_text() == f"{THEIRS}{line}\n"
@@ -165,18 +165,18 @@ def test_where_nothing_keeps_time_it_is_said_what_does(machine: Machine) -> None
 @pytest.mark.parametrize("odd", ["a b", "100%", 'quo"te', "$HOME", "back\\slash"])
 def test_a_home_with_odd_signs_reaches_the_command_whole(odd: str, tmp_path: Path) -> None:
     home = str(tmp_path / odd)
-    line = timer.line_of(home).partition("* * * * ")[2].partition(" # hardwon")[0]
+    line = timer.build_cron_line(home).partition("* * * * ")[2].partition(" # hardwon")[0]
     command = line.replace("\\%", "%").replace(
         " -m hardwon reflect --idle", " -c 'import os; print(os.environ[\"HARDWON_HOME\"])'"
     )
     shown = subprocess.run(["sh", "-c", command.partition(" >/dev/null")[0]], capture_output=True, text=True)
     assert shown.stdout == f"{home}\n"
-    (service, _) = timer.files_of("systemd", home).values()
+    (service, _) = timer.build_files("systemd", home).values()
     (said,) = [line for line in service.splitlines() if line.startswith("Environment=")]
     plain = said.removeprefix('Environment="HARDWON_HOME=').removesuffix('"')
     assert plain.replace("%%", "%").replace('\\"', '"').replace("\\\\", "\\") == home
 
 
 def test_two_homes_have_timers_of_their_own(tmp_path: Path) -> None:
-    assert timer.name_of(str(tmp_path / "a")) != timer.name_of(str(tmp_path / "b"))
-    assert os.path.basename(next(iter(timer.files_of("launchd", str(tmp_path))))).endswith(".plist")
+    assert timer.build_timer_name(str(tmp_path / "a")) != timer.build_timer_name(str(tmp_path / "b"))
+    assert os.path.basename(next(iter(timer.build_files("launchd", str(tmp_path))))).endswith(".plist")

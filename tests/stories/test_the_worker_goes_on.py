@@ -15,7 +15,7 @@ import pytest
 from hardwon import clock, paths
 from hardwon.actions.handoffs import ratify_overdue
 from hardwon.store import db, reflections, set_up
-from hardwon.worker.background import Background
+from hardwon.worker.background import JobRunner
 from tests.stories.test_retention import wait_until
 from tests.stories.test_the_workers_life import Started, configure, started
 from tests.support.handed import Left, made_repository
@@ -64,10 +64,10 @@ def begins(left: Left) -> bool:
     """Whether the worker's clock would start a process now."""
 
     async def look() -> bool:
-        background = Background(left.home, left.connection)
-        background.work()
+        background = JobRunner(left.home, left.connection)
+        background.start_due_jobs()
         is_busy = background.is_busy()
-        background.end()
+        background.stop()
         return is_busy
 
     return asyncio.run(look())
@@ -75,7 +75,7 @@ def begins(left: Left) -> bool:
 
 def test_a_draft_whose_file_is_gone_starts_no_process(house: House, left: Left) -> None:
     configure(house, ratifyAfterDays=7)
-    paths.private_folder(os.path.join(left.home, "logs"))
+    paths.make_private_folder(os.path.join(left.home, "logs"))
     one = left.draft(at=clock.now() - 8 * DAY)
     assert begins(left)
     os.unlink(one.draft)
@@ -112,7 +112,7 @@ def test_a_session_that_no_hook_told_of_is_drafted_and_a_denied_one_is_not(
         os.utime(told.write(folder), (then, then))
     configure(house, autoReflect=True, denyProjects=[str(tmp_path / "secret")])
     with closing(db.connect(house.home)) as connection:
-        set_up.note_time(connection, then - 3600)
+        set_up.record_time(connection, then - 3600)
     started.worker()
     drafts = Path(house.home, "drafts")
     assert wait_until(drafts.exists) and wait_until(lambda: "a handoff was drafted" in started.log())

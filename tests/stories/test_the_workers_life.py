@@ -19,7 +19,7 @@ import pytest
 import hardwon
 from hardwon.fallback import worker_start
 from hardwon.store import db, retention
-from hardwon.worker.lifecycle import may_rest
+from hardwon.worker.lifecycle import can_exit_idle
 from tests.stories.test_retention import made_before, put, wait_until
 from tests.stories.test_the_viewer import opened
 from tests.support.house_of_one import HOOK, House, call, running_for
@@ -31,8 +31,8 @@ WORKER = """
 import sys, time
 home, package, seconds = sys.argv[1:4]
 sys.path.insert(0, package)
-from hardwon.worker import loop
-sys.exit(loop.main(home, seconds=eval(seconds), tick=0.05))
+from hardwon.worker import hook_server
+sys.exit(hook_server.main(home, seconds=eval(seconds), tick=0.05))
 """
 
 
@@ -114,7 +114,7 @@ def spooled(house: House) -> list[str]:
 def test_a_worker_rests_after_so_many_minutes_without_a_hook_or_work(
     quiet: float, minutes: int, due: bool, rests: bool
 ) -> None:
-    assert may_rest(1000.0 + quiet, 1000.0, minutes, due) is rests
+    assert can_exit_idle(1000.0 + quiet, 1000.0, minutes, due) is rests
 
 
 def test_a_worker_that_hears_nothing_ends_by_itself(house: House, started: Started) -> None:
@@ -287,14 +287,14 @@ def test_hooks_under_way_when_the_worker_is_told_to_stop_are_stored_exactly_once
 def test_a_worker_that_is_told_to_stop_leaves_at_once_whatever_it_is_deleting(house: House) -> None:
     now = 1_790_000_000.0
     with closing(db.connect(house.home)) as store:
-        put(store, [now - 200 * retention.DAY + number for number in range(50_000)], chars=1000)
-        put(store, [now, now - 3 * retention.DAY], session="new")
+        put(store, [now - 200 * retention.DAY_SECONDS + number for number in range(50_000)], chars=1000)
+        put(store, [now, now - 3 * retention.DAY_SECONDS], session="new")
     house.ok("start")
     house.ok("stop")
     with open(os.path.join(house.home, "logs", "worker.log")) as file:
         assert "stopped" in file.read()
     with closing(db.connect(house.home)) as store:
-        assert retention.holdings(store).events > 2
+        assert retention.read_store_totals(store).events > 2
         assert store.execute("pragma integrity_check").fetchone()[0] == "ok"
 
 
@@ -303,7 +303,7 @@ def test_a_file_that_could_not_shrink_is_rebuilt_when_it_has_been_quiet(house: H
     made_before(house.home)
     started.worker(speed=10_000.0)
     with closing(db.connect(house.home)) as store:
-        assert wait_until(lambda: retention.is_shrinkable(store))
+        assert wait_until(lambda: retention.can_release_pages(store))
 
 
 def test_an_edit_of_the_settings_is_in_force_at_the_next_event(house: House) -> None:
@@ -327,4 +327,4 @@ def test_a_worker_looks_where_the_agents_of_the_person_keep_their_files(
     names = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "GEMINI_CLI_TRUSTED_FOLDERS_PATH", "XDG_CONFIG_HOME")
     for name in (*names, "CLAUDECODE"):
         monkeypatch.setenv(name, "/elsewhere")
-    assert set(worker_start.environment(house.home)) & {*names, "CLAUDECODE"} == {*names}
+    assert set(worker_start.build_environment(house.home)) & {*names, "CLAUDECODE"} == {*names}

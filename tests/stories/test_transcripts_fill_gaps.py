@@ -105,8 +105,8 @@ def filled(house: House, path: str) -> int:
     """Read one transcript as the worker would; gives how much was new."""
     connection = db.connect(house.home)
     try:
-        values = settings.resolve(settings.read_config(house.home))
-        return transcript_import.read(house.home, connection, "claude-code", path, values)
+        values = settings.resolve_settings(settings.read_config(house.home))
+        return transcript_import.import_transcript(house.home, connection, "claude-code", path, values)
     finally:
         connection.close()
 
@@ -377,11 +377,11 @@ def test_a_session_that_cannot_be_filled_is_not_tried_for_ever(day: Day) -> None
     connection = db.connect(day.house.home)
     [session] = connection.execute("select id from sessions").fetchone()
     connection.execute("update sessions set to_fill = 1")
-    for _ in range(sessions.MOST_TRIES):
-        assert len(sessions.to_fill(connection)) == 1
+    for _ in range(sessions.MAX_FILL_TRIES):
+        assert len(sessions.list_sessions_to_fill(connection)) == 1
         with db.transaction(connection):
             sessions.begin_fill(connection, session)
-    assert sessions.to_fill(connection) == []
+    assert sessions.list_sessions_to_fill(connection) == []
     connection.close()
 
 
@@ -390,12 +390,12 @@ def test_an_end_of_a_turn_during_the_filling_is_not_forgotten(day: Day) -> None:
     day.house.ok("stop")
     connection = db.connect(day.house.home)
     connection.execute("update sessions set to_fill = 1")
-    [session] = sessions.to_fill(connection)
+    [session] = sessions.list_sessions_to_fill(connection)
     with db.transaction(connection):
         tries = sessions.begin_fill(connection, session["id"])
         connection.execute("update sessions set to_fill = 1")  # as the hook of that end does
-        sessions.is_filled(connection, session["id"], tries)
-    assert len(sessions.to_fill(connection)) == 1
+        sessions.finish_fill(connection, session["id"], tries)
+    assert len(sessions.list_sessions_to_fill(connection)) == 1
     connection.close()
 
 

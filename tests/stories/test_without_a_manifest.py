@@ -20,7 +20,7 @@ def bare(house: House) -> House:
     """A home with a lesson in force, no worker, and no manifest."""
     house.add(lesson(r"\bgit stash\b", delivery="hold"))
     house.stay_cold()
-    os.unlink(os.path.join(house.home, paths.INDEX))
+    os.unlink(os.path.join(house.home, paths.LESSON_INDEX))
     return house
 
 
@@ -84,7 +84,7 @@ def test_however_many_calls_wait_it_is_built_once_and_each_is_held(bare: House) 
 
 
 def test_what_cannot_be_built_is_tried_again_only_when_it_is_another(bare: House) -> None:
-    path, stamp = os.path.join(bare.home, paths.LESSONS), os.path.join(bare.home, paths.UNBUILT)
+    path, stamp = os.path.join(bare.home, paths.LESSONS), os.path.join(bare.home, paths.FAILED_BUILD)
     with open(path) as file:
         good = file.read()
     with open(path, "w") as file:
@@ -98,7 +98,7 @@ def test_what_cannot_be_built_is_tried_again_only_when_it_is_another(bare: House
 
 
 def test_with_something_else_in_its_place_what_is_told_is_kept(bare: House) -> None:
-    os.mkdir(os.path.join(bare.home, paths.INDEX))
+    os.mkdir(os.path.join(bare.home, paths.LESSON_INDEX))
     bare.ask("s1", prompt("mend the kite"))
     assert len(spooled(bare)) == 1
 

@@ -19,7 +19,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 
-from hardwon.agents.prompt_origin import AGENT_NAMES, STREAMS
+from hardwon.agents.prompt_origin import AGENT_PROGRAM_NAMES, STREAM_PREFIXES
 
 _making = threading.Lock()
 _SCRIPT = """
@@ -70,7 +70,7 @@ def run_tool(command: str, environment: Mapping[str, str], host: str) -> bytes:
 
 def _run(words: Sequence[str], payload: bytes, environment: Mapping[str, str], host: str) -> tuple[int, bytes, bytes]:
     done = subprocess.run(
-        [program(host), "-S", "-c", _SCRIPT, STREAMS[host], *words],
+        [program(host), "-S", "-c", _SCRIPT, STREAM_PREFIXES[host], *words],
         input=payload,
         capture_output=True,
         env=_with_interpreter(environment),
@@ -88,7 +88,7 @@ def _with_interpreter(environment: Mapping[str, str]) -> dict[str, str]:
 
 def program(host: str) -> str:
     with _making:  # several hooks may be the first at once
-        return os.path.join(_programs(), AGENT_NAMES[host])
+        return os.path.join(_programs(), AGENT_PROGRAM_NAMES[host])
 
 
 @functools.cache
@@ -96,7 +96,7 @@ def _programs() -> str:
     """A folder with the interpreter under the name of each agent."""
     folder, interpreter = tempfile.mkdtemp(prefix="agents-"), os.path.realpath(sys.executable)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for name in AGENT_NAMES.values():
+    for name in AGENT_PROGRAM_NAMES.values():
         path = os.path.join(folder, name)
         try:
             os.link(interpreter, path)

@@ -13,14 +13,14 @@ BEGAN = 1_000_000.0
 def told(story: Story) -> Told:
     return Told(
         path="/t.jsonl",
-        host="claude-code",
+        agent="claude-code",
         session="s1",
         project=KITE,
         cwd=KITE,
         steps=tuple(story.steps),
-        began=BEGAN,
-        ended=BEGAN + 600,
-        minutes=10.0,
+        started_at=BEGAN,
+        ended_at=BEGAN + 600,
+        active_minutes=10.0,
         usage=None,
     )
 

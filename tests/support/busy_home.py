@@ -12,10 +12,10 @@ from hardwon.actions.lessons import add_lesson
 from hardwon.shell import failures
 from hardwon.store import candidates, db, injections, jobs, observations, projects, runs, sessions, transcripts
 from hardwon.store.approvals import COMMAND_LINE
-from hardwon.store.candidates import Judgement, Proposal
+from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.sessions import Report
 from hardwon.store.transcripts import Portion, ScannedCall
-from hardwon.types import Injection, Mark, Observation, Summary
+from hardwon.types import Delivery, Observation, ReadPosition, Summary
 from tests.support import busy_home_kept
 
 DAY = 86_400.0
@@ -94,7 +94,7 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
         lesson = stash if number % 2 else docker
         slug, summary = (lesson.slug, lesson.summary) if not hostile else (HOSTILE, HOSTILE)
         at = now - (count - 1 - number) * DAY / 3 - 598.5
-        given = Injection(
+        given = Delivery(
             f"d{number}",
             at,
             "claude-code",
@@ -107,12 +107,12 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
             summary,
             lesson.delivery,
         )
-        injections.add(connection, [given])
+        injections.record_deliveries(connection, [given])
     _found(connection, now, hostile)
     _spent(connection, now)
     busy_home_kept.fill(connection, home, now, HOSTILE if hostile else "")
     with db.transaction(connection):
-        jobs.want(connection, "distil", 1, priority=0, now=now)
+        jobs.enqueue(connection, "distil", 1, priority=0, now=now)
     connection.close()
 
 
@@ -126,10 +126,10 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
         "transcript": f"/home/dev/.claude/projects/{name}/{number}.jsonl",
     }
     with db.transaction(connection):
-        project = projects.resolve(connection, f"{cwd}{text}", "", at)
+        project = projects.find_or_create(connection, f"{cwd}{text}", "", at)
         for key, kind, more in _reports(number, at, text + (LONG if hostile else "")):
-            sessions.take(connection, Report(key=f"{number}-{key}", kind=kind, project=project, **said, **more))
-    (row,) = sessions.found(connection, said["session"])[:1]
+            sessions.store_report(connection, Report(key=f"{number}-{key}", kind=kind, project=project, **said, **more))
+    (row,) = sessions.find_by_name(connection, said["session"])[:1]
     seen = Observation(
         f"o{number}",
         at + 30,
@@ -142,7 +142,7 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
         tokens=900,
     )
     with db.transaction(connection):
-        observations.put(connection, row["id"], 1, [seen])
+        observations.store_observations(connection, row["id"], 1, [seen])
     if number % 2:
         told = Summary(
             f"s{number}",
@@ -153,7 +153,7 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
             "gusts are tested",
             "tune the tail",
         )
-        observations.put_summary(connection, row["id"], told)
+        observations.replace_summary(connection, row["id"], told)
 
 
 def _reports(number: int, at: float, text: str) -> Sequence[tuple[str, str, dict[str, Any]]]:
@@ -163,9 +163,13 @@ def _reports(number: int, at: float, text: str) -> Sequence[tuple[str, str, dict
     ]
     for place, (tool, asked, outcome, said) in enumerate(_CALLS):
         answer, given = f"{text}{said}", {**asked, **({"description": text} if text else {})}
-        line = failures.key_line(answer[:2000], shell=tool == "Bash") if outcome == "failed" else ""
+        line = failures.find_failure_line(answer[:2000], is_shell=tool == "Bash") if outcome == "failed" else ""
         command = str(given.get("command", ""))
-        signed = failures.signature(tool, command, failures.about(answer[:2000], line, command), line) if line else ""
+        signed = (
+            failures.build_signature(tool, command, failures.classify_failure(answer[:2000], line, command), line)
+            if line
+            else ""
+        )
         call = {
             "at": at + 2 + place,
             "tool": tool,
@@ -188,7 +192,7 @@ def _reports(number: int, at: float, text: str) -> Sequence[tuple[str, str, dict
     return told
 
 
-def proposal(number: int, now: float, **changes: Any) -> Proposal:
+def proposal(number: int, now: float, **changes: Any) -> Candidate:
     """A candidate that is sound and unlike the others."""
     unlike = " ".join(f"{word}{number}" for word in ("sail", "mast", "keel", "helm", "rope", "tar"))
     record = {
@@ -217,7 +221,7 @@ def proposal(number: int, now: float, **changes: Any) -> Proposal:
         ],
     }
     record |= changes
-    return Proposal(
+    return Candidate(
         0,
         f"01CANDIDATE{number:015}",
         f"pip-install-{number}",
@@ -241,20 +245,20 @@ def _found(connection: db.Connection, now: float, hostile: bool) -> None:
         hurt = {"summary": HOSTILE, "problem": f"{HOSTILE} the cause of it", "solution": f"{HOSTILE} the way around it"}
         hurt["evidence"] = [{"path": HOSTILE, "line": 1, "kind": "error", "quote": HOSTILE + LONG}]
     found = [proposal(number, now, **(hurt if number == 1 else {})) for number in range(1, 5)]
-    candidates.weigh(connection, found, weighed=())
-    first = candidates.listed(connection)[0]
+    candidates.store_candidates(connection, found, weighed_signatures=())
+    first = candidates.list_candidates(connection)[0]
     body = {
         "why": f"{HOSTILE if hostile else ''}it cost an hour twice",
         "solution": "make a venv before any pip install",
     }
-    candidates.judge(connection, [Judgement(first.number, now, "claude", "lesson", body)])
+    candidates.store_judgements(connection, [Judgement(first.number, now, "claude", "lesson", body)])
     calls = tuple(
         ScannedCall(
             f"claude-code:{n}",
             "claude-code",
             "session-0001",
             "/home/dev/kite",
-            clock.iso(now),
+            clock.format_iso(now),
             "/home/dev/.claude/projects/kite/7.jsonl",
             n,
             "Bash",
@@ -265,8 +269,8 @@ def _found(connection: db.Connection, now: float, hostile: bool) -> None:
         )
         for n in range(9)
     )
-    transcripts.keep(
-        connection, [Portion("/home/dev/.claude/projects/kite/7.jsonl", "claude-code", Mark(), calls)], now
+    transcripts.store_portions(
+        connection, [Portion("/home/dev/.claude/projects/kite/7.jsonl", "claude-code", ReadPosition(), calls)], now
     )
 
 
@@ -304,8 +308,10 @@ def _spent(connection: db.Connection, now: float) -> None:
 def first_of(home: str) -> dict[str, int]:
     """The numbers of a session with a summary, of a call in it that failed, and of what is kept."""
     connection = db.connect(home)
-    (session,) = sessions.found(connection, "session-0001")[:1]
-    events = [one for one in sessions.events_after(connection, after=0, limit=100) if one["session"] == "session-0001"]
+    (session,) = sessions.find_by_name(connection, "session-0001")[:1]
+    events = [
+        one for one in sessions.list_events_after(connection, after_id=0, limit=100) if one["session"] == "session-0001"
+    ]
     kept = busy_home_kept.numbers(connection)
     connection.close()
     failed = next(one["id"] for one in events if one["outcome"] == "failed")

@@ -10,7 +10,7 @@ from hardwon.store import memories as kept
 from hardwon.store import reflections
 from hardwon.store.db import Connection
 from hardwon.store.reflection_types import Evidence, Finding
-from hardwon.store.reflections import File, Reflection
+from hardwon.store.reflections import Reflection, WrittenFile
 
 KITE = "/home/dev/kite"
 TRANSCRIPT = "/home/dev/.claude/projects/kite/1.jsonl"
@@ -93,7 +93,7 @@ def fill(connection: Connection, home: str, now: float, text: str) -> None:
             if text:
                 _spoil(path, text)
         if status in ("retired", "rejected"):
-            memories.set_aside(connection, own, at + 120)
+            memories.reject_or_retire(connection, own, at + 120)
     for number, status in enumerate(("draft", "ratified", "discarded", "moot"), 1):
         known = _handoff(connection, home, number, now - number * 7200.0, text)
         if status == "ratified":
@@ -101,7 +101,7 @@ def fill(connection: Connection, home: str, now: float, text: str) -> None:
         elif status == "discarded":
             ratification.discard(connection, known, now - 7000.0)
         elif status == "moot":
-            ratification.moot(connection, known.session, now - 7000.0)
+            ratification.drop_session_drafts(connection, known.session, now - 7000.0)
 
 
 def _spoil(path: str, text: str) -> None:
@@ -125,7 +125,7 @@ def _handoff(connection: Connection, home: str, number: int, at: float, text: st
     )
     known = Reflection(
         0,
-        clock.ulid(at),
+        clock.create_ulid(at),
         "claude-code",
         session,
         KITE,
@@ -135,9 +135,9 @@ def _handoff(connection: Connection, home: str, number: int, at: float, text: st
         topic=topic[number - 1],
         confidence="M",
         findings=found,
-        files=(File(path, None, ""),),
+        files=(WrittenFile(path, None, ""),),
     )
-    return reflections.put(connection, known)
+    return reflections.insert(connection, known)
 
 
 def _without_memories(known: Reflection) -> Reflection:
@@ -151,8 +151,8 @@ def _without_memories(known: Reflection) -> Reflection:
 
 def numbers(connection: Connection) -> dict[str, int]:
     """The numbers of a proposal, an approved memory, a draft and a ratified handoff."""
-    by_status = {one.status: one.id for one in kept.listed(connection)}
-    handed = {one.status: one.id for one in reflections.listed(connection)}
+    by_status = {one.status: one.id for one in kept.list_memories(connection)}
+    handed = {one.status: one.id for one in reflections.list_reflections(connection)}
     return {
         "proposed": by_status["candidate"],
         "approved": by_status["active"],

@@ -10,7 +10,7 @@ from hardwon import projects
 from hardwon.handoff import handoffs, memories, ratification
 from hardwon.store import db, reflections
 from hardwon.store.reflection_types import Evidence, Finding
-from hardwon.store.reflections import File, Reflection
+from hardwon.store.reflections import Reflection, WrittenFile
 from tests.support.house_of_one import House
 from tests.support.remembered import NOON
 
@@ -68,9 +68,9 @@ class Left:
         path = (folder or self.folder / "docs" / "sessions") / f"{session}.draft.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        project = projects.home_of(str(self.folder))
-        written = File(str(path), None, handoffs.print_of(str(path)))
-        return reflections.put(
+        project = projects.find_project_path(str(self.folder))
+        written = WrittenFile(str(path), None, handoffs.fingerprint_file(str(path)))
+        return reflections.insert(
             self.connection,
             Reflection(
                 0,
@@ -87,14 +87,14 @@ class Left:
         )
 
     def propose(self, text: str, session: str = "s1") -> None:
-        project = projects.home_of(str(self.folder))
+        project = projects.find_project_path(str(self.folder))
         memories.propose(
             self.connection,
             self.home,
             "feedback",
             text,
             project=project,
-            source=ratification.SOURCE,
+            source=ratification.REFLECTION_SOURCE,
             session=session,
             now=NOON,
         )

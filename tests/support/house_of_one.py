@@ -19,7 +19,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import hardwon.cli
-from hardwon.types import word
+from hardwon.types import frozen
 from hardwon.worker import lifecycle
 from tests.support import agent_stand_in
 
@@ -124,7 +124,7 @@ def happened(event: str, **more: Any) -> dict[str, Any]:
     return {**payload, **more}
 
 
-@word
+@frozen
 class Answer:
     """What came back from a hook, by its parts."""
 
@@ -135,7 +135,7 @@ class Answer:
     blocked: bool = False  # a prompt that does not go on to the model; the notice is the reason
 
 
-@word
+@frozen
 class Ran:
     code: int
     out: str
@@ -295,7 +295,7 @@ class House:
         os.makedirs(self.home, mode=0o700, exist_ok=True)
         command = [sys.executable, "-c", OTHER_WORKER, "" if clock is None else _stopped(clock), self.home, str(tick)]
         self._started.append(subprocess.Popen(command, env=self.environment(), start_new_session=True))
-        wait_for(lambda: bool(lifecycle.status(self.home).running))
+        wait_for(lambda: bool(lifecycle.read_status(self.home).running))
 
     def session_start(self, session: str, source: str = "startup", **more: Any) -> Answer:
         return self.ask(
@@ -319,7 +319,7 @@ class House:
     def kill(self) -> None:
         """End the worker as a crash would, and wait until it is gone."""
         os.kill(self.status()["pid"], signal.SIGKILL)
-        wait_for(lambda: not lifecycle.is_held(self.home))
+        wait_for(lambda: not lifecycle.is_lock_held(self.home))
 
     def stop_building(self) -> None:
         """From here on nobody can compile the manifest: what is in force is what there is."""
@@ -329,7 +329,7 @@ class House:
 
     def leave(self) -> None:
         """End the worker and whatever else runs for this home: a start under way, work in the background."""
-        lifecycle.stop(self.home)
+        lifecycle.stop_worker(self.home)
         while running := running_for(self.home):
             for number in running:
                 try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardwon.search import embedding, indexing
-from hardwon.search.search import Found, search
+from hardwon.search.search import SearchResult, search_records
 from hardwon.store import db, projects, sessions
 
 NOW = 1_795_000_000.0
@@ -27,8 +27,8 @@ class Library:
         self._count += 1
         at = at or NOW - 10 * DAY + self._count
         with db.transaction(self.connection):
-            number = projects.resolve(self.connection, project, "", NOW)
-            sessions.take(
+            number = projects.find_or_create(self.connection, project, "", NOW)
+            sessions.store_report(
                 self.connection,
                 sessions.Report(
                     f"p{self._count}", "claude-code", session, "UserPromptSubmit", at, project, number, prompt=text
@@ -84,11 +84,11 @@ class Library:
         return [f"O{id}" for (id,) in rows]
 
     def refresh(self, model: embedding.Model | None = None) -> None:
-        indexing.refresh(self.connection, self.home, model=model, go_on=lambda: True)
+        indexing.refresh_index(self.connection, self.home, model=model, should_continue=lambda: True)
 
-    def find(self, query: str, **how: Any) -> Found:
+    def find(self, query: str, **how: Any) -> SearchResult:
         self.refresh()
-        return search(self.connection, self.home, query, **{"project": KITE, "now": NOW, "limit": 10, **how})
+        return search_records(self.connection, self.home, query, **{"project": KITE, "now": NOW, "limit": 10, **how})
 
     def ids(self, query: str, **how: Any) -> list[str]:
         return [hit.id for hit in self.find(query, **how).hits]

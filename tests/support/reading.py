@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.transcript_steps import MODULES, Reader, Step
+from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, Reader, Step
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRANSCRIPTS = os.path.join(TESTS, "transcripts")
 CORPUS = os.path.join(TESTS, "..", "..", "shared", "corpus")
 FORMATS = {"claude": "claude-code", "codex": "codex", "gemini-json": "gemini"}
-RECORDED = [(host, name) for host in MODULES for name in sorted(os.listdir(os.path.join(TRANSCRIPTS, host)))]
+RECORDED = [(host, name) for host in TRANSCRIPT_MODULES for name in sorted(os.listdir(os.path.join(TRANSCRIPTS, host)))]
 
 
 def recorded(host: str, name: str) -> str:
@@ -36,7 +36,7 @@ def handed_over(host: str, path: str) -> list[bytes]:
 
 
 def steps_of(reader: Reader, lines: Iterable[bytes], start: int = 1) -> list[Step]:
-    return [step for number, line in enumerate(lines, start) for step in reader.read(number, line)]
+    return [step for number, line in enumerate(lines, start) for step in reader.read_line(number, line)]
 
 
 def in_brief(found: list[Step]) -> list[tuple[Any, ...]]:

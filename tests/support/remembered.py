@@ -22,7 +22,7 @@ class Remembered:
 
     def __init__(self, home: str, project: str) -> None:
         self.folder = project
-        self.project = projects.home_of(project)
+        self.project = projects.find_project_path(project)
         self._connection = db.connect(home)
 
     def session(self, *, at: float = NOON, name: str = "") -> int:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.episodes import Episode, episodes
+from hardwon.mining.episodes import Episode, find_episodes
 
 UNKNOWN = "Exit code 2\nerror: unrecognized subcommand 'fly'\n\nUsage: kite [OPTIONS] <COMMAND>"
 NO_ANCHOR = "<tool_use_error>String to replace not found in file.\nString: if wind:</tool_use_error>"
@@ -64,7 +64,7 @@ class Story:
             self.result(self.call("Read", path=f"/elsewhere/{number}"), "text")
 
     def told(self) -> list[Episode]:
-        return episodes(self.steps)
+        return find_episodes(self.steps)
 
     def only(self) -> Episode:
         found = self.told()

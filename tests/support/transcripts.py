@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hardwon.agents.transcript_steps import Step, history
+from hardwon.agents.transcript_steps import Step, load_transcript_module
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RECORDED = os.path.join(TESTS, "transcripts")
@@ -33,7 +33,7 @@ def _below(top: str, host: str) -> Iterator[tuple[str, list[Step]]]:
 
 
 def _steps(path: str, host: str) -> list[Step]:
-    reader = history(host).Reader()
+    reader = load_transcript_module(host).Reader()
     with open(path, "rb") as file:
         lines = [file.read()] if host == "opencode" else list(file)
-    return [step for number, line in enumerate(lines, 1) for step in reader.read(number, line)]
+    return [step for number, line in enumerate(lines, 1) for step in reader.read_line(number, line)]

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from hardwon import settings
-from hardwon.mcp import server
+from hardwon.mcp import build_server
 from hardwon.privacy import event_filter
 from hardwon.sessions import ingest
 from hardwon.store import db
@@ -65,11 +65,11 @@ class TwoProjects:
 
     def record(self, *events: Event, later: float = 0.0) -> None:
         """Take events of yesterday in as the worker does: past the edge, then into the database."""
-        values = settings.resolve(settings.read_config(self.home))
+        values = settings.resolve_settings(settings.read_config(self.home))
         connection = db.connect(self.home)
         for place, event in enumerate(events):
             dated = replace(event, id=f"event-{next(_numbers)}", at=self.yesterday + later + place)
-            ingest.commit(connection, event_filter.fit(dated, values))
+            ingest.commit_event(connection, event_filter.filter_transcript_event(dated, values))
         connection.close()
 
     def rebuild(self) -> dict[str, int]:
@@ -124,7 +124,7 @@ async def _call_tool(home: str, project: str, tool: str, arguments: dict[str, An
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:
-        result = await server(home, project).call_tool(tool, arguments)
+        result = await build_server(home, project).call_tool(tool, arguments)
     except ToolError as refused:
         return f"refused: {refused}"
     return "\n".join(str(getattr(content, "text", "")) for content in getattr(result, "content", ()))

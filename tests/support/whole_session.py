@@ -8,8 +8,8 @@ from itertools import count
 from typing import Any
 
 from hardwon.handoff import transcript_story
-from hardwon.handoff.transcript_story import Story, holds
-from hardwon.store.reflection_types import NOTHING_KNOWN, Finding, Past
+from hardwon.handoff.transcript_story import Story, is_quote_in_source
+from hardwon.store.reflection_types import EMPTY_CONTEXT, Finding, ReflectionContext
 
 ROOT = "/home/dev/kite"
 START = "2026-05-12T10:00:00+00:00"
@@ -60,11 +60,11 @@ class Session:
 
     def story(self) -> Story:
         self._file.close()
-        return transcript_story.read(self.path, "claude-code")
+        return transcript_story.read_story(self.path, "claude-code")
 
-    def found(self, detect: Any, past: Past = NOTHING_KNOWN, **more: Any) -> list[Finding]:
+    def found(self, detect: Any, past: ReflectionContext = EMPTY_CONTEXT, **more: Any) -> list[Finding]:
         """What a detector finds, every pointer of it followed."""
         found = list(detect(self.story(), past, **more))
         assert all(one.evidence and 0 <= one.score <= 1 for one in found)
-        assert [each for one in found for each in one.evidence if not holds(each)] == []
+        assert [each for one in found for each in one.evidence if not is_quote_in_source(each)] == []
         return found

@@ -11,7 +11,7 @@ from hardwon import claims, paths
 
 
 def test_one_of_many_gets_the_claim_and_keeps_it(own_home: str) -> None:
-    path = os.path.join(claims.folder(own_home, "s1"), "main.x")
+    path = os.path.join(claims.get_claim_folder(own_home, "s1"), "main.x")
     with ThreadPoolExecutor(16) as pool:
         won = [
             n for n, taken in enumerate(pool.map(lambda n: claims.take(path, f"t{n}", 5.0), range(64))) if taken is None
@@ -22,14 +22,14 @@ def test_one_of_many_gets_the_claim_and_keeps_it(own_home: str) -> None:
 
 
 def test_one_who_joined_shares_the_claim(own_home: str) -> None:
-    path = os.path.join(claims.folder(own_home, "s1"), "main.x")
+    path = os.path.join(claims.get_claim_folder(own_home, "s1"), "main.x")
     claims.take(path, "first", 1.0)
     claims.join(path, "second")
     assert [claims.take(path, token, 2.0) for token in ("first", "second", "third")] == [None, None, 1.0]
 
 
 def test_a_claim_cut_off_before_a_word_was_written_counts_from_its_files_time(own_home: str) -> None:
-    path = os.path.join(claims.folder(own_home, "s1"), "main.x")
+    path = os.path.join(claims.get_claim_folder(own_home, "s1"), "main.x")
     os.makedirs(os.path.dirname(path))
     with open(path, "w"):
         pass
@@ -58,22 +58,22 @@ def test_a_file_in_the_place_of_the_folder_is_moved_aside(own_home: str) -> None
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "a/b", ".", "..", "x" * 300, "ключ", "a\0b", "\ud800", "a b"])
 def test_no_id_from_outside_names_a_path(name: str) -> None:
-    safe = paths.safe_name(name)
+    safe = paths.to_safe_name(name)
     assert safe.isalnum() and safe.isascii() and len(safe) <= 80 and safe != name
 
 
 def test_sessions_long_over_are_forgotten(own_home: str) -> None:
     for session, age in (("old", 1.0), ("new", 1e9)):
-        path = os.path.join(claims.folder(own_home, session), "main.x")
+        path = os.path.join(claims.get_claim_folder(own_home, session), "main.x")
         claims.take(path, "t", age)
         os.utime(os.path.dirname(path), (age, age))
-    claims.prune(own_home, 1000.0)
+    claims.prune_old(own_home, 1000.0)
     assert os.listdir(os.path.join(own_home, "claims")) == ["new"]
 
 
 @pytest.mark.parametrize("session", ["s1", "a session with a name that is no file's"])
 def test_a_pause_is_never_forgotten(own_home: str, session: str) -> None:
-    claims.note_pause(own_home, session, 1.0)
-    os.utime(claims.folder(own_home, session, claims.PAUSED), (1.0, 1.0))
-    claims.prune(own_home, 1000.0)
-    assert claims.was_paused(own_home, session)
+    claims.mark_paused(own_home, session, 1.0)
+    os.utime(claims.get_claim_folder(own_home, session, claims.PAUSED_PREFIX), (1.0, 1.0))
+    claims.prune_old(own_home, 1000.0)
+    assert claims.has_been_paused(own_home, session)

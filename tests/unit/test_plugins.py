@@ -16,12 +16,12 @@ import click
 import pytest
 
 import hardwon
-from hardwon.agents.claude_code.payload import EVENTS as CLAUDE_CODE_EVENTS
-from hardwon.agents.codex.payload import EVENTS as CODEX_EVENTS
-from hardwon.agents.gemini.payload import EVENTS as GEMINI_EVENTS
-from hardwon.agents.gemini.payload import THEIRS as GEMINI_NAMES
+from hardwon.agents.claude_code.payload import EVENT_TIMEOUTS as CLAUDE_CODE_EVENTS
+from hardwon.agents.codex.payload import EVENT_TIMEOUTS as CODEX_EVENTS
+from hardwon.agents.gemini.payload import EVENT_TIMEOUTS as GEMINI_EVENTS
+from hardwon.agents.gemini.payload import NATIVE_EVENT_NAMES as GEMINI_NAMES
 from hardwon.cli import hardwon as program
-from hardwon.self_protection.commands import forbidden
+from hardwon.self_protection.commands import judge_call
 from hardwon.types import Event
 from tests.support.house_of_one import GIT_STASH, House, bash
 
@@ -105,7 +105,7 @@ def test_every_command_that_a_text_names_is_there(path: Path) -> None:
 def test_a_slash_command_lets_the_agent_run_only_what_an_agent_may(path: Path) -> None:
     for allowed in re.findall(r"Bash\(([^):]+)", path.read_text()):
         asked = Event("claude-code", "PreToolUse", "s1", "/", tool="Bash", command=allowed)
-        assert forbidden(asked, "/home/dev/.hardwon") == "", allowed
+        assert judge_call(asked, "/home/dev/.hardwon") == "", allowed
 
 
 def door(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardwon.types import replace, word
+from hardwon.types import frozen, replace
 
 
 class Shape:
@@ -27,7 +27,7 @@ def copy_of(cls: type) -> type:
     return type(cls.__name__, (), {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__")})
 
 
-Ours: Any = word(copy_of(Shape))
+Ours: Any = frozen(copy_of(Shape))
 Real: Any = dataclasses.dataclass(frozen=True)(copy_of(Shape))
 unhurried = settings(deadline=None)  # a busy machine is no defect
 FIELDS = ("slug", "priority", "tags", "note")
@@ -145,7 +145,7 @@ def test_a_word_is_frozen(name: str) -> None:
 
 
 def test_words_of_two_kinds_are_never_equal() -> None:
-    other: Any = word(copy_of(Shape))
+    other: Any = frozen(copy_of(Shape))
     assert Ours("a", 1) != other("a", 1)
     assert Ours("a", 1) != ("a", 1, (), None)
     assert Ours("a", 1) != Real("a", 1)
@@ -179,7 +179,7 @@ def test_a_default_is_also_on_the_class_and_is_not_shared_state() -> None:
 
 
 def test_a_word_keeps_its_methods_and_its_docstring() -> None:
-    @word
+    @frozen
     class Place:
         """A line of a file."""
 
@@ -200,7 +200,7 @@ def test_a_copy_of_a_word_is_equal_to_it(fields: dict[str, object]) -> None:
     assert copy.copy(value) == copy.deepcopy(value) == value
 
 
-@word
+@frozen
 class Kept:
     """A word at module level, where pickle can find it."""
 

@@ -14,13 +14,13 @@ from hardwon.errors import UserError
 from hardwon.lessons import adding, review_queue, validation
 from hardwon.lessons import lessons_file as shelves
 from hardwon.lessons import record as records
-from hardwon.lessons.replay import ENOUGH, Replay, replay
+from hardwon.lessons.replay import MIN_FIRINGS, Replay, replay_lesson
 from hardwon.store import approvals, candidates
-from hardwon.store.candidates import Judgement, Proposal
+from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection
 from hardwon.types import Lesson
 
-VOUCHED = 0.9  # the confidence of what a person has read and accepted
+ACCEPTED_CONFIDENCE = 0.9  # the confidence of what a person has read and accepted
 _PATTERNS = {"commandPatterns": "command", "pathPatterns": "path", "pathRegexes": "path", "contentPatterns": "content"}
 _FLAGS = {
     "summary": "--summary TEXT",
@@ -37,11 +37,11 @@ _FLAGS = {
 }
 
 
-def named(home: str, connection: Connection, name: str) -> Proposal:
-    found = review_queue.find(home, connection, name)
+def find_candidate(home: str, connection: Connection, name: str) -> Candidate:
+    found = review_queue.find_in_queue(home, connection, name)
     if found is None:
         gone = " any more: a scan found other words for it, and gave it another number"
-        say = f"there is no candidate {name!r}" + gone * candidates.was_given(connection, name)
+        say = f"there is no candidate {name!r}" + gone * candidates.is_issued_number(connection, name)
         raise UserError(say, "hardwon scan candidates --all")
     return found
 
@@ -49,7 +49,7 @@ def named(home: str, connection: Connection, name: str) -> Proposal:
 def accept(
     home: str,
     connection: Connection,
-    proposal: Proposal,
+    candidate: Candidate,
     changes: Mapping[str, Any],
     *,
     confirm: Callable[[str], bool] = lambda say: False,
@@ -58,41 +58,49 @@ def accept(
 
     A block must not stop what went fine before; where there is little to tell by, the person is asked by `confirm`.
     """
-    if proposal.status == "active":
-        raise UserError(f"candidate {proposal.number} is accepted already", f"hardwon lessons show {proposal.slug}")
-    record = adding.with_changes(proposal_record(proposal), changes)
-    lesson = _find_written(home, connection, proposal.id, record)
+    if candidate.status == "active":
+        raise UserError(f"candidate {candidate.number} is accepted already", f"hardwon lessons show {candidate.slug}")
+    record = adding.apply_changes(build_accepted_record(candidate), changes)
+    lesson = _find_written(home, connection, candidate.id, record)
     if lesson is None:
-        _must_be_sound(record, proposal)
-        again = f"hardwon accept {proposal.number} --delivery"
-        may_block(connection, adding.sound(record), confirm, hold=f"{again} hold", sure=f"{again} block --confirm")
-        lesson = review_queue.put_in_force(home, proposal, record)
-    candidates.decide(connection, proposal.id, "active", clock.now(), lesson.id)
+        _must_be_sound(record, candidate)
+        again = f"hardwon accept {candidate.number} --delivery"
+        refuse_unsafe_block(
+            connection,
+            adding.parse_valid_lesson(record),
+            confirm,
+            hold_command=f"{again} hold",
+            confirm_command=f"{again} block --confirm",
+        )
+        lesson = review_queue.write_accepted_lesson(home, candidate, record)
+    candidates.record_decision(connection, candidate.id, "active", clock.now(), lesson.id)
     return lesson
 
 
-def may_become(
+def refuse_unsafe_edit(
     connection: Connection, lesson: Lesson, record: dict[str, Any], *, confirm: Callable[[str], bool]
 ) -> None:
     """Refuse what would make a block of a lesson, or a block of other calls, where `accept` would."""
-    after = adding.sound(record)
-    one, other = records.write(lesson), records.write(after)
+    after = adding.parse_valid_lesson(record)
+    one, other = records.to_lesson_record(lesson), records.to_lesson_record(after)
     if any(one.get(key) != other.get(key) for key in ("delivery", "triggers", "unless", "scope", "commandMatchTarget")):
         again = f"hardwon lessons edit {lesson.slug} --delivery"
-        may_block(connection, after, confirm, hold=f"{again} hold", sure=f"{again} block --confirm")
+        refuse_unsafe_block(
+            connection, after, confirm, hold_command=f"{again} hold", confirm_command=f"{again} block --confirm"
+        )
 
 
-def _must_be_sound(record: dict[str, Any], proposal: Proposal) -> None:
+def _must_be_sound(record: dict[str, Any], proposal: Candidate) -> None:
     """What is refused is mended while accepting, so that is the command to give."""
-    if wrong := adding.faults(record):
+    if wrong := adding.find_record_faults(record):
         flags = dict.fromkeys(flag for fault in wrong for name, flag in _FLAGS.items() if fault.startswith(name))
         fix = " ".join([f"hardwon accept {proposal.number}", *flags])
-        raise UserError(adding.refusal(wrong).say, fix if flags else "hardwon review, and [e]dit it")
+        raise UserError(adding.build_refusal(wrong).say, fix if flags else "hardwon review, and [e]dit it")
 
 
-def told(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a person puts in force with a record, field by field: nothing that acts may be left out."""
-    rows = [("problem", record["problem"]), ("solution", record["solution"]), ("trigger", trigger_of(record))]
+    rows = [("problem", record["problem"]), ("solution", record["solution"]), ("trigger", describe_trigger(record))]
     if record.get("injection"):
         rows.append(("told as", record["injection"]))
     if record.get("unless"):
@@ -105,7 +113,7 @@ def told(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def trigger_of(record: Mapping[str, Any]) -> str:
+def describe_trigger(record: Mapping[str, Any]) -> str:
     """When it fires, in a line; nothing if never."""
     given = record["triggers"]
     if record["delivery"] == "start":
@@ -121,28 +129,28 @@ def _joined(patterns: Iterable[Any]) -> str:
     return " | ".join(str(one["source"] if isinstance(one, dict) else one) for one in patterns)
 
 
-def reject(home: str, connection: Connection, proposal: Proposal) -> None:
+def reject(home: str, connection: Connection, candidate: Candidate) -> None:
     """It stays rejected, however often it is found again."""
-    if proposal.status == "active":
-        raise UserError(f"candidate {proposal.number} is a lesson by now", f"hardwon lessons retire {proposal.slug}")
-    review_queue.reject_record(home, proposal)
-    candidates.decide(connection, proposal.id, "rejected", clock.now())
+    if candidate.status == "active":
+        raise UserError(f"candidate {candidate.number} is a lesson by now", f"hardwon lessons retire {candidate.slug}")
+    review_queue.reject_record(home, candidate)
+    candidates.record_decision(connection, candidate.id, "rejected", clock.now())
 
 
-def undo(home: str, connection: Connection, id: str) -> Proposal:
+def undo(home: str, connection: Connection, candidate_id: str) -> Candidate:
     """As if nothing had been decided: the lesson is taken out of the file again, or is proposed there as before."""
-    review_queue.undo_record(home, named(home, connection, id))
-    candidates.decide(connection, id, "candidate", None)
-    return named(home, connection, id)
+    review_queue.restore_record(home, find_candidate(home, connection, candidate_id))
+    candidates.record_decision(connection, candidate_id, "candidate", None)
+    return find_candidate(home, connection, candidate_id)
 
 
-def proposal_record(proposal: Proposal) -> dict[str, Any]:
+def build_accepted_record(candidate: Candidate) -> dict[str, Any]:
     """The suggested record as the lesson a person would vouch for."""
-    vouched = {"id": proposal.id, "slug": proposal.slug, "status": "active", "needsReview": False}
-    return {**proposal.record, **vouched, "confidence": max(VOUCHED, proposal.record["confidence"])}
+    vouched = {"id": candidate.id, "slug": candidate.slug, "status": "active", "needsReview": False}
+    return {**candidate.record, **vouched, "confidence": max(ACCEPTED_CONFIDENCE, candidate.record["confidence"])}
 
 
-def worded(judgement: Judgement | None) -> dict[str, Any]:
+def extract_rewording(judgement: Judgement | None) -> dict[str, Any]:
     """What a reader would change in the suggestion, if its judgement counts and calls it a lesson."""
     if judgement is None or judgement.void or judgement.verdict != "lesson":
         return {}
@@ -153,13 +161,13 @@ def worded(judgement: Judgement | None) -> dict[str, Any]:
     return changes
 
 
-def tried(connection: Connection, record: Mapping[str, Any], *, most: int | None = None) -> Replay | None:
+def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: int | None = None) -> Replay | None:
     """What the record's trigger would have fired on; None if it has none that can be tried."""
     try:
-        lesson = records.read(dict(record))
+        lesson = records.parse_lesson(dict(record))
     except records.BadRecord:
         return None
-    return None if validation.unusable(lesson) else replay(connection, lesson, most=most)
+    return None if validation.find_disabling_faults(lesson) else replay_lesson(connection, lesson, limit=limit)
 
 
 def _find_written(home: str, connection: Connection, id: str, record: dict[str, Any]) -> Lesson | None:
@@ -167,29 +175,33 @@ def _find_written(home: str, connection: Connection, id: str, record: dict[str, 
 
     Anybody may have written another record under the same id into lessons.json.
     """
-    shelf = shelves.read(shelves.lessons_path(home))
+    shelf = shelves.read(shelves.get_lessons_path(home))
     written = next((lesson for lesson in shelf.lessons if lesson.id == id and lesson.status == "active"), None)
     if written is None or approvals.find_live(connection, approvals.LESSON, id):
         return written
-    expected = [] if adding.faults(record) else [records.authored_hash(adding.sound(record))]
-    return written if records.authored_hash(written) in expected else None
+    expected = (
+        [] if adding.find_record_faults(record) else [records.hash_authored_fields(adding.parse_valid_lesson(record))]
+    )
+    return written if records.hash_authored_fields(written) in expected else None
 
 
-def may_block(connection: Connection, lesson: Lesson, confirm: Callable[[str], bool], *, hold: str, sure: str) -> None:
+def refuse_unsafe_block(
+    connection: Connection, lesson: Lesson, confirm: Callable[[str], bool], *, hold_command: str, confirm_command: str
+) -> None:
     """Refuse a block that would have stopped calls that went fine, or that fired too seldom to tell.
 
     `hold` is the command that makes a hold of it, `sure` the one that blocks all the same.
     """
     if lesson.delivery != "block":
         return
-    found = replay(connection, lesson)
+    found = replay_lesson(connection, lesson)
     if found.fine:
         sample = next(call for call in found.samples if call.outcome == "fine")
         call = (sample.command or sample.file)[:80]
         fired = f"its trigger fired on {found.fine} call{'s' * (found.fine != 1)} that went fine"
         say = f"it cannot block: {fired}, such as {call!r}"
-        raise UserError(say, f"narrow the trigger, or: {hold}")
+        raise UserError(say, f"narrow the trigger, or: {hold_command}")
     fired = f"its trigger fired {found.fires} time{'s' * (found.fires != 1)} in the recorded calls"
     say = f"{fired}, too few to be sure that it may block"
-    if found.fires < ENOUGH and not confirm(say):
-        raise UserError(say, f"if you are: {sure}")
+    if found.fires < MIN_FIRINGS and not confirm(say):
+        raise UserError(say, f"if you are: {confirm_command}")

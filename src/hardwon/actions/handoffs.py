@@ -8,7 +8,7 @@ from typing import Any
 from hardwon.actions import approvals
 from hardwon.errors import UserError
 from hardwon.handoff import ratification
-from hardwon.handoff.ratification import Ratified
+from hardwon.handoff.ratification import RatificationResult
 from hardwon.store import reflections
 from hardwon.store.approvals import RATIFY_AFTER_DAYS
 from hardwon.store.db import Connection
@@ -18,17 +18,17 @@ from hardwon.store.reflections import Reflection
 def ratify_handoff(
     connection: Connection,
     home: str,
-    known: Reflection,
+    reflection: Reflection,
     path: str,
     now: float,
     *,
-    commits: bool = False,
+    should_commit: bool = False,
     is_read: bool = True,
-) -> Ratified:
+) -> RatificationResult:
     """Let a handoff count as its draft says it now, with the memories that it names."""
-    approvals.upgrade(home, connection, now)
-    done = ratification.ratify(connection, home, known, now, commits=commits, is_read=is_read)
-    approvals.record_handoff(connection, known.id, path, now)
+    approvals.ensure_upgraded(home, connection, now)
+    done = ratification.ratify(connection, home, reflection, now, should_commit=should_commit, is_read=is_read)
+    approvals.record_handoff(connection, reflection.id, path, now)
     for memory, _ in done.memories:
         approvals.record_memory(connection, memory.id, path, now)
     return done
@@ -38,22 +38,24 @@ def write_handoff(
     connection: Connection, home: str, text: str, cwd: str, path: str, *, now: float, name: str = "", topic: str = ""
 ) -> Reflection:
     """Write a person's own handoff, which counts at once."""
-    approvals.upgrade(home, connection, now)
-    written = ratification.write_here(connection, home, text, cwd, now=now, is_ratified=True, name=name, topic=topic)
+    approvals.ensure_upgraded(home, connection, now)
+    written = ratification.save_session_handoff(
+        connection, home, text, cwd, now=now, is_ratified=True, name=name, topic=topic
+    )
     approvals.record_handoff(connection, written.id, path, now)
     return written
 
 
 def ratify_overdue(
     connection: Connection, home: str, values: Mapping[str, Any], now: float
-) -> Iterator[Ratified | UserError | OSError]:
+) -> Iterator[RatificationResult | UserError | OSError]:
     """Ratify the drafts that `ratifyAfterDays` lets count unseen; one that cannot be does not hold up the others."""
     commits = bool(values.get("handoffCommit", False))
-    for draft in ratification.overdue(connection, values, now):
+    for draft in ratification.find_overdue_drafts(connection, values, now):
         try:
-            yield ratify_handoff(connection, home, draft, RATIFY_AFTER_DAYS, now, commits=commits, is_read=False)
+            yield ratify_handoff(connection, home, draft, RATIFY_AFTER_DAYS, now, should_commit=commits, is_read=False)
         except UserError as wrong:
-            reflections.decide(connection, draft.id, reflections.DRAFT, now)  # it stays one, and is not tried again
+            reflections.set_status(connection, draft.id, reflections.DRAFT, now)  # it stays one, and is not tried again
             yield wrong
         except OSError as wrong:
             yield wrong

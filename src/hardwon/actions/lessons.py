@@ -14,7 +14,7 @@ from hardwon.lessons import record as records
 from hardwon.lessons.approved_lessons import WaitingChange
 from hardwon.lessons.secrets import find_secret_faults
 from hardwon.store.approvals import LESSON, Approval
-from hardwon.store.candidates import Proposal
+from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection
 from hardwon.store.refusals import note_refused_lesson
 from hardwon.types import Lesson, replace
@@ -29,39 +29,39 @@ def refuse_to_confirm(say: str) -> bool:
 
 def add_lesson(home: str, connection: Connection, record: dict[str, Any], path: str) -> Lesson:
     """Write a person's lesson and put it in force."""
-    approvals.upgrade(home, connection, clock.now())
-    lesson = adding.add(home, record, approved=True, source=adding.SOURCE_PERSON)
+    approvals.ensure_upgraded(home, connection, clock.now())
+    lesson = adding.add_record(home, record, is_approved=True, source=adding.SOURCE_PERSON)
     _put_in_force(home, connection, [lesson], path)
     return lesson
 
 
 def propose_lesson(home: str, record: dict[str, Any]) -> Lesson:
     """Write what an agent, or a pasted text, proposes as a candidate."""
-    return adding.add(home, record, approved=False, source=adding.SOURCE_AGENT)
+    return adding.add_record(home, record, is_approved=False, source=adding.SOURCE_AGENT)
 
 
 def accept_candidate(
     home: str,
     connection: Connection,
-    proposal: Proposal,
+    candidate: Candidate,
     changes: Mapping[str, Any],
     path: str,
     *,
     confirm: Confirm = refuse_to_confirm,
 ) -> Lesson:
     """Put a candidate in force, with what the person changed in it."""
-    approvals.upgrade(home, connection, clock.now())
-    lesson = candidates.accept(home, connection, proposal, changes, confirm=confirm)
+    approvals.ensure_upgraded(home, connection, clock.now())
+    lesson = candidates.accept(home, connection, candidate, changes, confirm=confirm)
     _put_in_force(home, connection, [lesson], path)
     return lesson
 
 
-def undo_decision(home: str, connection: Connection, id: str) -> Proposal:
+def undo_decision(home: str, connection: Connection, candidate_id: str) -> Candidate:
     """Take back what was decided about a candidate."""
-    proposal = candidates.named(home, connection, id)
+    proposal = candidates.find_candidate(home, connection, candidate_id)
     if proposal.lesson:
         approvals.withdraw(connection, LESSON, proposal.lesson, clock.now())
-    undone = candidates.undo(home, connection, id)
+    undone = candidates.undo(home, connection, candidate_id)
     _compile(home)
     return undone
 
@@ -70,12 +70,12 @@ def edit_lesson(
     home: str, connection: Connection, lesson: Lesson, changes: dict[str, Any], path: str, *, confirm: Confirm
 ) -> Lesson:
     """Change some fields of a lesson and approve the result."""
-    approvals.upgrade(home, connection, clock.now())
+    approvals.ensure_upgraded(home, connection, clock.now())
     _refuse_waiting(home, lesson)
-    record = adding.with_changes(records.write(lesson), changes)
+    record = adding.apply_changes(records.to_lesson_record(lesson), changes)
     adding.read_or_refuse(home, record, "edit")
-    candidates.may_become(connection, lesson, record, confirm=confirm)
-    changed = adding.edit(home, lesson.id, changes)
+    candidates.refuse_unsafe_edit(connection, lesson, record, confirm=confirm)
+    changed = adding.edit_record(home, lesson.id, changes)
     _put_in_force(home, connection, [changed], path)
     return changed
 
@@ -84,25 +84,25 @@ def rewrite_lesson(
     home: str, connection: Connection, lesson: Lesson, record: dict[str, Any], path: str, *, confirm: Confirm
 ) -> Lesson:
     """Put another record in a lesson's place and approve it."""
-    approvals.upgrade(home, connection, clock.now())
+    approvals.ensure_upgraded(home, connection, clock.now())
     _refuse_waiting(home, lesson)
     adding.read_or_refuse(home, record, "edit")
-    candidates.may_become(connection, lesson, record, confirm=confirm)
-    changed = adding.rewrite(home, lesson.id, record)
+    candidates.refuse_unsafe_edit(connection, lesson, record, confirm=confirm)
+    changed = adding.replace_record(home, lesson.id, record)
     _put_in_force(home, connection, [changed], path)
     return changed
 
 
 def _refuse_waiting(home: str, lesson: Lesson) -> None:
     """Refuse to edit a record that was changed by hand: approving the edit would approve that change unseen."""
-    if any(change.id == lesson.id for change in approved_lessons.find_waiting(home)):
+    if any(change.id == lesson.id for change in approved_lessons.find_waiting_changes(home)):
         say = f"{lesson.slug} was changed by hand in lessons.json, and that waits for approval"
-        raise UserError(say, approved_lessons.APPROVE)
+        raise UserError(say, approved_lessons.APPROVE_COMMAND)
 
 
 def retire_lesson(home: str, connection: Connection, lesson: Lesson) -> Lesson:
     """Take a lesson out of force; it stays in the file."""
-    approvals.upgrade(home, connection, clock.now())
+    approvals.ensure_upgraded(home, connection, clock.now())
     retired = _set_status(home, lesson, "retired")
     approvals.withdraw(connection, LESSON, lesson.id, clock.now())
     _compile(home)
@@ -116,40 +116,44 @@ def restore_lesson(
 
     A block that was only proposed passes the same check as one that is accepted in review.
     """
-    approvals.upgrade(home, connection, clock.now())
-    if faults := validation.faults(lesson):
-        raise adding.refusal(faults)
+    approvals.ensure_upgraded(home, connection, clock.now())
+    if faults := validation.find_lesson_faults(lesson):
+        raise adding.build_refusal(faults)
     if lesson.status == "candidate":
         hold = f"hardwon lessons edit {lesson.slug} --delivery hold"
-        candidates.may_block(
-            connection, lesson, confirm, hold=hold, sure=f"hardwon lessons restore {lesson.slug} --confirm"
+        candidates.refuse_unsafe_block(
+            connection,
+            lesson,
+            confirm,
+            hold_command=hold,
+            confirm_command=f"hardwon lessons restore {lesson.slug} --confirm",
         )
-    restored = adding.set_status(home, lesson.id, "active")
+    restored = adding.set_lesson_status(home, lesson.id, "active")
     _put_in_force(home, connection, [restored], path)
     return restored
 
 
-def import_lessons(
-    home: str, connection: Connection, found: Iterable[dict[str, Any]], path: str, *, confirm: Confirm
+def import_foreign_lessons(
+    home: str, connection: Connection, imported_records: Iterable[dict[str, Any]], path: str, *, confirm: Confirm
 ) -> tuple[list[Lesson], dict[str, str]]:
     """Take over lessons of lessons-learned: those taken, and the names of those refused with the reason.
 
     A block that review would not let through comes in as a candidate, with the reason under `importFaults`.
     """
-    approvals.upgrade(home, connection, clock.now())
-    checked = [_hold_back_doubtful_block(connection, record, confirm) for record in found]
-    taken, refused = adding.take_over(home, checked)
+    approvals.ensure_upgraded(home, connection, clock.now())
+    checked = [_hold_back_doubtful_block(connection, record, confirm) for record in imported_records]
+    taken, refused = adding.add_imported_records(home, checked)
     _put_in_force(home, connection, taken, path)
     return taken, refused
 
 
 def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], confirm: Confirm) -> dict[str, Any]:
     try:
-        lesson = adding.sound(record)
-        if approved_lessons.is_claiming_force(lesson):
-            candidates.may_block(connection, lesson, confirm, hold="", sure="")
+        lesson = adding.parse_valid_lesson(record)
+        if approved_lessons.is_marked_active(lesson):
+            candidates.refuse_unsafe_block(connection, lesson, confirm, hold_command="", confirm_command="")
     except UserError as refused:
-        if adding.faults(record):
+        if adding.find_record_faults(record):
             return record  # `take_over` refuses it with its faults
         earlier = record.get("importFaults")
         faults = [*earlier, refused.say] if isinstance(earlier, list) else [refused.say]
@@ -157,20 +161,25 @@ def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], co
     return record
 
 
-def import_records(
-    home: str, connection: Connection, found: Iterable[tuple[int, dict[str, Any]]], path: str, *, is_person: bool
+def import_exported_lessons(
+    home: str,
+    connection: Connection,
+    numbered_records: Iterable[tuple[int, dict[str, Any]]],
+    path: str,
+    *,
+    is_person: bool,
 ) -> tuple[int, list[tuple[int, str]]]:
     """Take in lessons from an export, by line: how many were added, and which lines were refused and why.
 
     An agent's come in as candidates, and so do blocks that review would not let through.
     """
-    approvals.upgrade(home, connection, clock.now())
+    approvals.ensure_upgraded(home, connection, clock.now())
     added: list[Lesson] = []
     refused: list[tuple[int, str]] = []
-    with shelves.editing(home) as shelf:
+    with shelves.open_for_edit(home) as shelf:
         ids = {one.get("id") for one in shelf.document["lessons"] if isinstance(one, dict)}
         slugs = {one.slug for one in shelf.lessons}
-        for number, record in found:
+        for number, record in numbered_records:
             if record.get("id") in ids:
                 continue
             if fault := _find_fault(record, slugs):
@@ -187,7 +196,7 @@ def import_records(
             shelf.document["lessons"].append(taken)
             ids.add(taken["id"])
             slugs.add(taken["slug"])
-            added.append(records.read(taken))
+            added.append(records.parse_lesson(taken))
         if added:
             shelves.save(shelf)
     if added:
@@ -197,7 +206,7 @@ def import_records(
 
 def _find_fault(record: dict[str, Any], slugs: set[str]) -> str:
     try:
-        lesson = records.read(record)
+        lesson = records.parse_lesson(record)
     except records.BadRecord as bad:
         return f"lesson: {'; '.join(bad.faults)}"
     if not lesson.id or not lesson.slug:
@@ -207,10 +216,12 @@ def _find_fault(record: dict[str, Any], slugs: set[str]) -> str:
     return f"lesson: another has the slug {lesson.slug}" if lesson.slug in slugs else ""
 
 
-def approve_waiting(home: str, connection: Connection, waiting: Sequence[WaitingChange], path: str) -> manifest.Built:
+def approve_waiting_changes(
+    home: str, connection: Connection, waiting: Sequence[WaitingChange], path: str
+) -> manifest.BuildResult:
     """Approve changes that a person made in lessons.json by hand, as they were shown."""
     now = clock.now()
-    approvals.upgrade(home, connection, now)
+    approvals.ensure_upgraded(home, connection, now)
     proposed = [change.proposed for change in waiting if change.proposed is not None]
     approvals.record_lessons(connection, proposed, path, now)
     for change in waiting:
@@ -219,15 +230,15 @@ def approve_waiting(home: str, connection: Connection, waiting: Sequence[Waiting
     return _compile(home)
 
 
-def undo_approval(home: str, connection: Connection, approval: Approval) -> str:
+def undo_lesson_approval(home: str, connection: Connection, approval: Approval) -> str:
     """Undo one approval of a lesson: its earlier approved version counts again, or it is retired."""
-    earlier = approvals.undo_one(connection, approval, clock.now())
-    before = approved_lessons.read_body(earlier.body) if earlier else None
-    shelf = shelves.read(shelves.lessons_path(home))
+    earlier = approvals.revert_to_earlier(connection, approval, clock.now())
+    before = approved_lessons.parse_approval_body(earlier.body) if earlier else None
+    shelf = shelves.read(shelves.get_lessons_path(home))
     written = next((lesson for lesson in shelf.lessons if lesson.id == approval.subject), None)
     if before is not None:
-        with shelves.editing(home) as shelf:
-            shelves.put(shelf, _with_authored(before, written))
+        with shelves.open_for_edit(home) as shelf:
+            shelves.put_lesson(shelf, _with_authored(before, written))
             shelves.save(shelf)
         said = f"the version approved before is in force again: {before.slug}"
     else:
@@ -244,18 +255,18 @@ def _with_authored(approved: Lesson, written: Lesson | None) -> Lesson:
         return approved
     return replace(
         approved,
-        sessions=written.sessions,
+        source_sessions=written.source_sessions,
         occurrences=written.occurrences,
         evidence=written.evidence,
-        created=written.created,
-        updated=clock.iso(clock.now()),
-        content_hash=records.content_hash(approved),
+        created_at=written.created_at,
+        updated_at=clock.format_iso(clock.now()),
+        content_hash=records.hash_lesson_content(approved),
         extra=written.extra,
     )
 
 
 def _set_status(home: str, lesson: Lesson, status: Any) -> Lesson:
-    return adding.set_status(home, lesson.id, status)
+    return adding.set_lesson_status(home, lesson.id, status)
 
 
 def _put_in_force(home: str, connection: Connection, lessons: Sequence[Lesson], path: str) -> None:
@@ -263,7 +274,7 @@ def _put_in_force(home: str, connection: Connection, lessons: Sequence[Lesson], 
     _compile(home)
 
 
-def _compile(home: str) -> manifest.Built:
+def _compile(home: str) -> manifest.BuildResult:
     try:
         return manifest.build(home, clock.now())
     except UserError as wrong:

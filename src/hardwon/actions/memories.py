@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardwon.actions import approvals
 from hardwon.handoff import memories
-from hardwon.handoff.memory_files import Page
+from hardwon.handoff.memory_files import MemoryPage
 from hardwon.store import deletions
 from hardwon.store.approvals import MEMORY
 from hardwon.store.db import Connection
@@ -13,33 +13,33 @@ from hardwon.types import Memory
 
 def approve_memory(connection: Connection, home: str, memory: Memory, path: str, now: float) -> tuple[Memory, str]:
     """Let a memory count as its file says it; return it with the file's path."""
-    approvals.upgrade(home, connection, now)
+    approvals.ensure_upgraded(home, connection, now)
     approved, file_path = memories.approve(connection, home, memory, now)
     approvals.record_memory(connection, approved.id, path, now)
     return approved, file_path
 
 
-def adopt_file(connection: Connection, home: str, page: Page, path: str, now: float) -> Memory:
+def adopt_memory_file(connection: Connection, home: str, page: MemoryPage, path: str, now: float) -> Memory:
     """Let a file count that somebody else put into the repository."""
-    approvals.upgrade(home, connection, now)
-    memory = memories.adopt(connection, page, now)
+    approvals.ensure_upgraded(home, connection, now)
+    memory = memories.adopt_file(connection, page, now)
     approvals.record_memory(connection, memory.id, path, now)
     return memory
 
 
 def reword_memory(connection: Connection, home: str, memory: Memory, text: str, path: str, now: float) -> Memory:
     """Say a memory in other words; an approved one stays approved with them."""
-    approvals.upgrade(home, connection, now)
+    approvals.ensure_upgraded(home, connection, now)
     changed = memories.reword(connection, home, memory, text, now)
     if changed.status == "active":
         approvals.record_memory(connection, changed.id, path, now)
     return changed
 
 
-def set_memory_aside(connection: Connection, home: str, memory: Memory, now: float) -> Memory:
+def reject_or_retire_memory(connection: Connection, home: str, memory: Memory, now: float) -> Memory:
     """Reject a proposal, or retire what counts."""
-    approvals.upgrade(home, connection, now)
-    after = memories.set_aside(connection, memory, now)
+    approvals.ensure_upgraded(home, connection, now)
+    after = memories.reject_or_retire(connection, memory, now)
     approvals.withdraw(connection, MEMORY, str(after.id), now)
     path = "memory reject" if after.status == "rejected" else "memory retire"
     deletions.record(connection, path, "memory", {"memories": 1}, now)

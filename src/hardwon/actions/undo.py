@@ -14,7 +14,7 @@ from hardwon.store.db import Connection
 
 def undo_approval(home: str, connection: Connection, number: int) -> str:
     """Undo an approval and return what became of its subject; UserError if there is nothing to undo."""
-    approvals.upgrade(home, connection, clock.now())
+    approvals.ensure_upgraded(home, connection, clock.now())
     approval = approvals.find_approval(connection, number)
     newest = rows.find_live(connection, approval.kind, approval.subject)
     if newest is not None and newest.id != approval.id:
@@ -22,19 +22,19 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
             f"approval {number} was replaced by approval {newest.id}", f"hardwon approvals undo {newest.id}"
         )
     if approval.kind == rows.LESSON:
-        return lessons.undo_approval(home, connection, approval)
+        return lessons.undo_lesson_approval(home, connection, approval)
     if approval.kind == rows.MEMORY:
         memory = memory_rows.get(connection, int(approval.subject))
         if memory is not None and memory.status == "active":
-            memories.set_memory_aside(connection, home, memory, clock.now())
+            memories.reject_or_retire_memory(connection, home, memory, clock.now())
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
-        compiled_brief.forget(home)
+        compiled_brief.delete_all(home)
         return f"retired: memory {approval.subject}"
     if approval.kind == rows.TRUST:
-        if approval.subject in trusted_files.trusted(home):
+        if approval.subject in trusted_files.read_trusted_hashes(home):
             trust.revoke_trust(home, connection, approval.subject, clock.now())
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
-        return f"no longer trusted: {trusted_files.lessons_of(approval.subject)}"
+        return f"no longer trusted: {trusted_files.get_project_lessons_path(approval.subject)}"
     approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
-    compiled_brief.forget(home)
+    compiled_brief.delete_all(home)
     return f"no longer told: handoff {approval.subject}; its file stays (hardwon reflect --undo {approval.subject})"

@@ -12,46 +12,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
-    from hardwon.types import Event, Reply
+    from hardwon.types import Event, HookReply
 
-    Ours = Callable[[str], bool]
-    Made = list[list[str]]
+    CommandPredicate = Callable[[str], bool]
+    CreatedPaths = list[list[str]]
 
-    class Host(Protocol):
+    class PayloadModule(Protocol):
         NAME: str
-        EVENTS: dict[str, int]  # by our name of each, the seconds it may take
+        EVENT_TIMEOUTS: dict[str, int]  # by our name of each, the seconds it may take
 
-        def read(self, kind: str, payload: bytes) -> Event | None: ...
-        def write(self, event: Event, reply: Reply) -> bytes: ...
+        def parse_payload(self, kind: str, payload: bytes) -> Event | None: ...
+        def render_reply(self, event: Event, reply: HookReply) -> bytes: ...
 
-    class Setup(Protocol):
+    class InstallModule(Protocol):
         TITLE: str
         PROGRAM: str
-        LEAST: tuple[int, ...]  # the oldest version on which a hold was seen to hold
-        EMPTY: str  # what a settings file of its own begins as
-        PROBE: dict[str, Any]  # a payload of a harmless call, as the agent would send it
-        THEN: str  # what a person does once the hooks are in, if anything is left to do
+        MINIMUM_VERSION: tuple[int, ...]  # the oldest version on which a hold was seen to hold
+        EMPTY_SETTINGS: str  # what a settings file of its own begins as
+        PROBE_PAYLOAD: dict[str, Any]  # a payload of a harmless call, as the agent would send it
+        NEXT_STEP: str  # what a person does once the hooks are in, if anything is left to do
 
-        def settings_file(self, *, project: str = "") -> str: ...
-        def install(self, text: str, command: Callable[[str], str]) -> tuple[str, Made]: ...
-        def uninstall(self, text: str, made: Made, ours: Ours) -> str: ...
-        def installed(self, text: str, ours: Ours) -> dict[str, list[str]]: ...
-        def mcp_file(self) -> str: ...
-        def add_mcp(self, text: str, words: Sequence[str]) -> tuple[str, Made]: ...
-        def remove_mcp(self, text: str, made: Made) -> str: ...
-        def mcp(self, text: str) -> list[str]: ...
-
-
-MODULES = {"claude-code": "claude_code", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
+        def get_settings_path(self, *, project: str = "") -> str: ...
+        def add_hooks(self, text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]: ...
+        def remove_hooks(self, text: str, created_paths: CreatedPaths, is_hardwon_hook: CommandPredicate) -> str: ...
+        def find_hooks(self, text: str, is_hardwon_hook: CommandPredicate) -> dict[str, list[str]]: ...
+        def get_mcp_path(self) -> str: ...
+        def add_mcp_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]: ...
+        def remove_mcp_server(self, text: str, created_paths: CreatedPaths) -> str: ...
+        def find_mcp_command(self, text: str) -> list[str]: ...
 
 
-def host(name: str) -> Host:
+AGENT_PACKAGES = {"claude-code": "claude_code", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
+
+
+def load_payload_module(name: str) -> PayloadModule:
     """How an agent speaks; KeyError if we do not know it."""
-    module: Host = __import__(f"hardwon.agents.{MODULES[name]}.payload", fromlist=["read"])
+    module: PayloadModule = __import__(f"hardwon.agents.{AGENT_PACKAGES[name]}.payload", fromlist=["read"])
     return module
 
 
-def setup_of(name: str) -> Setup:
+def load_install_module(name: str) -> InstallModule:
     """How an agent is set up."""
-    module: Setup = __import__(f"hardwon.agents.{MODULES[name]}.install", fromlist=["install"])
+    module: InstallModule = __import__(f"hardwon.agents.{AGENT_PACKAGES[name]}.install", fromlist=["install"])
     return module

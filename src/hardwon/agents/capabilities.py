@@ -7,7 +7,7 @@ from __future__ import annotations
 
 YES, PARTLY, NO = "yes", "partly", "no"
 
-ABILITIES = {
+CAPABILITIES = {
     "note": "a lesson is told at the call it is about",
     "hold": "a call is stopped once, with the lesson as the reason, and runs when it is made again",
     "block": "a call is stopped every time",
@@ -18,7 +18,7 @@ ABILITIES = {
     "MCP": "the agent asks for what it wants to know",
 }
 
-TABLE: dict[str, dict[str, tuple[str, str]]] = {
+SUPPORT_BY_AGENT: dict[str, dict[str, tuple[str, str]]] = {
     "claude-code": {
         "note": (YES, "beside the call's result: the call was decided before anybody could be told"),
         "hold": (YES, "the reason is the call's result"),

@@ -7,28 +7,30 @@ from functools import lru_cache, partial
 from typing import Any
 
 from hardwon import claims, projects
-from hardwon.agents.transcript_steps import Step, instant
+from hardwon.agents.transcript_steps import Step, parse_timestamp
 from hardwon.store.deletions import SESSION, Tombstones
 
-Denied = Callable[[Step], bool]
+StepPredicate = Callable[[Step], bool]
 
 
-def denied(home: str, values: Mapping[str, Any]) -> Denied:
+def build_step_exclusion(home: str, values: Mapping[str, Any]) -> StepPredicate:
     """Whether a step is left out: for its folder, for a pause in its session, or for a file that a call is about."""
     is_below = lru_cache(maxsize=512)(lambda cwd: projects.is_below(cwd, values["denyProjects"]))
-    was_paused = lru_cache(maxsize=512)(partial(claims.was_paused, home))
+    was_paused = lru_cache(maxsize=512)(partial(claims.has_been_paused, home))
     files = values["denyPaths"]
 
     def is_denied(step: Step) -> bool:
         if is_below(step.cwd) or was_paused(step.session):
             return True
         is_asked = bool(files) and step.kind == "call"
-        return is_asked and projects.touches(files, step.cwd, step.tool, step.command, step.content, [step.path])
+        return is_asked and projects.has_denied_path(
+            files, step.cwd, step.tool, step.command, step.content, [step.path]
+        )
 
     return is_denied
 
 
-def denied_or_deleted(is_denied: Denied, tombstones: Tombstones) -> Denied:
+def denied_or_deleted(is_denied: StepPredicate, tombstones: Tombstones) -> StepPredicate:
     """Return a predicate for what is denied, or was deleted after it happened: an agent may rewrite its transcript."""
     if not tombstones:
         return is_denied
@@ -36,7 +38,7 @@ def denied_or_deleted(is_denied: Denied, tombstones: Tombstones) -> Denied:
     def is_left_out(step: Step) -> bool:
         if is_denied(step):
             return True
-        at = instant(step.at) or None
+        at = parse_timestamp(step.at) or None
         if tombstones.covers(SESSION, step.session, at):
             return True
         return tombstones.covers_text("\n".join((step.command, step.path, step.content, step.text, step.refused)), at)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from posixpath import join, normpath
 
-from hardwon.agents import host as host_named
-from hardwon.text.fence import strip_unseen
-from hardwon.types import Reply, replace
+from hardwon.agents import load_payload_module as host_named
+from hardwon.text.fence import strip_invisible
+from hardwon.types import HookReply, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from hardwon.types import Event
 
-LARGEST_PAYLOAD = 64 * 1024 * 1024
+MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 PATH_MAX = 4096  # bytes, with the NUL at the end
-LONGEST_ID = 512
-MOST_PARTS = 1_000  # calls in one, such as the files of a patch; each takes about 0.15 ms to judge
+MAX_ID_LENGTH = 512
+MAX_PARTS = 1_000  # calls in one, such as the files of a patch; each takes about 0.15 ms to judge
 _IDS = ("session", "agent", "source", "tool", "tool_use_id", "prompt_name")
 _PATH_FIELDS = (
     "file_path",
@@ -42,16 +42,18 @@ def read_event(agent: str, kind: str, payload: bytes) -> Event | None:
 
     None if it is of no interest, ValueError if it is malformed or too large.
     """
-    if len(payload) > LARGEST_PAYLOAD:
-        raise ValueError(f"a payload has {len(payload):,} bytes, more than {LARGEST_PAYLOAD:,}")
-    event = host_named(agent).read(kind, payload)
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise ValueError(f"a payload has {len(payload):,} bytes, more than {MAX_PAYLOAD_BYTES:,}")
+    event = host_named(agent).parse_payload(kind, payload)
     return None if event is None else bound_event(event)
 
 
-def write_reply(event: Event, reply: Reply) -> bytes:
+def write_reply(event: Event, reply: HookReply) -> bytes:
     """Return what the hook prints for the event's agent."""
-    seen = Reply(strip_unseen(reply.deny), strip_unseen(reply.context), strip_unseen(reply.notice), reply.injections)
-    return host_named(event.host).write(event, seen)
+    seen = HookReply(
+        strip_invisible(reply.deny), strip_invisible(reply.context), strip_invisible(reply.notice), reply.deliveries
+    )
+    return host_named(event.host).render_reply(event, seen)
 
 
 def bound_event(event: Event) -> Event:
@@ -62,7 +64,7 @@ def bound_event(event: Event) -> Event:
     bounded["path"] = shorten_path(event.path, folder)
     bounded["input"] = _bound_path_fields(event.input, folder)
     # A part may be the event itself, which has no parts yet.
-    bounded["parts"] = tuple([bound_event(part) for part in event.parts[:MOST_PARTS]])
+    bounded["parts"] = tuple([bound_event(part) for part in event.parts[:MAX_PARTS]])
     return replace(event, **bounded)
 
 
@@ -85,7 +87,7 @@ def _is_short(path: str) -> bool:
 
 
 def _shorten_id(text: str) -> str:
-    if len(text) <= LONGEST_ID:
+    if len(text) <= MAX_ID_LENGTH:
         return text
     from hashlib import sha256
 

@@ -10,39 +10,51 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hardwon.agents import json_edit
-from hardwon.agents.fields import text_of
+from hardwon.agents.fields import get_text
 
 if TYPE_CHECKING:
-    from hardwon.agents import Made, Ours
+    from hardwon.agents import CommandPredicate, CreatedPaths
 
-SERVER = "hardwon"
-SERVERS = "mcpServers"
+SERVER_NAME = "hardwon"
+SERVERS_KEY = "mcpServers"
 
 
-def add_hooks(text: str, entries: Mapping[str, Mapping[str, Any]], *, comments: bool = False) -> tuple[str, Made]:
+def add_hook_entries(
+    text: str, entries: Mapping[str, Mapping[str, Any]], *, allow_comments: bool = False
+) -> tuple[str, CreatedPaths]:
     """The settings with one entry of ours at each of the agent's events, and the containers made for them."""
-    made: Made = []
+    made: CreatedPaths = []
     for event, entry in entries.items():
-        text, new = json_edit.append(text, ["hooks", event], {"hooks": [dict(entry)]}, comments=comments)
+        text, new = json_edit.append_value(
+            text, ["hooks", event], {"hooks": [dict(entry)]}, allow_comments=allow_comments
+        )
         made.extend(map(list, new))
     return text, made
 
 
-def uninstall(text: str, made: Made, ours: Ours, *, comments: bool = False) -> str:
+def remove_hooks(
+    text: str, created_paths: CreatedPaths, is_hardwon_hook: CommandPredicate, *, allow_comments: bool = False
+) -> str:
     """The settings without our hooks, whichever version of us put them there."""
-    for event in installed(text, ours, comments=comments):
+    for event in find_hooks(text, is_hardwon_hook, allow_comments=allow_comments):
         path = ["hooks", event]
-        text = json_edit.remove(text, path, lambda entry: _is_ours(entry, ours), made=made, comments=comments)
+        text = json_edit.remove_elements(
+            text,
+            path,
+            lambda entry: _is_ours(entry, is_hardwon_hook),
+            created_paths=created_paths,
+            allow_comments=allow_comments,
+        )
     return text
 
 
-def installed(text: str, ours: Ours, *, comments: bool = False) -> dict[str, list[str]]:
+def find_hooks(text: str, is_hardwon_hook: CommandPredicate, *, allow_comments: bool = False) -> dict[str, list[str]]:
     """Our commands in these settings, by the agent's name of the event."""
-    hooks = json_edit.get(text, ["hooks"], comments=comments) if text.strip() else None
+    hooks = json_edit.get_value(text, ["hooks"], allow_comments=allow_comments) if text.strip() else None
     found: dict[str, list[str]] = {}
     for event, entries in hooks.items() if isinstance(hooks, dict) else ():
         for entry in entries if isinstance(entries, list) else ():
-            found.setdefault(event, []).extend(command for command in _commands(entry) if ours(command))
+            found.setdefault(event, []).extend(command for command in _commands(entry) if is_hardwon_hook(command))
     return {event: commands for event, commands in found.items() if commands}
 
 
@@ -54,23 +66,29 @@ def _is_ours(entry: object, ours: Callable[[str], bool]) -> bool:
 def _commands(entry: object) -> list[str]:
     hooks = entry.get("hooks") if isinstance(entry, dict) else None
     given = hooks if isinstance(hooks, list) else []
-    return [text_of(hook, "command") for hook in given if isinstance(hook, dict)]
+    return [get_text(hook, "command") for hook in given if isinstance(hook, dict)]
 
 
-def add_server(text: str, path: Sequence[str], entry: object, *, comments: bool = False) -> tuple[str, Made]:
+def add_server_entry(
+    text: str, path: Sequence[str], entry: object, *, allow_comments: bool = False
+) -> tuple[str, CreatedPaths]:
     """The settings with our MCP server at the path; what stood there under our name is ours, so it goes."""
-    text, made = json_edit.put(json_edit.take(text, path, comments=comments), path, entry, comments=comments)
+    text, made = json_edit.insert_value(
+        json_edit.remove_value(text, path, allow_comments=allow_comments), path, entry, allow_comments=allow_comments
+    )
     return text, [list(each) for each in made]
 
 
-def remove_mcp(text: str, made: Made, *, comments: bool = False) -> str:
-    return json_edit.take(text, [SERVERS, SERVER], made=made, comments=comments)
+def remove_mcp_server(text: str, created_paths: CreatedPaths, *, allow_comments: bool = False) -> str:
+    return json_edit.remove_value(
+        text, [SERVERS_KEY, SERVER_NAME], created_paths=created_paths, allow_comments=allow_comments
+    )
 
 
-def mcp(text: str, *, comments: bool = False) -> list[str]:
+def find_mcp_command(text: str, *, allow_comments: bool = False) -> list[str]:
     """The command that starts our server, by these settings; empty if they have none."""
-    return words_of(json_edit.get(text, [SERVERS, SERVER], comments=comments))
+    return read_server_command(json_edit.get_value(text, [SERVERS_KEY, SERVER_NAME], allow_comments=allow_comments))
 
 
-def words_of(server: object) -> list[str]:
+def read_server_command(server: object) -> list[str]:
     return [str(server.get("command")), *map(str, server.get("args") or ())] if isinstance(server, dict) else []

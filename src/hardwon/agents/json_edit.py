@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Literal
 
-from hardwon.types import word
+from hardwon.types import frozen
 
-Path = tuple[str, ...]
-Kind = Literal["object", "array", "string", "number", "scalar"]
+KeyPath = tuple[str, ...]
+NodeKind = Literal["object", "array", "string", "number", "scalar"]
 
-DEEPEST = 200
+MAX_DEPTH = 200
 _BOM = "\ufeff"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _TEXT = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
@@ -32,27 +32,27 @@ _INDENTED = re.compile(r"\n([ \t]+)[^ \t\r\n]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class NotJson(ValueError):
+class InvalidJsonError(ValueError):
     """The text is not JSON: where, counted from 1 as editors do, and what a person would say about it."""
 
-    def __init__(self, line: int, column: int, say: str) -> None:
-        super().__init__(f"line {line}, column {column}: {say}")
-        self.line, self.column, self.say = line, column, say
+    def __init__(self, line: int, column: int, message: str) -> None:
+        super().__init__(f"line {line}, column {column}: {message}")
+        self.line, self.column, self.message = line, column, message
 
 
-class Misfit(ValueError):
+class EditConflictError(ValueError):
     """Something on the path, or at the top level (path `()`), is not of the kind an append needs there."""
 
-    def __init__(self, path: Path, found: str) -> None:
-        super().__init__(f"found {found} at {'.'.join(path) or 'the top level'}")
-        self.path, self.found = path, found
+    def __init__(self, path: KeyPath, actual: str) -> None:
+        super().__init__(f"found {actual} at {'.'.join(path) or 'the top level'}")
+        self.path, self.actual = path, actual
 
 
-@word
+@frozen
 class Node:
     """One value, and where it stands: `text[start:end]`."""
 
-    kind: Kind
+    kind: NodeKind
     start: int
     end: int
     members: tuple[Member, ...] = ()
@@ -63,7 +63,7 @@ class Node:
         return self.members or self.elements
 
 
-@word
+@frozen
 class Member:
     """A key and its value, from the key's quote to the value's end."""
 
@@ -73,7 +73,7 @@ class Member:
     value: Node
 
 
-@word
+@frozen
 class _Style:
     newline: str
     unit: str
@@ -81,7 +81,7 @@ class _Style:
     lines: bool  # False: all of the file is one line, and stays one
 
 
-def parse(text: str) -> Node:
+def parse_json(text: str) -> Node:
     """The one value in `text`, by RFC 8259 and no looser, but for a byte order mark before it."""
     root = _value(text, _skip(text, int(text.startswith(_BOM))), 1)
     if (end := _skip(text, root.end)) < len(text):
@@ -89,26 +89,28 @@ def parse(text: str) -> Node:
     return root
 
 
-def get(text: str, path: Sequence[str], *, comments: bool = False) -> Any:
+def get_value(text: str, path: Sequence[str], *, allow_comments: bool = False) -> Any:
     """The value at the path, or None where there is nothing."""
     if _blank(text):
         return None
-    text = _bare(text, comments)
-    nodes = _walk(parse(text), path)
+    text = _bare(text, allow_comments)
+    nodes = _walk(parse_json(text), path)
     return json.loads(text[nodes[-1].start : nodes[-1].end]) if len(nodes) > len(path) else None
 
 
-def append(text: str, path: Sequence[str], value: object, *, comments: bool = False) -> tuple[str, tuple[Path, ...]]:
+def append_value(
+    text: str, path: Sequence[str], value: object, *, allow_comments: bool = False
+) -> tuple[str, tuple[KeyPath, ...]]:
     """The text with `value` last in the array at `path`, and the paths of the containers made for it.
 
     An empty text counts as `{}`, made at the path `()`. Of duplicate keys the last counts, as in JavaScript.
     """
     path = tuple(path)
     if _blank(text):
-        text, made = append(_empty(text), path, value)
+        text, made = append_value(_empty(text), path, value)
         return text, ((), *made)
-    bare = _bare(text, comments)
-    root = parse(bare)
+    bare = _bare(text, allow_comments)
+    root = parse_json(bare)
     nodes, style = _walk(root, path), _style(bare, root)
     here, depth = nodes[-1], len(nodes) - 1
     if depth < len(path):
@@ -118,14 +120,16 @@ def append(text: str, path: Sequence[str], value: object, *, comments: bool = Fa
     return _insert(text, here, None, value, style), ()
 
 
-def put(text: str, path: Sequence[str], value: object, *, comments: bool = False) -> tuple[str, tuple[Path, ...]]:
+def insert_value(
+    text: str, path: Sequence[str], value: object, *, allow_comments: bool = False
+) -> tuple[str, tuple[KeyPath, ...]]:
     """The text with `value` under the last key of `path`, where nothing may stand, and the containers made for it."""
     path = tuple(path)
     if _blank(text):
-        text, made = put(_empty(text), path, value)
+        text, made = insert_value(_empty(text), path, value)
         return text, ((), *made)
-    bare = _bare(text, comments)
-    root = parse(bare)
+    bare = _bare(text, allow_comments)
+    root = parse_json(bare)
     nodes = _walk(root, path)
     depth = len(nodes) - 1
     if depth == len(path):
@@ -133,24 +137,26 @@ def put(text: str, path: Sequence[str], value: object, *, comments: bool = False
     return _grow(text, _style(bare, root), nodes, path, value), _made(path, depth, len(path) - 1)
 
 
-def take(text: str, path: Sequence[str], *, made: Iterable[Sequence[str]] = (), comments: bool = False) -> str:
+def remove_value(
+    text: str, path: Sequence[str], *, created_paths: Iterable[Sequence[str]] = (), allow_comments: bool = False
+) -> str:
     """The text without what stands at `path`, and without the containers in `made` that this empties."""
     if _blank(text):
         return text
     path = tuple(path)
-    nodes = _walk(parse(_bare(text, comments)), path)
+    nodes = _walk(parse_json(_bare(text, allow_comments)), path)
     if len(nodes) <= len(path):
         return text
-    return _prune(text, nodes[:-1], path[:-1], _others(nodes[-2], nodes[-1]), made)
+    return _prune(text, nodes[:-1], path[:-1], _others(nodes[-2], nodes[-1]), created_paths)
 
 
-def remove(
+def remove_elements(
     text: str,
     path: Sequence[str],
-    drop: Callable[[Any], bool],
+    should_remove: Callable[[Any], bool],
     *,
-    made: Iterable[Sequence[str]] = (),
-    comments: bool = False,
+    created_paths: Iterable[Sequence[str]] = (),
+    allow_comments: bool = False,
 ) -> str:
     """The text without those elements of the array at `path` that `drop` names; no such array, no change.
 
@@ -159,15 +165,15 @@ def remove(
     """
     if _blank(text):
         return text
-    path, bare = tuple(path), _bare(text, comments)
-    nodes = _walk(parse(bare), path)
+    path, bare = tuple(path), _bare(text, allow_comments)
+    nodes = _walk(parse_json(bare), path)
     here, depth = nodes[-1], len(nodes) - 1
     if depth < len(path) or here.kind != "array":
         return text
-    kept = [i for i, one in enumerate(here.elements) if not drop(json.loads(bare[one.start : one.end]))]
+    kept = [i for i, one in enumerate(here.elements) if not should_remove(json.loads(bare[one.start : one.end]))]
     if len(kept) == len(here.elements):
         return text
-    return _prune(text, nodes, path, kept, made)
+    return _prune(text, nodes, path, kept, created_paths)
 
 
 def _bare(text: str, comments: bool) -> str:
@@ -182,15 +188,15 @@ def _empty(text: str) -> str:
     return f"{text[:bom]}{{}}{text[bom:]}"
 
 
-def _made(path: Path, first: int, last: int) -> tuple[Path, ...]:
+def _made(path: KeyPath, first: int, last: int) -> tuple[KeyPath, ...]:
     return tuple(path[:end] for end in range(first + 1, last + 1))
 
 
-def _misfit(text: str, found: Node, path: Path) -> Misfit:
-    return Misfit(path, text[found.start : found.end] if found.kind == "scalar" else found.kind)
+def _misfit(text: str, found: Node, path: KeyPath) -> EditConflictError:
+    return EditConflictError(path, text[found.start : found.end] if found.kind == "scalar" else found.kind)
 
 
-def _grow(text: str, style: _Style, nodes: Sequence[Node], path: Path, value: object) -> str:
+def _grow(text: str, style: _Style, nodes: Sequence[Node], path: KeyPath, value: object) -> str:
     """The text with `value` at the path, of which only the first nodes are there."""
     here, depth = nodes[-1], len(nodes) - 1
     if here.kind != "object":
@@ -204,7 +210,7 @@ def _others(parent: Node, gone: Node) -> list[int]:
     return [i for i, member in enumerate(parent.members) if member.value.start != gone.start]
 
 
-def _prune(text: str, nodes: Sequence[Node], path: Path, kept: list[int], made: Iterable[Sequence[str]]) -> str:
+def _prune(text: str, nodes: Sequence[Node], path: KeyPath, kept: list[int], made: Iterable[Sequence[str]]) -> str:
     """The text with only the kept children in the last node; one that is left empty goes with it if it was made."""
     here, depth, ours = nodes[-1], len(nodes) - 1, {tuple(each) for each in made}
     while not kept and path[:depth] in ours:
@@ -307,8 +313,8 @@ def _value(text: str, at: int, depth: int) -> Node:
 
 
 def _container(text: str, start: int, depth: int) -> Node:
-    if depth > DEEPEST:
-        raise _wrong(text, start, f"nested deeper than {DEEPEST}")
+    if depth > MAX_DEPTH:
+        raise _wrong(text, start, f"nested deeper than {MAX_DEPTH}")
     close = "}" if text[start] == "{" else "]"
     members: list[Member] = []
     elements: list[Node] = []
@@ -358,11 +364,11 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _wrong(text: str, at: int, say: str) -> NotJson:
+def _wrong(text: str, at: int, say: str) -> InvalidJsonError:
     if at >= len(text):
         say = "ends too early"
     elif _COMMENT.match(text, at):
         say = "comments are not JSON"
     line_start = text.rfind("\n", 0, at) + 1
     unseen = line_start == 0 and text.startswith(_BOM)
-    return NotJson(text.count("\n", 0, at) + 1, at - line_start - unseen + 1, say)
+    return InvalidJsonError(text.count("\n", 0, at) + 1, at - line_start - unseen + 1, say)

@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import Any
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.paths import plain_file
-from hardwon.privacy.private_tags import is_private
+from hardwon.paths import open_plain_file
+from hardwon.privacy.private_tags import is_wholly_private
 
 _TAG = b"<private"
 _BLOCK = 1 << 20
 
 
-class Hidden:
+class PrivateTurnTracker:
     """Owns what one transcript has said of the latest prompt."""
 
     def __init__(self, path: str, state: Mapping[str, Any] | None = None) -> None:
@@ -28,17 +28,17 @@ class Hidden:
         self._path = path
         self._prompted = str(state.get("prompted", ""))  # the session whose prompt it was
         self._shut: dict[tuple[str, str], bool] = {}
-        self.private = bool(state.get("hidden"))
+        self.is_private = bool(state.get("hidden"))
 
-    def state(self) -> dict[str, Any]:
-        return {"hidden": self.private, "prompted": self._prompted}
+    def dump_state(self) -> dict[str, Any]:
+        return {"hidden": self.is_private, "prompted": self._prompted}
 
-    def hides(self, step: Step) -> bool:
+    def should_hide(self, step: Step) -> bool:
         """Whether a step, each in its turn, is or may be about a prompt that is private as a whole."""
         if step.kind == "person":
-            self.private, self._prompted = is_private(step.text), step.session
-        if self.private or not step.agent:
-            return self.private
+            self.is_private, self._prompted = is_wholly_private(step.text), step.session
+        if self.is_private or not step.agent:
+            return self.is_private
         # In a document the sub-agents come behind all prompts, not behind their own.
         if step.session == self._prompted and not self._path.endswith(".json"):
             return False
@@ -48,7 +48,7 @@ class Hidden:
         return self._shut[key]
 
 
-def may_be_private(path: str) -> bool:
+def has_private_parent(path: str) -> bool:
     """Whether a sub-agent worked in a session in which anything was marked as private; then nothing of it is kept."""
     return any(map(_holds_tag, _above(path)))
 
@@ -88,7 +88,7 @@ def _holds_tag(path: str) -> bool:
 @lru_cache(maxsize=1024)
 def _reads_tag(path: str, modified: int, size: int) -> bool:
     kept = b""
-    with open(path, "rb", opener=plain_file) as file:
+    with open(path, "rb", opener=open_plain_file) as file:
         while block := file.read(_BLOCK):
             if _TAG in (kept + block).lower():
                 return True

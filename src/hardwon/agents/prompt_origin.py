@@ -18,27 +18,27 @@ from __future__ import annotations
 import os
 import sys
 
-from hardwon.types import word
+from hardwon.types import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-PROMPT = "UserPromptSubmit"
-UNKNOWN = "this system does not tell which program sent it"
-HOOK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hook.py")
+PROMPT_EVENT = "UserPromptSubmit"
+UNKNOWN_SENDER = "this system does not tell which program sent it"
+HOOK_PATH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hook.py")
 
 # Part of the path of each agent's program, or of its script where a runtime runs it. Whole paths, because some
 # installers name the file after the version (`~/.local/share/claude/versions/2.1.325`).
-AGENT_NAMES = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
+AGENT_PROGRAM_NAMES = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
 RUNTIMES = ("node", "nodejs", "bun", "deno")
 
 # What each agent gives its hooks as standard input and output, seen on Claude Code 2.1.197 and 2.1.325, Codex 0.166,
 # Gemini CLI 0.61 and opencode 1.18.
-STREAMS = {"claude-code": "socket:", "codex": "pipe:", "gemini": "socket:", "opencode": "socket:"}
+STREAM_PREFIXES = {"claude-code": "socket:", "codex": "pipe:", "gemini": "socket:", "opencode": "socket:"}
 
 # Set for the commands that a model runs, and not for hooks. `AI_AGENT` is set for both, with another ending.
-TOOL_MARKS = (
+TOOL_CALL_VARIABLES = (
     "CODEX_TOOL_CALL_ID",
     "CODEX_THREAD_ID",
     "CODEX_CI",
@@ -47,24 +47,24 @@ TOOL_MARKS = (
     "GEMINI_CLI",
     "CURSOR_AGENT",
 )
-COMMAND_ENDS = (" || :", " 2>/dev/null || :")
-MOST_ANCESTORS = 64
+COMMAND_SUFFIXES = (" || :", " 2>/dev/null || :")
+MAX_ANCESTORS = 64
 
 
-@word
+@frozen
 class Process:
     """A running process, as the system describes it."""
 
     pid: int
-    parent: int
+    parent_pid: int
     program: str  # the file that runs
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     environment: Mapping[str, str] | None  # as it was started with; None where the system does not tell
     stdin: str = ""  # such as "socket:[123]"; empty where the system does not tell
     stdout: str = ""
 
 
-def peer_pid(connection: object) -> int:
+def get_peer_pid(connection: object) -> int:
     """Return the process at the other end of a Unix socket; 0 where the system does not tell."""
     import socket
     import struct
@@ -85,36 +85,36 @@ def peer_pid(connection: object) -> int:
     return 0
 
 
-def find_doubt(pid: int, host: str, home: str, read: Callable[[int], Process] | None = None) -> str:
+def find_doubt(pid: int, agent_name: str, home: str, read: Callable[[int], Process] | None = None) -> str:
     """Return why this process is not known to be the hook that the agent started for a prompt; empty if it is."""
     read = read or read_process
     if pid <= 0:
-        return UNKNOWN
+        return UNKNOWN_SENDER
     try:
         own, hook = read(os.getpid()), read(pid)
-        if doubt := _doubt_hook(hook, own, host, home):
+        if doubt := _doubt_hook(hook, own, agent_name, home):
             return doubt
-        shell = read(hook.parent)
-        if not _runs_installed_command(shell, hook, host):
-            return f"a command ran the hook ({_name(shell)}), not {host}"
-        agent = read(shell.parent)
-        if not _is_agent(agent, host):
-            return f"the hook was not started by {host}, but by {_name(agent)}"
-        if doubt := _doubt_streams(shell, hook, host) or _doubt_environment(shell, agent):
+        shell = read(hook.parent_pid)
+        if not _runs_installed_command(shell, hook, agent_name):
+            return f"a command ran the hook ({_name(shell)}), not {agent_name}"
+        agent = read(shell.parent_pid)
+        if not _is_agent(agent, agent_name):
+            return f"the hook was not started by {agent_name}, but by {_name(agent)}"
+        if doubt := _doubt_streams(shell, hook, agent_name) or _doubt_environment(shell, agent):
             return doubt
         if _is_below_another_agent(agent, read):
-            return f"this {host} was started by another agent"
+            return f"this {agent_name} was started by another agent"
     except (OSError, ValueError):
-        return UNKNOWN
+        return UNKNOWN_SENDER
     return ""
 
 
 def _doubt_hook(hook: Process, own: Process, host: str, home: str) -> str:
     """Return why a process is not our hook at work for a prompt."""
-    words = hook.words
-    if len(words) != 7 or words[1:3] != ("-I", "-S") or words[4:6] != (host, PROMPT):
+    words = hook.arguments
+    if len(words) != 7 or words[1:3] != ("-I", "-S") or words[4:6] != (host, PROMPT_EVENT):
         return f"it was sent by {_name(hook)}, not by hardwon's hook"
-    if os.path.realpath(words[3]) != os.path.realpath(HOOK) or hook.program != own.program:
+    if os.path.realpath(words[3]) != os.path.realpath(HOOK_PATH) or hook.program != own.program:
         return f"the hook belongs to another copy of hardwon: {words[3]} (hardwon install {host} puts this one in)"
     if os.path.realpath(words[6]) != os.path.realpath(home):
         return f"the hook is for another home: {words[6]}"
@@ -128,27 +128,27 @@ def _runs_installed_command(shell: Process, hook: Process, host: str) -> bool:
     """
     import shlex
 
-    *options, text = shell.words[1:] or ("",)
+    *options, text = shell.arguments[1:] or ("",)
     if not options or not all(option.startswith("-") for option in options) or "c" not in options[-1]:
         return False
-    command = shlex.join(hook.words)
-    if text in [command + end for end in COMMAND_ENDS]:
+    command = shlex.join(hook.arguments)
+    if text in [command + end for end in COMMAND_SUFFIXES]:
         return True
-    end = next((end for end in reversed(COMMAND_ENDS) if text.endswith(end)), "")
+    end = next((end for end in reversed(COMMAND_SUFFIXES) if text.endswith(end)), "")
     plugin_words = shlex.split(text.removesuffix(end)) if end else []
     if len(plugin_words) != 4:
         return False
     program, script, named_host, event = plugin_words
     # Codex runs Claude Code's plugins as they are, and the script finds out by whom it is run.
     hosts = (host, "claude-code") if host == "codex" else (host,)
-    return program == "sh" and os.path.basename(script) == "door.sh" and named_host in hosts and event == PROMPT
+    return program == "sh" and os.path.basename(script) == "door.sh" and named_host in hosts and event == PROMPT_EVENT
 
 
 def _doubt_streams(shell: Process, hook: Process, host: str) -> str:
     """Return why the hook's input and output are not those that the agent gives to a hook."""
     if (hook.stdin, hook.stdout) != (shell.stdin, shell.stdout):
         return "the hook's input was redirected by a command"
-    wanted = STREAMS[host]
+    wanted = STREAM_PREFIXES[host]
     known = [stream for stream in (hook.stdin, hook.stdout) if stream]
     if not all(stream.startswith(wanted) for stream in known):
         return f"the hook's input does not come from {host}"
@@ -160,7 +160,7 @@ def _doubt_environment(shell: Process, agent: Process) -> str:
     environment = shell.environment
     if environment is None or agent.environment is None:
         return ""
-    mark = next((name for name in TOOL_MARKS if environment.get(name)), "")
+    mark = next((name for name in TOOL_CALL_VARIABLES if environment.get(name)), "")
     if not mark and environment.get("AI_AGENT", "").endswith("_agent"):
         mark = "AI_AGENT"
     if mark:
@@ -173,8 +173,8 @@ def _doubt_environment(shell: Process, agent: Process) -> str:
 def _is_agent(process: Process, host: str) -> bool:
     path = process.program
     if os.path.basename(path) in RUNTIMES:
-        path = next((argument for argument in process.words[1:] if not argument.startswith("-")), "")
-    return AGENT_NAMES[host] in path
+        path = next((argument for argument in process.arguments[1:] if not argument.startswith("-")), "")
+    return AGENT_PROGRAM_NAMES[host] in path
 
 
 def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> bool:
@@ -182,19 +182,19 @@ def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> b
 
     A program that starts itself again, or that a wrapper of the same agent starts, has nothing in between.
     """
-    pid, is_apart = agent.parent, False
-    for _ in range(MOST_ANCESTORS):
+    pid, is_apart = agent.parent_pid, False
+    for _ in range(MAX_ANCESTORS):
         if pid <= 1:
             return False
         try:
             ancestor = read(pid)
         except OSError:
             return False  # another user's, such as a terminal's: no agent of ours is above it
-        if not any(_is_agent(ancestor, host) for host in AGENT_NAMES):
+        if not any(_is_agent(ancestor, host) for host in AGENT_PROGRAM_NAMES):
             is_apart = True
         elif is_apart:
             return True
-        pid = ancestor.parent
+        pid = ancestor.parent_pid
     return False
 
 
@@ -220,9 +220,9 @@ def _read_from_proc(pid: int) -> Process:
         environment = _decode_strings(file.read())
     return Process(
         pid=pid,
-        parent=int(fields[1]),
+        parent_pid=int(fields[1]),
         program=os.readlink(f"{folder}/exe").removesuffix(" (deleted)"),  # an upgrade while it runs
-        words=words,
+        arguments=words,
         environment=_mapping(environment),
         stdin=_read_stream(f"{folder}/fd/0"),
         stdout=_read_stream(f"{folder}/fd/1"),

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hardwon.agents.transcript_json import forget_oldest, kept
+from hardwon.agents.transcript_json import forget_oldest, shorten_id
 
-Counter = dict[str, Any]  # as it is stored with a reader's state
+UsageCounter = dict[str, Any]  # as it is stored with a reader's state
 _TOTALS = ("in", "out", "cached")
 _LATEST = 8  # messages that may be told again
 
 
-class Usage(NamedTuple):
+class TokenUsage(NamedTuple):
     """Tokens in, those read from or written to a cache included; tokens out; and how many of those in were cached."""
 
     tokens_in: int = 0
@@ -24,7 +24,7 @@ class Usage(NamedTuple):
     tokens_cached: int = 0
 
 
-def new_counter(state: object = None) -> Counter:
+def create_counter(state: object = None) -> UsageCounter:
     """Return a counter that goes on from a stored one."""
     known = state if isinstance(state, dict) else {}
     latest = known.get("latest")
@@ -35,48 +35,48 @@ def new_counter(state: object = None) -> Counter:
     }
 
 
-def count(counter: Counter, message: str, usage: Usage) -> None:
+def count_usage(counter: UsageCounter, message: str, usage: TokenUsage) -> None:
     """Count what a message took, in place of what was counted for it before."""
-    before = counter["latest"].pop(kept(message), (0, 0, 0)) if message else (0, 0, 0)
+    before = counter["latest"].pop(shorten_id(message), (0, 0, 0)) if message else (0, 0, 0)
     for name, was, now in zip(_TOTALS, before, usage, strict=True):
         counter[name] += now - was
     if message:
-        counter["latest"][kept(message)] = list(usage)
+        counter["latest"][shorten_id(message)] = list(usage)
         forget_oldest(counter["latest"], _LATEST)
     counter["seen"] = True
 
 
-def total(counter: Mapping[str, Any]) -> Usage | None:
+def get_total_usage(counter: Mapping[str, Any]) -> TokenUsage | None:
     """Return all that was counted, None if the transcript tells of no tokens."""
     if not counter.get("seen"):
         return None
-    return Usage(*(_number(counter.get(name)) for name in _TOTALS))
+    return TokenUsage(*(_number(counter.get(name)) for name in _TOTALS))
 
 
-def claude_code_usage(usage: Mapping[str, Any]) -> Usage:
+def parse_claude_code_usage(usage: Mapping[str, Any]) -> TokenUsage:
     cached = _number(usage.get("cache_read_input_tokens"))
     written_to_cache = _number(usage.get("cache_creation_input_tokens"))
     tokens_in = _number(usage.get("input_tokens")) + cached + written_to_cache
-    return Usage(tokens_in, _number(usage.get("output_tokens")), cached)
+    return TokenUsage(tokens_in, _number(usage.get("output_tokens")), cached)
 
 
-def codex_usage(usage: Mapping[str, Any]) -> Usage:
+def parse_codex_usage(usage: Mapping[str, Any]) -> TokenUsage:
     """Codex counts what was cached among the input, and reasoning among the output."""
     cached = _number(usage.get("cached_input_tokens"))
-    return Usage(_number(usage.get("input_tokens")), _number(usage.get("output_tokens")), cached)
+    return TokenUsage(_number(usage.get("input_tokens")), _number(usage.get("output_tokens")), cached)
 
 
-def gemini_usage(usage: Mapping[str, Any]) -> Usage:
+def parse_gemini_usage(usage: Mapping[str, Any]) -> TokenUsage:
     tokens_out = _number(usage.get("output")) + _number(usage.get("thoughts"))
-    return Usage(_number(usage.get("input")), tokens_out, _number(usage.get("cached")))
+    return TokenUsage(_number(usage.get("input")), tokens_out, _number(usage.get("cached")))
 
 
-def opencode_usage(usage: Mapping[str, Any]) -> Usage:
+def parse_opencode_usage(usage: Mapping[str, Any]) -> TokenUsage:
     cache = usage.get("cache")
     cache = cache if isinstance(cache, dict) else {}
     cached = _number(cache.get("read"))
     tokens_in = _number(usage.get("input")) + cached + _number(cache.get("write"))
-    return Usage(tokens_in, _number(usage.get("output")) + _number(usage.get("reasoning")), cached)
+    return TokenUsage(tokens_in, _number(usage.get("output")) + _number(usage.get("reasoning")), cached)
 
 
 def _number(value: object) -> int:

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from hardwon.agents.json_edit import Misfit
-from hardwon.types import word
+from hardwon.agents.json_edit import EditConflictError
+from hardwon.types import frozen
 
 _PIECE = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}|'
@@ -28,14 +28,14 @@ _LAST_NEWLINE = re.compile(r"\r?\n\Z")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-Value = str | int | Sequence[str]
+TomlValue = str | int | Sequence[str]
 
 
-class NotToml(ValueError):
+class InvalidTomlError(ValueError):
     """The text is not TOML; says where."""
 
 
-@word
+@frozen
 class _Table:
     """A header and the lines that belong to it, `text[start:end]`; the blank lines and notes behind them do not."""
 
@@ -44,12 +44,12 @@ class _Table:
     end: int
 
 
-def get(text: str, path: Sequence[str]) -> Any:
+def get_value(text: str, path: Sequence[str]) -> Any:
     """The value at the path, or None where there is nothing."""
     return _at(_parsed(text), path)
 
 
-def append(text: str, path: Sequence[str], values: Mapping[str, Value]) -> str:
+def append_table(text: str, path: Sequence[str], values: Mapping[str, TomlValue]) -> str:
     """The text with one more table, last in it."""
     newline = "\r\n" if "\r\n" in text else "\n"
     header = ".".join(key if _BARE.fullmatch(key) else _quoted(key) for key in path)
@@ -58,17 +58,17 @@ def append(text: str, path: Sequence[str], values: Mapping[str, Value]) -> str:
     at = last.start() if last else len(text)
     after = text[:at] + newline * 2 + table + text[at:] if text else table + newline
     if _at(_parsed(text), path) is not None:
-        raise Misfit(tuple(path), "a table")
+        raise EditConflictError(tuple(path), "a table")
     try:
         placed = _at(_parsed(after), path)
-    except NotToml:  # a part of the path stands there in a form to which nothing can be added
+    except InvalidTomlError:  # a part of the path stands there in a form to which nothing can be added
         placed = None
     if placed != {key: value if isinstance(value, str | int) else [*value] for key, value in values.items()}:
-        raise Misfit(tuple(path[:-1]), "what cannot take another table")
+        raise EditConflictError(tuple(path[:-1]), "what cannot take another table")
     return after
 
 
-def remove(text: str, path: Sequence[str]) -> str:
+def remove_table(text: str, path: Sequence[str]) -> str:
     """The text without the table at the path and those below it; no such table, no change."""
     path = tuple(path)
     before = _parsed(text)
@@ -79,9 +79,9 @@ def remove(text: str, path: Sequence[str]) -> str:
         after = _cut(after, table)
     left = _parsed(after)
     if _at(left, path) is not None:
-        raise Misfit(path, "what is not a table of its own")
+        raise EditConflictError(path, "what is not a table of its own")
     if _without(before, path) != _without(left, path):
-        raise Misfit(path, "a table that cannot be told from its neighbours")
+        raise EditConflictError(path, "a table that cannot be told from its neighbours")
     return after
 
 
@@ -101,9 +101,9 @@ def _parsed(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as wrong:
         say, _, where = str(wrong).rstrip(")").rpartition(" (at ")
-        raise NotToml(f"{where}: {say[:1].lower()}{say[1:]}") from None
+        raise InvalidTomlError(f"{where}: {say[:1].lower()}{say[1:]}") from None
     except RecursionError:
-        raise NotToml("is nested too deeply") from None
+        raise InvalidTomlError("is nested too deeply") from None
 
 
 def _at(value: Any, path: Sequence[str]) -> Any:
@@ -158,7 +158,7 @@ def _end(text: str, start: int, until: int) -> int:
     return len(text[: line if line >= 0 else until].rstrip("\r\n"))
 
 
-def _value(value: Value) -> str:
+def _value(value: TomlValue) -> str:
     if isinstance(value, int):
         return str(value)
     return _quoted(value) if isinstance(value, str) else f"[{', '.join(map(_quoted, value))}]"

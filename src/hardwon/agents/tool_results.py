@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from hardwon.agents.fields import text_of
+from hardwon.agents.fields import get_text
 
 _DEEPEST = 20
 _MOST_PATCH_LINES = 2_000
@@ -37,7 +37,7 @@ _STORED_AS_JSON = (
 )
 
 
-def text_of_result(result: Any) -> str:
+def get_result_text(result: Any) -> str:
     """Return a tool's result as text: the output, then what else it says that the output does not."""
     if isinstance(result, str):
         return result
@@ -48,7 +48,7 @@ def text_of_result(result: Any) -> str:
     return "" if result is None else str(result)
 
 
-def text_of_stored_result(stored: str) -> str:
+def get_stored_result_text(stored: str) -> str:
     """Return the text of a result as it is stored: text by now, in older rows the JSON that a hook sent."""
     if not stored.startswith(("{", '[{"type"', '"')):
         return stored
@@ -59,12 +59,12 @@ def text_of_stored_result(stored: str) -> str:
     if isinstance(result, str):
         return result
     if isinstance(result, list):
-        return text_of_result(result) or stored
+        return get_result_text(result) or stored
     is_result = any(fields <= result.keys() for fields in _STORED_AS_JSON)
-    return text_of_result(result) if is_result else stored
+    return get_result_text(result) if is_result else stored
 
 
-def exit_code_of_result(result: Any) -> int:
+def get_result_exit_code(result: Any) -> int:
     """Return the exit code that a result names, 0 if it names none."""
     if not isinstance(result, dict):
         return 0
@@ -84,8 +84,8 @@ def _text_of_object(result: dict[str, Any]) -> str:
         return _text_of_edit(result)
     file = result.get("file")
     if isinstance(file, dict):
-        path = text_of(file, "filePath")
-        return text_of(file, "content") or f"[{result.get('type', 'file')}] {path}".rstrip()
+        path = get_text(file, "filePath")
+        return get_text(file, "content") or f"[{result.get('type', 'file')}] {path}".rstrip()
     names = result.get("filenames")
     listed_files = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
     text = next((text for field in _WHOLE_TEXT if (text := _text_in(result.get(field)))), "")
@@ -94,19 +94,19 @@ def _text_of_object(result: dict[str, Any]) -> str:
     if not text:
         text = "\n".join(_told_by_field(result))
     # A sub-agent is found by its id, which the agent's own transcript has in the text.
-    agent = text_of(result, "agentId")
+    agent = get_text(result, "agentId")
     return f"{text}\nagentId: {agent}".strip() if agent and agent not in text else text
 
 
 def _text_of_streams(result: dict[str, Any]) -> str:
-    text = "\n".join(text for stream in _STREAMS if (text := text_of(result, stream)))
-    code = exit_code_of_result(result)
+    text = "\n".join(text for stream in _STREAMS if (text := get_text(result, stream)))
+    code = get_result_exit_code(result)
     return f"Exit code {code}\n{text}".rstrip("\n") if code and not text.startswith("Exit code") else text
 
 
 def _text_of_edit(result: dict[str, Any]) -> str:
     """What changed in a file, as a unified diff: its path, and the hunks with the lines where they begin."""
-    path = text_of(result, "filePath")
+    path = get_text(result, "filePath")
     is_new = result.get("type") == "create"
     lines = [f"File created successfully at: {path}" if is_new else f"The file {path} has been updated."]
     hunks = result.get("structuredPatch")
@@ -126,8 +126,8 @@ def _text_in(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return text_of_result(value)
-    return text_of(value, "message") or text_of(value, "text") if isinstance(value, dict) else ""
+        return get_result_text(value)
+    return get_text(value, "message") or get_text(value, "text") if isinstance(value, dict) else ""
 
 
 def _text_of_block(block: Any, depth: int = 0) -> str:
@@ -139,14 +139,14 @@ def _text_of_block(block: Any, depth: int = 0) -> str:
         return "\n".join(part for part in inner if part)
     if not isinstance(block, dict):
         return "" if block is None else str(block)
-    kind = text_of(block, "type")
-    if text := text_of(block, "text"):
+    kind = get_text(block, "type")
+    if text := get_text(block, "text"):
         return text
     if kind in ("image", "audio", "document") or "data" in block or "source" in block:
         return f"[{kind or 'data'}]"
     resource = block.get("resource")
     if isinstance(resource, dict):
-        return text_of(resource, "text") or text_of(resource, "uri")
+        return get_text(resource, "text") or get_text(resource, "uri")
     nested = block.get("content")
     if isinstance(nested, list) and depth < _DEEPEST:
         return _text_of_block(nested, depth + 1)

@@ -14,22 +14,22 @@ from typing import Any
 
 import orjson
 
-from hardwon.privacy.prompt_text import is_said_to_hardwon, words_to_agent
-from hardwon.text.fence import CLOSE, OPEN, outside
+from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
+from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, remove_between
 
-Wire = dict[str, Any]
-Where = Callable[[str], int]  # the line on which a text stands
+JsonObject = dict[str, Any]
+LineFinder = Callable[[str], int]  # the line on which a text stands
 
 _LONGEST_ID = 128
 _LONGEST_PATH = 4096
 _MISSES = 100  # searches to a document's end, after which it is written in another way than we search
-_DENIED = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{OPEN}|{OPEN}\s*(?:Held once|Blocked) by hardwon")
+_DENIED = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{FENCE_OPEN}|{FENCE_OPEN}\s*(?:Held once|Blocked) by hardwon")
 _OBJECT = re.compile(r"^\{", re.MULTILINE)
 _KEY = re.compile(r'\s*[,{]\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
 _DECODER = json.JSONDecoder()
 
 
-def loads(line: bytes) -> Any:
+def parse_json_leniently(line: bytes) -> Any:
     """JSON, also with what orjson refuses and programs write: no UTF-8, half a surrogate pair, a mark at the start."""
     try:
         return orjson.loads(line)
@@ -42,53 +42,53 @@ def loads(line: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def parsed(line: bytes) -> tuple[Wire, int]:
+def parse_line(line: bytes) -> tuple[JsonObject, int]:
     """The object in a line, an empty one if there is none, and 1 if the line is malformed."""
     try:
-        wire = loads(line)
+        wire = parse_json_leniently(line)
     except ValueError:
         return {}, int(bool(line.strip()))
     return (wire, 0) if isinstance(wire, dict) else ({}, 0)
 
 
-def rows_of(wire: Wire, key: str) -> list[Wire]:
+def get_objects(wire: JsonObject, key: str) -> list[JsonObject]:
     value = wire.get(key)
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def digest(text: str) -> str:
+def hash_text(text: str) -> str:
     return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def kept(id: str) -> str:
+def shorten_id(identifier: str) -> str:
     """An id as it is remembered: one of an absurd length by its digest."""
-    return id if len(id) <= _LONGEST_ID else digest(id)
+    return identifier if len(identifier) <= _LONGEST_ID else hash_text(identifier)
 
 
-def kept_path(path: str) -> str:
+def truncate_path(path: str) -> str:
     return path[:_LONGEST_PATH]
 
 
-def forget_oldest(known: dict[str, Any], most: int) -> None:
-    while len(known) > most:
-        del known[next(iter(known))]
+def forget_oldest(entries: dict[str, Any], limit: int) -> None:
+    while len(entries) > limit:
+        del entries[next(iter(entries))]
 
 
-def unfenced(text: str) -> str:
-    return outside(text, OPEN, CLOSE)
+def strip_fenced(text: str) -> str:
+    return remove_between(text, FENCE_OPEN, FENCE_CLOSE)
 
 
-def typed_words(prompt: str) -> str:
+def extract_typed_words(prompt: str) -> str:
     """Return what a person typed of a prompt, to the agent or to hardwon: readers of steps tell the two apart."""
-    return prompt if is_said_to_hardwon(prompt) else words_to_agent(prompt)
+    return prompt if is_only_for_hardwon(prompt) else extract_agent_prompt(prompt)
 
 
-def is_ours(text: str) -> bool:
+def is_hardwon_denial(text: str) -> bool:
     """A denial of ours: it comes back as an error, and is none."""
-    return OPEN in text and _DENIED.search(text) is not None
+    return FENCE_OPEN in text and _DENIED.search(text) is not None
 
 
-def lines_of(document: bytes, start: int = 0) -> Where:
+def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
     """Finds on which line of a document a text stands, asked in the document's order."""
     place, line, missed = start, 1 + document.count(b"\n", 0, start), 0
 
@@ -104,15 +104,15 @@ def lines_of(document: bytes, start: int = 0) -> Where:
     return where
 
 
-def openings(head: bytes) -> Iterator[Wire]:
+def parse_opening_objects(head: bytes) -> Iterator[JsonObject]:
     """The objects that begin a line in the first bytes of a file, as far as they are there."""
     text = head.decode("utf-8-sig", "replace").lstrip()
     return (_opening(text, found.start()) for found in _OBJECT.finditer(text))
 
 
-def _opening(text: str, at: int) -> Wire:
+def _opening(text: str, at: int) -> JsonObject:
     """The fields of the object that begins here; the one in which the text is cut is None."""
-    wire: Wire = {}
+    wire: JsonObject = {}
     while key := _KEY.match(text, at):
         wire[key[1]] = None
         try:

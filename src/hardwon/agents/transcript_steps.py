@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
 
-Kind = Literal["person", "agent", "call", "result", "compacted"]
+StepKind = Literal["person", "agent", "call", "result", "compacted"]
 
 
 class Step(NamedTuple):
     """One thing that happened in a session: somebody's words, a tool call, its result."""
 
-    kind: Kind
+    kind: StepKind
     line: int  # counted from 1
     id: str = ""  # the host's own, equal in copies of the session, so that nothing is counted twice
     at: str = ""
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     denied: bool = False  # for a result: a hook forbade the call, so it did not run and neither passed nor failed
 
 
-def instant(at: str) -> float:
+def parse_timestamp(at: str) -> float:
     """A transcript's time in seconds; 0 if it is none."""
     try:
         return datetime.fromisoformat(at).timestamp()
@@ -50,22 +50,22 @@ class Reader(Protocol):
     usage: dict[str, Any]  # tokens, counted by `usage.count`
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None: ...
-    def read(self, number: int, line: bytes) -> Iterable[Step]: ...
-    def state(self) -> dict[str, Any]: ...
+    def read_line(self, number: int, line: bytes) -> Iterable[Step]: ...
+    def dump_state(self) -> dict[str, Any]: ...
 
 
-class History(Protocol):
+class TranscriptModule(Protocol):
     """What a host's module has."""
 
     NAME: str
     Reader: type[Reader]
 
-    def folders(self, environment: Mapping[str, str], home: str) -> list[str]: ...
-    def is_transcript(self, path: str) -> bool: ...  # by its name
-    def opens(self, head: bytes) -> bool: ...  # by its first bytes, which may be cut anywhere
+    def find_transcript_folders(self, environment: Mapping[str, str], home: str) -> list[str]: ...
+    def is_transcript_path(self, path: str) -> bool: ...  # by its name
+    def is_transcript_head(self, head: bytes) -> bool: ...  # by its first bytes, which may be cut anywhere
 
 
-MODULES = {
+TRANSCRIPT_MODULES = {
     "claude-code": "hardwon.agents.claude_code.transcript",
     "codex": "hardwon.agents.codex.transcript",
     "gemini": "hardwon.agents.gemini.transcript",
@@ -73,16 +73,16 @@ MODULES = {
 }
 
 
-def history(name: str) -> History:
+def load_transcript_module(name: str) -> TranscriptModule:
     """The module that reads a host's transcripts; KeyError if we do not know the host."""
-    module: History = __import__(MODULES[name], fromlist=["Reader"])
+    module: TranscriptModule = __import__(TRANSCRIPT_MODULES[name], fromlist=["Reader"])
     return module
 
 
-def host_of(path: str, head: bytes) -> str:
+def identify_agent(path: str, head: bytes) -> str:
     """The host that wrote this transcript, by the file's name and its first bytes; empty if none did."""
-    for name in MODULES:
-        module = history(name)
-        if module.is_transcript(path) and module.opens(head):
+    for name in TRANSCRIPT_MODULES:
+        module = load_transcript_module(name)
+        if module.is_transcript_path(path) and module.is_transcript_head(head):
             return name
     return ""

@@ -14,74 +14,81 @@ from typing import BinaryIO
 
 import orjson
 
-from hardwon.types import Mark, replace
+from hardwon.types import ReadPosition, replace
 
-PORTION = 4 * 1024 * 1024
-LONGEST_LINE = 64 * 1024 * 1024
-LARGEST_DOCUMENT = 256 * 1024 * 1024
+PORTION_BYTES = 4 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 _PRINTED = 1024
 
-Lines = list[tuple[int, bytes]]
+NumberedLines = list[tuple[int, bytes]]
 
 
-def is_unchanged(stat: os.stat_result, mark: Mark) -> bool:
+def is_unchanged(stat: os.stat_result, position: ReadPosition) -> bool:
     """Whether nothing tells that the file was touched since the mark."""
-    return (stat.st_ino, stat.st_size, stat.st_mtime_ns) == (mark.inode, mark.size, mark.modified)
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns) == (position.inode, position.size, position.modified)
 
 
-def still(file: BinaryIO, mark: Mark | None) -> Mark:
+def resume_position(file: BinaryIO, position: ReadPosition | None) -> ReadPosition:
     """The mark if it holds for this file, else one at its beginning."""
     stat = os.fstat(file.fileno())
-    if mark and mark.inode == stat.st_ino and mark.offset <= stat.st_size and mark.print == _print(file, mark.offset):
-        return mark
-    return Mark(inode=stat.st_ino)
+    if (
+        position
+        and position.inode == stat.st_ino
+        and position.offset <= stat.st_size
+        and position.print == _print(file, position.offset)
+    ):
+        return position
+    return ReadPosition(inode=stat.st_ino)
 
 
-def portions(file: BinaryIO, mark: Mark, *, whole: bool) -> Iterator[tuple[Lines, Mark]]:
+def read_portions(
+    file: BinaryIO, position: ReadPosition, *, is_single_document: bool
+) -> Iterator[tuple[NumberedLines, ReadPosition]]:
     """The lines behind the mark, a few megabytes at a time, each time with the mark behind them.
 
     Only the last mark has the file's size, so that a file that was read in part counts as changed. A document that is
-    `whole` is one line, however many it has.
+    `is_single_document` is one line, however many it has.
     """
     stat = os.fstat(file.fileno())
-    if whole:
+    if is_single_document:
         file.seek(0)
-        document = file.read(LARGEST_DOCUMENT) if stat.st_size <= LARGEST_DOCUMENT else b"too large"
-        yield [(1, document)], _ended(stat, _moved(file, mark, stat.st_size, 1))
+        document = file.read(MAX_DOCUMENT_BYTES) if stat.st_size <= MAX_DOCUMENT_BYTES else b"too large"
+        yield [(1, document)], _ended(stat, _moved(file, position, stat.st_size, 1))
         return
-    file.seek(mark.offset)
+    file.seek(position.offset)
     kept = b""
-    while block := file.read(PORTION):
+    while block := file.read(PORTION_BYTES):
         kept += block
         cut = kept.rfind(b"\n") + 1
         if cut:
-            lines, mark = _numbered(kept[:cut], file, replace(mark, size=-1))
+            lines, position = _numbered(kept[:cut], file, replace(position, size=-1))
             kept = kept[cut:]
-            if not kept and mark.offset >= stat.st_size:
-                yield lines, _ended(stat, mark)
+            if not kept and position.offset >= stat.st_size:
+                yield lines, _ended(stat, position)
                 return
-            yield lines, mark
-        elif len(kept) > LONGEST_LINE:
+            yield lines, position
+        elif len(kept) > MAX_LINE_BYTES:
             if not _skip_line(file):
                 break
-            mark = _moved(file, replace(mark, size=-1, unended=False), file.tell(), mark.line + 1)
-            yield [(mark.line, kept[:_PRINTED])], mark
+            position = _moved(file, replace(position, size=-1, unended=False), file.tell(), position.line + 1)
+            yield [(position.line, kept[:_PRINTED])], position
             kept = b""
-    if kept.strip() and len(kept) <= LONGEST_LINE and _is_json(kept):
-        number = mark.line + (not mark.unended)
-        mark = _moved(file, replace(mark, unended=True), mark.offset + len(kept), number)
-        yield [(number, kept)], _ended(stat, mark)
+    if kept.strip() and len(kept) <= MAX_LINE_BYTES and _is_json(kept):
+        number = position.line + (not position.unended)
+        position = _moved(file, replace(position, unended=True), position.offset + len(kept), number)
+        yield [(number, kept)], _ended(stat, position)
     else:
-        yield [], _ended(stat, mark)
+        yield [], _ended(stat, position)
 
 
-def _ended(stat: os.stat_result, mark: Mark) -> Mark:
+def _ended(stat: os.stat_result, mark: ReadPosition) -> ReadPosition:
     return replace(mark, size=stat.st_size, modified=stat.st_mtime_ns)
 
 
 def _skip_line(file: BinaryIO) -> bool:
     """Go behind the end of the line that nobody reads; False if it has none yet."""
-    while block := file.read(PORTION):
+    while block := file.read(PORTION_BYTES):
         place = block.find(b"\n") + 1
         if place:
             file.seek(place - len(block), os.SEEK_CUR)
@@ -89,7 +96,7 @@ def _skip_line(file: BinaryIO) -> bool:
     return False
 
 
-def _numbered(text: bytes, file: BinaryIO, mark: Mark) -> tuple[Lines, Mark]:
+def _numbered(text: bytes, file: BinaryIO, mark: ReadPosition) -> tuple[NumberedLines, ReadPosition]:
     """The lines of a text that ends with one, counted on from the mark."""
     offset, line = mark.offset + len(text), mark.line
     if mark.unended:
@@ -102,7 +109,7 @@ def _numbered(text: bytes, file: BinaryIO, mark: Mark) -> tuple[Lines, Mark]:
     return lines, _moved(file, replace(mark, unended=False), offset, line + len(lines))
 
 
-def _moved(file: BinaryIO, mark: Mark, offset: int, line: int) -> Mark:
+def _moved(file: BinaryIO, mark: ReadPosition, offset: int, line: int) -> ReadPosition:
     return replace(mark, offset=offset, line=line, print=_print(file, offset))
 
 

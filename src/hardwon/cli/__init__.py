@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from hardwon import __version__
-from hardwon.cli.output import printable
+from hardwon.cli.output import make_printable
 from hardwon.errors import UserError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-VERBS = {
+COMMANDS = {
     "up": ("up", "start hardwon, say where things are and what to do next"),
     "demo": ("demo", "see a mistake found, accepted and held, in a throwaway home"),
     "install": ("agents", "add hardwon's hooks to an agent's settings"),
@@ -61,16 +61,16 @@ VERBS = {
 }
 
 
-class Verbs(click.Group):
+class CommandGroup(click.Group):
     """Knows its commands by name and imports the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in VERBS:
+        if name not in COMMANDS:
             return None
-        module = __import__(f"hardwon.cli.{VERBS[name][0]}", fromlist=[name])
+        module = __import__(f"hardwon.cli.{COMMANDS[name][0]}", fromlist=[name])
         command: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         return command
 
@@ -90,14 +90,14 @@ class Verbs(click.Group):
             return super().shell_complete(ctx, incomplete)
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem(name, help=says) for name, (_, says) in VERBS.items() if name.startswith(incomplete)]
+        return [CompletionItem(name, help=says) for name, (_, says) in COMMANDS.items() if name.startswith(incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, says) for name, (_, says) in VERBS.items()])
+            formatter.write_dl([(name, says) for name, (_, says) in COMMANDS.items()])
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="hardwon")
 def hardwon() -> None:
     """Keeps what coding agents learned the hard way."""
@@ -128,5 +128,5 @@ def _interrupted() -> SystemExit:
 
 
 def _ended(say: str, fix: str) -> SystemExit:
-    click.echo(printable(f"error: {say}" + (f"\n  fix: {fix}" if fix else "")), err=True)
+    click.echo(make_printable(f"error: {say}" + (f"\n  fix: {fix}" if fix else "")), err=True)
     return SystemExit(1)

@@ -16,44 +16,44 @@ import click
 
 from hardwon import clock, paths, projects
 from hardwon.actions import approvals
-from hardwon.agents import MODULES, setup_of
+from hardwon.agents import AGENT_PACKAGES, load_install_module
 from hardwon.agents.codex import hook_trust
-from hardwon.agents.json_edit import Misfit, NotJson, get
-from hardwon.agents.plugin_discovery import HOOK, is_ours, tell
-from hardwon.agents.plugin_discovery import ledger as _ledger
-from hardwon.agents.plugin_discovery import places as _places
-from hardwon.agents.toml_edit import NotToml
-from hardwon.cli.file_change import confirmed as _confirmed
-from hardwon.cli.file_change import read as _read
-from hardwon.cli.file_change import show as _show_change
+from hardwon.agents.json_edit import EditConflictError, InvalidJsonError, get_value
+from hardwon.agents.plugin_discovery import HOOK_PATH, is_hardwon_hook, write_discovery_files
+from hardwon.agents.plugin_discovery import list_settings_files as _places
+from hardwon.agents.plugin_discovery import read_install_ledger as _ledger
+from hardwon.agents.toml_edit import InvalidTomlError
+from hardwon.cli.file_change import confirm_change as _confirmed
+from hardwon.cli.file_change import read_text as _read
+from hardwon.cli.file_change import show_diff as _show_change
 from hardwon.cli.person_only import require_person
-from hardwon.cli.programs import too_old, version_of
+from hardwon.cli.programs import find_upgrade_hint, read_version
 from hardwon.errors import UserError
-from hardwon.types import replace, word
+from hardwon.types import frozen, replace
 
 if TYPE_CHECKING:
-    from hardwon.agents import Made, Setup
+    from hardwon.agents import CreatedPaths, InstallModule
 
 TIMER = "timer"
-_HOSTS = click.Choice([*MODULES, TIMER])
+_HOSTS = click.Choice([*AGENT_PACKAGES, TIMER])
 _TRUSTED = "Codex trusts these hooks now, exactly as they are; it asks you again if one of them changes"
 
 
-def command_for(name: str, home: str) -> Callable[[str], str]:
+def build_hook_command(name: str, home: str) -> Callable[[str], str]:
     """What an agent runs for an event. `|| :` because a missing file makes Python exit 2, which agents read as deny.
 
     An agent that was started from another's shell has guards all the same, but what it is told is no person's word.
     """
 
     def command(event: str) -> str:
-        words = [sys.executable, "-I", "-S", HOOK, name, event, home]
+        words = [sys.executable, "-I", "-S", HOOK_PATH, name, event, home]
         mark = "" if event == "UserPromptSubmit" else f"AI_AGENT={name}_hook "
         return f"{mark}{shlex.join(words)} || :"
 
     return command
 
 
-def server_words(home: str) -> list[str]:
+def build_server_command(home: str) -> list[str]:
     """What an agent runs to have us as an MCP server; the home is said where it is not the usual one."""
     words = [sys.executable, "-I", "-m", "hardwon", "mcp"]
     return words if home == os.path.expanduser("~/.hardwon") else ["env", f"HARDWON_HOME={home}", *words]
@@ -75,9 +75,9 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, cl
     if agent == TIMER:
         from hardwon.cli import timer
 
-        timer.install(paths.home(), clockwork, only_print=only_print, confirmed=partial(_confirmed, yes))
+        timer.install(paths.get_home(), clockwork, only_print=only_print, confirm=partial(_confirmed, yes))
         return
-    module, home = setup_of(agent), paths.home()
+    module, home = load_install_module(agent), paths.get_home()
     path, ledger = _settings_path(module, here), _ledger(home)
     plans = [_hooks_in(module, agent, path, home, ledger)]
     if mcp:
@@ -85,64 +85,67 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, cl
     if trust:
         plans = _with_trust(plans, module, agent, ledger)
     _say_program(module)
-    changes = [plan for plan in plans if plan.after != plan.before]
+    changes = [plan for plan in plans if plan.after != plan.old_text]
     for plan in plans:
         if plan not in changes:
             click.echo(f"already installed in {plan.path}")
-        _show_change(plan.path, plan.before, plan.after)
+        _show_change(plan.path, plan.old_text, plan.after)
     if only_print or not changes:
         return
-    if trust or any(plan.replaces for plan in changes):
+    if trust or any(plan.replaces_hooks for plan in changes):
         require_person("trusting hooks" if trust else "changing hooks that are there")
     if not _confirmed(yes, f"hardwon install {agent}{' --mcp' * mcp}{' --trust' * trust} --yes"):
         return
     for plan in changes:
         existed = ledger.get(plan.path, {}).get("existed", os.path.exists(plan.path))
-        backup = _write(home, agent, plan.path, plan.before, plan.after)
+        backup = _write(home, agent, plan.path, plan.old_text, plan.after)
         ledger[plan.path] = {"host": agent, "existed": existed, **plan.made}
         _keep_ledger(home, ledger)
         click.echo(f"installed in {plan.path}" + (f"; the file as it was: {backup}" if backup else ""))
-        _say_moved(agent, plan.path, plan.before, plan.after)
+        _say_moved(agent, plan.path, plan.old_text, plan.after)
     approvals.compile_manifest(home, clock.now())
     click.echo(f"running sessions of {module.TITLE} pick it up when they start anew; try: hardwon doctor")
-    if then := _TRUSTED if trust else module.THEN:
+    if then := _TRUSTED if trust else module.NEXT_STEP:
         click.echo(then)
 
 
-def _say_program(module: Setup) -> None:
+def _say_program(module: InstallModule) -> None:
     """Whether the agent is there, and new enough to do what the hooks ask of it."""
     if not (program := shutil.which(module.PROGRAM)):
         click.echo(f"{module.TITLE} is not on the PATH here; its settings are prepared all the same")
-    elif fix := too_old(module, version := version_of(program)):
+    elif fix := find_upgrade_hint(module, version := read_version(program)):
         click.echo(f"{program}, version {version}, is too old: {fix}")
 
 
-@word
-class Plan:
+@frozen
+class SettingsChange:
     """One file of an agent as it is and as it is to be, and which containers in it are ours, by what they hold."""
 
     path: str
-    before: str
+    old_text: str
     after: str
-    made: dict[str, Made]
-    replaces: bool
+    made: dict[str, CreatedPaths]
+    replaces_hooks: bool
 
 
-def _hooks_in(module: Setup, agent: str, path: str, home: str, ledger: dict[str, Any]) -> Plan:
+def _hooks_in(module: InstallModule, agent: str, path: str, home: str, ledger: dict[str, Any]) -> SettingsChange:
     before, kept = _read(path), ledger.get(path, {})
     with _mendable(path, f"hardwon install {agent}"):
-        given = before if os.path.exists(path) else module.EMPTY
-        bare = module.uninstall(given, kept.get("made", []), is_ours)
-        after, made = module.install(bare, command_for(agent, home))
+        given = before if os.path.exists(path) else module.EMPTY_SETTINGS
+        bare = module.remove_hooks(given, kept.get("made", []), is_hardwon_hook)
+        after, made = module.add_hooks(bare, build_hook_command(agent, home))
     if _are_equal(after, given):  # our server or somebody else's hooks would only change places
         after, made = given, kept.get("made", made)
-    return Plan(path, before, after, {**_containers(kept), "made": made}, bare != given)
+    return SettingsChange(path, before, after, {**_containers(kept), "made": made}, bare != given)
 
 
 def _are_equal(one: str, other: str) -> bool:
     """Whether they say the same, in whatever order the hooks of an event stand."""
     try:
-        return bool(_unordered(get(one, [], comments=True) or {}) == _unordered(get(other, [], comments=True) or {}))
+        return bool(
+            _unordered(get_value(one, [], allow_comments=True) or {})
+            == _unordered(get_value(other, [], allow_comments=True) or {})
+        )
     except ValueError:
         return one == other
 
@@ -155,42 +158,50 @@ def _unordered(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _say_moved(agent: str, path: str, before: str, after: str) -> None:
     """Codex knows a hook by its place in this file; those of others that stood behind ours have another one now."""
-    moved = hook_trust.moved(path, before, after, is_ours) if agent == "codex" and path.endswith(".json") else []
+    moved = (
+        hook_trust.find_displaced_events(path, before, after, is_hardwon_hook)
+        if agent == "codex" and path.endswith(".json")
+        else []
+    )
     if moved:
         click.echo(f"Codex asks you to trust the hooks of others in {', '.join(moved)} again: they have moved")
 
 
-def _with_server(plans: list[Plan], module: Setup, agent: str, home: str, ledger: dict[str, Any]) -> list[Plan]:
+def _with_server(
+    plans: list[SettingsChange], module: InstallModule, agent: str, home: str, ledger: dict[str, Any]
+) -> list[SettingsChange]:
     """The plans with our MCP server in the agent's file for them, which may be the one that has the hooks."""
-    plan = _plan_of(plans, os.path.realpath(module.mcp_file()), ledger)
-    after, made, words = plan.after, plan.made.get("mcp", []), server_words(home)
+    plan = _plan_of(plans, os.path.realpath(module.get_mcp_path()), ledger)
+    after, made, words = plan.after, plan.made.get("mcp", []), build_server_command(home)
     with _mendable(plan.path, f"hardwon install {agent} --mcp"):
-        if module.mcp(after) != words:
-            after, made = module.add_mcp(module.remove_mcp(after, made), words)
+        if module.find_mcp_command(after) != words:
+            after, made = module.add_mcp_server(module.remove_mcp_server(after, made), words)
     plan = replace(plan, after=after, made={**plan.made, "mcp": made})
     return [*(other for other in plans if other.path != plan.path), plan]
 
 
-def _with_trust(plans: list[Plan], module: Setup, agent: str, ledger: dict[str, Any]) -> list[Plan]:
+def _with_trust(
+    plans: list[SettingsChange], module: InstallModule, agent: str, ledger: dict[str, Any]
+) -> list[SettingsChange]:
     """The plans with the hooks that are put in trusted, in the file where Codex keeps which of them a person trusts."""
     if agent != "codex":
         raise UserError(f"{module.TITLE} runs hooks without being told to trust them", f"hardwon install {agent}")
-    wanted = hook_trust.hooks(module.settings_file(), plans[0].after, is_ours)
-    plan = _plan_of(plans, os.path.realpath(module.mcp_file()), ledger)
+    wanted = hook_trust.list_hooks(module.get_settings_path(), plans[0].after, is_hardwon_hook)
+    plan = _plan_of(plans, os.path.realpath(module.get_mcp_path()), ledger)
     with _mendable(plan.path, f"hardwon install {agent} --trust"):
-        after, made = hook_trust.granted(plan.after, wanted, plan.made.get("trust", []))
+        after, made = hook_trust.grant_trust(plan.after, wanted, plan.made.get("trust", []))
     plan = replace(plan, after=after, made={**plan.made, "trust": made})
     return [*(other for other in plans if other.path != plan.path), plan]
 
 
-def _plan_of(plans: list[Plan], path: str, ledger: dict[str, Any]) -> Plan:
+def _plan_of(plans: list[SettingsChange], path: str, ledger: dict[str, Any]) -> SettingsChange:
     """The plan for a file, which may be one that has the hooks."""
     before = _read(path)
-    untouched = Plan(path, before, before, _containers(ledger.get(path, {})), False)
+    untouched = SettingsChange(path, before, before, _containers(ledger.get(path, {})), False)
     return next((plan for plan in plans if plan.path == path), untouched)
 
 
-def _containers(kept: dict[str, Any]) -> dict[str, Made]:
+def _containers(kept: dict[str, Any]) -> dict[str, CreatedPaths]:
     return {name: kept[name] for name in ("made", "mcp", "trust") if name in kept}
 
 
@@ -198,7 +209,7 @@ def _containers(kept: dict[str, Any]) -> dict[str, Made]:
 def _mendable(path: str, then: str) -> Iterator[None]:
     try:
         yield
-    except (NotJson, NotToml, Misfit) as wrong:
+    except (InvalidJsonError, InvalidTomlError, EditConflictError) as wrong:
         raise UserError(f"{path} {_where(wrong)}", f"mend it, then: {then}") from None
 
 
@@ -216,32 +227,34 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
     from hardwon.cli import timer
 
     if agent == TIMER:
-        timer.uninstall(paths.home())
+        timer.uninstall(paths.get_home())
         return
     if agent:
-        take_out(agent, _settings_path(setup_of(agent), here), yes=yes)
-        server = os.path.realpath(setup_of(agent).mcp_file())
-        if not here and server in _ledger(paths.home()):
-            take_out(agent, server, yes=yes)
+        remove_hooks(agent, _settings_path(load_install_module(agent), here), yes=yes)
+        server = os.path.realpath(load_install_module(agent).get_mcp_path())
+        if not here and server in _ledger(paths.get_home()):
+            remove_hooks(agent, server, yes=yes)
         return
-    from hardwon.cli.uninstall_all import leave
+    from hardwon.cli.uninstall_all import uninstall_everything
 
-    take_outs = [partial(take_out, name, path, yes=True) for name, path in _places(paths.home())]
-    leave([*take_outs, partial(timer.uninstall, paths.home(), quietly=True)], data=data, yes=yes)
+    take_outs = [partial(remove_hooks, name, path, yes=True) for name, path in _places(paths.get_home())]
+    uninstall_everything(
+        [*take_outs, partial(timer.uninstall, paths.get_home(), quietly=True)], delete_data=data, yes=yes
+    )
 
 
-def take_out(agent: str, path: str, *, yes: bool) -> None:
+def remove_hooks(agent: str, path: str, *, yes: bool) -> None:
     """Take our hooks out of one settings file, and our MCP server and the trust in our hooks if we put them there."""
-    module, home = setup_of(agent), paths.home()
+    module, home = load_install_module(agent), paths.get_home()
     before = _read(path)
     ledger = _ledger(home)
     kept = ledger.get(path, {})
     for_hooks = "made" in kept or not kept
     with _mendable(path, f"hardwon uninstall {agent}"):
-        after = module.remove_mcp(before, kept["mcp"]) if "mcp" in kept else before
-        after = hook_trust.revoked(after, kept.get("trust", []))
-        after = module.uninstall(after, kept.get("made", []), is_ours) if for_hooks else after
-    if left := module.installed(after, is_ours) if for_hooks else {}:
+        after = module.remove_mcp_server(before, kept["mcp"]) if "mcp" in kept else before
+        after = hook_trust.revoke_trust(after, kept.get("trust", []))
+        after = module.remove_hooks(after, kept.get("made", []), is_hardwon_hook) if for_hooks else after
+    if left := module.find_hooks(after, is_hardwon_hook) if for_hooks else {}:
         say = f"{path}: somebody else's hook stands in one entry with ours, in {', '.join(left)}"
         raise UserError(say, f"give theirs an entry of its own, then: hardwon uninstall {agent}")
     if after == before:
@@ -250,7 +263,7 @@ def take_out(agent: str, path: str, *, yes: bool) -> None:
     _show_change(path, before, after)
     if not _confirmed(yes, f"hardwon uninstall {agent} --yes"):
         return
-    if not kept.get("existed", True) and after.strip() in ("", module.EMPTY.strip()):
+    if not kept.get("existed", True) and after.strip() in ("", module.EMPTY_SETTINGS.strip()):
         os.unlink(path)
     else:
         _write(home, agent, path, before, after)
@@ -260,14 +273,14 @@ def take_out(agent: str, path: str, *, yes: bool) -> None:
     click.echo(f"uninstalled from {path}; your data stays in {home}")
 
 
-def _settings_path(module: Setup, here: bool) -> str:
+def _settings_path(module: InstallModule, here: bool) -> str:
     """Through links to the file itself, so that a settings file kept elsewhere stays a link."""
-    return os.path.realpath(module.settings_file(project=projects.root(os.getcwd()) if here else ""))
+    return os.path.realpath(module.get_settings_path(project=projects.find_git_root(os.getcwd()) if here else ""))
 
 
-def _where(wrong: NotJson | NotToml | Misfit) -> str:
-    if isinstance(wrong, NotJson):
-        return f"line {wrong.line}, column {wrong.column}: {wrong.say}"
+def _where(wrong: InvalidJsonError | InvalidTomlError | EditConflictError) -> str:
+    if isinstance(wrong, InvalidJsonError):
+        return f"line {wrong.line}, column {wrong.column}: {wrong.message}"
     return str(wrong)
 
 
@@ -275,7 +288,7 @@ def _write(home: str, agent: str, path: str, before: str, after: str) -> str:
     """Write the settings with the mode they had, after keeping a copy of what they were."""
     backup = ""
     if os.path.exists(path):
-        stamp = clock.iso(clock.now()).replace(":", "")
+        stamp = clock.format_iso(clock.now()).replace(":", "")
         backup = os.path.join(home, "backups", f"{agent}-{os.path.basename(path)}-{stamp}")
         paths.write_private(backup, before.encode("utf-8"))
         mode = os.stat(path).st_mode & 0o777
@@ -289,5 +302,5 @@ def _write(home: str, agent: str, path: str, before: str, after: str) -> str:
 
 
 def _keep_ledger(home: str, ledger: dict[str, Any]) -> None:
-    paths.write_private(os.path.join(home, paths.INSTALLED), json.dumps(ledger, indent=2).encode())
-    tell(home)
+    paths.write_private(os.path.join(home, paths.INSTALL_LEDGER), json.dumps(ledger, indent=2).encode())
+    write_discovery_files(home)

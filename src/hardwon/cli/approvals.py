@@ -9,7 +9,7 @@ import click
 from hardwon import clock, paths
 from hardwon.actions import approvals as actions
 from hardwon.actions.undo import undo_approval
-from hardwon.cli.output import ago, printable, table
+from hardwon.cli.output import echo_table, format_age, make_printable
 from hardwon.cli.person_only import require_person
 from hardwon.store import db
 
@@ -22,10 +22,10 @@ def approvals(ctx: click.Context, limit: int, as_json: bool) -> None:
     """What was put in force, by which path and when, newest first."""
     if ctx.invoked_subcommand:
         return
-    home = paths.home()
+    home = paths.get_home()
     connection = db.connect(home)
-    actions.upgrade(home, connection, clock.now())
-    listed = actions.list_approvals(connection, limit)
+    actions.ensure_upgraded(home, connection, clock.now())
+    listed = actions.describe_approvals(connection, limit)
     if as_json:
         click.echo(json.dumps([_as_json(connection, one) for one in listed], indent=2))
         return
@@ -34,13 +34,13 @@ def approvals(ctx: click.Context, limit: int, as_json: bool) -> None:
         return
     rows = []
     for one in listed:
-        state = actions.find_state(connection, one.approval)
-        rows.append([str(one.approval.id), ago(one.approval.approved_at), one.approval.path, state, one.title])
-    table(["no", "when", "path", "state", "what"], rows)
+        state = actions.find_approval_state(connection, one.approval)
+        rows.append([str(one.approval.id), format_age(one.approval.approved_at), one.approval.path, state, one.title])
+    echo_table(["no", "when", "path", "state", "what"], rows)
     click.echo("undo      hardwon approvals undo NO")
 
 
-def _as_json(connection: db.Connection, one: actions.Listed) -> dict[str, object]:
+def _as_json(connection: db.Connection, one: actions.ListedApproval) -> dict[str, object]:
     approval = one.approval
     return {
         "id": approval.id,
@@ -49,10 +49,10 @@ def _as_json(connection: db.Connection, one: actions.Listed) -> dict[str, object
         "title": one.title,
         "hash": approval.hash,
         "path": approval.path,
-        "state": actions.find_state(connection, approval),
-        "approvedAt": clock.iso(approval.approved_at),
-        "undoneAt": clock.iso(approval.undone_at) if approval.undone_at else None,
-        "undo": one.undo,
+        "state": actions.find_approval_state(connection, approval),
+        "approvedAt": clock.format_iso(approval.approved_at),
+        "undoneAt": clock.format_iso(approval.undone_at) if approval.undone_at else None,
+        "undo": one.undo_command,
     }
 
 
@@ -64,5 +64,5 @@ def undo(number: int) -> None:
     An edited lesson goes back to the version approved before; what was approved once is retired.
     """
     require_person("undoing an approval")
-    home = paths.home()
-    click.echo(printable(undo_approval(home, db.connect(home), number)))
+    home = paths.get_home()
+    click.echo(make_printable(undo_approval(home, db.connect(home), number)))

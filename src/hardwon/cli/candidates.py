@@ -11,27 +11,27 @@ import click
 
 from hardwon import paths
 from hardwon.actions import candidates as deciding
-from hardwon.cli.output import field, hung, in_line, printable, table, width
+from hardwon.cli.output import echo_field, echo_indented, echo_table, get_width, make_printable, to_printable_line
 from hardwon.lessons import adding, review_queue, validation
 from hardwon.lessons import record as records
 from hardwon.lessons.replay import Replay
 from hardwon.store import candidates
-from hardwon.store.candidates import Judgement, Proposal
+from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection
-from hardwon.text.excerpts import counted
-from hardwon.text.similarity import Vocabulary, nearest_in
-from hardwon.types import DELIVERIES, Lesson
+from hardwon.text.excerpts import pluralize
+from hardwon.text.similarity import LessonVocabulary, find_nearest_in
+from hardwon.types import DELIVERY_MODES, Lesson
 
 _EVIDENCE = 6
 _QUOTE_LINES = 4
 _LINE = 110
-PERSON = "person"  # the reader's name where no agent shows
+PERSON_READER = "person"  # the reader's name where no agent shows
 _NAMES = {"commandPatterns": "command", "pathPatterns": "path", "contentPatterns": "content"}
 
 
-def as_record(connection: Connection, proposal: Proposal) -> dict[str, Any]:
+def to_record(connection: Connection, proposal: Candidate) -> dict[str, Any]:
     """The seed's candidate and what hardwon knows beyond it."""
-    found = candidates.signals_of(connection, proposal.signature)
+    found = candidates.list_episodes(connection, proposal.signature)
     record = proposal.record
     best = next((one.body for one in found if one.body["solution"] == record["solution"]), {})
     patterns = [_source(one) for key in _NAMES for one in record["triggers"].get(key, ())]
@@ -68,7 +68,7 @@ def as_record(connection: Connection, proposal: Proposal) -> dict[str, Any]:
     }
 
 
-def _raw_trigger(proposal: Proposal, signal: Mapping[str, Any]) -> str:
+def _raw_trigger(proposal: Candidate, signal: Mapping[str, Any]) -> str:
     """Return what set it off as it stands in the session: a tag's own trigger, else the call or file that failed."""
     if proposal.tier == 1:
         return str(signal.get("trigger", ""))
@@ -79,59 +79,61 @@ def _source(pattern: Any) -> str:
     return str(pattern["source"] if isinstance(pattern, dict) else pattern)
 
 
-def listing(proposals: Sequence[Proposal]) -> None:
+def show_list(proposals: Sequence[Candidate]) -> None:
     """A line or two for each."""
     if not proposals:
         return
     rows = []
     for one in proposals:
-        said = f"{in_line(one.record['summary'], _LINE)}\n→ {in_line(one.record['solution'], _LINE)}"
+        said = (
+            f"{to_printable_line(one.record['summary'], _LINE)}\n→ {to_printable_line(one.record['solution'], _LINE)}"
+        )
         rows.append([str(one.number), f"{one.score:.2f}", _seen(one), said])
-    table(["no", "score", "seen", "mistake, and what worked"], rows)
+    echo_table(["no", "score", "seen", "mistake, and what worked"], rows)
 
 
-def _seen(proposal: Proposal) -> str:
-    if review_queue.is_proposed(proposal):
+def _seen(proposal: Candidate) -> str:
+    if review_queue.is_proposed_by_agent(proposal):
         return "proposed"
     seen = f"{proposal.occurrences}x" if proposal.occurrences > 1 else "once"
-    return f"{seen}\n{counted(len(proposal.sessions), 'session')}" if len(proposal.sessions) > 1 else seen
+    return f"{seen}\n{pluralize(len(proposal.sessions), 'session')}" if len(proposal.sessions) > 1 else seen
 
 
-def preview(proposal: Proposal) -> None:
+def show_preview(proposal: Candidate) -> None:
     """The suggested lesson."""
-    hung(f"{proposal.number}. ", in_line(proposal.record["summary"]), bold=True)
+    echo_indented(f"{proposal.number}. ", to_printable_line(proposal.record["summary"]), bold=True)
     _spell_out(proposal.record)
 
 
-def in_force(lesson: Lesson, *, whole: bool = True, err: bool = False) -> None:
+def show_in_force(lesson: Lesson, *, with_text: bool = True, err: bool = False) -> None:
     """Say that a lesson is in force, and what it says."""
-    click.echo(printable(f"in force as a {lesson.delivery}: {lesson.slug}"), err=err)
-    if whole:
-        _spell_out(records.write(lesson), err=err)
+    click.echo(make_printable(f"in force as a {lesson.delivery}: {lesson.slug}"), err=err)
+    if with_text:
+        _spell_out(records.to_lesson_record(lesson), err=err)
 
 
 def _spell_out(record: Mapping[str, Any], *, err: bool = False) -> None:
-    for name, text in deciding.told(record):
-        field(name, (in_line(text) if name == "delivery" else text) or "(none found: edit it)", err=err)
+    for name, text in deciding.describe_record(record):
+        echo_field(name, (to_printable_line(text) if name == "delivery" else text) or "(none found: edit it)", err=err)
 
 
-def reasons(proposal: Proposal, judgement: Judgement | None) -> None:
+def show_reasons(proposal: Candidate, judgement: Judgement | None) -> None:
     """Why it is here: the score's parts, the counts, the evidence, and what a reader made of it."""
     parts = "  ".join(f"{name} {value:+.2f}" for name, value in proposal.parts.items() if value)
-    field("score", f"{proposal.score:.2f} = {parts}")
-    where = f"{counted(len(proposal.sessions), 'session')}, {counted(len(proposal.projects), 'project')}"
-    if review_queue.is_proposed(proposal):
-        field("seen", "in no transcript: an agent proposed it")
+    echo_field("score", f"{proposal.score:.2f} = {parts}")
+    where = f"{pluralize(len(proposal.sessions), 'session')}, {pluralize(len(proposal.projects), 'project')}"
+    if review_queue.is_proposed_by_agent(proposal):
+        echo_field("seen", "in no transcript: an agent proposed it")
     else:
-        field("seen", f"{counted(proposal.occurrences, 'time')} in {where}")
+        echo_field("seen", f"{pluralize(proposal.occurrences, 'time')} in {where}")
     _evidence(proposal.record["evidence"])
     if judgement:
-        reader = "you" if judgement.reader == PERSON else judgement.reader
+        reader = "you" if judgement.reader == PERSON_READER else judgement.reader
         void = f" (void: {judgement.void})" if judgement.void else ""
-        field("reader", f"{reader}: {judgement.verdict}{void} {judgement.body.get('why', '')}")
-        for name, words in deciding.worded(judgement).items():
+        echo_field("reader", f"{reader}: {judgement.verdict}{void} {judgement.body.get('why', '')}")
+        for name, words in deciding.extract_rewording(judgement).items():
             shown = words if isinstance(words, str) else " | ".join(words)
-            field(_NAMES.get(name, name), shown, indent=5)
+            echo_field(_NAMES.get(name, name), shown, indent=5)
 
 
 def _evidence(evidence: Sequence[dict[str, Any]]) -> None:
@@ -142,61 +144,63 @@ def _evidence(evidence: Sequence[dict[str, Any]]) -> None:
     ]
     before = ""
     for (path, kind, quote), lines in groups[:_EVIDENCE]:
-        field(kind.replace("correction", "then"), quote.strip(), most=_QUOTE_LINES)
+        echo_field(kind.replace("correction", "then"), quote.strip(), most=_QUOTE_LINES)
         others = "".join(f", {line}" for line in lines[1:])
         place = f"line {lines[0]}" if path == before else f"{_from_home(path)}:{lines[0]}"
-        field("", in_line(f"{place}{others}"), dim=True)
+        echo_field("", to_printable_line(f"{place}{others}"), dim=True)
         before = path
     if left := sum(len(lines) for _, lines in groups[_EVIDENCE:]):
-        field("", f"and {left} more")
+        echo_field("", f"and {left} more")
 
 
 def _from_home(path: str) -> str:
     home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if paths.is_in(home, path) else path
+    return f"~{path[len(home) :]}" if paths.is_inside(home, path) else path
 
 
-def history(replay: Replay | None) -> None:
+def show_replay(replay: Replay | None) -> None:
     """What the trigger would have done so far."""
     if replay is None:
         return
     went = f"{replay.failed} failed, {replay.fine} went fine" + f", {replay.refused} refused" * bool(replay.refused)
-    fired = f"would have fired {counted(replay.fires, 'time')}"
-    field("history", f"{fired}: {went}" if replay.fires else fired)
-    calls = [f"{call.outcome:<8}{in_line(call.command or call.file, width() - 21)}" for call in replay.samples]
+    fired = f"would have fired {pluralize(replay.fires, 'time')}"
+    echo_field("history", f"{fired}: {went}" if replay.fires else fired)
+    calls = [
+        f"{call.outcome:<8}{to_printable_line(call.command or call.file, get_width() - 21)}" for call in replay.samples
+    ]
     for call in dict.fromkeys(calls):
-        field("", call)
+        echo_field("", call)
 
 
-def alike(lessons: Vocabulary, proposal: Proposal) -> None:
+def show_similar_lesson(lessons: LessonVocabulary, proposal: Candidate) -> None:
     """The lesson that says nearly the same, if there is one."""
     try:
-        near = nearest_in(lessons, records.read({**proposal.record, "id": proposal.id}))
+        near = find_nearest_in(lessons, records.parse_lesson({**proposal.record, "id": proposal.id}))
     except records.BadRecord:
         return
     if near and near[1] >= 0.25:
         lesson, share = near
-        field("like", f"{lesson.slug} ({share:.0%}): {lesson.summary}")
+        echo_field("like", f"{lesson.slug} ({share:.0%}): {lesson.summary}")
 
 
-def faults_of(proposal: Proposal) -> list[str]:
+def find_proposal_faults(proposal: Candidate) -> list[str]:
     """What must be mended before it can be accepted."""
-    return adding.faults(deciding.proposal_record(proposal))
+    return adding.find_record_faults(deciding.build_accepted_record(proposal))
 
 
-def ask_for_fields(proposal: Proposal) -> dict[str, Any]:
+def ask_for_fields(proposal: Candidate) -> dict[str, Any]:
     """What a person changes in the suggestion, asked for one by one."""
     record = proposal.record
-    preview(proposal)
+    show_preview(proposal)
     kind = next((key for key in _NAMES if record["triggers"].get(key)), "commandPatterns")
     given = [_source(one) for one in record["triggers"].get(kind, [])[:1]]
-    delivery = record["delivery"] if record["delivery"] in DELIVERIES else "note"
+    delivery = record["delivery"] if record["delivery"] in DELIVERY_MODES else "note"
     priority = record["priority"] if isinstance(record["priority"], int) else None
     asked: dict[str, Any] = {
         "summary": _ask("Summary", record["summary"]),
         kind: _ask(f"Trigger ({_NAMES[kind]})", *given),
         "solution": _ask("Solution") if not record["solution"] else None,
-        "delivery": click.prompt("Delivery", type=click.Choice(DELIVERIES), default=delivery),
+        "delivery": click.prompt("Delivery", type=click.Choice(DELIVERY_MODES), default=delivery),
         "priority": click.prompt("Priority", type=int, default=priority),
         "tags": _ask("Tags", " ".join(record["tags"])),
     }
@@ -209,10 +213,10 @@ def ask_for_fields(proposal: Proposal) -> dict[str, Any]:
 
 def _ask(question: str, *suggested: str) -> str | None:
     """The answer; None if the person leaves it as suggested, which is shown fit for a terminal but stays as it is."""
-    shown = in_line(suggested[0]) if suggested else None
+    shown = to_printable_line(suggested[0]) if suggested else None
     answer: str = click.prompt(question, default=shown)
     return None if answer == shown else answer
 
 
-def known_lessons(lessons: Sequence[Lesson]) -> Sequence[Lesson]:
+def drop_rejected(lessons: Sequence[Lesson]) -> Sequence[Lesson]:
     return [lesson for lesson in lessons if lesson.status != "rejected"]

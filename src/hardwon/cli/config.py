@@ -9,7 +9,7 @@ import click
 
 from hardwon import clock, paths, settings
 from hardwon.actions import approvals
-from hardwon.cli.output import in_line, table
+from hardwon.cli.output import echo_table, to_printable_line
 from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 
@@ -26,13 +26,13 @@ def config(ctx: click.Context, as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=2))
     else:
         cells = [[str(row["name"]), _plain(row["value"]), _origin(row)] for row in rows]
-        table(["setting", "value", "from"], cells, wide=1)
+        echo_table(["setting", "value", "from"], cells, wide_column=1)
 
 
 @config.command("get")
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="its default, origin and help as well")
-def get(name: str, as_json: bool) -> None:
+def get_value(name: str, as_json: bool) -> None:
     """One setting's value, as JSON."""
     row = _row(_setting(name))
     click.echo(json.dumps(row, indent=2) if as_json else _plain(row["value"]))
@@ -41,29 +41,29 @@ def get(name: str, as_json: bool) -> None:
 @config.command("set", context_settings={"ignore_unknown_options": True})  # -1 is a value
 @click.argument("name")
 @click.argument("value")
-def put(name: str, value: str) -> None:
+def set_value(name: str, value: str) -> None:
     """Set NAME to VALUE (JSON; a bare word is text). `null` gives the default back."""
     require_person("changing a setting")
-    setting, home = _setting(name), paths.home()
+    setting, home = _setting(name), paths.get_home()
     try:
         wanted = json.loads(value)
     except ValueError:
         wanted = value
-    if wanted is not None and (wrong := settings.fault(setting, wanted)):
+    if wanted is not None and (wrong := settings.find_fault(setting, wanted)):
         raise UserError(wrong, f"hardwon config set {name} {_plain(setting.default)}")
-    settings.put(home, name, wanted)
+    settings.write_setting(home, name, wanted)
     approvals.compile_manifest(home, clock.now())
     click.echo(f"{name} is {_plain(_row(setting)['value'])}")
 
 
 def _setting(name: str) -> settings.Setting:
-    if name not in settings.BY_NAME:
+    if name not in settings.SETTINGS_BY_NAME:
         raise UserError(f"there is no setting {name!r}", "hardwon config")
-    return settings.BY_NAME[name]
+    return settings.SETTINGS_BY_NAME[name]
 
 
 def _row(setting: settings.Setting) -> dict[str, Any]:
-    value, origin = settings.origin(settings.read_config(paths.home()), setting)
+    value, origin = settings.resolve_with_origin(settings.read_config(paths.get_home()), setting)
     return {"name": setting.name, "value": value, "default": setting.default, "origin": origin, "help": setting.help}
 
 
@@ -71,7 +71,7 @@ def _origin(row: dict[str, Any]) -> str:
     """Where a value comes from; of one that was set, what it would be otherwise."""
     if row["origin"] == "default":
         return "default"
-    return in_line(f"{row['origin']} (default {_plain(row['default'])})", 40)
+    return to_printable_line(f"{row['origin']} (default {_plain(row['default'])})", 40)
 
 
 def _plain(value: object) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, settings
-from hardwon.cli.output import in_line
+from hardwon.cli.output import to_printable_line
 from hardwon.store import db, runs
 
 _NAME, _WIDTHS = 28, (7, 12, 12, 11, 10)
@@ -25,8 +25,8 @@ def cost(days: int, as_json: bool) -> None:
 
     Dollars are estimated. Tokens in include those a provider had cached.
     """
-    home = paths.home()
-    told = _told(db.connect(home), settings.resolve(settings.read_config(home)), days)
+    home = paths.get_home()
+    told = _told(db.connect(home), settings.resolve_settings(settings.read_config(home)), days)
     if as_json:
         click.echo(json.dumps(told, indent=2))
     elif told["total"]["runs"] or told["refusals"]:
@@ -37,15 +37,15 @@ def cost(days: int, as_json: bool) -> None:
 
 def _told(connection: db.Connection, values: dict[str, Any], days: int) -> dict[str, Any]:
     now = clock.now()
-    day = runs.day_of(connection, now)
+    day = runs.find_budget_day(connection, now)
     since = (date.fromisoformat(day) - timedelta(days=days - 1)).isoformat()
-    by = {group: runs.totals(connection, by=group, since=since, now=now) for group in runs.GROUPS}
-    spent = runs.today(connection, day).__dict__
+    by = {group: runs.sum_by_group(connection, by=group, since=since, now=now) for group in runs.GROUPS}
+    spent = runs.read_spending(connection, day).__dict__
     return {
         "day": day,
         "days": days,
         "today": {name: {"used": spent[name], "cap": values[f"caps.{cap}"]} for name, cap in _CAPS.items()},
-        "refusals": runs.refusals(connection, since=since),
+        "refusals": runs.count_refusals(connection, since=since),
         "total": {name: sum(one[name] for one in by["day"]) for name in _SUMS},
         "by": by,
     }
@@ -71,7 +71,7 @@ def _say(told: dict[str, Any]) -> None:
 
 def _row(name: str, one: dict[str, Any], *, indent: str = "  ") -> None:
     """One group's sums; of a project the end of its path tells most."""
-    label = in_line(name)
+    label = to_printable_line(name)
     room = _NAME - len(indent) - 1
     label = label if len(label) <= room else f"…{label[-room + 1 :]}"
     counts = [f"{one[name]:,}" for name in ("runs", "tokens_in", "tokens_out", "tokens_cached")]

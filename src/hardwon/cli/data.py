@@ -12,62 +12,64 @@ import click
 
 from hardwon import actor, clock, paths, projects
 from hardwon.actions import approvals
-from hardwon.actions.lessons import import_records
-from hardwon.cli.lessons import counted
+from hardwon.actions.lessons import import_exported_lessons
+from hardwon.cli.lessons import pluralize
 from hardwon.cli.notes import export_notes
-from hardwon.cli.output import at_terminal, printable
+from hardwon.cli.output import is_interactive, make_printable
 from hardwon.cli.person_only import require_person
-from hardwon.cli.scan import _instant
-from hardwon.cli.sessions import opened
+from hardwon.cli.scan import parse_date
+from hardwon.cli.sessions import open_drained_store
 from hardwon.data import backups, claude_mem, exports, imports
-from hardwon.data.imports import Numbered
+from hardwon.data.imports import NumberedRecord
 from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief, manifest
 from hardwon.mining import scan as mining
-from hardwon.self_protection.commands import BACKUPS_KEPT
+from hardwon.self_protection.commands import DEFAULT_BACKUP_COUNT
 from hardwon.store import db, deletions, sessions
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.worker import lifecycle
 
-CLAUDE_MEM = "~/.claude-mem/claude-mem.db"
+CLAUDE_MEM_DATABASE = "~/.claude-mem/claude-mem.db"
 _TRIES = 5
 _PLURALS = {"summary": "summaries", "delivery": "deliveries"}
 
 
 @contextmanager
-def undisturbed(home: str) -> Iterator[None]:
+def hold_worker_stopped(home: str) -> Iterator[None]:
     """With the worker stopped and unable to start, and no scan at work; the worker runs again afterwards if it ran."""
     ran, lock = False, None
     for _ in range(_TRIES):  # a hook may start one between the two
-        ran = lifecycle.stop(home) or ran
+        ran = lifecycle.stop_worker(home) or ran
         lock = lifecycle.take_lock(home)
         if lock is not None:
             break
     if lock is None:
         raise UserError("the worker starts again as soon as it is stopped", "hardwon stop, then try again")
     try:
-        with mining.alone(home, wait=True):
+        with mining.hold_scan_lock(home, wait=True):
             yield
     finally:
         os.close(lock)
         if ran:
-            lifecycle.start(home)
+            lifecycle.start_worker(home)
 
 
-def must_confirm(yes: bool, question: str) -> None:
+def require_confirmation(yes: bool, question: str) -> None:
     """Ask, unless that was answered on the command line."""
     if yes:
         return
-    if not at_terminal():
+    if not is_interactive():
         raise UserError("nothing was changed: there is nobody to ask", "give it --yes if you are sure")
-    click.confirm(printable(question), abort=True)
+    click.confirm(make_printable(question), abort=True)
 
 
-def project_path(connection: db.Connection, name: str | None) -> str:
+def find_project_path(connection: db.Connection, name: str | None) -> str:
     """The project a person means: by name, or by a folder in it."""
     if not name:
         return ""
-    return exports.project_named(connection, name, projects.home_of(os.path.abspath(os.path.expanduser(name))))
+    return exports.resolve_project_name(
+        connection, name, projects.find_project_path(os.path.abspath(os.path.expanduser(name)))
+    )
 
 
 @click.group(invoke_without_command=True)
@@ -82,16 +84,16 @@ def export(ctx: click.Context, project: str | None, since: str | None, out: str)
     """
     if ctx.invoked_subcommand:
         return
-    home = paths.home()
-    connection = opened(home)
-    path, earliest = project_path(connection, project), _instant(since) if since else 0.0
-    lines = exports.lines(connection, home, project=path, since=earliest, at=clock.now())
+    home = paths.get_home()
+    connection = open_drained_store(home)
+    path, earliest = find_project_path(connection, project), parse_date(since) if since else 0.0
+    lines = exports.export_lines(connection, home, project=path, since=earliest, exported_at=clock.now())
     if out == "-":
         for line in lines:
             sys.stdout.buffer.write(line.encode("utf-8", "replace"))
         return
     count = _written(os.path.abspath(os.path.expanduser(out)), lines)
-    click.echo(f"exported  {counted(count - 1, 'record')} to {out}")
+    click.echo(f"exported  {pluralize(count - 1, 'record')} to {out}")
 
 
 export.add_command(export_notes)
@@ -116,26 +118,26 @@ def _written(path: str, lines: Iterable[str]) -> int:
     return count
 
 
-def take_jsonl(file: str, *, as_json: bool, restore_deleted: bool) -> None:
+def import_jsonl(file: str, *, as_json: bool, restore_deleted: bool) -> None:
     """import jsonl: every line that is sound comes in; exit code 1 if some are not."""
     faults: list[tuple[int, str]] = []
     with open(file, encoding="utf-8", errors="replace") as lines:
         imports.check_header(lines.readline(), file)
-        _took(imports.parsed(lines, faults), faults, as_json=as_json, name=file, restore_deleted=restore_deleted)
+        _took(imports.parse_records(lines, faults), faults, as_json=as_json, name=file, restore_deleted=restore_deleted)
 
 
-def take_claude_mem(file: str | None, *, as_json: bool, restore_deleted: bool) -> None:
+def import_claude_mem(file: str | None, *, as_json: bool, restore_deleted: bool) -> None:
     """import claude-mem: its sessions, prompts, observations and summaries, from its database."""
-    home = paths.home()
-    source = claude_mem.opened(os.path.expanduser(file or CLAUDE_MEM))
-    known = exports.project_names(opened(home))
-    numbered = enumerate(claude_mem.records(source, known), 1)
-    _took(numbered, [], as_json=as_json, name=file or CLAUDE_MEM, restore_deleted=restore_deleted)
+    home = paths.get_home()
+    source = claude_mem.open_database(os.path.expanduser(file or CLAUDE_MEM_DATABASE))
+    known = exports.map_unique_project_names(open_drained_store(home))
+    numbered = enumerate(claude_mem.read_records(source, known), 1)
+    _took(numbered, [], as_json=as_json, name=file or CLAUDE_MEM_DATABASE, restore_deleted=restore_deleted)
     source.close()
 
 
 def _took(
-    numbered: Iterable[Numbered],
+    numbered: Iterable[NumberedRecord],
     faults: list[tuple[int, str]],
     *,
     as_json: bool,
@@ -144,14 +146,18 @@ def _took(
 ) -> None:
     if restore_deleted:
         require_person("restoring what was deleted")
-    home, mark = paths.home(), actor.agent(os.environ)
-    connection = opened(home)
-    approvals.upgrade(home, connection, clock.now())
-    outcome = imports.take(connection, numbered, faults, approved=not mark, restore_deleted=restore_deleted)
-    approvals.record_imported(connection, outcome.memories, outcome.reflections, COMMAND_LINE, clock.now())
-    added, refused = import_records(home, connection, outcome.lessons, COMMAND_LINE, is_person=not mark)
+    home, mark = paths.get_home(), actor.find_agent_variable(os.environ)
+    connection = open_drained_store(home)
+    approvals.ensure_upgraded(home, connection, clock.now())
+    outcome = imports.import_records(
+        connection, numbered, faults, is_approved=not mark, restore_deleted=restore_deleted
+    )
+    approvals.record_imported(
+        connection, outcome.new_memory_keys, outcome.new_reflection_keys, COMMAND_LINE, clock.now()
+    )
+    added, refused = import_exported_lessons(home, connection, outcome.lesson_records, COMMAND_LINE, is_person=not mark)
     faults = sorted([*outcome.faults, *refused])
-    taken = {**outcome.taken, "lesson": added}
+    taken = {**outcome.imported_counts, "lesson": added}
     if as_json:
         listed = [{"line": number, "fault": fault} for number, fault in faults]
         imported = {kind: count for kind, count in taken.items() if count}
@@ -159,14 +165,16 @@ def _took(
     else:
         _say(taken, faults, mark, name)
         if outcome.deleted:
-            click.echo(f"left out  {counted(outcome.deleted, 'record')} deleted here; --restore-deleted takes them in")
+            click.echo(
+                f"left out  {pluralize(outcome.deleted, 'record')} deleted here; --restore-deleted takes them in"
+            )
     if faults:
         raise SystemExit(1)
 
 
 def _say(taken: dict[str, int], faults: list[tuple[int, str]], mark: str, name: str) -> None:
     for number, fault in faults:
-        click.echo(printable(f"{name} line {number}: {fault}"), err=True)
+        click.echo(make_printable(f"{name} line {number}: {fault}"), err=True)
     told = [
         f"{count} {_PLURALS.get(kind, f'{kind}s') if count != 1 else kind}" for kind, count in taken.items() if count
     ]
@@ -176,20 +184,20 @@ def _say(taken: dict[str, int], faults: list[tuple[int, str]], mark: str, name: 
             f"          as candidates, since {mark} says an agent runs this; a person decides: hardwon lessons list"
         )
     if faults:
-        click.echo(f"          {counted(len(faults), 'line')} could not be taken in")
+        click.echo(f"          {pluralize(len(faults), 'line')} could not be taken in")
 
 
 @click.command()
 @click.option(
-    "--keep", default=BACKUPS_KEPT, show_default=True, type=click.IntRange(1), help="how many backups to keep"
+    "--keep", default=DEFAULT_BACKUP_COUNT, show_default=True, type=click.IntRange(1), help="how many backups to keep"
 )
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def backup(keep: int, as_json: bool) -> None:
     """Copy the database and what you wrote into backups/, while everything runs."""
-    if keep < BACKUPS_KEPT:
-        require_person(f"keeping fewer than {BACKUPS_KEPT} backups")
-    home = paths.home()
-    made = backups.make(home, clock.now())
+    if keep < DEFAULT_BACKUP_COUNT:
+        require_person(f"keeping fewer than {DEFAULT_BACKUP_COUNT} backups")
+    home = paths.get_home()
+    made = backups.create_backup(home, clock.now())
     gone = backups.rotate(home, keep)
     if as_json:
         click.echo(json.dumps({**made.__dict__, "removed": gone}))
@@ -210,25 +218,25 @@ def restore(name: str | None, restore_deleted: bool, yes: bool, as_json: bool) -
 
     Without a NAME the backups are listed. Sessions you deleted since stay deleted.
     """
-    home = paths.home()
+    home = paths.get_home()
     if not name:
         _list(home, as_json)
         return
     require_person("restoring a backup")
-    chosen = backups.named(home, name)
-    must_confirm(yes, f"Put the backup {chosen.name} in place of what is there?")
-    with undisturbed(home):
-        before = backups.make(home, clock.now())
+    chosen = backups.find_backup(home, name)
+    require_confirmation(yes, f"Put the backup {chosen.name} in place of what is there?")
+    with hold_worker_stopped(home):
+        before = backups.create_backup(home, clock.now())
         backups.restore(home, chosen, before)
-        compiled_brief.forget(home)
+        compiled_brief.delete_all(home)
         with closing(db.connect(home)) as connection:
-            approvals.upgrade(home, connection, clock.now(), is_restored=True)
+            approvals.ensure_upgraded(home, connection, clock.now(), is_restored=True)
             deleted = _delete_again(connection, before) if not restore_deleted else 0
         manifest.build(home, clock.now())
     click.echo(f"restored  {chosen.name}")
     click.echo(f"before    what was there is the backup {before.name}")
     if deleted:
-        click.echo(f"left out  {counted(deleted, 'session')} deleted since; --restore-deleted keeps them")
+        click.echo(f"left out  {pluralize(deleted, 'session')} deleted since; --restore-deleted keeps them")
 
 
 def _delete_again(connection: db.Connection, before: backups.Backup) -> int:
@@ -241,7 +249,7 @@ def _delete_again(connection: db.Connection, before: backups.Backup) -> int:
 
 
 def _list(home: str, as_json: bool) -> None:
-    found = backups.listed(home)
+    found = backups.list_backups(home)
     if as_json:
         click.echo(json.dumps([one.__dict__ for one in found], indent=2))
         return

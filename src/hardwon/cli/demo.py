@@ -24,28 +24,28 @@ import click
 
 import hardwon
 from hardwon import clock, paths
-from hardwon.cli.agents import command_for
-from hardwon.cli.output import at_terminal, hung, styled
+from hardwon.cli.agents import build_hook_command
+from hardwon.cli.output import echo_indented, echo_styled, is_interactive
 from hardwon.errors import UserError
 from hardwon.fallback import worker_start
-from hardwon.lessons.delivery import TWIN_SECONDS
+from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS
 from hardwon.store import db, jobs
-from hardwon.types import word
+from hardwon.types import frozen
 from hardwon.worker import lifecycle
 
 COLUMNS = 80
 PAUSE_SECONDS = 1.3  # at a terminal, for each step: to read by
-ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-PATIENCE_SECONDS = 30.0
-LONGEST_FOLDER = 55  # the worker's socket is below it, and the address of a socket ends at 104 bytes
-SESSIONS = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "demo")
-EARLIER = (("first", 2, "two days ago:"), ("second", 1, "yesterday:"))
-ACCEPTED = ("--delivery", "hold", "--summary", "pytest here: -n, not --parallel")
+END_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+TIMEOUT_SECONDS = 30.0
+MAX_FOLDER_CHARS = 55  # the worker's socket is below it, and the address of a socket ends at 104 bytes
+SESSIONS_FOLDER = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "demo")
+EARLIER_SESSIONS = (("first", 2, "two days ago:"), ("second", 1, "yesterday:"))
+ACCEPT_OPTIONS = ("--delivery", "hold", "--summary", "pytest here: -n, not --parallel")
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ")
 
 
-@word
-class Stage:
+@frozen
+class DemoHome:
     """Where it plays: the home, the project in it, and all that a child is told of the world."""
 
     home: str
@@ -53,7 +53,7 @@ class Stage:
     environment: Mapping[str, str]
 
 
-Play = Callable[[Stage], None]
+DemoStep = Callable[[DemoHome], None]
 
 
 @click.command()
@@ -63,15 +63,15 @@ def demo(view: bool) -> None:
 
     No agent is needed. Nothing of yours is read or changed, and nothing is left behind.
     """
-    if view and not at_terminal():
+    if view and not is_interactive():
         raise UserError("--view waits for Enter, and this is not a terminal", "hardwon demo")
-    for ending in ENDINGS:
+    for ending in END_SIGNALS:
         signal.signal(ending, _leave)
     with _stage(serving=view) as stage:
-        hung("", f"A throwaway home in {stage.home}; yours is not touched.")
+        echo_indented("", f"A throwaway home in {stage.home}; yours is not touched.")
         for number, (title, play) in enumerate(STEPS, 1):
             click.echo()
-            styled(f"{number}. {title}", bold=True)
+            echo_styled(f"{number}. {title}", bold=True)
             play(stage)
             _pause()
         click.echo()
@@ -88,15 +88,15 @@ def _leave(number: int, _: object) -> NoReturn:
 
 
 @contextmanager
-def _stage(*, serving: bool) -> Iterator[Stage]:
+def _stage(*, serving: bool) -> Iterator[DemoHome]:
     usual = tempfile.gettempdir()
-    within = usual if len(usual) <= LONGEST_FOLDER else "/tmp"
+    within = usual if len(usual) <= MAX_FOLDER_CHARS else "/tmp"
     with tempfile.TemporaryDirectory(prefix="hardwon-", dir=within) as place:
         home, project = os.path.join(place, ".hardwon"), os.path.join(place, "kite")
         os.mkdir(project)
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         own = {"HOME": place, "HARDWON_HOME": home, "TMPDIR": place, "XDG_RUNTIME_DIR": place, "NO_COLOR": "1"}
-        stage = Stage(home, project, {**kept, **own, "COLUMNS": str(COLUMNS - 2)})
+        stage = DemoHome(home, project, {**kept, **own, "COLUMNS": str(COLUMNS - 2)})
         config = {"autoScanIntervalHours": -1, "lessonProtocol": False, "apiPort": 0 if serving else -1}
         paths.write_private(os.path.join(home, paths.CONFIG), json.dumps(config).encode())
         try:
@@ -107,17 +107,17 @@ def _stage(*, serving: bool) -> Iterator[Stage]:
 
 def _end(home: str) -> None:
     """A worker that is still on its way up would outlive the home; it is waited for."""
-    end = monotonic() + PATIENCE_SECONDS
-    while worker_start.starts(home)[0] and not lifecycle.is_held(home) and monotonic() < end:
+    end = monotonic() + TIMEOUT_SECONDS
+    while worker_start.read_failed_starts(home)[0] and not lifecycle.is_lock_held(home) and monotonic() < end:
         sleep(0.02)
-    lifecycle.stop(home)
+    lifecycle.stop_worker(home)
 
 
-def _mistakes(stage: Stage) -> None:
+def _mistakes(stage: DemoHome) -> None:
     """The earlier sessions, put where Claude Code keeps its transcripts, and what is to be seen of them."""
     folder = os.path.join(stage.environment["HOME"], ".claude", "projects", stage.project.replace("/", "-"))
-    for name, days, when in EARLIER:
-        hung("  ", when, dim=True)
+    for name, days, when in EARLIER_SESSIONS:
+        echo_indented("  ", when, dim=True)
         day = datetime.fromtimestamp(clock.now(), UTC) - timedelta(days=days)
         lines = [line.replace("DAYT", f"{day:%Y-%m-%d}T") for line in _lines(stage, name)]
         paths.write_private(os.path.join(folder, f"{name}.jsonl"), "".join(lines).encode())
@@ -125,8 +125,8 @@ def _mistakes(stage: Stage) -> None:
             _step(json.loads(line)["message"]["content"])
 
 
-def _lines(stage: Stage, name: str) -> list[str]:
-    with open(os.path.join(SESSIONS, f"{name}.jsonl"), encoding="utf-8") as file:
+def _lines(stage: DemoHome, name: str) -> list[str]:
+    with open(os.path.join(SESSIONS_FOLDER, f"{name}.jsonl"), encoding="utf-8") as file:
         return [line.replace("PROJECT", stage.project) for line in file]
 
 
@@ -141,26 +141,26 @@ def _step(content: Any) -> None:
 
 
 def _said(who: str, text: str, **style: Any) -> None:
-    hung(f"  {who:<9}", text, **style)
+    echo_indented(f"  {who:<9}", text, **style)
 
 
-def _record(stage: Stage) -> None:
+def _record(stage: DemoHome) -> None:
     _shown("import", "transcripts")(stage)
     _shown("start")(stage)
     _wait_for_distilling(stage)
 
 
-def _hold(stage: Stage) -> None:
+def _hold(stage: DemoHome) -> None:
     """A scripted agent: each line is what Claude Code would hand to the installed hook."""
     for line in map(json.loads, _lines(stage, "today")):
         if line["say"]:
             _pause()
-            hung("  ", line["say"], dim=True)
+            echo_indented("  ", line["say"], dim=True)
         _told(stage, line["hook"])
         _answered(line["hook"], _asked(stage, line["hook"]))
 
 
-def _told(stage: Stage, payload: dict[str, Any]) -> None:
+def _told(stage: DemoHome, payload: dict[str, Any]) -> None:
     if payload["hook_event_name"] == "UserPromptSubmit":
         _said("person", payload["prompt"])
     elif payload["hook_event_name"] == "PreToolUse":
@@ -169,11 +169,11 @@ def _told(stage: Stage, payload: dict[str, Any]) -> None:
         _said("agent", f"edits {edits}" if edits else f"$ {given['command']}")
 
 
-def _asked(stage: Stage, payload: dict[str, Any]) -> dict[str, Any]:
+def _asked(stage: DemoHome, payload: dict[str, Any]) -> dict[str, Any]:
     event = payload["hook_event_name"]
     if payload.get("tool_use_id", "").endswith("again"):
-        sleep(TWIN_SECONDS)  # sooner, it would be taken for a twin of the first
-    command = command_for("claude-code", stage.home)(event)
+        sleep(PARALLEL_CALL_SECONDS)  # sooner, it would be taken for a twin of the first
+    command = build_hook_command("claude-code", stage.home)(event)
     _, said = _output(["/bin/sh", "-c", command], stage, json.dumps(payload))
     answer: dict[str, Any] = json.loads(said).get("hookSpecificOutput", {})
     return answer
@@ -190,33 +190,33 @@ def _answered(payload: dict[str, Any], answer: dict[str, Any]) -> None:
             _said("", note, fg="green")
 
 
-def _distil(stage: Stage) -> None:
+def _distil(stage: DemoHome) -> None:
     _wait_for_distilling(stage)
     _shown("sessions", "show", "5eed0003")(stage)
 
 
-def _wait_for_distilling(stage: Stage) -> None:
+def _wait_for_distilling(stage: DemoHome) -> None:
     connection = db.connect(stage.home)
-    end = monotonic() + PATIENCE_SECONDS
-    while any(jobs.counts(connection).values()) and monotonic() < end:
+    end = monotonic() + TIMEOUT_SECONDS
+    while any(jobs.count_by_state(connection).values()) and monotonic() < end:
         sleep(0.05)
     connection.close()
 
 
-def _shown(*words: str) -> Play:
+def _shown(*words: str) -> DemoStep:
     """A command run as a person would, shown with what it prints."""
 
-    def play(stage: Stage) -> None:
-        styled(f"  $ {shlex.join(['hardwon', *words])}", fg="cyan")
-        hung("  ", _ran(stage, *words))
+    def play(stage: DemoHome) -> None:
+        echo_styled(f"  $ {shlex.join(['hardwon', *words])}", fg="cyan")
+        echo_indented("  ", _ran(stage, *words))
 
     return play
 
 
-STEPS: tuple[tuple[str, Play], ...] = (
+STEPS: tuple[tuple[str, DemoStep], ...] = (
     ("An agent made the same mistake in two sessions", _mistakes),
     ("hardwon finds it in the agent's transcripts", _shown("scan")),
-    ("A person accepts it as a lesson; here the demo plays the person", _shown("accept", "1", *ACCEPTED)),
+    ("A person accepts it as a lesson; here the demo plays the person", _shown("accept", "1", *ACCEPT_OPTIONS)),
     ("The two sessions are taken in, and the worker distils them", _record),
     ("The next session: the lesson is there before the mistake", _hold),
     ("The session was recorded, and what it meant is written down", _distil),
@@ -225,7 +225,7 @@ STEPS: tuple[tuple[str, Play], ...] = (
 )
 
 
-def _ran(stage: Stage, *words: str) -> str:
+def _ran(stage: DemoHome, *words: str) -> str:
     command = [sys.executable, "-I", "-m", "hardwon", *words]
     code, said = _output(command, stage, stderr=subprocess.STDOUT)
     if code:
@@ -233,10 +233,10 @@ def _ran(stage: Stage, *words: str) -> str:
     return said.rstrip()
 
 
-def _output(command: Sequence[str], stage: Stage, given: str = "", stderr: int | None = None) -> tuple[int, str]:
+def _output(command: Sequence[str], stage: DemoHome, given: str = "", stderr: int | None = None) -> tuple[int, str]:
     """How a command ended and what it printed. Whoever ends the demo while one is starting has to wait until we know of
     it: nobody else would end it."""
-    usual = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
     try:
         running = subprocess.Popen(
             command,
@@ -262,7 +262,7 @@ def _output(command: Sequence[str], stage: Stage, given: str = "", stderr: int |
     return running.returncode, said
 
 
-def _view(stage: Stage) -> None:
+def _view(stage: DemoHome) -> None:
     link = _ran(stage, "view", "--print")
     if not webbrowser.open(link):
         click.echo(f"no browser could be opened; open this link, it works once:\n{link}")
@@ -270,5 +270,5 @@ def _view(stage: Stage) -> None:
 
 
 def _pause() -> None:
-    if at_terminal():
+    if is_interactive():
         sleep(PAUSE_SECONDS)

@@ -11,7 +11,15 @@ import click
 
 from hardwon import actor, clock, paths, projects, settings
 from hardwon.actions import handoffs as actions
-from hardwon.cli.output import ago, at_terminal, field, hung, in_line, printable, table
+from hardwon.cli.output import (
+    echo_field,
+    echo_indented,
+    echo_table,
+    format_age,
+    is_interactive,
+    make_printable,
+    to_printable_line,
+)
 from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, ratification
@@ -35,9 +43,9 @@ def handoff() -> None:
 def list_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
     """The handoffs of this project, newest first: drafts, and what was ratified."""
     statuses = (status,) if status else (DRAFT, RATIFIED)
-    project = None if everywhere else projects.home_of(os.getcwd())
-    connection = db.connect(paths.home())
-    found = reflections.listed(connection, *statuses, project=project)
+    project = None if everywhere else projects.find_project_path(os.getcwd())
+    connection = db.connect(paths.get_home())
+    found = reflections.list_reflections(connection, *statuses, project=project)
     if as_json:
         click.echo(json.dumps([_plain(connection, one) for one in found], indent=2))
         return
@@ -47,21 +55,26 @@ def list_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
         )
         return
     rows = [
-        [str(one.id), ago(one.at), _state(connection, one), f"{in_line(_topic(one), 200)}\n{one.draft}"]
+        [
+            str(one.id),
+            format_age(one.at),
+            _state(connection, one),
+            f"{to_printable_line(_topic(one), 200)}\n{one.draft}",
+        ]
         for one in found
     ]
-    table(["no", "when", "state", "about, and its file"], rows)
+    echo_table(["no", "when", "state", "about, and its file"], rows)
     if any(one.status == DRAFT for one in found):
         click.echo("a person decides: hardwon handoff show NO, then ratify, amend or discard")
 
 
 def _topic(one: Reflection) -> str:
-    page = handoffs.page_of(one)
+    page = handoffs.read_page(one)
     return page.topic if page else one.topic
 
 
 def _state(connection: db.Connection, one: Reflection) -> str:
-    page = handoffs.page_of(one)
+    page = handoffs.read_page(one)
     if one.status in (DRAFT, RATIFIED) and page is None:
         return f"{one.status}, file gone"
     if page and page.is_edited:
@@ -72,7 +85,7 @@ def _state(connection: db.Connection, one: Reflection) -> str:
 
 
 def _plain(connection: db.Connection, one: Reflection) -> dict[str, Any]:
-    page = handoffs.page_of(one)
+    page = handoffs.read_page(one)
     return {
         "id": one.id,
         "status": one.status,
@@ -80,13 +93,13 @@ def _plain(connection: db.Connection, one: Reflection) -> dict[str, Any]:
         "session": one.session,
         "host": one.host,
         "project": one.project,
-        "at": clock.iso(one.at),
+        "at": clock.format_iso(one.at),
         "kind": one.kind,
         "file": one.draft,
         "topic": page.topic if page else one.topic,
         "confidence": page.confidence if page else one.confidence,
-        "resume": handoffs.resume_of(page) if page else one.resume.splitlines(),
-        "decided_at": clock.iso(one.decided_at) if one.decided_at else None,
+        "resume": handoffs.get_resume_lines(page) if page else one.resume.splitlines(),
+        "decided_at": clock.format_iso(one.decided_at) if one.decided_at else None,
     }
 
 
@@ -95,16 +108,16 @@ def _plain(connection: db.Connection, one: Reflection) -> dict[str, Any]:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def show(name: str, as_json: bool) -> None:
     """One handoff as its file says it now."""
-    connection = db.connect(paths.home())
-    one = handoffs.named(connection, name)
-    page = handoffs.page_of(one)
+    connection = db.connect(paths.get_home())
+    one = handoffs.find_handoff(connection, name)
+    page = handoffs.read_page(one)
     if as_json:
         more = {"sections": dict(page.sections), "text": page.text} if page else {}
         click.echo(json.dumps({**_plain(connection, one), **more}, indent=2))
         return
-    hung(f"{one.id}  ", _topic(one), bold=True)
+    echo_indented(f"{one.id}  ", _topic(one), bold=True)
     for label, text in (("state", _state(connection, one)), ("session", one.session), ("file", one.draft)):
-        field(label, text)
+        echo_field(label, text)
     click.echo(f"\n{page.text}" if page else "\nits file is gone, or no file of its own")
     if one.status == DRAFT and page:
         click.echo(f"\na person decides: hardwon handoff ratify {one.id}, amend {one.id} or discard {one.id}")
@@ -119,36 +132,36 @@ def ratify_handoffs(names: tuple[str, ...], commits: bool | None) -> None:
     What the draft says now is what counts; take out what is wrong first. Nothing is ever pushed.
     """
     require_person("ratifying a handoff")
-    home, now = paths.home(), clock.now()
-    connection, values = db.connect(home), settings.resolve(settings.read_config(home))
+    home, now = paths.get_home(), clock.now()
+    connection, values = db.connect(home), settings.resolve_settings(settings.read_config(home))
     for name in names:
         wanted = bool(values.get("handoffCommit")) if commits is None else commits
-        known = handoffs.named(connection, name)
-        done = actions.ratify_handoff(connection, home, known, COMMAND_LINE, now, commits=wanted)
-        click.echo(printable("\n".join(ratification.lines_of(done))))
-    brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
+        known = handoffs.find_handoff(connection, name)
+        done = actions.ratify_handoff(connection, home, known, COMMAND_LINE, now, should_commit=wanted)
+        click.echo(make_printable("\n".join(ratification.describe_result(done))))
+    brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
 
 
 @handoff.command()
 @click.argument("name", metavar="NO|SESSION")
 def amend(name: str) -> None:
     """Open a handoff in your editor; a ratified one counts as you leave it."""
-    home = paths.home()
+    home = paths.get_home()
     connection = db.connect(home)
-    one = handoffs.named(connection, name)
+    one = handoffs.find_handoff(connection, name)
     if one.status == RATIFIED:
         require_person("amending what was ratified")
-    if handoffs.page_of(one) is None:
+    if handoffs.read_page(one) is None:
         raise UserError(f"its file is gone, or no file of its own: {one.draft}", "hardwon handoff list")
-    if not at_terminal():
+    if not is_interactive():
         raise UserError("this is not a terminal, so no editor can be opened", f"edit {one.draft}")
     click.edit(filename=one.draft)
-    page = handoffs.page_of(one)
+    page = handoffs.read_page(one)
     if page and page.is_edited:
         actions.ratify_handoff(connection, home, one, COMMAND_LINE, clock.now())
-        brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
+        brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
     then = "" if one.status == RATIFIED else f"; now: hardwon handoff ratify {one.id}"
-    click.echo(printable(f"amended: {one.draft}{then}"))
+    click.echo(make_printable(f"amended: {one.draft}{then}"))
 
 
 @handoff.command()
@@ -156,13 +169,13 @@ def amend(name: str) -> None:
 def discard(names: tuple[str, ...]) -> None:
     """Say no to drafts; their files are deleted."""
     require_person("discarding a handoff")
-    home, now = paths.home(), clock.now()
+    home, now = paths.get_home(), clock.now()
     connection = db.connect(home)
     for name in names:
-        one = handoffs.named(connection, name)
+        one = handoffs.find_handoff(connection, name)
         ratification.discard(connection, one, now)
-        click.echo(printable(f"discarded: handoff {one.id}, {one.draft} is deleted"))
-    brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
+        click.echo(make_printable(f"discarded: handoff {one.id}, {one.draft} is deleted"))
+    brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
 
 
 @handoff.command()
@@ -175,45 +188,45 @@ def write(text: tuple[str, ...], name: str, topic: str) -> None:
     Without TEXT it is read from stdin, or written in your editor. A draft of the session is no longer wanted then.
     What a person writes counts at once; what an agent writes is a draft.
     """
-    home, now = paths.home(), clock.now()
-    connection, mark = db.connect(home), actor.agent(os.environ)
-    said = " ".join(text) or (click.edit(_TEMPLATE, extension=".md") or "" if at_terminal() else sys.stdin.read())
+    home, now = paths.get_home(), clock.now()
+    connection, mark = db.connect(home), actor.find_agent_variable(os.environ)
+    said = " ".join(text) or (click.edit(_TEMPLATE, extension=".md") or "" if is_interactive() else sys.stdin.read())
     if not said.strip() or said == _TEMPLATE:
         raise UserError("there is nothing to hand off", "hardwon handoff write TEXT")
     if mark:
-        one = ratification.write_here(
+        one = ratification.save_session_handoff(
             connection, home, said, os.getcwd(), now=now, is_ratified=False, name=name, topic=topic
         )
     else:
         one = actions.write_handoff(connection, home, said, os.getcwd(), COMMAND_LINE, now=now, name=name, topic=topic)
-    brief.tell_anew(connection, home, projects.home_of(os.getcwd()))
+    brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
     state = f"written as a draft, since {mark} says an agent runs this" if mark else "written"
-    click.echo(printable(f"{state}: handoff {one.id}, {one.draft}"))
+    click.echo(make_printable(f"{state}: handoff {one.id}, {one.draft}"))
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def resume(as_json: bool) -> None:
     """Where the last session in this project left off, and what comes next."""
-    home, project = paths.home(), projects.home_of(os.getcwd())
+    home, project = paths.get_home(), projects.find_project_path(os.getcwd())
     connection = db.connect(home)
-    draft = handoffs.waiting(connection, project)
-    page = handoffs.last(connection, home, project)
+    draft = handoffs.find_waiting_draft(connection, project)
+    page = handoffs.find_latest_page(connection, home, project)
     if as_json:
         said = {
             "draft": _plain(connection, draft) if draft else None,
-            "handoff": _plain(connection, page.known) if page else None,
+            "handoff": _plain(connection, page.reflection) if page else None,
         }
         click.echo(json.dumps(said, indent=2))
         return
     if draft:
-        click.echo(printable(f"{handoffs.banner(draft)} (hardwon handoff show {draft.id})"))
+        click.echo(make_printable(f"{handoffs.build_banner(draft)} (hardwon handoff show {draft.id})"))
     if page:
-        hung(f"{page.known.id}  ", page.topic, bold=True)
-        field("ratified", ago(page.known.decided_at or page.known.at))
-        field("file", page.path)
+        echo_indented(f"{page.reflection.id}  ", page.topic, bold=True)
+        echo_field("ratified", format_age(page.reflection.decided_at or page.reflection.at))
+        echo_field("file", page.path)
         click.echo()
-        for line in handoffs.resume_of(page):
-            hung("   ", line)
+        for line in handoffs.get_resume_lines(page):
+            echo_indented("   ", line)
     if not draft and not page:
         click.echo("no session here was handed off yet: hardwon handoff write TEXT")

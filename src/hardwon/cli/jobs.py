@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hardwon import clock, paths
-from hardwon.cli.output import in_line, table
+from hardwon.cli.output import echo_table, to_printable_line
 from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 from hardwon.store import db
@@ -28,11 +28,11 @@ def jobs() -> None:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def list_jobs(as_json: bool) -> None:
     """What runs, what waits in the order it is taken, and what was given up."""
-    found = kept.listed(db.connect(paths.home()))
+    found = kept.list_jobs(db.connect(paths.get_home()))
     if as_json:
         click.echo(json.dumps([_plain(one) for one in found], indent=2))
     elif found:
-        table(["id", "what", "state", "session", "project", "tries", "when", "why"], [_row(one) for one in found])
+        echo_table(["id", "what", "state", "session", "project", "tries", "when", "why"], [_row(one) for one in found])
         if any(one["state"] == "dead" for one in found):
             click.echo("dead ones wait for you: hardwon jobs retry, or hardwon jobs cancel ID")
     else:
@@ -40,9 +40,9 @@ def list_jobs(as_json: bool) -> None:
 
 
 def _row(one: dict[str, Any]) -> list[str]:
-    project = in_line(one["project"].rpartition("/")[2] or "-", 14)
+    project = to_printable_line(one["project"].rpartition("/")[2] or "-", 14)
     words = [str(one["id"]), one["kind"], one["state"], str(one["number"]), project, str(one["tries"])]
-    return [*words, _when(one), in_line(one["why"]) or "-"]
+    return [*words, _when(one), to_printable_line(one["why"]) or "-"]
 
 
 def _when(one: dict[str, Any]) -> str:
@@ -57,7 +57,7 @@ def _when(one: dict[str, Any]) -> str:
 
 
 def _plain(one: dict[str, Any]) -> dict[str, Any]:
-    return {key: clock.iso(value) if key in _TIMES and value else value for key, value in one.items()}
+    return {key: clock.format_iso(value) if key in _TIMES and value else value for key, value in one.items()}
 
 
 @jobs.command()
@@ -65,14 +65,14 @@ def _plain(one: dict[str, Any]) -> dict[str, Any]:
 def retry(ids: tuple[int, ...]) -> None:
     """Try jobs again now; without an ID all that are dead."""
     require_person("trying a job again")
-    connection = db.connect(paths.home())
-    listed = {one["id"]: one["state"] for one in kept.listed(connection)}
+    connection = db.connect(paths.get_home())
+    listed = {one["id"]: one["state"] for one in kept.list_jobs(connection)}
     for id in ids:
         if listed.get(id) in (None, "running"):
             raise UserError(f"job {id} {'runs' if id in listed else 'is not there'}", "hardwon jobs list")
     wanted = ids or tuple(id for id, state in listed.items() if state == "dead")
     done = sum(kept.retry(connection, id, clock.now()) for id in wanted)
-    lifecycle.wake(paths.home())
+    lifecycle.wake_worker(paths.get_home())
     click.echo(f"{_counted(done)} again" if done else "no job is dead")
 
 
@@ -81,8 +81,8 @@ def retry(ids: tuple[int, ...]) -> None:
 def cancel(ids: tuple[int, ...]) -> None:
     """Forget jobs until something new happens in their sessions."""
     require_person("cancelling a job")
-    connection = db.connect(paths.home())
-    listed = {one["id"] for one in kept.listed(connection)}
+    connection = db.connect(paths.get_home())
+    listed = {one["id"] for one in kept.list_jobs(connection)}
     for id in ids:
         if id not in listed:
             raise UserError(f"job {id} is not there", "hardwon jobs list")

@@ -16,9 +16,9 @@ import click
 from hardwon import actor, clock, paths, projects, settings
 from hardwon.actions import approvals
 from hardwon.actions import lessons as actions
-from hardwon.agents.fields import path_of, text_of
+from hardwon.agents.fields import get_text, get_tool_path
 from hardwon.cli import file_change
-from hardwon.cli.output import at_terminal, printable, table
+from hardwon.cli.output import echo_table, is_interactive, make_printable
 from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons, delivery_outcomes, manifest, validation
@@ -28,12 +28,12 @@ from hardwon.lessons.approved_lessons import WaitingChange
 from hardwon.lessons.delivery import open_index
 from hardwon.store import db, views
 from hardwon.store.approvals import COMMAND_LINE
-from hardwon.store.db import value_of
-from hardwon.text.printable import in_line
-from hardwon.types import DELIVERIES, STATUSES, TARGETS, Lesson
+from hardwon.store.db import parse_json_or_text
+from hardwon.text.printable import to_printable_line
+from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Lesson
 
 WAITING, NEEDS_REVIEW = "waiting", "needs-review"  # shown in place of a status that the record only claims
-SHOWN_DELIVERIES = 10
+MAX_SHOWN_DELIVERIES = 10
 
 
 @click.group()
@@ -41,9 +41,11 @@ def lessons() -> None:
     """Write, edit, list, import and check lessons."""
 
 
-def fields(command: Callable[..., None], *, new: bool = False) -> Callable[..., None]:
+def add_lesson_options(command: Callable[..., None], *, is_new: bool = False) -> Callable[..., None]:
     """The flags that stand for a record's fields; in a new one, what is left out has a default."""
-    note, priority, confidence = ("note (default)", ", 5 if left out", ", 0.9 if left out") if new else ("note", "", "")
+    note, priority, confidence = (
+        ("note (default)", ", 5 if left out", ", 0.9 if left out") if is_new else ("note", "", "")
+    )
     for option in reversed(
         [
             click.option("--summary", help="what goes wrong, in a line"),
@@ -54,9 +56,9 @@ def fields(command: Callable[..., None], *, new: bool = False) -> Callable[..., 
             click.option("--content", "contents", multiple=True, metavar="REGEX", help="fires on text to be written"),
             click.option("--unless", multiple=True, metavar="REGEX", help="calls a match off"),
             click.option("--tool", "tools", multiple=True, help="only for this tool, such as Bash or Edit"),
-            click.option("--delivery", type=click.Choice(DELIVERIES), help=f"{note}, hold, block or start"),
+            click.option("--delivery", type=click.Choice(DELIVERY_MODES), help=f"{note}, hold, block or start"),
             click.option("--block-reason", help="what the agent is told; {command} is filled in"),
-            click.option("--match-in", type=click.Choice(TARGETS), help="full: the text of quotes counts too"),
+            click.option("--match-in", type=click.Choice(COMMAND_TARGETS), help="full: the text of quotes counts too"),
             click.option("--priority", type=int, help=f"1 to 10{priority}"),
             click.option("--confidence", type=float, help=f"0 to 1{confidence}"),
             click.option("--tag", "tags", multiple=True, help="category:value, such as tool:git"),
@@ -68,7 +70,7 @@ def fields(command: Callable[..., None], *, new: bool = False) -> Callable[..., 
 
 
 @lessons.command()
-@partial(fields, new=True)
+@partial(add_lesson_options, is_new=True)
 @click.option("--json", "text", metavar="RECORD", help="the whole record as JSON; - reads it from stdin")
 @click.option("--file", "path", type=click.Path(exists=True, dir_okay=False), help="the record in a file")
 def add(text: str | None, path: str | None, **flags: Any) -> None:
@@ -77,10 +79,10 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
     Give flags, or a record with --json, --file or on stdin; at a terminal what is missing is asked for.
     """
     record = _given_record(text, path, flags)
-    record.update(from_flags(flags))
-    if at_terminal() and not (text or path):
+    record.update(parse_flags(flags))
+    if is_interactive() and not (text or path):
         _ask_for_missing(record)
-    home, mark = paths.home(), actor.agent(os.environ)
+    home, mark = paths.get_home(), actor.find_agent_variable(os.environ)
     if mark:
         lesson = actions.propose_lesson(home, record)
     else:
@@ -96,20 +98,20 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
 
 @lessons.command()
 @click.argument("slug")
-@fields
+@add_lesson_options
 @click.option("--confirm", is_flag=True, help="for a block whose trigger fired seldom")
 def edit(slug: str, confirm: bool, **flags: Any) -> None:
     """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
-    lesson = find(slug)
-    changes = from_flags(flags)
+    lesson = find_lesson(slug)
+    changes = parse_flags(flags)
     require_person("editing a lesson")
-    home = paths.home()
+    home = paths.get_home()
     connection = db.connect(home)
     if changes:
         actions.edit_lesson(home, connection, lesson, changes, COMMAND_LINE, confirm=lambda say: confirm)
     else:
-        record = json.dumps(records.write(lesson), indent=2, ensure_ascii=False)
-        edited = click.edit(record, extension=".json") if at_terminal() else None
+        record = json.dumps(records.to_lesson_record(lesson), indent=2, ensure_ascii=False)
+        edited = click.edit(record, extension=".json") if is_interactive() else None
         if not edited or edited.strip() == record:
             raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
         given = _given_record(edited, None, {})
@@ -121,9 +123,9 @@ def edit(slug: str, confirm: bool, **flags: Any) -> None:
 @click.argument("slug")
 def retire(slug: str) -> None:
     """Take a lesson out of force; it stays in the file."""
-    lesson = find(slug)
+    lesson = find_lesson(slug)
     require_person("retiring a lesson")
-    home = paths.home()
+    home = paths.get_home()
     actions.retire_lesson(home, db.connect(home), lesson)
     click.echo(f"retired: {lesson.slug}; to undo: hardwon lessons restore {lesson.slug}")
 
@@ -133,9 +135,9 @@ def retire(slug: str) -> None:
 @click.option("--confirm", is_flag=True, help="for a block whose trigger fired seldom")
 def restore(slug: str, confirm: bool) -> None:
     """Put a retired, proposed or unreviewed lesson in force."""
-    lesson = find(slug)
+    lesson = find_lesson(slug)
     require_person("approving a lesson")
-    home = paths.home()
+    home = paths.get_home()
     actions.restore_lesson(home, db.connect(home), lesson, COMMAND_LINE, confirm=lambda say: confirm)
     click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
 
@@ -148,34 +150,39 @@ def build(yes: bool, no_approve: bool) -> None:
 
     Without changes it only compiles, which also happens by itself. Run by an agent it approves nothing.
     """
-    home, mark = paths.home(), actor.agent(os.environ)
+    home, mark = paths.get_home(), actor.find_agent_variable(os.environ)
     built = approvals.compile_manifest(home, clock.now())
-    for change_made in built.waiting:
+    for change_made in built.waiting_changes:
         _show_change(change_made)
-    if built.waiting and mark:
+    if built.waiting_changes and mark:
         click.echo(
-            f"nothing approved, since {mark} says an agent runs this; a person types: {approved_lessons.APPROVE}"
+            f"nothing approved, since {mark} says an agent runs this; a person types: "
+            f"{approved_lessons.APPROVE_COMMAND}"
         )
-    elif built.waiting and not no_approve:
-        if not yes and at_terminal() and not click.confirm("Approve this?", default=True):
+    elif built.waiting_changes and not no_approve:
+        if not yes and is_interactive() and not click.confirm("Approve this?", default=True):
             click.echo("nothing approved; what was approved before stays in force")
         else:
-            count = counted(len(built.waiting), "change")
-            built = actions.approve_waiting(home, db.connect(home), built.waiting, COMMAND_LINE)
+            count = pluralize(len(built.waiting_changes), "change")
+            built = actions.approve_waiting_changes(home, db.connect(home), built.waiting_changes, COMMAND_LINE)
             click.echo(f"approved {count}; to undo: hardwon approvals")
-    waiting = f", {len(built.waiting)} waiting" if built.waiting else ""
-    click.echo(f"{counted(built.count, 'lesson')} in force, {len(built.left_out)} left out{waiting}")
+    waiting = f", {len(built.waiting_changes)} waiting" if built.waiting_changes else ""
+    click.echo(f"{pluralize(built.lesson_count, 'lesson')} in force, {len(built.left_out)} left out{waiting}")
 
 
 def _show_change(waiting: WaitingChange) -> None:
     """Show how lessons.json differs from what was approved."""
-    click.echo(printable(f"{waiting.change} by hand: {waiting.summary} [{waiting.slug}]"))
+    click.echo(make_printable(f"{waiting.change} by hand: {waiting.summary} [{waiting.slug}]"))
     if waiting.change in (approved_lessons.ADDED, approved_lessons.CHANGED):
-        file_change.show(waiting.slug, _spell_authored(waiting.approved), _spell_authored(waiting.proposed))
+        file_change.show_diff(waiting.slug, _spell_authored(waiting.approved), _spell_authored(waiting.proposed))
 
 
 def _spell_authored(lesson: Lesson | None) -> str:
-    return printable(json.dumps(records.authored_fields(lesson), indent=2, ensure_ascii=False)) if lesson else ""
+    return (
+        make_printable(json.dumps(records.select_authored_fields(lesson), indent=2, ensure_ascii=False))
+        if lesson
+        else ""
+    )
 
 
 @lessons.command("import")
@@ -192,20 +199,22 @@ def import_lessons(file: str, confirm: bool, as_json: bool) -> None:
     require_person("importing lessons")
     with open(file, encoding="utf-8-sig") as opened:
         try:
-            found = foreign_lessons.records(json.load(opened))
+            found = foreign_lessons.convert_lessons(json.load(opened))
         except ValueError as wrong:
             raise UserError(f"{file}: {wrong}", "give it a lessons.json or lesson-manifest.json") from None
-    home = paths.home()
-    taken, refused = actions.import_lessons(home, db.connect(home), found, COMMAND_LINE, confirm=lambda say: confirm)
+    home = paths.get_home()
+    taken, refused = actions.import_foreign_lessons(
+        home, db.connect(home), found, COMMAND_LINE, confirm=lambda say: confirm
+    )
     if as_json:
         click.echo(json.dumps({"imported": [one.slug for one in taken], "refused": refused}, indent=2))
         return
     for name, reason in refused.items():
-        click.echo(printable(f"not {name}: {reason}"))
+        click.echo(make_printable(f"not {name}: {reason}"))
     for lesson in taken:
         if lesson.status == "candidate":
             faults = "; ".join(map(str, lesson.extra.get("importFaults", ())))
-            click.echo(printable(f"not in force yet: {lesson.slug}: {faults}"))
+            click.echo(make_printable(f"not in force yet: {lesson.slug}: {faults}"))
     click.echo(f"{len(taken)} imported, {len(refused)} refused")
 
 
@@ -226,7 +235,7 @@ def _given_record(text: str | None, path: str | None, flags: dict[str, Any]) -> 
     return record
 
 
-def from_flags(flags: dict[str, Any]) -> dict[str, Any]:
+def parse_flags(flags: dict[str, Any]) -> dict[str, Any]:
     plain = {name: flags[name] for name in ("summary", "problem", "solution", "delivery", "priority", "confidence")}
     record = {name: value for name, value in plain.items() if value is not None}
     if flags["block_reason"]:
@@ -243,7 +252,7 @@ def from_flags(flags: dict[str, Any]) -> dict[str, Any]:
     if flags["match_in"]:
         record["commandMatchTarget"] = flags["match_in"]
     if flags["here"]:
-        record["scope"] = {"type": "project", "path": projects.home_of(os.getcwd())}
+        record["scope"] = {"type": "project", "path": projects.find_project_path(os.getcwd())}
     return record
 
 
@@ -260,7 +269,7 @@ def _ask_for_missing(record: dict[str, Any]) -> None:
     if not any(record.get(name) for name in triggers) and record.get("delivery") != "start":
         record["commandPatterns"] = [click.prompt("Regex for the command it is about, such as \\bgit stash\\b")]
     if not record.get("delivery"):
-        record["delivery"] = click.prompt("Delivery", type=click.Choice(DELIVERIES), default="note")
+        record["delivery"] = click.prompt("Delivery", type=click.Choice(DELIVERY_MODES), default="note")
 
 
 @lessons.command("list")
@@ -276,9 +285,9 @@ def list_lessons(status: str | None, tag: str | None, tool: str | None, as_json:
     if status == "candidate":
         _list_waiting(tag, tool, as_json)
         return
-    home = paths.home()
-    shelf = shelves.read(shelves.lessons_path(home))
-    waiting = {one.id: one for one in approvals.find_waiting(home, clock.now())}
+    home = paths.get_home()
+    shelf = shelves.read(shelves.get_lessons_path(home))
+    waiting = {one.id: one for one in approvals.find_changes_to_approve(home, clock.now())}
     removed = [one.approved for one in waiting.values() if one.proposed is None and one.approved]
     found = [
         one
@@ -287,7 +296,7 @@ def list_lessons(status: str | None, tag: str | None, tool: str | None, as_json:
     ]
     found.sort(key=lambda one: (-one.priority, one.slug))
     if as_json:
-        shown = [{**records.write(one), "status": _shown_status(one, waiting)} for one in found]
+        shown = [{**records.to_lesson_record(one), "status": _shown_status(one, waiting)} for one in found]
         click.echo(json.dumps(shown, indent=2))
         return
     if not found:
@@ -298,9 +307,11 @@ def list_lessons(status: str | None, tag: str | None, tool: str | None, as_json:
         change_made = f" ({waiting[one.id].change} by hand)" if one.id in waiting else ""
         shown_as = f"{one.summary}\n{one.slug}{change_made}"
         rows.append([str(one.priority), one.delivery, _shown_status(one, waiting), shown_as])
-    table(["prio", "delivery", "status", "lesson"], rows)
+    echo_table(["prio", "delivery", "status", "lesson"], rows)
     if waiting:
-        click.echo(f"{approved_lessons.describe(list(waiting.values()))}: {approved_lessons.APPROVE}")
+        click.echo(
+            f"{approved_lessons.describe_waiting_changes(list(waiting.values()))}: {approved_lessons.APPROVE_COMMAND}"
+        )
 
 
 def _list_waiting(tag: str | None, tool: str | None, as_json: bool) -> None:
@@ -308,13 +319,13 @@ def _list_waiting(tag: str | None, tool: str | None, as_json: bool) -> None:
     from hardwon.cli import candidates as shown
     from hardwon.lessons import review_queue
 
-    connection = db.connect(paths.home())
-    waiting = review_queue.list_waiting(paths.home(), connection)
+    connection = db.connect(paths.get_home())
+    waiting = review_queue.list_waiting(paths.get_home(), connection)
     found = [one for one in waiting if _is_about(one.record, tag, tool)]
     if as_json:
-        click.echo(json.dumps([shown.as_record(connection, one) for one in found], indent=2))
+        click.echo(json.dumps([shown.to_record(connection, one) for one in found], indent=2))
         return
-    shown.listing(found)
+    shown.show_list(found)
     if found:
         click.echo("next      hardwon review")
     else:
@@ -323,7 +334,7 @@ def _list_waiting(tag: str | None, tool: str | None, as_json: bool) -> None:
 
 def _is_about(record: Mapping[str, Any], tag: str | None, tool: str | None) -> bool:
     try:
-        return _wanted(records.read(dict(record)), tag, tool)
+        return _wanted(records.parse_lesson(dict(record)), tag, tool)
     except records.BadRecord:  # a tag that cannot be a lesson as it is; a person mends it while accepting
         return tag is None and tool is None
 
@@ -336,12 +347,12 @@ def _shown_status(lesson: Lesson, waiting: Mapping[str, WaitingChange]) -> str:
 
 
 def _wanted(lesson: Lesson, tag: str | None, tool: str | None) -> bool:
-    return (tag is None or tag in lesson.tags) and (tool is None or tool in manifest.gate(lesson))
+    return (tag is None or tag in lesson.tags) and (tool is None or tool in manifest.find_lesson_tools(lesson))
 
 
-def find(name: str) -> Lesson:
+def find_lesson(name: str) -> Lesson:
     """A lesson by slug, id, or a beginning that only one slug has."""
-    shelf = shelves.read(shelves.lessons_path(paths.home()))
+    shelf = shelves.read(shelves.get_lessons_path(paths.get_home()))
     exact = [one for one in shelf.lessons if name in (one.slug, one.id)]
     found = exact or [one for one in shelf.lessons if one.slug.startswith(name)]
     if len(found) == 1:
@@ -356,57 +367,61 @@ def find(name: str) -> Lesson:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def show(slug: str, as_json: bool) -> None:
     """One lesson, whole."""
-    lesson = find(slug)
+    lesson = find_lesson(slug)
     if as_json:
-        click.echo(json.dumps(records.write(lesson), indent=2))
+        click.echo(json.dumps(records.to_lesson_record(lesson), indent=2))
         return
-    written = records.write(lesson)
+    written = records.to_lesson_record(lesson)
     for name, value in written.items():
         if value not in ("", [], None):
             spelled = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            click.echo(printable(f"{name:<18}{spelled}"))
+            click.echo(make_printable(f"{name:<18}{spelled}"))
     _say_what_followed(lesson)
 
 
 def _say_what_followed(lesson: Lesson) -> None:
     """Print the latest holds and blocks, each with the call that came instead and how it ended."""
-    home = paths.home()
+    home = paths.get_home()
     if not os.path.exists(os.path.join(home, paths.DATABASE)):
         return
     with closing(db.connect(home)) as connection:
-        deliveries = views.deliveries(connection, lesson=lesson.id, limit=SHOWN_DELIVERIES)
+        deliveries = views.list_lesson_deliveries(connection, lesson=lesson.id, limit=MAX_SHOWN_DELIVERIES)
         for delivery in deliveries:
-            followed = delivery_outcomes.follow(connection, delivery)
+            followed = delivery_outcomes.find_delivery_outcome(connection, delivery)
             if delivery["delivery"] not in ("hold", "block") or followed.call is None:
                 continue
             said = f"{_call_in_line(followed.call)} -> "
             said += _call_in_line(followed.instead) if followed.instead else "no call came instead"
             at = datetime.fromtimestamp(delivery["at"]).strftime("%Y-%m-%d %H:%M")
-            click.echo(printable(f"{delivery['delivery']:<6}{at}  {said}"))
+            click.echo(make_printable(f"{delivery['delivery']:<6}{at}  {said}"))
 
 
 def _call_in_line(call: dict[str, Any]) -> str:
-    given = value_of(call["input"])
+    given = parse_json_or_text(call["input"])
     fields = given if isinstance(given, dict) else {}
-    what = text_of(fields, "command") or path_of(fields) or call["tool"]
+    what = get_text(fields, "command") or get_tool_path(fields) or call["tool"]
     ended = {"fine": "passed"}.get(call["outcome"], call["outcome"])
-    return f"{in_line(what, 70)} ({ended})"
+    return f"{to_printable_line(what, 70)} ({ended})"
 
 
 @lessons.command()
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def check(as_json: bool) -> None:
     """Check lessons.json and config.json, and say what is wrong and where."""
-    home = paths.home()
+    home = paths.get_home()
     broken: list[str] = []
     count, left_out = 0, []
     try:
         built = approvals.compile_manifest(home, clock.now())
-        count, left_out = built.count, list(built.left_out)
+        count, left_out = built.lesson_count, list(built.left_out)
         broken.extend(built.faults)
-        for lesson in shelves.read(shelves.lessons_path(home)).lessons:
-            broken.extend(f"{lesson.slug}: {fault}" for fault in validation.faults(lesson) if lesson.status == "active")
-        unknown = settings.unknown(settings.read_config(home))
+        for lesson in shelves.read(shelves.get_lessons_path(home)).lessons:
+            broken.extend(
+                f"{lesson.slug}: {fault}"
+                for fault in validation.find_lesson_faults(lesson)
+                if lesson.status == "active"
+            )
+        unknown = settings.find_unknown_keys(settings.read_config(home))
         broken.extend(f"config.json: {name} is no setting" for name in unknown)
     except UserError as wrong:
         broken.append(f"{wrong.say}\n  fix: {wrong.fix}\n  the last good manifest stays in force")
@@ -415,10 +430,10 @@ def check(as_json: bool) -> None:
         click.echo(json.dumps({"inForce": count, "leftOut": dict(left_out), "faults": broken}, indent=2))
     else:
         for fault in broken:
-            click.echo(printable(fault))
+            click.echo(make_printable(fault))
         for slug, reason in left_out:
-            click.echo(printable(f"left out {slug}: {reason}"))
-        click.echo(f"{counted(len(broken), 'fault')}, " * bool(broken) + f"{counted(count, 'lesson')} in force")
+            click.echo(make_printable(f"left out {slug}: {reason}"))
+        click.echo(f"{pluralize(len(broken), 'fault')}, " * bool(broken) + f"{pluralize(count, 'lesson')} in force")
     if broken:
         raise SystemExit(1)
 
@@ -430,5 +445,5 @@ def _in_force(home: str) -> int:
         return 0
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"

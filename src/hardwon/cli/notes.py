@@ -10,28 +10,30 @@ import click
 
 from hardwon import clock, paths, projects
 from hardwon.cli import file_change
-from hardwon.cli.lessons import counted
-from hardwon.cli.output import printable
+from hardwon.cli.lessons import pluralize
+from hardwon.cli.output import make_printable
 from hardwon.errors import UserError
 from hardwon.handoff import memories
 from hardwon.lessons import notes_block
-from hardwon.privacy.cleaning import clean
-from hardwon.projects import in_scope
+from hardwon.privacy.cleaning import clean_text
+from hardwon.projects import is_in_scope
 from hardwon.search import records
-from hardwon.search.brief import FIELD
+from hardwon.search.brief import MAX_FIELD
 from hardwon.store import db
-from hardwon.text.brief_layout import one_line
+from hardwon.text.brief_layout import sanitize_line
 from hardwon.types import MEMORY_TYPES
 
-FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
-MOST = 6_000
+NOTE_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
+DEFAULT_MAX_CHARS = 6_000
 _KNOW, _LEARNED = "## What to know here", "## Learned here the hard way"
 
 
 @click.command("notes")
-@click.option("--to", "files", multiple=True, type=click.Choice(FILES), default=[FILES[0]], show_default=True)
+@click.option("--to", "files", multiple=True, type=click.Choice(NOTE_FILES), default=[NOTE_FILES[0]], show_default=True)
 @click.option("--here", is_flag=True, help="only what belongs to this project alone")
-@click.option("--most", default=MOST, show_default=True, type=click.IntRange(200), help="characters it may have")
+@click.option(
+    "--most", default=DEFAULT_MAX_CHARS, show_default=True, type=click.IntRange(200), help="characters it may have"
+)
 @click.option("--remove", is_flag=True, help="take the block out again")
 @click.option("--print", "only_print", is_flag=True, help="show the change and stop")
 @click.option("--yes", is_flag=True, help="do not ask")
@@ -40,32 +42,32 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
 
     They stand in a marked block; nothing else in the file is touched.
     """
-    top = projects.root(os.getcwd())
-    block, left_out = ("", 0) if remove else _block(paths.home(), top, here, most)
+    top = projects.find_git_root(os.getcwd())
+    block, left_out = ("", 0) if remove else _block(paths.get_home(), top, here, most)
     changes = []
     for path in dict.fromkeys(os.path.realpath(os.path.join(top, name)) for name in files):
         if not path.startswith(f"{os.path.realpath(top).rstrip('/')}/"):
             raise UserError(f"{path} is where a link in {top} leads, and no file of it", "put a file there instead")
-        before = file_change.read(path)
+        before = file_change.read_text(path)
         try:
-            after = notes_block.put(before, block) if block else notes_block.take(before)
-        except notes_block.Misplaced as wrong:
+            after = notes_block.insert_block(before, block) if block else notes_block.remove_block(before)
+        except notes_block.MisplacedMarkers as wrong:
             raise UserError(f"{path}: {wrong}", "mend or delete them, then: hardwon export notes") from None
         if after == before:
             click.echo(f"nothing to change in {path}")
             continue
-        file_change.show(path, before, after)
+        file_change.show_diff(path, before, after)
         changes.append((path, before, after))
     if left_out:
         click.echo(f"{left_out} left out for room; --most says how much there is")
-    if only_print or not changes or not file_change.confirmed(yes, "hardwon export notes --yes"):
+    if only_print or not changes or not file_change.confirm_change(yes, "hardwon export notes --yes"):
         return
     for path, before, after in changes:
         _write(path, before, after)
 
 
 def _write(path: str, before: str, after: str) -> None:
-    if file_change.read(path) != before:
+    if file_change.read_text(path) != before:
         raise UserError(f"{path} changed while you were looking at it", "run the command again")
     if not after:
         os.unlink(path)
@@ -77,24 +79,26 @@ def _write(path: str, before: str, after: str) -> None:
 
 
 def _block(home: str, top: str, here: bool, most: int) -> tuple[str, int]:
-    project = projects.home_of(top)
-    known = [page for page in memories.told(db.connect(home), home, project) if page.project or not here]
-    return notes_block.block(
+    project = projects.find_project_path(top)
+    known = [page for page in memories.list_approved_pages(db.connect(home), home, project) if page.project or not here]
+    return notes_block.build_block(
         [(_KNOW, (f"- {_line(page.text)}" for page in known)), (_LEARNED, _lessons(home, top, here))], most
     )
 
 
 def _lessons(home: str, top: str, here: bool) -> Iterator[str]:
     """What goes wrong on a line of its own, for a brief knows it by that; then what to do, and whose words it is."""
-    places = projects.places(top)
-    found = [one for one in records.lessons(home) if not one.needs_review and in_scope(one.project, places)]
+    places = projects.list_equivalent_folders(top)
+    found = [
+        one for one in records.list_active_lessons(home) if not one.needs_review and is_in_scope(one.project, places)
+    ]
     for one in sorted(found, key=lambda one: (-one.priority, one.slug)):
         if one.project or not here:
             yield f"- {_line(one.summary)}\n  Instead: {_line(one.solution)} (lesson {one.slug})"
 
 
 def _line(text: str) -> str:
-    return one_line(clean(text), FIELD)
+    return sanitize_line(clean_text(text), MAX_FIELD)
 
 
 @click.command("notes")
@@ -106,29 +110,29 @@ def import_notes(file: str, type_: str, as_json: bool) -> None:
 
     A rule is an item of a list, or if there is none a line. What hardwon wrote there itself is left out.
     """
-    home, now, name = paths.home(), clock.now(), os.path.basename(file)
+    home, now, name = paths.get_home(), clock.now(), os.path.basename(file)
     connection = db.connect(home)
-    project = projects.home_of(os.path.dirname(os.path.abspath(file)))
+    project = projects.find_project_path(os.path.dirname(os.path.abspath(file)))
     try:
-        found = list(notes_block.rules(file_change.read(file)))
-    except notes_block.Misplaced as wrong:
+        found = list(notes_block.find_rules(file_change.read_text(file)))
+    except notes_block.MisplacedMarkers as wrong:
         raise UserError(f"{file}: {wrong}", "mend or delete them, then try again") from None
     proposed, refused = list[int](), list[tuple[int, str]]()
     for rule in found:
-        evidence = [f"{name}:{rule.line}"]
+        evidence = [f"{name}:{rule.line_number}"]
         try:
             one = memories.propose(
                 connection, home, type_, rule.text, project=project, source="notes", evidence=evidence, now=now
             )
             proposed.append(one.id)
         except UserError as wrong:
-            refused.append((rule.line, wrong.say))
+            refused.append((rule.line_number, wrong.say))
     if as_json:
         listed = [{"line": line, "why": why} for line, why in refused]
         click.echo(json.dumps({"proposed": proposed, "refused": listed}, indent=2))
         return
     for line, why in refused:
-        click.echo(printable(f"{name} line {line}: {why}"))
-    click.echo(f"proposed  {counted(len(proposed), 'rule')} of {len(found)}, as memories that wait")
+        click.echo(make_printable(f"{name} line {line}: {why}"))
+    click.echo(f"proposed  {pluralize(len(proposed), 'rule')} of {len(found)}, as memories that wait")
     if proposed:
         click.echo("next      hardwon memory list, then hardwon memory approve NO or reject NO")

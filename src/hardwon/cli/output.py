@@ -13,20 +13,20 @@ from typing import Any
 import click
 
 from hardwon import clock
-from hardwon.text.printable import in_line as in_line
-from hardwon.text.printable import printable as printable
+from hardwon.text.printable import make_printable as make_printable
+from hardwon.text.printable import to_printable_line as to_printable_line
 
-WIDEST = 100  # columns that are still easy to read
+MAX_WIDTH = 100  # columns that are still easy to read
 _NAME = 10
 _BREAKS = re.compile(r"(\s+)|(?<=\w/)")  # a path is longer than a line, and is best broken where a folder ends
 
 
-def at_terminal() -> bool:
+def is_interactive() -> bool:
     """Whether there is a person to ask."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: int = -1) -> None:
+def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_column: int = -1) -> None:
     """Print rows under their headings; the `wide` column takes what room is left, the others stay whole."""
     from rich.console import Console  # 80 ms that only a table pays
     from rich.table import Table
@@ -35,18 +35,18 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide: int = 
     console = Console(soft_wrap=False, highlight=False)
     shown = Table(box=None, pad_edge=False, header_style="" if _is_plain() else "dim")
     for number, name in enumerate(columns):
-        flexible = number == wide % len(columns)
+        flexible = number == wide_column % len(columns)
         shown.add_column(name, no_wrap=not flexible, overflow="fold" if flexible else "ellipsis")
     for row in rows:
-        shown.add_row(*(Text(printable(cell)) for cell in row))
+        shown.add_row(*(Text(make_printable(cell)) for cell in row))
     console.print(shown)
 
 
-def width() -> int:
-    return max(min(shutil.get_terminal_size().columns, WIDEST), 40)
+def get_width() -> int:
+    return max(min(shutil.get_terminal_size().columns, MAX_WIDTH), 40)
 
 
-def styled(text: str, *, err: bool = False, nl: bool = True, **style: Any) -> None:
+def echo_styled(text: str, *, err: bool = False, nl: bool = True, **style: Any) -> None:
     """A line in bold, dim or a colour, unless the person wants none of that."""
     click.echo(text if _is_plain() or not style else click.style(text, **style), err=err, nl=nl)
 
@@ -55,26 +55,26 @@ def _is_plain() -> bool:
     return bool(os.environ.get("NO_COLOR"))
 
 
-def field(name: str, text: str, *, indent: int = 3, **how: Any) -> None:
+def echo_field(name: str, text: str, *, indent: int = 3, **how: Any) -> None:
     """A name and what it stands for."""
-    hung(f"{' ' * indent}{name:<{_NAME}}", text, **how)
+    echo_indented(f"{' ' * indent}{name:<{_NAME}}", text, **how)
 
 
-def hung(lead: str, text: str, *, most: int = 0, **style: Any) -> None:
+def echo_indented(lead: str, text: str, *, most: int = 0, **style: Any) -> None:
     """Text from outside behind words of ours, at most so many lines of it.
 
     Every further line is indented, so that it cannot look like words of ours.
     """
-    room = width() - len(lead)
+    room = get_width() - len(lead)
     wrapper = textwrap.TextWrapper(room, break_on_hyphens=False)
     wrapper.wordsep_simple_re = _BREAKS
-    lines = [part for line in printable(text).split("\n") for part in wrapper.wrap(line) or [""]]
+    lines = [part for line in make_printable(text).split("\n") for part in wrapper.wrap(line) or [""]]
     if most and len(lines) > most:
         lines = [*lines[: most - 1], f"{lines[most - 1][: room - 1]}…"]
-    styled(lead + f"\n{' ' * len(lead)}".join(lines).rstrip(), **style)
+    echo_styled(lead + f"\n{' ' * len(lead)}".join(lines).rstrip(), **style)
 
 
-def ago(at: float) -> str:
+def format_age(at: float) -> str:
     seconds = max(clock.now() - at, 0)
     for size, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:

@@ -15,7 +15,7 @@ _LONGEST = 3650 * 86_400.0
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "": 60}
 
 
-def seconds(text: str) -> float:
+def parse_duration(text: str) -> float:
     """30m, 1h, 2d; a bare number is minutes."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|)", text.strip().lower())
     length = float(found[1]) * _UNITS[found[2]] if found else 0.0
@@ -30,11 +30,11 @@ def seconds(text: str) -> float:
 def pause(here: bool, length: str | None) -> None:
     """Keep quiet: nothing is noted, held or blocked until lifted."""
     require_person("pausing")
-    home, now = paths.home(), clock.now()
-    until = now + seconds(length) if length else 0.0
+    home, now = paths.get_home(), clock.now()
+    until = now + parse_duration(length) if length else 0.0
     where = _here() if here else pauses.EVERYWHERE
-    others = [one for one in pauses.in_force(home, now) if one[1] != where]
-    pauses.write(home, [*others, (until, where)])
+    others = [one for one in pauses.list_active_pauses(home, now) if one[1] != where]
+    pauses.write_pauses(home, [*others, (until, where)])
     span = f"for {length}" if length else "until you say: hardwon unpause"
     click.echo(f"paused {'in ' + where if here else 'everywhere'} {span}")
 
@@ -44,10 +44,10 @@ def pause(here: bool, length: str | None) -> None:
 def unpause(here: bool) -> None:
     """Speak again: lift every pause, or this project's."""
     require_person("lifting a pause")
-    home = paths.home()
-    current = pauses.in_force(home, clock.now())
+    home = paths.get_home()
+    current = pauses.list_active_pauses(home, clock.now())
     left = [one for one in current if here and one[1] != _here()]
-    pauses.write(home, left)
+    pauses.write_pauses(home, left)
     if len(left) == len(current):
         click.echo("nothing was paused" + (" here" if here else ""))
     else:
@@ -55,4 +55,4 @@ def unpause(here: bool) -> None:
 
 
 def _here() -> str:
-    return projects.home_of(os.getcwd())
+    return projects.find_project_path(os.getcwd())

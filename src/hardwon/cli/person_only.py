@@ -12,6 +12,6 @@ from hardwon.errors import UserError
 
 def require_person(what: str) -> None:
     """UserError if an agent runs this program; the fix is the command as it was given."""
-    if mark := actor.agent(os.environ):
+    if mark := actor.find_agent_variable(os.environ):
         command = shlex.join(["hardwon", *sys.argv[1:]])
         raise UserError(f"{what} is for a person, and {mark} says an agent runs this", f"they type: {command}")

@@ -11,12 +11,12 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hardwon.agents import Setup
+    from hardwon.agents import InstallModule
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
-def version_of(program: str) -> str:
+def read_version(program: str) -> str:
     """Empty if it does not say."""
     try:
         said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20).stdout
@@ -26,14 +26,14 @@ def version_of(program: str) -> str:
     return found[0] if found else ""
 
 
-def too_old(module: Setup, version: str) -> str:
+def find_upgrade_hint(module: InstallModule, version: str) -> str:
     """What to do about a version older than the oldest on which a hold was seen to hold; empty if it is not."""
-    if not version or tuple(map(int, version.split("."))) >= module.LEAST:
+    if not version or tuple(map(int, version.split("."))) >= module.MINIMUM_VERSION:
         return ""
-    return f"hooks are known to work from {'.'.join(map(str, module.LEAST))} on: bring it up to date"
+    return f"hooks are known to work from {'.'.join(map(str, module.MINIMUM_VERSION))} on: bring it up to date"
 
 
-def off_path() -> str:
+def find_path_fix() -> str:
     """What lets people and the commands of our plugins call us by name; empty if they can."""
     own = os.path.join(os.path.dirname(sys.executable), "hardwon")
     if shutil.which("hardwon"):

@@ -9,8 +9,8 @@ import click
 
 from hardwon import clock, paths, settings
 from hardwon.actions import approvals
-from hardwon.cli.data import undisturbed
-from hardwon.cli.sessions import opened
+from hardwon.cli.data import hold_worker_stopped
+from hardwon.cli.sessions import open_drained_store
 from hardwon.data import exports
 from hardwon.lessons import compiled_brief
 from hardwon.search import brief
@@ -27,19 +27,19 @@ def rebuild(as_json: bool) -> None:
     That is the search index, its vectors, what plain code observed and summed up, the briefs and the manifest. No
     model is asked; what one said before stays.
     """
-    home = paths.home()
-    values = settings.resolve(settings.read_config(home))
-    with undisturbed(home), closing(opened(home)) as connection:
+    home = paths.get_home()
+    values = settings.resolve_settings(settings.read_config(home))
+    with hold_worker_stopped(home), closing(open_drained_store(home)) as connection:
         sessions = derived.forget_derived(connection, clock.now())
-        compiled_brief.forget(home)
+        compiled_brief.delete_all(home)
         is_finished = False
         while not is_finished:
-            is_indexed = job_process.work_off(home, connection, jobs.DISTIL, values)
-            next_due = jobs.next_due(connection, (jobs.DISTIL,))
+            is_indexed = job_process.run_due_jobs(home, connection, jobs.DISTIL, values)
+            next_due = jobs.find_next_due(connection, (jobs.DISTIL,))
             is_finished = is_indexed and (next_due is None or next_due > clock.now())
-        projects = exports.project_paths(connection)
+        projects = exports.list_project_paths(connection)
         for project in projects:
-            brief.compile(connection, home, project, values)
+            brief.compile_brief(connection, home, project, values)
         approvals.compile_manifest(home, clock.now())
         counts = derived.count_derived(connection)
         unrebuildable = derived.count_unrebuildable(connection)

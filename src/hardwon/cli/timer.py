@@ -22,22 +22,22 @@ from hardwon import paths
 from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 
-MINUTES = 10
+INTERVAL_MINUTES = 10
 _WITHOUT = "nothing need be done: while the worker runs, its own clock does it"
 _SECONDS = 30
 
 
-def name_of(home: str) -> str:
+def build_timer_name(home: str) -> str:
     return f"hardwon-reflect-{sha256(os.path.realpath(home).encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-def command_of() -> list[str]:
+def build_command() -> list[str]:
     return [sys.executable, "-I", "-m", "hardwon", "reflect", "--idle"]
 
 
-def files_of(kind: str, home: str) -> dict[str, str]:
+def build_files(kind: str, home: str) -> dict[str, str]:
     """The files that this clockwork wants, by their paths; none for cron, which has a table."""
-    name = name_of(home)
+    name = build_timer_name(home)
     if kind == "systemd":
         folder = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "systemd", "user")
         return {
@@ -51,7 +51,7 @@ def files_of(kind: str, home: str) -> dict[str, str]:
 
 
 def _unit(home: str) -> str:
-    words = " ".join(_unit_word(word).replace("$", "$$") for word in command_of())  # in a command $ is systemd's own
+    words = " ".join(_unit_word(word).replace("$", "$$") for word in build_command())  # in a command $ is systemd's own
     return (
         "[Unit]\nDescription=hardwon reflects on sessions that were left\n\n[Service]\nType=oneshot\nNice=10\n"
         f"Environment={_unit_word(f'HARDWON_HOME={home}')}\nExecStart={words}\n"
@@ -66,44 +66,45 @@ def _unit_word(word: str) -> str:
 
 def _timer() -> str:
     return (
-        f"[Unit]\nDescription=every {MINUTES} minutes, for hardwon\n\n[Timer]\nOnActiveSec={MINUTES}min\n"
-        f"OnUnitActiveSec={MINUTES}min\n\n[Install]\nWantedBy=timers.target\n"
+        f"[Unit]\nDescription=every {INTERVAL_MINUTES} minutes, for "
+        f"hardwon\n\n[Timer]\nOnActiveSec={INTERVAL_MINUTES}min\n"
+        f"OnUnitActiveSec={INTERVAL_MINUTES}min\n\n[Install]\nWantedBy=timers.target\n"
     )
 
 
 def _agent(home: str) -> str:
     said = {
-        "Label": name_of(home),
-        "ProgramArguments": command_of(),
+        "Label": build_timer_name(home),
+        "ProgramArguments": build_command(),
         "EnvironmentVariables": {"HARDWON_HOME": home},
-        "StartInterval": MINUTES * 60,
+        "StartInterval": INTERVAL_MINUTES * 60,
         "ProcessType": "Background",
     }
     return plistlib.dumps(said).decode()
 
 
-def line_of(home: str) -> str:
+def build_cron_line(home: str) -> str:
     """The line of a cron table; a % would end the command there."""
-    command = f"HARDWON_HOME={shlex.quote(home)} {shlex.join(command_of())} >/dev/null 2>&1"
-    return f"*/{MINUTES} * * * * {command.replace('%', chr(92) + '%')} # {name_of(home)}"
+    command = f"HARDWON_HOME={shlex.quote(home)} {shlex.join(build_command())} >/dev/null 2>&1"
+    return f"*/{INTERVAL_MINUTES} * * * * {command.replace('%', chr(92) + '%')} # {build_timer_name(home)}"
 
 
-def install(home: str, kind: str | None, *, only_print: bool, confirmed: Callable[[str], bool]) -> None:
+def install(home: str, kind: str | None, *, only_print: bool, confirm: Callable[[str], bool]) -> None:
     """Show what is written, ask, and write it; the same again changes nothing, another clockwork takes its place."""
-    chosen = kind or usual()
-    wanted = files_of(chosen, home)
+    chosen = kind or find_scheduler()
+    wanted = build_files(chosen, home)
     table = _table() if chosen == "cron" else ""
     after = _with_line(table, home) if chosen == "cron" else ""
-    others = [other for other in installed(home) if other != chosen]
+    others = [other for other in find_installed_schedulers(home) if other != chosen]
     if not others and table == after and all(_read(path) == text for path, text in wanted.items()):
-        click.echo(f"already installed: {', '.join(wanted) or line_of(home)}")
+        click.echo(f"already installed: {', '.join(wanted) or build_cron_line(home)}")
         return
-    for path, text in wanted.items() or [("your cron table", line_of(home))]:
+    for path, text in wanted.items() or [("your cron table", build_cron_line(home))]:
         click.echo(f"{path}\n" + "\n".join(f"+ {line}" for line in text.splitlines()))
     if only_print:
         return
     require_person("installing a timer")
-    if not confirmed("hardwon install timer --yes"):
+    if not confirm("hardwon install timer --yes"):
         return
     for other in others:
         _take_out(other, home)
@@ -116,19 +117,19 @@ def install(home: str, kind: str | None, *, only_print: bool, confirmed: Callabl
         if wanted:
             _take_out(chosen, home)
         raise UserError(f"nothing is installed: {refused.say}", _WITHOUT) from None
-    click.echo(f"installed: every {MINUTES} minutes by {chosen}; hardwon uninstall timer takes it out")
+    click.echo(f"installed: every {INTERVAL_MINUTES} minutes by {chosen}; hardwon uninstall timer takes it out")
 
 
 def uninstall(home: str, *, quietly: bool = False) -> None:
     """Take out what `install` put in, whichever clockwork has it."""
-    found = installed(home)
+    found = find_installed_schedulers(home)
     for kind in found:
         _take_out(kind, home)
     if found or not quietly:
         click.echo(f"uninstalled the timer from {', '.join(found)}" if found else "no timer of ours is installed")
 
 
-def usual() -> str:
+def find_scheduler() -> str:
     """What keeps time here; UserError if nothing does."""
     if sys.platform == "darwin":
         return "launchd"
@@ -139,20 +140,20 @@ def usual() -> str:
     raise UserError("there is neither a user's systemd nor cron here", _WITHOUT)
 
 
-def installed(home: str) -> list[str]:
+def find_installed_schedulers(home: str) -> list[str]:
     """The clockworks that have something of this home's."""
-    found = [kind for kind in ("systemd", "launchd") if any(map(os.path.lexists, files_of(kind, home)))]
+    found = [kind for kind in ("systemd", "launchd") if any(map(os.path.lexists, build_files(kind, home)))]
     with suppress(UserError):  # a cron that does not answer has nothing that we could take out
-        found += ["cron"] if shutil.which("crontab") and name_of(home) in _table() else []
+        found += ["cron"] if shutil.which("crontab") and build_timer_name(home) in _table() else []
     return found
 
 
 def _start(kind: str, home: str, table: str) -> None:
     if kind == "systemd":
         _must(["systemctl", "--user", "daemon-reload"])
-        _must(["systemctl", "--user", "enable", "--now", f"{name_of(home)}.timer"])
+        _must(["systemctl", "--user", "enable", "--now", f"{build_timer_name(home)}.timer"])
     elif kind == "launchd":
-        (path,) = files_of(kind, home)
+        (path,) = build_files(kind, home)
         _run(["launchctl", "unload", path])  # one that was loaded before is another
         _must(["launchctl", "load", "-w", path])
     else:
@@ -162,11 +163,13 @@ def _start(kind: str, home: str, table: str) -> None:
 def _take_out(kind: str, home: str) -> None:
     """Stop it and delete its files; a clockwork that does not answer must not keep them."""
     if kind == "cron":
-        _must(["crontab", "-"], "".join(line for line in _table().splitlines(True) if name_of(home) not in line))
+        _must(
+            ["crontab", "-"], "".join(line for line in _table().splitlines(True) if build_timer_name(home) not in line)
+        )
         return
-    files = files_of(kind, home)
+    files = build_files(kind, home)
     if kind == "systemd":
-        _run(["systemctl", "--user", "disable", "--now", f"{name_of(home)}.timer"])
+        _run(["systemctl", "--user", "disable", "--now", f"{build_timer_name(home)}.timer"])
     else:
         _run(["launchctl", "unload", "-w", *files])
     for path in files:
@@ -177,8 +180,8 @@ def _take_out(kind: str, home: str) -> None:
 
 
 def _with_line(table: str, home: str) -> str:
-    kept = [line for line in table.splitlines() if name_of(home) not in line]
-    own = line_of(home)
+    kept = [line for line in table.splitlines() if build_timer_name(home) not in line]
+    own = build_cron_line(home)
     return table if own in table.splitlines() else "\n".join([*kept, own, ""])
 
 
@@ -192,7 +195,7 @@ def _table() -> str:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
+        with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
             return file.read()
     except OSError:
         return ""

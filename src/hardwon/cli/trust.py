@@ -9,8 +9,8 @@ import click
 
 from hardwon import clock, paths, projects
 from hardwon.actions import trust as actions
-from hardwon.cli.lessons import counted
-from hardwon.cli.output import at_terminal, printable
+from hardwon.cli.lessons import pluralize
+from hardwon.cli.output import is_interactive, make_printable
 from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file as shelves
@@ -34,52 +34,52 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
     Shows what agents will be told, then asks. The file is trusted as it stands: once it changes it is not used until
     trusted again.
     """
-    home = paths.home()
-    known = trusting.trusted(home)
+    home = paths.get_home()
+    known = trusting.read_trusted_hashes(home)
     if only_list:
         _list(home, known, as_json)
         return
     require_person("trusting")
-    project = projects.home_of(os.path.abspath(folder))
-    path = trusting.lessons_of(project)
+    project = projects.find_project_path(os.path.abspath(folder))
+    path = trusting.get_project_lessons_path(project)
     if revoke:
         actions.revoke_trust(home, db.connect(home), project, clock.now())
         click.echo(f"no longer trusted: {path}")
         return
     if not os.path.exists(path):
         raise UserError(f"there is no {path}", "put lessons there, in the shape of your own lessons.json")
-    held = trusting.content(path)
-    shelf = shelves.read_held(path, held)
+    held = trusting.read_project_lessons(path)
+    shelf = shelves.parse_content(path, held)
     for lesson in shelf.lessons:
         _show(lesson)
     for fault in shelf.faults:
-        click.echo(printable(fault), err=True)
-    if not yes and not at_terminal():
+        click.echo(make_printable(fault), err=True)
+    if not yes and not is_interactive():
         raise UserError("nothing is trusted: this is not a terminal, so nobody can be asked", "hardwon trust --yes")
     if not yes and not click.confirm("Trust these lessons, in this project only?"):
         return
     actions.trust_project(home, db.connect(home), project, held, clock.now())
-    click.echo(f"trusted as it stands now: {path} ({counted(len(shelf.lessons), 'lesson')}, in this project only)")
+    click.echo(f"trusted as it stands now: {path} ({pluralize(len(shelf.lessons), 'lesson')}, in this project only)")
 
 
 def _show(lesson: Lesson) -> None:
     """When it fires and every text of it that an agent may be given."""
-    written = records.write(lesson)
-    click.echo(printable(f"{lesson.delivery:<6} {lesson.summary} [{lesson.slug}]"))
+    written = records.to_lesson_record(lesson)
+    click.echo(make_printable(f"{lesson.delivery:<6} {lesson.summary} [{lesson.slug}]"))
     shown = {name: value for name, value in written["triggers"].items() if value}
     shown.update({name: written[name] for name in _TEXTS if written.get(name)})
     for name, value in shown.items():
         spelled = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        click.echo(printable(f"  {name:<16} {spelled}"))
+        click.echo(make_printable(f"  {name:<16} {spelled}"))
 
 
 def _list(home: str, known: dict[str, str], as_json: bool) -> None:
-    in_force = approvals.read_in_force(home)
-    approved = in_force.trusted if in_force else known  # before the upgrade every one counts as approved
+    in_force = approvals.read_live_approvals(home)
+    approved = in_force.trusted_hashes if in_force else known  # before the upgrade every one counts as approved
     rows = [
         {
             "project": project,
-            "unchanged": trusting.fingerprint(trusting.lessons_of(project)) == hash,
+            "unchanged": trusting.hash_file(trusting.get_project_lessons_path(project)) == hash,
             "approved": approved.get(project) == hash,
         }
         for project, hash in sorted(known.items())
@@ -93,6 +93,6 @@ def _list(home: str, known: dict[str, str], as_json: bool) -> None:
             state = f"not approved, not used: hardwon trust {row['project']}"
         elif not row["unchanged"]:
             state = f"changed since, not used: hardwon trust {row['project']}"
-        click.echo(printable(f"{row['project']}: {state}"))
+        click.echo(make_printable(f"{row['project']}: {state}"))
     if not rows:
         click.echo("no repository is trusted yet")

@@ -11,79 +11,79 @@ import click
 
 from hardwon import paths
 from hardwon.agents import plugin_discovery
-from hardwon.cli.data import must_confirm
-from hardwon.cli.output import printable
-from hardwon.cli.sessions import opened
+from hardwon.cli.data import require_confirmation
+from hardwon.cli.output import make_printable
+from hardwon.cli.sessions import open_drained_store
 from hardwon.data import backups
 from hardwon.errors import UserError
 from hardwon.fallback import worker_start
 from hardwon.handoff import memory_files, memory_queue
 from hardwon.sessions import spool
 from hardwon.store import db, memories, reflections
-from hardwon.text.excerpts import counted
+from hardwon.text.excerpts import pluralize
 from hardwon.worker import lifecycle
 
-MOST_HANDOFFS = 100_000
+MAX_HANDOFFS = 100_000
 _DATA = (
     paths.LESSONS,
     paths.CONFIG,
-    paths.TRUSTED,
+    paths.TRUSTED_PROJECTS,
     paths.DATABASE,
     f"{paths.DATABASE}-wal",
     f"{paths.DATABASE}-shm",
-    backups.FOLDER,
-    backups.MEMORIES,
-    backups.DRAFTS,
+    backups.BACKUPS_FOLDER,
+    backups.MEMORY_FOLDER,
+    backups.DRAFTS_FOLDER,
     "token",
 )
 _BUILT = (
     paths.MANIFEST,
-    paths.INDEX,
-    paths.WORKER,
+    paths.LESSON_INDEX,
+    paths.WORKER_INFO,
     paths.SOCKET,
-    paths.PAUSED,
-    worker_start.STARTS,
+    paths.PAUSES,
+    worker_start.STARTS_FILE,
     "claims",
     "briefs",
     "links",
-    plugin_discovery.FRONT_DOOR,
-    plugin_discovery.HOOKED,
-    os.path.dirname(paths.LOG),
+    plugin_discovery.HOOK_LOCATION_FILE,
+    plugin_discovery.HOOKED_SETTINGS_FOLDER,
+    os.path.dirname(paths.WORKER_LOG),
     lifecycle.JOBS_LOCK,
     "scan.lock",
     "purge.lock",
     "reflect.lock",
     "lessons.lock",
     "manifest.lock",
-    paths.LOCK,
-    paths.BUILDING,
-    paths.UNBUILT,
+    paths.WORKER_LOCK,
+    paths.BUILD_LOCK,
+    paths.FAILED_BUILD,
 )
 
 
-def leave(take_out: Sequence[Callable[[], None]], *, data: bool, yes: bool) -> None:
+def uninstall_everything(take_out: Sequence[Callable[[], None]], *, delete_data: bool, yes: bool) -> None:
     """Take what is ours out of every settings file by these calls, then out of the home; say what is left and where."""
-    home = paths.home()
-    what = f"delete everything in {home}" if data else f"leave only your data in {home}"
-    must_confirm(yes, f"Take hardwon out of every agent, and {what}?")
+    home = paths.get_home()
+    what = f"delete everything in {home}" if delete_data else f"leave only your data in {home}"
+    require_confirmation(yes, f"Take hardwon out of every agent, and {what}?")
     refused = _refused(take_out)
-    lifecycle.stop(home)
+    lifecycle.stop_worker(home)
     lifecycle.wait_for_jobs(home)  # one that a killed worker had started would write what was just removed
     _drain(home)
-    files_elsewhere = _find_files_elsewhere(home) if data else []
+    files_elsewhere = _find_files_elsewhere(home) if delete_data else []
     for name in _BUILT:
         _remove(os.path.join(home, name))
-    socket = lifecycle.socket_path(home)
+    socket = lifecycle.get_socket_path(home)
     for path in (socket, socket.removesuffix(".sock") + ".api"):  # a worker that was killed left them
         _remove(path)
-    if data and not refused:
+    if delete_data and not refused:
         for name in (*_DATA, "spool"):
             _remove(os.path.join(home, name))
-        memory_queue.remove(memory_queue.read(memory_queue.folder()))
+        memory_queue.remove_statements(memory_queue.read_queue(memory_queue.get_queue_folder()))
         with suppress(OSError):  # there is none, or somebody else's files are in it
-            os.rmdir(memory_queue.folder())
+            os.rmdir(memory_queue.get_queue_folder())
     if not refused:
-        _remove(os.path.join(home, paths.INSTALLED))
+        _remove(os.path.join(home, paths.INSTALL_LEDGER))
     _say(home, refused, [path for path in files_elsewhere if os.path.lexists(path)])
 
 
@@ -96,12 +96,16 @@ def _find_files_elsewhere(home: str) -> list[str]:
         return []
     try:
         with closing(db.connect(home)) as connection:
-            handoffs = reflections.listed(connection, limit=MOST_HANDOFFS)
+            handoffs = reflections.list_reflections(connection, limit=MAX_HANDOFFS)
             written = {file.path for handoff in handoffs for file in handoff.files if file.after}
-            written |= {memory_files.path_of(home, memory) for memory in memories.listed(connection) if memory.file}
+            written |= {
+                memory_files.get_memory_path(home, memory)
+                for memory in memories.list_memories(connection)
+                if memory.file
+            }
     except (UserError, db.StoreError):
         return []
-    return sorted(path for path in written if os.path.lexists(path) and not paths.is_in(home, path))
+    return sorted(path for path in written if os.path.lexists(path) and not paths.is_inside(home, path))
 
 
 def _refused(calls: Sequence[Callable[[], None]]) -> list[str]:
@@ -117,10 +121,10 @@ def _refused(calls: Sequence[Callable[[], None]]) -> list[str]:
 
 def _drain(home: str) -> None:
     """Take in what waits, so that nothing that was told is lost; what cannot be read stays where it is."""
-    if os.path.isdir(spool.folder(home)):
-        opened(home).close()
+    if os.path.isdir(spool.get_spool_folder(home)):
+        open_drained_store(home).close()
         with suppress(OSError):
-            os.rmdir(spool.folder(home))
+            os.rmdir(spool.get_spool_folder(home))
 
 
 def _remove(path: str) -> None:
@@ -140,16 +144,17 @@ def _say(home: str, refused: list[str], files_elsewhere: Sequence[str]) -> None:
         click.echo("left      nothing")
     if files_elsewhere:
         click.echo(
-            f"left      {counted(len(files_elsewhere), 'file')} of yours in repositories; delete what you do not want:"
+            f"left      {pluralize(len(files_elsewhere), 'file')} of yours in repositories; delete what you do "
+            "not want:"
         )
         for path in files_elsewhere:
-            click.echo(printable(f"          {path}"))
-    if memory_queue.read(memory_queue.folder()):
-        click.echo(f"          {memory_queue.folder()}: what waits to be remembered")
+            click.echo(make_printable(f"          {path}"))
+    if memory_queue.read_queue(memory_queue.get_queue_folder()):
+        click.echo(f"          {memory_queue.get_queue_folder()}: what waits to be remembered")
     click.echo("          agents that are running call the hook until they start anew")
     click.echo("          a plugin of ours: remove it in the agent, such as claude plugin uninstall hardwon@hardwon")
     click.echo("          the program itself: remove it the way you installed it, such as pipx uninstall hardwon")
     for say in refused:
-        click.echo(printable(f"not out   {say}"), err=True)
+        click.echo(make_printable(f"not out   {say}"), err=True)
     if refused:
         raise SystemExit(1)

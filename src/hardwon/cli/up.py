@@ -9,21 +9,21 @@ import click
 
 from hardwon import clock, paths, pauses, settings
 from hardwon.actions import approvals
-from hardwon.agents import MODULES, plugin_discovery, setup_of
+from hardwon.agents import AGENT_PACKAGES, load_install_module, plugin_discovery
 from hardwon.cli.agents import install
-from hardwon.cli.candidates import listing
-from hardwon.cli.lessons import counted
-from hardwon.cli.output import at_terminal
-from hardwon.cli.programs import off_path
-from hardwon.cli.scan import mine, read_size, say_left
-from hardwon.cli.timer import installed
+from hardwon.cli.candidates import show_list
+from hardwon.cli.lessons import pluralize
+from hardwon.cli.output import is_interactive
+from hardwon.cli.programs import find_path_fix
+from hardwon.cli.scan import describe_read_size, echo_remaining, run_scan
+from hardwon.cli.timer import find_installed_schedulers
 from hardwon.errors import UserError
 from hardwon.lessons import review_queue
 from hardwon.mining import scan as mining
 from hardwon.store import candidates, db
 from hardwon.worker import lifecycle
 
-MISTAKES = 5
+MAX_SHOWN_MISTAKES = 5
 
 
 @click.command()
@@ -31,31 +31,31 @@ MISTAKES = 5
 @click.pass_context
 def up(ctx: click.Context, yes: bool) -> None:
     """Start hardwon, say where things are and what to do next."""
-    home = paths.home()
+    home = paths.get_home()
     built = approvals.compile_manifest(home, clock.now())
-    plugin_discovery.tell(home)
-    said = lifecycle.start(home)
+    plugin_discovery.write_discovery_files(home)
+    said = lifecycle.start_worker(home)
     click.echo(f"worker    running, process {said.pid}")
-    for pause in pauses.tell(home, clock.now()):
+    for pause in pauses.describe_pauses(home, clock.now()):
         click.echo(f"pause     {pause}; lift it: hardwon unpause")
     click.echo(f"home      {home}")
-    click.echo(f"lessons   {built.count} in force")
-    for name in MODULES:
-        module = setup_of(name)
-        where = module.settings_file()
+    click.echo(f"lessons   {built.lesson_count} in force")
+    for name in AGENT_PACKAGES:
+        module = load_install_module(name)
+        where = module.get_settings_path()
         try:
             if _has_hooks(name, where):
                 click.echo(f"agent     {module.TITLE}: hooks installed")
             elif not shutil.which(module.PROGRAM):
                 click.echo(f"agent     {module.TITLE}: not found on the PATH")
-            elif yes or at_terminal():
+            elif yes or is_interactive():
                 click.echo(f"agent     {module.TITLE}: found, no hooks yet; they would go into {where}")
                 ctx.invoke(install, agent=name, here=False, only_print=False, yes=yes)
             else:
                 click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
         except UserError as wrong:  # one agent's file must not keep the others waiting
             click.echo(f"agent     {module.TITLE}: {wrong.say}; {wrong.fix}")
-    if fix := off_path():
+    if fix := find_path_fix():
         click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
     click.echo(f"handoffs  {_describe_handoffs(home)}")
     if _show_mistakes(home):
@@ -67,31 +67,31 @@ def up(ctx: click.Context, yes: bool) -> None:
 
 def _describe_handoffs(home: str) -> str:
     """Return when handoffs are drafted; the worker's own clock does it, so there is nothing to install."""
-    values = settings.resolve(settings.read_config(home))
+    values = settings.resolve_settings(settings.read_config(home))
     if not values["autoReflect"]:
         return "not drafted (on: hardwon config set autoReflect true)"
     idle = values["idleMinutes"]
-    when = f"after {counted(idle, 'minute')} idle" if idle else "when a session ends"
-    timer = ", by a timer too" if installed(home) else ""
+    when = f"after {pluralize(idle, 'minute')} idle" if idle else "when a session ends"
+    timer = ", by a timer too" if find_installed_schedulers(home) else ""
     return f"drafted {when}{timer}\n          (off: hardwon config set autoReflect false)"
 
 
 def _show_mistakes(home: str) -> bool:
     """Scan what is new, and show what agents keep getting wrong."""
-    values = settings.resolve(settings.read_config(home))
+    values = settings.resolve_settings(settings.read_config(home))
     connection = db.connect(home)
-    with mining.alone(home, wait=False) as free:
+    with mining.hold_scan_lock(home, wait=False) as free:
         if free:
-            click.echo(f"scanned   {read_size(mine(home, connection, values))}")
+            click.echo(f"scanned   {describe_read_size(run_scan(home, connection, values))}")
         else:
             click.echo("scanned   another scan is at work")
     waiting = review_queue.list_waiting(home, connection)
     waiting.sort(key=lambda one: (-len(one.sessions), -one.occurrences, -one.score))
     if waiting:
-        click.echo(f"mistakes  {counted(len(waiting), 'candidate')} for a lesson; the most repeated:")
-        listing(waiting[:MISTAKES])
-        say_left(len(candidates.fresh(connection)))
-    elif candidates.slugs(connection):
+        click.echo(f"mistakes  {pluralize(len(waiting), 'candidate')} for a lesson; the most repeated:")
+        show_list(waiting[:MAX_SHOWN_MISTAKES])
+        echo_remaining(len(candidates.list_fresh_signatures(connection)))
+    elif candidates.list_slugs(connection):
         click.echo("mistakes  all that were found are decided about")
     else:
         click.echo("mistakes  no mistakes found yet")
@@ -100,8 +100,8 @@ def _show_mistakes(home: str) -> bool:
 
 def _has_hooks(name: str, path: str) -> bool:
     try:
-        with open(os.path.realpath(path), encoding="utf-8", opener=paths.plain_file) as file:
-            return bool(setup_of(name).installed(file.read(), plugin_discovery.is_ours))
+        with open(os.path.realpath(path), encoding="utf-8", opener=paths.open_plain_file) as file:
+            return bool(load_install_module(name).find_hooks(file.read(), plugin_discovery.is_hardwon_hook))
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as wrong:

@@ -24,8 +24,8 @@ def view(only_print: bool) -> None:
     The worker is started if need be. The link works once; the browser that opens it is let in until the worker ends.
     """
     require_person("opening the viewer")
-    home = paths.home()
-    link = sign_in_links.make(home, _port(home), clock.now())
+    home = paths.get_home()
+    link = sign_in_links.create_link(home, _port(home), clock.now())
     if only_print:
         click.echo(link)
     elif webbrowser.open(link):
@@ -37,13 +37,13 @@ def view(only_print: bool) -> None:
 
 def _port(home: str) -> int:
     """Where the pages are served; they come up a moment after the worker."""
-    if settings.resolve(settings.read_config(home))["apiPort"] < 0:
+    if settings.resolve_settings(settings.read_config(home))["apiPort"] < 0:
         raise UserError("the viewer is served with the API, and apiPort is -1", "hardwon config set apiPort null")
-    said = lifecycle.start(home)
+    said = lifecycle.start_worker(home)
     end = monotonic() + PORT_SECONDS
     while said.running and not said.port and monotonic() < end:
         sleep(0.05)
-        said = lifecycle.status(home)
+        said = lifecycle.read_status(home)
     if not said.port:
         raise UserError("the worker runs but serves no pages", "hardwon restart, then hardwon logs")
     return said.port

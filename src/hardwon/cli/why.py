@@ -8,12 +8,12 @@ import os
 import click
 
 from hardwon import clock, paths, pauses
-from hardwon.cli.output import printable
+from hardwon.cli.output import make_printable
 from hardwon.errors import UserError
 from hardwon.lessons import explanation as judging
 from hardwon.types import Event
 
-MOST_OTHERS = 15
+MAX_OTHERS = 15
 _WOULD = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
 
 
@@ -31,26 +31,28 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
     """
     if not (command or path or content or tool):
         raise UserError("nothing to judge was given", "hardwon why 'git stash'   (or --path, --content, --tool)")
-    home, tool = paths.home(), tool or ("Bash" if command else "Edit")
+    home, tool = paths.get_home(), tool or ("Bash" if command else "Edit")
     event = Event("", "PreToolUse", "", os.getcwd(), tool=tool, command=command, path=path, content=content)
-    found, unmet = judging.judged(home, event, clock.now())
+    found, unmet = judging.explain_call(home, event, clock.now())
     fire = [
-        {"slug": one.entry.slug, "would": one.entry.delivery, "summary": one.entry.summary, "in": one.where}
+        {"slug": one.entry.slug, "would": one.entry.delivery, "summary": one.entry.summary, "in": one.matched_text}
         for one in found
     ]
-    is_paused = pauses.paused(home, os.getcwd(), clock.now())
-    others = [{"slug": slug, "why": reason} for slug, reason in (*unmet, *judging.left_out(home))]
+    is_paused = pauses.is_paused(home, os.getcwd(), clock.now())
+    others = [{"slug": slug, "why": reason} for slug, reason in (*unmet, *judging.explain_inactive_lessons(home))]
     if as_json:
         click.echo(json.dumps({"fires": fire, "others": others, "paused": is_paused}, indent=2))
         return
     if is_paused:
         click.echo("paused here, so nothing fires until you lift it (hardwon unpause); then:")
     for one in fire:
-        click.echo(printable(f"{_WOULD[one['would']]}: {one['summary']} [{one['slug']}]\n  matched in: {one['in']}"))
+        click.echo(
+            make_printable(f"{_WOULD[one['would']]}: {one['summary']} [{one['slug']}]\n  matched in: {one['in']}")
+        )
     if not fire:
         click.echo("no lesson would fire")
-    shown = others if show_all else others[:MOST_OTHERS]
+    shown = others if show_all else others[:MAX_OTHERS]
     for one in shown:
-        click.echo(printable(f"not {one['slug']}: it {one['why']}"))
+        click.echo(make_printable(f"not {one['slug']}: it {one['why']}"))
     if len(shown) < len(others):
         click.echo(f"… and {len(others) - len(shown)} more: hardwon why --all")

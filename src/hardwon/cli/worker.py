@@ -10,34 +10,34 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, pauses, settings
-from hardwon.cli.output import ago
+from hardwon.cli.output import format_age
 from hardwon.errors import UserError
 from hardwon.fallback import worker_start
 from hardwon.search.index_backlog import describe_backlog
 from hardwon.sessions import spool
 from hardwon.store import db, documents, retention
-from hardwon.text.excerpts import counted
+from hardwon.text.excerpts import pluralize
 from hardwon.worker import lifecycle
 
 
 @click.command()
 def start() -> None:
     """Start the worker of this home, unless it runs."""
-    said = lifecycle.start(paths.home())
+    said = lifecycle.start_worker(paths.get_home())
     click.echo(f"worker running, process {said.pid}, home {said.home}")
 
 
 @click.command()
 def stop() -> None:
     """Stop the worker. Guards hold without it; the next session starts it again."""
-    click.echo("worker stopped" if lifecycle.stop(paths.home()) else "no worker was running")
+    click.echo("worker stopped" if lifecycle.stop_worker(paths.get_home()) else "no worker was running")
 
 
 @click.command()
 def restart() -> None:
     """Stop the worker, then start it."""
-    lifecycle.stop(paths.home())
-    said = lifecycle.start(paths.home())
+    lifecycle.stop_worker(paths.get_home())
+    said = lifecycle.start_worker(paths.get_home())
     click.echo(f"worker running, process {said.pid}, home {said.home}")
 
 
@@ -45,20 +45,20 @@ def restart() -> None:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def status(as_json: bool) -> None:
     """Whether the worker runs, where, and what it keeps."""
-    home = paths.home()
-    said, kept, waiting = lifecycle.status(home), _kept(home), sum(1 for _ in spool.waiting(home))
-    pauses_in_force = pauses.tell(home, clock.now())
+    home = paths.get_home()
+    said, kept, waiting = lifecycle.read_status(home), _kept(home), sum(1 for _ in spool.read_spooled_records(home))
+    pauses_in_force = pauses.describe_pauses(home, clock.now())
     if as_json:
         click.echo(json.dumps({**said.__dict__, "database": kept, "spool": waiting, "pauses": pauses_in_force}))
         return
     if said.running:
-        click.echo(f"worker    running, process {said.pid}, since {ago(said.since or 0)}")
+        click.echo(f"worker    running, process {said.pid}, since {format_age(said.since or 0)}")
         click.echo(f"socket    {said.socket}")
         click.echo(f"port      {said.port or 'none: the API is not up'}")
     else:
-        failed, _ = worker_start.starts(said.home)
+        failed, _ = worker_start.read_failed_starts(said.home)
         click.echo(
-            "worker    stopped" + (f"; {counted(failed, 'start')} came to nothing: hardwon logs" if failed else "")
+            "worker    stopped" + (f"; {pluralize(failed, 'start')} came to nothing: hardwon logs" if failed else "")
         )
     for pause in pauses_in_force:
         click.echo(f"pause     {pause}; lift it: hardwon unpause")
@@ -71,19 +71,19 @@ def status(as_json: bool) -> None:
 def _kept(home: str) -> dict[str, Any]:
     """What the database holds and what it may; looking does not make one."""
     try:
-        values = settings.resolve(settings.read_config(home))
+        values = settings.resolve_settings(settings.read_config(home))
     except UserError:
-        values = settings.resolve({})
+        values = settings.resolve_settings({})
     limits = {"limit_bytes": values["maxDbMb"] * 1024 * 1024, "retention_days": values["retentionDays"]}
-    kept = {"bytes": retention.file_bytes(home), **limits}
-    nothing = retention.Holdings(0, 0, 0, None)
+    kept = {"bytes": retention.measure_file_bytes(home), **limits}
+    nothing = retention.StoreTotals(0, 0, 0, None)
     if not os.path.exists(os.path.join(home, paths.DATABASE)):
         return {**kept, **nothing.__dict__, "unindexed": 0, "backlog": "", "fault": ""}
     try:
         connection = db.connect(home)
         try:
-            backlog = {"unindexed": documents.counts_waiting(connection)[0], "backlog": describe_backlog(connection)}
-            return {**kept, **retention.holdings(connection).__dict__, **backlog, "fault": ""}
+            backlog = {"unindexed": documents.count_backlog(connection)[0], "backlog": describe_backlog(connection)}
+            return {**kept, **retention.read_store_totals(connection).__dict__, **backlog, "fault": ""}
         finally:
             connection.close()
     except (UserError, db.StoreError) as wrong:
@@ -93,8 +93,8 @@ def _kept(home: str) -> dict[str, Any]:
 def _lines(kept: dict[str, Any], waiting: int) -> list[tuple[str, str]]:
     megabytes, most = kept["bytes"] / 1024 / 1024, kept["limit_bytes"] // 1024 // 1024
     days = f"{kept['retention_days']} days" if kept["retention_days"] else "for ever"
-    counts = ", ".join(counted(kept[f"{name}s"], name) for name in ("session", "prompt", "event"))
-    oldest = f", the oldest of {ago(kept['oldest'])}" if kept["oldest"] else ""
+    counts = ", ".join(pluralize(kept[f"{name}s"], name) for name in ("session", "prompt", "event"))
+    oldest = f", the oldest of {format_age(kept['oldest'])}" if kept["oldest"] else ""
     lines = [
         ("database", kept["fault"] or f"{megabytes:.1f} MB of at most {most} MB; events are kept {days}"),
         ("holds", counts + oldest),
@@ -110,10 +110,10 @@ def _lines(kept: dict[str, Any], waiting: int) -> list[tuple[str, str]]:
 @click.option("--json", "as_json", is_flag=True, help="print JSON, one array")
 def logs(lines: int, follow: bool, as_json: bool) -> None:
     """The worker's log, its end first of all."""
-    path = os.path.join(paths.home(), paths.LOG)
+    path = os.path.join(paths.get_home(), paths.WORKER_LOG)
     if not os.path.exists(path):
         raise UserError(f"there is no log yet at {path}", "hardwon start")
-    with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
+    with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
         last = file.readlines()[-lines:]
         if as_json:
             click.echo(json.dumps([line.rstrip("\n") for line in last], indent=2))

@@ -18,19 +18,19 @@ from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
 from hardwon.store import db
 from hardwon.store.migrations import MIGRATIONS
-from hardwon.store.purge_lock import copying
-from hardwon.types import word
+from hardwon.store.purge_lock import hold_copy_lock
+from hardwon.types import frozen
 
-FOLDER = "backups"
-FILES = (paths.LESSONS, paths.CONFIG, paths.TRUSTED)
-MEMORIES, DRAFTS = "memory", "drafts"
+BACKUPS_FOLDER = "backups"
+COPIED_FILES = (paths.LESSONS, paths.CONFIG, paths.TRUSTED_PROJECTS)
+MEMORY_FOLDER, DRAFTS_FOLDER = "memory", "drafts"
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(-\d+)?")
 
 
-def files(folder: str) -> tuple[str, ...]:
+def list_copied_files(folder: str) -> tuple[str, ...]:
     """What is copied of a home beside the database, or lies in a backup: a person's files."""
-    pages = (name for below in (MEMORIES, DRAFTS) for name in _pages(folder, below))
-    return (*FILES, *pages)
+    pages = (name for below in (MEMORY_FOLDER, DRAFTS_FOLDER) for name in _pages(folder, below))
+    return (*COPIED_FILES, *pages)
 
 
 def _pages(folder: str, below: str) -> list[str]:
@@ -41,7 +41,7 @@ def _pages(folder: str, below: str) -> list[str]:
     return [os.path.join(below, name) for name in names if name.endswith(".md")]
 
 
-@word
+@frozen
 class Backup:
     """One backup; schema is 0 if it has no database, None if its database cannot be read."""
 
@@ -52,17 +52,17 @@ class Backup:
     files: tuple[str, ...]
 
 
-def make(home: str, now: float) -> Backup:
+def create_backup(home: str, now: float) -> Backup:
     """Copy the database as it is at this moment, and the files."""
-    above = paths.private_folder(os.path.join(home, FOLDER))
-    name = _free_name(above, clock.iso(now).replace(":", ""))
+    above = paths.make_private_folder(os.path.join(home, BACKUPS_FOLDER))
+    name = _free_name(above, clock.format_iso(now).replace(":", ""))
     half = os.path.join(above, f".{name}.{os.getpid()}.new")
     try:
-        with copying(home):
+        with hold_copy_lock(home):
             os.mkdir(half, 0o700)
             if os.path.exists(os.path.join(home, paths.DATABASE)):
                 _copy_database(home, half)
-            for file in files(home):
+            for file in list_copied_files(home):
                 if (content := _read(os.path.join(home, file))) is not None:
                     paths.write_private(os.path.join(half, file), content)
             os.rename(half, os.path.join(above, name))
@@ -97,15 +97,15 @@ def _copy_database(home: str, to: str) -> None:
 
 def _read(path: str) -> bytes | None:
     try:
-        with open(path, "rb", opener=paths.plain_file) as file:
+        with open(path, "rb", opener=paths.open_plain_file) as file:
             return file.read()
     except FileNotFoundError:
         return None
 
 
-def listed(home: str) -> list[Backup]:
+def list_backups(home: str) -> list[Backup]:
     """The backups, the newest first."""
-    above = os.path.join(home, FOLDER)
+    above = os.path.join(home, BACKUPS_FOLDER)
     names = os.listdir(above) if os.path.isdir(above) else []
     return [
         _look(os.path.join(above, name)) for name in sorted(names, key=_order, reverse=True) if _NAME.fullmatch(name)
@@ -130,7 +130,7 @@ def _schema(path: str) -> int | None:
         return None
     connection = sqlite3.connect(path)
     try:
-        found = db.version(connection)
+        found = db.read_schema_version(connection)
         whole = connection.execute("pragma quick_check(1)").fetchone()[0] == "ok"
         return found if whole else None
     except sqlite3.DatabaseError:
@@ -141,15 +141,15 @@ def _schema(path: str) -> int | None:
 
 def rotate(home: str, keep: int) -> list[str]:
     """Remove the oldest beyond so many; gives their names."""
-    gone = listed(home)[keep:]
+    gone = list_backups(home)[keep:]
     for one in gone:
         shutil.rmtree(one.path)
     return [one.name for one in gone]
 
 
-def named(home: str, name: str) -> Backup:
+def find_backup(home: str, name: str) -> Backup:
     """The backup of this name, fit to be restored."""
-    found = next((one for one in listed(home) if one.name == name), None)
+    found = next((one for one in list_backups(home) if one.name == name), None)
     if found is None:
         raise UserError(f"there is no backup {name!r}", "hardwon restore")
     if found.schema is None:
@@ -170,14 +170,14 @@ def _fault_of(backup: Backup) -> str:
             is_expected = os.path.isdir(path) or os.path.isfile(path)
             if os.path.islink(path) or not is_expected:
                 return f"{os.path.relpath(path, backup.path)} in it is not a plain file"
-    for name in FILES:
+    for name in COPIED_FILES:
         content = _read(os.path.join(backup.path, name))
         fault = _fault_in_json(content) if content is not None else ""
         if fault:
             return f"its {name} {fault}"
     try:
         if content := _read(os.path.join(backup.path, paths.LESSONS)):
-            lessons_file.read_held(paths.LESSONS, content)
+            lessons_file.parse_content(paths.LESSONS, content)
     except UserError as wrong:
         return f"its {wrong.say}"
     return _fault_in_schema(os.path.join(backup.path, paths.DATABASE), backup.schema or 0)
@@ -209,9 +209,9 @@ def _programs(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
     return {(kind, name): " ".join(str(sql).split()) for kind, name, sql in rows}
 
 
-def restore(home: str, backup: Backup, before: Backup) -> None:
-    """Put a backup in the place of what is there; if that fails, put back what was there `before`."""
-    names = dict.fromkeys((*files(home), *files(backup.path)))
+def restore(home: str, backup: Backup, fallback: Backup) -> None:
+    """Put a backup in the place of what is there; if that fails, put back what was there `fallback`."""
+    names = dict.fromkeys((*list_copied_files(home), *list_copied_files(backup.path)))
     contents = {file: _read(os.path.join(backup.path, file)) for file in names}
     place = os.path.join(home, paths.DATABASE)
     try:
@@ -221,8 +221,8 @@ def restore(home: str, backup: Backup, before: Backup) -> None:
     try:
         _put_files(home, contents)
     except OSError:
-        _put_database(place, os.path.join(before.path, paths.DATABASE))
-        _put_files(home, {file: _read(os.path.join(before.path, file)) for file in names})
+        _put_database(place, os.path.join(fallback.path, paths.DATABASE))
+        _put_files(home, {file: _read(os.path.join(fallback.path, file)) for file in names})
         raise
 
 
@@ -271,7 +271,7 @@ def _remove(place: str) -> None:
             os.unlink(place + end)
 
 
-def without(content: bytes, is_gone: Callable[[str], bool]) -> bytes | None:
+def remove_matching_lessons(content: bytes, is_gone: Callable[[str], bool]) -> bytes | None:
     """A copy of lessons.json without some of its records; None if it cannot be read."""
     try:
         document = json.loads(content)

@@ -27,11 +27,11 @@ _GONE = 0  # the number of no session
 Row = Mapping[str, Any]
 
 
-def opened(path: str) -> sqlite3.Connection:
+def open_database(path: str) -> sqlite3.Connection:
     """The file, to be read and nothing else; UserError if it is not claude-mem's."""
     if not os.path.exists(path):
         raise UserError(f"there is no {path}", "give claude-mem's database: hardwon import claude-mem FILE")
-    connection = db.reading(path)
+    connection = db.open_read_only(path)
     try:
         if not _has(connection, "sdk_sessions"):
             raise UserError(f"{path} is not claude-mem's: it has no table sdk_sessions", "give it another file")
@@ -41,8 +41,8 @@ def opened(path: str) -> sqlite3.Connection:
     return connection
 
 
-def records(connection: sqlite3.Connection, known: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Projects, sessions and what happened in them; `known` has the paths of projects whose name only one has.
+def read_records(connection: sqlite3.Connection, project_paths: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Projects, sessions and what happened in them; `project_paths` has the paths of projects whose name only one has.
 
     What is of a session that is gone comes last, under the id it names.
     """
@@ -53,7 +53,7 @@ def records(connection: sqlite3.Connection, known: Mapping[str, str]) -> Iterato
     observed = _grouped(_rows(connection, "observations"), lambda row: of_its.get(str(_first(row, *_ITS))))
     summed = _grouped(_rows(connection, "session_summaries"), lambda row: of_its.get(str(_first(row, *_ITS))))
     for name, at in _projects(sessions).items():
-        path = known.get(name, name)
+        path = project_paths.get(name, name)
         yield {"what": "project", "path": path, "name": name, "remote": "", "at": at}
     for row in sessions:
         id = row["id"]
@@ -61,7 +61,7 @@ def records(connection: sqlite3.Connection, known: Mapping[str, str]) -> Iterato
         last = max(
             [at for one in (*observed.get(id, ()), *summed.get(id, ())) if (at := _at(one, "created_at"))] or [0.0]
         )
-        yield _session(row, told, last, known)
+        yield _session(row, told, last, project_paths)
         yield from told
         yield from (_observation(row, one) for one in observed.get(id, ()))
         yield from (_summary(row, one) for one in summed.get(id, ()))

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from hardwon import clock
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file as shelves
-from hardwon.store.db import value_of
+from hardwon.store.db import parse_json_or_text
 from hardwon.store.migrations import MIGRATIONS
 
-FORMAT, VERSION = "hardwon-export", 1
+EXPORT_FORMAT, EXPORT_VERSION = "hardwon-export", 1
 _SECONDS = "coalesce(cast(strftime('%s', at) as real), 0)"  # of a transcript's own way to write a time
 
 
@@ -26,8 +26,8 @@ class Column(NamedTuple):
     """A value of a line: its type, and whether text from outside may stand in it, plain, as JSON, or in a value."""
 
     name: str
-    type: type
-    cleaned: str = ""
+    value_type: type
+    cleaning: str = ""
 
 
 def _columns(text: str, /, **cleaned: str) -> tuple[Column, ...]:
@@ -104,20 +104,25 @@ TABLES = {
     "reflection": "reflections",
     "kept": "kept",
 }
-OF_A_SESSION = ("prompt", "event", "observation", "summary")
-MAY_BE_NONE = frozenset({"ended_at", "duration", "decided_at"})
+SESSION_KINDS = ("prompt", "event", "observation", "summary")
+NULLABLE_COLUMNS = frozenset({"ended_at", "duration", "decided_at"})
 
 
-def names(kind: str) -> str:
+def join_column_names(kind: str) -> str:
     return ", ".join(f"{TABLES[kind]}.{column.name}" for column in COLUMNS[kind])
 
 
-def lines(
-    connection: sqlite3.Connection, home: str, *, project: str = "", since: float = 0.0, at: float
+def export_lines(
+    connection: sqlite3.Connection, home: str, *, project: str = "", since: float = 0.0, exported_at: float
 ) -> Iterator[str]:
     """The header and every record, in an order that does not depend on this database; all as of one moment."""
-    header = {"format": FORMAT, "version": VERSION, "schema": len(MIGRATIONS), "at": clock.iso(at)}
-    narrowed = {"project": project, "since": clock.iso(since) if since else ""}
+    header = {
+        "format": EXPORT_FORMAT,
+        "version": EXPORT_VERSION,
+        "schema": len(MIGRATIONS),
+        "at": clock.format_iso(exported_at),
+    }
+    narrowed = {"project": project, "since": clock.format_iso(since) if since else ""}
     yield _line("header", header | {name: value for name, value in narrowed.items() if value})
     connection.execute("begin")
     try:
@@ -140,12 +145,13 @@ def _line(kind: str, record: Mapping[str, Any]) -> str:
 def _record(kind: str, row: sqlite3.Row) -> dict[str, Any]:
     """A row as it goes out: what is JSON in the database is a value in the line."""
     return {
-        column.name: _value(row[column.name]) if column.type is object else row[column.name] for column in COLUMNS[kind]
+        column.name: _value(row[column.name]) if column.value_type is object else row[column.name]
+        for column in COLUMNS[kind]
     }
 
 
 def _value(text: str) -> Any:
-    found = value_of(text)
+    found = parse_json_or_text(text)
     return found if isinstance(found, dict | list) else text
 
 
@@ -163,7 +169,7 @@ _WANTED = {
 
 def _plain(connection: sqlite3.Connection, kind: str, project: str, since: float) -> Iterator[str]:
     """The rows of a table as they stand in it."""
-    query = f"select {names(kind)} from {TABLES[kind]} where {_WANTED[kind]}"
+    query = f"select {join_column_names(kind)} from {TABLES[kind]} where {_WANTED[kind]}"
     for row in connection.execute(query, {"project": project, "since": since}):
         yield _line(kind, _record(kind, row))
 
@@ -171,7 +177,7 @@ def _plain(connection: sqlite3.Connection, kind: str, project: str, since: float
 def _sessions(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
     """Each session that was heard of since, whole: first itself, then what happened in it."""
     rows = connection.execute(
-        f"select sessions.id, projects.path as project, {names('session')} from sessions"
+        f"select sessions.id, projects.path as project, {join_column_names('session')} from sessions"
         " left join projects on projects.id = sessions.project where (? = '' or projects.path = ?) and last_at >= ?"
         " order by started_at, host, session",
         (project, project, since),
@@ -179,9 +185,9 @@ def _sessions(connection: sqlite3.Connection, project: str, since: float) -> Ite
     for row in rows:
         known_as = {"host": row["host"], "session": row["session"]}
         yield _line("session", {**known_as, "project": row["project"], **_record("session", row)})
-        for kind in OF_A_SESSION:
+        for kind in SESSION_KINDS:
             inner = connection.execute(
-                f"select {names(kind)} from {TABLES[kind]} where session = ? order by at, key", (row["id"],)
+                f"select {join_column_names(kind)} from {TABLES[kind]} where session = ? order by at, key", (row["id"],)
             )
             for one in inner:
                 yield _line(kind, {**known_as, **_record(kind, one)})
@@ -190,7 +196,7 @@ def _sessions(connection: sqlite3.Connection, project: str, since: float) -> Ite
 def _runs(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
     """What was asked of models; a run's time is its name. The day it counts for is the importing clock's to say."""
     rows = connection.execute(
-        f"select sessions.host, sessions.session, {names('run')} from runs"
+        f"select sessions.host, sessions.session, {join_column_names('run')} from runs"
         " left join sessions on sessions.id = runs.session where at >= ? and (? = '' or runs.project = ?)"
         " order by at, purpose, provider, model",
         (since, project, project),
@@ -205,16 +211,18 @@ def _found(connection: sqlite3.Connection, project: str, since: float) -> Iterat
     For one project only those that no other project has a part in: the evidence would be the other's.
     """
     rows = connection.execute(
-        f"select number, {names('candidate')} from candidates where max(found_at, coalesce(decided_at, 0)) >= ?"
+        f"select number, {join_column_names('candidate')} from candidates where max(found_at, "
+        "coalesce(decided_at, 0)) >= ?"
         " and (? = '' or projects = ?) order by number",
         (since, project, json.dumps([project])),
     )
     for row in rows:
         signals = connection.execute(
-            f"select {names('signal')} from signals where signature = ? order by key", (row["signature"],)
+            f"select {join_column_names('signal')} from signals where signature = ? order by key", (row["signature"],)
         )
         judged = connection.execute(
-            f"select {names('judgement')} from judgements where candidate = ? order by at, id", (row["number"],)
+            f"select {join_column_names('judgement')} from judgements where candidate = ? order by at, id",
+            (row["number"],),
         )
         told = {
             "signals": [_signal(connection, one) for one in signals],
@@ -222,7 +230,7 @@ def _found(connection: sqlite3.Connection, project: str, since: float) -> Iterat
         }
         yield _line("candidate", _record("candidate", row) | told)
     others = connection.execute(
-        f"select {names('signal')} from signals where signature not in (select signature from candidates)"
+        f"select {join_column_names('signal')} from signals where signature not in (select signature from candidates)"
         f" and (? = '' or project = ?) and {_SECONDS} >= ? order by key",
         (project, project, since),
     )
@@ -237,18 +245,18 @@ def _signal(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
 
 def _lessons(home: str, project: str, since: float) -> Iterator[str]:
     """The records of lessons.json as they stand there; one that cannot be read stays at home."""
-    shelf = shelves.read(shelves.lessons_path(home))
+    shelf = shelves.read(shelves.get_lessons_path(home))
     wanted = {
         one.id
         for one in shelf.lessons
-        if (not project or one.project == project) and (not since or one.updated >= clock.iso(since))
+        if (not project or one.project == project) and (not since or one.updated_at >= clock.format_iso(since))
     }
     for one in shelf.document["lessons"]:
         if isinstance(one, dict) and one.get("id") in wanted:
             yield _line("lesson", {"lesson": one})
 
 
-def project_named(connection: sqlite3.Connection, name: str, path: str) -> str:
+def resolve_project_name(connection: sqlite3.Connection, name: str, path: str) -> str:
     """The path of the project that is called so, or that lies there."""
     rows = connection.execute(
         "select path from projects where path in (?1, ?2) or name = ?1 union select project from signals"
@@ -265,13 +273,13 @@ def project_named(connection: sqlite3.Connection, name: str, path: str) -> str:
     raise UserError(f"nothing is known of a project {name!r}", "hardwon sessions list")
 
 
-def project_names(connection: sqlite3.Connection) -> dict[str, str]:
+def map_unique_project_names(connection: sqlite3.Connection) -> dict[str, str]:
     """The paths of the projects whose name no other has."""
     rows = connection.execute("select name, min(path) from projects group by name having count(*) = 1").fetchall()
     return dict(rows)
 
 
-def project_paths(connection: sqlite3.Connection) -> list[str]:
+def list_project_paths(connection: sqlite3.Connection) -> list[str]:
     """Every project that was met: recorded, mined or reflected on."""
     rows = connection.execute(
         "select path from projects union select project from signals where project != ''"

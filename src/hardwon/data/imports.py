@@ -13,21 +13,21 @@ from itertools import islice
 from typing import Any
 
 from hardwon import clock
-from hardwon.data.exports import COLUMNS, FORMAT, MAY_BE_NONE, OF_A_SESSION, TABLES, VERSION
+from hardwon.data.exports import COLUMNS, EXPORT_FORMAT, EXPORT_VERSION, NULLABLE_COLUMNS, SESSION_KINDS, TABLES
 from hardwon.errors import UserError
-from hardwon.privacy.cleaning import clean
+from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.identifiers import clean_id
-from hardwon.privacy.private_tags import mapped, strip_deep
-from hardwon.privacy.redaction import redact_deep
-from hardwon.projects import without_credentials
+from hardwon.privacy.private_tags import map_strings, strip_private_deep
+from hardwon.privacy.redaction import redact_value
+from hardwon.projects import strip_credentials
 from hardwon.store import deletions, recount, runs, turns
-from hardwon.store.db import Connection, storable, transaction
+from hardwon.store.db import Connection, to_storable, transaction
 from hardwon.store.observations import FROM_CLAUDE_MEM
 from hardwon.text import slugs
-from hardwon.types import word
+from hardwon.types import frozen
 
-BATCH = 200  # lines in one transaction
-SAME_SECONDS = 120.0  # within which the same words are the same prompt, whoever told it
+BATCH_SIZE = 200  # lines in one transaction
+SAME_PROMPT_SECONDS = 120.0  # within which the same words are the same prompt, whoever told it
 _CLEANED_IDS = frozenset({"host", "session", "agent", "tool", "tool_use_id"})
 _IDS = frozenset({"path", "sourceSessionIds", "id", "slug", "contentHash", "host", "session"})
 _PROSE = frozenset(
@@ -35,23 +35,23 @@ _PROSE = frozenset(
 )
 _LARGEST = 2**62
 _DATED_WHEN_TAKEN = ("session", "event")  # retention counts these from when they were imported
-Numbered = tuple[int, dict[str, Any]]
+NumberedRecord = tuple[int, dict[str, Any]]
 
 
 class BadLine(Exception):
     """A line that cannot be taken in, and why."""
 
 
-@word
-class Outcome:
+@frozen
+class ImportResult:
     """What came in by kind, which lines did not and why, the lessons for whoever may approve them, and the keys of the
     memories and reflections that are new."""
 
-    taken: Mapping[str, int]
+    imported_counts: Mapping[str, int]
     faults: tuple[tuple[int, str], ...]
-    lessons: tuple[Numbered, ...]
-    memories: tuple[str, ...] = ()
-    reflections: tuple[str, ...] = ()
+    lesson_records: tuple[NumberedRecord, ...]
+    new_memory_keys: tuple[str, ...] = ()
+    new_reflection_keys: tuple[str, ...] = ()
     deleted: int = 0  # records left out, since they were deleted here
 
 
@@ -61,15 +61,15 @@ def check_header(line: str, name: str) -> None:
         header = json.loads(line)
     except ValueError:
         header = None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if not isinstance(header, dict) or header.get("format") != EXPORT_FORMAT:
         raise UserError(f"{name} does not begin with the header of an export", "write one with: hardwon export")
     version = header.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        say = f"{name} has version {version} of the format, this hardwon knows {VERSION}"
+    if not isinstance(version, int) or version > EXPORT_VERSION:
+        say = f"{name} has version {version} of the format, this hardwon knows {EXPORT_VERSION}"
         raise UserError(say, "upgrade hardwon")
 
 
-def parsed(lines: Iterable[str], faults: list[tuple[int, str]]) -> Iterator[Numbered]:
+def parse_records(lines: Iterable[str], faults: list[tuple[int, str]]) -> Iterator[NumberedRecord]:
     """The records behind a header, with the numbers of their lines."""
     for number, line in enumerate(lines, 2):
         if not line.strip():
@@ -84,21 +84,21 @@ def parsed(lines: Iterable[str], faults: list[tuple[int, str]]) -> Iterator[Numb
             faults.append((number, "it is not a JSON object"))
 
 
-def take(
+def import_records(
     connection: Connection,
-    records: Iterable[Numbered],
+    records: Iterable[NumberedRecord],
     faults: list[tuple[int, str]],
     *,
-    approved: bool,
+    is_approved: bool,
     restore_deleted: bool = False,
-) -> Outcome:
-    """Take in what can be taken; decisions about candidates come along if a person has `approved` this.
+) -> ImportResult:
+    """Take in what can be taken; decisions about candidates come along if a person has `is_approved` this.
 
     What was deleted here stays out, unless a person wants it back.
     """
-    desk = _Desk(connection, approved, restore_deleted=restore_deleted)
+    desk = _Desk(connection, is_approved, restore_deleted=restore_deleted)
     rest = iter(records)
-    while batch := list(islice(rest, BATCH)):
+    while batch := list(islice(rest, BATCH_SIZE)):
         fit: list[tuple[int, str, dict[str, Any]]] = []
         for number, record in batch:
             try:
@@ -113,7 +113,7 @@ def take(
                     faults.append((number, str(bad)))
             desk.settle()
     desk.close()
-    return Outcome(
+    return ImportResult(
         desk.taken,
         tuple(sorted(faults)),
         tuple(desk.lessons),
@@ -129,17 +129,17 @@ def _checked(record: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "lesson":
         if not isinstance(record.get("lesson"), dict):
             raise BadLine("it has no lesson")
-        lesson = mapped(record["lesson"], lambda text, key: clean(text) if key in _PROSE else text)
+        lesson = map_strings(record["lesson"], lambda text, key: clean_text(text) if key in _PROSE else text)
         return {"lesson": lesson}
     if not isinstance(kind, str) or kind not in COLUMNS or kind == "judgement":
         raise BadLine(f"{kind!r} is no kind of record")
     found = _fields(kind, record)
-    if kind in OF_A_SESSION or kind == "session":
+    if kind in SESSION_KINDS or kind == "session":
         found |= {name: clean_id(_typed(kind, name, str, record.get(name))) for name in ("host", "session")}
         if not (found["host"] and found["session"]):
             raise BadLine(f"{kind}: host and session are empty")
     if kind == "project":
-        found["remote"] = without_credentials(found["remote"])
+        found["remote"] = strip_credentials(found["remote"])
     if kind == "session":
         found["project"] = record.get("project") and _typed(kind, "project", str, record["project"])
     if kind == "run":
@@ -162,14 +162,14 @@ def _object(value: Any) -> dict[str, Any]:
 def _fields(kind: str, record: Mapping[str, Any]) -> dict[str, Any]:
     fields = {}
     for column in COLUMNS[kind]:
-        value = _typed(kind, column.name, column.type, record.get(column.name))
+        value = _typed(kind, column.name, column.value_type, record.get(column.name))
         is_id = column.name in _CLEANED_IDS and isinstance(value, str)
-        fields[column.name] = clean_id(value) if is_id else _cleaned(column.cleaned, value)
+        fields[column.name] = clean_id(value) if is_id else _cleaned(column.cleaning, value)
     return fields
 
 
 def _typed(kind: str, name: str, type: type, value: Any) -> Any:
-    if value is None and name in MAY_BE_NONE:
+    if value is None and name in NULLABLE_COLUMNS:
         return None
     too_large = isinstance(value, int | float) and not -_LARGEST < value < _LARGEST
     if type is float and isinstance(value, int) and not isinstance(value, bool) and not too_large:
@@ -182,9 +182,9 @@ def _typed(kind: str, name: str, type: type, value: Any) -> Any:
 
 def _cleaned(how: str, value: Any) -> Any:
     if how == "text":
-        return clean(value)
+        return clean_text(value)
     if how == "value":
-        after = mapped(value, lambda text, key: text if key in _IDS else clean(text))
+        after = map_strings(value, lambda text, key: text if key in _IDS else clean_text(text))
         return value if after == value else after
     return _cleaned_json(value) if how == "json" else value
 
@@ -196,8 +196,8 @@ def _cleaned_json(text: str) -> str:
     except (ValueError, RecursionError):
         value = text
     if isinstance(value, str) and value == text:
-        return clean(text)
-    after = redact_deep(strip_deep(value))
+        return clean_text(text)
+    after = redact_value(strip_private_deep(value))
     return text if after == value else json.dumps(after)
 
 
@@ -229,7 +229,7 @@ class _Desk:
         self._hidden: set[tuple[int, int]] = set()
         self._distilled: dict[int, dict[int, str]] = {}
         self.taken: Counter[str] = Counter()
-        self.lessons: list[Numbered] = []
+        self.lessons: list[NumberedRecord] = []
         self.new_keys: dict[str, list[str]] = {"memory": [], "reflection": []}
 
     def take(self, number: int, kind: str, record: dict[str, Any]) -> None:
@@ -243,7 +243,7 @@ class _Desk:
             self._take_candidate(record)
         elif kind == "signal":
             self._take_signal(record, fresh=True)
-        elif kind in OF_A_SESSION:
+        elif kind in SESSION_KINDS:
             self._take_inner(kind, record)
         elif kind == "run":
             self._take_run(record)
@@ -269,15 +269,15 @@ class _Desk:
     def settle(self) -> None:
         """Sessions that were here before and got something are counted anew."""
         for session in self._changed:
-            recount.session(self._connection, session)
+            recount.recount_session(self._connection, session)
         self._changed.clear()
 
     def close(self) -> None:
         """Turns that came with what was made of them need not be distilled here; those of sessions that were here
         before may know more than what came, and are."""
         for session, made in self._distilled.items():
-            turns.count_as_distilled(self._connection, session, made)
-        turns.want_behind(self._connection, clock.now())
+            turns.mark_distilled(self._connection, session, made)
+        turns.enqueue_undistilled(self._connection, clock.now())
 
     def _insert(self, kind: str, record: Mapping[str, Any], **more: Any) -> bool:
         row = {column.name: _column(record[column.name]) for column in COLUMNS[kind]} | more
@@ -296,7 +296,7 @@ class _Desk:
         path = record["project"]
         if path in self._deleted_projects:  # it has sessions from after it was deleted
             self._insert("project", self._deleted_projects.pop(path))
-        found = self._connection.execute("select id from projects where path = ?", (storable(path),)).fetchone()
+        found = self._connection.execute("select id from projects where path = ?", (to_storable(path),)).fetchone()
         if path and not found:
             raise BadLine(f"session: nothing was told before of the project {path!r}")
         project = found["id"] if found else None
@@ -320,7 +320,7 @@ class _Desk:
         known_as = (record["host"], record["session"])
         if known_as not in self._sessions:
             row = self._connection.execute(
-                "select id from sessions where host = ? and session = ?", tuple(map(storable, known_as))
+                "select id from sessions where host = ? and session = ?", tuple(map(to_storable, known_as))
             ).fetchone()
             if row is None:
                 raise BadLine(f"nothing was told before of the session {known_as[1]!r}")
@@ -346,12 +346,12 @@ class _Desk:
     def _take_run(self, record: Mapping[str, Any]) -> None:
         """A run is known by its time and what it was for; it counts for that day, as if it had been made here."""
         try:
-            before, day, after = (runs.day_at(record["at"] + hours * 3600) for hours in (-36, 0, 36))
+            before, day, after = (runs.to_local_day(record["at"] + hours * 3600) for hours in (-36, 0, 36))
         except (OverflowError, ValueError, OSError):
             raise BadLine("run: at is no time") from None
         known = self._connection.execute(
             "select 1 from runs where day between ? and ? and at = ? and (purpose, provider, model) = (?, ?, ?)",
-            (before, after, *(storable(record[name]) for name in ("at", "purpose", "provider", "model"))),
+            (before, after, *(to_storable(record[name]) for name in ("at", "purpose", "provider", "model"))),
         ).fetchone()
         if not known:
             session = self._session(record) if record["session"] else None
@@ -360,7 +360,7 @@ class _Desk:
     def _is_told(self, session: int, record: Mapping[str, Any]) -> bool:
         row = self._connection.execute(
             "select 1 from prompts where session = ? and prompt = ? and abs(at - ?) < ?",
-            (session, storable(record["prompt"]), record["at"], SAME_SECONDS),
+            (session, to_storable(record["prompt"]), record["at"], SAME_PROMPT_SECONDS),
         ).fetchone()
         return row is not None
 
@@ -369,7 +369,7 @@ class _Desk:
         if new:
             self._connection.executemany(
                 "insert or ignore into signal_errors (error, signal) values (?, ?)",
-                [(storable(error), storable(record["key"])) for error in record["errors"]],
+                [(to_storable(error), to_storable(record["key"])) for error in record["errors"]],
             )
         return new
 
@@ -386,7 +386,7 @@ class _Desk:
             record |= {"status": "candidate", "decided_at": None, "lesson": ""}
         taken = {slug for (slug,) in self._connection.execute("select slug from candidates")}
         if record["slug"] in taken:
-            record["slug"] = slugs.fresh(record["slug"], taken, clock.suffix)
+            record["slug"] = slugs.create_slug(record["slug"], taken, clock.create_suffix)
         self._insert("candidate", record)
         number = self._connection.execute("select number from candidates where id = ?", (record["id"],)).fetchone()
         for one in record["judgements"]:
@@ -396,4 +396,4 @@ class _Desk:
 def _column(value: Any) -> object:
     if isinstance(value, dict | list):
         value = json.dumps(value, separators=(",", ":"))
-    return storable(value)
+    return to_storable(value)

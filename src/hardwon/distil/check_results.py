@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from hardwon.shell.failures import ends, key_line
-from hardwon.text.excerpts import plain, short
-from hardwon.types import word
+from hardwon.shell.failures import cut_middle, find_failure_line
+from hardwon.text.excerpts import shorten_line, to_plain_line
+from hardwon.types import frozen
 
-LINE = 200  # characters of an error that are shown
+MAX_ERROR_CHARS = 200  # characters of an error that are shown
 _COUNT = (
     r"\d+ (?:passed|failed|failures?|errors?|passing|failing|pass|fail|skipped|pending|todo|flaky|ignored|issues?"
     r"|problems?|warnings?|tests?|examples?|xfailed|xpassed)"
@@ -50,31 +50,31 @@ _STAT = re.compile(r"(\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+
 _PULL = re.compile(r"https?://[^\s/]+/[^\s]+?/(?:pull|merge_requests)/\d+")
 
 
-@word
-class Tally:
+@frozen
+class CheckResult:
     """How a check came out, in the runner's words."""
 
-    said: str
-    bad: bool
+    text: str
+    has_failed: bool
 
 
-def tally(text: str) -> Tally | None:
+def parse_check_result(text: str) -> CheckResult | None:
     """What the run of a check says of itself; None if it sums nothing up."""
-    seen = ends(text)
-    sums = [plain(found[0]).lstrip("=-✖×✓ℹ# ") for found in _SUMS.finditer(seen)]
+    seen = cut_middle(text)
+    sums = [to_plain_line(found[0]).lstrip("=-✖×✓ℹ# ") for found in _SUMS.finditer(seen)]
     tests = [line for line in sums if line.startswith("Tests")] or sums
     if len([line for line in tests if line.startswith("test result")]) > 1:
         tests = [_added(tests)]
     if tests:
         said = ", ".join(tests) if all(line.count(" ") == 1 for line in tests[:3]) and len(tests) <= 3 else tests[-1]
         said = re.sub(r"^Tests:?\s+|^test result: \w+\. ", "", said)
-        return Tally(short(said, 90), bool(_BAD.search(said)))
+        return CheckResult(shorten_line(said, 90), bool(_BAD.search(said)))
     if states := _GO.findall(seen):
         return _of_go(states)
     if types := len(_TYPES.findall(seen)):
-        return Tally(f"{types} type error{'s' * (types > 1)}", True)
-    said = ", ".join(dict.fromkeys(plain(found[1]) for found in _SAYS.finditer(seen)))
-    return Tally(short(said, 90), bool(_BAD.search(said))) if said else None
+        return CheckResult(f"{types} type error{'s' * (types > 1)}", True)
+    said = ", ".join(dict.fromkeys(to_plain_line(found[1]) for found in _SAYS.finditer(seen)))
+    return CheckResult(shorten_line(said, 90), bool(_BAD.search(said))) if said else None
 
 
 def _added(tests: list[str]) -> str:
@@ -86,7 +86,7 @@ def _added(tests: list[str]) -> str:
     return ", ".join(f"{count} {what}" for what, count in sums.items() if count or what in ("passed", "failed"))
 
 
-def _of_go(states: list[tuple[str, str]]) -> Tally:
+def _of_go(states: list[tuple[str, str]]) -> CheckResult:
     fine = len({name for state, name in states if state == "ok"})
     bad = list(dict.fromkeys(name for state, name in states if state != "ok" and state != "FAIL"))
     packages = list(dict.fromkeys(name for state, name in states if state == "FAIL"))
@@ -94,37 +94,37 @@ def _of_go(states: list[tuple[str, str]]) -> Tally:
     if named := bad or packages:
         more = f" and {len(named) - 2} more" if len(named) > 2 else ""
         said.insert(0, f"FAIL {', '.join(named[:2])}{more}")
-    return Tally("; ".join(said), bool(bad or packages))
+    return CheckResult("; ".join(said), bool(bad or packages))
 
 
-def error_line(text: str, *, shell: bool) -> str:
+def find_error_line(text: str, *, is_shell: bool) -> str:
     """The line that tells most about a failure: the place in a file and what is wrong there, else the one named."""
-    seen = ends(text)
-    if shell:
+    seen = cut_middle(text)
+    if is_shell:
         inside = _AROUND.sub("", seen)
         seen = inside if inside.strip() else seen
         asserted = _ASSERTS.search(seen)
         placed = _PLACE.search(seen)
         if asserted or placed:
-            return short(asserted[1] if asserted else placed[0] if placed else "", LINE)
-    return short(key_line(seen, shell=shell).removeprefix("Error: "), LINE)
+            return shorten_line(asserted[1] if asserted else placed[0] if placed else "", MAX_ERROR_CHARS)
+    return shorten_line(find_failure_line(seen, is_shell=is_shell).removeprefix("Error: "), MAX_ERROR_CHARS)
 
 
-def is_place(line: str) -> bool:
+def is_source_location(line: str) -> bool:
     return bool(_PLACE.match(line))
 
 
-def exit_code(text: str) -> str:
+def find_exit_code(text: str) -> str:
     found = _EXIT.match(text)
     return found[1] if found else ""
 
 
-def commits(text: str) -> list[tuple[str, str, str, str]]:
+def parse_commits(text: str) -> list[tuple[str, str, str, str]]:
     """Branch, hash, subject and size of each commit that git reports."""
     found = list(_COMMIT.finditer(text))
     ends_at = [each.start() for each in found[1:]] + [len(text)] * bool(found)
     return [
-        (plain(each[1]), each[2][:12], plain(each[3]), _size(text[each.end() : end]))
+        (to_plain_line(each[1]), each[2][:12], to_plain_line(each[3]), _size(text[each.end() : end]))
         for each, end in zip(found, ends_at, strict=True)
     ]
 
@@ -137,6 +137,6 @@ def _size(text: str) -> str:
     return " ".join([f"{stat[1]} file{'s' * (stat[1] != '1')}", *changes])
 
 
-def pull_request(text: str) -> str:
+def find_pull_request(text: str) -> str:
     found = _PULL.search(text)
     return found[0] if found else ""

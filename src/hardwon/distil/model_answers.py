@@ -13,13 +13,13 @@ from collections.abc import Collection, Iterator
 from xml.etree import ElementTree
 
 from hardwon.distil.llm.exchange import Broken
-from hardwon.privacy.cleaning import clean
-from hardwon.text.excerpts import short
-from hardwon.types import word
+from hardwon.privacy.cleaning import clean_text
+from hardwon.text.excerpts import shorten_line
+from hardwon.types import frozen
 
-LONGEST = 40_000  # characters
-MOST_OBSERVATIONS = 4
-SHORTEST_QUOTE = 5
+MAX_ANSWER_CHARS = 40_000  # characters
+MAX_OBSERVATIONS = 4
+MIN_QUOTE_CHARS = 5
 # How many of an element there may be at most, and how long the text of each.
 _ONE = {"type": 40, "title": 120, "subtitle": 240, "narrative": 2_000}
 _MANY = {
@@ -39,8 +39,8 @@ _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
-@word
-class Told:
+@frozen
+class ModelObservation:
     """One observation as a model told it, not yet checked against the events."""
 
     type: str
@@ -54,8 +54,8 @@ class Told:
     quotes: tuple[str, ...] = ()
 
 
-@word
-class ToldSummary:
+@frozen
+class ModelSummary:
     """A summary as a model told it, not yet checked against what it was given."""
 
     request: str
@@ -66,27 +66,27 @@ class ToldSummary:
     quotes: tuple[str, ...] = ()
 
 
-def observations(text: str, types: Collection[str], concepts: Collection[str]) -> tuple[Told, ...]:
+def parse_observations(text: str, types: Collection[str], concepts: Collection[str]) -> tuple[ModelObservation, ...]:
     """Return the observations of an answer, none for `<skip/>`; Broken if it holds nothing that can be used."""
     escaped = _escape_foreign_markup(text)
-    found = list[Told]()
+    found = list[ModelObservation]()
     for element in _elements(escaped, "observation"):
         observation = _observation(element, types, concepts)
         if observation is not None:
             found.append(observation)
     if not found and not _is_skip(escaped):
         raise _wrong("no observation that can be read")
-    return tuple(found[:MOST_OBSERVATIONS])
+    return tuple(found[:MAX_OBSERVATIONS])
 
 
-def summary(text: str) -> ToldSummary | None:
+def parse_summary(text: str) -> ModelSummary | None:
     """Return the summary of an answer, None for `<skip/>`; Broken if it holds none that can be used."""
     escaped = _escape_foreign_markup(text)
     for element in _elements(escaped, "summary"):
         texts, lists = _parts(element, _SUMMARY, {"quotes": _MANY["quotes"]})
         quotes = _quotes(lists)
         if texts.get("request") and quotes:
-            return ToldSummary(**texts, quotes=quotes)
+            return ModelSummary(**texts, quotes=quotes)
     if _is_skip(escaped):
         return None
     raise _wrong("no summary with a request and a quote")
@@ -94,8 +94,8 @@ def summary(text: str) -> ToldSummary | None:
 
 def _escape_foreign_markup(text: str) -> str:
     """Return the answer with everything escaped that looks like markup but is none of our tags."""
-    if len(text) > LONGEST:
-        raise _wrong(f"{len(text):,} characters, and {LONGEST:,} may be")
+    if len(text) > MAX_ANSWER_CHARS:
+        raise _wrong(f"{len(text):,} characters, and {MAX_ANSWER_CHARS:,} may be")
     text = _NOT_XML.sub(" ", text.encode("utf-8", "replace").decode())
     text = text.replace("<![CDATA[", "").replace("]]>", "")
     parts, end = list[str](), 0
@@ -130,7 +130,9 @@ def _is_skip(escaped: str) -> bool:
     return re.search(rf"<{_SKIP}/>|<{_SKIP}>\s*</{_SKIP}>", escaped) is not None and "<observation>" not in escaped
 
 
-def _observation(element: ElementTree.Element, types: Collection[str], concepts: Collection[str]) -> Told | None:
+def _observation(
+    element: ElementTree.Element, types: Collection[str], concepts: Collection[str]
+) -> ModelObservation | None:
     """Return what an element says; None without a title, or without a quote to check it by."""
     texts, lists = _parts(element, _ONE, _MANY)
     quotes = _quotes(lists)
@@ -139,7 +141,7 @@ def _observation(element: ElementTree.Element, types: Collection[str], concepts:
     if texts.get("type") not in types:
         texts["type"] = _FALLBACK_TYPE  # the label is wrong, which is no reason to lose what was found out
     known = tuple(name for name in lists.get("concepts", ()) if name in concepts)
-    return Told(**texts, **{**lists, "concepts": known, "quotes": quotes})  # type: ignore[arg-type]
+    return ModelObservation(**texts, **{**lists, "concepts": known, "quotes": quotes})  # type: ignore[arg-type]
 
 
 def _parts(
@@ -149,7 +151,7 @@ def _parts(
     found_texts, found_lists = dict[str, str](), dict[str, tuple[str, ...]]()
     for part in element:
         if part.tag in singles:
-            found_texts.setdefault(part.tag, short(_text(part), singles[part.tag]))
+            found_texts.setdefault(part.tag, shorten_line(_text(part), singles[part.tag]))
         elif part.tag in lists:
             inner, most, longest = lists[part.tag]
             texts = (_fit(inner, _text(item), longest) for item in part if item.tag == inner)
@@ -158,7 +160,7 @@ def _parts(
 
 
 def _text(element: ElementTree.Element) -> str:
-    return clean(" ".join("".join(element.itertext()).split()))
+    return clean_text(" ".join("".join(element.itertext()).split()))
 
 
 def _fit(name: str, text: str, longest: int) -> str:
@@ -167,12 +169,12 @@ def _fit(name: str, text: str, longest: int) -> str:
         return text[:longest].rstrip()
     if name == "file":
         return text if len(text) <= longest else ""
-    return short(text, longest)
+    return shorten_line(text, longest)
 
 
 def _quotes(lists: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return the quotes that are long enough to tell one place from another."""
-    return tuple(quote for quote in lists.get("quotes", ()) if len(quote) >= SHORTEST_QUOTE)
+    return tuple(quote for quote in lists.get("quotes", ()) if len(quote) >= MIN_QUOTE_CHARS)
 
 
 def _wrong(what: str) -> Broken:

@@ -18,47 +18,49 @@ from typing import Protocol, TypeVar
 
 from hardwon.distil import model_answers
 from hardwon.distil.llm.exchange import Answer, Broken, Busy, Capped, Question, Refused
-from hardwon.distil.model_answers import Told, ToldSummary
-from hardwon.distil.observation_types import Kind, kinds
-from hardwon.distil.tool_actions import Deed, deeds, relative, tokens_of
-from hardwon.privacy.cleaning import clean
-from hardwon.privacy.private_tags import mapped
-from hardwon.privacy.truncation import trim, trim_deep
-from hardwon.text.excerpts import flat
+from hardwon.distil.model_answers import ModelObservation, ModelSummary
+from hardwon.distil.observation_types import ObservationLabel, load_labels
+from hardwon.distil.tool_actions import ToolAction, classify_calls, estimate_call_tokens, to_relative_path
+from hardwon.privacy.cleaning import clean_text
+from hardwon.privacy.private_tags import map_strings
+from hardwon.privacy.truncation import trim_text, trim_value
+from hardwon.text.excerpts import collapse_spaces
 from hardwon.text.light_json import dumps
-from hardwon.types import Observation, Summary, Turn, replace, word
+from hardwon.types import Observation, Summary, Turn, frozen, replace
 
-GROUP = 24_000  # characters of calls in one prompt
-MOST_INPUT, MOST_RESPONSE = 3_000, 3_000  # characters of each call
-MOST_ASKED, MOST_SAID = 2_000, 2_000
-MOST_CONTEXT = 400  # of what was asked, and of what is noted, in the later prompts
-MOST_SUMMARISED = 24_000
-LOOKED = frozenset({"read", "searched", "fetched", "looked", "noise", "agent"})  # kinds of calls that change no file
+MAX_GROUP_CHARS = 24_000  # characters of calls in one prompt
+MAX_INPUT_CHARS, MAX_RESPONSE_CHARS = 3_000, 3_000  # characters of each call
+MAX_PROMPT_CHARS, MAX_FINAL_MESSAGE_CHARS = 2_000, 2_000
+MAX_CONTEXT_CHARS = 400  # of what was asked, and of what is noted, in the later prompts
+MAX_SUMMARISED_CHARS = 24_000
+READ_ONLY_KINDS = frozenset(
+    {"read", "searched", "fetched", "looked", "noise", "agent"}
+)  # kinds of calls that change no file
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _LEAST_FILE = 2
 
 T = TypeVar("T")
 
 
-class Ask(Protocol):
+class AskModel(Protocol):
     """Sends a question and gives what `read` makes of the answer."""
 
     def __call__(self, question: Question, read: Callable[[Answer], T], /) -> T: ...
 
 
-@word
-class Shown:
+@frozen
+class SentCall:
     """A call as the model sees it: its text, the part of it that the agent wrote, and whether it can change files."""
 
     key: str
     text: str
-    wrote: str
-    changes: bool
+    agent_text: str
+    can_change_files: bool
     tokens: int
     at: float
 
 
-def refine(turn: Turn, plain: Sequence[Observation], ask: Ask) -> list[Observation] | None:
+def refine_turn(turn: Turn, plain: Sequence[Observation], ask: AskModel) -> list[Observation] | None:
     """The turn's observations with the model's in place of the plain ones it covers; None if it gave none.
 
     Where the model is busy or a cap is reached, what was answered before is not thrown away.
@@ -91,11 +93,11 @@ def refine(turn: Turn, plain: Sequence[Observation], ask: Ask) -> list[Observati
     return sorted([*kept, *made], key=lambda one: one.at)
 
 
-def _groups(turn: Turn) -> list[list[Shown]]:
+def _groups(turn: Turn) -> list[list[SentCall]]:
     """The calls in order, cut where a prompt would get too long; one group even without calls."""
-    groups, size = [list[Shown]()], 0
-    for call in map(_shown, deeds(turn)):
-        if groups[-1] and size + len(call.text) > GROUP:
+    groups, size = [list[SentCall]()], 0
+    for call in map(_shown, classify_calls(turn)):
+        if groups[-1] and size + len(call.text) > MAX_GROUP_CHARS:
             groups.append([])
             size = 0
         groups[-1].append(call)
@@ -103,35 +105,35 @@ def _groups(turn: Turn) -> list[list[Shown]]:
     return groups
 
 
-def _shown(deed: Deed) -> Shown:
+def _shown(deed: ToolAction) -> SentCall:
     call = deed.call
-    wrote = trim(_as_text(mapped(call.input, lambda text, _: clean(text))), MOST_INPUT)
-    response = trim(clean(deed.text), MOST_RESPONSE)
+    wrote = trim_text(_as_text(map_strings(call.input, lambda text, _: clean_text(text))), MAX_INPUT_CHARS)
+    response = trim_text(clean_text(deed.text), MAX_RESPONSE_CHARS)
     by = f" by {call.agent}" if call.agent else ""
     text = f"call {call.tool}{by} ({call.outcome})\n{wrote}\nresult:\n{response}\n"
-    return Shown(call.key, text, wrote, deed.kind not in LOOKED, tokens_of(call), call.at)
+    return SentCall(call.key, text, wrote, deed.kind not in READ_ONLY_KINDS, estimate_call_tokens(call), call.at)
 
 
 def _as_text(given: object) -> str:
     """A call's input with its texts as they are: escaped, they could not be quoted."""
-    cut = trim_deep(given, MOST_INPUT, 2 * MOST_INPUT)
+    cut = trim_value(given, MAX_INPUT_CHARS, 2 * MAX_INPUT_CHARS)
     if isinstance(cut, dict):
         return "\n".join(f"{name}: {value if isinstance(value, str) else dumps(value)}" for name, value in cut.items())
     return cut if isinstance(cut, str) else dumps(cut)
 
 
 def _question(
-    turn: Turn, group: list[Shown], number: int, made: Sequence[Observation], *, last: bool
+    turn: Turn, group: list[SentCall], number: int, made: Sequence[Observation], *, last: bool
 ) -> tuple[Question, Callable[[Answer], tuple[list[Observation], bool]]]:
-    said = trim(clean(turn.said), MOST_SAID) if last else ""
-    asked = trim(clean(turn.asked), MOST_CONTEXT if number else MOST_ASKED)
+    said = trim_text(clean_text(turn.final_message), MAX_FINAL_MESSAGE_CHARS) if last else ""
+    asked = trim_text(clean_text(turn.prompt), MAX_CONTEXT_CHARS if number else MAX_PROMPT_CHARS)
     events = "\n".join([*(call.text for call in group), *((f"the agent said at the end:\n{said}",) if said else ())])
-    noted = trim("\n".join(f"- {one.title}" for one in made), MOST_CONTEXT)
+    noted = trim_text("\n".join(f"- {one.title}" for one in made), MAX_CONTEXT_CHARS)
     prompt = _marked("continuation" if number else "initial", asked=asked, noted=noted, events=events)
 
     def read(answer: Answer) -> tuple[list[Observation], bool]:
         types, concepts = _names()
-        told = model_answers.observations(answer.text, types, concepts)
+        told = model_answers.parse_observations(answer.text, types, concepts)
         checked = [_without_untrue(one, group, f"{asked}\n{events}") for one in told]
         held = [one for one in checked if one is not None]
         if told and not held:
@@ -142,7 +144,7 @@ def _question(
     return Question(_instructions(), prompt, "observation"), read
 
 
-def _without_untrue(told: Told, group: Sequence[Shown], events: str) -> Told | None:
+def _without_untrue(told: ModelObservation, group: Sequence[SentCall], events: str) -> ModelObservation | None:
     """Return an observation without the quotes and files that stand nowhere in what was sent.
 
     None if fewer than half of its quotes are true: what is left would rest on too little.
@@ -150,15 +152,15 @@ def _without_untrue(told: Told, group: Sequence[Shown], events: str) -> Told | N
     quotes = _true_quotes(told.quotes, events)
     if 2 * len(quotes) < len(told.quotes):
         return None
-    wrote = "\n".join(call.wrote for call in group if call.changes)
+    wrote = "\n".join(call.agent_text for call in group if call.can_change_files)
     files_read = tuple(file for file in told.files_read if _stands(file, events))
     files_modified = tuple(file for file in told.files_modified if _stands(file, wrote))
     return replace(told, quotes=quotes, files_read=files_read, files_modified=files_modified)
 
 
 def _true_quotes(quotes: Iterable[str], sent: str) -> tuple[str, ...]:
-    said = flat(sent)
-    return tuple(quote for quote in quotes if flat(quote) in said)
+    said = collapse_spaces(sent)
+    return tuple(quote for quote in quotes if collapse_spaces(quote) in said)
 
 
 def _stands(file: str, text: str) -> bool:
@@ -167,15 +169,26 @@ def _stands(file: str, text: str) -> bool:
 
 
 def _observation(
-    turn: Turn, told: Told, group: Sequence[Shown], number: int, place: int, answer: Answer, every: Sequence[Told]
+    turn: Turn,
+    told: ModelObservation,
+    group: Sequence[SentCall],
+    number: int,
+    place: int,
+    answer: Answer,
+    every: Sequence[ModelObservation],
 ) -> Observation:
     """The calls that it quotes or names files of are where it came from; all of the group if those are none."""
-    texts = [(call, flat(call.text)) for call in group]
-    quoted = {call.key for call, text in texts for quote in told.quotes if flat(quote) in text}
-    named = {call.key for call in group for file in told.files_modified if call.changes and _stands(file, call.wrote)}
+    texts = [(call, collapse_spaces(call.text)) for call in group]
+    quoted = {call.key for call, text in texts for quote in told.quotes if collapse_spaces(quote) in text}
+    named = {
+        call.key
+        for call in group
+        for file in told.files_modified
+        if call.can_change_files and _stands(file, call.agent_text)
+    }
     source = [call for call in group if call.key in quoted | named] or list(group)
     roots = tuple(f"{root.rstrip('/')}/" for root in (turn.project, turn.cwd) if root.startswith("/"))
-    whole = "\0".join((turn.host, turn.name, "model", str(turn.number), str(number), str(place)))
+    whole = "\0".join((turn.agent, turn.name, "model", str(turn.number), str(number), str(place)))
     return Observation(
         key=blake2b(whole.encode("utf-8", "replace"), digest_size=12).hexdigest(),
         at=source[0].at if source else turn.at,
@@ -185,8 +198,8 @@ def _observation(
         narrative=told.narrative,
         facts=told.facts,
         concepts=told.concepts,
-        files_read=tuple(relative(file, roots) for file in told.files_read),
-        files_modified=tuple(relative(file, roots) for file in told.files_modified),
+        files_read=tuple(to_relative_path(file, roots) for file in told.files_read),
+        files_modified=tuple(to_relative_path(file, roots) for file in told.files_modified),
         events=tuple(call.key for call in source),
         tokens=sum(call.tokens for call in group) // len(every),
         made=answer.model,
@@ -194,14 +207,14 @@ def _observation(
 
 
 def refine_summary(
-    turns: Sequence[Turn], observations: Sequence[Observation], plain: Summary, ask: Ask
+    turns: Sequence[Turn], observations: Sequence[Observation], plain: Summary, ask: AskModel
 ) -> Summary | None:
     """The session's summary in a model's words; None if the plain one stays."""
     sent = _session(turns, observations)
     question = Question(_template("summary"), _between(sent), "summary", 2_000)
 
-    def read(answer: Answer) -> tuple[ToldSummary | None, str]:
-        told = model_answers.summary(answer.text)
+    def read(answer: Answer) -> tuple[ModelSummary | None, str]:
+        told = model_answers.parse_summary(answer.text)
         if told and 2 * len(_true_quotes(told.quotes, sent)) < len(told.quotes):
             raise _untrue(f"most quotes are not in the session, such as {told.quotes[0][:80]!r}")
         return told, answer.model
@@ -219,18 +232,21 @@ def refine_summary(
 
 def _session(turns: Sequence[Turn], observations: Sequence[Observation]) -> str:
     """What is known of a session in one prompt; of a long one the beginning and the end."""
-    asked = [f"asked:\n{trim(clean(turn.asked), MOST_CONTEXT)}\n" for turn in turns if turn.asked]
+    asked = [f"asked:\n{trim_text(clean_text(turn.prompt), MAX_CONTEXT_CHARS)}\n" for turn in turns if turn.prompt]
     noted = [
         "\n".join(
-            (f"noted: {one.type}: {one.title}", *(f"- {fact}" for fact in one.facts[:6]), trim(one.narrative, 400))
+            (f"noted: {one.type}: {one.title}", *(f"- {fact}" for fact in one.facts[:6]), trim_text(one.narrative, 400))
         )
         for one in observations
     ]
-    said = trim(clean(next((turn.said for turn in reversed(turns) if turn.said), "")), MOST_SAID)
+    said = trim_text(
+        clean_text(next((turn.final_message for turn in reversed(turns) if turn.final_message), "")),
+        MAX_FINAL_MESSAGE_CHARS,
+    )
     return "\n".join(
         (
-            trim("\n".join(asked), MOST_SUMMARISED // 3),
-            trim(clean("\n".join(noted)), MOST_SUMMARISED // 2),
+            trim_text("\n".join(asked), MAX_SUMMARISED_CHARS // 3),
+            trim_text(clean_text("\n".join(noted)), MAX_SUMMARISED_CHARS // 2),
             f"the agent said at the end:\n{said}",
         )
     )
@@ -239,17 +255,17 @@ def _session(turns: Sequence[Turn], observations: Sequence[Observation]) -> str:
 @lru_cache(maxsize=1)
 def _instructions() -> str:
     types, concepts = (
-        "\n".join(f"  - `{name}`: {meaning}" for name, meaning in _meanings(rows).items()) for rows in kinds()
+        "\n".join(f"  - `{name}`: {meaning}" for name, meaning in _meanings(rows).items()) for rows in load_labels()
     )
-    return _filled(_template("observation"), most=str(model_answers.MOST_OBSERVATIONS), types=types, concepts=concepts)
+    return _filled(_template("observation"), most=str(model_answers.MAX_OBSERVATIONS), types=types, concepts=concepts)
 
 
 def _names() -> tuple[frozenset[str], frozenset[str]]:
-    types, concepts = kinds()
+    types, concepts = load_labels()
     return frozenset(kind.name for kind in types), frozenset(kind.name for kind in concepts)
 
 
-def _meanings(rows: Iterable[Kind]) -> dict[str, str]:
+def _meanings(rows: Iterable[ObservationLabel]) -> dict[str, str]:
     """Names with what they mean; one that stands in the table twice has both meanings."""
     found = dict[str, str]()
     for row in rows:

@@ -10,22 +10,22 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from hardwon.agents.fields import content_of, first_of, strings_in, text_of
-from hardwon.agents.tool_results import text_of_stored_result
+from hardwon.agents.fields import collect_strings, get_first_text, get_text, get_tool_content
+from hardwon.agents.tool_results import get_stored_result_text
 from hardwon.distil import check_results
-from hardwon.distil.check_results import Tally
+from hardwon.distil.check_results import CheckResult
 from hardwon.shell import failures
-from hardwon.shell.parsing import Simple
-from hardwon.text.excerpts import plain, short
-from hardwon.text.token_estimate import estimate
-from hardwon.types import EDITS, Call, Turn
+from hardwon.shell.parsing import SimpleCommand
+from hardwon.text.excerpts import shorten_line, to_plain_line
+from hardwon.text.token_estimate import estimate_tokens
+from hardwon.types import EDIT_TOOLS, Call, Turn
 
-Kind = Literal[
+ActionKind = Literal[
     "saved", "check", "ran", "changed", "read", "searched", "fetched", "agent", "used", "looked", "noise", "refused"
 ]
 # What a call does to the world: only one that ended can be said to have done it.
 _ACTS = frozenset(("saved", "check", "ran", "changed"))
-SHOWN = 90  # characters of a command
+MAX_COMMAND_CHARS = 90  # characters of a command
 _DEFINED = 5  # names of what an edit is about
 _LOOKED_AT = 8_000
 
@@ -35,7 +35,7 @@ _QUIET_PROGRAMS = (
     " trap jobs hash id hostname pgrep less more strings New-Item dir clear history break continue foreach function"
     " param hardwon"
 )
-_QUIET = failures.LOOKS | frozenset(_QUIET_PROGRAMS.split())
+_QUIET = failures.READ_ONLY_PROGRAMS | frozenset(_QUIET_PROGRAMS.split())
 _GIT_SAVES = frozenset(["commit", "push", "tag"])
 _GIT_READING = (
     "status diff log show branch blame remote rev-parse ls-files fetch config describe reflog grep add check-ignore"
@@ -91,37 +91,37 @@ _REFUSAL = re.compile(r"(?:user said:|reason for the rejection:)\s*(.+)", re.S)
 _NOT_THEIRS = "Note: The user's next message"
 
 
-class Deed(NamedTuple):
+class ToolAction(NamedTuple):
     """A call and what it came to; `what` names it for people, `paths` are relative to the project where they can be."""
 
     call: Call
-    kind: Kind
-    what: str
+    kind: ActionKind
+    label: str
     paths: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # what an edit is about
     place: int = 0  # the line of an edit
     created: int = 0  # lines of a file that was not there
     text: str = ""
     failed: bool = False
-    tally: Tally | None = None
+    tally: CheckResult | None = None
     tokens: int = 0
     refused: str = ""  # a person's words, or a blank
 
 
-def deeds(turn: Turn) -> list[Deed]:
+def classify_calls(turn: Turn) -> list[ToolAction]:
     places = [_slashed(root).rstrip("/") for root in (turn.project, turn.cwd)]
     roots = tuple(dict.fromkeys(f"{place}/" for place in places if place.startswith("/") or _DRIVE.match(place)))
     done = [_as_far_as_it_ran(_deed(call, roots)) for call in turn.calls if call.outcome != "denied"]
     latest = dict[str, int]()
     for place, deed in enumerate(done):
-        command = text_of(deed.call.input, "command") if isinstance(deed.call.input, dict) else ""
+        command = get_text(deed.call.input, "command") if isinstance(deed.call.input, dict) else ""
         if deed.call.tool == _POLLS and command in latest:  # how it went is told by the last look at it
             done[latest[command]] = done[latest[command]]._replace(kind="noise", tally=None)
         latest[command] = place
     return done
 
 
-def _as_far_as_it_ran(deed: Deed) -> Deed:
+def _as_far_as_it_ran(deed: ToolAction) -> ToolAction:
     """The deed without what it would have done, if a person refused it or nobody knows how it ended."""
     outcome = deed.call.outcome
     if outcome == "refused":
@@ -131,44 +131,48 @@ def _as_far_as_it_ran(deed: Deed) -> Deed:
     return deed
 
 
-def _deed(call: Call, roots: tuple[str, ...]) -> Deed:
+def _deed(call: Call, roots: tuple[str, ...]) -> ToolAction:
     given: dict[str, Any] = call.input if isinstance(call.input, dict) else {}
-    text = text_of_stored_result(call.response)
+    text = get_stored_result_text(call.response)
     fields: dict[str, Any] = {
         "text": text,
         "failed": call.outcome == "failed",
-        "tokens": tokens_of(call),
+        "tokens": estimate_call_tokens(call),
         "refused": _words(text) if call.outcome == "refused" else "",
     }
-    command = text_of(given, "command")
+    command = get_text(given, "command")
     if call.tool in _NOTHING or (call.tool == _POLLS and not command):
-        return Deed(call, "noise", call.tool, **fields)
-    if call.tool == "Bash" or (command and call.tool not in EDITS):
+        return ToolAction(call, "noise", call.tool, **fields)
+    if call.tool == "Bash" or (command and call.tool not in EDIT_TOOLS):
         return _ran(call, command, fields, roots)
-    path = relative(first_of(given, "file_path", "notebook_path", "path", "glob"), roots)
+    path = to_relative_path(get_first_text(given, "file_path", "notebook_path", "path", "glob"), roots)
     tool = _EDITORS_TOOLS.get(call.tool, call.tool) if path else call.tool
-    if tool in EDITS:
-        return Deed(call, "changed", path, **_edit(tool, given, text, path, roots), **fields)
-    content = content_of(call.tool, given)
+    if tool in EDIT_TOOLS:
+        return ToolAction(call, "changed", path, **_edit(tool, given, text, path, roots), **fields)
+    content = get_tool_content(call.tool, given)
     if tool == "Read":
-        return Deed(call, "read", path, (path,) if path else (), **fields)
+        return ToolAction(call, "read", path, (path,) if path else (), **fields)
     if call.tool in _SEARCHES:
-        wanted = text_of(given, "pattern") or content or path
-        return Deed(call, "searched" if wanted else "noise", short(wanted, 60), **fields)
+        wanted = get_text(given, "pattern") or content or path
+        return ToolAction(call, "searched" if wanted else "noise", shorten_line(wanted, 60), **fields)
     if call.tool in ("WebFetch", "WebSearch"):
-        return Deed(call, "fetched", short(first_of(given, "url", "query") or content, 120), **fields)
+        return ToolAction(
+            call, "fetched", shorten_line(get_first_text(given, "url", "query") or content, 120), **fields
+        )
     if call.tool == "Task":
-        return Deed(call, "agent", short(text_of(given, "description") or _first_line(content), 100), **fields)
-    return Deed(call, "used", _tool_name(call.tool), **fields)
+        return ToolAction(
+            call, "agent", shorten_line(get_text(given, "description") or _first_line(content), 100), **fields
+        )
+    return ToolAction(call, "used", _tool_name(call.tool), **fields)
 
 
-def tokens_of(call: Call) -> int:
-    given = call.input if isinstance(call.input, str) else "".join(strings_in(call.input))
-    return estimate(given) + estimate(call.response)
+def estimate_call_tokens(call: Call) -> int:
+    given = call.input if isinstance(call.input, str) else "".join(collect_strings(call.input))
+    return estimate_tokens(given) + estimate_tokens(call.response)
 
 
-def relative(path: str, roots: Iterable[str]) -> str:
-    path = plain(_slashed(path))
+def to_relative_path(path: str, roots: Iterable[str]) -> str:
+    path = to_plain_line(_slashed(path))
     for root in roots:
         if path.startswith(root):
             return path[len(root) :]
@@ -181,25 +185,25 @@ def _slashed(path: str) -> str:
 
 def _words(text: str) -> str:
     said = _REFUSAL.search(text.partition(_NOT_THEIRS)[0])
-    return short(said[1], 160) if said else " "
+    return shorten_line(said[1], 160) if said else " "
 
 
 def _first_line(text: str) -> str:
     """What a sub-agent is to do, past headings and the line that says where."""
     lines = [line for line in text[:2_000].splitlines() if line.strip()]
     told = (line for line in lines if not line.startswith("#") and not _PREAMBLE.match(line))
-    return plain(next(told, next(iter(lines), "").lstrip("# ")))
+    return to_plain_line(next(told, next(iter(lines), "").lstrip("# ")))
 
 
 def _tool_name(tool: str) -> str:
     parts = tool.split("__")
-    return plain(f"{parts[1]}: {'__'.join(parts[2:])}" if tool.startswith("mcp__") and len(parts) > 2 else tool)
+    return to_plain_line(f"{parts[1]}: {'__'.join(parts[2:])}" if tool.startswith("mcp__") and len(parts) > 2 else tool)
 
 
 def _edit(tool: str, given: dict[str, Any], text: str, path: str, roots: tuple[str, ...]) -> dict[str, Any]:
-    after = content_of(tool, given)[:_LOOKED_AT]
-    before = text_of(given, "old_string")[:_LOOKED_AT]
-    patched = [relative(found, roots) for found in _PATCHED.findall(text)] if "following files:" in text else []
+    after = get_tool_content(tool, given)[:_LOOKED_AT]
+    before = get_text(given, "old_string")[:_LOOKED_AT]
+    patched = [to_relative_path(found, roots) for found in _PATCHED.findall(text)] if "following files:" in text else []
     paths = tuple(dict.fromkeys(one for one in (path, *patched) if one))
     new = "created" in text[:400] or (len(paths) == 1 and f"A {path}" in text[:400])
     lines = after.count("\n") + (not after.endswith("\n")) if after else 0
@@ -235,30 +239,32 @@ def _place(text: str, after: str) -> int:
     return 0
 
 
-def _ran(call: Call, command: str, fields: dict[str, Any], roots: tuple[str, ...]) -> Deed:
-    kind, what, written = _command(command[: failures.LOOKED_AT], roots)
+def _ran(call: Call, command: str, fields: dict[str, Any], roots: tuple[str, ...]) -> ToolAction:
+    kind, what, written = _command(command[: failures.MAX_INSPECTED_CHARS], roots)
     text: str = fields["text"]
-    tally = check_results.tally(text) if kind == "check" and text else None
-    failed = fields["failed"] or bool(tally and tally.bad) or failures.reads_as_failure(call.tool, command, text)
-    return Deed(call, kind, what, written, **{**fields, "failed": failed}, tally=tally)
+    tally = check_results.parse_check_result(text) if kind == "check" and text else None
+    failed = (
+        fields["failed"] or bool(tally and tally.has_failed) or failures.is_unreported_failure(call.tool, command, text)
+    )
+    return ToolAction(call, kind, what, written, **{**fields, "failed": failed}, tally=tally)
 
 
 @lru_cache(maxsize=4096)  # the same turns are read for their observations and for the summary
-def _command(command: str, roots: tuple[str, ...]) -> tuple[Kind, str, tuple[str, ...]]:
+def _command(command: str, roots: tuple[str, ...]) -> tuple[ActionKind, str, tuple[str, ...]]:
     """What a command is, what it is called, and the files it writes by itself."""
-    parts = [(part, _kind(part)) for part in failures.simples(command)]
+    parts = [(part, _kind(part)) for part in failures.list_simple_commands(command)]
     found = {kind for _, kind in parts}
-    kind: Kind = next((one for one in _WEIGHTS if one in found), "noise")
+    kind: ActionKind = next((one for one in _WEIGHTS if one in found), "noise")
     written = _written(command, roots)
     if written and kind in ("looked", "noise"):
         return "changed", written[0], written
-    return kind, shown_parts([part for part, own in parts if own == kind != "noise"], command, roots), written
+    return kind, format_command([part for part, own in parts if own == kind != "noise"], command, roots), written
 
 
-_WEIGHTS: tuple[Kind, ...] = ("saved", "check", "ran", "looked")
+_WEIGHTS: tuple[ActionKind, ...] = ("saved", "check", "ran", "looked")
 
 
-def _kind(part: Simple) -> Kind:
+def _kind(part: SimpleCommand) -> ActionKind:
     words = [word for word in part.words[1:] if not word.startswith("-")]
     first = words[0] if words else ""
     if part.program == "git":
@@ -278,27 +284,29 @@ def _kind(part: Simple) -> Kind:
     return "looked" if _TIDIES & named and not _CHECKS & (named - _TIDIES) else "check"
 
 
-def shown_parts(parts: Iterable[Simple], command: str, roots: tuple[str, ...]) -> str:
+def format_command(parts: Iterable[SimpleCommand], command: str, roots: tuple[str, ...]) -> str:
     """The commands that matter, as a person would name them."""
     found = list[str]()
     for part in parts:
-        text = part.full
+        text = part.full_text
         if "\n" in text:
             text = _TOLD_INSIDE.sub("", part.code.partition("\n")[0]).replace('""', '"…"').replace("''", "'…'")
-        text = _TO.sub("", plain(text))
+        text = _TO.sub("", to_plain_line(text))
         for root in roots:
             text = text.replace(root, "")
         found.append(text)
-    return short(" && ".join(dict.fromkeys(found)) or plain(command[: 4 * SHOWN]), SHOWN)
+    return shorten_line(
+        " && ".join(dict.fromkeys(found)) or to_plain_line(command[: 4 * MAX_COMMAND_CHARS]), MAX_COMMAND_CHARS
+    )
 
 
 def _written(command: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     """The files of the project that a command writes by itself."""
-    found = _REDIRECTS.findall(failures.code_in(command)) if ">" in command else []
+    found = _REDIRECTS.findall(failures.get_command_code(command)) if ">" in command else []
     if "sed" in command or "perl" in command:
-        for part in failures.simples(command):
+        for part in failures.list_simple_commands(command):
             in_place = part.program in ("sed", "perl") and any(
                 re.match(r"-\w*i|--in-place", word) for word in part.words
             )
             found += [word for word in part.words[2:] if in_place and re.fullmatch(r"[\w.@~/-]*\w\.\w{1,6}", word)]
-    return tuple(dict.fromkeys(relative(path, roots) for path in found if not path.startswith(_ELSEWHERE)))
+    return tuple(dict.fromkeys(to_relative_path(path, roots) for path in found if not path.startswith(_ELSEWHERE)))

@@ -10,12 +10,12 @@ import os
 import sys
 
 from hardwon import paths
-from hardwon.privacy.limits import MODEL_KEYS
+from hardwon.privacy.limits import API_KEY_VARIABLES
 from hardwon.text.light_json import loads
 
-FIRST_WAIT = 30.0
-LONGEST_WAIT = 3600.0
-STARTS = "worker.starts"
+FIRST_WAIT_SECONDS = 30.0
+MAX_WAIT_SECONDS = 3600.0
+STARTS_FILE = "worker.starts"
 
 # What a worker may know of the terminal or editor it happened to be started from.
 _KEPT = (
@@ -38,29 +38,29 @@ _KEPT = (
 )
 
 
-def starts(home: str) -> tuple[int, float]:
+def read_failed_starts(home: str) -> tuple[int, float]:
     """How many starts have come to nothing since the last that worked, and when the latest was."""
     try:
-        path = os.path.join(home, STARTS)
+        path = os.path.join(home, STARTS_FILE)
         return os.path.getsize(path), os.path.getmtime(path)
     except OSError:
         return 0, 0.0
 
 
-def may_start(home: str, now: float) -> bool:
-    count, latest = starts(home)
-    wait = min(FIRST_WAIT * 2 ** max(count - 1, 0), LONGEST_WAIT)
+def can_start(home: str, now: float) -> bool:
+    count, latest = read_failed_starts(home)
+    wait = min(FIRST_WAIT_SECONDS * 2 ** max(count - 1, 0), MAX_WAIT_SECONDS)
     return count == 0 or not 0 <= now - latest < wait
 
 
-def forget_starts(home: str) -> None:
+def clear_failed_starts(home: str) -> None:
     try:
-        os.unlink(os.path.join(home, STARTS))
+        os.unlink(os.path.join(home, STARTS_FILE))
     except OSError:
         pass
 
 
-def environment(home: str) -> dict[str, str]:
+def build_environment(home: str) -> dict[str, str]:
     """A clean one for processes of this home, with the key of the model that the person turned on, if any."""
     kept = (*_KEPT, *_keys(home))
     return {**{name: os.environ[name] for name in kept if name in os.environ}, "HARDWON_HOME": home}
@@ -69,20 +69,20 @@ def environment(home: str) -> dict[str, str]:
 def _keys(home: str) -> tuple[str, ...]:
     """The names of variables that hold a key, as far as config.json asks for them."""
     try:
-        with open(os.path.join(home, paths.CONFIG), encoding="utf-8-sig", opener=paths.plain_file) as file:
+        with open(os.path.join(home, paths.CONFIG), encoding="utf-8-sig", opener=paths.open_plain_file) as file:
             wanted = loads(file.read())["llm"]
-        if wanted["provider"] in MODEL_KEYS:
-            return (*MODEL_KEYS[wanted["provider"]], str(wanted.get("apiKeyEnv", "")).strip())
+        if wanted["provider"] in API_KEY_VARIABLES:
+            return (*API_KEY_VARIABLES[wanted["provider"]], str(wanted.get("apiKeyEnv", "")).strip())
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         pass
     return ()
 
 
-def launch(home: str) -> int:
+def launch_worker(home: str) -> int:
     """Start a worker for this home in a session of its own and return its process id, without waiting for it."""
-    log = os.path.join(home, paths.LOG)
-    paths.private_folder(os.path.dirname(log))
-    with open(os.open(os.path.join(home, STARTS), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
+    log = os.path.join(home, paths.WORKER_LOG)
+    paths.make_private_folder(os.path.dirname(log))
+    with open(os.open(os.path.join(home, STARTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
         file.write(".")
     command = [sys.executable, "-I", "-m", "hardwon.worker"]
     child = os.fork()
@@ -96,6 +96,6 @@ def launch(home: str) -> int:
         for descriptor, standard in ((null, 0), (output, 1), (output, 2)):
             os.dup2(descriptor, standard)
         os.closerange(3, 256)
-        os.execve(command[0], command, environment(home))
+        os.execve(command[0], command, build_environment(home))
     finally:
         os._exit(127)

@@ -8,26 +8,26 @@ from typing import Any, NamedTuple
 from hardwon import claims
 from hardwon.errors import UserError
 from hardwon.handoff import memory_queue, transcript_story
-from hardwon.handoff.idle_sessions import OLDEST, Due, Quiet, due, is_handoff
-from hardwon.handoff.unrecorded_sessions import MOST, unheard
+from hardwon.handoff.idle_sessions import MAX_AGE_SECONDS, DueSession, SessionActivity, is_handoff, select_due_sessions
+from hardwon.handoff.unrecorded_sessions import MAX_TRANSCRIPTS, find_unrecorded_transcripts
 from hardwon.privacy.sensitive_sessions import has_sensitive_word
 from hardwon.store import reflections, sessions, set_up, turns
 from hardwon.store.db import Connection
 from hardwon.types import Turn, replace
 
 
-class Left(NamedTuple):
+class DueTranscript(NamedTuple):
     """A session to reflect on, by its transcript."""
 
-    due: Due
+    due: DueSession
     transcript: str
-    host: str
+    agent: str
     session: str
     cwd: str
 
 
 class _Seen(NamedTuple):
-    quiet: Quiet
+    quiet: SessionActivity
     transcript: str
     host: str
     session: str
@@ -42,21 +42,21 @@ class _Decided(NamedTuple):
     reflections: int
 
 
-Decided = dict[str, _Decided]
+DecisionsBySession = dict[str, _Decided]
 _NEVER = _Decided(0.0, 0.0, 0)
 
 
-def left(
+def find_sessions_due_for_reflection(
     connection: Connection,
     home: str,
     values: Mapping[str, Any],
     environment: Mapping[str, str],
     *,
     now: float,
-    denied: Callable[[str], bool],
-    queued_in: str = "",
-    by_model_today: int = 0,
-) -> list[Left]:
+    is_denied: Callable[[str], bool],
+    queue_folder: str = "",
+    model_reflections_today: int = 0,
+) -> list[DueTranscript]:
     """The sessions that are due, those that became due first in front; nothing is read if it is turned off.
 
     Sessions that were over before hardwon was set up are left alone: nobody asked for drafts of them.
@@ -65,19 +65,21 @@ def left(
         return []
     set_up_at, sensitive_words = set_up.read_time(connection), values.get("sensitiveWords", ())
     decided = _decided(connection)
-    waiting = [one.session for one in memory_queue.read(queued_in or memory_queue.folder())]
+    waiting = [one.session for one in memory_queue.read_queue(queue_folder or memory_queue.get_queue_folder())]
     every = [
-        *_recorded(connection, home, now, denied, decided, waiting, sensitive_words),
-        *_told_by_nobody(connection, home, environment, now, denied, decided, waiting, sensitive_words),
+        *_recorded(connection, home, now, is_denied, decided, waiting, sensitive_words),
+        *_told_by_nobody(connection, home, environment, now, is_denied, decided, waiting, sensitive_words),
     ]
-    known = {one.quiet.id: one for one in every if one.quiet.last >= set_up_at}
-    found = due([one.quiet for one in known.values()], now, values, by_model_today=by_model_today)
-    return [Left(one, *known[one.id][1:]) for one in found]
+    known = {one.quiet.id: one for one in every if one.quiet.last_event_at >= set_up_at}
+    found = select_due_sessions(
+        [one.quiet for one in known.values()], now, values, model_reflections_today=model_reflections_today
+    )
+    return [DueTranscript(one, *known[one.id][1:]) for one in found]
 
 
-def _decided(connection: Connection) -> Decided:
-    found = Decided()
-    for one in reflections.listed(connection, limit=10 * MOST):
+def _decided(connection: Connection) -> DecisionsBySession:
+    found = DecisionsBySession()
+    for one in reflections.list_reflections(connection, limit=10 * MAX_TRANSCRIPTS):
         known = found.get(one.session, _NEVER)
         ratified = (one.decided_at or one.at) if one.status == reflections.RATIFIED else 0.0
         found[one.session] = _Decided(max(known.read, one.at), max(known.handed_off, ratified), known.reflections + 1)
@@ -89,18 +91,18 @@ def _recorded(
     home: str,
     now: float,
     denied: Callable[[str], bool],
-    decided: Decided,
+    decided: DecisionsBySession,
     waiting: list[str],
     sensitive_words: Sequence[str],
 ) -> Iterator[_Seen]:
-    for one in sessions.listed(connection, limit=MOST):
+    for one in sessions.list_sessions(connection, limit=MAX_TRANSCRIPTS):
         name = str(one["session"])
         known = decided.get(name, _NEVER)
-        if not one["transcript"] or one["last_at"] <= max(now - OLDEST, known.read):
+        if not one["transcript"] or one["last_at"] <= max(now - MAX_AGE_SECONDS, known.read):
             continue
-        every = turns.session_turns(connection, one["id"])
+        every = turns.list_turns(connection, one["id"])
         quiet = _quiet(one["id"], every, one["last_at"], one["ended_at"] or 0.0, known, waiting)
-        is_sensitive = has_sensitive_word((turn.asked for turn in every), sensitive_words)
+        is_sensitive = has_sensitive_word((turn.prompt for turn in every), sensitive_words)
         quiet = replace(
             quiet, is_private=_is_private(home, name), is_denied=denied(one["cwd"]), is_sensitive=is_sensitive
         )
@@ -108,22 +110,24 @@ def _recorded(
 
 
 def _is_private(home: str, session: str) -> bool:
-    return claims.is_private(home, session) or claims.was_paused(home, session)
+    return claims.is_last_prompt_private(home, session) or claims.has_been_paused(home, session)
 
 
-def _quiet(id: int, every: Sequence[Turn], last: float, ended: float, known: _Decided, waiting: list[str]) -> Quiet:
+def _quiet(
+    id: int, every: Sequence[Turn], last: float, ended: float, known: _Decided, waiting: list[str]
+) -> SessionActivity:
     """The session so far; whether it may be looked at is said by whoever knows."""
-    return Quiet(
+    return SessionActivity(
         id=id,
-        last=last,
-        prompted=tuple(turn.at for turn in every if turn.asked),
-        ended=ended,
-        handed_off=max([known.handed_off, *(turn.at for turn in every if is_handoff(turn))]),
-        reflected=known.read,
-        reflections=known.reflections,
-        calls=sum(len(turn.calls) for turn in every),
-        queued=waiting.count(every[-1].name) if every else 0,
-        is_under_way=bool(every) and not ended and not every[-1].said,
+        last_event_at=last,
+        prompt_times=tuple(turn.at for turn in every if turn.prompt),
+        ended_at=ended,
+        handed_off_at=max([known.handed_off, *(turn.at for turn in every if is_handoff(turn))]),
+        reflected_until=known.read,
+        reflection_count=known.reflections,
+        call_count=sum(len(turn.calls) for turn in every),
+        queued_count=waiting.count(every[-1].name) if every else 0,
+        is_under_way=bool(every) and not ended and not every[-1].final_message,
     )
 
 
@@ -133,19 +137,19 @@ def _told_by_nobody(
     environment: Mapping[str, str],
     now: float,
     denied: Callable[[str], bool],
-    decided: Decided,
+    decided: DecisionsBySession,
     waiting: list[str],
     sensitive_words: Sequence[str],
 ) -> Iterator[_Seen]:
     """The sessions of hosts without hooks, by their transcripts; numbered below zero."""
-    for number, (host, path, _) in enumerate(unheard(connection, environment, now), 1):
+    for number, (host, path, _) in enumerate(find_unrecorded_transcripts(connection, environment, now), 1):
         try:
-            told = transcript_story.read(path, host)
+            told = transcript_story.read_story(path, host)
         except (OSError, UserError):
             continue
-        every = list(transcript_story.turns(told))
-        quiet = _quiet(-number, every, told.ended, 0.0, decided.get(told.session, _NEVER), waiting)
-        is_private = told.ends_private or not told.steps or _is_private(home, told.session)
-        is_sensitive = has_sensitive_word((turn.asked for turn in every), sensitive_words)
+        every = list(transcript_story.build_turns(told))
+        quiet = _quiet(-number, every, told.ended_at, 0.0, decided.get(told.session, _NEVER), waiting)
+        is_private = told.is_last_prompt_private or not told.steps or _is_private(home, told.session)
+        is_sensitive = has_sensitive_word((turn.prompt for turn in every), sensitive_words)
         quiet = replace(quiet, is_private=is_private, is_denied=denied(told.cwd), is_sensitive=is_sensitive)
         yield _Seen(quiet, path, host, told.session, told.cwd)

@@ -7,18 +7,26 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 from statistics import median
 
-from hardwon.agents.transcript_steps import Step, instant
+from hardwon.agents.transcript_steps import Step, parse_timestamp
 from hardwon.distil import check_results
-from hardwon.distil.phrasing import first_sentence
-from hardwon.handoff.lasting_statements import remembered
-from hardwon.handoff.transcript_story import FORGET, Exchange, Story, exchanges, quote, says, spoken
-from hardwon.store.reflection_types import Finding, Past
-from hardwon.text.excerpts import counted, listed, short
-from hardwon.text.similarity import SAME, jaccard, tokens
+from hardwon.distil.phrasing import pick_first_sentence
+from hardwon.handoff.lasting_statements import find_lasting_statements
+from hardwon.handoff.transcript_story import (
+    FORGET,
+    Exchange,
+    Story,
+    get_spoken_sentences,
+    has_match,
+    quote_step,
+    split_exchanges,
+)
+from hardwon.store.reflection_types import Finding, ReflectionContext
+from hardwon.text.excerpts import join_names, pluralize, shorten_line
+from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
 
-LATE_FROM, LATE_UNTIL = 23, 2  # hours of the day by the machine's clock
-LEAST_PUSHBACKS = 3
-TERSER = 3  # times shorter than at the beginning
+LATE_FROM_HOUR, LATE_UNTIL_HOUR = 23, 2  # hours of the day by the machine's clock
+MIN_PUSHBACKS = 3
+TERSE_FACTOR = 3  # times shorter than at the beginning
 _LEAST_PROMPTS = 6
 _LINE = 200
 _PUSHES_BACK = re.compile(
@@ -46,56 +54,63 @@ _TURNS = re.compile(
 )
 
 
-def tone(story: Story, past: Past) -> Iterable[Finding]:
+def detect_tone(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """A person who pushed back several times, and whether they became terse."""
-    asked = [one.asked for one in exchanges(story) if one.asked]
+    asked = [one.prompt for one in split_exchanges(story) if one.prompt]
     every = [
-        (step, line) for step in asked if (line := next((one for one in spoken(step) if says(_PUSHES_BACK, one)), ""))
+        (step, line)
+        for step in asked
+        if (line := next((one for one in get_spoken_sentences(step) if has_match(_PUSHES_BACK, one)), ""))
     ]
     pushed = list({line: (step, line) for step, line in every}.values())
-    if len(pushed) < LEAST_PUSHBACKS:
+    if len(pushed) < MIN_PUSHBACKS:
         return []
-    said = listed([short(line, 70) for _, line in pushed[-LEAST_PUSHBACKS:]], LEAST_PUSHBACKS, quote="“{}”")
-    text = f"Patience wore thin: {len(pushed)} of {counted(len(asked), 'message')} push back ({said}){_shorter(asked)}"
-    evidence = tuple(quote(story, step, line) for step, line in pushed[-LEAST_PUSHBACKS:])
+    said = join_names([shorten_line(line, 70) for _, line in pushed[-MIN_PUSHBACKS:]], MIN_PUSHBACKS, quote="“{}”")
+    text = (
+        f"Patience wore thin: {len(pushed)} of {pluralize(len(asked), 'message')} push back ({said}){_shorter(asked)}"
+    )
+    evidence = tuple(quote_step(story, step, line) for step, line in pushed[-MIN_PUSHBACKS:])
     return [Finding("tone", text, min(0.45 + 0.05 * len(pushed), 0.7), "memory", evidence)]
 
 
 def _shorter(asked: Sequence[Step]) -> str:
-    sizes = [sum(len(line.split()) for line in spoken(step)) for step in asked]
+    sizes = [sum(len(line.split()) for line in get_spoken_sentences(step)) for step in asked]
     third = len(sizes) // 3
     if len(sizes) < _LEAST_PROMPTS:
         return ""
     first, last = median(sizes[:third]), median(sizes[-third:])
-    return f"; messages went from {first:.0f} words to {last:.0f}" if last and first >= TERSER * last else ""
+    return f"; messages went from {first:.0f} words to {last:.0f}" if last and first >= TERSE_FACTOR * last else ""
 
 
-def fatigue_window(story: Story, zone: tzinfo | None = None) -> str:
+def find_fatigue_window(story: Story, zone: tzinfo | None = None) -> str:
     """From when to when a person worked late, as `23:40-01:10`, or when they did once; empty if they did not."""
-    late = sorted(at for one in _late(story, zone) if one.asked and (at := instant(one.asked.at)))
+    late = sorted(at for one in _late(story, zone) if one.prompt and (at := parse_timestamp(one.prompt.at)))
     return "-".join(dict.fromkeys(f"{datetime.fromtimestamp(at, zone):%H:%M}" for at in (*late[:1], *late[-1:])))
 
 
 def _late(story: Story, zone: tzinfo | None) -> list[Exchange]:
-    return [one for one in exchanges(story) if one.asked and _is_late(instant(one.asked.at), zone)]
+    return [one for one in split_exchanges(story) if one.prompt and _is_late(parse_timestamp(one.prompt.at), zone)]
 
 
 def _is_late(at: float, zone: tzinfo | None) -> bool:
     hour = datetime.fromtimestamp(at, zone).hour
-    return bool(at) and (hour >= LATE_FROM or hour < LATE_UNTIL)
+    return bool(at) and (hour >= LATE_FROM_HOUR or hour < LATE_UNTIL_HOUR)
 
 
-def time_of_day(story: Story, past: Past, zone: tzinfo | None = None) -> Iterable[Finding]:
+def detect_late_commits(story: Story, past: ReflectionContext, zone: tzinfo | None = None) -> Iterable[Finding]:
     """What was committed late at night."""
     late = _late(story, zone)
     made = [(step, subject) for one in late for step, subject in _commits(story, one)]
-    if not made or not late[0].asked:
+    if not made or not late[0].prompt:
         return []
-    said = listed([short(subject, 70) for _, subject in made], 2, quote="“{}”")
-    since, _, until = fatigue_window(story, zone).partition("-")
+    said = join_names([shorten_line(subject, 70) for _, subject in made], 2, quote="“{}”")
+    since, _, until = find_fatigue_window(story, zone).partition("-")
     when = f"between {since} and {until}" if until else f"at {since}"
-    text = f"{counted(len(made), 'commit')} made late, asked for {when}: {said}. Look again before building on it."
-    evidence = (quote(story, late[0].asked, late[0].asked.text), *(quote(story, step, one) for step, one in made[-2:]))
+    text = f"{pluralize(len(made), 'commit')} made late, asked for {when}: {said}. Look again before building on it."
+    evidence = (
+        quote_step(story, late[0].prompt, late[0].prompt.text),
+        *(quote_step(story, step, one) for step, one in made[-2:]),
+    )
     return [Finding("time of day", text, 0.4, "workstream", evidence)]
 
 
@@ -104,38 +119,40 @@ def _commits(story: Story, one: Exchange) -> list[tuple[Step, str]]:
         (step, subject)
         for step in one.steps
         if step.kind == "result" and not step.failed
-        for _, _, subject, _ in check_results.commits(step.text[:4_000])
+        for _, _, subject, _ in check_results.parse_commits(step.text[:4_000])
     ]
 
 
-def missed_remember(story: Story, past: Past) -> Iterable[Finding]:
+def detect_missed_memories(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """A wish that something be kept which no memory holds, and which is not plain enough to be caught at once."""
-    known = [tokens(text) for _, text in past.memories]
+    known = [tokenize(text) for _, text in past.memories]
     found = list[Finding]()
-    for one in exchanges(story):
-        caught = [tokens(text) for _, text in remembered(one.asked.text)] if one.asked else []
-        for line in spoken(one.asked):
-            if not one.asked or not says(_KEEP, line) or line.endswith("?"):
+    for one in split_exchanges(story):
+        caught = [tokenize(text) for _, text in find_lasting_statements(one.prompt.text)] if one.prompt else []
+        for line in get_spoken_sentences(one.prompt):
+            if not one.prompt or not has_match(_KEEP, line) or line.endswith("?"):
                 continue
             if not any(
-                jaccard(tokens(line), other) >= SAME or other <= tokens(line) for other in (*known, *caught) if other
+                compute_jaccard(tokenize(line), other) >= SAME_THRESHOLD or other <= tokenize(line)
+                for other in (*known, *caught)
+                if other
             ):
-                text = f"Asked to be kept, and nothing holds it: “{short(line, _LINE)}”"
-                evidence = (quote(story, one.asked, line),)
+                text = f"Asked to be kept, and nothing holds it: “{shorten_line(line, _LINE)}”"
+                evidence = (quote_step(story, one.prompt, line),)
                 found.append(Finding("missed remember", text, 0.8, "memory", evidence, "feedback"))
     return found[:2]
 
 
-def outcome(story: Story, past: Past) -> Iterable[Finding]:
+def detect_changed_goal(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """A goal that a person gave up for another in so many words."""
     before: Step | None = None
-    for one in exchanges(story):
-        said = spoken(one.asked)
-        turn = next((line for line in said if says(_TURNS, line)), "")
-        if turn and one.asked and before and not turn.endswith("?"):
-            told, was = " ".join(said[said.index(turn) :][:2]), first_sentence(before.text, 120)
-            text = f"The goal changed on the way: “{short(told, _LINE)}” It was: {was}"
-            evidence = (quote(story, one.asked, turn), quote(story, before, before.text))
+    for one in split_exchanges(story):
+        said = get_spoken_sentences(one.prompt)
+        turn = next((line for line in said if has_match(_TURNS, line)), "")
+        if turn and one.prompt and before and not turn.endswith("?"):
+            told, was = " ".join(said[said.index(turn) :][:2]), pick_first_sentence(before.text, 120)
+            text = f"The goal changed on the way: “{shorten_line(told, _LINE)}” It was: {was}"
+            evidence = (quote_step(story, one.prompt, turn), quote_step(story, before, before.text))
             return [Finding("outcome", text, 0.6, "workstream", evidence)]
-        before = one.asked if one.asked and len(one.asked.text.split()) > 3 else before
+        before = one.prompt if one.prompt and len(one.prompt.text.split()) > 3 else before
     return []

@@ -11,14 +11,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.distil.phrasing import first_sentence
-from hardwon.handoff.transcript_story import Exchange, Story, calls, exchanges, last_words, quote, says, spoken
-from hardwon.shell.failures import simples
-from hardwon.store.reflection_types import Finding, Past
-from hardwon.text.excerpts import says_something, sentences, short
-from hardwon.types import EDITS
+from hardwon.distil.phrasing import pick_first_sentence
+from hardwon.handoff.transcript_story import (
+    Exchange,
+    Story,
+    get_final_message,
+    get_spoken_sentences,
+    has_match,
+    pair_calls,
+    quote_step,
+    split_exchanges,
+)
+from hardwon.shell.failures import list_simple_commands
+from hardwon.store.reflection_types import Finding, ReflectionContext
+from hardwon.text.excerpts import is_informative, shorten_line, split_sentences
+from hardwon.types import EDIT_TOOLS
 
-MOST_EACH = 2  # findings of an item in one session
+MAX_PER_ITEM = 2  # findings of an item in one session
 _LINE = 240
 _LEAST_WORDS = 7
 _MOST_LISTED = 4
@@ -152,48 +161,50 @@ _PICKS = re.compile(r"(?:ok(?:ay)?,? |yes,? )?(?:let'?s )?(?:do|go with|take) (?
 _CUT_LATER = re.compile(r"\blater|now\b|another|next|scope|follow|separate|defer|postpone", re.I)
 
 
-def failed_experiments(story: Story, past: Past) -> Iterable[Finding]:
+def detect_failed_experiments(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """What was made and taken back: by a person's word, or by the agent where it says why."""
     found, before = list[Finding](), None
-    for one in exchanges(story):
+    for one in split_exchanges(story):
         asked = _asked_back(story, one, before)
         found += asked or list(_taken_back(story, one))[:1]
         before = one
-    return found[:MOST_EACH]
+    return found[:MAX_PER_ITEM]
 
 
 def _asked_back(story: Story, one: Exchange, before: Exchange | None) -> list[Finding]:
-    said = next((line for line in spoken(one.asked) if says(_ASKS_BACK, line)), "")
-    if not (said and one.asked and before and any(map(_changes, before.steps))):
+    said = next((line for line in get_spoken_sentences(one.prompt) if has_match(_ASKS_BACK, line)), "")
+    if not (said and one.prompt and before and any(map(_changes, before.steps))):
         return []
-    done = first_sentence(last_words(before), 120)
-    done = done if says_something(done) else first_sentence(before.asked.text, 120) if before.asked else ""
-    text = f"Tried, then taken back at the person's word: “{short(one.asked.text, _LINE)}”" + (
+    done = pick_first_sentence(get_final_message(before), 120)
+    done = done if is_informative(done) else pick_first_sentence(before.prompt.text, 120) if before.prompt else ""
+    text = f"Tried, then taken back at the person's word: “{shorten_line(one.prompt.text, _LINE)}”" + (
         f" It was: {done}" if done else ""
     )
-    return [Finding("failed experiments", text, 0.85, "learning", (quote(story, one.asked, said),))]
+    return [Finding("failed experiments", text, 0.85, "learning", (quote_step(story, one.prompt, said),))]
 
 
 def _changes(step: Step) -> bool:
-    return step.kind == "call" and (step.tool in EDITS or "git commit" in step.command)
+    return step.kind == "call" and (step.tool in EDIT_TOOLS or "git commit" in step.command)
 
 
 def _taken_back(story: Story, one: Exchange) -> Iterator[Finding]:
     """Edits of the session thrown away, where the words before say that they were wrong or not needed."""
-    made = frozenset(_name(step.path) for step in story.steps if step.tool in EDITS and not _is_scratch(step, story))
-    results, words = calls(story), one.asked
+    made = frozenset(
+        _name(step.path) for step in story.steps if step.tool in EDIT_TOOLS and not _is_scratch(step, story)
+    )
+    results, words = pair_calls(story), one.prompt
     for step in one.steps:
         words = step if step.kind == "agent" else words
         way = _undoes(step, made) if step.kind == "call" and made and words else ""
         ended = results[step.call or step.id][1] if way else None
         if not way or not words or (ended and ended.failed):
             continue
-        said = spoken(words) if words.kind == "person" else sentences(words.text)
-        place = next((number for number, line in enumerate(said) if says(_TAKES_BACK, line)), -1)
+        said = get_spoken_sentences(words) if words.kind == "person" else split_sentences(words.text)
+        place = next((number for number, line in enumerate(said) if has_match(_TAKES_BACK, line)), -1)
         if place >= 0:
             told = " ".join(said[max(place - 1, 0) : place + 1])
-            text = f"Tried, then taken back (`{_shown(way, story)}`): “{short(told, _LINE)}”"
-            evidence = (quote(story, words, said[place]), quote(story, step, way))
+            text = f"Tried, then taken back (`{_shown(way, story)}`): “{shorten_line(told, _LINE)}”"
+            evidence = (quote_step(story, words, said[place]), quote_step(story, step, way))
             yield Finding("failed experiments", text, 0.7, "learning", evidence)
 
 
@@ -214,47 +225,50 @@ def _name(path: str) -> str:
 def _shown(command: str, story: Story) -> str:
     for folder in filter(None, (story.project, story.cwd)):
         command = command.replace(f"{folder}/", "")
-    return short(command, 80)
+    return shorten_line(command, 80)
 
 
 def _undoes(step: Step, made: frozenset[str]) -> str:
     """The part of a call that throws away what the session made; nothing if none does."""
     if step.tool == "TaskStop":
         return "TaskStop"
-    for part in simples(step.command):
+    for part in list_simple_commands(step.command):
         way = (part.program, *part.words[1:3])
         own = made.intersection(_name(word.strip("'\"")) for word in part.words)
         if any(way[: len(one)] == one for one in (*_THROWS_ALL, *(_THROWS_SOME if own else ()))):
-            return part.full.partition("\n")[0]
+            return part.full_text.partition("\n")[0]
     return ""
 
 
-def implicit_decisions(story: Story, past: Past) -> Iterable[Finding]:
+def detect_implicit_decisions(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """A choice of the agent's that a person let pass with a word, and that was then built upon."""
     found = list[Finding]()
     before: Exchange | None = None
-    for one in exchanges(story):
-        teller = _last_said(before) if before and one.asked and _lets_pass(one.asked.text) else None
+    for one in split_exchanges(story):
+        teller = _last_said(before) if before and one.prompt and _lets_pass(one.prompt.text) else None
         chosen, told = _choice(teller.text) if teller and any(map(_changes, one.steps)) else ("", "")
-        if teller and one.asked and chosen:
-            text = f"Accepted with “{short(one.asked.text, 40)}” and recorded nowhere: “{short(told, _LINE)}”"
-            evidence = (quote(story, teller, chosen), quote(story, one.asked, one.asked.text))
+        if teller and one.prompt and chosen:
+            text = (
+                f"Accepted with “{shorten_line(one.prompt.text, 40)}” and recorded nowhere: "
+                f"“{shorten_line(told, _LINE)}”"
+            )
+            evidence = (quote_step(story, teller, chosen), quote_step(story, one.prompt, one.prompt.text))
             found.append(Finding("implicit decisions", text, 0.65, "adr", evidence))
         before = one
-    return found[-MOST_EACH:]
+    return found[-MAX_PER_ITEM:]
 
 
 def _lets_pass(said: str) -> bool:
-    return len(said) < 60 and bool(_ACCEPTS.fullmatch(said.strip())) and not says(_OBJECTS, said)
+    return len(said) < 60 and bool(_ACCEPTS.fullmatch(said.strip())) and not has_match(_OBJECTS, said)
 
 
 def _choice(said: str) -> tuple[str, str]:
     """The sentence in which an agent chose and the same as it is told; what it recommends before what it weighs."""
-    every = sentences(said)
-    places = [place for place in reversed(range(len(every))) if says_something(every[place])]
+    every = split_sentences(said)
+    places = [place for place in reversed(range(len(every))) if is_informative(every[place])]
     for sign in (_CHOOSES, _WEIGHS):
         for place in places:
-            if says(sign, every[place]):
+            if has_match(sign, every[place]):
                 return every[place], _with_before(every, place)
     return "", ""
 
@@ -269,52 +283,58 @@ def _last_said(exchange: Exchange) -> Step | None:
     return next((step for step in reversed(exchange.steps) if step.kind == "agent"), None)
 
 
-def assumptions(story: Story, past: Past) -> Iterable[Finding]:
+def detect_assumptions(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """What somebody says is taken for granted, in a sentence or in a list under that heading."""
     found = list[Finding]()
-    for one in exchanges(story):
+    for one in split_exchanges(story):
         score = 0.6 if any(map(_changes, one.steps)) else 0.5
-        for step in (*([one.asked] if one.asked else ()), *one.steps):
+        for step in (*([one.prompt] if one.prompt else ()), *one.steps):
             for line in _assumed(step):
-                text = f"Rests on an assumption: “{short(line, _LINE)}”"
-                found.append(Finding("assumptions", text, score, "adr", (quote(story, step, line),)))
-    return list({one.text: one for one in found}.values())[-MOST_EACH:]
+                text = f"Rests on an assumption: “{shorten_line(line, _LINE)}”"
+                found.append(Finding("assumptions", text, score, "adr", (quote_step(story, step, line),)))
+    return list({one.text: one for one in found}.values())[-MAX_PER_ITEM:]
 
 
 def _assumed(step: Step) -> list[str]:
-    said = spoken(step) if step.kind == "person" else sentences(step.text) if step.kind == "agent" else []
+    said = (
+        get_spoken_sentences(step)
+        if step.kind == "person"
+        else split_sentences(step.text)
+        if step.kind == "agent"
+        else []
+    )
     head = next((place for place, line in enumerate(said) if _LISTS_ASSUMED.fullmatch(line)), len(said))
-    listed = list(takewhile(says_something, said[head + 1 : head + 1 + _MOST_LISTED]))
-    named = [line for line in said if says(_ASSUMES, line) and "?" not in line and not says(_DOUBTED, line)]
-    return [line for line in (*named, *listed) if says_something(line)]
+    listed = list(takewhile(is_informative, said[head + 1 : head + 1 + _MOST_LISTED]))
+    named = [line for line in said if has_match(_ASSUMES, line) and "?" not in line and not has_match(_DOUBTED, line)]
+    return [line for line in (*named, *listed) if is_informative(line)]
 
 
-def external_events(story: Story, past: Past) -> Iterable[Finding]:
+def detect_external_events(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """What a person mentions of the world outside the repository."""
     found = list[Finding]()
-    for one in exchanges(story):
-        for line in spoken(one.asked):
-            if one.asked and says(_EVENTS, line) and not line.endswith(":"):
-                text = f"Mentioned in passing: “{short(line, _LINE)}”"
-                memory = "" if says(_ASKS, line) else "project"  # words for the work at hand are none to remember
-                shown = (quote(story, one.asked, line),)
+    for one in split_exchanges(story):
+        for line in get_spoken_sentences(one.prompt):
+            if one.prompt and has_match(_EVENTS, line) and not line.endswith(":"):
+                text = f"Mentioned in passing: “{shorten_line(line, _LINE)}”"
+                memory = "" if has_match(_ASKS, line) else "project"  # words for the work at hand are none to remember
+                shown = (quote_step(story, one.prompt, line),)
                 found.append(Finding("external events", text, 0.7, "memory", shown, memory))
-    return found[:MOST_EACH]
+    return found[:MAX_PER_ITEM]
 
 
-def naming_inconsistencies(story: Story, past: Past) -> Iterable[Finding]:
+def detect_naming_inconsistencies(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """A thing that a person renamed and that is called by its old name afterwards."""
     found = list[Finding]()
     for place, step in enumerate(story.steps):
-        for line in spoken(step):
+        for line in get_spoken_sentences(step):
             for match in filter(None, (pattern.search(line) for pattern in _RENAMES)):
                 old, new = match["old"].strip("./-"), match["new"].strip("./-")
                 later = _last_named(story.steps[place + 1 :], old, new)
                 if later and _is_name(old) and old.lower() != new.lower():
                     text = f"“{old}” became “{new}”, and is still called “{old}” later on: pick one"
-                    evidence = (quote(story, step, line), quote(story, later, _around(later.text, old)))
+                    evidence = (quote_step(story, step, line), quote_step(story, later, _around(later.text, old)))
                     found.append(Finding("naming inconsistencies", text, 0.55, "convention", evidence))
-    return found[:MOST_EACH]
+    return found[:MAX_PER_ITEM]
 
 
 def _is_name(word: str) -> bool:
@@ -332,26 +352,30 @@ def _around(text: str, word: str) -> str:
     return next((line for line in text.splitlines() if word in line), "")
 
 
-def not_done(story: Story, past: Past) -> Iterable[Finding]:
+def detect_unfinished_work(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """What a person put off, what the agent says it left out, and a last request without an answer."""
-    every, found = exchanges(story), list[Finding]()
+    every, found = split_exchanges(story), list[Finding]()
     for number, one in enumerate(every, 1):
-        said = spoken(one.asked)
-        is_done = any(_takes_up(after.asked.text) for after in every[number : number + 1] if after.asked)
+        said = get_spoken_sentences(one.prompt)
+        is_done = any(_takes_up(after.prompt.text) for after in every[number : number + 1] if after.prompt)
         for place, line in enumerate(said):
-            if one.asked and not is_done and says(_CUTS, line) and says(_CUT_LATER, line):
-                text = f"Put off by the person: “{short(_with_before(said, place), _LINE)}”"
-                found.append(Finding("not done", text, 0.7, "workstream", (quote(story, one.asked, line),)))
-    for one in every[-MOST_EACH:]:
+            if one.prompt and not is_done and has_match(_CUTS, line) and has_match(_CUT_LATER, line):
+                text = f"Put off by the person: “{shorten_line(_with_before(said, place), _LINE)}”"
+                found.append(Finding("not done", text, 0.7, "workstream", (quote_step(story, one.prompt, line),)))
+    for one in every[-MAX_PER_ITEM:]:
         teller = _last_said(one) if any(map(_changes, one.steps)) else None
         for line in _left_out(teller.text) if teller else ():
-            text = f"Left out, says the agent: “{short(line, _LINE)}”"
-            found += [Finding("not done", text, 0.65, "workstream", (quote(story, teller, line),))] if teller else []
+            text = f"Left out, says the agent: “{shorten_line(line, _LINE)}”"
+            found += (
+                [Finding("not done", text, 0.65, "workstream", (quote_step(story, teller, line),))] if teller else []
+            )
     last = every[-1] if every else None
-    if last and last.asked and not last.steps and len(every) > 1 and len(last.asked.text.split()) > 2:
-        text = f"The last request was not answered: “{short(last.asked.text, _LINE)}”"
-        found.insert(0, Finding("not done", text, 0.8, "workstream", (quote(story, last.asked, last.asked.text),)))
-    return found[:MOST_EACH]
+    if last and last.prompt and not last.steps and len(every) > 1 and len(last.prompt.text.split()) > 2:
+        text = f"The last request was not answered: “{shorten_line(last.prompt.text, _LINE)}”"
+        found.insert(
+            0, Finding("not done", text, 0.8, "workstream", (quote_step(story, last.prompt, last.prompt.text),))
+        )
+    return found[:MAX_PER_ITEM]
 
 
 def _takes_up(said: str) -> bool:
@@ -360,11 +384,11 @@ def _takes_up(said: str) -> bool:
 
 
 def _left_out(said: str) -> list[str]:
-    every = sentences(said)
+    every = split_sentences(said)
     return [
         line
         for place, line in enumerate(every)
-        if says_something(line)
-        and not says(_NOT_SAID, line)
-        and (says(_LEFT_OUT, line) or (place and _LISTS_LEFT.fullmatch(every[place - 1])))
+        if is_informative(line)
+        and not has_match(_NOT_SAID, line)
+        and (has_match(_LEFT_OUT, line) or (place and _LISTS_LEFT.fullmatch(every[place - 1])))
     ]

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 from hardwon import projects
 from hardwon.errors import UserError
-from hardwon.types import word
+from hardwon.types import frozen
 
-SECONDS = 30
+GIT_TIMEOUT_SECONDS = 30
 _QUIET = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "commit.gpgSign=false", "user.useConfigOnly=true")
 # Of git's own variables only who the person is and where their settings are: the others name another repository.
 _KEPT = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
@@ -32,7 +32,7 @@ _UNDER_WAY = {
 _FIX = "commit the files yourself when it suits"
 
 
-@word
+@frozen
 class Commit:
     """The commit that was made, with its files, and those that stayed out because git is told to ignore them."""
 
@@ -41,7 +41,7 @@ class Commit:
     ignored: tuple[str, ...] = ()
 
 
-def commit(files: Sequence[str], message: str) -> Commit:
+def commit_files(files: Sequence[str], message: str) -> Commit:
     """Commit these files of one work tree as they are now, one that is gone as gone; UserError says why not."""
     top = _top(files)
     _refuse_unsafe(top)
@@ -64,10 +64,10 @@ def commit(files: Sequence[str], message: str) -> Commit:
     return Commit(made, wanted, ignored)
 
 
-def is_as_committed(path: str) -> bool:
+def is_committed(path: str) -> bool:
     """Whether a file is in the last commit just as it lies there; False where there is none."""
     path = os.path.realpath(path)
-    top = projects.root(os.path.dirname(path))
+    top = projects.find_git_root(os.path.dirname(path))
     name = os.path.relpath(path, top)
     try:
         entry = _entry(top, name)
@@ -78,8 +78,8 @@ def is_as_committed(path: str) -> bool:
 
 def _top(files: Sequence[str]) -> str:
     """The one work tree that all of them lie in, not behind a link or in a repository inside it."""
-    real = {os.path.realpath(projects.root(os.path.dirname(os.path.realpath(file)))) for file in files}
-    seen = {os.path.realpath(projects.root(os.path.dirname(os.path.abspath(file)))) for file in files}
+    real = {os.path.realpath(projects.find_git_root(os.path.dirname(os.path.realpath(file)))) for file in files}
+    seen = {os.path.realpath(projects.find_git_root(os.path.dirname(os.path.abspath(file)))) for file in files}
     top = next(iter(real), "")
     if len(real) != 1 or seen != real or not os.path.lexists(os.path.join(top, ".git")):
         raise UserError("the files do not lie in one repository", _FIX)
@@ -176,9 +176,9 @@ def _run(
             capture_output=True,
             encoding="utf-8",
             errors="surrogateescape",
-            timeout=SECONDS,
+            timeout=GIT_TIMEOUT_SECONDS,
         )
     except FileNotFoundError:
         raise UserError("git is not on the PATH here", _FIX) from None
     except subprocess.TimeoutExpired:
-        raise UserError(f"git {words[0]} in {top} did not end within {SECONDS} seconds", _FIX) from None
+        raise UserError(f"git {words[0]} in {top} did not end within {GIT_TIMEOUT_SECONDS} seconds", _FIX) from None

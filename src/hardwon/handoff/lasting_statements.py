@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 
-from hardwon.handoff.typed_sentences import own_sentences
-from hardwon.text.similarity import tokens
-from hardwon.types import word
+from hardwon.handoff.typed_sentences import find_typed_sentences
+from hardwon.text.similarity import tokenize
+from hardwon.types import frozen
 
-LONGEST = 400  # characters; a statement to be remembered is a sentence or two
-MOST = 6  # in one prompt; whoever has more pasted a page
+MAX_STATEMENT_CHARS = 400  # characters; a statement to be remembered is a sentence or two
+MAX_STATEMENTS = 6  # in one prompt; whoever has more pasted a page
 _QUOTED = re.compile(r"`[^`\n]{1,300}`|\"[^\"\n]{2,300}\"|“[^”\n]{2,300}”|«[^»\n]{2,300}»|(?<!\w)'[^'\n]{3,200}'(?!\w)")
 
 
@@ -89,21 +89,21 @@ _ROLE = _any("""developer engineer programmer designer scientist researcher mana
 _CHOICE = r"(?:the |an? )?(?:option|first|second|third|latter|former|other|one|approach|version|your|last|previous)\b"
 
 
-@word
-class Row:
+@frozen
+class StatementRule:
     """A way to say what is to last; a firm one counts even if the sentence points at something at hand."""
 
     name: str
     type: str  # empty: what is said decides
     pattern: re.Pattern[str]
-    firm: bool
+    is_firm: bool
 
 
-def _row(name: str, type: str, pattern: str, *, firm: bool = False) -> Row:
-    return Row(name, type, re.compile(pattern, re.I), firm)
+def _row(name: str, type: str, pattern: str, *, firm: bool = False) -> StatementRule:
+    return StatementRule(name, type, re.compile(pattern, re.I), firm)
 
 
-ROWS = (
+STATEMENT_RULES = (
     _row(
         "remember that",
         "",
@@ -313,36 +313,36 @@ _WISH = re.compile(
 _WHERE = re.compile(rf"\b{_LIES}", re.I)
 
 
-def remembered(prompt: str) -> list[tuple[str, str]]:
+def find_lasting_statements(prompt: str) -> list[tuple[str, str]]:
     """What is to last of a prompt: the type of memory and the words as they were said, blanks made one."""
     found: list[tuple[str, str]] = []
-    for sentence in own_sentences(prompt):
+    for sentence in find_typed_sentences(prompt):
         one = _lasting(sentence)
-        if one and tokens(one[1]) not in [tokens(text) for _, text in found]:
+        if one and tokenize(one[1]) not in [tokenize(text) for _, text in found]:
             found.append(one)
-    return found if len(found) <= MOST else []
+    return found if len(found) <= MAX_STATEMENTS else []
 
 
 def _lasting(sentence: str) -> tuple[str, str] | None:
     """The first row that finds something, of a sentence that neither asks nor supposes."""
-    if len(sentence) > 2 * LONGEST or _FOR_NOW.search(sentence):
+    if len(sentence) > 2 * MAX_STATEMENT_CHARS or _FOR_NOW.search(sentence):
         return None
     if sentence.rstrip(" \"')").endswith("?") and not _POLITE.search(sentence):
         sentence, asked = _REQUEST.sub("", sentence), sentence  # "the repo moved to x, can you fix the links?"
         if sentence == asked:
             return None
     masked = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), sentence)
-    for row in ROWS:
+    for row in STATEMENT_RULES:
         found = row.pattern.search(masked)
         if not found or _SUPPOSED.search(masked[: found.start("said")]):
             continue
         said = sentence[found.start("said") :]
         if row.name in _FACTS and _FAULT.search(masked[found.start("said") :]):
             continue
-        if not row.firm and _AT_HAND.search(masked[found.start("said") :]):
+        if not row.is_firm and _AT_HAND.search(masked[found.start("said") :]):
             continue
         said = (_REQUEST.sub("", said) if row.type in ("project", "reference") else said).rstrip(" ?,;:")
-        if len(said) <= LONGEST and len(said.split()) > 1 and tokens(said):
+        if len(said) <= MAX_STATEMENT_CHARS and len(said.split()) > 1 and tokenize(said):
             return row.type or _type_of(said), said
     return None
 

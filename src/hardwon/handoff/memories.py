@@ -17,23 +17,23 @@ from hashlib import sha256
 from hardwon import clock, paths
 from hardwon.errors import UserError
 from hardwon.handoff import memory_files as files
-from hardwon.privacy.cleaning import clean
+from hardwon.privacy.cleaning import clean_text
 from hardwon.store import approvals, rejections
 from hardwon.store import memories as kept
 from hardwon.store.db import Connection, transaction
-from hardwon.text.printable import printable
-from hardwon.text.similarity import is_same, tokens, turns_round
+from hardwon.text.printable import make_printable
+from hardwon.text.similarity import is_contradiction, is_same_statement, tokenize
 from hardwon.types import MEMORY_TYPES, Memory, replace
 
-LONGEST = 2_000  # characters of a memory
+MAX_MEMORY_CHARS = 2_000  # characters of a memory
 SHORTEST = 4  # fewer say nothing in any script
-MOST_WAITING = 200
+MAX_WAITING = 200
 
 
 def propose(
     connection: Connection,
     home: str,
-    type: str,
+    memory_type: str,
     text: str,
     *,
     project: str,
@@ -44,42 +44,44 @@ def propose(
 ) -> Memory:
     """Keep a candidate; UserError if it is not fit or says what is known, or what waits or was rejected and no person
     says."""
-    if type not in MEMORY_TYPES:
-        raise UserError(f"{type!r} is no type of memory", f"one of: {', '.join(MEMORY_TYPES)}")
+    if memory_type not in MEMORY_TYPES:
+        raise UserError(f"{memory_type!r} is no type of memory", f"one of: {', '.join(MEMORY_TYPES)}")
     text = _fit(text)
-    project = "" if type == "user" else project
-    if len(kept.listed(connection, "candidate")) >= MOST_WAITING:
-        raise UserError(f"{MOST_WAITING} proposals wait for a person", "they decide with: hardwon memory list")
-    refuse_known(connection, home, text, project, *(["active"] if source == "person" else []))
-    known = Memory(0, clock.ulid(now), type, text, project, session, "candidate", source, tuple(evidence), "", now)
-    return kept.put(connection, known)
+    project = "" if memory_type == "user" else project
+    if len(kept.list_memories(connection, "candidate")) >= MAX_WAITING:
+        raise UserError(f"{MAX_WAITING} proposals wait for a person", "they decide with: hardwon memory list")
+    refuse_duplicate(connection, home, text, project, *(["active"] if source == "person" else []))
+    known = Memory(
+        0, clock.create_ulid(now), memory_type, text, project, session, "candidate", source, tuple(evidence), "", now
+    )
+    return kept.insert(connection, known)
 
 
 def _fit(text: str) -> str:
     """The words that can be kept; UserError if they are too few or too many."""
-    text = printable(clean(text)).strip()
-    if not tokens(text) or not SHORTEST <= len(text) <= LONGEST:
+    text = make_printable(clean_text(text)).strip()
+    if not tokenize(text) or not SHORTEST <= len(text) <= MAX_MEMORY_CHARS:
         raise UserError(
-            f"the memory has {len(text)} characters that can be kept, and may have {SHORTEST} to {LONGEST}",
+            f"the memory has {len(text)} characters that can be kept, and may have {SHORTEST} to {MAX_MEMORY_CHARS}",
             "say one thing, in a sentence or two",
         )
     return text
 
 
-def refuse_known(connection: Connection, home: str, text: str, project: str, *statuses: str) -> None:
+def refuse_duplicate(connection: Connection, home: str, text: str, project: str, *statuses: str) -> None:
     """UserError if one of these statuses, or of all but retired ones, says the same."""
-    for other in kept.listed(connection, *(statuses or ("candidate", "active", "rejected")), project=project):
-        page = page_of(home, other) if other.status == "active" else None
+    for other in kept.list_memories(connection, *(statuses or ("candidate", "active", "rejected")), project=project):
+        page = read_page(home, other) if other.status == "active" else None
         if other.status == "active" and page is None:
             continue
-        if is_same(text, page.text if page else other.text):
+        if is_same_statement(text, page.text if page else other.text):
             state = {"candidate": "waits for a person", "active": "is known", "rejected": "was rejected"}[other.status]
             raise UserError(f"this {state} already, as memory {other.id}", f"hardwon memory show {other.id}")
     if not statuses and rejections.is_rejected_memory(connection, text, project):
         raise UserError("this was rejected already, and purged since", "a person adds it: hardwon memory add")
 
 
-def named(connection: Connection, name: str) -> Memory:
+def find_memory(connection: Connection, name: str) -> Memory:
     """By its number, which may stand behind `M:`."""
     number = name.removeprefix("M:")
     one = kept.get(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
@@ -90,8 +92,8 @@ def named(connection: Connection, name: str) -> Memory:
 
 def approve(connection: Connection, home: str, memory: Memory, now: float) -> tuple[Memory, str]:
     """Write its file, or if it has one let count what that says now; gives the file's path too."""
-    folder, file = files.folder_of(home, memory), memory.file
-    page = page_of(home, memory) if file else None
+    folder, file = files.get_memory_folder(home, memory), memory.file
+    page = read_page(home, memory) if file else None
     if there := bool(file) and os.path.exists(os.path.join(folder, file)):
         if page and is_approved(connection, memory, page):
             raise UserError(f"memory {memory.id} is approved already", f"edit {os.path.join(folder, file)}")
@@ -99,9 +101,11 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
         file = twin
     else:
         if memory.status == "candidate":
-            refuse_known(connection, home, memory.text, memory.project, "active")
-        file = files.name_of(folder, memory)
-        paths.write_page(home, os.path.join(folder, file), files.render(home, replace(memory, file=file), now))
+            refuse_duplicate(connection, home, memory.text, memory.project, "active")
+        file = files.choose_file_name(folder, memory)
+        paths.write_document(
+            home, os.path.join(folder, file), files.render_memory(home, replace(memory, file=file), now)
+        )
     try:
         with transaction(connection):
             _decide(connection, memory, "active", file, now)
@@ -118,26 +122,37 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
 
 def _twin(connection: Connection, home: str, memory: Memory) -> str:
     """The name of a file that is there already and says the very same; nothing if there is none."""
-    found = unapproved(connection, home, memory.project) if memory.type != "user" else []
+    found = list_unapproved_pages(connection, home, memory.project) if memory.type != "user" else []
     return next((os.path.basename(page.path) for page in found if page.text == memory.text), "")
 
 
 def _enter(home: str, folder: str, file: str, text: str) -> None:
     """Add a memory to the list that people keep beside the files."""
-    if path := files.index_in(folder):
-        with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as listed:
+    if path := files.find_index_file(folder):
+        with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as listed:
             said = listed.read().rstrip("\n")
         if f"({file})" not in said:
-            paths.write_page(home, path, files.entered(said, file, text))
+            paths.write_document(home, path, files.add_index_entry(said, file, text))
 
 
-def adopt(connection: Connection, page: files.Page, now: float) -> Memory:
+def adopt_file(connection: Connection, page: files.MemoryPage, now: float) -> Memory:
     """Let a file count that somebody else put there."""
     file = os.path.basename(page.path)
     known = Memory(
-        0, clock.ulid(now), page.type, page.text, page.project, "", "active", "file", page.sources, file, now, now
+        0,
+        clock.create_ulid(now),
+        page.type,
+        page.text,
+        page.project,
+        "",
+        "active",
+        "file",
+        page.sources,
+        file,
+        now,
+        now,
     )
-    return kept.put(connection, known)
+    return kept.insert(connection, known)
 
 
 def reword(connection: Connection, home: str, memory: Memory, text: str, now: float) -> Memory:
@@ -147,18 +162,18 @@ def reword(connection: Connection, home: str, memory: Memory, text: str, now: fl
         raise UserError(f"memory {memory.id} is {memory.status}", f"hardwon memory show {memory.id}")
     after = replace(memory, text=text)
     if memory.status == "active":
-        page = page_of(home, memory)
+        page = read_page(home, memory)
         if page is None:
             raise UserError(f"the file of memory {memory.id} is gone", f"hardwon memory approve {memory.id}")
-        with open(page.path, encoding="utf-8-sig", errors="replace", opener=paths.plain_file) as file:
-            fields, _ = files.parted(file.read())
-        paths.write_page(home, page.path, files.render(home, replace(after, type=page.type), now, fields))
+        with open(page.path, encoding="utf-8-sig", errors="replace", opener=paths.open_plain_file) as file:
+            fields, _ = files.split_front_matter(file.read())
+        paths.write_document(home, page.path, files.render_memory(home, replace(after, type=page.type), now, fields))
     with transaction(connection):
         kept.reword(connection, memory.id, text)
     return after
 
 
-def set_aside(connection: Connection, memory: Memory, now: float) -> Memory:
+def reject_or_retire(connection: Connection, memory: Memory, now: float) -> Memory:
     """Reject what waits, or retire what counts; a file stays where it is."""
     status = "rejected" if memory.status == "candidate" else "retired"
     if memory.status not in ("candidate", "active"):
@@ -169,74 +184,82 @@ def set_aside(connection: Connection, memory: Memory, now: float) -> Memory:
 
 
 def _decide(connection: Connection, memory: Memory, status: str, file: str, now: float) -> None:
-    if not kept.decide(connection, memory, status, file, now):
+    if not kept.record_decision(connection, memory, status, file, now):
         raise UserError(f"somebody decided about memory {memory.id} meanwhile", f"hardwon memory show {memory.id}")
 
 
-def page_of(home: str, memory: Memory) -> files.Page | None:
+def read_page(home: str, memory: Memory) -> files.MemoryPage | None:
     """What the file of an approved memory says now; None if it is gone or cannot be read."""
-    if not memory.file.endswith(files.END) or os.path.basename(memory.file) != memory.file:
+    if not memory.file.endswith(files.MEMORY_SUFFIX) or os.path.basename(memory.file) != memory.file:
         return None  # an import may say anything
-    page = files.read(files.path_of(home, memory), memory.project)
+    page = files.read_memory_file(files.get_memory_path(home, memory), memory.project)
     if page is None:
         return None
-    return replace(page, number=memory.id, is_edited=files.content_hash(page.text) != files.content_hash(memory.text))
+    return replace(page, number=memory.id, is_edited=files.hash_content(page.text) != files.hash_content(memory.text))
 
 
-def told(connection: Connection, home: str, project: str | None = None) -> list[files.Page]:
+def list_approved_pages(connection: Connection, home: str, project: str | None = None) -> list[files.MemoryPage]:
     """What counts, of every project, or of one and everywhere: what is about the user first.
 
     A file that was changed since it was approved does not: somebody else may have changed it.
     """
-    approved = approvals.live_hashes(connection, approvals.MEMORY)
-    pages = list[files.Page]()
-    for memory in kept.listed(connection, "active", project=project):
-        page = page_of(home, memory)
-        if page and page.text and approved.get(str(memory.id)) == approval_hash(memory.type, page.text):
+    approved = approvals.read_live_hashes(connection, approvals.MEMORY)
+    pages = list[files.MemoryPage]()
+    for memory in kept.list_memories(connection, "active", project=project):
+        page = read_page(home, memory)
+        if page and page.text and approved.get(str(memory.id)) == compute_approval_hash(memory.type, page.text):
             pages.append(page)
     return sorted(pages, key=lambda page: (MEMORY_TYPES.index(page.type), page.number))
 
 
-def approval_hash(type: str, text: str) -> str:
+def compute_approval_hash(memory_type: str, text: str) -> str:
     """Return the hash that the approval of a memory is given for."""
-    return sha256(json.dumps([type, text.strip()]).encode()).hexdigest()
+    return sha256(json.dumps([memory_type, text.strip()]).encode()).hexdigest()
 
 
-def is_approved(connection: Connection, memory: Memory, page: files.Page) -> bool:
+def is_approved(connection: Connection, memory: Memory, page: files.MemoryPage) -> bool:
     """Return whether a person approved what the memory's file says now."""
     approval = approvals.find_live(connection, approvals.MEMORY, str(memory.id))
-    is_same = approval is not None and approval.hash == approval_hash(memory.type, page.text)
+    is_same = approval is not None and approval.hash == compute_approval_hash(memory.type, page.text)
     return memory.status == "active" and is_same
 
 
-def prints(connection: Connection, home: str) -> str:
+def fingerprint_approved(connection: Connection, home: str) -> str:
     """Another text whenever what counts, or one of the files, is another."""
-    approved = approvals.live_hashes(connection, approvals.MEMORY)
+    approved = approvals.read_live_hashes(connection, approvals.MEMORY)
     seen = [
-        (one.id, one.type, one.project, approved.get(str(one.id)), files.stat(files.path_of(home, one)))
-        for one in kept.listed(connection, "active")
+        (
+            one.id,
+            one.type,
+            one.project,
+            approved.get(str(one.id)),
+            files.read_file_stamp(files.get_memory_path(home, one)),
+        )
+        for one in kept.list_memories(connection, "active")
     ]
     return sha256(repr(seen).encode("utf-8", "replace")).hexdigest()
 
 
-def unapproved(connection: Connection, home: str, project: str) -> list[files.Page]:
+def list_unapproved_pages(connection: Connection, home: str, project: str) -> list[files.MemoryPage]:
     """The files in a project's repository that nobody approved here."""
-    folder = files.place_of(home, project)
-    if paths.is_in(home, folder):
+    folder = files.get_project_folder(home, project)
+    if paths.is_inside(home, folder):
         return []
-    known = {one.file for one in kept.listed(connection, project=project) if one.project == project}
-    names = [name for name in sorted(files.names(folder)) if name not in known]
-    found = [files.read(os.path.join(folder, name), project) for name in names]
+    known = {one.file for one in kept.list_memories(connection, project=project) if one.project == project}
+    names = [name for name in sorted(files.list_file_names(folder)) if name not in known]
+    found = [files.read_memory_file(os.path.join(folder, name), project) for name in names]
     return [page for page in found if page and page.text]
 
 
-def faults(connection: Connection, home: str, project: str) -> list[tuple[str, str, str]]:
+def find_memory_faults(connection: Connection, home: str, project: str) -> list[tuple[str, str, str]]:
     """What is wrong with the memories that count here: whose, what, and what mends it."""
-    found, seen = list[tuple[str, str, str]](), list[files.Page]()
-    for one in kept.listed(connection, "active", project=project):
-        name, page = f"M:{one.id}", page_of(home, one)
+    found, seen = list[tuple[str, str, str]](), list[files.MemoryPage]()
+    for one in kept.list_memories(connection, "active", project=project):
+        name, page = f"M:{one.id}", read_page(home, one)
         if page is None:
-            gone = f"its file is gone, a link or too large: {os.path.join(files.folder_of(home, one), one.file)}"
+            gone = (
+                f"its file is gone, a link or too large: {os.path.join(files.get_memory_folder(home, one), one.file)}"
+            )
             found.append((name, gone, f"hardwon memory approve {one.id}, or retire {one.id}"))
             continue
         if not page.text:
@@ -245,31 +268,31 @@ def faults(connection: Connection, home: str, project: str) -> list[tuple[str, s
             found.append((name, "its file says something else than was approved", f"hardwon memory approve {one.id}"))
         elif not is_approved(connection, one, page):
             found.append((name, "nobody approved it here, so it is not told", f"hardwon memory approve {one.id}"))
-        if len(page.text) > LONGEST:
+        if len(page.text) > MAX_MEMORY_CHARS:
             found.append((name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two"))
-        twin = next((other for other in seen if is_same(other.text, page.text)), None)
+        twin = next((other for other in seen if is_same_statement(other.text, page.text)), None)
         if twin:
             found.append((name, f"it says what M:{twin.number} says", f"hardwon memory retire {one.id}"))
-        against = next((other for other in seen if turns_round(page.text, other.text)), None)
+        against = next((other for other in seen if is_contradiction(page.text, other.text)), None)
         if against:
             said = f"it and M:{against.number} speak against each other"
             found.append((name, said, f"hardwon memory retire {one.id}, or retire {against.number}"))
         seen.append(page)
-    for page in unapproved(connection, home, project):
+    for page in list_unapproved_pages(connection, home, project):
         file = os.path.basename(page.path)
         found.append((file, "nobody approved it here, so it is not told", f"hardwon memory approve {file}"))
-    return [*found, *_misindexed(files.place_of(home, project))]
+    return [*found, *_misindexed(files.get_project_folder(home, project))]
 
 
 def _misindexed(folder: str) -> Iterator[tuple[str, str, str]]:
     """Files that the list beside them does not have, and lines of it that lead nowhere."""
-    path = files.index_in(folder)
+    path = files.find_index_file(folder)
     if not path:
         return
-    with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
+    with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
         listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", file.read()))
-    names = set(files.names(folder))
+    names = set(files.list_file_names(folder))
     for name in sorted(names - listed):
         yield name, f"it is not in {os.path.basename(path)}", f"add a line: - [name]({name})"
-    for name in sorted(listed - names - set(files.INDEXES)):
+    for name in sorted(listed - names - set(files.INDEX_FILES)):
         yield os.path.basename(path), f"it lists {name}, which is not there", "take the line out"

@@ -10,22 +10,22 @@ from hashlib import sha256
 from itertools import count
 
 from hardwon import clock, paths
-from hardwon.privacy.cleaning import clean
+from hardwon.privacy.cleaning import clean_text
 from hardwon.text import slugs
-from hardwon.text.printable import in_line, printable
-from hardwon.types import MEMORY_TYPES, Memory, word
+from hardwon.text.printable import make_printable, to_printable_line
+from hardwon.types import MEMORY_TYPES, Memory, frozen
 
-IN_REPOSITORY = os.path.join(".claude", "memory")
-IN_HOME = "memory"
-END = ".md"
-INDEXES = ("MEMORY.md", "INDEX.md", "README.md")  # a list that people keep beside the files, if they do
-LARGEST = 64_000  # bytes of a memory's file
+REPOSITORY_FOLDER = os.path.join(".claude", "memory")
+HOME_FOLDER = "memory"
+MEMORY_SUFFIX = ".md"
+INDEX_FILES = ("MEMORY.md", "INDEX.md", "README.md")  # a list that people keep beside the files, if they do
+MAX_FILE_BYTES = 64_000  # bytes of a memory's file
 _FENCE = "---"
 _PLAIN = re.compile(r"[A-Za-z0-9/][\w ./,+-]*")  # what YAML reads as it stands
 
 
-@word
-class Page:
+@frozen
+class MemoryPage:
     """A memory as its file says it; `number` is 0 for a file that nobody approved here."""
 
     number: int
@@ -39,50 +39,50 @@ class Page:
     is_edited: bool
 
 
-def name_of(folder: str, memory: Memory) -> str:
+def choose_file_name(folder: str, memory: Memory) -> str:
     """The name of a memory's file that is yet to be made: the same whenever it is asked for, so that it can be shown
     before."""
     line, tries = memory.text.split("\n")[0], count()
     stem = line if any(char.isascii() and char.isalnum() for char in line) else "memory"
-    there = {name.removesuffix(END).removeprefix(f"{memory.type}_") for name in names(folder)}
+    there = {name.removesuffix(MEMORY_SUFFIX).removeprefix(f"{memory.type}_") for name in list_file_names(folder)}
 
     def suffix() -> str:
         return sha256(f"{next(tries)} {memory.text}".encode("utf-8", "replace")).hexdigest()[:4]
 
-    return f"{memory.type}_{slugs.fresh(stem, there, suffix)}{END}"
+    return f"{memory.type}_{slugs.create_slug(stem, there, suffix)}{MEMORY_SUFFIX}"
 
 
-def folder_of(home: str, memory: Memory) -> str:
+def get_memory_folder(home: str, memory: Memory) -> str:
     """Where its file lies."""
-    return place_of(home, memory.project)
+    return get_project_folder(home, memory.project)
 
 
-def path_of(home: str, memory: Memory) -> str:
-    return os.path.join(folder_of(home, memory), memory.file)
+def get_memory_path(home: str, memory: Memory) -> str:
+    return os.path.join(get_memory_folder(home, memory), memory.file)
 
 
-def place_of(home: str, project: str) -> str:
+def get_project_folder(home: str, project: str) -> str:
     """Where the files of a project's memories lie: in its repository, unless a link leads out of that."""
-    folder = os.path.join(project, IN_REPOSITORY)
+    folder = os.path.join(project, REPOSITORY_FOLDER)
     in_repository = os.path.isabs(project) and os.path.lexists(os.path.join(project, ".git"))
-    own = in_repository and paths.is_in(os.path.realpath(project), os.path.realpath(folder))
-    return folder if own else os.path.join(home, IN_HOME)
+    own = in_repository and paths.is_inside(os.path.realpath(project), os.path.realpath(folder))
+    return folder if own else os.path.join(home, HOME_FOLDER)
 
 
-def render(home: str, memory: Memory, now: float, others: Mapping[str, str] | None = None) -> str:
+def render_memory(home: str, memory: Memory, now: float, others: Mapping[str, str] | None = None) -> str:
     """The file of a memory, with fields of others' that it had; one in a repository need not say where that lies."""
     fields = {
         **(others or {}),
-        "name": memory.file.removesuffix(END).removeprefix(f"{memory.type}_"),
-        "description": in_line(memory.text, 120),
+        "name": memory.file.removesuffix(MEMORY_SUFFIX).removeprefix(f"{memory.type}_"),
+        "description": to_printable_line(memory.text, 120),
         "type": memory.type,
-        "created": clock.iso(memory.at)[:10],
-        "updated": clock.iso(now)[:10],
-        "project": memory.project if paths.is_in(home, folder_of(home, memory)) else "",
+        "created": clock.format_iso(memory.at)[:10],
+        "updated": clock.format_iso(now)[:10],
+        "project": memory.project if paths.is_inside(home, get_memory_folder(home, memory)) else "",
         "source": ", ".join((memory.source, *_learned_from(memory))),
-        "hash": content_hash(memory.text),
+        "hash": hash_content(memory.text),
     }
-    lines = [f"{name}: {quoted(value)}" for name, value in fields.items() if value]
+    lines = [f"{name}: {quote_yaml(value)}" for name, value in fields.items() if value]
     return "\n".join([_FENCE, *lines, _FENCE, "", memory.text, ""])
 
 
@@ -95,28 +95,28 @@ def _learned_from(memory: Memory) -> Iterator[str]:
         yield f"L{line}" if os.path.isabs(path) else one
 
 
-def quoted(value: str) -> str:
+def quote_yaml(value: str) -> str:
     """A value as YAML reads it."""
     return value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)
 
 
-def content_hash(text: str) -> str:
+def hash_content(text: str) -> str:
     return sha256(text.strip().encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def files_in(folder: str) -> list[str]:
+def list_files(folder: str) -> list[str]:
     """The files of memories, whoever wrote them."""
-    return [os.path.join(folder, name) for name in names(folder)]
+    return [os.path.join(folder, name) for name in list_file_names(folder)]
 
 
-def names(folder: str) -> list[str]:
+def list_file_names(folder: str) -> list[str]:
     try:
-        return [name for name in os.listdir(folder) if name.endswith(END) and name not in INDEXES]
+        return [name for name in os.listdir(folder) if name.endswith(MEMORY_SUFFIX) and name not in INDEX_FILES]
     except OSError:
         return []
 
 
-def stat(path: str) -> tuple[int, int]:
+def read_file_stamp(path: str) -> tuple[int, int]:
     """What tells that a file is another; zeros if it is gone."""
     try:
         found = os.stat(path)
@@ -125,26 +125,28 @@ def stat(path: str) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
-def read(path: str, project: str) -> Page | None:
+def read_memory_file(path: str, project: str) -> MemoryPage | None:
     """A file as it stands, cleaned; None for what is not a file of its own, or too large to be a memory."""
     try:
-        if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
+        if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_FILE_BYTES:
             return None
-        with open(path, encoding="utf-8-sig", errors="replace", opener=paths.plain_file) as file:
+        with open(path, encoding="utf-8-sig", errors="replace", opener=paths.open_plain_file) as file:
             content = file.read()
     except OSError:
         return None
-    fields, body = parted(content)
+    fields, body = split_front_matter(content)
     body = body.strip()
-    text = printable(clean(body)).strip()
+    text = make_printable(clean_text(body)).strip()
     named = os.path.basename(path).partition("_")[0]
     type = next((one for one in (fields.get("type", ""), named) if one in MEMORY_TYPES), "project")
-    description = in_line(clean(fields.get("description", "")), 200) or in_line(text, 120)
+    description = to_printable_line(clean_text(fields.get("description", "")), 200) or to_printable_line(text, 120)
     sources = tuple(part.strip() for part in fields.get("source", "").split(",") if part.strip())
-    return Page(0, type, text[:LARGEST], description, project, path, fields.get("updated", ""), sources, False)
+    return MemoryPage(
+        0, type, text[:MAX_FILE_BYTES], description, project, path, fields.get("updated", ""), sources, False
+    )
 
 
-def parted(content: str) -> tuple[dict[str, str], str]:
+def split_front_matter(content: str) -> tuple[dict[str, str], str]:
     """The fields above the text, and the text; a file without fields is all text."""
     lines = content.splitlines()
     if not lines or lines[0].strip() != _FENCE or _FENCE not in [line.strip() for line in lines[1:]]:
@@ -168,13 +170,13 @@ def _fields(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield name.lower(), value
 
 
-def index_in(folder: str) -> str:
+def find_index_file(folder: str) -> str:
     """The list that people keep beside the files; nothing if they keep none."""
-    there = (os.path.join(folder, name) for name in INDEXES)
+    there = (os.path.join(folder, name) for name in INDEX_FILES)
     return next((path for path in there if os.path.isfile(path) and not os.path.islink(path)), "")
 
 
-def entered(said: str, file: str, text: str) -> str:
+def add_index_entry(said: str, file: str, text: str) -> str:
     """A list with a memory added to it."""
-    name = file.removesuffix(END).partition("_")[2]
-    return f"{said}\n- [{name}]({file}): {in_line(text, 120)}\n".lstrip("\n")
+    name = file.removesuffix(MEMORY_SUFFIX).partition("_")[2]
+    return f"{said}\n- [{name}]({file}): {to_printable_line(text, 120)}\n".lstrip("\n")

@@ -18,26 +18,26 @@ from typing import Any
 
 from hardwon import clock, paths
 from hardwon.handoff.idle_sessions import is_handoff
-from hardwon.handoff.lasting_statements import remembered
-from hardwon.privacy.cleaning import clean
-from hardwon.text.similarity import is_same
-from hardwon.types import MEMORY_TYPES, Turn, word
+from hardwon.handoff.lasting_statements import find_lasting_statements
+from hardwon.privacy.cleaning import clean_text
+from hardwon.text.similarity import is_same_statement
+from hardwon.types import MEMORY_TYPES, Turn, frozen
 
-FOLDER = os.path.join("~", ".claude", "memory_queue")
-VERSION = 1
-LARGEST = 64_000  # bytes; what is larger is not ours
+QUEUE_FOLDER = os.path.join("~", ".claude", "memory_queue")
+FORMAT_VERSION = 1
+MAX_FILE_BYTES = 64_000  # bytes; what is larger is not ours
 _NAME = re.compile(r"(.+)-(\d{1,9})\.json")
 
 
-@word
-class Queued:
+@frozen
+class QueuedStatement:
     """One statement that waits, and the file it stands in as it was read."""
 
     type: str
     text: str
     session: str
     turn: int
-    host: str = ""
+    agent: str = ""
     project: str = ""
     transcript: str = ""
     at: str = ""
@@ -45,41 +45,43 @@ class Queued:
     raw: str = ""
 
 
-def folder() -> str:
-    return os.path.expanduser(FOLDER)
+def get_queue_folder() -> str:
+    return os.path.expanduser(QUEUE_FOLDER)
 
 
-def path_of(folder: str, session: str, turn: int) -> str:
-    return os.path.join(folder, f"{paths.safe_name(session)}-{turn}.json")
+def build_queue_path(folder: str, session: str, turn: int) -> str:
+    return os.path.join(folder, f"{paths.to_safe_name(session)}-{turn}.json")
 
 
-def put(folder: str, turn: Turn, transcript: str = "", known: Sequence[str] = ()) -> str:
+def queue_statements(folder: str, turn: Turn, transcript: str = "", known: Sequence[str] = ()) -> str:
     """Queue what a turn says is to last, and give the file; nothing for most turns, nor for one that hands off.
 
     What is among the memories that are known already, such as one approved by typing it, does not wait again.
     """
-    found = [] if is_handoff(turn) else [(type, clean(text)) for type, text in remembered(turn.asked)]
-    found = [(type, text) for type, text in found if not any(is_same(text, other) for other in known)]
+    found = (
+        [] if is_handoff(turn) else [(type, clean_text(text)) for type, text in find_lasting_statements(turn.prompt)]
+    )
+    found = [(type, text) for type, text in found if not any(is_same_statement(text, other) for other in known)]
     if not found or not turn.name:
         return ""
     content = {
-        "version": VERSION,
+        "version": FORMAT_VERSION,
         "session": turn.name,
         "turn": turn.number,
-        "host": turn.host,
+        "host": turn.agent,
         "project": turn.project,
         "transcript": transcript,
-        "at": clock.iso(turn.at),
+        "at": clock.format_iso(turn.at),
         "memories": [{"type": type, "text": text} for type, text in found],
     }
     written = json.dumps(content, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-    path = path_of(folder, turn.name, turn.number)
+    path = build_queue_path(folder, turn.name, turn.number)
     if _content(path) != written.decode():
         paths.write_private(path, written)
     return path
 
 
-def read(folder: str, session: str = "") -> list[Queued]:
+def read_queue(folder: str, session: str = "") -> list[QueuedStatement]:
     """What waits, of one session or of all, in the order of the turns; files that are not ours are passed over."""
     found = [queued for path in _paths(folder, session) for queued in _queued(path)]
     return sorted(
@@ -87,7 +89,7 @@ def read(folder: str, session: str = "") -> list[Queued]:
     )
 
 
-def remove(queued: Iterable[Queued]) -> None:
+def remove_statements(queued: Iterable[QueuedStatement]) -> None:
     """Remove the files these came from; one that was written again since waits on."""
     for path, raw in {one.path: one.raw for one in queued if one.path}.items():
         if _content(path) == raw:
@@ -101,37 +103,37 @@ def _paths(folder: str, session: str) -> Iterator[str]:
         return
     for name in names:
         found = _NAME.fullmatch(name)
-        if found and (not session or found[1] == paths.safe_name(session)):
+        if found and (not session or found[1] == paths.to_safe_name(session)):
             yield os.path.join(folder, name)
 
 
 def _content(path: str) -> str | None:
     """What a file holds; None for what is not a small file of its own."""
     try:
-        if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
+        if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_FILE_BYTES:
             return None
-        with open(path, encoding="utf-8", newline="", opener=paths.plain_file) as file:
+        with open(path, encoding="utf-8", newline="", opener=paths.open_plain_file) as file:
             return file.read()
     except (OSError, UnicodeDecodeError):
         return None
 
 
-def _queued(path: str) -> Iterator[Queued]:
+def _queued(path: str) -> Iterator[QueuedStatement]:
     raw = _content(path)
     try:
         said = json.loads(raw) if raw else None
     except (ValueError, RecursionError):
         return
-    if not isinstance(said, dict) or said.get("version") != VERSION or not isinstance(said.get("turn"), int):
+    if not isinstance(said, dict) or said.get("version") != FORMAT_VERSION or not isinstance(said.get("turn"), int):
         return
     session, host, project, transcript, at = (
         value if isinstance(value := said.get(name), str) else ""
         for name in ("session", "host", "project", "transcript", "at")
     )
-    if not session or path != path_of(os.path.dirname(path), session, said["turn"]):
+    if not session or path != build_queue_path(os.path.dirname(path), session, said["turn"]):
         return
     for type, text in _memories(said.get("memories")):
-        yield Queued(type, text, session, said["turn"], host, project, transcript, at, path, raw or "")
+        yield QueuedStatement(type, text, session, said["turn"], host, project, transcript, at, path, raw or "")
 
 
 def _memories(said: Any) -> Iterator[tuple[str, str]]:
@@ -139,4 +141,4 @@ def _memories(said: Any) -> Iterator[tuple[str, str]]:
     for one in said if isinstance(said, list) else ():
         type, text = (one.get("type"), one.get("text")) if isinstance(one, dict) else (None, None)
         if type in MEMORY_TYPES and isinstance(text, str) and text.strip():
-            yield type, clean(text)
+            yield type, clean_text(text)

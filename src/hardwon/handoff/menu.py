@@ -12,12 +12,12 @@ from hardwon.handoff import (
     findings_in_workspace,
 )
 from hardwon.handoff.transcript_story import Story
-from hardwon.store.reflection_types import Finding, Past
+from hardwon.store.reflection_types import Finding, ReflectionContext
 
-Detector = Callable[[Story, Past], Iterable[Finding]]
+Detector = Callable[[Story, ReflectionContext], Iterable[Finding]]
 
 
-class Item(NamedTuple):
+class MenuItem(NamedTuple):
     """A thing to notice: its name, the group it stands in, a line for people, and what finds it."""
 
     name: str
@@ -26,78 +26,111 @@ class Item(NamedTuple):
     detect: Detector
 
 
-MENU: tuple[Item, ...] = (
-    Item(
+MENU: tuple[MenuItem, ...] = (
+    MenuItem(
         "failed experiments",
         "content",
         "what was tried and taken back, and why",
-        findings_in_session.failed_experiments,
+        findings_in_session.detect_failed_experiments,
     ),
-    Item(
+    MenuItem(
         "implicit decisions",
         "content",
         "choices of the agent that a short yes let pass",
-        findings_in_session.implicit_decisions,
+        findings_in_session.detect_implicit_decisions,
     ),
-    Item("assumptions", "content", "what was said to be taken for granted", findings_in_session.assumptions),
-    Item(
-        "external events", "content", "people, dates and events a person mentioned", findings_in_session.external_events
+    MenuItem("assumptions", "content", "what was said to be taken for granted", findings_in_session.detect_assumptions),
+    MenuItem(
+        "external events",
+        "content",
+        "people, dates and events a person mentioned",
+        findings_in_session.detect_external_events,
     ),
-    Item(
+    MenuItem(
         "naming inconsistencies",
         "content",
         "old names in use after a rename",
-        findings_in_session.naming_inconsistencies,
+        findings_in_session.detect_naming_inconsistencies,
     ),
-    Item("not done", "content", "what was put off, left out or not answered", findings_in_session.not_done),
-    Item("recurring failures", "across", "what failed here and in sessions before", findings_across_sessions.recurring),
-    Item(
-        "velocity and cost", "across", "much more or much less than sessions like it", findings_across_sessions.velocity
+    MenuItem(
+        "not done", "content", "what was put off, left out or not answered", findings_in_session.detect_unfinished_work
     ),
-    Item(
+    MenuItem(
+        "recurring failures",
+        "across",
+        "what failed here and in sessions before",
+        findings_across_sessions.detect_recurring_failures,
+    ),
+    MenuItem(
+        "velocity and cost",
+        "across",
+        "much more or much less than sessions like it",
+        findings_across_sessions.detect_unusual_cost,
+    ),
+    MenuItem(
         "convention adoption",
         "across",
         "commands that became a habit and that no page names",
-        findings_across_sessions.adopted,
+        findings_across_sessions.detect_undocumented_habits,
     ),
-    Item(
+    MenuItem(
         "convention disuse",
         "across",
         "conventions whose commands nobody runs any more",
-        findings_across_sessions.disused,
+        findings_across_sessions.detect_disused_conventions,
     ),
-    Item(
+    MenuItem(
         "stale resume prompts",
         "across",
         "a plan handed over that was not followed",
-        findings_across_sessions.stale_resume,
+        findings_across_sessions.detect_stale_resume,
     ),
-    Item(
+    MenuItem(
         "confidence calibration",
         "across",
         "whether handoffs that were sure came true",
-        findings_across_sessions.calibration,
+        findings_across_sessions.detect_miscalibration,
     ),
-    Item("dependencies discovered", "graph", "work found to wait for other work", findings_in_workspace.dependencies),
-    Item("peer messages", "graph", "what another agent said and no page holds", findings_in_workspace.peer_messages),
-    Item("code health", "graph", "folders that are full and get fuller", findings_in_workspace.crowded),
-    Item("files not noted", "graph", "folders changed and never spoken of", findings_in_workspace.unnoted),
-    Item(
+    MenuItem(
+        "dependencies discovered",
+        "graph",
+        "work found to wait for other work",
+        findings_in_workspace.detect_dependencies,
+    ),
+    MenuItem(
+        "peer messages",
+        "graph",
+        "what another agent said and no page holds",
+        findings_in_workspace.detect_peer_messages,
+    ),
+    MenuItem(
+        "code health", "graph", "folders that are full and get fuller", findings_in_workspace.detect_crowded_folders
+    ),
+    MenuItem(
+        "files not noted",
+        "graph",
+        "folders changed and never spoken of",
+        findings_in_workspace.detect_unmentioned_files,
+    ),
+    MenuItem(
         "memory hits without writes",
         "graph",
         "memories that a person spoke against",
-        findings_in_workspace.doubted_memory,
+        findings_in_workspace.detect_doubted_memories,
     ),
-    Item("tone", "person", "a person pushing back, and terser than before", findings_about_person.tone),
-    Item("time of day", "person", "commits made late at night", findings_about_person.time_of_day),
-    Item(
-        "missed remember", "person", "wishes to be remembered that nothing holds", findings_about_person.missed_remember
+    MenuItem("tone", "person", "a person pushing back, and terser than before", findings_about_person.detect_tone),
+    MenuItem("time of day", "person", "commits made late at night", findings_about_person.detect_late_commits),
+    MenuItem(
+        "missed remember",
+        "person",
+        "wishes to be remembered that nothing holds",
+        findings_about_person.detect_missed_memories,
     ),
-    Item("outcome", "person", "a goal that was given up for another", findings_about_person.outcome),
+    MenuItem("outcome", "person", "a goal that was given up for another", findings_about_person.detect_changed_goal),
 )
 
 
-def findings(story: Story, past: Past) -> list[Finding]:
+def detect_findings(story: Story, past: ReflectionContext) -> list[Finding]:
     """What the menu finds in a session, the most telling first."""
     found = [one for item in MENU for one in item.detect(story, past)]
     return sorted(found, key=lambda one: -one.score)

@@ -14,35 +14,47 @@ from typing import Any
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil.llm.exchange import Answer, Broken, Question
-from hardwon.distil.refinement import Ask
+from hardwon.distil.refinement import AskModel
 from hardwon.handoff import transcript_story as telltale
-from hardwon.handoff.draft import CONFIDENCE, MOST_FINDINGS, TOPIC, Draft, markdown, unknown
+from hardwon.handoff.draft import (
+    CONFIDENCE_NAMES,
+    MAX_FINDINGS,
+    MAX_TOPIC_CHARS,
+    Draft,
+    drop_known_memories,
+    render_draft,
+)
 from hardwon.handoff.draft_statements import Statement
 from hardwon.handoff.menu import MENU
 from hardwon.handoff.transcript_story import Story
-from hardwon.privacy.cleaning import clean
-from hardwon.privacy.truncation import trim
-from hardwon.store.reflection_types import TARGETS, Evidence, Finding, Past, Remembered
+from hardwon.privacy.cleaning import clean_text
+from hardwon.privacy.truncation import trim_text
+from hardwon.store.reflection_types import FINDING_TARGETS, Evidence, Finding, ReflectionContext, SuggestedMemory
 from hardwon.store.runs import REFLECT
-from hardwon.text.excerpts import flat, plain, short
+from hardwon.text.excerpts import collapse_spaces, shorten_line, to_plain_line
 from hardwon.types import MEMORY_TYPES
 
-MOST_TURNS = 40  # the last of a session that are sent
-MOST_SENT, MOST_NOTED = 60_000, 8_000  # characters of the session, and of what plain code says
-MOST_WORDS, MOST_CALL, MOST_RESULT = 1_500, 600, 500  # of each entry
-LONGEST_ANSWER = 40_000
-MOST_STATEMENTS, LONGEST = 8, 400
-SHORTEST_QUOTE, LONGEST_QUOTE, MOST_QUOTES = 5, 300, 3
+MAX_TURNS = 40  # the last of a session that are sent
+MAX_SESSION_CHARS, MAX_DRAFT_CHARS = 60_000, 8_000  # characters of the session, and of what plain code says
+MAX_MESSAGE_CHARS, MAX_CALL_CHARS, MAX_RESULT_CHARS = 1_500, 600, 500  # of each entry
+MAX_ANSWER_CHARS = 40_000
+MAX_STATEMENTS, MAX_TEXT_CHARS = 8, 400
+MIN_QUOTE_CHARS, MAX_QUOTE_CHARS, MAX_QUOTES = 5, 300, 3
 _SECTIONS = ("summary", "decisions", "failed", "open", "resume")
 
 
-def refined(plain_draft: Draft, past: Past, ask: Ask, log: dict[str, Any], *, most_turns: int = MOST_TURNS) -> Draft:
+def refine_draft(
+    plain_draft: Draft, past: ReflectionContext, ask: AskModel, log: dict[str, Any], *, max_turns: int = MAX_TURNS
+) -> Draft:
     """The draft as a model tells it; Failed if it cannot or may not. `log` gets the question and the answer."""
-    sent = _sent(plain_draft.story, most_turns)
+    sent = _sent(plain_draft.story, max_turns)
     told = "\n".join(entry for _, entry in sent)
-    data = f"what plain code noted:\n{trim(clean(markdown(plain_draft)), MOST_NOTED)}\n\nthe session:\n{told}"
+    data = (
+        f"what plain code noted:\n{trim_text(clean_text(render_draft(plain_draft)), MAX_DRAFT_CHARS)}\n\nthe "
+        f"session:\n{told}"
+    )
     mark = f"===== data {blake2b(data.encode('utf-8', 'replace'), digest_size=8).hexdigest()} ====="
-    question = Question(instructions(), f"{mark}\n{data}\n{mark}\n", REFLECT, 4_000)
+    question = Question(build_instructions(), f"{mark}\n{data}\n{mark}\n", REFLECT, 4_000)
     log["question"] = question.prompt
 
     def read(answer: Answer) -> Draft:
@@ -52,7 +64,7 @@ def refined(plain_draft: Draft, past: Past, ask: Ask, log: dict[str, Any], *, mo
     return ask(question, read)
 
 
-def instructions() -> str:
+def build_instructions() -> str:
     template = files("hardwon.distil").joinpath("prompts", "reflect.md").read_text("utf-8")
     return template.replace("{{menu}}", "\n".join(f"- {item.name}: {item.help}" for item in MENU))
 
@@ -62,7 +74,7 @@ def _sent(story: Story, most_turns: int) -> list[tuple[Step, str]]:
     starts = [place for place, step in enumerate(story.steps) if step.kind == "person"]
     first = starts[-most_turns] if len(starts) > most_turns else 0
     shown = [(step, entry) for step in story.steps[first:] if (entry := _entry(step))]
-    room, kept = MOST_SENT, list[tuple[Step, str]]()
+    room, kept = MAX_SESSION_CHARS, list[tuple[Step, str]]()
     for step, entry in reversed(shown):
         room -= len(entry) + 1
         if room < 0:
@@ -74,9 +86,11 @@ def _sent(story: Story, most_turns: int) -> list[tuple[Step, str]]:
 def _entry(step: Step) -> str:
     by = " of a sub-agent" if step.agent else ""
     if step.kind in ("person", "agent"):
-        return f"L{step.line} {step.kind}{by}: {trim(step.text, MOST_WORDS)}"
+        return f"L{step.line} {step.kind}{by}: {trim_text(step.text, MAX_MESSAGE_CHARS)}"
     if step.kind == "call":
-        return f"L{step.line} call {step.tool}{by}: {trim(step.command or step.path or step.content, MOST_CALL)}"
+        return (
+            f"L{step.line} call {step.tool}{by}: {trim_text(step.command or step.path or step.content, MAX_CALL_CHARS)}"
+        )
     if step.kind == "result":
         state = ""
         if step.refused:
@@ -85,7 +99,7 @@ def _entry(step: Step) -> str:
             state = " (denied by a hook: it did not run)"
         elif step.failed:
             state = " (failed)"
-        return f"L{step.line} result{state}{by}: {trim(step.text, MOST_RESULT)}"
+        return f"L{step.line} result{state}{by}: {trim_text(step.text, MAX_RESULT_CHARS)}"
     return ""
 
 
@@ -96,39 +110,39 @@ class _Claims:
         self._story = story
         self._lines = dict[int, list[tuple[Step, str]]]()
         for step, entry in sent:
-            self._lines.setdefault(step.line, []).append((step, flat(entry)))
+            self._lines.setdefault(step.line, []).append((step, collapse_spaces(entry)))
         self.held = self.thrown_away = 0
 
     def evidence(self, claim: Mapping[str, Any]) -> tuple[Evidence, ...]:
         """The quotes of a claim as evidence; none if one of them is not in its line."""
         given = claim.get("evidence")
         quotes = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
-        found = [held for one in quotes[:MOST_QUOTES] for held in [self._held(one)]]
-        whole = bool(found) and len(found) == len(quotes[:MOST_QUOTES]) and all(found)
+        found = [held for one in quotes[:MAX_QUOTES] for held in [self._held(one)]]
+        whole = bool(found) and len(found) == len(quotes[:MAX_QUOTES]) and all(found)
         self.held += whole
         self.thrown_away += not whole
         return tuple(one for one in found if one) if whole else ()
 
     def _held(self, one: Mapping[str, Any]) -> Evidence | None:
-        quote, line = _text(one, "quote", LONGEST_QUOTE), one.get("line")
-        if len(quote) < SHORTEST_QUOTE or not isinstance(line, int):
+        quote, line = _text(one, "quote", MAX_QUOTE_CHARS), one.get("line")
+        if len(quote) < MIN_QUOTE_CHARS or not isinstance(line, int):
             return None
         steps = [step for step, entry in self._lines.get(line, ()) if quote in entry]
-        found = [telltale.quote(self._story, step, quote) for step in steps]
+        found = [telltale.quote_step(self._story, step, quote) for step in steps]
         return next((made for made in found if made.quote in quote), None)
 
 
-def _read(answer: Answer, before: Draft, past: Past, sent: Sequence[tuple[Step, str]]) -> Draft:
+def _read(answer: Answer, before: Draft, past: ReflectionContext, sent: Sequence[tuple[Step, str]]) -> Draft:
     wire = _object(answer.text)
     claims = _Claims(before.story, sent)
     sections = {name: _statements(wire, name, claims) for name in _SECTIONS}
     findings, memories = _findings(wire, claims), _memories(wire, claims)
     if claims.thrown_away > claims.held:
         raise Broken(f"{claims.thrown_away} of its claims quote what is not there", outcome="untrue")
-    if not sections["summary"] or not sections["resume"] or wire.get("confidence") not in CONFIDENCE:
+    if not sections["summary"] or not sections["resume"] or wire.get("confidence") not in CONFIDENCE_NAMES:
         raise _wrong("no summary, no resume or no confidence that holds")
     return before._replace(
-        topic=short(_text(wire, "topic", 4 * TOPIC), TOPIC) or before.topic,
+        topic=shorten_line(_text(wire, "topic", 4 * MAX_TOPIC_CHARS), MAX_TOPIC_CHARS) or before.topic,
         workstream=_text(wire, "workstream", 80) or before.workstream,
         summary=sections["summary"],
         decisions=sections["decisions"],
@@ -138,13 +152,13 @@ def _read(answer: Answer, before: Draft, past: Past, sent: Sequence[tuple[Step, 
         confidence=wire["confidence"],
         because=_text(wire, "because", 200) or "as the model judges",
         findings=findings or before.findings,
-        memories=tuple(unknown([*before.memories, *memories], [text for _, text in past.memories])),
+        memories=tuple(drop_known_memories([*before.memories, *memories], [text for _, text in past.memories])),
         made=answer.model,
     )
 
 
 def _object(text: str) -> dict[str, Any]:
-    if len(text) > LONGEST_ANSWER:
+    if len(text) > MAX_ANSWER_CHARS:
         raise _wrong(f"{len(text):,} characters")
     body = text[text.find("{") : text.rfind("}") + 1]
     try:
@@ -158,34 +172,39 @@ def _object(text: str) -> dict[str, Any]:
 
 def _rows(wire: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     rows = wire.get(name, [])
-    if not isinstance(rows, list) or len(rows) > MOST_STATEMENTS or not all(isinstance(row, dict) for row in rows):
-        raise _wrong(f"{name} is no list of at most {MOST_STATEMENTS} objects")
+    if not isinstance(rows, list) or len(rows) > MAX_STATEMENTS or not all(isinstance(row, dict) for row in rows):
+        raise _wrong(f"{name} is no list of at most {MAX_STATEMENTS} objects")
     return rows
 
 
 def _statements(wire: Mapping[str, Any], name: str, claims: _Claims) -> tuple[Statement, ...]:
-    made = [Statement(_text(row, "text", LONGEST), claims.evidence(row)) for row in _rows(wire, name)]
+    made = [Statement(_text(row, "text", MAX_TEXT_CHARS), claims.evidence(row)) for row in _rows(wire, name)]
     return tuple(one for one in made if one.text and one.evidence)
 
 
 def _findings(wire: Mapping[str, Any], claims: _Claims) -> tuple[Finding, ...]:
     items, found = {item.name for item in MENU}, list[Finding]()
-    for row in _rows(wire, "findings")[:MOST_FINDINGS]:
+    for row in _rows(wire, "findings")[:MAX_FINDINGS]:
         item, target, score = row.get("item"), row.get("target"), row.get("score")
-        if item not in items or target not in TARGETS or not isinstance(score, int | float) or not 0 <= score <= 1:
+        if (
+            item not in items
+            or target not in FINDING_TARGETS
+            or not isinstance(score, int | float)
+            or not 0 <= score <= 1
+        ):
             raise _wrong(f"a finding of item {item!r:.40}, target {target!r:.40}, score {score!r:.20}")
         if evidence := claims.evidence(row):
-            found.append(Finding(item, _text(row, "text", LONGEST), float(score), target, evidence))
+            found.append(Finding(item, _text(row, "text", MAX_TEXT_CHARS), float(score), target, evidence))
     return tuple(one for one in found if one.text)
 
 
-def _memories(wire: Mapping[str, Any], claims: _Claims) -> list[Remembered]:
-    found = list[Remembered]()
+def _memories(wire: Mapping[str, Any], claims: _Claims) -> list[SuggestedMemory]:
+    found = list[SuggestedMemory]()
     for row in _rows(wire, "memories"):
         if row.get("type") not in MEMORY_TYPES:
             raise _wrong(f"the type {row.get('type')!r:.40} of a memory")
         if evidence := claims.evidence(row):
-            found.append(Remembered(row["type"], _text(row, "text", LONGEST), evidence))
+            found.append(SuggestedMemory(row["type"], _text(row, "text", MAX_TEXT_CHARS), evidence))
     return [one for one in found if one.text]
 
 
@@ -193,7 +212,9 @@ def _text(wire: Mapping[str, Any], name: str, longest: int) -> str:
     found = wire.get(name, "")
     if not isinstance(found, str) or len(found) > 4 * longest:
         raise _wrong(f"{name} is no text of at most {longest} characters")
-    return clean(short(plain(found), longest)) if name != "quote" else flat(found)[:longest]
+    return (
+        clean_text(shorten_line(to_plain_line(found), longest)) if name != "quote" else collapse_spaces(found)[:longest]
+    )
 
 
 def _wrong(what: str) -> Broken:

@@ -11,39 +11,39 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 
-from hardwon.paths import plain_file
-from hardwon.store.reflection_types import Noted, Past
+from hardwon.paths import open_plain_file
+from hardwon.store.reflection_types import ReflectionContext, RepositoryPage
 from hardwon.types import replace
 
-CONVENTIONS = ("docs/conventions", "conventions")
-WORKSTREAMS = ("docs/workstreams", "workstreams", "plans", "docs/plans")
-INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md", "GEMINI.md")  # what they say is a convention too
-MOST_PAGES, LARGEST = 200, 64_000
-SECONDS = 10.0
-LEEWAY = 60.0  # seconds after the last step in which a commit still belongs to it
+CONVENTION_FOLDERS = ("docs/conventions", "conventions")
+WORKSTREAM_FOLDERS = ("docs/workstreams", "workstreams", "plans", "docs/plans")
+INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md", "GEMINI.md")  # what they say is a convention too
+MAX_PAGES, MAX_PAGE_CHARS = 200, 64_000
+GIT_TIMEOUT_SECONDS = 10.0
+COMMIT_LEEWAY_SECONDS = 60.0  # seconds after the last step in which a commit still belongs to it
 _CODE = re.compile(r"`([^`\n]{2,120})`|^(?:    |\t)?\$ (.{2,120})$", re.M)
 _FENCED = re.compile(r"^```\w*\n(.*?)^```", re.M | re.S)
 _AFTER = re.compile(r"^(?:blocked[_-]by|depends[_-]on|after)\s*:(.*(?:\n\s+-.*)*)", re.M | re.I)
 _NAME = re.compile(r"#?[\w.-]*\w")
 
 
-def around(past: Past, project: str, began: float, ended: float) -> Past:
+def add_repository_context(past: ReflectionContext, project: str, began: float, ended: float) -> ReflectionContext:
     """The past, and what the repository says beside it."""
     if not os.path.isdir(project):
         return past
     return replace(
         past,
-        conventions=(*_pages(project, CONVENTIONS), *_instructions(project)),
-        workstreams=tuple(_pages(project, WORKSTREAMS)),
+        conventions=(*_pages(project, CONVENTION_FOLDERS), *_instructions(project)),
+        workstreams=tuple(_pages(project, WORKSTREAM_FOLDERS)),
         commits=tuple(_commits(project, began, ended)),
-        folders=_folders(project),
+        folder_file_counts=_folders(project),
     )
 
 
-def _pages(project: str, folders: tuple[str, ...]) -> Iterator[Noted]:
+def _pages(project: str, folders: tuple[str, ...]) -> Iterator[RepositoryPage]:
     for folder in folders:
         try:
-            names = sorted(os.listdir(os.path.join(project, folder)))[:MOST_PAGES]
+            names = sorted(os.listdir(os.path.join(project, folder)))[:MAX_PAGES]
         except OSError:
             continue
         for name in names:
@@ -51,16 +51,16 @@ def _pages(project: str, folders: tuple[str, ...]) -> Iterator[Noted]:
                 yield page
 
 
-def _instructions(project: str) -> Iterator[Noted]:
-    for name in INSTRUCTIONS:
+def _instructions(project: str) -> Iterator[RepositoryPage]:
+    for name in INSTRUCTION_FILES:
         if page := _page(os.path.join(project, name)):
             yield page
 
 
-def _page(path: str) -> Noted | None:
+def _page(path: str) -> RepositoryPage | None:
     try:
-        with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
-            text = file.read(LARGEST)
+        with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
+            text = file.read(MAX_PAGE_CHARS)
     except OSError:
         return None
     lines = text.splitlines()
@@ -72,14 +72,14 @@ def _page(path: str) -> Noted | None:
     fenced = [one.strip() for block in _FENCED.findall(text) for one in block.splitlines() if one.strip()]
     after = [name for found in _AFTER.findall(text[:4_000]) for name in _NAME.findall(found)]
     name = os.path.splitext(os.path.basename(path))[0]
-    return Noted(path, name, line, lines[line - 1].strip()[:200], (*quoted, *fenced), tuple(after))
+    return RepositoryPage(path, name, line, lines[line - 1].strip()[:200], (*quoted, *fenced), tuple(after))
 
 
 def _commits(project: str, began: float, ended: float) -> Iterator[tuple[str, ...]]:
     """The files of each commit that was made while the session ran."""
     if not began:
         return
-    span = (f"--since=@{int(began)}", f"--until=@{int(ended + LEEWAY)}")
+    span = (f"--since=@{int(began)}", f"--until=@{int(ended + COMMIT_LEEWAY_SECONDS)}")
     for block in _git(project, "log", "--no-merges", "--format=%x01", "--name-only", "-z", *span, "HEAD").split("\x01"):
         if files := tuple(name for name in block.replace("\n", "").split("\0") if name):
             yield files
@@ -95,7 +95,11 @@ def _git(project: str, *words: str) -> str:
     quiet = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
     try:
         done = subprocess.run(
-            ["git", *quiet, *words], cwd=project, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
+            ["git", *quiet, *words],
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=GIT_TIMEOUT_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

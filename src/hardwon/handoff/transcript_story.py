@@ -15,22 +15,22 @@ import orjson
 
 from hardwon import projects
 from hardwon.agents import token_usage, transcript_files
-from hardwon.agents.private_turns import may_be_private
-from hardwon.agents.token_usage import Usage
-from hardwon.agents.transcript_steps import Step, history, instant
+from hardwon.agents.private_turns import has_private_parent
+from hardwon.agents.token_usage import TokenUsage
+from hardwon.agents.transcript_steps import Step, load_transcript_module, parse_timestamp
 from hardwon.errors import UserError
-from hardwon.mining.scan import is_ours
-from hardwon.privacy.cleaning import clean_all
-from hardwon.privacy.private_tags import is_private
-from hardwon.privacy.prompt_text import is_said_to_hardwon
+from hardwon.mining.scan import is_hardwon_call
+from hardwon.privacy.cleaning import clean_texts
+from hardwon.privacy.private_tags import is_wholly_private
+from hardwon.privacy.prompt_text import is_only_for_hardwon
 from hardwon.shell import failures
-from hardwon.store.activity import active_minutes
+from hardwon.store.activity import count_active_minutes
 from hardwon.store.reflection_types import Evidence
-from hardwon.text.excerpts import flat, sentences
-from hardwon.types import Call, Turn, replace, word
+from hardwon.text.excerpts import collapse_spaces, split_sentences
+from hardwon.types import Call, Turn, frozen, replace
 
-LONGEST_QUOTE = 200
-LONGEST_TYPED = 1_500  # characters of a prompt that somebody types
+MAX_QUOTE_CHARS = 200
+MAX_TYPED_CHARS = 1_500  # characters of a prompt that somebody types
 _LONGEST_TEXT = 20_000  # characters of a text that are looked at
 _LINES_OF_A_STEP = 400
 _DEPTH = 4  # strings of JSON within strings of JSON
@@ -48,76 +48,76 @@ _PASTED = re.compile(
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
-@word
+@frozen
 class Story:
     """One transcript, read whole and cleaned: private turns are not in it, nor what we said ourselves.
 
     `usage` is what the transcript counts of tokens, with the sub-agents', None if it tells none; times are in seconds,
-    0 if the host tells none, and `minutes` leaves pauses out.
+    0 if the host tells none, and `active_minutes` leaves pauses out.
     """
 
     path: str
-    host: str
+    agent: str
     session: str
     project: str
     cwd: str
     steps: tuple[Step, ...]
-    began: float
-    ended: float
-    minutes: float
-    usage: Usage | None
-    ends_private: bool = False  # the last prompt was private as a whole
+    started_at: float
+    ended_at: float
+    active_minutes: float
+    usage: TokenUsage | None
+    is_last_prompt_private: bool = False  # the last prompt was private as a whole
 
 
-@word
+@frozen
 class Exchange:
     """What a person asked, None before they first did, and every step until they spoke again."""
 
-    asked: Step | None
+    prompt: Step | None
     steps: tuple[Step, ...]
 
 
-def read(path: str, host: str = "") -> Story:
+def read_story(path: str, host: str = "") -> Story:
     """The story of a transcript; OSError if it cannot be read, UserError if no host wrote it."""
     path = os.path.realpath(path)
-    host = host or transcript_files.host_of(path)
+    host = host or transcript_files.detect_agent(path)
     if not host:
         raise UserError(f"{path} is no transcript of an agent we know", "hardwon sessions list")
-    counter = token_usage.new_counter()
-    every = [] if may_be_private(path) else list(_steps(host, path, counter))
-    for subagent in transcript_files.subagents(path) if every else ():
+    counter = token_usage.create_counter()
+    every = [] if has_private_parent(path) else list(_steps(host, path, counter))
+    for subagent in transcript_files.list_subagent_transcripts(path) if every else ():
         _count_tokens(host, subagent, counter)
     asked = [step.text for step in every if step.kind == "person"]
     steps = _own(list(_visible(every)))
-    times = [at for step in steps if (at := instant(step.at))]
+    times = [at for step in steps if (at := parse_timestamp(step.at))]
     cwd = next((step.cwd for step in steps if step.cwd), "")
     return Story(
         path=path,
-        host=host,
+        agent=host,
         session=steps[-1].session if steps else "",
-        project=projects.home_of(cwd) if cwd else "",
+        project=projects.find_project_path(cwd) if cwd else "",
         cwd=cwd,
         steps=tuple(_clean(steps)),
-        began=min(times, default=0.0),
-        ended=max(times, default=0.0),
-        minutes=active_minutes(times),
-        usage=token_usage.total(counter),
-        ends_private=bool(asked) and is_private(asked[-1]),
+        started_at=min(times, default=0.0),
+        ended_at=max(times, default=0.0),
+        active_minutes=count_active_minutes(times),
+        usage=token_usage.get_total_usage(counter),
+        is_last_prompt_private=bool(asked) and is_wholly_private(asked[-1]),
     )
 
 
-def _steps(host: str, path: str, counter: token_usage.Counter) -> Iterator[Step]:
+def _steps(host: str, path: str, counter: token_usage.UsageCounter) -> Iterator[Step]:
     """Yield the steps of a transcript; its tokens are added to the counter when it is read."""
-    reader = history(host).Reader()
-    with transcript_files.reading(path) as (_, _, portions):
+    reader = load_transcript_module(host).Reader()
+    with transcript_files.open_transcript(path) as (_, _, portions):
         for lines, _ in portions:
             for number, line in lines:
-                yield from reader.read(number, line)
-    if counted := token_usage.total(reader.usage):
-        token_usage.count(counter, "", counted)
+                yield from reader.read_line(number, line)
+    if counted := token_usage.get_total_usage(reader.usage):
+        token_usage.count_usage(counter, "", counted)
 
 
-def _count_tokens(host: str, path: str, counter: token_usage.Counter) -> None:
+def _count_tokens(host: str, path: str, counter: token_usage.UsageCounter) -> None:
     """Add the tokens of a sub-agent's transcript."""
     with suppress(OSError):
         for _ in _steps(host, path, counter):
@@ -130,10 +130,10 @@ def _visible(steps: Sequence[Step]) -> Iterator[Step]:
     hidden, ours, is_for_us = False, set[str](), False
     for step in steps:
         if step.kind == "person":
-            hidden, is_for_us = is_private(step.text), is_said_to_hardwon(step.text)
+            hidden, is_for_us = is_wholly_private(step.text), is_only_for_hardwon(step.text)
         if is_for_us and step.kind in ("person", "agent") and not step.agent:
             continue
-        if step.kind == "call" and is_ours(step):
+        if step.kind == "call" and is_hardwon_call(step):
             ours.add(step.call)
         if not hidden and not (step.call in ours and step.kind in ("call", "result")):
             yield step
@@ -147,7 +147,7 @@ def _own(steps: list[Step]) -> list[Step]:
 def _clean(steps: Sequence[Step]) -> list[Step]:
     """The steps fit to be kept. What is cut is cut afterwards: half a secret, or of a private part, is not known."""
     texts = list({text for step in steps for text in (step.command, step.path, step.content, step.text, step.refused)})
-    changed = dict(zip(texts, map(_cut, clean_all(texts)), strict=True))
+    changed = dict(zip(texts, map(_cut, clean_texts(texts)), strict=True))
     return [
         step._replace(
             command=changed[step.command],
@@ -165,7 +165,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:half]}\n{text[-half:]}"
 
 
-def exchanges(story: Story) -> tuple[Exchange, ...]:
+def split_exchanges(story: Story) -> tuple[Exchange, ...]:
     """The steps of the main agent by what the person asked; words in one line of the transcript belong together."""
     found: list[Exchange] = []
     asked: Step | None = None
@@ -185,21 +185,21 @@ def exchanges(story: Story) -> tuple[Exchange, ...]:
     return (*found, Exchange(asked, tuple(own))) if asked or own else tuple(found)
 
 
-def spoken(step: Step | None) -> list[str]:
+def get_spoken_sentences(step: Step | None) -> list[str]:
     """The sentences that a person typed: not what they pasted, and nothing of a prompt so long that it was written
     somewhere else."""
-    if not step or step.kind != "person" or len(step.text) > LONGEST_TYPED:
+    if not step or step.kind != "person" or len(step.text) > MAX_TYPED_CHARS:
         return []
     typed = "\n".join(line for line in step.text.splitlines() if not _PASTED.match(line.lstrip()))
-    return [sentence for sentence in sentences(typed) if not _PASTED.match(sentence)]
+    return [sentence for sentence in split_sentences(typed) if not _PASTED.match(sentence)]
 
 
-def says(sign: re.Pattern[str], sentence: str) -> bool:
+def has_match(sign: re.Pattern[str], sentence: str) -> bool:
     """Whether a sentence has the sign, whichever apostrophe it was typed with."""
     return bool(sign.search(sentence.replace("’", "'")))
 
 
-def calls(story: Story) -> dict[str, tuple[Step, Step | None]]:
+def pair_calls(story: Story) -> dict[str, tuple[Step, Step | None]]:
     """Each call with its result, None while there is none, by the key that `turns` gives it."""
     found: dict[str, tuple[Step, Step | None]] = {}
     for step in story.steps:
@@ -210,27 +210,27 @@ def calls(story: Story) -> dict[str, tuple[Step, Step | None]]:
     return found
 
 
-def turns(story: Story) -> tuple[Turn, ...]:
+def build_turns(story: Story) -> tuple[Turn, ...]:
     """The story as turns, so that whatever is distilled from stored turns can be distilled from it."""
-    ended = calls(story)
+    ended = pair_calls(story)
     return tuple(
         Turn(
-            session=0,
+            session_row_id=0,
             number=number,
-            at=instant(one.asked.at if one.asked else one.steps[0].at),
-            host=story.host,
+            at=parse_timestamp(one.prompt.at if one.prompt else one.steps[0].at),
+            agent=story.agent,
             name=story.session,
             project=story.project,
             cwd=story.cwd,
-            asked=one.asked.text if one.asked else "",
-            said=last_words(one),
+            prompt=one.prompt.text if one.prompt else "",
+            final_message=get_final_message(one),
             calls=tuple(_call(step, ended[_key(step)][1]) for step in one.steps if step.kind == "call"),
         )
-        for number, one in enumerate(exchanges(story), 1)
+        for number, one in enumerate(split_exchanges(story), 1)
     )
 
 
-def last_words(exchange: Exchange) -> str:
+def get_final_message(exchange: Exchange) -> str:
     """What the agent said after its last call, else the last that it said at all."""
     said = [step for step in exchange.steps if step.kind == "agent"]
     last = max((place for place, step in enumerate(exchange.steps) if step.kind == "call"), default=-1)
@@ -250,13 +250,13 @@ def _call(step: Step, result: Step | None) -> Call:
     text = result.text if result else ""
     return Call(
         key=_key(step),
-        at=instant(step.at),
+        at=parse_timestamp(step.at),
         tool=step.tool,
         agent=step.agent,
         response=text,
         outcome=outcome,
         input={name: value for name, value in given.items() if value},
-        signature=failures.signed(step.tool, step.command, text) if outcome == "failed" else "",
+        signature=failures.compute_signature(step.tool, step.command, text) if outcome == "failed" else "",
     )
 
 
@@ -268,11 +268,11 @@ def _outcome(call: Step, result: Step | None) -> str:
         return "refused"
     if result.denied:
         return "denied"
-    failed = result.failed or failures.reads_as_failure(call.tool, call.command, result.text)
+    failed = result.failed or failures.is_unreported_failure(call.tool, call.command, result.text)
     return "failed" if failed else "fine"
 
 
-def quote(story: Story, step: Step, words: str = "") -> Evidence:
+def quote_step(story: Story, step: Step, words: str = "") -> Evidence:
     """The step as evidence: the longest stretch of the words that it has as they are, else its line most like them."""
     fields = (step.text, step.command, step.content, step.path, step.refused)
     own = [part for text in fields for part in _stretches(text)]
@@ -282,12 +282,12 @@ def quote(story: Story, step: Step, words: str = "") -> Evidence:
         about = frozenset(words.split())
         best = max(own, key=lambda line: len(about.intersection(line.split())))
     found = Evidence(story.path, step.line, _within(best))
-    return _placed(found) if transcript_files.is_whole(story.path) else found
+    return _placed(found) if transcript_files.is_single_document(story.path) else found
 
 
 def _placed(evidence: Evidence) -> Evidence:
     """The same with the line that has the quote: what a document tells of one step stands in several lines."""
-    for number, line in transcript_files.lines(evidence.path, evidence.line, _LINES_OF_A_STEP + 1):
+    for number, line in transcript_files.read_lines(evidence.path, evidence.line, _LINES_OF_A_STEP + 1):
         if _says(line, evidence.quote, _DEPTH):
             return replace(evidence, line=number)
     return evidence
@@ -295,21 +295,21 @@ def _placed(evidence: Evidence) -> Evidence:
 
 def _stretches(text: str) -> list[str]:
     """The pieces of a text that stand in the transcript as they are."""
-    return [line for part in _TAKEN_OUT.split(text) if (line := flat(part))]
+    return [line for part in _TAKEN_OUT.split(text) if (line := collapse_spaces(part))]
 
 
 def _within(part: str) -> str:
-    return part if len(part) <= LONGEST_QUOTE else part[:LONGEST_QUOTE].rpartition(" ")[0] or part[:LONGEST_QUOTE]
+    return part if len(part) <= MAX_QUOTE_CHARS else part[:MAX_QUOTE_CHARS].rpartition(" ")[0] or part[:MAX_QUOTE_CHARS]
 
 
-def holds(evidence: Evidence) -> bool:
+def is_quote_in_source(evidence: Evidence) -> bool:
     """Whether the quote stands in its line of its transcript, or of its page."""
     try:
-        line = b"".join(text for _, text in transcript_files.lines(evidence.path, evidence.line, 1))
+        line = b"".join(text for _, text in transcript_files.read_lines(evidence.path, evidence.line, 1))
     except OSError:
         return False
-    wanted = flat(evidence.quote)
-    return bool(wanted) and (wanted in flat(line.decode("utf-8", "replace")) or _says(line, wanted, _DEPTH))
+    wanted = collapse_spaces(evidence.quote)
+    return bool(wanted) and (wanted in collapse_spaces(line.decode("utf-8", "replace")) or _says(line, wanted, _DEPTH))
 
 
 def _says(line: bytes, wanted: str, depth: int) -> bool:
@@ -318,6 +318,6 @@ def _says(line: bytes, wanted: str, depth: int) -> bool:
             text = orjson.loads(found[0])
         except orjson.JSONDecodeError:
             continue
-        if wanted in flat(text) or (depth and '"' in text and _says(text.encode(), wanted, depth - 1)):
+        if wanted in collapse_spaces(text) or (depth and '"' in text and _says(text.encode(), wanted, depth - 1)):
             return True
     return False

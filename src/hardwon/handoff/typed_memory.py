@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hardwon.types import word
+from hardwon.types import frozen
 
-LONGEST_PROMPT = 400  # characters; what is longer was more likely pasted than typed
+MAX_PROMPT_CHARS = 400  # characters; what is longer was more likely pasted than typed
 _OPENING = re.compile(r"(?:please,? )?remember that[,:]? +(?P<statement>\S.*)", re.I)
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)\s+")
 # "remember that bug we fixed", "remember that time in May": `that` points at something, and states nothing.
@@ -28,19 +28,19 @@ _IS_FEEDBACK = re.compile(
 )
 
 
-@word
+@frozen
 class TypedMemory:
-    """A statement to remember; `is_whole` if the prompt says nothing else."""
+    """A statement to remember; `is_whole_prompt` if the prompt says nothing else."""
 
     type: str
     text: str
-    is_whole: bool
+    is_whole_prompt: bool
 
 
 def find_typed_memory(prompt: str) -> TypedMemory | None:
     """Return what a typed prompt tells to remember; None for questions, pasted or long text, and anything else."""
     text = prompt.strip()
-    if len(text) > LONGEST_PROMPT or "\n" in text or text.endswith("?"):
+    if len(text) > MAX_PROMPT_CHARS or "\n" in text or text.endswith("?"):
         return None
     opening = _OPENING.fullmatch(" ".join(text.split()))
     if opening is None:

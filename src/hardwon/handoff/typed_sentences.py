@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hardwon.privacy.private_tags import strip
-from hardwon.text.lesson_tags import blocks
+from hardwon.privacy.private_tags import strip_private
+from hardwon.text.lesson_tags import find_lesson_blocks
 
-LOOKED_AT = 20_000
+MAX_PROMPT_CHARS = 20_000
 _LONG_PARAGRAPH = 900
 _WRAPPED = 60  # a line as long as this that goes on in small letters was wrapped
 
@@ -37,9 +37,9 @@ _UNCLOSED = re.compile(r"^\s{0,9}<[a-z][\w-]{1,40}\b[^<>]{0,300}>.*\Z", re.S | r
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)\s+")
 
 
-def own_sentences(prompt: str) -> Iterator[str]:
+def find_typed_sentences(prompt: str) -> Iterator[str]:
     """Each on one line, blanks made one."""
-    text = _without_blocks(strip(prompt[:LOOKED_AT]))
+    text = _without_blocks(strip_private(prompt[:MAX_PROMPT_CHARS]))
     if text.lstrip().startswith(("/", "!")):  # commands of the host
         return
     for pattern in (_FENCED, _TAGGED, _UNCLOSED):
@@ -51,7 +51,7 @@ def own_sentences(prompt: str) -> Iterator[str]:
 
 def _without_blocks(text: str) -> str:
     """Without `#lesson` blocks, which have a way of their own."""
-    for tag in reversed(blocks(text) if "#lesson" in text.lower() else []):
+    for tag in reversed(find_lesson_blocks(text) if "#lesson" in text.lower() else []):
         text = f"{text[: tag.start]}\n{text[tag.end :]}"
     return text
 

@@ -7,50 +7,56 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from hardwon.agents import transcript_files
-from hardwon.agents.transcript_steps import MODULES, history
-from hardwon.handoff.idle_sessions import OLDEST
+from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, load_transcript_module
+from hardwon.handoff.idle_sessions import MAX_AGE_SECONDS
 from hardwon.store import reflections, sessions
 from hardwon.store.db import Connection
 
-MOST = 500  # that are looked at, the latest first
+MAX_TRANSCRIPTS = 500  # that are looked at, the latest first
 _BY_AGENTS = ("/subagents/", "/agent-")
 
 
-class Unheard(NamedTuple):
+class UnrecordedTranscript(NamedTuple):
     """A transcript that changed after it was last reflected on."""
 
-    host: str
+    agent: str
     path: str
-    changed: float
+    modified_at: float
 
 
-def unheard(connection: Connection, environment: Mapping[str, str], now: float) -> list[Unheard]:
+def find_unrecorded_transcripts(
+    connection: Connection, environment: Mapping[str, str], now: float
+) -> list[UnrecordedTranscript]:
     """The latest first."""
-    found = sorted(_changed(environment, now - OLDEST), key=lambda one: -one.changed)[:MOST]
-    known = {os.path.realpath(path) for path in sessions.transcripts(connection)} if found else set()
-    read = reflections.read_until(connection) if found else {}
+    found = sorted(_changed(environment, now - MAX_AGE_SECONDS), key=lambda one: -one.modified_at)[:MAX_TRANSCRIPTS]
+    known = {os.path.realpath(path) for path in sessions.list_transcript_paths(connection)} if found else set()
+    read = reflections.read_reflection_times(connection) if found else {}
     return [
         one
         for one in found
         if os.path.realpath(one.path) not in known
-        and not any(name in os.path.basename(one.path) and at >= one.changed for name, at in read.items())
+        and not any(name in os.path.basename(one.path) and at >= one.modified_at for name, at in read.items())
     ]
 
 
-def _changed(environment: Mapping[str, str], since: float) -> Iterator[Unheard]:
-    for host in MODULES:
-        for top in history(host).folders(environment, os.path.expanduser("~")):
+def _changed(environment: Mapping[str, str], since: float) -> Iterator[UnrecordedTranscript]:
+    for host in TRANSCRIPT_MODULES:
+        for top in load_transcript_module(host).find_transcript_folders(environment, os.path.expanduser("~")):
             for folder, _, names in os.walk(top):
                 for name in names:
                     yield from _held(os.path.join(folder, name), host, since)
 
 
-def _held(path: str, host: str, since: float) -> Iterator[Unheard]:
+def _held(path: str, host: str, since: float) -> Iterator[UnrecordedTranscript]:
     """The sessions in a file that changed since."""
     try:
-        every = transcript_files.sessions(path, os.stat(path)) if transcript_files.is_named(path, host) else ()
+        every = (
+            transcript_files.list_sessions(path, os.stat(path))
+            if transcript_files.is_agent_transcript_path(path, host)
+            else ()
+        )
     except OSError:
         return
     for one, stat in every:
         if stat.st_mtime > since and not any(part in one for part in _BY_AGENTS):
-            yield Unheard(host, one, stat.st_mtime)
+            yield UnrecordedTranscript(host, one, stat.st_mtime)

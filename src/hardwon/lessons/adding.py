@@ -18,7 +18,7 @@ from hardwon.lessons import validation
 from hardwon.lessons.secrets import find_secret_faults
 from hardwon.store.refusals import note_refused_lesson
 from hardwon.text import similarity, slugs
-from hardwon.types import Lesson, replace, word
+from hardwon.types import Lesson, frozen, replace
 
 if TYPE_CHECKING:
     from hardwon.types import Status
@@ -29,7 +29,7 @@ SOURCES = SOURCE_PERSON, SOURCE_AGENT, SOURCE_SCAN, SOURCE_IMPORT = ("person", "
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 
 
-def add(home: str, record: dict[str, Any], *, approved: bool, source: str) -> Lesson:
+def add_record(home: str, record: dict[str, Any], *, is_approved: bool, source: str) -> Lesson:
     """Write a new lesson; UserError with a line per fault if it is not fit.
 
     What a machine proposes is a candidate, and under names we give: those it chose could be a person's candidate's.
@@ -38,12 +38,12 @@ def add(home: str, record: dict[str, Any], *, approved: bool, source: str) -> Le
     now = clock.now()
     lesson = read_or_refuse(home, record, source)
     lesson = _with_source(lesson, source)
-    if not approved:
+    if not is_approved:
         lesson = replace(lesson, id="", slug="")
-    with shelves.editing(home) as shelf:
-        lesson = _filled_in(lesson, now, taken=[one.slug for one in shelf.lessons], approved=approved)
+    with shelves.open_for_edit(home) as shelf:
+        lesson = _filled_in(lesson, now, taken=[one.slug for one in shelf.lessons], approved=is_approved)
         _unlike(lesson, _known(shelf.lessons))
-        shelves.put(shelf, lesson)
+        shelves.put_lesson(shelf, lesson)
         shelves.save(shelf)
     return lesson
 
@@ -52,17 +52,17 @@ def _with_source(lesson: Lesson, source: str) -> Lesson:
     return replace(lesson, extra={**lesson.extra, "source": source})
 
 
-def rewrite(home: str, id: str, record: dict[str, Any]) -> Lesson:
+def replace_record(home: str, lesson_id: str, record: dict[str, Any]) -> Lesson:
     """Put another record in a lesson's place, whole; its id stays."""
-    return _replace(home, id, lambda before: {**record, "id": id, "slug": before.slug})
+    return _replace(home, lesson_id, lambda before: {**record, "id": lesson_id, "slug": before.slug})
 
 
-def edit(home: str, id: str, changes: dict[str, Any]) -> Lesson:
+def edit_record(home: str, lesson_id: str, changes: dict[str, Any]) -> Lesson:
     """Change some fields of a lesson; the same rules as for a new one."""
-    return _replace(home, id, lambda before: with_changes(records.write(before), changes))
+    return _replace(home, lesson_id, lambda before: apply_changes(records.to_lesson_record(before), changes))
 
 
-def with_changes(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def apply_changes(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A record with some fields changed, or gone where they are None; what another delivery has no use for goes.
 
     Triggers that are nested replace those of the record; one that is flat replaces its own kind.
@@ -78,17 +78,17 @@ def with_changes(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
     return changed
 
 
-def remove(home: str, id: str) -> None:
+def remove_record(home: str, lesson_id: str) -> None:
     """Take a lesson out of the file, as if it had never been written."""
-    with shelves.editing(home) as shelf:
+    with shelves.open_for_edit(home) as shelf:
         listed = shelf.document["lessons"]
-        listed[:] = [one for one in listed if not (isinstance(one, dict) and one.get("id") == id)]
+        listed[:] = [one for one in listed if not (isinstance(one, dict) and one.get("id") == lesson_id)]
         shelves.save(shelf)
 
 
 def _replace(home: str, id: str, change: Callable[[Lesson], dict[str, Any]]) -> Lesson:
     now = clock.now()
-    with shelves.editing(home) as shelf:
+    with shelves.open_for_edit(home) as shelf:
         before = _listed(shelf, id)
         lesson = read_or_refuse(home, change(before), "edit")
         extra = {key: value for key, value in lesson.extra.items() if key != "source"}
@@ -96,22 +96,22 @@ def _replace(home: str, id: str, change: Callable[[Lesson], dict[str, Any]]) -> 
             extra["source"] = before.extra["source"]
         lesson = replace(lesson, extra=extra)
         doubtful = lesson.confidence < validation.REVIEW_BELOW and lesson.confidence != before.confidence
-        lesson = replace(lesson, updated=clock.iso(now), needs_review=lesson.needs_review or doubtful)
-        lesson = replace(lesson, content_hash=records.content_hash(lesson))
+        lesson = replace(lesson, updated_at=clock.format_iso(now), needs_review=lesson.needs_review or doubtful)
+        lesson = replace(lesson, content_hash=records.hash_lesson_content(lesson))
         _unlike(lesson, _known(one for one in shelf.lessons if one.id != id))
-        shelves.put(shelf, lesson)
+        shelves.put_lesson(shelf, lesson)
         shelves.save(shelf)
     return lesson
 
 
-def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson], dict[str, str]]:
+def add_imported_records(home: str, imported_records: Iterable[dict[str, Any]]) -> tuple[list[Lesson], dict[str, str]]:
     """Add imported records, each for itself: those taken, and the names of those refused with the reason."""
     now = clock.now()
     taken: list[Lesson] = []
     refused: dict[str, str] = {}
-    with shelves.editing(home) as shelf:
+    with shelves.open_for_edit(home) as shelf:
         known, names = _known(shelf.lessons), [one.slug for one in shelf.lessons]
-        for number, record in enumerate(found, 1):
+        for number, record in enumerate(imported_records, 1):
             try:
                 lesson = _with_source(read_or_refuse(home, record, SOURCE_IMPORT), SOURCE_IMPORT)
                 known_as = lesson.slug if _SLUG.fullmatch(lesson.slug) and lesson.slug not in names else ""
@@ -121,7 +121,7 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
             except UserError as wrong:
                 refused[str(record.get("slug") or record.get("id") or f"lesson {number}")] = wrong.say
                 continue
-            shelves.put(shelf, lesson)
+            shelves.put_lesson(shelf, lesson)
             _take_in(known, lesson)
             names.append(lesson.slug)
             taken.append(lesson)
@@ -130,60 +130,60 @@ def take_over(home: str, found: Iterable[dict[str, Any]]) -> tuple[list[Lesson],
     return taken, refused
 
 
-def set_status(home: str, id: str, status: Status) -> Lesson:
+def set_lesson_status(home: str, lesson_id: str, status: Status) -> Lesson:
     """Write another status; approving a lesson is the review it needed."""
     now = clock.now()
-    with shelves.editing(home) as shelf:
-        before = _listed(shelf, id)
+    with shelves.open_for_edit(home) as shelf:
+        before = _listed(shelf, lesson_id)
         review = before.needs_review and status != "active"
-        lesson = replace(before, status=status, needs_review=review, updated=clock.iso(now))
-        shelves.put(shelf, lesson)
+        lesson = replace(before, status=status, needs_review=review, updated_at=clock.format_iso(now))
+        shelves.put_lesson(shelf, lesson)
         shelves.save(shelf)
     return lesson
 
 
-def _listed(shelf: shelves.Shelf, id: str) -> Lesson:
+def _listed(shelf: shelves.LessonsFile, id: str) -> Lesson:
     found = [one for one in shelf.lessons if one.id == id]
     if not found:
         raise UserError(f"the lesson {id} is gone from {shelf.path}", "hardwon lessons list")
     return found[0]
 
 
-def sound(record: dict[str, Any]) -> Lesson:
+def parse_valid_lesson(record: dict[str, Any]) -> Lesson:
     """The lesson in a record that keeps every rule; UserError with a line per fault if it does not."""
-    if wrong := faults(record):
-        raise refusal(wrong)
-    return records.read(_with_reason(record))
+    if wrong := find_record_faults(record):
+        raise build_refusal(wrong)
+    return records.parse_lesson(_with_reason(record))
 
 
 def read_or_refuse(home: str, record: dict[str, Any], source: str) -> Lesson:
     """Return the lesson in a sound record; note in the log why another is refused."""
-    if wrong := faults(record):
+    if wrong := find_record_faults(record):
         note_refused_lesson(home, source, wrong)
-        raise refusal(wrong)
-    return sound(record)
+        raise build_refusal(wrong)
+    return parse_valid_lesson(record)
 
 
-def faults(record: dict[str, Any]) -> list[str]:
+def find_record_faults(record: dict[str, Any]) -> list[str]:
     """What must be mended before the record may be a lesson."""
     try:
-        lesson = records.read(_with_reason(record))
-        return [*validation.faults(lesson), *find_secret_faults(lesson)]
+        lesson = records.parse_lesson(_with_reason(record))
+        return [*validation.find_lesson_faults(lesson), *find_secret_faults(lesson)]
     except records.BadRecord as bad:
         return bad.faults
 
 
-@word
+@frozen
 class _Known:
     """The lessons that are there, as others are compared with them: slugs by id and by hash, and what they say."""
 
     ids: dict[str, str]
     hashes: dict[str, str]
-    said: similarity.Vocabulary
+    said: similarity.LessonVocabulary
 
 
 def _known(lessons: Iterable[Lesson]) -> _Known:
-    known = _Known({}, {}, similarity.index(()))
+    known = _Known({}, {}, similarity.build_vocabulary(()))
     for lesson in lessons:
         _take_in(known, lesson)
     return known
@@ -191,9 +191,9 @@ def _known(lessons: Iterable[Lesson]) -> _Known:
 
 def _take_in(known: _Known, lesson: Lesson) -> None:
     known.ids.setdefault(lesson.id, lesson.slug)
-    known.hashes.setdefault(records.content_hash(lesson), lesson.slug)
+    known.hashes.setdefault(records.hash_lesson_content(lesson), lesson.slug)
     if lesson.status != "rejected":
-        similarity.extend(known.said, lesson)
+        similarity.add_to_vocabulary(known.said, lesson)
 
 
 def _unlike(lesson: Lesson, known: _Known) -> None:
@@ -203,13 +203,13 @@ def _unlike(lesson: Lesson, known: _Known) -> None:
         raise UserError(say, f"leave the id out, or: hardwon lessons show {slug}")
     if (slug := known.hashes.get(lesson.content_hash)) is not None:
         raise UserError(f"this lesson is there already: {slug}", f"hardwon lessons show {slug}")
-    near = similarity.nearest_in(known.said, lesson)
-    if near and near[1] >= similarity.SAME:
+    near = similarity.find_nearest_in(known.said, lesson)
+    if near and near[1] >= similarity.SAME_THRESHOLD:
         say = f"this lesson is much like {near[0].slug} ({near[1]:.0%} of the words are the same)"
         raise UserError(say, f"hardwon lessons edit {near[0].slug}")
 
 
-def refusal(faults: Iterable[str]) -> UserError:
+def build_refusal(faults: Iterable[str]) -> UserError:
     listed = "".join(f"\n  - {fault}" for fault in faults)
     return UserError(f"the lesson is refused{listed}", "mend these and add it again")
 
@@ -228,12 +228,12 @@ def _filled_in(lesson: Lesson, now: float, *, taken: Sequence[str], approved: bo
         raise UserError(say, "leave it out, and one is made")
     lesson = replace(
         lesson,
-        id=lesson.id or clock.ulid(now),
-        slug=lesson.slug or slugs.fresh(lesson.summary, taken, clock.suffix),
+        id=lesson.id or clock.create_ulid(now),
+        slug=lesson.slug or slugs.create_slug(lesson.summary, taken, clock.create_suffix),
         project=project,
         status=lesson.status if approved else "candidate",
         needs_review=lesson.needs_review or lesson.confidence < validation.REVIEW_BELOW,
-        created=lesson.created or clock.iso(now),
-        updated=clock.iso(now),
+        created_at=lesson.created_at or clock.format_iso(now),
+        updated_at=clock.format_iso(now),
     )
-    return replace(lesson, content_hash=records.content_hash(lesson))
+    return replace(lesson, content_hash=records.hash_lesson_content(lesson))

@@ -18,14 +18,14 @@ from hardwon.lessons import record as records
 from hardwon.lessons import trust_file
 from hardwon.lessons.delivery import open_index
 from hardwon.store import approvals
-from hardwon.store.approvals import ApprovedLesson, InForce
-from hardwon.types import Lesson, replace, word
+from hardwon.store.approvals import ApprovedLesson, LiveApprovals
+from hardwon.types import Lesson, frozen, replace
 
 ADDED, CHANGED, RETIRED, REMOVED = "added", "changed", "retired", "removed"
-APPROVE = "hardwon lessons build"
+APPROVE_COMMAND = "hardwon lessons build"
 
 
-@word
+@frozen
 class WaitingChange:
     """A change to lessons.json that nobody has approved; `approved` stays in force, `proposed` stands in the file."""
 
@@ -37,23 +37,23 @@ class WaitingChange:
     proposed: Lesson | None
 
 
-def read_approvals(home: str) -> InForce:
+def read_approvals(home: str) -> LiveApprovals:
     """Return the live approvals; UserError, so that the last good manifest stays in force, if they are not known."""
-    found = approvals.read_in_force(home)
+    found = approvals.read_live_approvals(home)
     if found is not None:
         return found
-    if not ids_in_force(home):
-        return InForce({}, {})
+    if not find_ids_in_force(home):
+        return LiveApprovals({}, {})
     path = os.path.join(home, paths.DATABASE)
     why = "is not brought up to date yet" if os.path.exists(path) else "is missing"
     raise UserError(f"{path} {why}, so nobody can tell what is approved", "hardwon restart")
 
 
-def ids_in_force(home: str) -> set[str]:
+def find_ids_in_force(home: str) -> set[str]:
     """Return the ids of the lessons in the last good manifest; none if there is none that can be read."""
     try:
         index = open_index(home)
-        return {index.entry(number).id for number in range(len(index))}
+        return {index.read_entry(number).id for number in range(len(index))}
     except (OSError, ValueError):
         pass
     try:
@@ -65,17 +65,19 @@ def ids_in_force(home: str) -> set[str]:
     return set(lessons) if isinstance(lessons, dict) else set()
 
 
-def settle(home: str, shelf: shelves.Shelf, in_force: InForce) -> tuple[list[Lesson], list[WaitingChange]]:
+def apply_approvals(
+    home: str, file: shelves.LessonsFile, in_force: LiveApprovals
+) -> tuple[list[Lesson], list[WaitingChange]]:
     """Return the personal lessons as they count, and the changes that wait for a person."""
-    same = _find_unchanged(shelf, in_force.lessons)
-    differing = {id: one.approval for id, one in in_force.lessons.items() if id not in same}
+    same = _find_unchanged(file, in_force.lessons)
+    differing = {id: one.approval_id for id, one in in_force.lessons.items() if id not in same}
     bodies = _read_bodies(home, differing)
     lessons: list[Lesson] = []
     waiting: list[WaitingChange] = []
-    for lesson in shelf.lessons:
+    for lesson in file.lessons:
         approval = in_force.lessons.get(lesson.id)
         if approval is None:
-            if is_claiming_force(lesson):
+            if is_marked_active(lesson):
                 waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, ADDED, None, lesson))
                 lessons.append(replace(lesson, status="candidate"))
             else:
@@ -86,76 +88,79 @@ def settle(home: str, shelf: shelves.Shelf, in_force: InForce) -> tuple[list[Les
             if approval.confidence is not None:
                 # Otherwise lowering the number in the file would take a guard out of force.
                 approved = replace(approved, confidence=approval.confidence)
-            if not is_claiming_force(lesson):
+            if not is_marked_active(lesson):
                 waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, RETIRED, approved, lesson))
             lessons.append(approved)
             continue
         last_approved = bodies.get(lesson.id)
         waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, CHANGED, last_approved, lesson))
         lessons.append(last_approved or replace(lesson, status="candidate"))
-    in_file = {lesson.id for lesson in shelf.lessons}
+    in_file = {lesson.id for lesson in file.lessons}
     for id in in_force.lessons:
         last_approved = bodies.get(id)
         if id in in_file or last_approved is None:
             continue
         lessons.append(last_approved)
-        if id not in shelf.unread:  # one that cannot be read is named as a fault
+        if id not in file.unreadable_ids:  # one that cannot be read is named as a fault
             waiting.append(WaitingChange(id, last_approved.slug, last_approved.summary, REMOVED, last_approved, None))
     return lessons, waiting
 
 
-def is_claiming_force(lesson: Lesson) -> bool:
+def is_marked_active(lesson: Lesson) -> bool:
     """Return whether the record itself says that it is in force."""
     return lesson.status == "active" and not lesson.needs_review
 
 
-def find_waiting(home: str) -> list[WaitingChange]:
+def find_waiting_changes(home: str) -> list[WaitingChange]:
     """Return the changes to lessons.json that nobody has approved."""
-    return settle(home, shelves.read(shelves.lessons_path(home)), read_approvals(home))[1]
+    return apply_approvals(home, shelves.read(shelves.get_lessons_path(home)), read_approvals(home))[1]
 
 
-def approved_record(lesson: Lesson) -> str:
+def to_approval_body(lesson: Lesson) -> str:
     """Return what an approval keeps of a lesson: enough to keep it in force whatever happens to the file."""
-    kept = {"id": lesson.id, **records.authored_fields(lesson), "confidence": lesson.confidence}
+    kept = {"id": lesson.id, **records.select_authored_fields(lesson), "confidence": lesson.confidence}
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
-def is_trust_approved(project: str, hash: str, in_force: InForce) -> bool:
+def is_trust_approved(project: str, content_hash: str, in_force: LiveApprovals) -> bool:
     """Return whether a person trusted this content of a repository's file; trusted.json alone may be edited by hand."""
-    return in_force.trusted.get(project) == hash
+    return in_force.trusted_hashes.get(project) == content_hash
 
 
-def untrusted_fault(project: str) -> str:
-    return f"{trust_file.lessons_of(project)} is trusted without an approval and is not used: hardwon trust {project}"
+def describe_unapproved_trust(project: str) -> str:
+    return (
+        f"{trust_file.get_project_lessons_path(project)} is trusted without an approval and is not used: "
+        f"hardwon trust {project}"
+    )
 
 
-def _find_unchanged(shelf: shelves.Shelf, approved: Mapping[str, ApprovedLesson]) -> set[str]:
+def _find_unchanged(shelf: shelves.LessonsFile, approved: Mapping[str, ApprovedLesson]) -> set[str]:
     """Return the ids of the lessons that the file says as they were approved."""
     known = [lesson for lesson in shelf.lessons if lesson.id in approved]
-    return {lesson.id for lesson in known if records.authored_hash(lesson) == approved[lesson.id].hash}
+    return {lesson.id for lesson in known if records.hash_authored_fields(lesson) == approved[lesson.id].hash}
 
 
 def _read_bodies(home: str, wanted: Mapping[str, int]) -> dict[str, Lesson]:
     bodies = approvals.read_bodies(home, wanted.values())
     lessons: dict[str, Lesson] = {}
     for id, number in wanted.items():
-        lesson = read_body(bodies.get(number, ""))
+        lesson = parse_approval_body(bodies.get(number, ""))
         if lesson is not None:
             lessons[id] = lesson
     return lessons
 
 
-def read_body(body: str) -> Lesson | None:
+def parse_approval_body(body: str) -> Lesson | None:
     """Return the lesson that an approval keeps; None after a purge took it out."""
     if not body:
         return None
     try:
-        return records.read(json.loads(body))
+        return records.parse_lesson(json.loads(body))
     except (ValueError, RecursionError):
         return None
 
 
-def describe(waiting: Sequence[WaitingChange]) -> str:
+def describe_waiting_changes(waiting: Sequence[WaitingChange]) -> str:
     """Return how many changes wait, in a phrase: `2 changes to lessons.json wait`."""
     count = len(waiting)
     return f"{count} change{'s' if count != 1 else ''} to lessons.json wait{'s' if count == 1 else ''} for approval"

@@ -9,50 +9,50 @@ from __future__ import annotations
 import os
 
 from hardwon import paths
-from hardwon.text.brief_layout import Line
+from hardwon.text.brief_layout import BriefLine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FOLDER = "briefs"
+BRIEFS_FOLDER = "briefs"
 _HEAD = "hardwon-brief-1"
 _END = ".txt"
 
 
-def path_of(home: str, project: str) -> str:
-    return os.path.join(home, FOLDER, paths.safe_name(f"{project}/") + _END)
+def get_brief_path(home: str, project: str) -> str:
+    return os.path.join(home, BRIEFS_FOLDER, paths.to_safe_name(f"{project}/") + _END)
 
 
-def read(home: str, project: str) -> list[Line]:
+def read(home: str, project: str) -> list[BriefLine]:
     """The lines that were compiled last; none if there are none, or if another version wrote them."""
-    text = _text(path_of(home, project)) if project else ""
+    text = _text(get_brief_path(home, project)) if project else ""
     head, *rows = text.split("\n")
     if head != _HEAD:
         return []
     found = [row.split("\t") for row in rows if row]
-    return [Line(row[0], row[1], row[2], int(row[3])) for row in found if len(row) == 4 and row[3].isdigit()]
+    return [BriefLine(row[0], row[1], row[2], int(row[3])) for row in found if len(row) == 4 and row[3].isdigit()]
 
 
-def write(home: str, project: str, lines: Sequence[Line]) -> None:
+def write(home: str, project: str, lines: Sequence[BriefLine]) -> None:
     """Keep the lines, if they are others than before."""
-    rows = [f"{line.section}\t{line.text}\t{line.said}\t{line.head}\n" for line in lines]
-    text, path = f"{_HEAD}\n{''.join(rows)}", path_of(home, project)
+    rows = [f"{line.section}\t{line.text}\t{line.statement}\t{line.heading_rank}\n" for line in lines]
+    text, path = f"{_HEAD}\n{''.join(rows)}", get_brief_path(home, project)
     if project and text != _text(path) and (lines or os.path.exists(path)):
         paths.write_private(path, text.encode("utf-8", "replace"))
 
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace", newline="\n", opener=paths.plain_file) as file:
+        with open(path, encoding="utf-8", errors="replace", newline="\n", opener=paths.open_plain_file) as file:
             return file.read()
     except OSError:
         return ""
 
 
-def forget(home: str) -> int:
+def delete_all(home: str) -> int:
     """Delete every compiled brief; gives how many there were."""
-    place = os.path.join(home, FOLDER)
+    place = os.path.join(home, BRIEFS_FOLDER)
     try:
         names = [name for name in os.listdir(place) if name.endswith(_END)]
     except FileNotFoundError:

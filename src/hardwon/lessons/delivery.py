@@ -6,65 +6,68 @@ import os
 
 from hardwon import claims, paths
 from hardwon.lessons.decision import (
-    NOTES_AFTER,
-    OPENED_LATE,
-    joined,
-    on_call,
-    on_start,
-    on_subagent,
-    opening,
-    with_past,
+    AGENTS_NOTED_AFTER_CALL,
+    AGENTS_OPENED_AT_PROMPT,
+    add_recalled_notes,
+    build_session_brief,
+    merge_replies,
+    reply_to_call,
+    reply_to_session_start,
+    reply_to_subagent_start,
 )
-from hardwon.lessons.manifest_index import Index
-from hardwon.privacy.limits import TWICE_SECONDS
-from hardwon.projects import home_of, places, root
-from hardwon.self_protection.commands import forbidden
-from hardwon.text.brief_layout import one_line
-from hardwon.text.fence import fenced
-from hardwon.types import EDITS, MEMORY_TYPES, NOTHING, Reply, replace
+from hardwon.lessons.manifest_index import ManifestIndex
+from hardwon.privacy.limits import DUPLICATE_SECONDS
+from hardwon.projects import find_git_root, find_project_path, list_equivalent_folders
+from hardwon.self_protection.commands import judge_call
+from hardwon.text.brief_layout import sanitize_line
+from hardwon.text.fence import fence_text
+from hardwon.types import EDIT_TOOLS, EMPTY_REPLY, MEMORY_TYPES, HookReply, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hardwon.lessons.matching import Search
-    from hardwon.text.brief_layout import Line, Recalled
-    from hardwon.types import Entry, Event
+    from hardwon.lessons.matching import PatternSearch
+    from hardwon.text.brief_layout import BriefLine, RecalledItem
+    from hardwon.types import Event, ManifestEntry
 
-    Brief = Callable[[str, str], Sequence[Line]]
-    Recall = Callable[[Event], Sequence[Recalled]]
-    News = Callable[[], str]
+    BriefReader = Callable[[str, str], Sequence[BriefLine]]
+    NotesReader = Callable[[Event], Sequence[RecalledItem]]
+    Announcer = Callable[[], str]
 
 PROTOCOL_CLAIM = "protocol"
 OPENED_CLAIM = "opened"
-FIRST_CLAIM = "first"
-ABOUT_FILES = ("Read", *EDITS)
-AFTER = ("PostToolUse", "PostToolUseFailure")
-PATH_SHOWN = 120
-MOST_NAMES = 18
-LONGEST_FOR_US = 100_000  # characters of a prompt that may be for us: cleaning more takes longer than a hook has
-LONGEST_TYPED = 400  # characters of a prompt that tells to remember something
+FIRST_SESSION_CLAIM = "first"
+FILE_MEMORY_TOOLS = ("Read", *EDIT_TOOLS)
+AFTER_CALL_EVENTS = ("PostToolUse", "PostToolUseFailure")
+MAX_PATH_CHARS = 120
+MAX_NAMES = 18
+MAX_PROMPT_CHARS = 100_000  # characters of a prompt that may be for us: cleaning more takes longer than a hook has
+MAX_MEMORY_PROMPT_CHARS = 400  # characters of a prompt that tells to remember something
 _DECISIONS = {
     "": ("accept", "reject"),
     "handoff": ("list", "show", "ratify", "amend", "discard", "write", "resume"),
     "memory": ("list", "show", "add", "edit", "approve", "reject", "retire", "check"),
 }
 _SHORT = {"ratify": "handoff", "discard": "handoff", "resume": "handoff", "approve": "memory"}
-ALONE, WORDED = ("list", "check", "resume"), ("write", "add", "edit")  # with nothing behind them, with a text
-ASKING = (*ALONE, "show", "amend")  # what changes nothing, so that only the answer counts
-REFUSED = "a decision was not carried out"
-LONGEST_COMMAND = 200  # characters of a refused decision that are shown
-LOG_BYTES = 200_000
-TWICE = "twice-"
-TWIN_SECONDS = 0.3  # calls of one message come within it; a model that has read the reason comes later
+VERBS_WITHOUT_NAMES, VERBS_WITH_TEXT = (
+    ("list", "check", "resume"),
+    ("write", "add", "edit"),
+)  # with nothing behind them, with a text
+READ_ONLY_VERBS = (*VERBS_WITHOUT_NAMES, "show", "amend")  # what changes nothing, so that only the answer counts
+REFUSED_DECISION = "a decision was not carried out"
+MAX_REFUSED_CHARS = 200  # characters of a refused decision that are shown
+MAX_LOG_BYTES = 200_000
+DUPLICATE_PREFIX = "twice-"
+PARALLEL_CALL_SECONDS = 0.3  # calls of one message come within it; a model that has read the reason comes later
 
 
-def open_index(home: str) -> Index:
+def open_index(home: str) -> ManifestIndex:
     """The compiled manifest; FileNotFoundError if there is none, ValueError if it is not one."""
-    return Index(os.path.join(home, paths.INDEX))
+    return ManifestIndex(os.path.join(home, paths.LESSON_INDEX))
 
 
-def _nothing(event: Event) -> Sequence[Recalled]:
+def _nothing(event: Event) -> Sequence[RecalledItem]:
     return ()
 
 
@@ -72,62 +75,68 @@ def _no_news() -> str:
     return ""
 
 
-def reply_to(
+def reply_to_event(
     event: Event,
-    index: Index,
+    index: ManifestIndex,
     home: str,
     *,
-    search: Search,
-    seconds: Callable[[], float],
-    learn: Callable[[Event], str],
-    doubt: Callable[[Event], str],
-    brief: Brief | None = None,
-    of_file: Recall = _nothing,
-    of_prompt: Recall = _nothing,
-    news: News = _no_news,
+    search_pattern: PatternSearch,
+    get_cpu_seconds: Callable[[], float],
+    handle_prompt: Callable[[Event], str],
+    find_doubt: Callable[[Event], str],
+    read_brief: BriefReader | None = None,
+    recall_for_file: NotesReader = _nothing,
+    recall_for_prompt: NotesReader = _nothing,
+    announce_approvals: Announcer = _no_news,
     viewer_address: str = "",
-) -> Reply:
+) -> HookReply:
     """What to say to this event, with the claims taken that saying it needs.
 
-    `learn` takes a lesson or a decision that was typed as a prompt and gives the answer to the person. `doubt` gives
-    why a prompt is not known to be a person's, nothing if it is. The next three recall: what is known in a home of a
-    project (if nobody has the store open, what was compiled last), what is known of a file, and what fits a prompt.
-    `news` is for the person, at the start of a session: what was approved since the last. The viewer's address is known
-    while the worker serves it.
+    `handle_prompt` takes a lesson or a decision that was typed as a prompt and gives the answer to the person.
+    `find_doubt` gives why a prompt is not known to be a person's, nothing if it is. The next three recall: what is
+    known in a home of a project (if nobody has the store open, what was compiled last), what is known of a file, and
+    what fits a prompt. `announce_approvals` is for the person, at the start of a session: what was approved since the
+    last. The viewer's address is known while the worker serves it.
     """
     if event.kind == "SessionStart":
         if _is_asked_twice(event, home, event.source):
-            return NOTHING
-        free_claims(event, index, home)
+            return EMPTY_REPLY
+        release_claims(event, index, home)
         claims.release(_claim_path(event, home, OPENED_CLAIM))
-        return NOTHING if event.host in OPENED_LATE else _on_start(event, index, home, brief, news, viewer_address)
+        return (
+            EMPTY_REPLY
+            if event.host in AGENTS_OPENED_AT_PROMPT
+            else _on_start(event, index, home, read_brief, announce_approvals, viewer_address)
+        )
     if event.kind == "SubagentStart":
-        return on_subagent(event, index, places=places(event.cwd), claim=_once(event, home))
+        return reply_to_subagent_start(
+            event, index, equivalent_folders=list_equivalent_folders(event.cwd), claim_entry=_once(event, home)
+        )
     if event.kind == "UserPromptSubmit" and not event.agent:
-        reply = _on_prompt(event, index, home, learn, doubt, of_prompt)
+        reply = _on_prompt(event, index, home, handle_prompt, find_doubt, recall_for_prompt)
         if reply.deny:
             return reply  # the model does not see this prompt, so what the session opens with waits for the next
-        if event.host in OPENED_LATE and _is_ours(event, home, OPENED_CLAIM):
-            return joined(_on_start(event, index, home, brief, news, viewer_address), reply)
+        if event.host in AGENTS_OPENED_AT_PROMPT and _is_ours(event, home, OPENED_CLAIM):
+            return merge_replies(_on_start(event, index, home, read_brief, announce_approvals, viewer_address), reply)
         return reply
-    if event.kind == "PreToolUse" and (why := next(filter(None, (forbidden(one, home) for one in _parts(event))), "")):
-        denied = fenced(f"Blocked by hardwon. {why}")
-        return Reply(deny=denied, notice="hardwon denied a call that only you may make")
-    notes_now = (event.kind != "PreToolUse") == (event.host in NOTES_AFTER)
-    if event.kind == "PreToolUse" or (event.kind in AFTER and notes_now):
-        reply = on_call(
+    if event.kind == "PreToolUse" and (why := next(filter(None, (judge_call(one, home) for one in _parts(event))), "")):
+        denied = fence_text(f"Blocked by hardwon. {why}")
+        return HookReply(deny=denied, notice="hardwon denied a call that only you may make")
+    notes_now = (event.kind != "PreToolUse") == (event.host in AGENTS_NOTED_AFTER_CALL)
+    if event.kind == "PreToolUse" or (event.kind in AFTER_CALL_EVENTS and notes_now):
+        reply = reply_to_call(
             event,
             index,
-            root=root(event.cwd),
-            places=places(event.cwd),
-            search=search,
-            claim=_once(event, home),
-            hold=_held(event, home),
-            allowed=lambda entry: os.path.exists(_allow_path(event, home, entry.id)),
-            seconds=seconds,
+            project_root=find_git_root(event.cwd),
+            equivalent_folders=list_equivalent_folders(event.cwd),
+            search_pattern=search_pattern,
+            claim_entry=_once(event, home),
+            hold_entry=_held(event, home),
+            is_allowed=lambda entry: os.path.exists(_allow_path(event, home, entry.id)),
+            get_cpu_seconds=get_cpu_seconds,
         )
-        return _with_file(reply, event, index, home, of_file) if notes_now else reply
-    return NOTHING
+        return _with_file(reply, event, index, home, recall_for_file) if notes_now else reply
+    return EMPTY_REPLY
 
 
 def _parts(event: Event) -> Sequence[Event]:
@@ -135,29 +144,31 @@ def _parts(event: Event) -> Sequence[Event]:
     return event.parts or (event,)
 
 
-def _on_start(event: Event, index: Index, home: str, brief: Brief | None, news: News, viewer_address: str) -> Reply:
+def _on_start(
+    event: Event, index: ManifestIndex, home: str, brief: BriefReader | None, news: Announcer, viewer_address: str
+) -> HookReply:
     from hardwon.lessons import compiled_brief  # a tool call need not pay for these
-    from hardwon.lessons.agent_notes import said_in
+    from hardwon.lessons.agent_notes import read_note_statements
 
-    opened = opening(
+    opened = build_session_brief(
         index,
-        (brief or compiled_brief.read)(home, home_of(event.cwd)) if event.cwd else (),
-        said_in(event.cwd, event.host),
-        places=places(event.cwd),
-        claim=_once(event, home),
-        tell_protocol=lambda: _is_ours(event, home, PROTOCOL_CLAIM),
+        (brief or compiled_brief.read)(home, find_project_path(event.cwd)) if event.cwd else (),
+        read_note_statements(event.cwd, event.host),
+        equivalent_folders=list_equivalent_folders(event.cwd),
+        claim_entry=_once(event, home),
+        should_tell_protocol=lambda: _is_ours(event, home, PROTOCOL_CLAIM),
     )
-    first = os.path.join(home, compiled_brief.FOLDER, FIRST_CLAIM)
-    reply = on_start(
+    first = os.path.join(home, compiled_brief.BRIEFS_FOLDER, FIRST_SESSION_CLAIM)
+    reply = reply_to_session_start(
         event,
         index,
         opened,
-        is_first=lambda: claims.take(first, event.id, event.at) is None,
+        is_first_session=lambda: claims.take(first, event.id, event.at) is None,
         viewer_address=viewer_address,
     )
     if event.source == "compact":  # the session goes on, and its person has read this
         return reply
-    lines = [reply.notice, news(), _waiting_line(index.waiting)]
+    lines = [reply.notice, news(), _waiting_line(index.waiting_count)]
     return replace(reply, notice="\n".join(line for line in lines if line))
 
 
@@ -169,47 +180,56 @@ def _waiting_line(count: int) -> str:
     return f"hardwon: {changes} for your approval: hardwon lessons build"
 
 
-def _with_file(reply: Reply, event: Event, index: Index, home: str, of_file: Recall) -> Reply:
+def _with_file(reply: HookReply, event: Event, index: ManifestIndex, home: str, of_file: NotesReader) -> HookReply:
     """The reply with what is known of the file, once a session. A call that is denied is made again: then."""
-    if reply.deny or event.tool not in ABOUT_FILES or not event.path or not index.settings.get("fileMemory"):
+    if reply.deny or event.tool not in FILE_MEMORY_TOOLS or not event.path or not index.settings.get("fileMemory"):
         return reply
     past = of_file(event)
     name, shown = f"file {os.path.join(event.cwd, event.path)}", event.path.removeprefix(f"{event.cwd}/")
-    about = f"about {one_line(shown, PATH_SHOWN)}"
-    return with_past(reply, event, index, past, about=about, claim=lambda one: _is_ours(event, home, name))
+    about = f"about {sanitize_line(shown, MAX_PATH_CHARS)}"
+    return add_recalled_notes(
+        reply, event, index, past, subject_phrase=about, claim_recalled=lambda one: _is_ours(event, home, name)
+    )
 
 
 def _on_prompt(
     event: Event,
-    index: Index,
+    index: ManifestIndex,
     home: str,
     learn: Callable[[Event], str],
     doubt: Callable[[Event], str],
-    of_prompt: Recall,
-) -> Reply:
+    of_prompt: NotesReader,
+) -> HookReply:
     """The one channel on which a person speaks to us inside an agent: `hardwon allow SLUG`, a decision about what
     waits, or a typed lesson. Anything else is for the agent, with what it calls to mind."""
-    words, teaches = event.prompt.split(), is_for_us(event.prompt)
-    if (teaches or allows(words)) and event.source == "command":
-        return Reply(notice="hardwon: NOT done, a command's text said that and not you; type it yourself")
+    words, teaches = event.prompt.split(), can_be_for_hardwon(event.prompt)
+    if (teaches or is_allow_command(words)) and event.source == "command":
+        return HookReply(notice="hardwon: NOT done, a command's text said that and not you; type it yourself")
     if teaches:
         if _is_asked_twice(event, home, event.prompt):
-            return NOTHING
+            return EMPTY_REPLY
         return answer_prompt(event, learn(event))
-    if allows(words):
+    if is_allow_command(words):
         if why := doubt(event):
             return answer_prompt(event, f"hardwon: {refuse_decision(home, event.prompt, why, event.at)}")
         return _allow(event, index, home, words[2])
-    reply = NOTHING
+    reply = EMPTY_REPLY
     if index.settings.get("promptRecall"):
         past, about = of_prompt(event), "for this prompt"
-        reply = with_past(NOTHING, event, index, past, about=about, claim=lambda one: _is_ours(event, home, one.id))
+        reply = add_recalled_notes(
+            EMPTY_REPLY,
+            event,
+            index,
+            past,
+            subject_phrase=about,
+            claim_recalled=lambda one: _is_ours(event, home, one.id),
+        )
     return _with_memory(reply, event, home, learn)
 
 
-def _with_memory(reply: Reply, event: Event, home: str, learn: Callable[[Event], str]) -> Reply:
+def _with_memory(reply: HookReply, event: Event, home: str, learn: Callable[[Event], str]) -> HookReply:
     """Tell the person that what they said to remember is remembered; the prompt goes to the agent all the same."""
-    if event.source == "command" or not opens_with_remember(event.prompt):
+    if event.source == "command" or not is_remember_prompt(event.prompt):
         return reply
     if _is_asked_twice(event, home, event.prompt):
         return reply
@@ -217,10 +237,10 @@ def _with_memory(reply: Reply, event: Event, home: str, learn: Callable[[Event],
     return replace(reply, notice="\n".join(notices))
 
 
-def opens_with_remember(prompt: str) -> bool:
+def is_remember_prompt(prompt: str) -> bool:
     """Whether a prompt may tell us to remember something; `core.typed_memory` looks closer, once there is time."""
     text = prompt.strip()
-    if len(text) > LONGEST_TYPED or "\n" in text or text.endswith("?"):
+    if len(text) > MAX_MEMORY_PROMPT_CHARS or "\n" in text or text.endswith("?"):
         return False
     words = text[:40].lower().replace(",", " ").split()
     if words[:1] == ["please"]:
@@ -228,39 +248,44 @@ def opens_with_remember(prompt: str) -> bool:
     return words[:2] == ["remember", "that"] or words[:2] == ["remember", "that:"]
 
 
-def answer_prompt(event: Event, said: str) -> Reply:
+def answer_prompt(event: Event, answer: str) -> HookReply:
     """Reply to a prompt that is a command to us, so that it does not go on to the model; a lesson among other text is
     answered beside it."""
-    is_command = is_answered_here(event) or allows(event.prompt.split())
-    return Reply(deny=said) if is_command and said else Reply(notice=said)
+    is_command = is_answered_by_hardwon(event) or is_allow_command(event.prompt.split())
+    return HookReply(deny=answer) if is_command and answer else HookReply(notice=answer)
 
 
-def is_answered_here(event: Event) -> bool:
+def is_answered_by_hardwon(event: Event) -> bool:
     """Whether an event is a prompt that we answer and the model does not see: then it is no prompt of its session."""
-    if event.kind != "UserPromptSubmit" or event.agent or event.source == "command" or not is_for_us(event.prompt):
+    if (
+        event.kind != "UserPromptSubmit"
+        or event.agent
+        or event.source == "command"
+        or not can_be_for_hardwon(event.prompt)
+    ):
         return False
-    from hardwon.text.lesson_tags import is_all_blocks  # few prompts come this far
+    from hardwon.text.lesson_tags import has_only_blocks  # few prompts come this far
 
-    return decides(event.prompt.split()) is not None or is_all_blocks(event.prompt)
+    return parse_decision(event.prompt.split()) is not None or has_only_blocks(event.prompt)
 
 
 def refuse_decision(home: str, prompt: str, doubt: str, at: float) -> str:
     """Return the answer to a decision that is not known to be a person's, noted where `hardwon doctor` shows it."""
-    from hardwon.privacy.cleaning import clean  # few prompts come this far
-    from hardwon.text.printable import in_line
+    from hardwon.privacy.cleaning import clean_text  # few prompts come this far
+    from hardwon.text.printable import to_printable_line
 
-    command = in_line(clean(prompt), LONGEST_COMMAND)
-    note_in_hook_log(home, [f"{REFUSED}: {doubt}: {command}"], at)
-    fix = "type it to the agent yourself" if allows(prompt.split()) else f"run it in a terminal: {command}"
+    command = to_printable_line(clean_text(prompt), MAX_REFUSED_CHARS)
+    append_to_hook_log(home, [f"{REFUSED_DECISION}: {doubt}: {command}"], at)
+    fix = "type it to the agent yourself" if is_allow_command(prompt.split()) else f"run it in a terminal: {command}"
     return f"NOT done: {doubt}. If you meant it, {fix}"
 
 
-def note_in_hook_log(home: str, lines: Sequence[str], at: float) -> None:
+def append_to_hook_log(home: str, lines: Sequence[str], at: float) -> None:
     """Write lines for `hardwon doctor`. The file before this one is kept, so that nobody fills the disk."""
     path = os.path.join(home, paths.HOOK_LOG)
     try:
-        paths.private_folder(os.path.dirname(path))
-        if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:
+        paths.make_private_folder(os.path.dirname(path))
+        if os.path.exists(path) and os.path.getsize(path) > MAX_LOG_BYTES:
             os.replace(path, path + ".old")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", errors="replace") as file:
             file.writelines(f"{at:.0f} {line}\n" for line in lines)
@@ -268,54 +293,56 @@ def note_in_hook_log(home: str, lines: Sequence[str], at: float) -> None:
         pass  # the answer still goes out
 
 
-def allows(words: Sequence[str]) -> bool:
+def is_allow_command(prompt_words: Sequence[str]) -> bool:
     """Whether a prompt lifts a block for its session."""
-    return words[:2] == ["hardwon", "allow"] and len(words) == 3
+    return prompt_words[:2] == ["hardwon", "allow"] and len(prompt_words) == 3
 
 
 def _is_asked_twice(event: Event, home: str, about: str) -> bool:
     """Whether another hook has just been answered the same: a plugin may stand beside the settings."""
-    folder = claims.folder(home, TWICE + event.session)  # its own: a session that starts frees its claims
-    path = os.path.join(folder, claims.name(event.kind, about))
+    folder = claims.get_claim_folder(
+        home, DUPLICATE_PREFIX + event.session
+    )  # its own: a session that starts frees its claims
+    path = os.path.join(folder, claims.build_claim_name(event.kind, about))
     for _ in range(2):
         taken = claims.take(path, event.id, event.at)
-        if taken is None or abs(event.at - taken) < TWICE_SECONDS:
+        if taken is None or abs(event.at - taken) < DUPLICATE_SECONDS:
             return taken is not None
         claims.release(path)
     return False
 
 
-def is_for_us(prompt: str) -> bool:
+def can_be_for_hardwon(prompt: str) -> bool:
     """Whether it decides something, or may hold a lesson: `learn` takes it."""
-    if len(prompt) > LONGEST_FOR_US:
+    if len(prompt) > MAX_PROMPT_CHARS:
         return False
     lowered = prompt.lower()
-    return bool(decides(prompt.split()) or ("#lesson" in lowered and "#/lesson" in lowered))
+    return bool(parse_decision(prompt.split()) or ("#lesson" in lowered and "#/lesson" in lowered))
 
 
-def decides(words: Sequence[str]) -> tuple[str, str, Sequence[str]] | None:
+def parse_decision(prompt_words: Sequence[str]) -> tuple[str, str, Sequence[str]] | None:
     """What a prompt decides or asks about (nothing said: lessons), the verb and the names, or the words of a text; None
     if it is anything else.
 
     A command as we print it counts, and its short form: `hardwon handoff ratify 3`, `hardwon ratify 3`.
     """
-    if len(words) < 2 or words[0] != "hardwon":
+    if len(prompt_words) < 2 or prompt_words[0] != "hardwon":
         return None
-    about, verb, names = _SHORT.get(words[1], ""), words[1], words[2:]
+    about, verb, names = _SHORT.get(prompt_words[1], ""), prompt_words[1], prompt_words[2:]
     if verb in _DECISIONS and names:
-        about, verb, names = words[1], words[2], words[3:]
+        about, verb, names = prompt_words[1], prompt_words[2], prompt_words[3:]
     elif verb == "reject" and all(name.startswith("M:") for name in names):
         about = "memory"
     return (about, verb, names) if verb in _DECISIONS[about] and _fits(verb, names) else None
 
 
 def _fits(verb: str, names: Sequence[str]) -> bool:
-    if verb in ALONE or not names:
-        return verb in ALONE and not names
-    if verb in WORDED:
+    if verb in VERBS_WITHOUT_NAMES or not names:
+        return verb in VERBS_WITHOUT_NAMES and not names
+    if verb in VERBS_WITH_TEXT:
         first = names[0]
         return verb == "write" or (_is_name(first) if verb == "edit" else first in MEMORY_TYPES and len(names) > 1)
-    return len(names) < MOST_NAMES and all(map(_is_name, names))
+    return len(names) < MAX_NAMES and all(map(_is_name, names))
 
 
 def _is_name(word: str) -> bool:
@@ -323,40 +350,40 @@ def _is_name(word: str) -> bool:
     return (word[2:] if word[:2] in ("H:", "M:") else word).isdigit() or (len(word) > 5 and "-" in word[1:-1])
 
 
-def _allow(event: Event, index: Index, home: str, slug: str) -> Reply:
-    entry = next((entry for entry in map(index.entry, range(len(index))) if entry.slug == slug), None)
+def _allow(event: Event, index: ManifestIndex, home: str, slug: str) -> HookReply:
+    entry = next((entry for entry in map(index.read_entry, range(len(index))) if entry.slug == slug), None)
     if entry is None:
-        return Reply(notice=f"hardwon: there is no lesson {slug} in force; hardwon lessons list has their names")
+        return HookReply(notice=f"hardwon: there is no lesson {slug} in force; hardwon lessons list has their names")
     if entry.delivery != "block":
-        return Reply(notice=f"hardwon: {slug} does not block, so there is nothing to allow")
+        return HookReply(notice=f"hardwon: {slug} does not block, so there is nothing to allow")
     claims.take(_allow_path(event, home, entry.id), event.id, event.at)
     if not os.path.exists(_allow_path(event, home, entry.id)):
-        return Reply(notice=f"hardwon: {slug} still blocks: {home} cannot be written")
+        return HookReply(notice=f"hardwon: {slug} still blocks: {home} cannot be written")
     told = f"The person allowed what the lesson {slug} blocks, for this session. The call may be made now."
-    return Reply(context=fenced(told), notice=f"hardwon: {slug} blocks nothing more in this session")
+    return HookReply(context=fence_text(told), notice=f"hardwon: {slug} blocks nothing more in this session")
 
 
-def free_claims(event: Event, index: Index, home: str) -> None:
+def release_claims(event: Event, index: ManifestIndex, home: str) -> None:
     """A new context has been told nothing; a compacted one has forgotten, so what matters most comes again."""
     if event.source in ("startup", "clear"):
-        claims.wipe(home, event.session, lambda claim: True)
+        claims.release_matching(home, event.session, lambda claim: True)
     elif event.source == "compact":
         threshold = index.settings["compactionReinjectionThreshold"]
-        entries = map(index.entry, range(len(index)))
-        again = {paths.safe_name(e.id) for e in entries if e.delivery == "start" or e.priority >= threshold}
+        entries = map(index.read_entry, range(len(index)))
+        again = {paths.to_safe_name(e.id) for e in entries if e.delivery == "start" or e.priority >= threshold}
         again.add(PROTOCOL_CLAIM)
-        claims.wipe(home, event.session, lambda claim: claim.partition(".")[2] in again and claim[0] != "+")
+        claims.release_matching(home, event.session, lambda claim: claim.partition(".")[2] in again and claim[0] != "+")
 
 
 def _allow_path(event: Event, home: str, lesson: str) -> str:
-    return os.path.join(claims.folder(home, event.session), f"+allowed.{paths.safe_name(lesson)}")
+    return os.path.join(claims.get_claim_folder(home, event.session), f"+allowed.{paths.to_safe_name(lesson)}")
 
 
 def _claim_path(event: Event, home: str, lesson: str) -> str:
-    return os.path.join(claims.folder(home, event.session), claims.name(event.agent, lesson))
+    return os.path.join(claims.get_claim_folder(home, event.session), claims.build_claim_name(event.agent, lesson))
 
 
-def _once(event: Event, home: str) -> Callable[[Entry], bool]:
+def _once(event: Event, home: str) -> Callable[[ManifestEntry], bool]:
     return lambda entry: _is_ours(event, home, entry.id)
 
 
@@ -365,15 +392,15 @@ def _is_ours(event: Event, home: str, name: str) -> bool:
     return claims.take(_claim_path(event, home, name), event.id, event.at) is None
 
 
-def _held(event: Event, home: str) -> Callable[[Entry], bool]:
+def _held(event: Event, home: str) -> Callable[[ManifestEntry], bool]:
     """Held until the model can have read why: the call itself whenever it is asked about again, and its twins."""
 
-    def hold(entry: Entry) -> bool:
+    def hold(entry: ManifestEntry) -> bool:
         path, token = _claim_path(event, home, entry.id), event.tool_use_id or event.id
         taken = claims.take(path, token, event.at)
         if taken is None:
             return True
-        if abs(event.at - taken) >= TWIN_SECONDS:  # a twin stamped earlier may have come second
+        if abs(event.at - taken) >= PARALLEL_CALL_SECONDS:  # a twin stamped earlier may have come second
             return False
         claims.join(path, token)
         return True

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from hardwon import projects, settings
 from hardwon.lessons import manifest
-from hardwon.lessons.matching import match, see, why_not
-from hardwon.lessons.pattern_search import Patterns
+from hardwon.lessons.matching import explain_mismatch, match_entry, prepare_call
+from hardwon.lessons.pattern_search import PatternCache
 from hardwon.types import Event, Match
 
-Others = list[tuple[str, str]]
+SlugReasons = list[tuple[str, str]]
 
 
-def judged(home: str, event: Event, now: float) -> tuple[list[Match], Others]:
+def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], SlugReasons]:
     """The lessons that would fire on a call, and the slugs of the others with what keeps each from it."""
-    index = manifest.ensure(home, now)
-    sight = see(event, root=projects.root(event.cwd), places=projects.places(event.cwd))
-    search = Patterns().search
+    index = manifest.open_current_index(home, now)
+    sight = prepare_call(
+        event,
+        project_root=projects.find_git_root(event.cwd),
+        equivalent_folders=projects.list_equivalent_folders(event.cwd),
+    )
+    search = PatternCache().search
     fire: list[Match] = []
-    others: Others = []
-    for entry in map(index.entry, range(len(index))):
-        found = match(entry, sight, search) if entry.delivery != "start" else None
+    others: SlugReasons = []
+    for entry in map(index.read_entry, range(len(index))):
+        found = match_entry(entry, sight, search) if entry.delivery != "start" else None
         if found:
             fire.append(found)
         else:
-            others.append((entry.slug, why_not(entry, sight, search)))
+            others.append((entry.slug, explain_mismatch(entry, sight, search)))
     return fire, others
 
 
-def left_out(home: str) -> Others:
+def explain_inactive_lessons(home: str) -> SlugReasons:
     """The slugs of the lessons that are not in force, each with the reason."""
-    values = settings.resolve(settings.read_config(home))
-    lessons, _, waiting = manifest.gather(home)
-    _, reasons = manifest.choose(lessons, values, waiting)
+    values = settings.resolve_settings(settings.read_config(home))
+    lessons, _, waiting = manifest.gather_lessons(home)
+    _, reasons = manifest.choose_active_lessons(lessons, values, waiting)
     return [(slug, f"is not in the manifest: {reason}") for slug, reason in reasons]

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from hardwon.lessons import pattern_check
-from hardwon.lessons.javascript_patterns import Untranslatable, translate
-from hardwon.lessons.record import kind_of, pattern_of
-from hardwon.types import DELIVERIES, STATUSES, TARGETS
+from hardwon.lessons.javascript_patterns import UntranslatablePattern, translate_pattern
+from hardwon.lessons.record import describe_type, parse_pattern
+from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES
 
 ORIGIN = "lessons-learned"
 _STATUSES = {one: one for one in STATUSES} | {"reviewed": "candidate", "disabled": "retired", "archived": "retired"}
@@ -70,7 +70,7 @@ class _Review:
         self.waits |= waits
 
 
-def records(document: object) -> list[dict[str, Any]]:
+def convert_lessons(document: object) -> list[dict[str, Any]]:
     """Every lesson of a file as a record for `record.read`; ValueError with a sentence if the file holds none."""
     lessons = document.get("lessons") if isinstance(document, dict) else document
     if isinstance(lessons, list):
@@ -84,9 +84,9 @@ def records(document: object) -> list[dict[str, Any]]:
 def _record(entry: object, key: str, place: str) -> dict[str, Any]:
     review = _Review()
     if not isinstance(entry, dict):
-        review.say(f"{place} is {kind_of(entry)}, but wants an object", waits=True)
+        review.say(f"{place} is {describe_type(entry)}, but wants an object", waits=True)
         entry = {}
-    elif entry.get("delivery") in DELIVERIES:
+    elif entry.get("delivery") in DELIVERY_MODES:
         return dict(entry)  # a record of ours, with patterns of ours
     given = _flat(entry, review)
     found = {name: value for name, value in entry.items() if name not in _REWRITTEN}
@@ -107,7 +107,7 @@ def _record(entry: object, key: str, place: str) -> dict[str, Any]:
 def _flat(entry: dict[str, Any], review: _Review) -> dict[str, Any]:
     triggers = entry.get("triggers")
     if triggers is not None and not isinstance(triggers, dict):
-        review.say(f"triggers is {kind_of(triggers)}, but wants an object", waits=True)
+        review.say(f"triggers is {describe_type(triggers)}, but wants an object", waits=True)
     inner = triggers if isinstance(triggers, dict) else {}
     return entry | {name: value for name, value in inner.items() if value is not None}
 
@@ -129,15 +129,15 @@ def _texts(given: dict[str, Any], review: _Review) -> dict[str, str]:
         if name in _TEXTS and isinstance(value, str) and value:
             found[name] = value
         elif name in _TEXTS and value not in (None, ""):
-            review.say(f"{name} is {kind_of(value)}, but wants text")
+            review.say(f"{name} is {describe_type(value)}, but wants text")
     return found
 
 
 def _delivery(given: dict[str, Any], texts: dict[str, Any], review: _Review) -> dict[str, Any]:
     blocks, starts = _flag(given, "block", review), _flag(given, "sessionStart", review)
     target = given.get("commandMatchTarget")
-    if target is not None and target not in TARGETS:
-        review.say(f"commandMatchTarget is {target!r}, but wants {' or '.join(TARGETS)}")
+    if target is not None and target not in COMMAND_TARGETS:
+        review.say(f"commandMatchTarget is {target!r}, but wants {' or '.join(COMMAND_TARGETS)}")
         target = None
     reason = texts.pop("blockReason", "")
     if blocks or given.get("type") == "guard":
@@ -182,10 +182,10 @@ def _triggers(
 def _translated(name: str, value: Any, review: _Review) -> str | dict[str, str] | None:
     source, flags = (value, "") if isinstance(value, str) else (value["source"], value.get("flags") or "")
     try:
-        python, letters = translate(source, flags)
-        ours = pattern_of({"source": python, "flags": letters})
-        wrong = pattern_check.fault(ours.source, ours.flags) if ours else None
-    except Untranslatable as refusal:
+        python, letters = translate_pattern(source, flags)
+        ours = parse_pattern({"source": python, "flags": letters})
+        wrong = pattern_check.find_pattern_fault(ours.source, ours.flags) if ours else None
+    except UntranslatablePattern as refusal:
         wrong = str(refusal)
     if wrong:
         review.say(f"{name} {source[:200]!r} is left out: {wrong}", waits=name == "unless")
@@ -210,7 +210,7 @@ def _kept(given: dict[str, Any], name: str, fits: Callable[[object], bool], revi
         return []
     values = value if isinstance(value, list) else [value]
     kept = [one for one in values if fits(one)]
-    wrong = [kind_of(one) for one in values if not fits(one)]
+    wrong = [describe_type(one) for one in values if not fits(one)]
     if wrong:
         review.say(f"{name} holds {wrong[0]}, which is left out", waits=not kept and name in _GATES)
     return kept
@@ -259,5 +259,5 @@ def _standing(given: dict[str, Any], review: _Review) -> dict[str, Any]:
 def _flag(given: dict[str, Any], name: str, review: _Review) -> bool:
     value = given.get(name)
     if value is not None and not isinstance(value, bool):
-        review.say(f"{name} is {kind_of(value)}, but wants true or false", waits=True)
+        review.say(f"{name} is {describe_type(value)}, but wants true or false", waits=True)
     return value is True

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    Search = Callable[[Pattern, str], bool]
+    PatternSearch = Callable[[Pattern, str], bool]
 
 _POSIX = {  # git's own, which know ASCII only
     "alnum": "0-9A-Za-z",
@@ -38,19 +38,19 @@ _NAME = f"{_CHAR}+"
 _FOLDER = f"(?:{_NAME}/)"
 
 
-def matches(globs: Sequence[Glob], relative: str, absolute: str, search: Search) -> bool:
+def has_matching_glob(globs: Sequence[Glob], relative: str, absolute: str, search: PatternSearch) -> bool:
     """Whether the globs take in a file; `relative` begins with `../` if it is outside the project."""
     return any(
-        _takes_in([glob for glob in globs if glob.absolute == whether], path, search)
+        _takes_in([glob for glob in globs if glob.is_absolute == whether], path, search)
         for path, whether in ((relative, False), (absolute, True))
     )
 
 
-def _takes_in(globs: Sequence[Glob], path: str, search: Search) -> bool:
+def _takes_in(globs: Sequence[Glob], path: str, search: PatternSearch) -> bool:
     for place in _from_the_top(path) if globs else ():
         for glob in reversed(globs):
-            if not (glob.folder and place == path) and search(Pattern(glob.source, glob.flags), place):
-                if glob.include:
+            if not (glob.folders_only and place == path) and search(Pattern(glob.source, glob.flags), place):
+                if glob.is_include:
                     return True
                 break
     return False
@@ -68,15 +68,15 @@ def _from_the_top(path: str) -> Iterator[str]:
         yield path
 
 
-def compile_glob(glob: str, *, ignore_case: bool = False, home: str = "") -> Glob | None:
+def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -> Glob | None:
     """None for a blank, a comment, and what can match nothing, such as a class that is not closed."""
     from re import IGNORECASE
 
     body = "" if glob.startswith("#") else _without_trailing_blanks(glob)
     include = not body.startswith("!")
     body = body.removeprefix("!")
-    if home and (body == "~" or body.startswith("~/")):
-        body = "".join("\\" + char if char in "\\*?[" else char for char in home.rstrip("/")) + body[1:]
+    if user_home and (body == "~" or body.startswith("~/")):
+        body = "".join("\\" + char if char in "\\*?[" else char for char in user_home.rstrip("/")) + body[1:]
     folder, body = body.endswith("/"), body.removesuffix("/")
     absolute = body.startswith("/")
     try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 
-class Untranslatable(ValueError):
+class UntranslatablePattern(ValueError):
     """What Python's `re` cannot say, or JavaScript itself refuses, as a sentence for a person."""
 
 
@@ -79,12 +79,14 @@ _LINE_END = r"[^\n\r\u2028\u2029]"
 _KINDS = frozenset({r"\d", r"\D", r"\w", r"\W", r"\s", r"\S"})
 
 
-def translate(source: str, flags: str = "") -> tuple[str, str]:
+def translate_pattern(source: str, flags: str = "") -> tuple[str, str]:
     """The same pattern for Python's `re`, with the letters of its flags; Untranslatable if there is none."""
     if wrong := [letter for letter in flags if letter not in "dgimsuvy" or flags.count(letter) > 1]:
-        raise Untranslatable(f"JavaScript refuses the flags {flags!r}: leave out {wrong[0]!r}")
+        raise UntranslatablePattern(f"JavaScript refuses the flags {flags!r}: leave out {wrong[0]!r}")
     if "v" in flags:
-        raise Untranslatable("the flag v, sets of characters, has no counterpart in Python's re: list the characters")
+        raise UntranslatablePattern(
+            "the flag v, sets of characters, has no counterpart in Python's re: list the characters"
+        )
     captures = ["", *(found[2] or "" for found in _CAPTURE.finditer(source) if found[1])]
     reading = _Reading(source, "u" in flags, captures, [_Frame("", frozenset(flags) & {*"ims"})])
     while reading.at < len(source):
@@ -93,7 +95,7 @@ def translate(source: str, flags: str = "") -> tuple[str, str]:
         if found and reading.at == start:
             reading.at = found.end()
     if len(reading.frames) > 1:
-        raise Untranslatable(r"a parenthesis is not closed: write \( for the parenthesis itself")
+        raise UntranslatablePattern(r"a parenthesis is not closed: write \( for the parenthesis itself")
     python = "".join(reading.out)
     if "y" in flags:
         python = rf"\A(?:{python})"
@@ -102,12 +104,12 @@ def translate(source: str, flags: str = "") -> tuple[str, str]:
         re.compile(f"(?{letters}){python}" if letters else python)
     except (re.error, OverflowError, RecursionError) as error:
         fix = ": give each lookbehind one length, as in (?:(?<=a)|(?<=bc))" if "look-behind" in str(error) else ""
-        raise Untranslatable(f"Python's re refuses it, {error}{fix}") from None
+        raise UntranslatablePattern(f"Python's re refuses it, {error}{fix}") from None
     return python, letters
 
 
 def _no(at: int, why: str) -> NoReturn:
-    raise Untranslatable(f"column {at + 1}: {why}")
+    raise UntranslatablePattern(f"column {at + 1}: {why}")
 
 
 def _open(reading: _Reading, found: re.Match[str]) -> None:

@@ -13,14 +13,14 @@ from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.lessons import record as records
 from hardwon.lessons.secrets import clean_evidence, find_secret_faults, list_authored_texts
-from hardwon.types import Lesson, word
+from hardwon.types import Lesson, frozen
 
 VERSION = 1
-LARGEST = 64 * 1024 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
-@word
-class Shelf:
+@frozen
+class LessonsFile:
     """What a lessons file holds: the document as it stands, its lessons, what is wrong with the others, and the ids
     of those that cannot be read."""
 
@@ -28,34 +28,34 @@ class Shelf:
     document: dict[str, Any]
     lessons: tuple[Lesson, ...]
     faults: tuple[str, ...]
-    unread: tuple[str, ...]
+    unreadable_ids: tuple[str, ...]
 
 
-def lessons_path(home: str) -> str:
+def get_lessons_path(home: str) -> str:
     return os.path.join(home, paths.LESSONS)
 
 
-def read(path: str) -> Shelf:
+def read(path: str) -> LessonsFile:
     """The lessons in a file, none if there is no file; UserError with line and column if it is broken."""
     return _shelf(path, _parse(path, _load(path)))
 
 
-def read_held(path: str, held: bytes) -> Shelf:
+def parse_content(path: str, content: bytes) -> LessonsFile:
     """The lessons in what a file was found to hold."""
     try:
-        return _shelf(path, _parse(path, held.decode("utf-8-sig")))
+        return _shelf(path, _parse(path, content.decode("utf-8-sig")))
     except UnicodeDecodeError as wrong:
         raise UserError(f"{path} cannot be read: {wrong}", "hardwon lessons check") from None
 
 
-def _shelf(path: str, document: dict[str, Any]) -> Shelf:
+def _shelf(path: str, document: dict[str, Any]) -> LessonsFile:
     lessons: list[Lesson] = []
     faults: list[str] = []
     unread: list[str] = []
     seen: dict[str, int] = {}
     for number, one in enumerate(document["lessons"], 1):
         try:
-            lesson = records.read(one)
+            lesson = records.parse_lesson(one)
         except records.BadRecord as bad:
             faults.extend(f"{path}: lesson {number}: {fault}" for fault in bad.faults)
             unread.append(str(one.get("id")) if isinstance(one, dict) else "")
@@ -68,15 +68,15 @@ def _shelf(path: str, document: dict[str, Any]) -> Shelf:
                 faults.append(f"{path}: lesson {number} has the {name} of lesson {seen[f'{name} {value}']}: {value}")
         if lesson.id and lesson.slug and seen[f"id {lesson.id}"] == seen[f"slug {lesson.slug}"] == number:
             lessons.append(lesson)
-    return Shelf(path, document, tuple(lessons), tuple(faults), tuple(unread))
+    return LessonsFile(path, document, tuple(lessons), tuple(faults), tuple(unread))
 
 
 def _load(path: str) -> str:
     try:
         size = os.path.getsize(path)
-        if size > LARGEST:
-            raise UserError(f"{path} has {size >> 20} MB, more than the {LARGEST >> 20} it may have", "split it")
-        with open(path, encoding="utf-8-sig", opener=paths.plain_file) as file:
+        if size > MAX_FILE_BYTES:
+            raise UserError(f"{path} has {size >> 20} MB, more than the {MAX_FILE_BYTES >> 20} it may have", "split it")
+        with open(path, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
             return file.read()
     except FileNotFoundError:
         return ""
@@ -114,36 +114,36 @@ def _parse(path: str, text: str) -> dict[str, Any]:
 
 
 @contextmanager
-def editing(home: str) -> Iterator[Shelf]:
+def open_for_edit(home: str) -> Iterator[LessonsFile]:
     """The personal file under its lock. The caller changes `shelf.document` and calls `save` before leaving."""
-    paths.private_folder(home)
+    paths.make_private_folder(home)
     with open(os.open(os.path.join(home, "lessons.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield read(lessons_path(home))
+        yield read(get_lessons_path(home))
 
 
-def save(shelf: Shelf) -> None:
-    text = json.dumps(shelf.document, indent=2, ensure_ascii=False) + "\n"
-    paths.write_private(shelf.path, text.encode("utf-8", "replace"))
+def save(file: LessonsFile) -> None:
+    text = json.dumps(file.document, indent=2, ensure_ascii=False) + "\n"
+    paths.write_private(file.path, text.encode("utf-8", "replace"))
 
 
-def put(shelf: Shelf, lesson: Lesson) -> None:
+def put_lesson(file: LessonsFile, lesson: Lesson) -> None:
     """Set a lesson's record in the document: in its place if it has one there, else at the end.
 
     Every lesson that hardwon writes comes through here. UserError if it was given a secret; what a person wrote into
     the file by hand stays as it is.
     """
-    _refuse_secrets(shelf, lesson)
+    _refuse_secrets(file, lesson)
     lesson = clean_evidence(lesson)
-    listed = shelf.document["lessons"]
+    listed = file.document["lessons"]
     for place, one in enumerate(listed):
         if isinstance(one, dict) and one.get("id") == lesson.id:
-            listed[place] = records.write(lesson, onto=one)
+            listed[place] = records.to_lesson_record(lesson, previous=one)
             return
-    listed.append(records.write(lesson))
+    listed.append(records.to_lesson_record(lesson))
 
 
-def _refuse_secrets(shelf: Shelf, lesson: Lesson) -> None:
+def _refuse_secrets(shelf: LessonsFile, lesson: Lesson) -> None:
     before = [known for known in shelf.lessons if known.id == lesson.id]
     if before and list_authored_texts(before[0]) == list_authored_texts(lesson):
         return

@@ -11,40 +11,40 @@ import re
 from itertools import product
 from typing import Any
 
-from hardwon.lessons.backtracking import ops, parse
-from hardwon.text.case_folding import fold
+from hardwon.lessons.backtracking import ops, parse_regex
+from hardwon.text.case_folding import fold_case
 
-MOST = 16
-LONGEST = 100
-SHORTEST = 2
+MAX_SPELLINGS = 16
+MAX_SPELLING_CHARS = 100
+MIN_LITERAL_CHARS = 2
 _REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 _NOTHING = frozenset({""})
 
-Words = frozenset[str]
+Literals = frozenset[str]
 
 
-def required(source: str, flags: int = 0) -> Words | None:
+def find_required_literals(source: str, flags: int = 0) -> Literals | None:
     """Folded literals of which at least one occurs in the folded form of every text the pattern matches, if any."""
-    return _longest(demands(source, flags))
+    return _longest(find_literal_sets(source, flags))
 
 
-def demands(source: str, flags: int = 0) -> list[Words]:
+def find_literal_sets(source: str, flags: int = 0) -> list[Literals]:
     """Everything a pattern demands of a text, each as in `required`: whoever knows other patterns can choose the one
     that few of them share."""
-    tree = parse(source, flags)
+    tree = parse_regex(source, flags)
     return _demands(tree, bool(tree.state.flags & re.IGNORECASE))
 
 
-def _best(items: Any, anycase: bool) -> Words | None:
+def _best(items: Any, anycase: bool) -> Literals | None:
     return _longest(_demands(items, anycase))
 
 
-def _longest(found: list[Words]) -> Words | None:
+def _longest(found: list[Literals]) -> Literals | None:
     return max(found, key=lambda words: (min(map(len, words)), -len(words)), default=None)
 
 
-def _demands(items: Any, anycase: bool) -> list[Words]:
-    found: list[Words] = []
+def _demands(items: Any, anycase: bool) -> list[Literals]:
+    found: list[Literals] = []
     run = _NOTHING
     for op, value in items:
         spelt = _spellings(op, value, anycase)
@@ -62,7 +62,7 @@ def _demands(items: Any, anycase: bool) -> list[Words]:
     return [words for words in map(_telling, [*found, run]) if words]
 
 
-def _inside(op: Any, value: Any, anycase: bool) -> list[Words | None]:
+def _inside(op: Any, value: Any, anycase: bool) -> list[Literals | None]:
     """What a part demands by itself, wherever it stands."""
     if op is ops.SUBPATTERN:
         return [_best(value[3], _case(value, anycase))]
@@ -72,12 +72,12 @@ def _inside(op: Any, value: Any, anycase: bool) -> list[Words | None]:
         return [_best(value[-1], anycase)]
     if op is ops.BRANCH:
         each = [_best(branch, anycase) for branch in value[1]]
-        together: Words = frozenset().union(*(words or () for words in each))
-        return [together if all(each) and len(together) <= MOST else None]
+        together: Literals = frozenset().union(*(words or () for words in each))
+        return [together if all(each) and len(together) <= MAX_SPELLINGS else None]
     return []
 
 
-def _spellings(op: Any, value: Any, anycase: bool) -> Words | None:
+def _spellings(op: Any, value: Any, anycase: bool) -> Literals | None:
     """Every folded string this part can match, or None if they are many or unknown."""
     if op is ops.LITERAL:
         return _letter(value, anycase)
@@ -97,18 +97,18 @@ def _spellings(op: Any, value: Any, anycase: bool) -> Words | None:
     return None
 
 
-def _letter(code: int, anycase: bool) -> Words | None:
-    return frozenset({fold(chr(code))}) if code < 128 or not anycase else None
+def _letter(code: int, anycase: bool) -> Literals | None:
+    return frozenset({fold_case(chr(code))}) if code < 128 or not anycase else None
 
 
-def _class(members: Any, anycase: bool) -> Words | None:
+def _class(members: Any, anycase: bool) -> Literals | None:
     if any(op is not ops.LITERAL for op, _ in members):
         return None
     return _union([_letter(code, anycase) for _, code in members])
 
 
-def _sequence(items: Any, anycase: bool) -> Words | None:
-    spelt: Words | None = _NOTHING
+def _sequence(items: Any, anycase: bool) -> Literals | None:
+    spelt: Literals | None = _NOTHING
     for op, value in items:
         part = _spellings(op, value, anycase)
         spelt = _join(spelt, part) if spelt is not None and part is not None else None
@@ -117,37 +117,37 @@ def _sequence(items: Any, anycase: bool) -> Words | None:
     return spelt
 
 
-def _run(items: Any, anycase: bool) -> Words:
+def _run(items: Any, anycase: bool) -> Literals:
     return _sequence(items, anycase) or _NOTHING
 
 
-def _repeated(body: Words | None, least: int, most: int) -> Words | None:
+def _repeated(body: Literals | None, least: int, most: int) -> Literals | None:
     if body is None or most > 4:
         return None
-    powers: list[Words | None] = [_NOTHING]
+    powers: list[Literals | None] = [_NOTHING]
     for _ in range(most):
         last = powers[-1]
         powers.append(_join(last, body) if last is not None else None)
     return _union(powers[least:])
 
 
-def _union(parts: list[Words | None]) -> Words | None:
+def _union(parts: list[Literals | None]) -> Literals | None:
     together: set[str] = set()
     for part in parts:
         if part is None:
             return None
         together |= part
-    return frozenset(together) if len(together) <= MOST else None
+    return frozenset(together) if len(together) <= MAX_SPELLINGS else None
 
 
-def _join(left: Words, right: Words) -> Words | None:
+def _join(left: Literals, right: Literals) -> Literals | None:
     both = frozenset(a + b for a, b in product(left, right))
-    return both if len(both) <= MOST and max(map(len, both)) <= LONGEST else None
+    return both if len(both) <= MAX_SPELLINGS and max(map(len, both)) <= MAX_SPELLING_CHARS else None
 
 
-def _telling(words: Words) -> Words | None:
+def _telling(words: Literals) -> Literals | None:
     """The words without those that hold another of them; None if one is too short to tell anything."""
-    if min(map(len, words)) < SHORTEST:
+    if min(map(len, words)) < MIN_LITERAL_CHARS:
         return None
     return frozenset(word for word in words if not any(other in word for other in words if other != word))
 

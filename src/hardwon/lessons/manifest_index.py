@@ -14,8 +14,8 @@ import sys
 from bisect import bisect_left
 from itertools import accumulate
 
-from hardwon.text.case_folding import fold
-from hardwon.types import Entry, Glob, Pattern
+from hardwon.text.case_folding import fold_case
+from hardwon.types import Glob, ManifestEntry, Pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
     from typing import Any
 
     # For each of an entry's patterns, of which one must match, the sets of literals that it demands: of every set one.
-    Demands = Sequence[Sequence[Iterable[str]]]
+    RequiredLiterals = Sequence[Sequence[Iterable[str]]]
 
-FORMAT = b"hardwon-index-2\n"
-_START = len(FORMAT) + 8
+INDEX_FORMAT = b"hardwon-index-2\n"
+_START = len(INDEX_FORMAT) + 8
 _LONG, _SHORT = 4, 2
 _WIDEST_SHORT = 0xFFFF
 _FEW = 300
 
 
-class Index:
+class ManifestIndex:
     """An opened index file; ValueError if it is not one."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDONLY)
         opening = os.pread(self._file, _START, 0)
-        if not opening.startswith(FORMAT):
+        if not opening.startswith(INDEX_FORMAT):
             raise ValueError("not an index of this version")
-        size = int.from_bytes(opening[len(FORMAT) :], "big")
+        size = int.from_bytes(opening[len(INDEX_FORMAT) :], "big")
         try:
             head = marshal.loads(os.pread(self._file, size, _START))
             self.settings: Mapping[str, Any] = head["settings"]
-            self.sources: Sequence[Any] = head["sources"]
-            self.starts: Sequence[int] = head["starts"]
-            self.waiting: int = head.get("waiting", 0)  # changes to lessons.json that nobody has approved
+            self.source_stats: Sequence[Any] = head["sources"]
+            self.start_numbers: Sequence[int] = head["starts"]
+            self.waiting_count: int = head.get("waiting", 0)  # changes to lessons.json that nobody has approved
             self._always: Mapping[str, Sequence[int]] = head["always"]
             self._pieces, self._ends, self._numbers = (_table(head[name]) for name in ("pieces", "ends", "numbers"))
             self._offsets = _table(head["offsets"])
@@ -56,7 +56,7 @@ class Index:
         if os.fstat(self._file).st_size != self._body + self._offsets[-1]:
             raise ValueError("an index that was cut off")
         self._has_short = len(self._pieces) > 0 and self._pieces[0] <= _WIDEST_SHORT
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, ManifestEntry] = {}
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):
@@ -69,7 +69,7 @@ class Index:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    def entry(self, number: int) -> Entry:
+    def read_entry(self, number: int) -> ManifestEntry:
         found = self._entries.get(number)
         if found is None:
             start, end = self._offsets[number], self._offsets[number + 1]
@@ -77,11 +77,11 @@ class Index:
             found = self._entries[number] = _unpack(number, packed)
         return found
 
-    def candidates(self, tool: str, texts: Iterable[str]) -> list[int]:
+    def find_possible_matches(self, tool: str, texts: Iterable[str]) -> list[int]:
         """The numbers of all lessons that could match, in the order of asking."""
         found = set(self._always.get(tool, ()))
         for text in texts:
-            for place in self._places_in(fold(text).encode("utf-8", "surrogatepass")):
+            for place in self._places_in(fold_case(text).encode("utf-8", "surrogatepass")):
                 found.update(self._numbers[self._ends[place] : self._ends[place + 1]])
         return sorted(found)
 
@@ -98,12 +98,12 @@ class Index:
 
 
 def build(
-    entries: Sequence[Entry],
-    demands: Sequence[Demands | None],
+    entries: Sequence[ManifestEntry],
+    demands: Sequence[RequiredLiterals | None],
     *,
     settings: Mapping[str, Any],
-    sources: Sequence[Any],
-    waiting: int = 0,
+    source_stats: Sequence[Any],
+    waiting_count: int = 0,
 ) -> bytes:
     """The bytes of an index; `demands` say what a call must hold for the entry to match, None: nothing certain."""
     body = [marshal.dumps(_pack(entry)) for entry in entries]
@@ -112,8 +112,8 @@ def build(
     head = marshal.dumps(
         {
             "settings": dict(settings),
-            "sources": list(sources),
-            "waiting": waiting,
+            "sources": list(source_stats),
+            "waiting": waiting_count,
             "starts": [entry.number for entry in entries if entry.delivery == "start"],
             "always": always,
             "pieces": _bytes(ordered),
@@ -122,7 +122,7 @@ def build(
             "offsets": _bytes(accumulate(map(len, body), initial=0)),
         }
     )
-    return b"".join([FORMAT, len(head).to_bytes(8, "big"), head, *body])
+    return b"".join([INDEX_FORMAT, len(head).to_bytes(8, "big"), head, *body])
 
 
 def _bytes(numbers: Iterable[int]) -> bytes:
@@ -134,7 +134,7 @@ def _table(content: bytes) -> memoryview[int]:
 
 
 def _lead(
-    entries: Sequence[Entry], demands: Sequence[Demands | None]
+    entries: Sequence[ManifestEntry], demands: Sequence[RequiredLiterals | None]
 ) -> tuple[dict[int, list[int]], dict[str, list[int]]]:
     crowd: dict[int, int] = {}
     for needed in demands:
@@ -190,7 +190,7 @@ def _pieces_of(text: bytes, widths: Sequence[int] = (_LONG, _SHORT)) -> set[int]
 _PATTERNS = ("commands", "path_regexes", "contents", "unless")
 
 
-def _pack(entry: Entry) -> dict[str, Any]:
+def _pack(entry: ManifestEntry) -> dict[str, Any]:
     packed = dict(entry.__dict__)
     del packed["number"]
     for name in _PATTERNS:
@@ -199,8 +199,8 @@ def _pack(entry: Entry) -> dict[str, Any]:
     return packed
 
 
-def _unpack(number: int, packed: dict[str, Any]) -> Entry:
+def _unpack(number: int, packed: dict[str, Any]) -> ManifestEntry:
     for name in _PATTERNS:
         packed[name] = tuple(Pattern(*pair) for pair in packed[name])
     packed["globs"] = tuple(Glob(*values) for values in packed["globs"])
-    return Entry(number=number, **packed)
+    return ManifestEntry(number=number, **packed)

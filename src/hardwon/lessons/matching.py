@@ -9,177 +9,181 @@ from __future__ import annotations
 
 from posixpath import join, normpath
 
-from hardwon.lessons.globs import matches
-from hardwon.projects import in_scope
-from hardwon.shell.parsing import code_of, look, without
-from hardwon.types import GLOB, OURSELVES, SHELL, Match, replace, word
+from hardwon.lessons.globs import has_matching_glob
+from hardwon.projects import is_in_scope
+from hardwon.shell.parsing import extract_code, parse_with_code, remove_spans
+from hardwon.types import GLOB_TOOL, PROGRAM_NAME, SHELL_TOOL, Match, frozen, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from hardwon.shell.parsing import Simple
-    from hardwon.types import Entry, Event, Pattern
+    from hardwon.shell.parsing import SimpleCommand
+    from hardwon.types import Event, ManifestEntry, Pattern
 
-    Search = Callable[[Pattern, str], bool]
+    PatternSearch = Callable[[Pattern, str], bool]
 
-LONGEST_SPLIT = 200_000  # characters; reading a longer command as a shell does would cost more than a hook may
-MOST_PIECES, LONGEST_PIECE = 2_000, 2_000
-LONGEST_GLOB, MOST_ALTERNATIVES = 1_000, 16  # characters of a Glob call's pattern, and spellings its braces stand for
+MAX_PARSED_CHARS = 200_000  # characters; reading a longer command as a shell does would cost more than a hook may
+MAX_PIECES, MAX_PIECE_CHARS = 2_000, 2_000
+MAX_GLOB_CHARS, MAX_ALTERNATIVES = 1_000, 16  # characters of a Glob call's pattern, and spellings its braces stand for
 _SEPARATORS = dict.fromkeys(map(ord, ";&|()`"), "\n")
 _QUOTING = str.maketrans("", "", "'\"\\")
 
 
-def patience(text: str) -> float:
+def get_pattern_timeout(text: str) -> float:
     """Seconds a pattern may take on this text: enough for a linear one, soon over for a catastrophic one."""
     return 0.1 + len(text) / 10_000_000
 
 
-@word
-class View:
+@frozen
+class CommandView:
     """One way to see a command, and the command as written around it, in which `unless` is looked for."""
 
     text: str
-    around: str
+    source_text: str
 
 
-@word
-class Sight:
+@frozen
+class MatchableCall:
     """A call as the patterns see it. The guarded views leave out hardwon's own commands, so that a lesson about
     `git stash` does not stop the person who lifts it."""
 
     tool: str
-    executable: tuple[View, ...]
-    full: tuple[View, ...]
-    guarded_executable: tuple[View, ...]
-    guarded_full: tuple[View, ...]
-    root: str
-    absolute: str
+    executable_views: tuple[CommandView, ...]
+    full_views: tuple[CommandView, ...]
+    guarded_executable_views: tuple[CommandView, ...]
+    guarded_full_views: tuple[CommandView, ...]
+    project_root: str
+    absolute_path: str
     content: str
-    places: tuple[str, ...]
-    searched: tuple[str, ...] = ()  # what a Glob call looks for, as paths from the root of the file system
+    equivalent_folders: tuple[str, ...]
+    searched_paths: tuple[str, ...] = ()  # what a Glob call looks for, as paths from the root of the file system
 
 
-def see(event: Event, *, root: str, places: Sequence[str]) -> Sight:
-    """`root` is the project's folder, `places` the real paths at which the call counts as happening."""
-    command = event.command if event.tool == SHELL else ""
+def prepare_call(event: Event, *, project_root: str, equivalent_folders: Sequence[str]) -> MatchableCall:
+    """`root` is the project's folder, `equivalent_folders` the real paths at which the call counts as happening."""
+    command = event.command if event.tool == SHELL_TOOL else ""
     absolute = _absolute(event.path, event.cwd)
     executable, full, guarded_executable, guarded_full = _views(command) if command else ((), (), (), ())
-    return Sight(
+    return MatchableCall(
         event.tool,
         executable,
         full,
         guarded_executable,
         guarded_full,
-        root,
+        project_root,
         absolute,
         event.content,
-        tuple(places),
+        tuple(equivalent_folders),
         _searched(event),
     )
 
 
-def texts(event: Event) -> list[str]:
+def list_call_texts(event: Event) -> list[str]:
     """Where a literal must occur for a pattern to match any view of the call, without making the views.
 
     What a view has and the command has not is made by leaving out quotes, backslashes and repeated blanks.
     """
     found = [_absolute(event.path, event.cwd), event.content, *_searched(event)]
-    if event.tool == SHELL:
+    if event.tool == SHELL_TOOL:
         found.append(event.command)
-        if len(event.command) <= LONGEST_SPLIT:
+        if len(event.command) <= MAX_PARSED_CHARS:
             found.append(" ".join(event.command.translate(_QUOTING).split()))
     return found
 
 
-def match(entry: Entry, sight: Sight, search: Search) -> Match | None:
-    if sight.tool not in entry.tools or not in_scope(entry.project, sight.places):
+def match_entry(entry: ManifestEntry, call: MatchableCall, search_pattern: PatternSearch) -> Match | None:
+    if call.tool not in entry.tools or not is_in_scope(entry.project, call.equivalent_folders):
         return None
     if not (entry.commands or entry.contents or entry.globs or entry.path_regexes):
-        return Match(entry, sight.tool)
-    where = _in_command(entry, sight, search) if sight.tool == SHELL else _in_file(entry, sight, search)
+        return Match(entry, call.tool)
+    where = (
+        _in_command(entry, call, search_pattern) if call.tool == SHELL_TOOL else _in_file(entry, call, search_pattern)
+    )
     return None if where is None else Match(entry, where)
 
 
-def _in_command(entry: Entry, sight: Sight, search: Search) -> str | None:
+def _in_command(entry: ManifestEntry, sight: MatchableCall, search: PatternSearch) -> str | None:
     stops = entry.delivery in ("block", "hold")
     if entry.target == "full":
-        views = sight.guarded_full if stops else sight.full
+        views = sight.guarded_full_views if stops else sight.full_views
     else:
-        views = sight.guarded_executable if stops else sight.executable
+        views = sight.guarded_executable_views if stops else sight.executable_views
     for view in views:
         if _any(entry.commands, view.text, search) and not (entry.unless and _called_off(entry, view, search)):
             return view.text
     return None
 
 
-def _called_off(entry: Entry, view: View, search: Search) -> bool:
-    return _any(entry.unless, view.around if entry.target == "full" else code_of(view.around), search)
+def _called_off(entry: ManifestEntry, view: CommandView, search: PatternSearch) -> bool:
+    return _any(entry.unless, view.source_text if entry.target == "full" else extract_code(view.source_text), search)
 
 
-def _in_file(entry: Entry, sight: Sight, search: Search) -> str | None:
+def _in_file(entry: ManifestEntry, sight: MatchableCall, search: PatternSearch) -> str | None:
     contents = entry.contents or entry.commands
     if entry.globs or entry.path_regexes:
-        paths = (sight.absolute, *sight.searched)
-        if not any(_names_path(entry, path, _below(path, sight.root), search) for path in paths):
+        paths = (sight.absolute_path, *sight.searched_paths)
+        if not any(_names_path(entry, path, _below(path, sight.project_root), search) for path in paths):
             return None
     elif sight.tool == "Read":
         return None  # a reading has no content, and no path was asked for
     if contents and sight.tool != "Read" and not _any(contents, sight.content, search):
         return None
-    if _any(entry.unless, sight.content, search) or _any(entry.unless, sight.absolute, search):
+    if _any(entry.unless, sight.content, search) or _any(entry.unless, sight.absolute_path, search):
         return None
-    return sight.absolute or sight.content
+    return sight.absolute_path or sight.content
 
 
-def _names_path(entry: Entry, absolute: str, relative: str, search: Search) -> bool:
-    if matches(entry.globs, relative, absolute, search):
+def _names_path(entry: ManifestEntry, absolute: str, relative: str, search: PatternSearch) -> bool:
+    if has_matching_glob(entry.globs, relative, absolute, search):
         return True
     return bool(absolute) and _any(entry.path_regexes, absolute, search)
 
 
-def _any(patterns: Iterable[Pattern], text: str, search: Search) -> bool:
+def _any(patterns: Iterable[Pattern], text: str, search: PatternSearch) -> bool:
     return any(search(pattern, text) for pattern in patterns)
 
 
-def _views(command: str) -> tuple[tuple[View, ...], ...]:
-    seen = look(command) if len(command) <= LONGEST_SPLIT else None
+def _views(command: str) -> tuple[tuple[CommandView, ...], ...]:
+    seen = parse_with_code(command) if len(command) <= MAX_PARSED_CHARS else None
     if seen is None:
         whole = _roughly(command)
         return whole, whole, whole, whole
     simple, code = seen
     executable, full = _two_views(command, code, simple)
-    ours = {(one.start, one.end) for one in simple if one.program == OURSELVES}
+    ours = {(one.start, one.end) for one in simple if one.program == PROGRAM_NAME}
     if not ours:
         return executable, full, executable, full
-    others = [one for one in simple if one.program != OURSELVES]
+    others = [one for one in simple if one.program != PROGRAM_NAME]
     # What is substituted into our own command runs before it, and `bash -c 'hardwon …; git stash'` is one span.
     kept = {(one.start, one.end) for one in others}
-    rest = without(command, ours - kept, kept)
-    return executable, full, *_two_views(rest, code_of(rest), others, spans_in=command)
+    rest = remove_spans(command, ours - kept, kept)
+    return executable, full, *_two_views(rest, extract_code(rest), others, spans_in=command)
 
 
 def _two_views(
-    command: str, code: str, simple: Sequence[Simple], *, spans_in: str = ""
-) -> tuple[tuple[View, ...], tuple[View, ...]]:
+    command: str, code: str, simple: Sequence[SimpleCommand], *, spans_in: str = ""
+) -> tuple[tuple[CommandView, ...], tuple[CommandView, ...]]:
     """The simple commands first: they are short, so a pattern that is slow on the whole has had its chance."""
-    executable: dict[View, None] = {}
-    full: dict[View, None] = {}
+    executable: dict[CommandView, None] = {}
+    full: dict[CommandView, None] = {}
     for one in simple:
         around = (spans_in or command)[one.start : one.end]
-        executable[View(" ".join(one.code.split()), around)] = None
-        full[View(one.full, around)] = None
-    executable[View(code, command)] = None
-    full[View(command, command)] = None
+        executable[CommandView(" ".join(one.code.split()), around)] = None
+        full[CommandView(one.full_text, around)] = None
+    executable[CommandView(code, command)] = None
+    full[CommandView(command, command)] = None
     return tuple(executable), tuple(full)
 
 
-def _roughly(command: str) -> tuple[View, ...]:
+def _roughly(command: str) -> tuple[CommandView, ...]:
     """A command too long to be read as a shell does: its pieces between separators, wherever they stand, and all of
     it. Quotes are not told from code here; better held once too often than not at all."""
-    pieces = command.translate(_SEPARATORS).split("\n", MOST_PIECES)
-    views = dict.fromkeys(View(" ".join(piece.split()), piece) for piece in pieces if len(piece) < LONGEST_PIECE)
-    return (*views, View(command, command))
+    pieces = command.translate(_SEPARATORS).split("\n", MAX_PIECES)
+    views = dict.fromkeys(
+        CommandView(" ".join(piece.split()), piece) for piece in pieces if len(piece) < MAX_PIECE_CHARS
+    )
+    return (*views, CommandView(command, command))
 
 
 def _searched(event: Event) -> tuple[str, ...]:
@@ -188,7 +192,7 @@ def _searched(event: Event) -> tuple[str, ...]:
     To those a star in it is a name like any other: `src/**/*.proto` lies in `src` and ends in `.proto`. As `**` may
     stand for no folder at all, the pattern is tried without it too.
     """
-    if event.tool != GLOB or not event.content or len(event.content) > LONGEST_GLOB:
+    if event.tool != GLOB_TOOL or not event.content or len(event.content) > MAX_GLOB_CHARS:
         return ()
     folder = join(event.cwd, event.path)
     found: dict[str, None] = {}
@@ -202,7 +206,7 @@ def _alternatives(pattern: str) -> list[str]:
     """Return what the braces of a pattern stand for: `*.{ts,tsx}` is `*.ts` and `*.tsx`."""
     whole: list[str] = []
     waiting = [pattern]
-    while waiting and len(whole) + len(waiting) <= MOST_ALTERNATIVES:
+    while waiting and len(whole) + len(waiting) <= MAX_ALTERNATIVES:
         spelling = waiting.pop()
         closing = spelling.find("}")
         opening = spelling.rfind("{", 0, max(closing, 0))  # the innermost pair first
@@ -211,7 +215,7 @@ def _alternatives(pattern: str) -> list[str]:
             continue
         names = spelling[opening + 1 : closing].split(",")
         waiting += [f"{spelling[:opening]}{name}{spelling[closing + 1 :]}" for name in names]
-    return [*whole, *waiting][:MOST_ALTERNATIVES]
+    return [*whole, *waiting][:MAX_ALTERNATIVES]
 
 
 def _absolute(path: str, cwd: str) -> str:
@@ -226,14 +230,14 @@ def _below(absolute: str, root: str) -> str:
     return f"../{absolute.lstrip('/')}"
 
 
-def why_not(entry: Entry, sight: Sight, search: Search) -> str:
+def explain_mismatch(entry: ManifestEntry, call: MatchableCall, search_pattern: PatternSearch) -> str:
     """For a person: what keeps this lesson from firing on this call."""
     if entry.delivery == "start":
         return "is told at session start"
-    if sight.tool not in entry.tools:
-        return f"is about {', '.join(entry.tools)}, not {sight.tool}"
-    if not in_scope(entry.project, sight.places):
+    if call.tool not in entry.tools:
+        return f"is about {', '.join(entry.tools)}, not {call.tool}"
+    if not is_in_scope(entry.project, call.equivalent_folders):
         return f"belongs to {entry.project}"
-    if entry.unless and match(replace(entry, unless=()), sight, search):
+    if entry.unless and match_entry(replace(entry, unless=()), call, search_pattern):
         return "is called off by `unless`"
     return "has no pattern that matches"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from hardwon.text.brief_layout import SHORTEST_KNOWN, normal, width
-from hardwon.types import word
+from hardwon.text.brief_layout import MIN_STATEMENT_LENGTH, count_characters, normalize_line
+from hardwon.types import frozen
 
-BEGIN = "<!-- hardwon: begin (written by `hardwon export notes`; what you write in here is lost) -->"
-END = "<!-- hardwon: end -->"
+BEGIN_MARKER = "<!-- hardwon: begin (written by `hardwon export notes`; what you write in here is lost) -->"
+END_MARKER = "<!-- hardwon: end -->"
 _OPENS, _CLOSES = "<!-- hardwon: begin", "<!-- hardwon: end"
 _ITEM = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•]|\d{1,3}[.)])[ \t]+(?P<text>\S.*)")
 _FENCE = re.compile(r"[ \t]{0,3}(?:```|~~~)")
@@ -22,51 +22,51 @@ _ASIDE = re.compile(r"\A---\r?\n.*?\n---[ \t]*(?=\r?\n|\Z)|<!--.*?(?:-->|\Z)", r
 _LINK = re.compile(r"!?\[[^]]*\]\([^)]*\)[.:]?|@?\S+\.mdc?")
 
 
-class Misplaced(ValueError):
+class MisplacedMarkers(ValueError):
     """The marks are not one pair, so nobody can say what is ours."""
 
 
-@word
-class Item:
+@frozen
+class NotesRule:
     """Something that a person wrote into the notes for every agent, and the line it begins at."""
 
-    line: int
+    line_number: int
     text: str
 
 
-def block(sections: Iterable[tuple[str, Iterable[str]]], most: int) -> tuple[str, int]:
+def build_block(sections: Iterable[tuple[str, Iterable[str]]], max_chars: int) -> tuple[str, int]:
     """The block with as many of the entries, in their order, as the characters allow, and how many do not fit; empty
     if there is none. No entry may begin a line with a mark: give them through `one_line`."""
-    told, left_out, room = list[str](), 0, most
+    told, left_out, room = list[str](), 0, max_chars
     for heading, entries in sections:
         below = list[str]()
         for entry in entries:
-            if width(entry) + 1 <= room:
+            if count_characters(entry) + 1 <= room:
                 below.append(entry)
-                room -= width(entry) + 1
+                room -= count_characters(entry) + 1
             else:
                 left_out += 1
         told += ["", heading, "", *below] if below else []
     if not told:
         return "", left_out
     more = ["", f"({left_out} more, left out for room: hardwon search WORDS)"] if left_out else []
-    return "\n".join([BEGIN, *told[1:], *more, END]), left_out
+    return "\n".join([BEGIN_MARKER, *told[1:], *more, END_MARKER]), left_out
 
 
-def put(text: str, new: str) -> str:
+def insert_block(text: str, new_block: str) -> str:
     """The notes with this block in the place of ours, or at their end."""
     end = "\r\n" if "\r\n" in text else "\n"
-    new = new.replace("\n", end)
+    new_block = new_block.replace("\n", end)
     found = _span(text)
     if found:
-        return text[: found[0]] + new + text[found[1] :]
+        return text[: found[0]] + new_block + text[found[1] :]
     if not text:
-        return new + end
+        return new_block + end
     # A file without a last line end gets none behind the block either: by that it is known when the block goes.
-    return f"{text}{end}{new}{end}" if text.endswith("\n") else f"{text}{end}{end}{new}"
+    return f"{text}{end}{new_block}{end}" if text.endswith("\n") else f"{text}{end}{end}{new_block}"
 
 
-def take(text: str) -> str:
+def remove_block(text: str) -> str:
     """The notes as they were before the block."""
     found = _span(text)
     if not found:
@@ -93,11 +93,11 @@ def _span(text: str) -> tuple[int, int] | None:
     if not marks:
         return None
     if [mark for mark, _, _ in marks] != [_OPENS, _CLOSES]:
-        raise Misplaced("its marks `hardwon: begin` and `hardwon: end` are not one pair")
+        raise MisplacedMarkers("its marks `hardwon: begin` and `hardwon: end` are not one pair")
     return marks[0][1], marks[1][2]
 
 
-def rules(text: str) -> Iterator[Item]:
+def find_rules(text: str) -> Iterator[NotesRule]:
     """What the notes tell every agent to do: their list items, or if there is no list their lines. Code, headings,
     comments, tables, mere links and our own block are none."""
     lines = list(_prose(text))
@@ -106,14 +106,14 @@ def rules(text: str) -> Iterator[Item]:
 
 
 def _says(text: str) -> bool:
-    return len(normal(text)) >= SHORTEST_KNOWN and not text.endswith(":") and not _LINK.fullmatch(text)
+    return len(normalize_line(text)) >= MIN_STATEMENT_LENGTH and not text.endswith(":") and not _LINK.fullmatch(text)
 
 
-def _lines(lines: Iterable[tuple[int, str]]) -> Iterator[Item]:
-    return (Item(number, line.strip()) for number, line in lines if not _HEADING.match(line))
+def _lines(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
+    return (NotesRule(number, line.strip()) for number, line in lines if not _HEADING.match(line))
 
 
-def _items(lines: Iterable[tuple[int, str]]) -> Iterator[Item]:
+def _items(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
     """An item with the lines that go on with it; one below another that leads up to it carries its words."""
     leads: list[tuple[int, str]] = []
     item: tuple[int, int, str] | None = None
@@ -125,7 +125,7 @@ def _items(lines: Iterable[tuple[int, str]]) -> Iterator[Item]:
         if item:
             begun, indent, text = item
             leads = [lead for lead in leads if lead[0] < indent]
-            yield Item(begun, " ".join([*(lead for _, lead in leads), text]))
+            yield NotesRule(begun, " ".join([*(lead for _, lead in leads), text]))
             leads += [(indent, text)] if text.endswith(":") else []
         if line.strip() and not found and line[:1] not in " \t":
             leads = []

@@ -16,38 +16,38 @@ from math import inf, log2
 from typing import Any
 
 from hardwon.lessons.backtracking import (
-    REPEATS,
-    SINGLES,
+    REPEAT_OPS,
+    SINGLE_CHAR_OPS,
     Program,
-    Spent,
-    inner,
+    StepLimitExceeded,
+    can_match_char,
+    compile_program,
+    count_steps,
+    list_child_sequences,
+    match_at,
     ops,
-    parse,
-    parts,
-    program,
-    run,
-    steps,
-    takes,
+    parse_regex,
+    walk_parts,
 )
 
-LONGEST = 2000
-DEEPEST = 40
-MANY = 8
+MAX_PATTERN_CHARS = 2000
+MAX_NESTING = 40
+MIN_PUMPED_REPEATS = 8
 
-Pick = Callable[[Any, Any], list[str]]
+PickChars = Callable[[Any, Any], list[str]]
 
 
-def fault(source: str, flags: int = 0) -> str | None:
+def find_pattern_fault(source: str, flags: int = 0) -> str | None:
     """Why this pattern cannot be used, or None."""
-    return misspelling(source, flags) or _slow(parse(source, flags))
+    return find_syntax_fault(source, flags) or _slow(parse_regex(source, flags))
 
 
-def misspelling(source: str, flags: int = 0) -> str | None:
+def find_syntax_fault(source: str, flags: int = 0) -> str | None:
     """Why this pattern cannot be used, short of trying how slow it can be: quick enough for a whole manifest."""
     wrong = _size(source) or _classes(source) or _syntax(source, flags)
     if wrong:
         return wrong
-    tree = parse(source, flags)
+    tree = parse_regex(source, flags)
     return _dialect(source, tree) or _shape(tree)
 
 
@@ -66,8 +66,8 @@ _TOKEN = re.compile(
 def _size(source: str) -> str | None:
     if not source:
         return "the pattern is empty, so it would match every call"
-    if len(source) > LONGEST:
-        return f"the pattern has {len(source)} characters; at most {LONGEST} are allowed"
+    if len(source) > MAX_PATTERN_CHARS:
+        return f"the pattern has {len(source)} characters; at most {MAX_PATTERN_CHARS} are allowed"
     depth = deepest = 0
     for token in _TOKEN.findall(source):
         if token[0] == "(" and token[-1] != ")":
@@ -75,8 +75,8 @@ def _size(source: str) -> str | None:
         elif token == ")":
             depth -= 1
         deepest = max(deepest, depth)
-    if deepest > DEEPEST:
-        return f"groups are nested {deepest} deep; at most {DEEPEST} are allowed"
+    if deepest > MAX_NESTING:
+        return f"groups are nested {deepest} deep; at most {MAX_NESTING} are allowed"
     return None
 
 
@@ -160,24 +160,24 @@ def _dialect(source: str, tree: Any) -> str | None:
 
 
 def _shape(tree: Any) -> str | None:
-    for op, value in parts(tree):
+    for op, value in walk_parts(tree):
         if op is ops.POSSESSIVE_REPEAT and any(
-            kind is ops.SUBPATTERN and inside[0] for kind, inside in parts(value[2])
+            kind is ops.SUBPATTERN and inside[0] for kind, inside in walk_parts(value[2])
         ):
             return "a numbered group inside a possessive repeat can crash Python's re: write (?:…)"
-        if op in REPEATS[:2] and value[1] is ops.MAXREPEAT:
+        if op in REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT:
             core = value[2]
             while len(core) == 1 and core[0][0] is ops.SUBPATTERN:
                 core = core[0][1][3]
-            if len(core) == 1 and core[0][0] in REPEATS[:2] and core[0][1][1] is ops.MAXREPEAT:
+            if len(core) == 1 and core[0][0] in REPEAT_OPS[:2] and core[0][1][1] is ops.MAXREPEAT:
                 return "a repeat holds nothing but a repeat, as in (a+)+, which can take forever: write one of them"
     return None
 
 
-ENOUGH = 5_000
-MOST = 400_000
-TURNS = 20
-CUBE, FOURTH = 2.35, 3.1  # between the powers 2, 3 and 4, as they show on texts this short
+STEP_LIMIT = 5_000
+MAX_STEPS = 400_000
+PUMP_COUNT = 20
+CUBIC_LIMIT, QUARTIC_LIMIT = 2.35, 3.1  # between the powers 2, 3 and 4, as they show on texts this short
 _COMMON = "a0 -_A!\n\0"
 
 
@@ -185,28 +185,28 @@ def _slow(tree: Any) -> str | None:
     """Whether some text makes the number of steps grow too fast, as a sentence that shows the text."""
     try:
         return _worst(tree)
-    except Spent:
+    except StepLimitExceeded:
         return "its repeats multiply to too many steps: write smaller numbers, or fewer repeats inside repeats"
 
 
 def _worst(tree: Any) -> str | None:
-    if not any(op in REPEATS for op, _ in parts(tree)):
+    if not any(op in REPEAT_OPS for op, _ in walk_parts(tree)):
         return None
     alphabet = _alphabet(tree)
-    engine = program(tree, alphabet)
+    engine = compile_program(tree, alphabet)
     pick = _picker(tree, alphabet)
-    ahead = "".join(_samples(value[1], pick)[0] for op, value in parts(tree) if op is ops.ASSERT)
+    ahead = "".join(_samples(value[1], pick)[0] for op, value in walk_parts(tree) if op is ops.ASSERT)
     spent = 0
     for before, pump in _attacks(tree, pick):
         for after in _endings(engine, before + pump * 8, ahead):
             power, taken = _power(engine, before, pump, after)
-            if power > (CUBE if any(map(str.isalnum, pump)) else FOURTH):
+            if power > (CUBIC_LIMIT if any(map(str.isalnum, pump)) else QUARTIC_LIMIT):
                 return (
                     f"too slow on a text such as {before + pump * 3 + '…'!r}: two repeats can divide the same "
                     "characters between them in too many ways; let each match different ones"
                 )
             spent += taken
-            if spent > MOST:
+            if spent > MAX_STEPS:
                 return None
     return None
 
@@ -214,21 +214,21 @@ def _worst(tree: Any) -> str | None:
 def _power(engine: Program, before: str, pump: str, after: str) -> tuple[float, int]:
     """By which power of the number of pumps the steps of a search grow, and the steps taken to know it."""
 
-    def cost(turns: int, most: int = ENOUGH) -> int:
-        return steps(engine, before + pump * turns + after, most)
+    def cost(turns: int, most: int = STEP_LIMIT) -> int:
+        return count_steps(engine, before + pump * turns + after, most)
 
-    turns = max(TURNS // len(pump), 6)
+    turns = max(PUMP_COUNT // len(pump), 6)
     fewer = cost(turns)
     if fewer < turns**3 // 7:
         return 0.0, fewer
-    while fewer == ENOUGH and turns > 5:
+    while fewer == STEP_LIMIT and turns > 5:
         turns //= 2
         fewer = cost(turns)
-    if fewer == ENOUGH:
+    if fewer == STEP_LIMIT:
         # a long pattern takes many steps for each character, an explosive one even more
-        fewer = cost(turns, MOST // 4)
-    more = cost(2 * turns, min(16 * fewer, MOST)) if fewer < MOST // 4 else MOST
-    return inf if more == MOST else log2(more / fewer), more + fewer
+        fewer = cost(turns, MAX_STEPS // 4)
+    more = cost(2 * turns, min(16 * fewer, MAX_STEPS)) if fewer < MAX_STEPS // 4 else MAX_STEPS
+    return inf if more == MAX_STEPS else log2(more / fewer), more + fewer
 
 
 def _endings(engine: Program, text: str, ahead: str) -> set[str]:
@@ -239,19 +239,21 @@ def _endings(engine: Program, text: str, ahead: str) -> set[str]:
 
 def _matches(engine: Program, text: str) -> bool:
     try:
-        return run(engine.code, text, 0, engine.marks, [ENOUGH // 10]) is not None
-    except Spent:
+        return match_at(engine.code, text, 0, engine.initial_slots, [STEP_LIMIT // 10]) is not None
+    except StepLimitExceeded:
         return False
 
 
-def _attacks(tree: Any, pick: Pick) -> list[tuple[str, str]]:
+def _attacks(tree: Any, pick: PickChars) -> list[tuple[str, str]]:
     """Texts to begin with and texts to repeat, one pair for each way to keep a repeat busy."""
-    optional = sum(op in REPEATS and value[1] < MANY for op, value in parts(tree))
+    optional = sum(op in REPEAT_OPS and value[1] < MIN_PUMPED_REPEATS for op, value in walk_parts(tree))
     attacks: dict[tuple[str, str], None] = {}
-    for before, body in _loops(tree, "", pick, least=MANY if optional < MANY else 1):
+    for before, body in _loops(tree, "", pick, least=MIN_PUMPED_REPEATS if optional < MIN_PUMPED_REPEATS else 1):
         pumps = [text for text in _samples(body, pick) if text]
-        if len(body) > 1 or body[0][0] not in SINGLES:
-            chars = dict.fromkeys(char for part in parts(body) if part[0] in SINGLES for char in pick(*part)[:2])
+        if len(body) > 1 or body[0][0] not in SINGLE_CHAR_OPS:
+            chars = dict.fromkeys(
+                char for part in walk_parts(body) if part[0] in SINGLE_CHAR_OPS for char in pick(*part)[:2]
+            )
             pumps += chars
             pumps += [a + b for words in (pumps[:4], list(chars)[:4]) for a, b in combinations(words, 2)]
         for pump in pumps:
@@ -259,16 +261,16 @@ def _attacks(tree: Any, pick: Pick) -> list[tuple[str, str]]:
     return list(attacks)
 
 
-def _loops(items: Any, before: str, pick: Pick, least: int) -> Iterator[tuple[str, Any]]:
+def _loops(items: Any, before: str, pick: PickChars, least: int) -> Iterator[tuple[str, Any]]:
     for op, value in items:
-        if op in REPEATS and value[1] >= least:
+        if op in REPEAT_OPS and value[1] >= least:
             yield before, value[2]
-        for inside in inner(op, value):
+        for inside in list_child_sequences(op, value):
             yield from _loops(inside, before, pick, least)
         before += _sample(op, value, pick)[0]
 
 
-def _samples(items: Any, pick: Pick) -> list[str]:
+def _samples(items: Any, pick: PickChars) -> list[str]:
     """A few texts a sequence matches: the plainest, then each that differs from it in one part."""
     choices = [_sample(op, value, pick) for op, value in items]
     plain = [choice[0] for choice in choices]
@@ -278,20 +280,20 @@ def _samples(items: Any, pick: Pick) -> list[str]:
     return [text[:100] for text in dict.fromkeys(texts)][:8]
 
 
-def _sample(op: Any, value: Any, pick: Pick) -> list[str]:
-    if op in SINGLES:
+def _sample(op: Any, value: Any, pick: PickChars) -> list[str]:
+    if op in SINGLE_CHAR_OPS:
         return pick(op, value)
-    if op in REPEATS:
+    if op in REPEAT_OPS:
         body = [text * min(max(value[0], 1), 100) for text in _samples(value[2], pick)]
         return body if value[0] else ["", *body]
     if op is ops.ASSERT_NOT or (op is ops.ASSERT and value[0] > 0):
         return [""]
-    rounds = zip_longest(*(_samples(inside, pick) for inside in inner(op, value)))
+    rounds = zip_longest(*(_samples(inside, pick) for inside in list_child_sequences(op, value)))
     return [text for texts in rounds for text in texts if text is not None][:8] or [""]
 
 
 def _alphabet(tree: Any) -> list[str]:
-    named = {chr(code) for op, value in parts(tree) for code in _codes(op, value)}
+    named = {chr(code) for op, value in walk_parts(tree) for code in _codes(op, value)}
     return [*_COMMON, *sorted(named.difference(_COMMON))]
 
 
@@ -305,10 +307,10 @@ def _codes(op: Any, value: Any) -> list[int]:
     return []
 
 
-def _picker(tree: Any, alphabet: list[str]) -> Pick:
+def _picker(tree: Any, alphabet: list[str]) -> PickChars:
     """A choice of unlike characters for a single-character part, first those that most other parts match too."""
-    singles = {repr(part): part for part in parts(tree) if part[0] in SINGLES}
-    taken = {key: [takes(op, value, char) for char in alphabet] for key, (op, value) in singles.items()}
+    singles = {repr(part): part for part in walk_parts(tree) if part[0] in SINGLE_CHAR_OPS}
+    taken = {key: [can_match_char(op, value, char) for char in alphabet] for key, (op, value) in singles.items()}
     takers = {char: tuple(row[place] for row in taken.values()) for place, char in enumerate(alphabet)}
     ranked = sorted(alphabet, key=lambda char: -sum(takers[char]))
     picks: dict[str, list[str]] = {}

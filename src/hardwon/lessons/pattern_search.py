@@ -9,13 +9,13 @@ import warnings
 
 import regex
 
-from hardwon.lessons.matching import patience
+from hardwon.lessons.matching import get_pattern_timeout
 from hardwon.types import Pattern
 
 log = logging.getLogger(__name__)
 
 
-class Patterns:
+class PatternCache:
     """The compiled patterns of one manifest."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Patterns:
         if compiled is None or len(text) >= self._too_long.get(pattern, len(text) + 1):
             return False
         try:
-            return compiled.search(text, timeout=patience(text)) is not None
+            return compiled.search(text, timeout=get_pattern_timeout(text)) is not None
         except TimeoutError:
             log.warning("pattern %r took too long on %d characters", pattern, len(text))
             self._too_long[pattern] = len(text)

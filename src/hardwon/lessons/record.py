@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hardwon.text.lesson_tags import OLD_NAMES
-from hardwon.types import DELIVERIES, STATUSES, TARGETS, Lesson, Pattern
+from hardwon.text.lesson_tags import OLD_KEYS
+from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Lesson, Pattern
 
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
 _TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns", "sessionStart")
@@ -56,7 +56,7 @@ _AUTHORED = (
     "tags",
 )
 _LARGEST = 1_000_000_000
-_UNDERSTOOD = frozenset([*KEYS, *_TRIGGERS, *OLD_NAMES])
+_UNDERSTOOD = frozenset([*KEYS, *_TRIGGERS, *OLD_KEYS])
 
 
 class BadRecord(ValueError):
@@ -67,18 +67,18 @@ class BadRecord(ValueError):
         self.faults = faults
 
 
-def read(record: object) -> Lesson:
+def parse_lesson(record: object) -> Lesson:
     """The lesson in a record, triggers nested or flat, old names of problem and solution understood; BadRecord for
     wrong types. What is of the right type but unwise is left to `rules`."""
     if not isinstance(record, dict):
-        raise BadRecord([f"a lesson is an object, not {kind_of(record)}"])
+        raise BadRecord([f"a lesson is an object, not {describe_type(record)}"])
     faults: list[str] = []
     triggers = record.get("triggers") or {}
     if not isinstance(triggers, dict):
-        faults.append(f"triggers is {kind_of(triggers)}, but wants an object")
+        faults.append(f"triggers is {describe_type(triggers)}, but wants an object")
         triggers = {}
-    given: dict[str, Any] = {OLD_NAMES[key]: value for key, value in record.items() if key in OLD_NAMES}
-    given.update({key: value for key, value in record.items() if key not in OLD_NAMES and value is not None})
+    given: dict[str, Any] = {OLD_KEYS[key]: value for key, value in record.items() if key in OLD_KEYS}
+    given.update({key: value for key, value in record.items() if key not in OLD_KEYS and value is not None})
     given.update({key: triggers[key] for key in _TRIGGERS if triggers.get(key) is not None})
     lesson = Lesson(
         id=_text(given, "id", faults),
@@ -92,7 +92,7 @@ def read(record: object) -> Lesson:
         block_reason=_text(given, "blockReason", faults),
         tools=_texts(given, "toolNames", faults),
         commands=_patterns(given, "commandPatterns", faults),
-        target=_choice(given, "commandMatchTarget", TARGETS, "executable", faults),
+        command_target=_choice(given, "commandMatchTarget", COMMAND_TARGETS, "executable", faults),
         paths=_texts(given, "pathPatterns", faults),
         path_regexes=_patterns(given, "pathRegexes", faults),
         contents=_patterns(given, "contentPatterns", faults),
@@ -102,11 +102,11 @@ def read(record: object) -> Lesson:
         confidence=_number(given, "confidence", 0.9, faults),
         needs_review=_flag(given, "needsReview", faults),
         tags=_texts(given, "tags", faults),
-        sessions=_texts(given, "sourceSessionIds", faults),
+        source_sessions=_texts(given, "sourceSessionIds", faults),
         occurrences=_number(given, "occurrenceCount", 0, faults),
         evidence=tuple(one for one in _list(given, "evidence", faults) if isinstance(one, dict)),
-        created=_text(given, "createdAt", faults),
-        updated=_text(given, "updatedAt", faults),
+        created_at=_text(given, "createdAt", faults),
+        updated_at=_text(given, "updatedAt", faults),
         content_hash=_text(given, "contentHash", faults),
         extra={key: value for key, value in record.items() if key not in _UNDERSTOOD},
     )
@@ -115,10 +115,10 @@ def read(record: object) -> Lesson:
     return lesson
 
 
-def write(lesson: Lesson, onto: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def to_lesson_record(lesson: Lesson, previous: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The canonical record: the seed's keys in a stable order, then those we do not know; empty optional ones left
     out. `onto` is the record as it stood, whose unknown keys inside triggers and scope stay."""
-    before = onto or {}
+    before = previous or {}
     old_triggers = before.get("triggers")
     old_scope = before.get("scope")
     triggers: dict[str, Any] = {
@@ -143,47 +143,47 @@ def write(lesson: Lesson, onto: Mapping[str, Any] | None = None) -> dict[str, An
         "blockReason": lesson.block_reason or None,
         "triggers": triggers | _unknown(old_triggers, _TRIGGERS),
         "unless": [_spelled(pattern) for pattern in lesson.unless] or None,
-        "commandMatchTarget": lesson.target if lesson.target != "executable" else None,
+        "commandMatchTarget": lesson.command_target if lesson.command_target != "executable" else None,
         "scope": scope | _unknown(old_scope, ("type", "path")),
         "priority": lesson.priority,
         "confidence": lesson.confidence,
         "needsReview": lesson.needs_review,
         "status": lesson.status,
         "tags": list(lesson.tags),
-        "sourceSessionIds": list(lesson.sessions),
+        "sourceSessionIds": list(lesson.source_sessions),
         "occurrenceCount": lesson.occurrences,
         "evidence": list(lesson.evidence) or None,
-        "createdAt": lesson.created,
-        "updatedAt": lesson.updated,
+        "createdAt": lesson.created_at,
+        "updatedAt": lesson.updated_at,
         "contentHash": lesson.content_hash,
     }
     return {key: value for key, value in full.items() if value is not None} | dict(lesson.extra)
 
 
-def content_hash(lesson: Lesson) -> str:
+def hash_lesson_content(lesson: Lesson) -> str:
     """Equal for lessons that say the same, however their records are spelled."""
-    said = write(lesson)
+    said = to_lesson_record(lesson)
     content = {key: said.get(key) for key in ("problem", "solution", "triggers", "unless", "scope")}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def authored_fields(lesson: Lesson) -> dict[str, Any]:
+def select_authored_fields(lesson: Lesson) -> dict[str, Any]:
     """Return what an author writes and a person approves: everything that can reach an agent or decides when.
 
     Counts, dates, evidence, status and confidence are bookkeeping, and keys we do not know have no effect.
     """
-    written = write(lesson)
+    written = to_lesson_record(lesson)
     return {key: written[key] for key in _AUTHORED if key in written}
 
 
-def authored_hash(lesson: Lesson) -> str:
+def hash_authored_fields(lesson: Lesson) -> str:
     """Return the hash that an approval is given for; equal however the record is spelled."""
-    canonical = json.dumps(authored_fields(lesson), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    canonical = json.dumps(select_authored_fields(lesson), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def pattern_of(value: object) -> Pattern | None:
+def parse_pattern(value: object) -> Pattern | None:
     """A pattern as text, or as source and flags; flags of JavaScript that change nothing here are passed over."""
     if isinstance(value, str):
         return Pattern(value)
@@ -194,14 +194,14 @@ def pattern_of(value: object) -> Pattern | None:
     return None
 
 
-def flag_letters(flags: int) -> str:
+def to_flag_letters(flags: int) -> str:
     return "".join(letter for letter, flag in _FLAGS.items() if flags & flag)
 
 
 def _spelled(pattern: Pattern) -> str | dict[str, str]:
     if not pattern.flags:
         return pattern.source
-    return {"source": pattern.source, "flags": flag_letters(pattern.flags)}
+    return {"source": pattern.source, "flags": to_flag_letters(pattern.flags)}
 
 
 def _unknown(old: object, known: tuple[str, ...]) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _unknown(old: object, known: tuple[str, ...]) -> dict[str, Any]:
 def _delivery(given: Mapping[str, Any], faults: list[str]) -> Any:
     block, start = _flag(given, "block", faults), _flag(given, "sessionStart", faults)
     implied = "block" if block else "start" if start else "note"
-    chosen = _choice(given, "delivery", DELIVERIES, implied, faults)
+    chosen = _choice(given, "delivery", DELIVERY_MODES, implied, faults)
     if chosen != implied and implied != "note":
         key = "block" if block else "sessionStart"
         faults.append(f"delivery is {chosen!r}, but {key} is true: write delivery {implied!r} or leave {key} out")
@@ -237,7 +237,7 @@ def _text(given: Mapping[str, Any], key: str, faults: list[str]) -> str:
     if isinstance(value, str):
         _check_text(value, key, faults)
         return value
-    faults.append(f"{key} is {kind_of(value)}, but wants text")
+    faults.append(f"{key} is {describe_type(value)}, but wants text")
     return ""
 
 
@@ -282,25 +282,25 @@ def _list(given: Mapping[str, Any], key: str, faults: list[str]) -> list[Any]:
         return [value]
     if isinstance(value, list):
         return value
-    faults.append(f"{key} is {kind_of(value)}, but wants a list")
+    faults.append(f"{key} is {describe_type(value)}, but wants a list")
     return []
 
 
 def _texts(given: Mapping[str, Any], key: str, faults: list[str]) -> tuple[str, ...]:
     values = _list(given, key, faults)
-    faults.extend(f"{key} holds {kind_of(one)}, but wants texts" for one in values if not isinstance(one, str))
+    faults.extend(f"{key} holds {describe_type(one)}, but wants texts" for one in values if not isinstance(one, str))
     _check_text("".join(one for one in values if isinstance(one, str)), key, faults)
     return tuple(one for one in values if isinstance(one, str))
 
 
 def _patterns(given: Mapping[str, Any], key: str, faults: list[str]) -> tuple[Pattern, ...]:
-    values = [(one, pattern_of(one)) for one in _list(given, key, faults)]
+    values = [(one, parse_pattern(one)) for one in _list(given, key, faults)]
     wrong = [one for one, pattern in values if pattern is None]
-    faults.extend(f"{key} holds {kind_of(one)}, but wants patterns as text" for one in wrong)
+    faults.extend(f"{key} holds {describe_type(one)}, but wants patterns as text" for one in wrong)
     _check_text("".join(pattern.source for _, pattern in values if pattern), key, faults)
     return tuple(pattern for _, pattern in values if pattern is not None)
 
 
-def kind_of(value: object) -> str:
+def describe_type(value: object) -> str:
     names = {"dict": "an object", "list": "a list", "str": "text", "NoneType": "null", "bool": "true or false"}
     return names.get(type(value).__name__, "a number")

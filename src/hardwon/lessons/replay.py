@@ -7,20 +7,20 @@ from functools import lru_cache
 from itertools import islice
 
 from hardwon import projects
-from hardwon.lessons.manifest import compile_entries, demands_of
-from hardwon.lessons.matching import match, see, texts
-from hardwon.lessons.pattern_search import Patterns
+from hardwon.lessons.manifest import compile_entries, find_entry_literals
+from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.pattern_search import PatternCache
 from hardwon.store import transcripts
 from hardwon.store.db import Connection
 from hardwon.store.transcripts import ScannedCall
-from hardwon.text.case_folding import fold
-from hardwon.types import Entry, Event, Lesson, word
+from hardwon.text.case_folding import fold_case
+from hardwon.types import Event, Lesson, ManifestEntry, frozen
 
-SAMPLES = 3
-ENOUGH = 20  # firings, before a block goes without being confirmed
+MAX_SAMPLES = 3
+MIN_FIRINGS = 20  # firings, before a block goes without being confirmed
 
 
-@word
+@frozen
 class Replay:
     """How often a trigger would have fired, what became of those calls, and a few of them, failed ones first."""
 
@@ -35,12 +35,12 @@ class Replay:
         return self.fires - self.failed - self.fine
 
 
-def replay(connection: Connection, lesson: Lesson, *, most: int | None = None) -> Replay:
+def replay_lesson(connection: Connection, lesson: Lesson, *, limit: int | None = None) -> Replay:
     """The trigger on every recorded call, or on so many of the newest."""
     (entry,) = compile_entries([lesson])
     if entry.delivery == "start":
         return Replay(0, 0, 0, ())
-    fired = list(_fired(entry, islice(transcripts.calls(connection, entry.tools), most)))
+    fired = list(_fired(entry, islice(transcripts.iter_ended_calls(connection, entry.tools), limit)))
     failed = [call for call in fired if call.outcome == "failed"]
     fine = [call for call in fired if call.outcome == "fine"]
     refused = [call for call in fired if call.outcome in ("refused", "denied")]
@@ -49,19 +49,21 @@ def replay(connection: Connection, lesson: Lesson, *, most: int | None = None) -
 
 def _samples(failed: list[ScannedCall], fine: list[ScannedCall], refused: list[ScannedCall]) -> tuple[ScannedCall, ...]:
     """Failed ones, and at least one that went fine if there is any: that is the price of the trigger."""
-    shown = [*failed[: SAMPLES - bool(fine)], *fine, *refused]
-    return tuple(shown[:SAMPLES])
+    shown = [*failed[: MAX_SAMPLES - bool(fine)], *fine, *refused]
+    return tuple(shown[:MAX_SAMPLES])
 
 
-def _fired(entry: Entry, calls: Iterable[ScannedCall]) -> Iterable[ScannedCall]:
-    search, may_fire = Patterns().search, prefilter(entry)
+def _fired(entry: ManifestEntry, calls: Iterable[ScannedCall]) -> Iterable[ScannedCall]:
+    search, may_fire = PatternCache().search, build_prefilter(entry)
     for call in calls:
-        event = event_of(call)
-        if may_fire(event) and match(entry, see(event, root=_root(call.cwd), places=_places(call.cwd)), search):
+        event = to_event(call)
+        if may_fire(event) and match_entry(
+            entry, prepare_call(event, project_root=_root(call.cwd), equivalent_folders=_places(call.cwd)), search
+        ):
             yield call
 
 
-def event_of(call: ScannedCall) -> Event:
+def to_event(call: ScannedCall) -> Event:
     return Event(
         call.host,
         "PreToolUse",
@@ -74,14 +76,14 @@ def event_of(call: ScannedCall) -> Event:
     )
 
 
-def prefilter(entry: Entry) -> Callable[[Event], bool]:
+def build_prefilter(entry: ManifestEntry) -> Callable[[Event], bool]:
     """Whether a call holds what any match must hold; reading a command as a shell does costs a hundred times more."""
-    ways = demands_of(entry)
+    ways = find_entry_literals(entry)
     if ways is None:
         return lambda event: True
 
     def may_fire(event: Event) -> bool:
-        folded = [fold(text) for text in texts(event)]
+        folded = [fold_case(text) for text in list_call_texts(event)]
         return any(
             all(any(literal in text for literal in literals for text in folded) for literals in way) for way in ways
         )
@@ -89,9 +91,9 @@ def prefilter(entry: Entry) -> Callable[[Event], bool]:
     return may_fire
 
 
-_root = lru_cache(maxsize=512)(projects.root)
+_root = lru_cache(maxsize=512)(projects.find_git_root)
 
 
 @lru_cache(maxsize=512)
 def _places(cwd: str) -> tuple[str, ...]:
-    return tuple(projects.places(cwd))
+    return tuple(projects.list_equivalent_folders(cwd))

@@ -16,7 +16,7 @@ from hardwon.lessons import adding
 from hardwon.lessons import lessons_file as shelves
 from hardwon.lessons import record as records
 from hardwon.store import candidates
-from hardwon.store.candidates import PROPOSED, Proposal
+from hardwon.store.candidates import PROPOSED_PREFIX, Candidate
 from hardwon.store.db import Connection, transaction
 from hardwon.types import Lesson
 
@@ -41,53 +41,53 @@ _SHOWN = (
 )
 
 
-def list_waiting(home: str, connection: Connection, status: str = "candidate") -> list[Proposal]:
+def list_waiting(home: str, connection: Connection, status: str = "candidate") -> list[Candidate]:
     """Return everything that waits for a decision, best first, or what has another status."""
     _follow_lessons_file(home, connection)
-    return candidates.listed(connection, status)
+    return candidates.list_candidates(connection, status)
 
 
-def find(home: str, connection: Connection, name: str) -> Proposal | None:
+def find_in_queue(home: str, connection: Connection, name: str) -> Candidate | None:
     """Return a candidate by its number, slug or id, whatever its status."""
     _follow_lessons_file(home, connection)
-    return candidates.by_name(connection, name)
+    return candidates.find_by_name(connection, name)
 
 
-def is_proposed(proposal: Proposal) -> bool:
+def is_proposed_by_agent(candidate: Candidate) -> bool:
     """Tell whether an agent proposed it as a lesson, so that no transcript stands behind it."""
-    return proposal.signature.startswith(PROPOSED)
+    return candidate.signature.startswith(PROPOSED_PREFIX)
 
 
-def put_in_force(home: str, proposal: Proposal, record: dict[str, Any]) -> Lesson:
+def write_accepted_lesson(home: str, candidate: Candidate, record: dict[str, Any]) -> Lesson:
     """Write an accepted candidate: over its record if it was proposed there, else as a new lesson.
 
     A record under the id of a mined candidate was put there by somebody else; `admit.add` refuses it.
     """
-    if is_proposed(proposal) and _recorded(home, proposal.id) is not None:
+    if is_proposed_by_agent(candidate) and _recorded(home, candidate.id) is not None:
         # Every field a person reads is set, so that nothing stays in the record that they have not seen.
-        return adding.edit(home, proposal.id, {**dict.fromkeys(_SHOWN), **record})
-    return adding.add(home, record, approved=True, source=adding.SOURCE_SCAN)
+        return adding.edit_record(home, candidate.id, {**dict.fromkeys(_SHOWN), **record})
+    return adding.add_record(home, record, is_approved=True, source=adding.SOURCE_SCAN)
 
 
-def reject_record(home: str, proposal: Proposal) -> None:
+def reject_record(home: str, candidate: Candidate) -> None:
     """Mark the record of a rejected candidate, if it was proposed in lessons.json."""
-    lesson = _recorded(home, proposal.id) if is_proposed(proposal) else None
+    lesson = _recorded(home, candidate.id) if is_proposed_by_agent(candidate) else None
     if lesson is not None and lesson.status == "candidate":
-        adding.set_status(home, proposal.id, "rejected")
+        adding.set_lesson_status(home, candidate.id, "rejected")
 
 
-def undo_record(home: str, proposal: Proposal) -> None:
+def restore_record(home: str, candidate: Candidate) -> None:
     """Give lessons.json back what it had before the decision: a proposal's record, or nothing."""
-    if not is_proposed(proposal):
-        if proposal.lesson:
-            adding.remove(home, proposal.lesson)
-    elif _recorded(home, proposal.id) is not None:
-        before = {name: proposal.record.get(name) for name in _SHOWN}
-        adding.edit(home, proposal.id, {**before, "status": "candidate"})
+    if not is_proposed_by_agent(candidate):
+        if candidate.lesson:
+            adding.remove_record(home, candidate.lesson)
+    elif _recorded(home, candidate.id) is not None:
+        before = {name: candidate.record.get(name) for name in _SHOWN}
+        adding.edit_record(home, candidate.id, {**before, "status": "candidate"})
 
 
 def _recorded(home: str, id: str) -> Lesson | None:
-    shelf = shelves.read(shelves.lessons_path(home))
+    shelf = shelves.read(shelves.get_lessons_path(home))
     return next((lesson for lesson in shelf.lessons if lesson.id == id), None)
 
 
@@ -97,13 +97,13 @@ def _follow_lessons_file(home: str, connection: Connection) -> None:
     With a broken lessons.json the rows stay as they are: what was mined can be decided about all the same.
     """
     try:
-        lessons = {lesson.id: lesson for lesson in shelves.read(shelves.lessons_path(home)).lessons}
+        lessons = {lesson.id: lesson for lesson in shelves.read(shelves.get_lessons_path(home)).lessons}
     except UserError:
         return
     proposed = [lesson for lesson in lessons.values() if lesson.status == "candidate"]
-    rows = {row.id: row for row in candidates.with_ids(connection, [lesson.id for lesson in proposed])}
-    stale, decided = list[Proposal](), list[Lesson]()
-    for row in candidates.proposed(connection):
+    rows = {row.id: row for row in candidates.list_by_ids(connection, [lesson.id for lesson in proposed])}
+    stale, decided = list[Candidate](), list[Lesson]()
+    for row in candidates.list_proposed(connection):
         lesson = lessons.get(row.id)
         if row.status != "candidate":
             continue
@@ -114,10 +114,10 @@ def _follow_lessons_file(home: str, connection: Connection) -> None:
     # As when a scan finds other words: nobody may accept by an old number what they have not read.
     renumbered = {row.id for row in stale}
     missing = [lesson for lesson in proposed if lesson.id not in rows or lesson.id in renumbered]
-    reopened = [row for row in rows.values() if is_proposed(row) and row.status != "candidate"]
+    reopened = [row for row in rows.values() if is_proposed_by_agent(row) and row.status != "candidate"]
     if not (stale or decided or missing or reopened):
         return
-    now, slugs = clock.now(), candidates.slugs(connection) - {row.slug for row in stale}
+    now, slugs = clock.now(), candidates.list_slugs(connection) - {row.slug for row in stale}
     with transaction(connection):
         for row in stale:
             candidates.remove(connection, row.number)
@@ -131,23 +131,23 @@ def _follow_lessons_file(home: str, connection: Connection) -> None:
             candidates.set_status(connection, row.id, "candidate", None)
 
 
-def _says_other_words(row: Proposal, lesson: Lesson) -> bool:
+def _says_other_words(row: Candidate, lesson: Lesson) -> bool:
     return lesson.status == "candidate" and row.record != _shown_record(lesson)
 
 
-def _as_row(lesson: Lesson, slugs: set[str], now: float) -> Proposal:
+def _as_row(lesson: Lesson, slugs: set[str], now: float) -> Candidate:
     taken = lesson.slug in slugs  # by a mined candidate, which knows nothing of the names in lessons.json
-    return Proposal(
+    return Candidate(
         number=0,
         id=lesson.id,
         slug=f"{lesson.slug}-{lesson.id[-6:].lower()}" if taken else lesson.slug,
-        signature=f"{PROPOSED}{lesson.id}",
+        signature=f"{PROPOSED_PREFIX}{lesson.id}",
         tier=1,
         status="candidate",
         score=lesson.confidence,
         parts={"tag": lesson.confidence},
         occurrences=max(lesson.occurrences, 1),
-        sessions=tuple(lesson.sessions),
+        sessions=tuple(lesson.source_sessions),
         projects=(lesson.project,) if lesson.project else (),
         record=_shown_record(lesson),
         found_at=now,
@@ -155,6 +155,6 @@ def _as_row(lesson: Lesson, slugs: set[str], now: float) -> Proposal:
 
 
 def _shown_record(lesson: Lesson) -> Mapping[str, Any]:
-    written = records.write(lesson)
+    written = records.to_lesson_record(lesson)
     evidence = [dict(one) for one in lesson.evidence if one.keys() >= _EVIDENCE]
     return {**{name: written[name] for name in _SHOWN if name in written}, "evidence": evidence}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hardwon.privacy.cleaning import clean
-from hardwon.privacy.private_tags import mapped, strip
-from hardwon.privacy.redaction import redact
+from hardwon.privacy.cleaning import clean_text
+from hardwon.privacy.private_tags import map_strings, strip_private
+from hardwon.privacy.redaction import redact_text
 from hardwon.types import Lesson, replace
 
 # What a person or an agent wrote, by its name in lessons.json.
@@ -37,17 +37,17 @@ def find_secret_faults(lesson: Lesson) -> list[str]:
     """Return a sentence for each field that holds what may not be stored."""
     faults: dict[str, str] = {}
     for name, text in list_authored_texts(lesson):
-        if redact(text) != text:
+        if redact_text(text) != text:
             faults.setdefault(name, f"{name} contains what looks like a secret: remove it, or write <placeholder>")
-        elif strip(text) != text:
+        elif strip_private(text) != text:
             faults.setdefault(name, f"{name} contains a <private> part: remove it")
     return list(faults.values())
 
 
 def clean_evidence(lesson: Lesson) -> Lesson:
     """Return the lesson with secrets taken out of what was recorded rather than written."""
-    evidence = tuple([mapped(piece, lambda text, _: clean(text)) for piece in lesson.evidence])
-    extra = mapped(dict(lesson.extra), lambda text, _: clean(text))
+    evidence = tuple([map_strings(piece, lambda text, _: clean_text(text)) for piece in lesson.evidence])
+    extra = map_strings(dict(lesson.extra), lambda text, _: clean_text(text))
     if evidence == tuple(lesson.evidence) and extra == dict(lesson.extra):
         return lesson
     return replace(lesson, evidence=evidence, extra=extra)

@@ -6,46 +6,51 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hardwon.types import Entry
+    from hardwon.types import ManifestEntry
 
 
-def select(
-    entries: Sequence[Entry],
+def select_lessons(
+    entries: Sequence[ManifestEntry],
     *,
     budget: int,
-    most: int,
-    full: Callable[[Entry], str],
-    short: Callable[[Entry], str],
-    joint: str,
-    claim: Callable[[Entry], bool],
-    first_whole: bool = True,
-) -> tuple[tuple[Entry, str], ...]:
+    limit: int,
+    format_full: Callable[[ManifestEntry], str],
+    format_short: Callable[[ManifestEntry], str],
+    separator: str,
+    claim_entry: Callable[[ManifestEntry], bool],
+    keep_first_full: bool = True,
+) -> tuple[tuple[ManifestEntry, str], ...]:
     """The lessons that fit, best first. The first always goes in whole, so one long lesson cannot starve.
 
     A lesson is claimed only once it is known to fit, so what is left out for room may come at the next call.
     """
-    chosen: list[tuple[Entry, str]] = []
+    chosen: list[tuple[ManifestEntry, str]] = []
     left = budget
     for entry in entries:
-        if len(chosen) >= most:
+        if len(chosen) >= limit:
             break
-        text = _fitting(entry, left, first=first_whole and not chosen, full=full, short=short)
-        if text is not None and claim(entry):
+        text = _fitting(entry, left, first=keep_first_full and not chosen, full=format_full, short=format_short)
+        if text is not None and claim_entry(entry):
             chosen.append((entry, text))
-            left -= size(text) + size(joint)
+            left -= count_bytes(text) + count_bytes(separator)
     return tuple(chosen)
 
 
 def _fitting(
-    entry: Entry, left: int, *, first: bool, full: Callable[[Entry], str], short: Callable[[Entry], str]
+    entry: ManifestEntry,
+    left: int,
+    *,
+    first: bool,
+    full: Callable[[ManifestEntry], str],
+    short: Callable[[ManifestEntry], str],
 ) -> str | None:
     text = full(entry)
-    if first or size(text) <= left:
+    if first or count_bytes(text) <= left:
         return text
     text = short(entry)
-    return text if size(text) <= left else None
+    return text if count_bytes(text) <= left else None
 
 
-def size(text: str) -> int:
+def count_bytes(text: str) -> int:
     """Bytes as they go to the agent."""
     return len(text.encode("utf-8", "surrogatepass"))

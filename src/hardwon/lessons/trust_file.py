@@ -9,16 +9,16 @@ import stat
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.lessons.lessons_file import LARGEST
+from hardwon.lessons.lessons_file import MAX_FILE_BYTES
 
-FILE = os.path.join(".hardwon", "lessons.json")
-
-
-def lessons_of(project: str) -> str:
-    return os.path.join(project, FILE)
+PROJECT_LESSONS_FILE = os.path.join(".hardwon", "lessons.json")
 
 
-def content(file_path: str) -> bytes:
+def get_project_lessons_path(project: str) -> str:
+    return os.path.join(project, PROJECT_LESSONS_FILE)
+
+
+def read_project_lessons(file_path: str) -> bytes:
     """What a repository's file holds; UserError if it is too large, or not a plain file, which may never end."""
     try:
         descriptor = os.open(file_path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -26,43 +26,46 @@ def content(file_path: str) -> bytes:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise UserError(f"{file_path} is not a plain file", "put a file of lessons there")
-            if found.st_size > LARGEST:
-                raise UserError(f"{file_path} has {found.st_size >> 20} MB, more than {LARGEST >> 20}", "split it")
-            return file.read(LARGEST)
+            if found.st_size > MAX_FILE_BYTES:
+                raise UserError(
+                    f"{file_path} has {found.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}", "split it"
+                )
+            return file.read(MAX_FILE_BYTES)
     except OSError as wrong:
         raise UserError(f"{file_path} cannot be read: {wrong.strerror}", "mend or remove that file") from None
 
 
-def hash_of(held: bytes) -> str:
-    return hashlib.sha256(held).hexdigest()
+def hash_bytes(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
-def fingerprint(file_path: str) -> str:
+def hash_file(file_path: str) -> str:
     """The hash of a file as it stands; nothing if it cannot be read."""
     try:
-        return hash_of(content(file_path))
+        return hash_bytes(read_project_lessons(file_path))
     except UserError:
         return ""
 
 
-def path(home: str) -> str:
-    return os.path.join(home, paths.TRUSTED)
+def get_trust_path(home: str) -> str:
+    return os.path.join(home, paths.TRUSTED_PROJECTS)
 
 
-def trusted(home: str) -> dict[str, str]:
+def read_trusted_hashes(home: str) -> dict[str, str]:
     """The hash that was trusted for each project."""
     try:
-        with open(path(home), encoding="utf-8", opener=paths.plain_file) as file:
+        with open(get_trust_path(home), encoding="utf-8", opener=paths.open_plain_file) as file:
             found = json.load(file)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as wrong:
         why = getattr(wrong, "strerror", None) or wrong
         raise UserError(
-            f"{path(home)} cannot be read: {why}", f"mv {path(home)} {path(home)}.old; hardwon trust"
+            f"{get_trust_path(home)} cannot be read: {why}",
+            f"mv {get_trust_path(home)} {get_trust_path(home)}.old; hardwon trust",
         ) from None
     return {str(project): str(hash) for project, hash in found.items()} if isinstance(found, dict) else {}
 
 
-def keep(home: str, projects: dict[str, str]) -> None:
-    paths.write_private(path(home), (json.dumps(projects, indent=2) + "\n").encode())
+def write_trusted_hashes(home: str, projects: dict[str, str]) -> None:
+    paths.write_private(get_trust_path(home), (json.dumps(projects, indent=2) + "\n").encode())

@@ -11,13 +11,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.shell.failures import LOOKED_AT, QUOTE, Failure, code_in, only_looks, working_parts
-from hardwon.text.similarity import tokens
-from hardwon.types import EDITS
+from hardwon.shell.failures import (
+    MAX_INSPECTED_CHARS,
+    MAX_QUOTE_LENGTH,
+    Failure,
+    get_command_code,
+    is_read_only,
+    list_working_commands,
+)
+from hardwon.text.similarity import tokenize
+from hardwon.types import EDIT_TOOLS
 
-ALIKE = 0.7
+MIN_AIM_OVERLAP = 0.7
 # A person answers these with what they want next: nothing was done that could be wrong.
-ASKS_A_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
+TOOLS_ASKING_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
 
 _ARGUMENT = re.compile(r"\"[^\"]{0,400}\"|'[^']{0,400}'|[^\s\"']+")
 _WRITES = re.compile(
@@ -39,16 +46,16 @@ _TO = re.compile(r"\s*\d?&?>>?\s*(?:&\d|/dev/null)")
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]?")
 
 
-def alike(a: Step, b: Step, error: Failure | None = None) -> bool:
+def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
     """Whether two calls want the same thing; what the first one's error says to be unknown is no part of its aim."""
     if a.tool != b.tool:
-        return bool(a.tool in EDITS and a.path and _writes_by_hand(a.path, b))
+        return bool(a.tool in EDIT_TOOLS and a.path and _writes_by_hand(a.path, b))
     if a.tool == "Bash":
-        if only_looks(b.command) and not only_looks(a.command):
+        if is_read_only(b.command) and not is_read_only(a.command):
             return False
         wanted, other = _aim(a.command), _aim(b.command)
-        known = wanted - tokens(error.quote) if error and error.about == "interface" else frozenset()
-        return overlap(wanted, other) >= ALIKE or (len(known) > 1 and known <= other)
+        known = wanted - tokenize(error.quote) if error and error.kind == "interface" else frozenset()
+        return compute_overlap(wanted, other) >= MIN_AIM_OVERLAP or (len(known) > 1 and known <= other)
     if a.path != b.path or not (a.path or a.content or a.command):
         return False  # nothing is known of a call but its tool
     if a.command or b.command:
@@ -56,49 +63,49 @@ def alike(a: Step, b: Step, error: Failure | None = None) -> bool:
     return a.content == b.content or _said_alike(a.content, b.content)
 
 
-def same(a: Step, b: Step, unfiltered: bool) -> bool:
+def is_same_call(a: Step, b: Step, unfiltered: bool) -> bool:
     """Whether it is the same call once more; `unfiltered`: whatever its output is filtered with."""
     if (a.tool, a.path, a.content) != (b.tool, b.path, b.content):
         return False
     return _whole(a.command) == _whole(b.command) if unfiltered else a.command.split() == b.command.split()
 
 
-def forms(errors: Sequence[Failure]) -> int:
+def count_call_forms(errors: Sequence[Failure]) -> int:
     """How many forms of a call were tried; the same one with its output cut otherwise is no other form."""
     return len({_aim(error.command) or number for number, error in enumerate(errors)})
 
 
-def changes_files(call: Step) -> bool:
-    command = call.command[:LOOKED_AT]
-    if call.tool in EDITS or _SCRIPT_WRITES.search(command):
+def is_file_change(call: Step) -> bool:
+    command = call.command[:MAX_INSPECTED_CHARS]
+    if call.tool in EDIT_TOOLS or _SCRIPT_WRITES.search(command):
         return True
-    return bool(_WRITES.search(command) and _WRITES.search(code_in(call.command)))
+    return bool(_WRITES.search(command) and _WRITES.search(get_command_code(call.command)))
 
 
-def overlap(a: frozenset[str], b: frozenset[str]) -> float:
+def compute_overlap(a: frozenset[str], b: frozenset[str]) -> float:
     """The share of the smaller set that is in the other: leaving something out keeps the aim."""
     return len(a & b) / min(len(a), len(b)) if a and b else 0.0
 
 
-def difference(failing: str, working: str) -> tuple[list[str], list[str]]:
+def diff_arguments(failing: str, working: str) -> tuple[list[str], list[str]]:
     """The arguments that only the failing command has, and those that only the working one has, each in order."""
     if (shown := (_whole(failing), _whole(working)))[0] == shown[1]:
-        shown = failing[:LOOKED_AT], working[:LOOKED_AT]
+        shown = failing[:MAX_INSPECTED_CHARS], working[:MAX_INSPECTED_CHARS]
     before, after = map(_ARGUMENT.findall, shown)
     return _only(before, after), _only(after, before)
 
 
-def because(words: str) -> str:
+def find_reason(text: str) -> str:
     """The sentence that gives a reason, as it was said; nothing if none does."""
-    if not _BECAUSE.search(words):  # most words give none, and cutting them into sentences takes longer
+    if not _BECAUSE.search(text):  # most words give none, and cutting them into sentences takes longer
         return ""
-    found = (sentence[0].strip() for sentence in _SENTENCE.finditer(words) if _BECAUSE.search(sentence[0]))
-    return next(found, "")[:QUOTE].rstrip()
+    found = (sentence[0].strip() for sentence in _SENTENCE.finditer(text) if _BECAUSE.search(sentence[0]))
+    return next(found, "")[:MAX_QUOTE_LENGTH].rstrip()
 
 
-def corrects(words: str) -> bool:
+def is_correction(text: str) -> bool:
     """Whether a person tells how to do it, rather than what to do next."""
-    return bool(_CORRECTS.search(words[: QUOTE * 2]))
+    return bool(_CORRECTS.search(text[: MAX_QUOTE_LENGTH * 2]))
 
 
 def _only(these: list[str], those: list[str]) -> list[str]:
@@ -108,18 +115,21 @@ def _only(these: list[str], those: list[str]) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _whole(command: str) -> str:
-    return " ".join(_TO.sub("", part.full) if ">" in part.full else part.full for part in working_parts(command))
+    return " ".join(
+        _TO.sub("", part.full_text) if ">" in part.full_text else part.full_text
+        for part in list_working_commands(command)
+    )
 
 
 @lru_cache(maxsize=256)
 def _aim(command: str) -> frozenset[str]:
-    return tokens(_whole(command))
+    return tokenize(_whole(command))
 
 
 def _said_alike(a: str, b: str) -> bool:
-    return overlap(tokens(a[:LOOKED_AT]), tokens(b[:LOOKED_AT])) >= ALIKE
+    return compute_overlap(tokenize(a[:MAX_INSPECTED_CHARS]), tokenize(b[:MAX_INSPECTED_CHARS])) >= MIN_AIM_OVERLAP
 
 
 def _writes_by_hand(path: str, call: Step) -> bool:
     name = path.replace("\\", "/").rpartition("/")[2]
-    return call.path == path if call.tool in EDITS else name in call.command and changes_files(call)
+    return call.path == path if call.tool in EDIT_TOOLS else name in call.command and is_file_change(call)

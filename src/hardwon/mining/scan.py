@@ -17,111 +17,120 @@ import orjson
 
 from hardwon import clock, paths, projects
 from hardwon.agents import transcript_files, transcript_tail
-from hardwon.agents.denied_steps import Denied, denied, denied_or_deleted
-from hardwon.agents.private_turns import Hidden
-from hardwon.agents.transcript_steps import MODULES, History, Step, history
+from hardwon.agents.denied_steps import StepPredicate, build_step_exclusion, denied_or_deleted
+from hardwon.agents.private_turns import PrivateTurnTracker
+from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, Step, TranscriptModule, load_transcript_module
 from hardwon.mining import proposals
-from hardwon.mining.episodes import Episode, Watch
-from hardwon.privacy.cleaning import clean_all, clean_state
-from hardwon.privacy.private_tags import may_hold_tag, strip
-from hardwon.privacy.prompt_text import is_said_to_hardwon
-from hardwon.shell.failures import ends, reads_as_failure
-from hardwon.shell.parsing import simple_commands
+from hardwon.mining.episodes import Episode, EpisodeTracker
+from hardwon.privacy.cleaning import clean_state, clean_texts
+from hardwon.privacy.private_tags import has_possible_tag, strip_private
+from hardwon.privacy.prompt_text import is_only_for_hardwon
+from hardwon.shell.failures import cut_middle, is_unreported_failure
+from hardwon.shell.parsing import parse_simple_commands
 from hardwon.store import candidates, deletions, transcripts
-from hardwon.store.candidates import Proposal, Scan
+from hardwon.store.candidates import Candidate, Scan
 from hardwon.store.db import Connection
 from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.text import lesson_tags
-from hardwon.types import OURSELVES, Mark, Signal, replace, word
+from hardwon.types import PROGRAM_NAME, MinedEpisode, ReadPosition, frozen, replace
 
-LONGEST_COMMAND, LONGEST_CONTENT, LOOKED_AT_CONTENT = 4_000, 1_000, 2_000
-WHOLE_SCANS = ("full", "new", "auto")  # the others looked at some transcripts only
-UNDER_WAY = ("open", "running", "scripts")  # where a reader remembers commands
+MAX_COMMAND_CHARS, MAX_CONTENT_CHARS, MAX_CONTENT_CHARS_READ = 4_000, 1_000, 2_000
+COMPLETE_SCAN_KINDS = ("full", "new", "auto")  # the others looked at some transcripts only
+COMMAND_STATE_KEYS = ("open", "running", "scripts")  # where a reader remembers commands
 _SPEAK = ("agent", "person")
-BATCH = 2_000  # calls and signals in one transaction
+BATCH_SIZE = 2_000  # calls and signals in one transaction
 
-Found = tuple[Portion, int, int]  # with the bytes and malformed lines in it
+MeasuredPortion = tuple[Portion, int, int]  # with the bytes and malformed lines in it
 
 
-@word
-class File:
+@frozen
+class TranscriptFile:
     """A transcript, the host that wrote it, and what is new in it, in bytes."""
 
     path: str
-    host: str
-    size: int
-    modified: float
+    agent: str
+    unread_bytes: int
+    modified_at: float
 
 
-@word
-class Outcome:
+@frozen
+class ScanResult:
     """What a scan came to."""
 
-    files: int
-    bytes: int
-    malformed: int
-    signals: int
-    new: tuple[Proposal, ...]
+    file_count: int
+    byte_count: int
+    malformed_lines: int
+    episode_count: int
+    new_candidates: tuple[Candidate, ...]
     faults: tuple[tuple[str, str], ...]
 
 
-def run(
+def scan_transcripts(
     home: str,
     connection: Connection,
-    files: Sequence[File],
+    files: Sequence[TranscriptFile],
     values: Mapping[str, Any],
     *,
     kind: str,
     tiers: Sequence[int] = (1, 2),
-    passed: Callable[[int], None] = lambda size: None,
-) -> Outcome:
-    """Read the files, weigh what they gave, and record the scan; `passed` is told the bytes of each file done."""
+    report_progress: Callable[[int], None] = lambda size: None,
+) -> ScanResult:
+    """Read the files, weigh what they gave, and record the scan.
+
+    `report_progress` is told the bytes of each file done.
+    """
     faults: list[tuple[str, str]] = []
-    transcripts.prepare(connection)
-    left_out = denied_or_deleted(denied(home, values), deletions.read_tombstones(connection))
-    portions = _all_portions(connection, files, int(values["scanWindow"]), left_out, faults, passed)
+    transcripts.enlarge_cache(connection)
+    left_out = denied_or_deleted(build_step_exclusion(home, values), deletions.read_tombstones(connection))
+    portions = _all_portions(connection, files, int(values["scanWindow"]), left_out, faults, report_progress)
     found = signals = malformed = 0
     for batch in _batches(portions):
-        signals += transcripts.keep(connection, [portion for portion, _, _ in batch], clock.now())
+        signals += transcripts.store_portions(connection, [portion for portion, _, _ in batch], clock.now())
         found += sum(size for _, size, _ in batch)
         malformed += sum(wrong for _, _, wrong in batch)
-    transcripts.prune(connection)
+    transcripts.prune_calls(connection)
     now = clock.now()
-    new = proposals.refresh(connection, values, tiers=tiers, now=now)
+    new = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
     candidates.add_scan(connection, Scan(now, kind, len(files), found, malformed, signals, len(new)))
-    return Outcome(len(files), found, malformed, signals, tuple(new), tuple(faults))
+    return ScanResult(len(files), found, malformed, signals, tuple(new), tuple(faults))
 
 
-def _batches(portions: Iterable[Found]) -> Iterator[list[Found]]:
+def _batches(portions: Iterable[MeasuredPortion]) -> Iterator[list[MeasuredPortion]]:
     """Small files are committed together: a transaction has a price, and a limit of some tens of milliseconds."""
-    batch: list[Found] = []
+    batch: list[MeasuredPortion] = []
     for portion in portions:
         batch.append(portion)
-        if sum(len(one.calls) + len(one.signals) for one, _, _ in batch) >= BATCH:
+        if sum(len(one.calls) + len(one.episodes) for one, _, _ in batch) >= BATCH_SIZE:
             yield batch
             batch = []
     if batch:
         yield batch
 
 
-def folders(environment: Mapping[str, str], home: str, named: Sequence[str], host: str = "") -> dict[str, list[str]]:
+def find_transcript_folders(
+    environment: Mapping[str, str], home: str, scan_paths: Sequence[str], agent: str = ""
+) -> dict[str, list[str]]:
     """Where transcripts are looked for, by host: the places named, else the folders of every host."""
-    if named:
-        return {host: list(named)}
-    return {name: history(name).folders(environment, home) for name in MODULES if host in ("", name)}
+    if scan_paths:
+        return {agent: list(scan_paths)}
+    return {
+        name: load_transcript_module(name).find_transcript_folders(environment, home)
+        for name in TRANSCRIPT_MODULES
+        if agent in ("", name)
+    }
 
 
 def is_due(connection: Connection, values: Mapping[str, Any], now: float) -> bool:
     """Whether a background scan may run: the last scan lies far enough back, or in the future after a clock was set."""
     hours = float(values["autoScanIntervalHours"])
-    last = candidates.last_scan(connection, *WHOLE_SCANS)
+    last = candidates.find_last_scan_time(connection, *COMPLETE_SCAN_KINDS)
     return hours >= 0 and (last is None or not 0 <= now - last < hours * 3600)
 
 
 @contextmanager
-def alone(home: str, *, wait: bool) -> Iterator[bool]:
+def hold_scan_lock(home: str, *, wait: bool) -> Iterator[bool]:
     """Whether this is the only scan of the home; one that waits always is, in the end."""
-    paths.private_folder(home)
+    paths.make_private_folder(home)
     with open(os.open(os.path.join(home, "scan.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -131,28 +140,32 @@ def alone(home: str, *, wait: bool) -> Iterator[bool]:
         yield True
 
 
-def vanished(known: Mapping[str, Mark]) -> list[str]:
+def find_vanished_transcripts(read_positions: Mapping[str, ReadPosition]) -> list[str]:
     """The transcripts that are gone, or that have become another file under the same name."""
-    return [path for path, mark in known.items() if transcript_files.inode(path) != mark.inode]
+    return [path for path, mark in read_positions.items() if transcript_files.get_inode(path) != mark.inode]
 
 
-def find(folders: Mapping[str, Iterable[str]], known: Mapping[str, Mark]) -> Iterator[File]:
+def find_changed_transcripts(
+    folders: Mapping[str, Iterable[str]], read_positions: Mapping[str, ReadPosition]
+) -> Iterator[TranscriptFile]:
     """The transcripts below the folders of each host that changed since they were read; "" is any host."""
     met: set[str] = set()
     for host, places in folders.items():
         for place in places:
             for path, stat in _transcripts(os.path.realpath(os.path.expanduser(place))):
-                mark = known.get(path)
+                mark = read_positions.get(path)
                 if path in met or (mark and transcript_tail.is_unchanged(stat, mark)):
                     continue
                 met.add(path)
                 if named := _host(path, host):
-                    yield File(path, named, max(stat.st_size - (mark.offset if mark else 0), 0), stat.st_mtime)
+                    yield TranscriptFile(
+                        path, named, max(stat.st_size - (mark.offset if mark else 0), 0), stat.st_mtime
+                    )
 
 
 def _transcripts(place: str) -> Iterator[tuple[str, os.stat_result]]:
     for path, stat in _files(place):
-        yield from transcript_files.sessions(path, stat)
+        yield from transcript_files.list_sessions(path, stat)
 
 
 def _files(place: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -177,10 +190,10 @@ def _files(place: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def _host(path: str, wanted: str) -> str:
     """The host that wrote it, if it is the one that is wanted."""
-    if wanted and not transcript_files.is_named(path, wanted):
+    if wanted and not transcript_files.is_agent_transcript_path(path, wanted):
         return ""
     try:
-        host = transcript_files.host_of(path)
+        host = transcript_files.detect_agent(path)
     except OSError:
         return ""
     return host if wanted in ("", host) else ""
@@ -188,75 +201,77 @@ def _host(path: str, wanted: str) -> str:
 
 def _all_portions(
     connection: Connection,
-    files: Iterable[File],
+    files: Iterable[TranscriptFile],
     window: int,
-    left_out: Denied,
+    left_out: StepPredicate,
     faults: list[tuple[str, str]],
     passed: Callable[[int], None],
-) -> Iterator[Found]:
+) -> Iterator[MeasuredPortion]:
     """What the files have new. One that cannot be read is named and stops nobody."""
     for file in files:
         try:
-            yield from _read(file, transcripts.mark_of(connection, file.path), window, left_out)
+            yield from _read(file, transcripts.find_read_position(connection, file.path), window, left_out)
         except OSError as wrong:
             faults.append((file.path, wrong.strerror or str(wrong)))
-        passed(file.size)
+        passed(file.unread_bytes)
 
 
-def _read(file: File, known: Mark | None, window: int, left_out: Denied) -> Iterator[Found]:
-    with transcript_files.reading(file.path, known) as opened:
-        mark = opened.mark
-        for portion in _portions(file, history(file.host), mark, opened.portions, window, left_out):
-            after = portion.mark
+def _read(
+    file: TranscriptFile, known: ReadPosition | None, window: int, left_out: StepPredicate
+) -> Iterator[MeasuredPortion]:
+    with transcript_files.open_transcript(file.path, known) as opened:
+        mark = opened.position
+        for portion in _portions(file, load_transcript_module(file.agent), mark, opened.portions, window, left_out):
+            after = portion.read_position
             yield portion, after.offset - mark.offset, after.malformed - mark.malformed
             mark = after
 
 
 def _portions(
-    file: File,
-    module: History,
-    mark: Mark,
-    lines: Iterable[tuple[transcript_tail.Lines, Mark]],
+    file: TranscriptFile,
+    module: TranscriptModule,
+    mark: ReadPosition,
+    lines: Iterable[tuple[transcript_tail.NumberedLines, ReadPosition]],
     window: int,
-    left_out: Denied,
+    left_out: StepPredicate,
 ) -> Iterator[Portion]:
     reader = module.Reader(_loads(mark.reader))
     before = _loads(mark.watch) or {}
-    watch, hidden = Watch(before, window=window), Hidden(file.path, before)
-    shut = hidden.private
+    watch, hidden = EpisodeTracker(before, window=window), PrivateTurnTracker(file.path, before)
+    shut = hidden.is_private
     for numbered, after in lines:
         desk = _Desk(file)
         seen: list[Step] = []
         for number, line in numbered:
-            for step in reader.read(number, line):
-                if hidden.hides(step) or left_out(step):
+            for step in reader.read_line(number, line):
+                if hidden.should_hide(step) or left_out(step):
                     shut = True
-                elif step.kind == "person" and is_said_to_hardwon(step.text):
+                elif step.kind == "person" and is_only_for_hardwon(step.text):
                     continue  # a decision about lessons corrects no call
-                elif not (step.kind == "call" and is_ours(step)):
+                elif not (step.kind == "call" and is_hardwon_call(step)):
                     seen.append(step)
         for step in _fit(seen):
-            desk.take(step, watch.take(step))
-        desk.found(watch.unfinished())
-        state = {**watch.state(), **hidden.state()}
-        read = {name: kept for name, kept in reader.state().items() if not (shut and name in UNDER_WAY)}
+            desk.take(step, watch.process_step(step))
+        desk.found(watch.list_unfinished())
+        state = {**watch.dump_state(), **hidden.dump_state()}
+        read = {name: kept for name, kept in reader.dump_state().items() if not (shut and name in COMMAND_STATE_KEYS)}
         told = {"reader": _dumps(clean_state(read)), "watch": _dumps(clean_state(state))}
         yield desk.portion(replace(after, malformed=reader.malformed, **told))
 
 
-def is_ours(step: Step) -> bool:
+def is_hardwon_call(step: Step) -> bool:
     """Whether a call runs hardwon: what it prints are other sessions' errors. Its result then belongs to no call."""
-    if OURSELVES not in step.command:
+    if PROGRAM_NAME not in step.command:
         return False
-    return any(simple.program == OURSELVES for simple in simple_commands(step.command[:LONGEST_COMMAND]))
+    return any(simple.program == PROGRAM_NAME for simple in parse_simple_commands(step.command[:MAX_COMMAND_CHARS]))
 
 
 def _fit(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps with nothing in a call or an error that may not be kept, so that nothing made of them has it either."""
-    tagged = may_hold_tag("\n".join([step.text for step in steps if step.kind in _SPEAK]))
+    tagged = has_possible_tag("\n".join([step.text for step in steps if step.kind in _SPEAK]))
     steps = [_cut(step, tagged) for step in steps]
     texts = [text for step in steps for text in _kept(step) if text]
-    cleaned = {text: after for text, after in zip(texts, clean_all(texts), strict=True) if text is not after}
+    cleaned = {text: after for text, after in zip(texts, clean_texts(texts), strict=True) if text is not after}
     return [_with(step, cleaned) for step in steps] if cleaned else steps
 
 
@@ -266,11 +281,11 @@ def _cut(step: Step, tagged: bool) -> Step:
     Of words the private parts go now: a sentence that is cut out of one would no longer show that it is.
     """
     if step.kind in _SPEAK:
-        return step._replace(text=text) if tagged and (text := strip(step.text)) != step.text else step
+        return step._replace(text=text) if tagged and (text := strip_private(step.text)) != step.text else step
     if step.failed or step.refused:
-        return step._replace(text=ends(step.text))
-    if len(step.content) > LOOKED_AT_CONTENT:
-        return step._replace(content=step.content[:LOOKED_AT_CONTENT])
+        return step._replace(text=cut_middle(step.text))
+    if len(step.content) > MAX_CONTENT_CHARS_READ:
+        return step._replace(content=step.content[:MAX_CONTENT_CHARS_READ])
     return step
 
 
@@ -293,13 +308,13 @@ def _with(step: Step, cleaned: Mapping[str, str]) -> Step:
 class _Desk:
     """Owns what one portion has given so far."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: TranscriptFile) -> None:
         self._file = file
         self._calls: dict[str, Step] = {}
         self._ends: dict[str, str] = {}
         self._under_way: dict[str, str] = {}
         self._outcomes: dict[str, str] = {}
-        self._signals: dict[str, Signal] = {}
+        self._signals: dict[str, MinedEpisode] = {}
         self._cancels: list[tuple[str, str]] = []
 
     def take(self, step: Step, ended: Iterable[Episode]) -> None:
@@ -316,25 +331,27 @@ class _Desk:
 
     def found(self, episodes: Iterable[Episode]) -> None:
         for episode in episodes:
-            signal = proposals.from_episode(episode, self._file.host, self._file.path, home_of(episode.cwd))
+            signal = proposals.mine_episode(
+                episode, self._file.agent, self._file.path, find_cached_project_path(episode.cwd)
+            )
             self._signals[signal.key] = signal
 
-    def portion(self, mark: Mark) -> Portion:
+    def portion(self, mark: ReadPosition) -> Portion:
         return Portion(
             path=self._file.path,
-            host=self._file.host,
-            mark=mark,
+            agent=self._file.agent,
+            read_position=mark,
             calls=tuple(self._call(step, self._ends.get(id, "")) for id, step in self._calls.items()),
             outcomes=tuple(self._outcomes.items()),
-            signals=tuple(proposals.cleaned(list(self._signals.values()))),
-            cancels=tuple(self._cancels),
+            episodes=tuple(proposals.clean_episodes(list(self._signals.values()))),
+            withdrawn_tags=tuple(self._cancels),
         )
 
     def _ended(self, step: Step) -> None:
         """Hosts use a call's name again in later turns, so a result ends the latest call of that name."""
         id = self._under_way.pop(step.call, "")
         call = self._calls.get(id)
-        failed = step.failed or (call is not None and reads_as_failure(call.tool, call.command, step.text))
+        failed = step.failed or (call is not None and is_unreported_failure(call.tool, call.command, step.text))
         outcome = "failed" if failed else "fine"
         if step.refused:
             outcome = "refused"
@@ -350,28 +367,28 @@ class _Desk:
 
     def _call(self, step: Step, outcome: str) -> ScannedCall:
         return ScannedCall(
-            key=f"{self._file.host}:{step.id}",
-            host=self._file.host,
+            key=f"{self._file.agent}:{step.id}",
+            host=self._file.agent,
             session=step.session,
             cwd=step.cwd,
             at=step.at,
             path=self._file.path,
             line=step.line,
             tool=step.tool,
-            command=step.command[:LONGEST_COMMAND],
+            command=step.command[:MAX_COMMAND_CHARS],
             file=step.path,
-            content=step.content[:LONGEST_CONTENT],
+            content=step.content[:MAX_CONTENT_CHARS],
             outcome=outcome,
             waits="" if outcome else self._waits(step.call),
         )
 
     def _tagged(self, step: Step) -> None:
-        for problem in lesson_tags.cancels(step.text):
+        for problem in lesson_tags.find_cancellations(step.text):
             self._cancel(step.session, problem)
-        for place, tag in enumerate(lesson_tags.blocks(step.text)):
-            if not lesson_tags.is_echo(tag):
-                host, path = self._file.host, self._file.path
-                signal = proposals.from_tag(tag, step, place, host, path, home_of(step.cwd))
+        for place, tag in enumerate(lesson_tags.find_lesson_blocks(step.text)):
+            if not lesson_tags.is_unfilled_template(tag):
+                host, path = self._file.agent, self._file.path
+                signal = proposals.mine_block(tag, step, place, host, path, find_cached_project_path(step.cwd))
                 self._signals[signal.key] = signal
 
     def _cancel(self, session: str, problem: str) -> None:
@@ -387,9 +404,9 @@ class _Desk:
 
 
 @lru_cache(maxsize=512)
-def home_of(cwd: str) -> str:
+def find_cached_project_path(cwd: str) -> str:
     """The project of a folder, which may be gone."""
-    return projects.home_of(cwd) if cwd else ""
+    return projects.find_project_path(cwd) if cwd else ""
 
 
 def _loads(text: str) -> dict[str, Any] | None:

@@ -6,9 +6,15 @@ import re
 from collections.abc import Sequence
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.shell.failures import LOOKED_AT, QUOTE, program_of, simples, working_parts
-from hardwon.shell.parsing import MOST_SIMPLE, Simple
-from hardwon.types import EDITS
+from hardwon.shell.failures import (
+    MAX_INSPECTED_CHARS,
+    MAX_QUOTE_LENGTH,
+    find_failed_program,
+    list_simple_commands,
+    list_working_commands,
+)
+from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SimpleCommand
+from hardwon.types import EDIT_TOOLS
 
 _SHORT = 160
 _SHOWN = 4
@@ -22,7 +28,7 @@ _RUN_ALL_DAY = (
     " tee xargs diff cp mv rm mkdir rmdir touch chmod chown ln stat file which command test true false sleep kill ps"
     " env export set unset source bash sh zsh sudo ssh scp rsync curl wget jq tar unzip zip date pwd timeout mktemp"
 )
-EVERYDAY = frozenset(_RUN_ALL_DAY.split())
+EVERYDAY_PROGRAMS = frozenset(_RUN_ALL_DAY.split())
 _LANGUAGES = {
     "python": "py pyi ipynb",
     "typescript": "ts tsx mts cts",
@@ -67,26 +73,31 @@ _UNLIKE = frozenset("'\"\\$`<>")
 _IN_GLOBS, _ESCAPED = re.compile(r"([\\*?\[ ])"), r"\\\1"
 
 
-def problem_of(failing: Step, quote: str, refusal: str) -> str:
+def suggest_problem(failing: Step, quote: str, refusal: str) -> str:
     call = _shown(failing)
     if refusal:
         return f"{call} was refused: {_short(refusal)}"
     return f"{call} fails: {quote}" if quote else f"{call} fails"
 
 
-def solution_of(
-    failing: Step, worked: Step | None, removed: Sequence[str], added: Sequence[str], reason: str, told: str
+def suggest_solution(
+    failing: Step,
+    working_call: Step | None,
+    removed: Sequence[str],
+    added: Sequence[str],
+    reason: str,
+    person_words: str,
 ) -> str:
     """A person's words first, then the reason the agent gave, then the call that worked and what is different in it."""
-    said = [_short(told, QUOTE)] if told else [reason] if reason else []
-    if worked:
+    said = [_short(person_words, MAX_QUOTE_LENGTH)] if person_words else [reason] if reason else []
+    if working_call:
         changes = [f"{verb} {_listed(what)}" for verb, what in (("without", removed), ("with", added)) if what]
-        change = f" ({', '.join(changes)})" if changes and failing.tool == worked.tool else ""
-        said.append(f"{_shown(worked)} worked{change}")
+        change = f" ({', '.join(changes)})" if changes and failing.tool == working_call.tool else ""
+        said.append(f"{_shown(working_call)} worked{change}")
     return ". ".join(each.rstrip(".") for each in said)
 
 
-def trigger_of(failing: Step, removed: Sequence[str], quote: str) -> str:
+def suggest_trigger(failing: Step, removed: Sequence[str], quote: str) -> str:
     """What tells the failing call: for a command a regex that matches it, for a file a glob; nothing if too little."""
     if failing.tool == "Bash":
         return _command_trigger(failing.command, removed, quote)
@@ -99,13 +110,13 @@ def trigger_of(failing: Step, removed: Sequence[str], quote: str) -> str:
     return f"**/{_IN_GLOBS.sub(_ESCAPED, name)}" if name.strip(".") and len(name) <= _SHORT else ""
 
 
-def tags_of(failing: Step, quote: str) -> tuple[str, ...]:
+def suggest_tags(failing: Step, quote: str) -> tuple[str, ...]:
     """What is known for sure, as category:value: the program, the language, and that it hung."""
     parts = _failed(failing.command, quote) if failing.tool == "Bash" else []
     program = parts[0].program if parts else ""
     if _PYTHON.fullmatch(program):
         language = "python"
-    elif failing.tool in EDITS:
+    elif failing.tool in EDIT_TOOLS:
         language = _BY_SUFFIX.get(failing.path.rpartition(".")[2].lower(), "")
     else:
         language = _BY_PROGRAM.get(program, "")
@@ -130,26 +141,26 @@ def _command_trigger(command: str, removed: Sequence[str], quote: str) -> str:
     _, *words = max(ways, key=lambda words: bool(_named(_known(words[1:], command), quote)))
     chosen = _chosen(_known(words, command), removed, quote)
     if not chosen:
-        trigger = "" if program in EVERYDAY or _PYTHON.fullmatch(program) else _bounded(program)
+        trigger = "" if program in EVERYDAY_PROGRAMS or _PYTHON.fullmatch(program) else _bounded(program)
     else:
         gap = r"\s+" if chosen in (words[0], words[0].partition("=")[0]) else r"\s(?:.*\s)?"
         trigger = _bounded(program) + gap + _bounded(chosen).removeprefix(r"\b")
-    seen = len(command) < LOOKED_AT and len(simples(command)) <= MOST_SIMPLE
+    seen = len(command) < MAX_INSPECTED_CHARS and len(list_simple_commands(command)) <= MAX_SIMPLE_COMMANDS
     return trigger if seen or re.search(trigger, command) else ""
 
 
-def _failed(command: str, quote: str) -> list[Simple]:
+def _failed(command: str, quote: str) -> list[SimpleCommand]:
     """The simple commands of the program that failed: the one the line begins with, else the first that does work."""
     said = quote.partition(":")[0].rpartition("/")[2]
-    found = [part for part in simples(command) if part.program == said] if _PROGRAM.fullmatch(said) else []
-    program = "" if found else program_of(command, quote)
-    return found or [part for part in working_parts(command) if part.program == program and program]
+    found = [part for part in list_simple_commands(command) if part.program == said] if _PROGRAM.fullmatch(said) else []
+    program = "" if found else find_failed_program(command, quote)
+    return found or [part for part in list_working_commands(command) if part.program == program and program]
 
 
-def _words(part: Simple) -> list[str]:
+def _words(part: SimpleCommand) -> list[str]:
     """What patterns see of it, word by word; where the command was cut the last word may be half a word."""
     words = [word.rstrip("'\"") for word in part.code.split()]
-    return words if part.end < LOOKED_AT else words[:-1]
+    return words if part.end < MAX_INSPECTED_CHARS else words[:-1]
 
 
 def _known(words: Sequence[str], command: str) -> list[str]:

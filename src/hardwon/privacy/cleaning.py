@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hardwon.privacy.private_tags import KINDS, mapped, strip
-from hardwon.privacy.randomness import RUN, is_random, runs
-from hardwon.privacy.redaction import SHORTEST, find_secrets, redact
-from hardwon.text.case_folding import fold
+from hardwon.privacy.private_tags import TAG_NAMES, map_strings, strip_private
+from hardwon.privacy.randomness import MIN_RANDOM_LENGTH, find_unbroken_runs, is_random
+from hardwon.privacy.redaction import MIN_RUN_LENGTH, find_secret_spans, redact_text
+from hardwon.text.case_folding import fold_case
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def clean(text: str) -> str:
-    return redact(strip(text)) if text else text
+def clean_text(text: str) -> str:
+    return redact_text(strip_private(text)) if text else text
 
 
-def clean_all(texts: Sequence[str]) -> list[str]:
+def clean_texts(texts: Sequence[str]) -> list[str]:
     """Each text cleaned. One look at all of them together tells in which there is something to clean."""
     joined = "\n".join(texts)
-    low, stretches = fold(joined), {*runs(joined, SHORTEST)}
-    tags = [kind for kind in KINDS if kind in low]
-    random = [stretch for stretch in stretches if len(stretch) >= RUN and is_random(stretch)]
-    spans = find_secrets(joined, low, stretches)
+    low, stretches = fold_case(joined), {*find_unbroken_runs(joined, MIN_RUN_LENGTH)}
+    tags = [kind for kind in TAG_NAMES if kind in low]
+    random = [stretch for stretch in stretches if len(stretch) >= MIN_RANDOM_LENGTH and is_random(stretch)]
+    spans = find_secret_spans(joined, low, stretches)
     if not spans and not tags and not random:
         return list(texts)
     from bisect import bisect_right  # the hook's path has no use for it
@@ -36,7 +36,9 @@ def clean_all(texts: Sequence[str]) -> list[str]:
     for first, last in spans:  # one that opens in a text and does not end may reach into others
         hit.update(range(bisect_right(starts, first) - 1, bisect_right(starts, last)))
     return [
-        clean(text) if number in hit or (random and _has(text, random)) or (tags and _has(fold(text), tags)) else text
+        clean_text(text)
+        if number in hit or (random and _has(text, random)) or (tags and _has(fold_case(text), tags))
+        else text
         for number, text in enumerate(texts)
     ]
 
@@ -48,8 +50,8 @@ def _has(text: str, parts: Sequence[str]) -> bool:
 def clean_state(state: Any) -> Any:
     """What readers remember, fit to be kept: ids are one word, and what may hold a secret has several."""
     texts = list(_sentences(state))
-    changed = {text: after for text, after in zip(texts, clean_all(texts), strict=True) if text is not after}
-    return mapped(state, lambda text, _: changed.get(text, text)) if changed else state
+    changed = {text: after for text, after in zip(texts, clean_texts(texts), strict=True) if text is not after}
+    return map_strings(state, lambda text, _: changed.get(text, text)) if changed else state
 
 
 def _sentences(state: Any) -> Iterator[str]:

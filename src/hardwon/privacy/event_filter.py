@@ -10,16 +10,23 @@ from __future__ import annotations
 import os
 
 from hardwon import claims, paths
-from hardwon.paths import safe_name
-from hardwon.privacy.cleaning import clean
-from hardwon.privacy.limits import LARGEST_EVENT, LONGEST_TEXT, SKIP_TOOLS
-from hardwon.privacy.long_text import LONGEST_STRIPPED, clean_text, prune, strip_long, with_margins, without_margins
-from hardwon.privacy.private_tags import is_private, mapped, may_hold_tag
-from hardwon.privacy.prompt_text import is_said_to_hardwon, words_to_agent
-from hardwon.privacy.redaction import redact, redact_deep
-from hardwon.privacy.truncation import DEEPEST, trim_deep
-from hardwon.projects import is_below, touches
-from hardwon.text.fence import outside
+from hardwon.paths import to_safe_name
+from hardwon.privacy.cleaning import clean_text
+from hardwon.privacy.limits import DEFAULT_SKIPPED_TOOLS, MAX_EVENT_CHARS, MAX_TEXT_CHARS
+from hardwon.privacy.long_text import (
+    MAX_STRIPPED_CHARS,
+    clean_long_text,
+    cut_with_margins,
+    prune_value,
+    remove_margins,
+    strip_long_text,
+)
+from hardwon.privacy.private_tags import has_possible_tag, is_wholly_private, map_strings
+from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
+from hardwon.privacy.redaction import redact_text, redact_value
+from hardwon.privacy.truncation import MAX_DEPTH, trim_value
+from hardwon.projects import has_denied_path, is_below
+from hardwon.text.fence import remove_between
 from hardwon.text.light_json import loads
 from hardwon.types import replace
 
@@ -34,24 +41,26 @@ _TOOL = ("PostToolUse", "PostToolUseFailure")
 _REMINDER = ("<system-reminder>", "</system-reminder>")
 
 
-def kept(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
+def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
     """The event as it may be kept, None if it may not be. Asking about a tool call leaves nothing but its delivery,
     and the call itself if we denied it: no other event tells of one that did not run."""
     # Without its id a denied call could not be told from the one that its transcript tells of.
     is_only_asked = event.kind == "PreToolUse" and not (event.denied and event.tool_use_id)
     if is_only_asked or not event.session or _is_denied(event, values):
         return None
-    markers = claims.folder(home, event.session, claims.PRIVATE)
-    latest = os.path.join(markers, claims.LATEST)
+    markers = claims.get_claim_folder(home, event.session, claims.PRIVATE_PREFIX)
+    latest = os.path.join(markers, claims.LATEST_MARKER)
     if event.kind == "UserPromptSubmit":
-        said = outside(event.prompt, *_REMINDER)
-        for_agent = words_to_agent(event.prompt)
-        own_turn = os.path.join(claims.folder(home, event.session, claims.OURS), claims.LATEST)
-        if is_private(said[:LONGEST_STRIPPED]) or is_private(event.prompt[:LONGEST_STRIPPED]):
-            for name in (claims.LATEST, *_names(event)):
+        said = remove_between(event.prompt, *_REMINDER)
+        for_agent = extract_agent_prompt(event.prompt)
+        own_turn = os.path.join(
+            claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX), claims.LATEST_MARKER
+        )
+        if is_wholly_private(said[:MAX_STRIPPED_CHARS]) or is_wholly_private(event.prompt[:MAX_STRIPPED_CHARS]):
+            for name in (claims.LATEST_MARKER, *_names(event)):
                 claims.take(os.path.join(markers, name), event.id, event.at)
             return None
-        if is_said_to_hardwon(event.prompt):
+        if is_only_for_hardwon(event.prompt):
             claims.release(latest)
             claims.take(own_turn, event.id, event.at)
             return None
@@ -64,7 +73,7 @@ def kept(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
     elif event.kind == "Stop" and not event.agent and _answers_us(event, home):
         event = replace(event, message="")
     names = _names(event)
-    if not any(os.path.exists(os.path.join(markers, name)) for name in (claims.LATEST, *names)):
+    if not any(os.path.exists(os.path.join(markers, name)) for name in (claims.LATEST_MARKER, *names)):
         return _fit(event, values)
     if event.kind == "SubagentStart":
         for name in names:
@@ -74,45 +83,50 @@ def kept(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
 
 def _answers_us(event: Event, home: str) -> bool:
     """Whether the turn that ends began with a prompt for hardwon: what the agent says then is about us."""
-    return os.path.exists(os.path.join(claims.folder(home, event.session, claims.OURS), claims.LATEST))
+    return os.path.exists(
+        os.path.join(claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX), claims.LATEST_MARKER)
+    )
 
 
-def limits(home: str, built: Mapping[str, Any]) -> Mapping[str, Any]:
+def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings in force. What a person has left out since the manifest was built stays out at once, also if it
     cannot be built."""
     config = os.path.join(home, paths.CONFIG)
     try:
-        if built and os.stat(config).st_mtime_ns <= os.stat(os.path.join(home, paths.INDEX)).st_mtime_ns:
-            return built
-        with open(config, encoding="utf-8-sig", opener=paths.plain_file) as file:
+        if (
+            compiled_settings
+            and os.stat(config).st_mtime_ns <= os.stat(os.path.join(home, paths.LESSON_INDEX)).st_mtime_ns
+        ):
+            return compiled_settings
+        with open(config, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
             wanted = loads(file.read())
     except (OSError, ValueError, RecursionError):
-        return built
+        return compiled_settings
     lists = ("skipTools", "denyProjects", "denyPaths")
     wanted = wanted if isinstance(wanted, dict) else {}
-    return {**built, **{name: wanted[name] for name in lists if isinstance(wanted.get(name), list)}}
+    return {**compiled_settings, **{name: wanted[name] for name in lists if isinstance(wanted.get(name), list)}}
 
 
 def _names(event: Event) -> list[str]:
     """What a private turn is known by besides being the latest: its prompt, and the sub-agents that began in it."""
-    return [safe_name(name) for name in (event.prompt_name, event.agent) if name]
+    return [to_safe_name(name) for name in (event.prompt_name, event.agent) if name]
 
 
-def fit(event: Event, values: Mapping[str, Any]) -> Event | None:
+def filter_transcript_event(event: Event, values: Mapping[str, Any]) -> Event | None:
     """The same for an event of a transcript, whose private turns its reader knows."""
     return None if not event.session or _is_denied(event, values) else _fit(event, values)
 
 
-def words(text: str, values: Mapping[str, Any]) -> str:
+def clean_words(text: str, values: Mapping[str, Any]) -> str:
     """What may be kept of words."""
-    return clean_text(outside(text, *_REMINDER).strip(), int(values.get("maxEventChars", LONGEST_TEXT)))
+    return clean_long_text(remove_between(text, *_REMINDER).strip(), int(values.get("maxEventChars", MAX_TEXT_CHARS)))
 
 
 def _is_denied(event: Event, values: Mapping[str, Any]) -> bool:
     if is_below(event.cwd, values.get("denyProjects", ())):
         return True
     return _is_call(event) and (
-        event.tool in values.get("skipTools", SKIP_TOOLS) or _touches(event, values.get("denyPaths", ()))
+        event.tool in values.get("skipTools", DEFAULT_SKIPPED_TOOLS) or _touches(event, values.get("denyPaths", ()))
     )
 
 
@@ -127,15 +141,15 @@ def _bare(event: Event) -> Event:
 
 
 def _fit(event: Event, values: Mapping[str, Any]) -> Event:
-    most = int(values.get("maxEventChars", LONGEST_TEXT))
-    largest = max(LARGEST_EVENT, 2 * most)
+    most = int(values.get("maxEventChars", MAX_TEXT_CHARS))
+    largest = max(MAX_EVENT_CHARS, 2 * most)
     return replace(
         _with_clean_places(event),
-        prompt=words(event.prompt, values),
-        message=words(event.message, values),
-        input=trim_deep(_cleaned(event.input, most), most, largest),
-        response=trim_deep(_cleaned(event.response, most), most, largest),
-        command=clean_text(event.command, most),
+        prompt=clean_words(event.prompt, values),
+        message=clean_words(event.message, values),
+        input=trim_value(_cleaned(event.input, most), most, largest),
+        response=trim_value(_cleaned(event.response, most), most, largest),
+        command=clean_long_text(event.command, most),
         path="",
         content="",
         parts=(),
@@ -144,26 +158,26 @@ def _fit(event: Event, values: Mapping[str, Any]) -> Event:
 
 def _with_clean_places(event: Event) -> Event:
     """Return the event without secrets in its folder; a transcript whose path holds one is not looked for again."""
-    folder, transcript = clean(event.cwd), event.transcript
-    if folder == event.cwd and clean(transcript) == transcript:
+    folder, transcript = clean_text(event.cwd), event.transcript
+    if folder == event.cwd and clean_text(transcript) == transcript:
         return event
-    return replace(event, cwd=folder, transcript=transcript if clean(transcript) == transcript else "")
+    return replace(event, cwd=folder, transcript=transcript if clean_text(transcript) == transcript else "")
 
 
 def _cleaned(value: Any, most: int) -> Any:
     """Return a JSON value without its private parts and secrets, its long strings cut down."""
-    public = _each_text(_strip_split_tags(prune(value, most)), strip_long)
-    short = _each_text(public, lambda text: with_margins(text, most))
-    return _each_text(redact_deep(_rejoined(short, redact)), without_margins)
+    public = _each_text(_strip_split_tags(prune_value(value, most)), strip_long_text)
+    short = _each_text(public, lambda text: cut_with_margins(text, most))
+    return _each_text(redact_value(_rejoined(short, redact_text)), remove_margins)
 
 
 def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    return mapped(_rejoined(value, change), lambda text, _: change(text))
+    return map_strings(_rejoined(value, change), lambda text, _: change(text))
 
 
 def _rejoined(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
     """The value with lists of lines changed as one text: a tag, or a key, may open in one line and end in another."""
-    if depth > DEEPEST or not value:  # what is deeper is not kept
+    if depth > MAX_DEPTH or not value:  # what is deeper is not kept
         return value
     if isinstance(value, dict):
         return {name: _rejoined(inner, change, depth + 1) for name, inner in value.items()}
@@ -178,7 +192,7 @@ def _rejoined(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
 
 def _strip_split_tags(value: Any, depth: int = 0) -> Any:
     """Return the value with every content array in it stripped as one text."""
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return value
     if isinstance(value, dict):
         return {name: _strip_split_tags(inner, depth + 1) for name, inner in value.items()}
@@ -196,9 +210,9 @@ def _without_split_tags(blocks: list[Any]) -> list[Any]:
     """
     texts = [_text_of_block(block) for block in blocks]
     joined = "\n".join([text for text in texts if text is not None])
-    if not may_hold_tag(joined):
+    if not has_possible_tag(joined):
         return blocks
-    stripped = strip_long(joined)
+    stripped = strip_long_text(joined)
     if stripped == joined:
         return blocks
     changed = []
@@ -221,4 +235,4 @@ def _touches(event: Event, denied: Sequence[str]) -> bool:
     if not denied:
         return False
     named = [event.path, *(part.path for part in event.parts)]
-    return touches(denied, event.cwd, event.tool, event.command, event.content, named)
+    return has_denied_path(denied, event.cwd, event.tool, event.command, event.content, named)

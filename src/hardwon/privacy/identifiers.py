@@ -6,7 +6,7 @@ ids of the usual forms are known at sight, and only another form pays for the ru
 
 from __future__ import annotations
 
-from hardwon.privacy.known_ids import KNOWN_IDS
+from hardwon.privacy.known_ids import KNOWN_ID_PREFIXES
 from hardwon.types import replace
 
 TYPE_CHECKING = False
@@ -35,9 +35,9 @@ def clean_id(text: str) -> str:
     """Return the id, or one that stands for it if it looks like a secret."""
     if _is_usual(text):
         return text
-    from hardwon.privacy.cleaning import clean
+    from hardwon.privacy.cleaning import clean_text
 
-    if clean(text) == text:
+    if clean_text(text) == text:
         return text
     from hashlib import sha256
 
@@ -52,4 +52,4 @@ def _is_usual(text: str) -> bool:
     plain = text.replace("-", "").replace("_", "")
     if length < _SHORT or plain.isalpha():
         return plain.isalnum() and length < 2 * _SHORT
-    return any(text.startswith(prefix) and text[len(prefix) :].isalnum() for prefix in KNOWN_IDS)
+    return any(text.startswith(prefix) and text[len(prefix) :].isalnum() for prefix in KNOWN_ID_PREFIXES)

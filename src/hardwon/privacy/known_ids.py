@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-KNOWN_IDS = (
+KNOWN_ID_PREFIXES = (
     *("toolu_", "session_", "msg_", "req_", "call_", "resp_", "chatcmpl-", "item_", "thread_", "run_", "asst_"),
     *("ses_", "prt_", "agent_", "agent-", "rs_", "fc_"),
 )

@@ -8,52 +8,52 @@ a secret stood at the cut.
 
 from __future__ import annotations
 
-from hardwon.privacy.private_tags import may_hold_tag, strip
-from hardwon.privacy.redaction import redact
-from hardwon.privacy.truncation import Excerpt, items_note, keys_note, trim
+from hardwon.privacy.private_tags import has_possible_tag, strip_private
+from hardwon.privacy.redaction import redact_text
+from hardwon.privacy.truncation import Excerpt, format_items_note, format_keys_note, trim_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-MARGIN = 8_192  # characters; a private key of 8192 bits, the longest of the usual secrets, has 6,500
-MOST_NODES = 5_000  # values within a value; what is kept of it could not hold more
-LOOKED_AT = 300_000  # characters of a value in which secrets are looked for: a third of a second
-LONGEST_STRIPPED = 2_000_000  # characters in which private tags are looked for
+MARGIN_CHARS = 8_192  # characters; a private key of 8192 bits, the longest of the usual secrets, has 6,500
+MAX_NODES = 5_000  # values within a value; what is kept of it could not hold more
+MAX_SCANNED_CHARS = 300_000  # characters of a value in which secrets are looked for: a third of a second
+MAX_STRIPPED_CHARS = 2_000_000  # characters in which private tags are looked for
 _LONGEST_KEY = 1_000
 _CUT, _CUT_END = "\n\x00hardwon cut ", "\x00\n"  # between head and tail, with the number of characters cut
 
 
-def clean_text(text: str, most: int) -> str:
+def clean_long_text(text: str, max_length: int) -> str:
     """Return at most `most` characters of a text, without its private parts and secrets."""
     if not text:
         return text
-    return trim(without_margins(redact(with_margins(strip_long(text), most))), most)
+    return trim_text(remove_margins(redact_text(cut_with_margins(strip_long_text(text), max_length))), max_length)
 
 
-def strip_long(text: str) -> str:
+def strip_long_text(text: str) -> str:
     """Strip private parts. Of a very long text with tags only the head stays: a part left open hides all behind it."""
-    if len(text) > LONGEST_STRIPPED and may_hold_tag(text):
-        text = text[:LONGEST_STRIPPED]
-    return strip(text)
+    if len(text) > MAX_STRIPPED_CHARS and has_possible_tag(text):
+        text = text[:MAX_STRIPPED_CHARS]
+    return strip_private(text)
 
 
-def prune(value: Any, most: int) -> Any:
+def prune_value(value: Any, max_length: int) -> Any:
     """Return the JSON value without what comes after as many items and characters as there is time to look at.
 
     A string counts with as much of it as `with_margins` leaves. What is left out is said in each container.
     """
     if not isinstance(value, dict | list | tuple):
         return value
-    nodes, characters = MOST_NODES, max(LOOKED_AT, most + 2 * MARGIN)
+    nodes, characters = MAX_NODES, max(MAX_SCANNED_CHARS, max_length + 2 * MARGIN_CHARS)
     pruned: Any = {} if isinstance(value, dict) else []
     opened = [(value, pruned, _items(value))]
     while opened:
         item, copy, items = opened[-1]
         for key, inner in items:
             nodes -= 1
-            characters -= min(len(inner), most + 2 * MARGIN) if isinstance(inner, str) else 0
+            characters -= min(len(inner), max_length + 2 * MARGIN_CHARS) if isinstance(inner, str) else 0
             if nodes < 0 or characters < 0:
                 break
             if not isinstance(inner, dict | list | tuple):
@@ -88,23 +88,23 @@ def _put(copy: Any, key: Any, value: Any) -> None:
 def _note_left_out(item: Any, copy: Any) -> None:
     count = len(item) - len(copy)
     if count and isinstance(copy, dict):
-        copy["…"] = keys_note(count)
+        copy["…"] = format_keys_note(count)
     elif count:
-        copy.append(items_note(count))
+        copy.append(format_items_note(count))
 
 
-def with_margins(text: str, most: int) -> str:
+def cut_with_margins(text: str, max_length: int) -> str:
     """Return a long text as its head and tail around a mark, each with a margin."""
-    tail = most // 3 + MARGIN
-    head = most - most // 3 + MARGIN
+    tail = max_length // 3 + MARGIN_CHARS
+    head = max_length - max_length // 3 + MARGIN_CHARS
     cut = len(text) - head - tail
     return f"{text[:head]}{_CUT}{cut}{_CUT_END}{text[-tail:]}" if cut > 0 else text
 
 
-def without_margins(text: str) -> str:
+def remove_margins(text: str) -> str:
     """Return an Excerpt of a text that `with_margins` has cut, once its secrets are replaced."""
     head, mark, rest = text.partition(_CUT)
     number, end, tail = rest.partition(_CUT_END)
     if not mark or not end or not number.isdecimal() or len(number) > 12:
         return text
-    return Excerpt(head[:-MARGIN], tail[MARGIN:], int(number) + 2 * MARGIN)
+    return Excerpt(head[:-MARGIN_CHARS], tail[MARGIN_CHARS:], int(number) + 2 * MARGIN_CHARS)

@@ -7,8 +7,8 @@ and `<\\/private>` are tags too. The names of the kinds are looked for first; on
 
 from __future__ import annotations
 
-from hardwon.text.case_folding import fold
-from hardwon.text.fence import OPEN
+from hardwon.text.case_folding import fold_case
+from hardwon.text.fence import FENCE_OPEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-MOST_TAGS = 100
-_MOST_SPOTS = 20 * MOST_TAGS  # nobody writes so many unfinished tags
-WITHHELD = f"[withheld: more than {MOST_TAGS} private tags]"
-KINDS = ("private", "claude-mem-context", OPEN[1:-1])
+MAX_TAGS = 100
+_MOST_SPOTS = 20 * MAX_TAGS  # nobody writes so many unfinished tags
+WITHHELD_TEXT = f"[withheld: more than {MAX_TAGS} private tags]"
+TAG_NAMES = ("private", "claude-mem-context", FENCE_OPEN[1:-1])
 _BEFORE = ("<", "3c", "2f")  # how a tag begins, once blanks, slashes and backslashes are gone
 _REACH = 48  # the longest way to write what stands before the kind
 _PATTERNS = (
@@ -31,42 +31,44 @@ _PATTERNS = (
 _compiled: list[re.Pattern[str]] = []
 
 
-def strip(text: str) -> str:
+def strip_private(text: str) -> str:
     """The text without its private parts; with more than MOST_TAGS tags nothing of it."""
     seen = 0
-    while spots := _spots(fold(text)):
+    while spots := _spots(fold_case(text)):
         if len(spots) > _MOST_SPOTS:
-            return WITHHELD
-        after, tags = _stripped(text, spots, MOST_TAGS - seen)
+            return WITHHELD_TEXT
+        after, tags = _stripped(text, spots, MAX_TAGS - seen)
         if not tags:
             break
         seen += tags
-        if seen > MOST_TAGS:
-            return WITHHELD
+        if seen > MAX_TAGS:
+            return WITHHELD_TEXT
         text = after  # taking a part out may have put the halves of a tag together
     return text
 
 
-def may_hold_tag(text: str) -> bool:
-    low = fold(text)
-    return any(kind in low for kind in KINDS)
+def has_possible_tag(text: str) -> bool:
+    low = fold_case(text)
+    return any(kind in low for kind in TAG_NAMES)
 
 
-def is_private(text: str) -> bool:
+def is_wholly_private(text: str) -> bool:
     """The prompt said something, and nothing of it is left."""
-    return not text.isspace() and text != "" and strip(text).strip() in ("", WITHHELD)
+    return not text.isspace() and text != "" and strip_private(text).strip() in ("", WITHHELD_TEXT)
 
 
-def strip_deep(value: Any) -> Any:
+def strip_private_deep(value: Any) -> Any:
     """A JSON value with every string and key stripped, each by itself."""
-    return mapped(value, lambda text, _: strip(text))
+    return map_strings(value, lambda text, _: strip_private(text))
 
 
-def mapped(value: Any, change: Callable[[str, str], str], covers: Callable[[str], bool] = lambda key: False) -> Any:
+def map_strings(
+    value: Any, change: Callable[[str, str], str], is_covering_key: Callable[[str], bool] = lambda key: False
+) -> Any:
     """The JSON value with `change(text, its key)` for each string and key, however deep it is nested.
 
     In `{"name": "TOKEN", "value": "…"}` the value's key is TOKEN; what is in a list has the key of the list. A key that
-    `covers` is the key of all that is in its value, and there numbers of four digits or more are strings.
+    `is_covering_key` is the key of all that is in its value, and there numbers of four digits or more are strings.
     """
     root = [value]
     waiting: list[tuple[Any, Any, Any, str]] = [(value, root, 0, "")]
@@ -76,7 +78,7 @@ def mapped(value: Any, change: Callable[[str, str], str], covers: Callable[[str]
             home[place] = change(item, key)
         elif isinstance(item, dict):
             new: dict[Any, Any] = {}
-            home[place], covered = new, covers(key)
+            home[place], covered = new, is_covering_key(key)
             for name, inner in item.items():
                 renamed = change(name, "") if isinstance(name, str) else name
                 new[renamed] = None
@@ -86,7 +88,9 @@ def mapped(value: Any, change: Callable[[str, str], str], covers: Callable[[str]
         elif isinstance(item, list | tuple):
             home[place] = row = [None] * len(item)
             waiting += [(inner, row, at, key) for at, inner in enumerate(item)]
-        elif isinstance(item, int | float) and len(str(item)) > 3 and not isinstance(item, bool) and covers(key):
+        elif (
+            isinstance(item, int | float) and len(str(item)) > 3 and not isinstance(item, bool) and is_covering_key(key)
+        ):
             home[place] = change(str(item), key)
         else:
             home[place] = item
@@ -96,7 +100,7 @@ def mapped(value: Any, change: Callable[[str, str], str], covers: Callable[[str]
 def _spots(low: str) -> list[tuple[int, str]]:
     """Where the name of a kind stands after what may be the beginning of a tag."""
     spots = []
-    for kind in KINDS:
+    for kind in TAG_NAMES:
         at = low.find(kind)
         while at >= 0:
             end = at + len(kind)
@@ -112,7 +116,7 @@ def _spots(low: str) -> list[tuple[int, str]]:
 def _stripped(text: str, spots: list[tuple[int, str]], most: int) -> tuple[str, int]:
     """One pass: the text outside every part, and how many tags there were, at most one more than `most`."""
     kept, start, tags = [], 0, 0
-    depth = dict.fromkeys(KINDS, 0)
+    depth = dict.fromkeys(TAG_NAMES, 0)
     before, after = _patterns()
     for at, kind in spots:
         head = before.search(text[max(at - _REACH, start) : at])

@@ -63,15 +63,15 @@ _LOOKED_BACK = 200  # characters before an element
 _WORDED = ("write", "add", "edit")  # what follows is a text, not names
 
 
-def words_to_agent(prompt: str) -> str:
+def extract_agent_prompt(prompt: str) -> str:
     """Return what a person wrote to the agent in a prompt; empty if nothing of it was."""
     text = _without_program_text(prompt)
-    if is_said_to_hardwon(text):
+    if is_only_for_hardwon(text):
         return ""
     return _without_lessons(text).strip()
 
 
-def is_said_to_hardwon(prompt: str) -> bool:
+def is_only_for_hardwon(prompt: str) -> bool:
     """Return whether a prompt is for hardwon alone: a decision, one of our slash commands, or nothing but lessons."""
     text = _without_program_text(prompt)
     if not text:
@@ -145,8 +145,8 @@ def _without_lessons(text: str) -> str:
     """Return the text without `#lesson` blocks."""
     if "#lesson" not in text.lower():
         return text
-    from hardwon.text.lesson_tags import blocks  # it brings in `re`, and few prompts hold a lesson
+    from hardwon.text.lesson_tags import find_lesson_blocks  # it brings in `re`, and few prompts hold a lesson
 
-    for block in reversed(blocks(text)):
+    for block in reversed(find_lesson_blocks(text)):
         text = f"{text[: block.start]}\n{text[block.end :]}"
     return text

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hardwon.privacy.known_ids import KNOWN_IDS
+from hardwon.privacy.known_ids import KNOWN_ID_PREFIXES
 
-RUN = 32  # what is shorter is not judged by its randomness
+MIN_RANDOM_LENGTH = 32  # what is shorter is not judged by its randomness
 _BLANKED = bytes([code if code < 128 and (chr(code).isalnum() or code in b"+/=_-") else 32 for code in range(256)])
 # Words and names are made of these pairs of letters; of a random text they are a fifth.
 _PAIRS = (
@@ -24,14 +24,14 @@ _DIGITS = frozenset("0123456789")
 _MARKED = bytes([32 if code == 32 else 97 for code in _BLANKED])
 
 
-def is_key(value: str) -> bool:
+def is_key_like(value: str) -> bool:
     """It does not read like words: pairs of letters that are rare, digits all over, or cases that change at random."""
     digits = sum(map(value.count, "0123456789"))
     if len(set(value)) < 4 or value.lower() == value.upper():
         return False
     if digits * 4 >= len(value):
         return True
-    share = wordiness(value)
+    share = compute_wordiness(value)
     if (
         len(value) > (11 if digits else 13)
         and share < (0.65 if digits else 0.45)
@@ -51,17 +51,17 @@ def _jumble(value: str) -> float:
     return (capitals + beside_digits) / len(pairs)
 
 
-def wordiness(value: str) -> float:
+def compute_wordiness(value: str) -> float:
     """The share of its pairs of letters that words are made of."""
     pairs = [a + b for a, b in pairwise(value[:512]) if (a + b).isalpha() and not (a.islower() and b.isupper())]
     return sum(pair.lower() in _COMMON for pair in pairs) / len(pairs) if pairs else 0.0
 
 
-def runs(text: str, least: int = RUN) -> list[str]:
+def find_unbroken_runs(text: str, min_length: int = MIN_RANDOM_LENGTH) -> list[str]:
     """The long stretches without a blank or a sign, found without `re` and without making every word a string."""
     blanked = text.encode("ascii", "replace").translate(_BLANKED)
     marked = blanked.translate(_MARKED) + b" "
-    long = b"a" * least
+    long = b"a" * min_length
     found, at = [], marked.find(long)
     while at >= 0:
         end = marked.index(b" ", at)
@@ -75,12 +75,12 @@ def is_random(run: str) -> bool:
     if _DIGITS.isdisjoint(run):
         return False
     if "=" in run.rstrip("=").lstrip("="):  # `commit=45de…`: each side for itself
-        return any(len(piece) >= RUN and is_random(piece) for piece in run.split("="))
-    if run.rpartition("/")[2].startswith(KNOWN_IDS):
+        return any(len(piece) >= MIN_RANDOM_LENGTH and is_random(piece) for piece in run.split("="))
+    if run.rpartition("/")[2].startswith(KNOWN_ID_PREFIXES):
         return False
     pieces = run.split("/")
     if len(pieces) > 1 and ("-" in run or "_" in run or run[0] == "/" or any(map(_is_hex, pieces))):
-        return any(len(piece) >= RUN and is_random(piece) for piece in pieces)
+        return any(len(piece) >= MIN_RANDOM_LENGTH and is_random(piece) for piece in pieces)
     if run.startswith(("sha1-", "sha256-", "sha384-", "sha512-", "AAAAB3Nza", "AAAAC3Nza", "AAAAE2Vj")):
         return False
     if _is_hex(run):
@@ -91,7 +91,7 @@ def is_random(run: str) -> bool:
     if len(rest) < 24 or digits < 2 or len(set(rest)) < 14 or steps * 2 > len(rest[:512]):
         return False
     mixed = rest != rest.lower() and rest != rest.upper()
-    return wordiness(rest) < (0.45 if mixed else 0.35) and (mixed or (digits > 4 and "-" not in rest))
+    return compute_wordiness(rest) < (0.45 if mixed else 0.35) and (mixed or (digits > 4 and "-" not in rest))
 
 
 def _is_hex(piece: str) -> bool:

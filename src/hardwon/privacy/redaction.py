@@ -9,25 +9,25 @@ literal it reads a bounded stretch, or what it replaces.
 
 from __future__ import annotations
 
-from hardwon.privacy.private_tags import mapped
-from hardwon.privacy.randomness import RUN, is_key, is_random, runs
+from hardwon.privacy.private_tags import map_strings
+from hardwon.privacy.randomness import MIN_RANDOM_LENGTH, find_unbroken_runs, is_key_like, is_random
 from hardwon.privacy.secret_rules import (
-    KEY_HEADS,
+    KEY_NAME_PREFIXES,
     NAME_STEMS,
+    NAME_SUFFIXES,
     PLACEHOLDER_PARTS,
     PLAIN_VALUES,
     RULES,
+    SECRET_NAME_PARTS,
+    SECRET_NAME_WORDS,
     SENTENCE_WORDS,
     SHORT_ENDINGS,
     STRONG_ENDINGS,
-    SUFFIXES,
-    TELLING_PARTS,
-    TELLING_WORDS,
     WEAK_ENDINGS,
     WRAPPING_CALLS,
     SecretRule,
 )
-from hardwon.text.case_folding import fold
+from hardwon.text.case_folding import fold_case
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,26 +35,32 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Any
 
-SHORTEST = 15
+MIN_RUN_LENGTH = 15
 _PASSES = 6  # a replacement may uncover another secret; more rounds than this nobody has seen
 _PLAUSIBLE = 256  # a longer value is a secret without being looked at
 _MARK = "[redacted:"
 
-NAMED = SecretRule("secret", NAME_STEMS, "", (), (), "folded")
+NAMED_SECRET_RULE = SecretRule("secret", NAME_STEMS, "", (), (), "folded")
 # What is spelled in one way comes first: `token = ghp_…` is a GitHub key rather than the value of a name.
-ROWS = (*[row for row in RULES if "folded" not in row.flags], *[row for row in RULES if "folded" in row.flags], NAMED)
+ORDERED_RULES = (
+    *[row for row in RULES if "folded" not in row.flags],
+    *[row for row in RULES if "folded" in row.flags],
+    NAMED_SECRET_RULE,
+)
 
 # Where the literals of each row are looked for: in the folded text, in its long stretches, or in the text as it stands.
-_PLACES = ["folded" if "folded" in row.flags else "unbroken" if "unbroken" in row.flags else "exact" for row in ROWS]
+_PLACES = [
+    "folded" if "folded" in row.flags else "unbroken" if "unbroken" in row.flags else "exact" for row in ORDERED_RULES
+]
 _LITERALS: dict[str, list[tuple[int, str]]] = {"folded": [], "unbroken": [], "exact": []}
-for _number, _row in enumerate(ROWS):
+for _number, _row in enumerate(ORDERED_RULES):
     _LITERALS[_PLACES[_number]] += [(_number, _literal) for _literal in _row.literals]
 
 # How strongly a name promises a secret.
 _STRONG, _WEAK = 2, 1
 _PROMISES = {
-    **{ending + suffix: _WEAK for ending in WEAK_ENDINGS for suffix in SUFFIXES},
-    **{ending + suffix: _STRONG for ending in STRONG_ENDINGS for suffix in SUFFIXES},
+    **{ending + suffix: _WEAK for ending in WEAK_ENDINGS for suffix in NAME_SUFFIXES},
+    **{ending + suffix: _STRONG for ending in STRONG_ENDINGS for suffix in NAME_SUFFIXES},
 }
 _LONGEST_NAME = 32
 _NAME_SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789_-"
@@ -101,19 +107,19 @@ _PATTERNS = {
 _compiled: dict[str, re.Pattern[str]] = {}
 
 
-def redact(text: str) -> str:
+def redact_text(text: str) -> str:
     """Return the text with every secret replaced."""
     for _ in range(_PASSES if len(text) > 7 else 0):
-        low, stretches = fold(text), runs(text, SHORTEST)
+        low, stretches = fold_case(text), find_unbroken_runs(text, MIN_RUN_LENGTH)
         after = text
         for row, literals in _find_rows(text, low, stretches):
             before = after
             spans = _find_spans(row, literals, after, low)
             after = _replace_spans(after, spans, row.kind)
             if after is not before:
-                low = fold(after)
+                low = fold_case(after)
         if after is not text:
-            stretches = runs(after)
+            stretches = find_unbroken_runs(after)
         after = _redact_random(after, stretches)
         if after == text:
             break
@@ -121,32 +127,32 @@ def redact(text: str) -> str:
     return text
 
 
-def redact_deep(value: Any) -> Any:
+def redact_value(value: Any) -> Any:
     """Return a JSON value with the secrets in its strings and keys replaced, and all that is under the name of one."""
 
     def change(text: str, key: str) -> str:
-        return "[redacted:secret]" if text.strip() and is_secret_name(key) else redact(text)
+        return "[redacted:secret]" if text.strip() and is_secret_name(key) else redact_text(text)
 
-    return mapped(value, change, covers=is_secret_name)
+    return map_strings(value, change, is_covering_key=is_secret_name)
 
 
 def is_secret_name(name: str) -> bool:
     """Tell whether a name promises a secret, as a whole or at its end."""
-    low = fold(name).strip(" :_-")
+    low = fold_case(name).strip(" :_-")
     if low in ("cookie", "set-cookie"):
         return True
     for stem in NAME_STEMS:
         at = low.rfind(stem)
         if at >= 0 and _promise(name if len(name) == len(low) else low, low, at, len(low)):
-            return stem != "key" or low[:at].rstrip("_-. ").endswith(KEY_HEADS)
+            return stem != "key" or low[:at].rstrip("_-. ").endswith(KEY_NAME_PREFIXES)
     return False
 
 
-def find_secrets(text: str, low: str, stretches: Collection[str]) -> list[tuple[int, int]]:
+def find_secret_spans(text: str, folded_text: str, unbroken_runs: Collection[str]) -> list[tuple[int, int]]:
     """Return where secrets stand that rows find, of each row by itself; random stretches are not among them."""
     spans: list[tuple[int, int]] = []
-    for row, literals in _find_rows(text, low, stretches):
-        spans += _find_spans(row, literals, text, low)
+    for row, literals in _find_rows(text, folded_text, unbroken_runs):
+        spans += _find_spans(row, literals, text, folded_text)
     return spans
 
 
@@ -160,7 +166,7 @@ def _find_rows(text: str, low: str, stretches: Collection[str]) -> list[tuple[Se
     literals: dict[int, list[str]] = {}
     for number, literal in sorted(present):
         literals.setdefault(number, []).append(literal)
-    return [(ROWS[number], listed) for number, listed in literals.items()]
+    return [(ORDERED_RULES[number], listed) for number, listed in literals.items()]
 
 
 def _replace_spans(text: str, spans: Iterable[tuple[int, int]], kind: str) -> str:
@@ -174,12 +180,12 @@ def _replace_spans(text: str, spans: Iterable[tuple[int, int]], kind: str) -> st
 
 def _find_spans(row: SecretRule, literals: Sequence[str], text: str, low: str) -> Iterator[tuple[int, int]]:
     """Find the secrets of a row of which these literals stand in the text."""
-    if row is NAMED:
+    if row is NAMED_SECRET_RULE:
         yield from _find_named_spans(text, low, literals)
         return
     is_folded = "folded" in row.flags
     where = low if is_folded else text
-    if not any(map(where.__contains__, row.beside)):
+    if not any(map(where.__contains__, row.also_required)):
         return
     pattern = _compile(row.pattern, is_folded)
     done = 0  # what is in a secret is not looked at again, or a text of nothing but names would take for ever
@@ -197,8 +203,8 @@ def _find_spots(row: SecretRule, literals: Sequence[str], where: str) -> list[in
     for literal in literals:
         at = where.find(literal)
         while at >= 0:
-            begin = at - row.lead
-            if begin >= 0 and (row.edge is None or _begins_word(where, begin, row.edge)):
+            begin = at - row.lead_length
+            if begin >= 0 and (row.not_after is None or _begins_word(where, begin, row.not_after)):
                 spots.append(begin)
             at = where.find(literal, at + 1)
     return sorted(spots)
@@ -219,13 +225,13 @@ def _is_secret(flags: str, match: re.Match[str]) -> bool:
         return False
     if "spoken" in flags:
         return _is_spoken_secret(match, value.rstrip(".,;:!?)*"))
-    return ("random" not in flags and group != "user") or is_key(value)
+    return ("random" not in flags and group != "user") or is_key_like(value)
 
 
 def _is_stand_in(value: str, may_be_template: bool = True) -> bool:
     if len(set(value[-12:])) < (3 if len(value) > 8 else 2) or (may_be_template and _is_template(value)):
         return True
-    return fold(value).partition("|")[0].strip(" .:!?") in PLAIN_VALUES
+    return fold_case(value).partition("|")[0].strip(" .:!?") in PLAIN_VALUES
 
 
 def _is_template(value: str) -> bool:
@@ -234,15 +240,15 @@ def _is_template(value: str) -> bool:
         return False
     rest = _compile(_PATTERNS["template"]).sub("", value)
     signs = sum(not sign.isalnum() and sign not in " -_./:@\\\"'" for sign in rest)
-    return signs < 3 and not any(len(piece) > 5 and is_key(piece) for piece in rest.split())
+    return signs < 3 and not any(len(piece) > 5 and is_key_like(piece) for piece in rest.split())
 
 
 def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
     """Judge a value in a sentence: there a word such as "expired" follows far more often than a secret."""
     if len(value) < 6 or value[0] in "[{(<" or any(map(_is_shape, ("place", "code", "type"), [value] * 3)):
-        return is_key(value) and len(value) > 11 and value[0] not in "[{(<"
-    if not fold(match[0]).lstrip().startswith(("passw", "passp", "passc", "secret", "pwd")):
-        return len(value) > 7 and is_key(value)
+        return is_key_like(value) and len(value) > 11 and value[0] not in "[{(<"
+    if not fold_case(match[0]).lstrip().startswith(("passw", "passp", "passc", "secret", "pwd")):
+        return len(value) > 7 and is_key_like(value)
     if match["quoted"]:
         return not _is_placeholder(value) and not _is_label(value)
     parts = value.replace("_", "-").replace(".", "-").replace("/", "-").split("-")
@@ -282,7 +288,7 @@ def _find_names(text: str, low: str, stems: Sequence[str]) -> list[_Name]:
         at = low.find(stem)
         while at >= 0:
             # Most keys are no secrets, and the head tells so at the least cost.
-            if stem != "key" or low[max(at - 16, 0) : at].rstrip("_-. ").endswith(KEY_HEADS):
+            if stem != "key" or low[max(at - 16, 0) : at].rstrip("_-. ").endswith(KEY_NAME_PREFIXES):
                 stretch = low[at : at + _LONGEST_NAME]
                 end = at + len(stretch) - len(stretch.lstrip(_NAME_SIGNS))
                 promise = _promise(text, low, at, end)
@@ -355,7 +361,7 @@ def _is_in_table(text: str, name: _Name) -> bool:
 def _names_variable(text: str, name: _Name) -> bool:
     """Tell whether a dollar stands before the name: `$PWD "…"` is two words of a command."""
     before = text[max(name.at - _LONGEST_NAME, 0) : name.at]
-    return fold(before).rstrip(_NAME_SIGNS).endswith("$")
+    return fold_case(before).rstrip(_NAME_SIGNS).endswith("$")
 
 
 def _is_option(text: str, name: _Name) -> bool:
@@ -373,7 +379,7 @@ def _lead(text: str, name: _Name) -> str:
     """Return what stands before a name in its line, without signs of diffs and lists and numbers of lines."""
     before = text[max(name.at - 120, 0) : name.at]
     line = before.rpartition("\n")[2].rpartition("\\n")[2]
-    line = fold(line).rstrip("abcdefghijklmnopqrstuvwxyz0123456789_.-:/@")
+    line = fold_case(line).rstrip("abcdefghijklmnopqrstuvwxyz0123456789_.-:/@")
     return line.strip(" \t+-0123456789\u2192>|*#\"'")
 
 
@@ -388,15 +394,15 @@ def _is_quoted_secret(text: str, name: _Name, join: re.Match[str], quoted: re.Ma
         return False  # the quote closes a string that the name is in
     if join["sign"] == ">" or _is_placeholder(value):
         return False
-    if name.is_short and (join["gap"] or quoted["quote"] == "`") and not is_key(value):
+    if name.is_short and (join["gap"] or quoted["quote"] == "`") and not is_key_like(value):
         return False
     if " " in value:
         return _is_secret_sentence(name, value)
-    is_literal = not quoted["call"] or fold(quoted["call"]).rstrip("( \t").endswith(WRAPPING_CALLS)
+    is_literal = not quoted["call"] or fold_case(quoted["call"]).rstrip("( \t").endswith(WRAPPING_CALLS)
     if not is_literal:
-        return len(value) > 5 and is_key(value)
+        return len(value) > 5 and is_key_like(value)
     if name.promise == _WEAK:
-        return len(value) > 5 and (is_key(value) or _is_basic_credentials(value) or _is_mixed_value(name, value))
+        return len(value) > 5 and (is_key_like(value) or _is_basic_credentials(value) or _is_mixed_value(name, value))
     if join["quoted_only"] == "," and not name.is_upper and _is_shape("words", value):
         # `put("password", "…")` sets it, `["password", "email"]` lists names: those are short or identifiers.
         return len(value) > 9 and "_" not in value and not _has_telling_word(value)
@@ -412,21 +418,21 @@ def _is_mixed_value(name: _Name, value: str) -> bool:
 
 def _is_secret_sentence(name: _Name, value: str) -> bool:
     words = value.split()
-    if any(len(piece) > 15 and is_key(piece) for piece in words):
+    if any(len(piece) > 15 and is_key_like(piece) for piece in words):
         return True
     if name.promise == _WEAK or len(words) > 8:
         return False
-    return SENTENCE_WORDS.isdisjoint(fold(value).replace(",", " ").replace(".", " ").split())
+    return SENTENCE_WORDS.isdisjoint(fold_case(value).replace(",", " ").replace(".", " ").split())
 
 
 def _is_placeholder(value: str) -> bool:
     """Tell whether a value is clearly a template, a place, a type or a stand-in."""
-    low = fold(value)
+    low = fold_case(value)
     if _is_stand_in(value) or _is_shape("type", value) or value.endswith("..."):
         return True
-    if any(part in low for part in PLACEHOLDER_PARTS) and not is_key(value):
+    if any(part in low for part in PLACEHOLDER_PARTS) and not is_key_like(value):
         return True
-    return _is_shape("place", value) and ("://" in value or not _has_digit(value) or not is_key(value))
+    return _is_shape("place", value) and ("://" in value or not _has_digit(value) or not is_key_like(value))
 
 
 def _is_code(value: str) -> bool:
@@ -436,7 +442,7 @@ def _is_code(value: str) -> bool:
         return False
     name = code["name"] or code["called"]
     if len(name) > 7:
-        return not is_key(name)
+        return not is_key_like(name)
     return name == name.lower() or not _has_digit(name[:-1])
 
 
@@ -474,10 +480,10 @@ def _is_identifier(value: str) -> bool:
 
 
 def _has_telling_word(value: str) -> bool:
-    low = fold(value)
-    if any(part in low for part in TELLING_PARTS):
+    low = fold_case(value)
+    if any(part in low for part in SECRET_NAME_PARTS):
         return True
-    return not TELLING_WORDS.isdisjoint(map(fold, _compile(_PATTERNS["humps"]).findall(value)))
+    return not SECRET_NAME_WORDS.isdisjoint(map(fold_case, _compile(_PATTERNS["humps"]).findall(value)))
 
 
 def _is_bare_secret(text: str, name: _Name, join: re.Match[str], value: str, is_own_line: bool) -> bool:
@@ -493,7 +499,7 @@ def _is_bare_secret(text: str, name: _Name, join: re.Match[str], value: str, is_
         return False
     if value[0] == "!" and value[1:].isalpha():
         return False  # a tag of YAML
-    looks_random = len(value) > 7 and is_key(value)
+    looks_random = len(value) > 7 and is_key_like(value)
     if _is_code(value):
         return False
     if join["cell"]:
@@ -532,7 +538,7 @@ def _is_bare_secret(text: str, name: _Name, join: re.Match[str], value: str, is_
 
 
 def _redact_random(text: str, stretches: Sequence[str]) -> str:
-    if not any(len(stretch) >= RUN and is_random(stretch) for stretch in stretches):
+    if not any(len(stretch) >= MIN_RANDOM_LENGTH and is_random(stretch) for stretch in stretches):
         return text
 
     def replace_run(match: re.Match[str]) -> str:

@@ -10,12 +10,12 @@ blanks do not count, and after a literal a pattern reads a bounded stretch or wh
 
 from __future__ import annotations
 
-from hardwon.types import word
+from hardwon.types import frozen
 
 _KEY, _HEX = "A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6" + "S7t8U9v0W1x2Y3z4", "0f1e2d3c4b5a6978" * 4
 
 
-@word
+@frozen
 class SecretRule:
     """One kind of secret that is known by its shape or by the command it is given to."""
 
@@ -31,11 +31,11 @@ class SecretRule:
     # that `randomness.runs` gives, no shorter than redact.SHORTEST; spoken: it stands in a sentence
     flags: str = ""
     # Besides letters and digits, what may not stand before it; None if anything may.
-    edge: str | None = None
+    not_after: str | None = None
     # How many characters before the literal the secret begins.
-    lead: int = 0
+    lead_length: int = 0
     # One of these has to be in the text too.
-    beside: tuple[str, ...] = ("",)
+    also_required: tuple[str, ...] = ("",)
 
 
 # Keys that begin with a name of their own. A row: which signs follow, at least how many, the beginnings, a word that has
@@ -245,7 +245,7 @@ RULES = (
         r"SG\.[\w-]{16,64}\.[\w-]{16,}",
         (("", f"SG.{_KEY[:22]}.{_KEY[:43]}"),),
         ("MSG.format(name)",),
-        edge="",
+        not_after="",
     ),
     SecretRule(
         "mailgun",
@@ -302,7 +302,7 @@ RULES = (
         r"[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}",
         (("", f"a1B8Q~{_KEY[:34]}"),),
         ("IQ~about 120",),
-        lead=4,
+        lead_length=4,
     ),
     SecretRule(
         "terraform",
@@ -310,7 +310,7 @@ RULES = (
         r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}",
         (("", f"{_KEY[:14]}.atlasv1.{_KEY}{_KEY[:20]}"),),
         ("tokens hold .atlasv1. in the middle",),
-        lead=14,
+        lead_length=14,
     ),
     SecretRule(
         *("prefixed", _list_prefixes(UNBROKEN_PREFIXES), _join_prefixes(UNBROKEN_PREFIXES)),
@@ -346,7 +346,7 @@ RULES = (
             "postgres://${USER}:${PASSWORD}@db/app",
             "git@host:a/b.git",
         ),
-        beside=("@",),
+        also_required=("@",),
     ),
     SecretRule(
         "authorization",
@@ -382,7 +382,7 @@ RULES = (
         (("mysql -u root -p", "hunt-er2"), ("mysqldump -uroot -p'", "hunt er2")),
         ("mysql -u root -p shop", "mysql -uroot -p", "mysqladmin --port 3306 ping | grep -pool"),
         "folded",
-        beside=(" -p",),
+        also_required=(" -p",),
     ),
     SecretRule(
         "login",
@@ -391,7 +391,7 @@ RULES = (
         (("redis-cli -h cache -a ", "hunt-er2"),),
         ("redis-cli -h cache ping", "redis-cli -a $REDIS_AUTH ping"),
         "folded",
-        beside=(" -a", " --pass"),
+        also_required=(" -a", " --pass"),
     ),
     SecretRule(
         "login",
@@ -400,7 +400,7 @@ RULES = (
         (("mongosh --host h -u ada -p ", "hunt-er2"),),
         ("mongosh --port 27017", "mongosh -u ada --password"),
         "folded",
-        beside=(" -p",),
+        also_required=(" -p",),
     ),
     SecretRule(
         "login",
@@ -409,7 +409,7 @@ RULES = (
         (("sshpass -p ", "hunt-er2"), ("sshpass -p", "hunt-er2")),
         ("sshpass -f file ssh h", "sshpass -e ssh -p 22 h"),
         "folded",
-        beside=(" -p",),
+        also_required=(" -p",),
     ),
     SecretRule(
         "login",
@@ -418,7 +418,7 @@ RULES = (
         (("docker login -u ada -p ", "hunt-er2"), ("az login -u ada -p '", "hunt er2")),
         ("docker login -u ada --password-stdin", "docker run login -p 8080:80", "ssh login -p 2222"),
         "folded",
-        beside=(" -p",),
+        also_required=(" -p",),
     ),
     SecretRule(
         "login",
@@ -427,7 +427,7 @@ RULES = (
         (("ldapsearch -x -D cn=ada -w ", "hunt-er2"),),
         ("ldapsearch -x -W -b dc=a", "see ldap.md for -w"),
         "folded",
-        beside=(" -w",),
+        also_required=(" -w",),
     ),
     SecretRule(
         "login",
@@ -436,7 +436,7 @@ RULES = (
         (("curl -s -u ada:", "hunt-er2"), ("curl --user 'ada:", "hunt-er2"), ("curl -uada:", "hunt-er2")),
         ("curl -s --url https://a.example:8080/", "curl -u $USER:$PASS http://a", "curl -u ada http://a:80"),
         "folded",
-        beside=(" -u", " --user", "--proxy-user"),
+        also_required=(" -u", " --user", "--proxy-user"),
     ),
     SecretRule(
         "login",
@@ -445,7 +445,7 @@ RULES = (
         (("curl -b 'session=", _KEY[:12]), ("curl --cookie session=", _KEY[:12])),
         ("curl -b cookies.txt -c cookies.txt http://a",),
         "folded",
-        beside=(" -b", " --cookie"),
+        also_required=(" -b", " --cookie"),
     ),
     SecretRule(
         "login",
@@ -484,7 +484,7 @@ RULES = (
             "the token is 'expired'",
         ),
         "folded spoken",
-        beside=(" is ", " is: ", " was ", " to ", " as "),
+        also_required=(" is ", " is: ", " was ", " to ", " as "),
     ),
 )
 
@@ -498,12 +498,12 @@ WEAK_ENDINGS = ("token", "credential", "credentials", "auth", "authorization", "
 # A word of its own, or the end of a name: `smtp_pass` and `smtpPass`, but not `bypass`.
 SHORT_ENDINGS = ("pass", "pwd", "auth")
 # A key is a secret only after one of these: a cache key is none.
-KEY_HEADS = (
+KEY_NAME_PREFIXES = (
     *("api", "access", "secret", "private", "master", "encryption", "encrypt", "signing", "auth", "session", "account"),
     *("app", "application", "consumer", "deploy", "service", "shared", "subscription", "license", "client", "admin"),
     *("root", "crypto", "hmac", "jwt", "aes", "storage", "ssh", "rsa", "recovery", "decryption", "sharedaccess"),
 )
-SUFFIXES = (
+NAME_SUFFIXES = (
     *(
         "",
         "base",
@@ -551,8 +551,8 @@ SENTENCE_WORDS = frozenset(
     "have has does do this that it least characters by from if when missing".split()
 )
 # The words by which an identifier tells that it names a secret: as a part of it, and only as a whole word in it.
-TELLING_PARTS = ("password", "passwd", "passphrase", "secret", "token", "credential")
-TELLING_WORDS = frozenset(("pass", "pwd", "key", "keys", "auth"))
+SECRET_NAME_PARTS = ("password", "passwd", "passphrase", "secret", "token", "credential")
+SECRET_NAME_WORDS = frozenset(("pass", "pwd", "key", "keys", "auth"))
 # What takes the literal and is the literal: `String::from("…")`.
 WRAPPING_CALLS = (
     "from",

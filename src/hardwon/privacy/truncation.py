@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-DEEPEST = 64  # what is nested deeper is left out: whoever writes the value as JSON may recurse
+MAX_DEPTH = 64  # what is nested deeper is left out: whoever writes the value as JSON may recurse
 _SHORTEST = 64
 _TOO_DEEP = "[… left out: nested too deep …]"
 
@@ -22,42 +22,42 @@ class Excerpt(str):
 
     head: str
     tail: str
-    cut: int
+    cut_length: int
 
     def __new__(cls, head: str, tail: str, cut: int) -> Excerpt:
         made = super().__new__(cls, f"{head}{_note(cut)}{tail}")
-        made.head, made.tail, made.cut = head, tail, cut
+        made.head, made.tail, made.cut_length = head, tail, cut
         return made
 
 
-def trim(text: str, most: int) -> str:
+def trim_text(text: str, max_length: int) -> str:
     """At most `most` characters: two thirds from the head, one from the tail, between them how many were cut."""
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    head, tail, cut = (text.head, text.tail, text.cut) if isinstance(text, Excerpt) else (text, text, 0)
+    head, tail, cut = (text.head, text.tail, text.cut_length) if isinstance(text, Excerpt) else (text, text, 0)
     length = len(head) + len(tail) + cut if cut else len(text)
-    room = most - len(_note(length))
+    room = max_length - len(_note(length))
     if room < 2:
-        return text[: max(most, 0)]
+        return text[: max(max_length, 0)]
     from_tail = room // 3
     from_head = min(room - from_tail, len(head))
     from_tail = min(from_tail, len(tail))
     return f"{head[:from_head]}{_note(length - from_head - from_tail)}{tail[len(tail) - from_tail :]}"
 
 
-def trim_deep(value: Any, most_string: int, most_total: int) -> Any:
-    """The JSON value with no string above `most_string`, and its compact JSON at most `most_total` characters.
+def trim_value(value: Any, max_string: int, max_total: int) -> Any:
+    """The JSON value with no string above `max_string`, and its compact JSON at most `max_total` characters.
 
     To fit, strings get shorter all over before items are left out, so that one long string cannot starve the rest.
     """
-    strings, items = most_string, max(most_total // 2, 1)
-    while _size(cut := _cut(value, strings, items), most_total) > most_total:
+    strings, items = max_string, max(max_total // 2, 1)
+    while _size(cut := _cut(value, strings, items), max_total) > max_total:
         if strings > _SHORTEST:
             strings = max(strings // 2, _SHORTEST)
         elif items > 1:
             items //= 2
         else:
-            return _last(most_string, most_total)
+            return _last(max_string, max_total)
     return cut
 
 
@@ -78,19 +78,19 @@ def _cut(value: Any, strings: int, items: int) -> Any:
     while waiting:
         item, home, place, depth = waiting.pop()
         if isinstance(item, str):
-            home[place] = trim(item, strings)
-        elif isinstance(item, dict | list | tuple) and item and depth >= DEEPEST:
-            home[place] = trim(_TOO_DEEP, strings)
+            home[place] = trim_text(item, strings)
+        elif isinstance(item, dict | list | tuple) and item and depth >= MAX_DEPTH:
+            home[place] = trim_text(_TOO_DEEP, strings)
         elif isinstance(item, dict):
             home[place] = row = _cut_keys(item, strings, items)
             waiting += [(inner, row, name, depth + 1) for name, inner in row.items()]
             if len(item) > items:
-                row["…"] = trim(keys_note(len(item) - items + _left_out_before(item.get("…"))), strings)
+                row["…"] = trim_text(format_keys_note(len(item) - items + _left_out_before(item.get("…"))), strings)
         elif isinstance(item, list | tuple):
             home[place] = new = list(item[:items])
             waiting += [(inner, new, at, depth + 1) for at, inner in enumerate(new)]
             if len(item) > items:
-                new.append(trim(items_note(len(item) - items + _left_out_before(item[-1])), strings))
+                new.append(trim_text(format_items_note(len(item) - items + _left_out_before(item[-1])), strings))
         else:
             home[place] = item
     return root[0]
@@ -101,15 +101,15 @@ def _cut_keys(item: dict[Any, Any], strings: int, items: int) -> dict[Any, Any]:
     for name, inner in item.items():
         if len(row) == items:
             break
-        row[trim(name, strings) if isinstance(name, str) else name] = inner
+        row[trim_text(name, strings) if isinstance(name, str) else name] = inner
     return row
 
 
-def items_note(count: int) -> str:
+def format_items_note(count: int) -> str:
     return f"[… {count:,} items left out …]"
 
 
-def keys_note(count: int) -> str:
+def format_keys_note(count: int) -> str:
     return f"[… {count:,} keys left out …]"
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-VERSION = "minilm-l6-192-1"
+MODEL_VERSION = "minilm-l6-192-1"
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "model")
 _MOST_CHARACTERS = 20_000  # the rest of a text is not looked at
@@ -38,7 +38,7 @@ _UNSEEN = regex.compile(r"[\p{Cc}\p{Cf}\p{Co}\p{Cs}\ufffd--\t\n\r]", regex.V1)
 _HUMP = regex.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-z])", regex.V1)
 
 
-class Absent(ValueError):
+class ModelUnavailable(ValueError):
     """Why there is no model; search goes on by words alone."""
 
 
@@ -65,7 +65,7 @@ class Model:
             vectors[places] = numpy.divide(sums, lengths, out=numpy.zeros_like(sums), where=lengths > 0)
         return vectors
 
-    def rows(self, text: str) -> list[int]:
+    def find_rows(self, text: str) -> list[int]:
         """The rows of the table that a text's words and pieces of words lead to, in order."""
         found: list[int] = []
         for word in _words(text[:_MOST_CHARACTERS]):
@@ -83,7 +83,7 @@ class Model:
         starts: list[int] = []
         rows: list[int] = []
         for place, text in enumerate(texts):
-            found = self.rows(text)
+            found = self.find_rows(text)
             if not found:
                 continue
             if rows and len(rows) + len(found) > _MOST_PIECES:
@@ -121,7 +121,7 @@ class Model:
         return found
 
 
-def load(folder: str | None = None) -> Model:
+def load_model(folder: str | None = None) -> Model:
     """The shipped model, or the one in a folder; Absent if it is missing or damaged."""
     import numpy
 
@@ -135,15 +135,15 @@ def load(folder: str | None = None) -> Model:
         with open(os.path.join(folder, "vocabulary.txt"), encoding="utf-8") as file:
             vocabulary = file.read().split("\n")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as wrong:
-        raise Absent(f"the model in {folder} cannot be read: {wrong}") from None
+        raise ModelUnavailable(f"the model in {folder} cannot be read: {wrong}") from None
     return Model(table, scales.astype(numpy.float32), vocabulary)
 
 
 def _about(folder: str) -> dict[str, Any]:
     with open(os.path.join(folder, "model.json"), encoding="utf-8") as file:
         about: dict[str, Any] = json.load(file)
-    if about["version"] != VERSION:
-        raise ValueError(f"it is {about['version']}, wanted is {VERSION}")
+    if about["version"] != MODEL_VERSION:
+        raise ValueError(f"it is {about['version']}, wanted is {MODEL_VERSION}")
     if missing := {"table.npy", "scales.npy", "vocabulary.txt"} - about["sha256"].keys():
         raise ValueError(f"model.json has no sum of {', '.join(sorted(missing))}")
     return about

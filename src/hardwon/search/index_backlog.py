@@ -8,7 +8,7 @@ from hardwon.store.db import Connection
 
 def describe_backlog(connection: Connection, *, with_vectors: bool = True) -> str:
     """Return one line about what is not indexed yet; empty if everything is."""
-    without_words, without_vector = documents.counts_waiting(connection)
+    without_words, without_vector = documents.count_backlog(connection)
     if without_words:
         return f"{without_words:,} {_plural(without_words)} not indexed yet"
     if without_vector and with_vectors:

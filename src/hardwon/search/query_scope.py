@@ -16,15 +16,15 @@ from hardwon.store import db
 from hardwon.store import search as index
 from hardwon.store.db import Connection
 
-EVERY = "*"
-PATIENCE = 2.0  # seconds for bringing the index up to date, if nobody did
+ALL_PROJECTS = "*"
+REFRESH_SECONDS = 2.0  # seconds for bringing the index up to date, if nobody did
 _DAYS = {"d": 1, "w": 7}
-Drain = Callable[[str, Connection, Callable[[str, str], str]], object]
-Learn = Callable[[str, str, str], str]
+SpoolDrainer = Callable[[str, Connection, Callable[[str, str], str]], object]
+PromptHandler = Callable[[str, str, str], str]
 
 
 @contextmanager
-def opened(home: str, drain: Drain, learn: Learn) -> Iterator[Connection]:
+def open_store(home: str, drain: SpoolDrainer, learn: PromptHandler) -> Iterator[Connection]:
     """The home's database with what waited in the spool, its index brought up to date as far as time allows.
 
     A connection for each question, since they come side by side, and a database that was mended or restored counts.
@@ -32,35 +32,37 @@ def opened(home: str, drain: Drain, learn: Learn) -> Iterator[Connection]:
     connection = db.connect(home)
     try:
         drain(home, connection, lambda prompt, cwd: learn(home, prompt, cwd))
-        end = monotonic() + PATIENCE
-        indexing.refresh(connection, home, model=None, go_on=lambda: monotonic() < end)
+        end = monotonic() + REFRESH_SECONDS
+        indexing.refresh_index(connection, home, model=None, should_continue=lambda: monotonic() < end)
         yield connection
     finally:
         connection.close()
 
 
-def scope(connection: Connection, named: str, here: str, fix: str = f'project="{EVERY}" asks for every one') -> str:
+def resolve_project(
+    connection: Connection, project: str, folder: str, fix: str = f'project="{ALL_PROJECTS}" asks for every one'
+) -> str:
     """The project that is meant, by a path in it or by its name, or that of the folder `here`; empty for all."""
-    if named == EVERY:
+    if project == ALL_PROJECTS:
         return ""
-    if "\0" in named:
+    if "\0" in project:
         raise UserError("a project's name or path has no NUL character", fix)
-    if not named:
-        return projects.home_of(os.path.realpath(here))
-    is_path = os.sep in named or named in (".", "..")
-    found = projects.home_of(os.path.abspath(os.path.join(here, named))) if is_path else named
-    if not index.numbers_of(connection, found):
-        raise UserError(f"nothing is known of a project {named[:200]!r}", fix)
+    if not project:
+        return projects.find_project_path(os.path.realpath(folder))
+    is_path = os.sep in project or project in (".", "..")
+    found = projects.find_project_path(os.path.abspath(os.path.join(folder, project))) if is_path else project
+    if not index.find_project_numbers(connection, found):
+        raise UserError(f"nothing is known of a project {project[:200]!r}", fix)
     return found
 
 
-def is_within(scope: str, record: Mapping[str, Any]) -> bool:
+def is_in_project(project: str, record: Mapping[str, Any]) -> bool:
     """Whether a record is of the project that is meant, or counts everywhere."""
     of = str(record["project"])
-    return not scope or scope in (of, os.path.basename(of)) or (not of and not record["session"])
+    return not project or project in (of, os.path.basename(of)) or (not of and not record["session"])
 
 
-def when(text: str, now: float) -> float:
+def parse_time(text: str, now: float) -> float:
     """A date, or so many days or weeks ago, as a time; 0 for none."""
     if not text:
         return 0.0

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import os
 
-from hardwon.shell.parsing import Parsed, parse_command
-from hardwon.types import EDITS, OURSELVES, SHELL
+from hardwon.shell.parsing import ParsedCommand, parse_command
+from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hardwon.shell.parsing import Simple
+    from hardwon.shell.parsing import SimpleCommand
     from hardwon.types import Event
 
 # What agents set for the commands they run. People set CODEX_HOME, CODEX_API_KEY and the like for themselves.
-MARKS = (
+AGENT_VARIABLES = (
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
     "AI_AGENT",
@@ -32,7 +32,7 @@ MARKS = (
     "CODEX_MANAGED_BY_NPM",
     "CODEX_MANAGED_BY_BUN",
 )
-_KEPT = frozenset((*MARKS, "HARDWON_HOME"))  # what must stay as it is around our commands
+_KEPT = frozenset((*AGENT_VARIABLES, "HARDWON_HOME"))  # what must stay as it is around our commands
 _SETTERS = ("unset", "export", "declare", "typeset", "readonly", "local")
 
 # A verb decides, or it does with one of these words; with one of the others it only shows or proposes.
@@ -75,8 +75,8 @@ _WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no opti
 _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
 _DOOR = "door.sh"  # of our plugins: it becomes the hook
-HOSTS = ("claude-code", "codex", "gemini", "opencode")
-_GIVEN = tuple((name,) for name in HOSTS)
+AGENTS = ("claude-code", "codex", "gemini", "opencode")
+_GIVEN = tuple((name,) for name in AGENTS)
 _LAUNCHERS = (
     "uv",
     "uvx",
@@ -95,14 +95,14 @@ _LAUNCHERS = (
     "flock",
     "parallel",
 )
-BACKUPS_KEPT = 5  # by default; to keep fewer is to delete some
+DEFAULT_BACKUP_COUNT = 5  # by default; to keep fewer is to delete some
 _TYPED_TO_AGENTS = ("accept", "reject", "allow", "ratify", "discard", "approve", "handoff", "memory")
 _AGENT_PROGRAMS = ("claude", "codex", "gemini", "opencode")
 _TAKING_OUT = ("disable", "uninstall", "remove")
 
 # One of these stands in a command or in the fields of a tool that writes our files or an agent's settings.
 _HINTS = (
-    OURSELVES,
+    PROGRAM_NAME,
     ".hard",
     "HARDWON",
     "lessons.json",
@@ -127,11 +127,11 @@ _REACH, _MOST = 400, 2_000  # in one that is longer: characters from our name on
 _UNQUOTED = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
 
 
-def forbidden(event: Event, home: str) -> str:
+def judge_call(event: Event, home: str) -> str:
     """Why this call is a person's to make, or nothing."""
-    if event.tool == SHELL:
+    if event.tool == SHELL_TOOL:
         return _judge_command(event.command, event, home)
-    if event.tool in EDITS and event.path and _may_edit_ours(event, home):
+    if event.tool in EDIT_TOOLS and event.path and _may_edit_ours(event, home):
         from hardwon.self_protection.files import judge_edit
 
         return judge_edit(event, home)
@@ -139,16 +139,16 @@ def forbidden(event: Event, home: str) -> str:
 
 
 def _judge_command(command: str, event: Event, home: str) -> str:
-    names_us = OURSELVES in command or _DOOR in command
+    names_us = PROGRAM_NAME in command or _DOOR in command
     may_write = _may_concern(command, event.cwd, home)
     if not names_us and not may_write:
         return ""
     parsed = _parse_all(command) if len(command) <= _LONGEST else None
     if parsed is None:
-        from hardwon.self_protection.files import glance_at_writes
+        from hardwon.self_protection.files import judge_long_command
 
-        return (_at_a_glance(command) if names_us else "") or glance_at_writes(command, home)
-    why = _judge_own_commands(parsed.simples) if names_us else ""
+        return (_at_a_glance(command) if names_us else "") or judge_long_command(command, home)
+    why = _judge_own_commands(parsed.simple_commands) if names_us else ""
     if why or not may_write or _is_only_ours(parsed):
         return why
     from hardwon.self_protection.files import judge_writes
@@ -156,16 +156,16 @@ def _judge_command(command: str, event: Event, home: str) -> str:
     return judge_writes(parsed, command, event, home)
 
 
-def _is_only_ours(parsed: Parsed) -> bool:
+def _is_only_ours(parsed: ParsedCommand) -> bool:
     """Tell whether nothing but hardwon is run, and told no file to write: most commands that name us are such."""
-    if parsed.redirections or not all(simple.program == OURSELVES for simple in parsed.simples):
+    if parsed.redirections or not all(simple.program == PROGRAM_NAME for simple in parsed.simple_commands):
         return False
-    return not any(word.startswith("--out") for simple in parsed.simples for word in simple.words)
+    return not any(word.startswith("--out") for simple in parsed.simple_commands for word in simple.words)
 
 
 def _judge_mcp_call(event: Event, home: str) -> str:
     """Return why a tool of an MCP server may not do what it is asked to: run a command of ours, or write our files."""
-    if event.tool.startswith(f"{_MCP}{OURSELVES}__") or not isinstance(event.input, dict):
+    if event.tool.startswith(f"{_MCP}{PROGRAM_NAME}__") or not isinstance(event.input, dict):
         return ""
     for field in ("command", "cmd"):
         command = event.input.get(field)
@@ -178,7 +178,7 @@ def _judge_mcp_call(event: Event, home: str) -> str:
     return judge_mcp_call(event, home)
 
 
-def _judge_own_commands(simples: Sequence[Simple]) -> str:
+def _judge_own_commands(simples: Sequence[SimpleCommand]) -> str:
     """Return why one of these decides what a person decides, or pretends to be one."""
     if any(map(_runs_hook, simples)):
         return "hardwon's hook is run by the agent program, never by a command"
@@ -190,11 +190,11 @@ def _judge_own_commands(simples: Sequence[Simple]) -> str:
             return _for_a_person(words)
     for simple in simples:
         if _takes_plugin_out(simple):
-            return _only_the_user(simple.full)
+            return _only_the_user(simple.full_text)
     return ""
 
 
-def _takes_plugin_out(simple: Simple) -> bool:
+def _takes_plugin_out(simple: SimpleCommand) -> bool:
     """Tell whether an agent's own command takes our plugin or extension out: `claude plugin disable hardwon`."""
     if simple.program not in _AGENT_PROGRAMS or not any(each in simple.words for each in _TAKING_OUT):
         return False
@@ -231,7 +231,7 @@ def _may_edit_ours(event: Event, home: str) -> bool:
 def _for_a_person(given: Sequence[str]) -> str:
     from shlex import join  # it brings in `re`, which only a refusal pays for
 
-    command = join([OURSELVES, *given])
+    command = join([PROGRAM_NAME, *given])
     is_answered_as_prompt = bool(given) and given[0] in _TYPED_TO_AGENTS
     return _only_the_user(command, "as a prompt or in a terminal" if is_answered_as_prompt else "")
 
@@ -243,29 +243,29 @@ def _only_the_user(command: str, where: str = "") -> str:
     return f"Only the user can do this. Ask them to type{how}: {shorten_command(command)}"
 
 
-def _parse_all(command: str, depth: int = 0) -> Parsed | None:
+def _parse_all(command: str, depth: int = 0) -> ParsedCommand | None:
     """The simple commands, with those in a string that a launcher is given; None if there are too many."""
     parsed = parse_command(command)
     if parsed is None:
         return None
-    simples, redirections, loop_words = list(parsed.simples), list(parsed.redirections), list(parsed.loop_words)
-    for simple in parsed.simples:
+    simples, redirections, loop_words = list(parsed.simple_commands), list(parsed.redirections), list(parsed.loop_words)
+    for simple in parsed.simple_commands:
         for each in simple.words[1:] if simple.program in _LAUNCHERS and depth < _DEEPEST_LAUNCH else ():
             inner = _parse_all(each, depth + 1) if " " in each else None
             if inner is not None:
-                simples += inner.simples
+                simples += inner.simple_commands
                 redirections += [(len(command), file) for _, file in inner.redirections]
                 loop_words += inner.loop_words
-    return Parsed(tuple(simples), tuple(redirections), tuple(loop_words))
+    return ParsedCommand(tuple(simples), tuple(redirections), tuple(loop_words))
 
 
-def _given(one: Simple) -> Iterator[Sequence[str]]:
+def _given(one: SimpleCommand) -> Iterator[Sequence[str]]:
     """What hardwon is given by this command; where a launcher starts it, behind each word that may be its name."""
     if one.program.startswith(_INTERPRETERS):
         script = _script(one.words)
         if script and _names_us(script[0]):
             yield script[1:]
-    elif one.program == OURSELVES or one.program in _LAUNCHERS or one.program[:1] == "-":
+    elif one.program == PROGRAM_NAME or one.program in _LAUNCHERS or one.program[:1] == "-":
         yield from (one.words[place + 1 :] for place, word in enumerate(one.words) if _names_us(word))
 
 
@@ -283,7 +283,7 @@ def _script(words: Sequence[str]) -> Sequence[str]:
 
 def _names_us(word: str) -> bool:
     name = word.removesuffix("/__main__.py").removesuffix(".__main__").rpartition("/")[2]
-    return name.startswith(OURSELVES) and name[len(OURSELVES) :][:1] in ("", *"@=[<>~!")
+    return name.startswith(PROGRAM_NAME) and name[len(PROGRAM_NAME) :][:1] in ("", *"@=[<>~!")
 
 
 def _decides(given: Sequence[str]) -> bool:
@@ -304,14 +304,14 @@ def _keeps_fewer_backups(given: Sequence[str]) -> bool:
         option, equals, value = each.partition("=")
         if option == "--keep":
             number = value if equals else "".join(given[place + 1 : place + 2])
-            return not number.isdecimal() or int(number[:9]) < BACKUPS_KEPT
+            return not number.isdecimal() or int(number[:9]) < DEFAULT_BACKUP_COUNT
     return False
 
 
-def _hides(one: Simple) -> bool:
+def _hides(one: SimpleCommand) -> bool:
     """Whether what runs in it or after it no longer sees who runs it, or another home."""
-    through = [word.rpartition("/")[2] for word in one.before]
-    told = one.before if one.program not in (*_SETTERS, "env") and one.program[:1] != "-" else one.words
+    through = [word.rpartition("/")[2] for word in one.prefix_words]
+    told = one.prefix_words if one.program not in (*_SETTERS, "env") and one.program[:1] != "-" else one.words
     names = {word.removeprefix("--unset=").removeprefix("-u").partition("=")[0] for word in " ".join(told).split()}
     emptied = "env" in through and any(
         word in ("-", "--ignore-environment") or (word[:1] == "-" != word[1:2] and "i" in word) for word in told
@@ -319,7 +319,7 @@ def _hides(one: Simple) -> bool:
     return emptied or "sudo" in through or "doas" in through or not names.isdisjoint(_KEPT)
 
 
-def _runs_hook(one: Simple) -> bool:
+def _runs_hook(one: SimpleCommand) -> bool:
     words = one.words
     if any(word.rpartition("/")[2] == _DOOR and words[at + 1 : at + 2] in _GIVEN for at, word in enumerate(words)):
         return True
@@ -335,21 +335,21 @@ def _is_hook(words: Sequence[str]) -> bool:
     """Whether these are our hook and what it is given; in its own folder it has no more of a name than any other."""
     path = words[0] if words else ""
     return (
-        path.endswith((f"{OURSELVES}/hook.py", f"{OURSELVES}.hook"))
+        path.endswith((f"{PROGRAM_NAME}/hook.py", f"{PROGRAM_NAME}.hook"))
         or (path.rpartition("/")[2] == "hook.py" and len(words) > 3)
-        or (OURSELVES in path and path.endswith(f"/{_DOOR}"))
+        or (PROGRAM_NAME in path and path.endswith(f"/{_DOOR}"))
     )
 
 
 def _at_a_glance(command: str) -> str:
     """The same for a command that is too long to be read as a shell does; what is quoted counts too."""
     hides = any(name in command for name in _KEPT)
-    hits, at = 0, command.find(OURSELVES)
+    hits, at = 0, command.find(PROGRAM_NAME)
     while at >= 0 and hits < _MOST:
         words = command[at : at + _REACH].translate(_UNQUOTED).partition("\n")[0].split()
         if _names_us(words[0]) and (hides or _decides(words[1:])):
             return _for_a_person(words[1:])
-        if words[0].startswith(f"{OURSELVES}/hook.py") or words[0].endswith(f"/{_DOOR}"):
+        if words[0].startswith(f"{PROGRAM_NAME}/hook.py") or words[0].endswith(f"/{_DOOR}"):
             return "hardwon's hook is run by the agent program, never by a command"
-        hits, at = hits + 1, command.find(OURSELVES, at + 1)
+        hits, at = hits + 1, command.find(PROGRAM_NAME, at + 1)
     return "hardwon stands in this command too often for it to be read" if hits == _MOST else ""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 
-from hardwon.self_protection.hook_settings import edit_keeps_hooks
+from hardwon.self_protection.hook_settings import is_hook_safe_edit
 from hardwon.self_protection.protected_paths import ProtectedPaths, read_settings, resolve_path
-from hardwon.self_protection.shell_writes import TABLE, find_writes
+from hardwon.self_protection.shell_writes import WRITE_RULES, find_writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hardwon.shell.parsing import Parsed
+    from hardwon.shell.parsing import ParsedCommand
     from hardwon.types import Event
 
 _READING_WORDS = frozenset(
@@ -93,14 +93,14 @@ _UNQUOTED = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
 _SHOWN = 200  # characters of a command that a denial repeats
 
 
-def judge_writes(parsed: Parsed, command: str, event: Event, home: str) -> str:
+def judge_writes(parsed: ParsedCommand, command: str, event: Event, home: str) -> str:
     """Return why a shell command may not write what it writes, or nothing."""
     protected = ProtectedPaths(home)
     for write in find_writes(parsed, event.cwd, home):
         if protected.is_in_home(write.path) or (write.removes and protected.has_home_below(write.path)):
             read_instead = " To read it: sqlite3 -readonly" if write.program == "sqlite3" else ""
-            return _only_the_user_writes(home, write.text or command) + read_instead
-        if protected.carries_hooks(write.path) or (write.removes and protected.has_hooks_below(write.path)):
+            return _only_the_user_writes(home, write.command_text or command) + read_instead
+        if protected.has_hooks(write.path) or (write.removes and protected.has_hooks_below(write.path)):
             return _settings_need_a_tool(write.path)
     return ""
 
@@ -111,10 +111,10 @@ def judge_edit(event: Event, home: str) -> str:
     protected = ProtectedPaths(home)
     if protected.is_in_home(path):
         return f"Only the user can edit files in {home}. To propose a lesson: hardwon lessons add"
-    if not protected.carries_hooks(path):
+    if not protected.has_hooks(path):
         return ""
     tool_input = event.input if isinstance(event.input, dict) else {}
-    if edit_keeps_hooks(path, read_settings(path), tool_input):
+    if is_hook_safe_edit(path, read_settings(path), tool_input):
         return ""
     return _only_the_user_unhooks(path, event.host)
 
@@ -130,7 +130,7 @@ def judge_mcp_call(event: Event, home: str) -> str:
         path = resolve_path(field_value, event.cwd, {"HARDWON_HOME": home})
         if protected.is_in_home(path):
             return f"Only the user can change files in {home}. To propose a lesson: hardwon lessons add"
-        if protected.carries_hooks(path):
+        if protected.has_hooks(path):
             return _settings_need_a_tool(path)
     return ""
 
@@ -151,7 +151,7 @@ def _find_paths(tool_input: object, suffixes: tuple[str, ...]) -> list[str]:
     return paths
 
 
-def glance_at_writes(command: str, home: str) -> str:
+def judge_long_command(command: str, home: str) -> str:
     """Judge a command that is too long to be read as a shell does; what is quoted counts too.
 
     It is denied if the home stands behind `>`, or in one piece with a program that writes its arguments.
@@ -163,7 +163,7 @@ def glance_at_writes(command: str, home: str) -> str:
         words = piece.split()
         target = piece.rpartition(" ")[2] if not piece.endswith(" ") else ""
         redirected = ">" in target or piece[: len(piece) - len(target)].rstrip().endswith(">")
-        if redirected or (words and words[0].rpartition("/")[2] in TABLE):
+        if redirected or (words and words[0].rpartition("/")[2] in WRITE_RULES):
             return _only_the_user_writes(home, command[max(position - len(piece), 0) :])
         hits, position = hits + 1, command.find(name, position + 1)
     return ""

@@ -16,20 +16,20 @@ _LINE_MARKS = (HOOK_SCRIPT, _PLUGIN, "hooks.json:", "trusted_hash")
 _SWITCH_MARKS = (*_JSON_SWITCHES, "hooks = false", "hooks=false", "enabled = false", "enabled=false")
 
 
-def keeps_hooks(path: str, before: str, after: str) -> bool:
+def has_same_hooks(path: str, old_text: str, new_text: str) -> bool:
     """Tell whether hardwon's hooks stand in both texts of a settings file alike."""
-    parts_before = _read_parts(path, before)
+    parts_before = _read_parts(path, old_text)
     if parts_before is None:  # the agent cannot read it either, so no hook of it runs
         return True
-    return _read_parts(path, after) == parts_before
+    return _read_parts(path, new_text) == parts_before
 
 
-def edit_keeps_hooks(path: str, before: str, tool_input: Mapping[str, Any]) -> bool:
+def is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) -> bool:
     """Tell whether a call of Write, Edit or MultiEdit leaves hardwon's hooks as they are."""
     if isinstance(tool_input.get("content"), str):
-        return keeps_hooks(path, before, tool_input["content"])
+        return has_same_hooks(path, old_text, tool_input["content"])
     edits = tool_input.get("edits")
-    after = before
+    after = old_text
     for edit in edits if isinstance(edits, list) else [tool_input]:
         old, new = (edit.get("old_string"), edit.get("new_string")) if isinstance(edit, dict) else (None, None)
         if not isinstance(old, str) or not isinstance(new, str):
@@ -38,7 +38,7 @@ def edit_keeps_hooks(path: str, before: str, tool_input: Mapping[str, Any]) -> b
             after = after.replace(old, new) if edit.get("replace_all") is True else after.replace(old, new, 1)
         elif _touches_hooks(old, new):
             return False
-    return keeps_hooks(path, before, after)
+    return has_same_hooks(path, old_text, after)
 
 
 def _touches_hooks(removed: str, added: str) -> bool:
@@ -59,7 +59,7 @@ def _read_parts(path: str, text: str) -> dict[str, Any] | None:
 def _read_json_parts(text: str) -> dict[str, Any]:
     from hardwon.agents import json_edit
 
-    settings = _as_map(json_edit.get(text, [], comments=True))
+    settings = _as_map(json_edit.get_value(text, [], allow_comments=True))
     parts: dict[str, Any] = {name: settings.get(name) for name in _JSON_SWITCHES}
     for plugin, is_on in _as_map(settings.get("enabledPlugins")).items():
         if plugin.startswith(_PLUGIN):

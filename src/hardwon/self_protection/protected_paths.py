@@ -50,7 +50,7 @@ class ProtectedPaths:
     def has_home_below(self, path: str) -> bool:
         return any(_is_at_or_below(home, spelling) for spelling in self._spellings(path) for home in self._homes)
 
-    def carries_hooks(self, path: str) -> bool:
+    def has_hooks(self, path: str) -> bool:
         """Tell whether a path is an agent's settings file that runs hardwon's hooks on this home."""
         if os.path.basename(path) not in SETTINGS_NAMES:
             return False
@@ -68,7 +68,7 @@ class ProtectedPaths:
         folder = folder.rstrip("/")
         if os.path.basename(folder) not in _SETTINGS_FOLDERS and folder not in self._told_folders:
             return False
-        return any(self.carries_hooks(os.path.join(folder, name)) for name in _BELOW_A_FOLDER)
+        return any(self.has_hooks(os.path.join(folder, name)) for name in _BELOW_A_FOLDER)
 
     def _spellings(self, path: str) -> Iterator[str]:
         """Yield the path as it is written, then where its links lead; nothing if it is not known from the root on."""

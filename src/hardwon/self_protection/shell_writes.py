@@ -8,27 +8,27 @@ from __future__ import annotations
 import os
 
 from hardwon.self_protection.protected_paths import expand_tilde, fill_variables, resolve_path
-from hardwon.types import word
+from hardwon.types import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hardwon.shell.parsing import Parsed, Simple
+    from hardwon.shell.parsing import ParsedCommand, SimpleCommand
 
 
-@word
-class Write:
+@frozen
+class FileWrite:
     """A path that a command writes; `removes` if what lies below it goes too; `text` is the command that does it."""
 
     path: str
-    text: str
+    command_text: str
     removes: bool = False
     program: str = ""
 
 
-@word
-class Row:
+@frozen
+class WriteRule:
     """What a program writes.
 
     operands: `all`, `first`, `last` or none of those of its words that are no options.
@@ -41,20 +41,20 @@ class Row:
 
     operands: str = ""
     options: tuple[str, ...] = ()
-    valued: tuple[str, ...] = ()
+    options_with_value: tuple[str, ...] = ()
     only_with: tuple[str, ...] = ()
     never_with: tuple[str, ...] = ()
-    folder: bool = False
+    writes_cwd: bool = False
     removes: bool = False
 
 
-_ALL = Row("all")
+_ALL = WriteRule("all")
 _INTO = ("-t", "--target-directory")
 _IN_PLACE = ("-i", "--in-place", "--inplace")
 _RSYNC_VALUED = ("-e", "--rsh", "-f", "--filter", "--exclude", "--include", "--exclude-from", "--include-from")
 _DOWNLOAD = ("-o", "--output", "--output-dir", "--unix-socket")
-TABLE: dict[str, Row] = {
-    **dict.fromkeys(("rm", "rmdir", "unlink", "shred", "mv", "trash", "srm"), Row("all", removes=True)),
+WRITE_RULES: dict[str, WriteRule] = {
+    **dict.fromkeys(("rm", "rmdir", "unlink", "shred", "mv", "trash", "srm"), WriteRule("all", removes=True)),
     **dict.fromkeys(
         (
             "tee",
@@ -82,24 +82,28 @@ TABLE: dict[str, Row] = {
         ),
         _ALL,
     ),
-    **dict.fromkeys(("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz"), Row("all", never_with=("-c", "-l", "-t"))),
-    **dict.fromkeys(("cp", "scp"), Row("last", _INTO)),
-    "install": Row("last", _INTO, ("-m", "--mode", "-o", "--owner", "-g", "--group")),
-    "rsync": Row("last", valued=_RSYNC_VALUED),
-    **dict.fromkeys(("sed", "gsed"), Row("all", valued=("-e", "-f", "-l"), only_with=_IN_PLACE)),
-    **dict.fromkeys(("perl", "ruby"), Row("all", valued=("-e", "-E", "-I", "-M", "-m"), only_with=_IN_PLACE)),
-    **dict.fromkeys(("awk", "gawk"), Row("all", valued=("-v", "-F", "-f"), only_with=_IN_PLACE)),
-    "yq": Row("all", only_with=_IN_PLACE),
-    "sort": Row(options=("-o", "--output"), valued=("-k", "-t", "-S", "-T")),
-    "split": Row("last"),
-    "zip": Row("first"),
-    "patch": Row("all", folder=True),
-    "unzip": Row(options=("-d",), never_with=("-l", "-p", "-t", "-v", "-Z"), folder=True),
-    "curl": Row(options=_DOWNLOAD, valued=("-X", "-H", "-d", "-u", "-A", "-e", "-F", "-b", "-T")),
-    "wget": Row(options=("-O", "--output-document", "-P", "--directory-prefix"), folder=True),
+    **dict.fromkeys(
+        ("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz"), WriteRule("all", never_with=("-c", "-l", "-t"))
+    ),
+    **dict.fromkeys(("cp", "scp"), WriteRule("last", _INTO)),
+    "install": WriteRule("last", _INTO, ("-m", "--mode", "-o", "--owner", "-g", "--group")),
+    "rsync": WriteRule("last", options_with_value=_RSYNC_VALUED),
+    **dict.fromkeys(("sed", "gsed"), WriteRule("all", options_with_value=("-e", "-f", "-l"), only_with=_IN_PLACE)),
+    **dict.fromkeys(
+        ("perl", "ruby"), WriteRule("all", options_with_value=("-e", "-E", "-I", "-M", "-m"), only_with=_IN_PLACE)
+    ),
+    **dict.fromkeys(("awk", "gawk"), WriteRule("all", options_with_value=("-v", "-F", "-f"), only_with=_IN_PLACE)),
+    "yq": WriteRule("all", only_with=_IN_PLACE),
+    "sort": WriteRule(options=("-o", "--output"), options_with_value=("-k", "-t", "-S", "-T")),
+    "split": WriteRule("last"),
+    "zip": WriteRule("first"),
+    "patch": WriteRule("all", writes_cwd=True),
+    "unzip": WriteRule(options=("-d",), never_with=("-l", "-p", "-t", "-v", "-Z"), writes_cwd=True),
+    "curl": WriteRule(options=_DOWNLOAD, options_with_value=("-X", "-H", "-d", "-u", "-A", "-e", "-F", "-b", "-T")),
+    "wget": WriteRule(options=("-O", "--output-document", "-P", "--directory-prefix"), writes_cwd=True),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat"), _ALL),
 }
-_OUTPUT = Row(options=("--output", "--out"))  # of whatever program
+_OUTPUT = WriteRule(options=("--output", "--out"))  # of whatever program
 _GIT_READING = frozenset(
     (
         "",
@@ -175,12 +179,12 @@ _MOST_LISTED = 2_000  # names of a folder that a pattern is tried on
 _MOST_PATTERNS = 50  # of one command that are tried
 
 
-def find_writes(parsed: Parsed, cwd: str, home: str) -> Iterator[Write]:
+def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrite]:
     """Yield each path that a command writes, in the order in which it does, following `cd` and assignments."""
     variables = {"HARDWON_HOME": home, "HOME": os.path.expanduser("~"), "PWD": cwd, "OLDPWD": cwd}
     mentioned = [value for _, value in parsed.loop_words]
-    mentioned += [each for simple in parsed.simples for each in simple.words[1:]]
-    steps: list[tuple[int, Simple | str]] = [(simple.start, simple) for simple in parsed.simples]
+    mentioned += [each for simple in parsed.simple_commands for each in simple.words[1:]]
+    steps: list[tuple[int, SimpleCommand | str]] = [(simple.start, simple) for simple in parsed.simple_commands]
     steps += parsed.redirections
     steps.sort(key=lambda step: step[0])
     loop_words, patterns = list(parsed.loop_words), set[str]()
@@ -188,24 +192,24 @@ def find_writes(parsed: Parsed, cwd: str, home: str) -> Iterator[Write]:
         while loop_words and loop_words[0][0] <= start:
             _set_loop_variable(loop_words, variables, home)
         if isinstance(step, str):
-            yield Write(resolve_path(step, variables["PWD"], variables), "")
+            yield FileWrite(resolve_path(step, variables["PWD"], variables), "")
             continue
         _set_variables(step, variables)
         if step.program in ("cd", "pushd"):
             _change_folder(step, variables)
             continue
-        if "xargs" in (each.rpartition("/")[2] for each in step.before):
+        if "xargs" in (each.rpartition("/")[2] for each in step.prefix_words):
             written_names = mentioned if _writes_stdin(step) else ()
             for each in written_names:
-                yield Write(resolve_path(each, variables["PWD"], variables), step.full)
-        removes = step.program in TABLE and TABLE[step.program].removes
+                yield FileWrite(resolve_path(each, variables["PWD"], variables), step.full_text)
+        removes = step.program in WRITE_RULES and WRITE_RULES[step.program].removes
         for written in dict.fromkeys(find_written_words(step.program, step.words)):
             for path in _match_names(resolve_path(written, variables["PWD"], variables), patterns):
-                yield Write(path, step.full, removes, step.program)
+                yield FileWrite(path, step.full_text, removes, step.program)
 
 
-def _set_variables(simple: Simple, variables: dict[str, str]) -> None:
-    assignments = [*simple.before, *(simple.words[1:] if simple.program in _SETTERS else ())]
+def _set_variables(simple: SimpleCommand, variables: dict[str, str]) -> None:
+    assignments = [*simple.prefix_words, *(simple.words[1:] if simple.program in _SETTERS else ())]
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if equals and name.isidentifier():
@@ -226,7 +230,7 @@ def _set_loop_variable(loop_words: list[tuple[int, str]], variables: dict[str, s
         variables[name] = (in_home or values)[0]
 
 
-def _change_folder(simple: Simple, variables: dict[str, str]) -> None:
+def _change_folder(simple: SimpleCommand, variables: dict[str, str]) -> None:
     operands = [each for each in simple.words[1:] if not each.startswith("-") or each == "-"]
     folder = variables["OLDPWD"] if operands[:1] == ["-"] else (operands or ["~"])[0]
     variables["OLDPWD"], variables["PWD"] = variables["PWD"], resolve_path(folder, variables["PWD"], variables)
@@ -253,10 +257,10 @@ def _match_names(path: str, patterns: set[str]) -> Iterator[str]:
             yield os.path.join(folder, name)
 
 
-def _writes_stdin(simple: Simple) -> bool:
+def _writes_stdin(simple: SimpleCommand) -> bool:
     """Tell whether the program that xargs starts writes the files that xargs reads the names of."""
     placeholder = _STDIN
-    for option, value in zip(simple.before, [*simple.before[1:], ""], strict=True):
+    for option, value in zip(simple.prefix_words, [*simple.prefix_words[1:], ""], strict=True):
         if option.startswith(("-I", "--replace")):
             placeholder = option[2:] or value if option.startswith("-I") else _STDIN
     words = simple.words if any(placeholder in each for each in simple.words) else (*simple.words, placeholder)
@@ -269,20 +273,20 @@ def find_written_words(program: str, words: Sequence[str]) -> Iterator[str]:
     if special is not None:
         yield from special(words)
         return
-    row = TABLE.get(program, _OUTPUT)
+    row = WRITE_RULES.get(program, _OUTPUT)
     # with -i the rest of the letters is its value: `-i.bak`
-    options = _find_options(words, (*row.valued, "-i") if row.only_with else row.valued)
+    options = _find_options(words, (*row.options_with_value, "-i") if row.only_with else row.options_with_value)
     if row.only_with and options.isdisjoint(row.only_with):
         return
     if not options.isdisjoint(row.never_with):
         return
     values = list(_find_values(words, row.options))
     yield from values
-    if row.folder and not values:
+    if row.writes_cwd and not values:
         yield "."
     if program == "curl" and "-O" in options:
         yield "."
-    operands = _find_operands(words, (*row.options, *row.valued))
+    operands = _find_operands(words, (*row.options, *row.options_with_value))
     if program == "rsync" and "--remove-source-files" in options:
         yield from operands
     elif row.operands == "all":

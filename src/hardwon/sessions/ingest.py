@@ -11,13 +11,13 @@ from functools import lru_cache
 from typing import Any
 
 from hardwon import clock, projects
-from hardwon.agents.tool_results import exit_code_of_result, text_of_result
+from hardwon.agents.tool_results import get_result_exit_code, get_result_text
 from hardwon.sessions import spool
 from hardwon.shell import failures
 from hardwon.store import db, injections, sessions
 from hardwon.store import projects as known_projects
 from hardwon.store.sessions import Report
-from hardwon.types import Event, Injection
+from hardwon.types import Delivery, Event
 
 log = logging.getLogger(__name__)
 HALF_WRITTEN_SECONDS = 3600.0
@@ -25,22 +25,22 @@ _TEXTS = tuple(name for name, kind in Event.__annotations__.items() if kind == "
 _TOOL = ("PostToolUse", "PostToolUseFailure")
 
 
-def commit(
-    connection: db.Connection, event: Event | None, delivered: Iterable[Injection] = (), *, live: bool = False
+def commit_event(
+    connection: db.Connection, event: Event | None, delivered: Iterable[Delivery] = (), *, is_live: bool = False
 ) -> None:
     """Keep what is left of an event after the edge, and what was delivered on it, together or not at all."""
-    place = place_of(event.cwd) if event else ("", "")
+    place = find_project_and_remote(event.cwd) if event else ("", "")
     with db.transaction(connection):
-        injections.put(connection, delivered)
+        injections.insert_deliveries(connection, delivered)
         if event:
-            project = known_projects.resolve(connection, *place, event.at)
-            sessions.take(connection, report(event, project), live=live)
+            project = known_projects.find_or_create(connection, *place, event.at)
+            sessions.store_report(connection, build_report(event, project), live=is_live)
 
 
-def report(event: Event, project: int | None, origin: str = "hook") -> Report:
+def build_report(event: Event, project: int | None, origin: str = "hook") -> Report:
     """An event as it is stored. How a tool call ended is one kind, whatever the host calls it."""
     is_tool = event.kind in _TOOL or event.denied
-    text = text_of_result(event.response) if is_tool else event.message
+    text = get_result_text(event.response) if is_tool else event.message
     outcome = _outcome(event, text) if is_tool else ""
     return Report(
         key=event.id,
@@ -51,7 +51,7 @@ def report(event: Event, project: int | None, origin: str = "hook") -> Report:
         cwd=event.cwd,
         project=project,
         transcript=event.transcript,
-        agent=event.agent,
+        subagent=event.agent,
         prompt=event.prompt,
         prompt_name=event.prompt_name,
         tool=event.tool,
@@ -59,7 +59,7 @@ def report(event: Event, project: int | None, origin: str = "hook") -> Report:
         input="" if event.input is None else json.dumps(event.input),
         response=event.source if event.kind == "SessionStart" else text,
         outcome=outcome,
-        signature=failures.signed(event.tool, event.command, text) if outcome == "failed" else "",
+        signature=failures.compute_signature(event.tool, event.command, text) if outcome == "failed" else "",
         duration=event.duration,
         reason=event.message if event.kind == "SessionEnd" else "",
         origin=origin,
@@ -74,24 +74,24 @@ def _outcome(event: Event, text: str) -> str:
     if event.interrupted or said.get("interrupted") is True:
         return "interrupted"
     is_error = said.get("isError") is True or said.get("is_error") is True
-    if event.failed or is_error or exit_code_of_result(said):
+    if event.failed or is_error or get_result_exit_code(said):
         return "failed"
-    return "failed" if failures.reads_as_failure(event.tool, event.command, text) else "fine"
+    return "failed" if failures.is_unreported_failure(event.tool, event.command, text) else "fine"
 
 
 @lru_cache(maxsize=256)
-def place_of(cwd: str) -> tuple[str, str]:
+def find_project_and_remote(cwd: str) -> tuple[str, str]:
     """The project's folder and where it comes from."""
     if not cwd:
         return "", ""
-    home = projects.home_of(cwd)
-    return home, projects.remote_of(home)
+    home = projects.find_project_path(cwd)
+    return home, projects.read_remote_url(home)
 
 
-def drain(home: str, connection: db.Connection, learn: Callable[[str, str], str]) -> int:
+def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str], str]) -> int:
     """Commit every spooled file, then delete it; one that cannot be read is set aside, never thrown away."""
     count = 0
-    for path, record in spool.waiting(home):
+    for path, record in spool.read_spooled_records(home):
         try:
             event, delivered, typed = _spooled(record)
         except (KeyError, TypeError, AttributeError):
@@ -99,20 +99,20 @@ def drain(home: str, connection: db.Connection, learn: Callable[[str, str], str]
             with suppress(FileNotFoundError):  # a command and the worker may take in the same spool
                 os.replace(path, path + ".bad")
             continue
-        commit(connection, event, delivered)
+        commit_event(connection, event, delivered)
         for prompt, cwd in typed:
             learn(prompt, cwd)
         with suppress(FileNotFoundError):
             os.unlink(path)
         count += 1
-    spool.sweep(home, clock.now() - HALF_WRITTEN_SECONDS)
+    spool.remove_half_written(home, clock.now() - HALF_WRITTEN_SECONDS)
     return count
 
 
-def _spooled(record: Mapping[str, Any]) -> tuple[Event | None, list[Injection], list[tuple[str, str]]]:
+def _spooled(record: Mapping[str, Any]) -> tuple[Event | None, list[Delivery], list[tuple[str, str]]]:
     event = Event(**record["event"]) if record.get("event") else None
     if event and not (isinstance(event.at, float) and all(isinstance(getattr(event, name), str) for name in _TEXTS)):
         raise TypeError("the store would refuse it, and with it all that waits behind")
-    delivered = [Injection(**one) for one in record["injections"]]
+    delivered = [Delivery(**one) for one in record["injections"]]
     typed = [(one["prompt"], one["cwd"]) for one in record["lessons"]]
     return event, delivered, typed

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from hardwon.paths import plain_file, private_folder
+from hardwon.paths import make_private_folder, open_plain_file
 from hardwon.text.light_json import dumps, loads
 
 TYPE_CHECKING = False
@@ -13,41 +13,41 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from hardwon.types import Event, Injection
+    from hardwon.types import Delivery, Event
 
 _READY, _HALF = ".json", ".new"
 
 
-def folder(home: str) -> str:
+def get_spool_folder(home: str) -> str:
     return os.path.join(home, "spool")
 
 
-def keep(
+def spool_event(
     home: str,
     event: Event,
     *,
-    kept: Event | None = None,
-    injections: Sequence[Injection] = (),
-    lessons: Sequence[Event] = (),
+    filtered_event: Event | None = None,
+    deliveries: Sequence[Delivery] = (),
+    typed_prompts: Sequence[Event] = (),
 ) -> None:
     """Leave for the worker what may be kept of an event, what was delivered, and the lessons that were typed; OSError
     if there is no room."""
     record = {
-        "event": kept and kept.__dict__,
-        "injections": [injection.__dict__ for injection in injections],
-        "lessons": [{"prompt": typed.prompt, "cwd": typed.cwd} for typed in lessons],
+        "event": filtered_event and filtered_event.__dict__,
+        "injections": [injection.__dict__ for injection in deliveries],
+        "lessons": [{"prompt": typed.prompt, "cwd": typed.cwd} for typed in typed_prompts],
     }
-    kind = "-lessons" if lessons else ""
+    kind = "-lessons" if typed_prompts else ""
     _write(home, f"{event.at:017.6f}-{event.id}{kind}", record)
 
 
 def _write(home: str, name: str, record: dict[str, Any]) -> None:
-    place = folder(home)
+    place = get_spool_folder(home)
     temporary = os.path.join(place, name + _HALF)
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except FileNotFoundError:
-        private_folder(place)
+        make_private_folder(place)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with open(descriptor, "wb") as file:
@@ -58,26 +58,26 @@ def _write(home: str, name: str, record: dict[str, Any]) -> None:
         raise
 
 
-def sweep(home: str, before: float) -> None:
+def remove_half_written(home: str, modified_before: float) -> None:
     """Remove what hooks that were killed as they wrote left half written."""
     try:
-        names = os.listdir(folder(home))
+        names = os.listdir(get_spool_folder(home))
     except FileNotFoundError:
         return
     for name in names:
-        path = os.path.join(folder(home), name)
+        path = os.path.join(get_spool_folder(home), name)
         try:
-            if name.endswith(_HALF) and os.stat(path).st_mtime < before:
+            if name.endswith(_HALF) and os.stat(path).st_mtime < modified_before:
                 os.unlink(path)
         except OSError:
             continue
 
 
-def waiting(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_spooled_records(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each spooled file with its record, oldest first; an empty record for one that holds none."""
     for path in _ready(home):
         try:
-            with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
+            with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
                 record = loads(file.read())
         except OSError:
             continue  # gone, or it cannot be opened: then it stays, and those behind it do not wait for it
@@ -86,7 +86,7 @@ def waiting(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield path, record if isinstance(record, dict) else {}
 
 
-def stuck(home: str) -> list[str]:
+def find_unreadable(home: str) -> list[str]:
     """What stands among the spooled files and cannot be opened."""
     found = [path for path in _ready(home) if os.path.isdir(path) or not os.access(path, os.R_OK)]
     return [path for path in found if os.path.lexists(path)]  # the others were taken in meanwhile
@@ -94,7 +94,7 @@ def stuck(home: str) -> list[str]:
 
 def _ready(home: str) -> list[str]:
     try:
-        names = os.listdir(folder(home))
+        names = os.listdir(get_spool_folder(home))
     except FileNotFoundError:
         return []
-    return [os.path.join(folder(home), name) for name in sorted(names) if name.endswith(_READY)]
+    return [os.path.join(get_spool_folder(home), name) for name in sorted(names) if name.endswith(_READY)]

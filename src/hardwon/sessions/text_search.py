@@ -15,7 +15,7 @@ _CHUNK = 8 * 1024 * 1024
 _OVERLAP = 64 * 1024
 
 
-def below(*places: str) -> Iterator[str]:
+def list_files_below(*places: str) -> Iterator[str]:
     """Every file at or below these places; links are not followed."""
     for place in places:
         if os.path.isfile(place) and not os.path.islink(place):
@@ -28,7 +28,7 @@ def below(*places: str) -> Iterator[str]:
                     yield path
 
 
-def sweep_unfinished(home: str) -> None:
+def remove_unfinished_files(home: str) -> None:
     """Remove files and backups that a process which is gone left half written, whatever is in them."""
     for folder, names, files in os.walk(home):
         for name in [*names, *files]:
@@ -53,16 +53,18 @@ def _is_alive(process: int) -> bool:
     return process != os.getpid()
 
 
-def holds(path: str, pieces: Sequence[traces.Piece]) -> bool:
+def has_piece_in_file(path: str, pieces: Sequence[traces.SearchPiece]) -> bool:
     """Whether the file holds a piece, or its name does; one that cannot be read does not."""
-    if traces.holds(os.path.basename(path), pieces):
+    if traces.has_any_piece(os.path.basename(path), pieces):
         return True
-    hint = traces.hint(pieces)
+    hint = traces.build_byte_hints(pieces)
     try:
         kept = b""
         for block in _blocks(path):
             kept += block
-            if _may_hold(kept, hint) and any(traces.holds(text, pieces) for text in traces.readings(kept)):
+            if _may_hold(kept, hint) and any(
+                traces.has_any_piece(text, pieces) for text in traces.decode_variants(kept)
+            ):
                 return True
             kept = kept[-_OVERLAP:]
     except OSError:
@@ -72,10 +74,10 @@ def holds(path: str, pieces: Sequence[traces.Piece]) -> bool:
 
 def _blocks(path: str) -> Iterator[bytes]:
     """What stands there, a few megabytes at a time."""
-    if database.place(path):
-        yield from (line.text for line in database.lines(path))
+    if database.split_session_path(path):
+        yield from (line.text for line in database.read_messages(path))
         return
-    with open(path, "rb", opener=paths.plain_file) as file:
+    with open(path, "rb", opener=paths.open_plain_file) as file:
         while block := file.read(_CHUNK):
             yield block
 
@@ -90,18 +92,18 @@ def _in_pairs(low: bytes, hint: Sequence[bytes]) -> bool:
     return any(b"\0".join(word[at : at + 1] for at in range(len(word))) in low for word in hint)
 
 
-def lines(path: str, pieces: Sequence[traces.Piece]) -> list[int]:
+def find_matching_lines(path: str, pieces: Sequence[traces.SearchPiece]) -> list[int]:
     """The numbers of the lines that hold a piece; [0] if it stands across lines."""
-    with open(path, encoding="utf-8", errors="replace", opener=paths.plain_file) as file:
-        found = [number for number, line in enumerate(file, 1) if traces.holds(line, pieces)]
+    with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
+        found = [number for number, line in enumerate(file, 1) if traces.has_any_piece(line, pieces)]
     return found or [0]
 
 
-def cut_lines(path: str, is_gone: Callable[[str], bool], *, dry: bool) -> int:
+def remove_lines(path: str, is_gone: Callable[[str], bool], *, dry_run: bool) -> int:
     """Leave out the lines that are to go, or count them."""
-    with open(path, encoding="utf-8", errors="replace", newline="", opener=paths.plain_file) as file:
+    with open(path, encoding="utf-8", errors="replace", newline="", opener=paths.open_plain_file) as file:
         listed = file.readlines()
     kept = [line for line in listed if not is_gone(line)]
-    if len(kept) < len(listed) and not dry:
+    if len(kept) < len(listed) and not dry_run:
         paths.write_private(path, "".join(kept).encode("utf-8", "replace"))
     return len(listed) - len(kept)

@@ -12,23 +12,23 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from hardwon.shell.parsing import Simple, code_of, look, simple_commands
-from hardwon.text.similarity import normal
-from hardwon.types import word
+from hardwon.shell.parsing import SimpleCommand, extract_code, parse_simple_commands, parse_with_code
+from hardwon.text.similarity import normalize_text
+from hardwon.types import frozen
 
-About = Literal[
+FailureKind = Literal[
     "cancelled", "anchor", "precondition", "path", "interface", "environment", "code", "other", "silent", "refused"
 ]
 
-LOOKED_AT = 4_000  # characters of a result's text, from each end
-QUOTE = 300
+MAX_INSPECTED_CHARS = 4_000  # characters of a result's text, from each end
+MAX_QUOTE_LENGTH = 300
 
 _THINGS = (
     r"(?:option|flag|argument|(?:sub)?command|parameter|field|property|attribute|method|script|key|version|syntax|format"
     r"|column)s?\b"
 )
 # Asked of the line that names the failure, in this order: the first that fits says what it is about.
-_PHRASES: tuple[tuple[About, tuple[str, ...]], ...] = (
+_PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("cancelled", (r"sibling tool call", r"parallel tool call", r"^cancelled\b", r"(?:interrupted|aborted) by user")),
     (
         "anchor",
@@ -168,9 +168,9 @@ _FILTERS = (
     " Select-String Select-Object Where-Object ForEach-Object Measure-Object Out-File Write-Output Get-Content"
 )
 _LOOKS = "ls find rg tree less file stat which diff nl od Get-ChildItem Test-Path"
-SHOWS_OTHERS = frozenset(_REPORTERS.split())
-FILTERS = frozenset(_FILTERS.split())
-LOOKS = FILTERS | frozenset(_LOOKS.split())
+REPORTING_PROGRAMS = frozenset(_REPORTERS.split())
+FILTER_PROGRAMS = frozenset(_FILTERS.split())
+READ_ONLY_PROGRAMS = FILTER_PROGRAMS | frozenset(_LOOKS.split())
 
 _FOLDS = (
     (re.compile(r"https?://\S+"), " url "),
@@ -184,7 +184,7 @@ _WORD = re.compile(r"[a-z][a-z_-]+")
 _SIGNED_WORDS, _FEWEST_WORDS = 12, 2
 
 
-@word
+@frozen
 class Failure:
     """One failed attempt."""
 
@@ -196,30 +196,34 @@ class Failure:
     path: str
     text: str  # shortened
     quote: str  # the line that names the failure
-    about: About
+    kind: FailureKind
     signature: str
 
 
-def ends(text: str) -> str:
+def cut_middle(text: str) -> str:
     """A long result's two ends, where failures are named, cut at lines."""
-    if len(text) <= 2 * LOOKED_AT:
+    if len(text) <= 2 * MAX_INSPECTED_CHARS:
         return text
-    head, tail = text[:LOOKED_AT], text[-LOOKED_AT:]
+    head, tail = text[:MAX_INSPECTED_CHARS], text[-MAX_INSPECTED_CHARS:]
     return (head.rpartition("\n")[0] or head) + "\n" + (tail.partition("\n")[2] or tail)
 
 
-def key_line(text: str, *, shell: bool) -> str:
+def find_failure_line(text: str, *, is_shell: bool) -> str:
     """The line that names the failure, as it stands in the text; a tool that is no shell begins with it."""
-    lines = _lines(ends(text))
-    if not shell:
+    lines = _lines(cut_middle(text))
+    if not is_shell:
         return _heart(next(lines, ""))
     found = list(lines)
     if any(line.startswith("Traceback (most recent") for line in found):  # Python names it last
         found.reverse()
-    said = (line for line in found if _AS_PROGRAMS_SAY.match(line[:QUOTE]) and _NAMES_FAILURE.search(line[:QUOTE]))
+    said = (
+        line
+        for line in found
+        if _AS_PROGRAMS_SAY.match(line[:MAX_QUOTE_LENGTH]) and _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH])
+    )
     if first := next(said, ""):
         return _heart(first)
-    named = (line for line in reversed(found) if _NAMES_FAILURE.search(line[:QUOTE]))
+    named = (line for line in reversed(found) if _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH]))
     return _heart(next(named, "") or (found or [""])[-1])
 
 
@@ -234,44 +238,44 @@ def _heart(line: str) -> str:
     """The part of a line that is a sentence: no colours, and of a JSON object its message."""
     if line.startswith(("{", "[")) and (message := _MESSAGE.search(line)):
         line = message[1]
-    return max(_COLOUR.split(line), key=len).strip()[:QUOTE].rstrip()
+    return max(_COLOUR.split(line), key=len).strip()[:MAX_QUOTE_LENGTH].rstrip()
 
 
-def names_failure(line: str) -> bool:
+def has_failure_words(line: str) -> bool:
     return " " in line and bool(_NAMES_FAILURE.search(line))
 
 
-def about(text: str, line: str, command: str) -> About:
+def classify_failure(text: str, line: str, command: str) -> FailureKind:
     """What a failed result is about; a program that names the failure in its own name means the call, not the code."""
     if _PLACE.match(line):
         return "code"
     # What was rejected may come again with other blanks or in look-alike letters.
-    seen = " ".join(line.split()) if line.isascii() else normal(line)
+    seen = " ".join(line.split()) if line.isascii() else normalize_text(line)
     for kind, pattern in _TABLE:
         if pattern.search(seen):
             return kind
-    speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in working_parts(command)))
-    if not speaks_for_itself and (_checks(command) or _CODE.search(ends(text))):
+    speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in list_working_commands(command)))
+    if not speaks_for_itself and (_checks(command) or _CODE.search(cut_middle(text))):
         return "code"
-    return "other" if names_failure(seen) else "silent"
+    return "other" if has_failure_words(seen) else "silent"
 
 
 def _checks(command: str) -> bool:
-    return bool(_CHECKS.search(command) and _CHECKS.search(code_in(command)))
+    return bool(_CHECKS.search(command) and _CHECKS.search(get_command_code(command)))
 
 
-def hidden_failure(command: str, text: str) -> bool:
+def has_hidden_failure(command: str, text: str) -> bool:
     """Whether a result that is not marked as failed begins or ends with a failure: a pipe or `||` hid the exit code."""
     if not text or not ("|" in command or ";" in command):
         return False
-    first = text[:QUOTE].lstrip().partition("\n")[0]
-    last = text[-QUOTE:].rstrip().rpartition("\n")[2]
+    first = text[:MAX_QUOTE_LENGTH].lstrip().partition("\n")[0]
+    last = text[-MAX_QUOTE_LENGTH:].rstrip().rpartition("\n")[2]
     if not (_CLEAR.match(first) or _CLEAR.match(last)):
         return False
-    return SHOWS_OTHERS.isdisjoint(simple.program for simple in simples(command))
+    return REPORTING_PROGRAMS.isdisjoint(simple.program for simple in list_simple_commands(command))
 
 
-def reads_as_failure(tool: str, command: str, text: str) -> bool:
+def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     """Return whether a result that the agent calls a success says itself that the call failed.
 
     A pipe hides an exit code, some agents and MCP servers report none, and then the text is all there is. A command
@@ -279,78 +283,78 @@ def reads_as_failure(tool: str, command: str, text: str) -> bool:
     """
     if not text or tool in _SHOWING_TOOLS:
         return False
-    if command and hidden_failure(command, text):
+    if command and has_hidden_failure(command, text):
         return True
-    lines = [_COLOUR.sub("", line).strip() for line in text[:LOOKED_AT].splitlines() if line.strip()]
+    lines = [_COLOUR.sub("", line).strip() for line in text[:MAX_INSPECTED_CHARS].splitlines() if line.strip()]
     if not lines:
         return False
     is_error = bool(_BEGINS_AS_ERROR.match(lines[0]))
     if not command:
         return is_error
-    last_lines = [line.strip() for line in text[-LOOKED_AT:].splitlines() if line.strip()][-_LAST_LINES:]
+    last_lines = [line.strip() for line in text[-MAX_INSPECTED_CHARS:].splitlines() if line.strip()][-_LAST_LINES:]
     is_lost_connection = any(map(_REFUSED_CONNECTION.match, [lines[0], *last_lines]))
     has_bad_exit = bool(_EXITED.match(lines[0]) or (last_lines and _EXITED.match(last_lines[-1])))
     if not (is_error or is_lost_connection or has_bad_exit):
         return False
-    programs = {part.program for part in simples(command)}
-    if programs <= LOOKS or not programs.isdisjoint(SHOWS_OTHERS):
+    programs = {part.program for part in list_simple_commands(command)}
+    if programs <= READ_ONLY_PROGRAMS or not programs.isdisjoint(REPORTING_PROGRAMS):
         is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(lines[0]))
         return is_of_git or bool(_MISUSED.match(lines[0]))
     return True
 
 
 @lru_cache(maxsize=256)  # a call is compared with every episode that is open
-def _seen(command: str) -> tuple[list[Simple], str]:
-    start = command[:LOOKED_AT]
-    return look(start) or (simple_commands(start), code_of(start))
+def _seen(command: str) -> tuple[list[SimpleCommand], str]:
+    start = command[:MAX_INSPECTED_CHARS]
+    return parse_with_code(start) or (parse_simple_commands(start), extract_code(start))
 
 
-def simples(command: str) -> list[Simple]:
+def list_simple_commands(command: str) -> list[SimpleCommand]:
     return _seen(command)[0]
 
 
-def code_in(command: str) -> str:
+def get_command_code(command: str) -> str:
     """The beginning of a command without comments and the text of quotes and heredocs."""
     return _seen(command)[1]
 
 
-def working_parts(command: str) -> list[Simple]:
+def list_working_commands(command: str) -> list[SimpleCommand]:
     """The simple commands that do the work, without the changes of folder and the filters around them."""
-    parts = simples(command)
-    return [part for part in parts if part.program not in FILTERS] or parts
+    parts = list_simple_commands(command)
+    return [part for part in parts if part.program not in FILTER_PROGRAMS] or parts
 
 
-def only_looks(command: str) -> bool:
+def is_read_only(command: str) -> bool:
     """Whether nothing in it does more than show what is there."""
-    return all(part.program in LOOKS for part in simples(command))
+    return all(part.program in READ_ONLY_PROGRAMS for part in list_simple_commands(command))
 
 
-def program_of(command: str, line: str) -> str:
+def find_failed_program(command: str, line: str) -> str:
     """The program that failed: the one the line begins with, else the first that does work."""
-    programs = [part.program for part in working_parts(command) if _A_NAME.match(part.program)]
+    programs = [part.program for part in list_working_commands(command) if _A_NAME.match(part.program)]
     said = line.partition(":")[0].rpartition("/")[2]
     return said if said in programs else next(iter(programs), "")
 
 
-def signed(tool: str, command: str, text: str) -> str:
+def compute_signature(tool: str, command: str, text: str) -> str:
     """The signature of a failed call with this result."""
-    line = key_line(text, shell=tool == "Bash")
-    return signature(tool, command, about(text, line, command), line)
+    line = find_failure_line(text, is_shell=tool == "Bash")
+    return build_signature(tool, command, classify_failure(text, line, command), line)
 
 
-def signature(tool: str, command: str, kind: About, line: str) -> str:
+def build_signature(tool: str, command: str, kind: FailureKind, line: str) -> str:
     """Equal for the same error in other places: numbers, paths, hashes and what is quoted are folded away.
 
     An error that says nothing is known by its command, or all such errors would count as one.
     """
     words = _words(line)
     if len(words) < _FEWEST_WORDS:
-        words += _words(" ".join(part.code for part in working_parts(command)))
-    return " ".join([program_of(command, line) or tool, kind, *words[:_SIGNED_WORDS]])
+        words += _words(" ".join(part.code for part in list_working_commands(command)))
+    return " ".join([find_failed_program(command, line) or tool, kind, *words[:_SIGNED_WORDS]])
 
 
 def _words(text: str) -> list[str]:
-    folded = normal(text[:QUOTE])
+    folded = normalize_text(text[:MAX_QUOTE_LENGTH])
     for pattern, stands in _FOLDS:
         folded = pattern.sub(stands, folded)
     return _WORD.findall(folded)

@@ -6,27 +6,27 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from hardwon.shell.failures import LOOKS, working_parts
+from hardwon.shell.failures import READ_ONLY_PROGRAMS, list_working_commands
 
-MOST_WORDS = 3
+MAX_WORDS = 3
 _A_WORD = re.compile(r"[a-z][\w:-]*")  # a subcommand or a script's name, no path, no number, no option
 _A_PROGRAM = re.compile(r"[a-z.][\w./+-]*")
 _RUN_OTHERS = frozenset(["run", "exec", "x", "tool", "dlx", "compose"])
 
 
-def first_words(command: str) -> list[str]:
+def list_first_words(command: str) -> list[str]:
     """The programs of a command that do something, each with what it is told to do: `git commit`, `bun run lint`."""
-    return [name for part in working_parts(command) if (name := _name(part.program, part.words))]
+    return [name for part in list_working_commands(command) if (name := _name(part.program, part.words))]
 
 
 def _name(program: str, words: tuple[str, ...]) -> str:
-    if program in LOOKS or not _A_PROGRAM.fullmatch(program):
+    if program in READ_ONLY_PROGRAMS or not _A_PROGRAM.fullmatch(program):
         return ""
     if words and "/" in words[0] and _A_PROGRAM.fullmatch(words[0]) and not words[0].startswith(".."):
         return words[0]  # a script of the project
     named = [program]
     for one in words[1:]:
-        if len(named) == MOST_WORDS or not _A_WORD.fullmatch(one):
+        if len(named) == MAX_WORDS or not _A_WORD.fullmatch(one):
             break
         named.append(one)
         if one not in _RUN_OTHERS:
@@ -34,6 +34,6 @@ def _name(program: str, words: tuple[str, ...]) -> str:
     return " ".join(named)
 
 
-def counted(commands: Iterable[str]) -> Counter[str]:
+def count_first_words(commands: Iterable[str]) -> Counter[str]:
     """How many of the commands have each first words."""
-    return Counter(name for command in commands for name in set(first_words(command)))
+    return Counter(name for command in commands for name in set(list_first_words(command)))

@@ -11,15 +11,15 @@ is in. A parameter keeps its name: `$HOME`, `${HOME}`.
 
 from __future__ import annotations
 
-from hardwon.shell.programs import past_wrappers, program_of, script_of
-from hardwon.types import word
+from hardwon.shell.programs import find_program_index, find_shell_script, get_program_name
+from hardwon.types import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _DEEPEST = 10
-MOST_SIMPLE = 500
+MAX_SIMPLE_COMMANDS = 500
 _LONGEST_REMEMBERED = 50_000  # characters
 _BLANK = frozenset(" \t")
 _SPECIAL = frozenset(" \t\n;&|()<>\\'\"$`")
@@ -39,44 +39,45 @@ _RESERVED |= dict.fromkeys(("if", "then", "else", "elif", "fi", "while", "until"
 _MODE_ENDS = {"for": ("do", ""), "case": ("in", "pattern"), "pattern": ("esac", "")}
 
 
-@word
-class Simple:
-    """One program started with its arguments; the span covers the wrappers too, which with assignments are `before`."""
+@frozen
+class SimpleCommand:
+    """One program started with its arguments; the span covers the wrappers too, which with assignments are
+    `prefix_words`."""
 
     program: str
     code: str
-    full: str
+    full_text: str
     start: int
     end: int
-    before: tuple[str, ...]
+    prefix_words: tuple[str, ...]
     words: tuple[str, ...]
 
 
-def simple_commands(command: str) -> list[Simple]:
+def parse_simple_commands(command: str) -> list[SimpleCommand]:
     """Every simple command in reading order, an enclosing one before those inside it."""
     return _scan(command, 0).simples
 
 
-@word
-class Parsed:
+@frozen
+class ParsedCommand:
     """The simple commands of a command, each file that a redirection writes and each word that a `for` goes through;
     the latter two with the place they stand at, in the same text as the spans of the simple commands."""
 
-    simples: tuple[Simple, ...]
+    simple_commands: tuple[SimpleCommand, ...]
     redirections: tuple[tuple[int, str], ...]
     loop_words: tuple[tuple[int, str], ...]
 
 
-def look(command: str) -> tuple[list[Simple], str] | None:
+def parse_with_code(command: str) -> tuple[list[SimpleCommand], str] | None:
     """The simple commands and the code in one pass; None if there are more than anybody writes by hand."""
     s = _scan_once(command)
     return None if s is None else (s.simples, _render(s, 0, len(command), 0, full=False))
 
 
-def parse_command(command: str) -> Parsed | None:
+def parse_command(command: str) -> ParsedCommand | None:
     """Return what a command starts and writes to; None if it has more simple commands than anybody writes by hand."""
     s = _scan_once(command)
-    return None if s is None else Parsed(tuple(s.simples), tuple(s.redirections), tuple(s.loop_words))
+    return None if s is None else ParsedCommand(tuple(s.simples), tuple(s.redirections), tuple(s.loop_words))
 
 
 _last_scan: tuple[str, _Scan | None] = ("", None)
@@ -90,7 +91,7 @@ def _scan_once(command: str) -> _Scan | None:
     if command == last_command and last_scan is not None:
         return last_scan
     try:
-        scan = _scan(command, 0, most=MOST_SIMPLE)
+        scan = _scan(command, 0, most=MAX_SIMPLE_COMMANDS)
     except _TooMany:
         return None
     if len(command) <= _LONGEST_REMEMBERED:
@@ -98,17 +99,17 @@ def _scan_once(command: str) -> _Scan | None:
     return scan
 
 
-def code_of(command: str) -> str:
+def extract_code(command: str) -> str:
     """The command as written, without comments and the text of quotes and heredocs."""
     return _render(_scan(command, 0), 0, len(command), 0, full=False)
 
 
-def without(command: str, spans: Iterable[tuple[int, int]], kept: Iterable[tuple[int, int]] = ()) -> str:
+def remove_spans(command: str, spans: Iterable[tuple[int, int]], spans_to_keep: Iterable[tuple[int, int]] = ()) -> str:
     """The command with these spans gone, but for those `kept` inside them; heredocs go with what they were fed to."""
     gone = bytearray(len(command))
     for start, end in {(max(start, 0), max(end, 0)) for start, end in spans}:
         gone[start:end] = b"\1" * len(gone[start:end])
-    for start, end in kept:
+    for start, end in spans_to_keep:
         gone[start:end] = bytes(len(gone[start:end]))
     for operator, start, end in _scan(command, 0).heredocs:
         if gone[operator]:
@@ -126,7 +127,7 @@ class _Scan:
     def __init__(self, text: str, most: int) -> None:
         self.most = most
         self.text, self.size = text + "\n", len(text)  # one more, so that a look ahead always finds something
-        self.simples: list[Simple] = []
+        self.simples: list[SimpleCommand] = []
         self.cuts: list[tuple[int, int, bool]] = []  # start, end, left out of `full` as well
         self.pending: list[_Word] = []  # heredocs whose bodies begin after the next newline
         self.heredocs: list[tuple[int, int, int]] = []  # operator, start of the body, end of the closing line
@@ -342,23 +343,26 @@ def _record(s: _Scan, words: list[_Word], depth: int) -> None:
     plain = [each for each in words if not each.op]
     values = [each.value for each in plain]
     if values and values != ["time"]:
-        at, start, end = past_wrappers(values), words[0].start, words[-1].end
-        first, program = plain[at] if at < len(plain) else words[0], program_of(values[at:])
+        at, start, end = find_program_index(values), words[0].start, words[-1].end
+        first, program = plain[at] if at < len(plain) else words[0], get_program_name(values[at:])
         code = _render(s, first.start, end, first.cut, full=False)
         if at < len(plain) and "$()" not in first.value:
             code = first.value + _render(s, first.end, end, first.cut, full=False)
         full = _render(s, first.start, end, first.cut, full=True)
-        s.simples.append(Simple(program, code, full, start, end, tuple(values[:at]), tuple(values[at:])))
+        s.simples.append(SimpleCommand(program, code, full, start, end, tuple(values[:at]), tuple(values[at:])))
         if len(s.simples) > s.most:
             raise _TooMany
-        script, reads = script_of(program, values[at + 1 :])
+        script, reads = find_shell_script(program, values[at + 1 :])
         for each in words if reads else ():
             each.runs = True
             script = each.value if each.op == "<<<" else script
         if depth < _DEEPEST:
             if script:
                 inner = _scan(script, depth + 1, most=s.most)
-                s.simples += [Simple(x.program, x.code, x.full, start, end, x.before, x.words) for x in inner.simples]
+                s.simples += [
+                    SimpleCommand(x.program, x.code, x.full_text, start, end, x.prefix_words, x.words)
+                    for x in inner.simples
+                ]
                 s.redirections += [(end, file) for _, file in inner.redirections]
                 s.loop_words += [(start, value) for _, value in inner.loop_words]
             for command in _executed(plain[at:]) if program == "find" else ():

@@ -42,7 +42,7 @@ def _past_options(values: Sequence[str], i: int, valued: str, final: tuple[str, 
     return i
 
 
-def past_wrappers(values: Sequence[str]) -> int:
+def find_program_index(values: Sequence[str]) -> int:
     """The index of the program, past assignments and wrappers; a wrapper of nothing is the program."""
     i, name, at = 0, "", len(values)
     while i < len(values) and not (name == "watch" and " " in values[i]):
@@ -57,7 +57,7 @@ def past_wrappers(values: Sequence[str]) -> int:
     return at
 
 
-def program_of(values: Sequence[str]) -> str:
+def get_program_name(values: Sequence[str]) -> str:
     """The program's name; hardwon's own however it was started."""
     name = rest = values[0].rpartition("/")[2] if values else ""
     if name == "uvx" or (name in ("uv", "pipx") and values[1:2] == ["run"]):
@@ -69,7 +69,7 @@ def program_of(values: Sequence[str]) -> str:
     return "hardwon" if rest == "hardwon" else name
 
 
-def script_of(program: str, args: Sequence[str]) -> tuple[str, bool]:
+def find_shell_script(program: str, args: Sequence[str]) -> tuple[str, bool]:
     """The string that the program gives to a shell, and whether it is a shell that reads its input."""
     if program in _SHELLS:
         i = _past_options(args, 0, "-o -O --rcfile --init-file")

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.store.db import Connection, storable
-from hardwon.types import word
+from hardwon.store.db import Connection, to_storable
+from hardwon.types import frozen
 
 KINDS = LESSON, MEMORY, HANDOFF, TRUST = ("lesson", "memory", "handoff", "trust")
 PATHS = COMMAND_LINE, VIEWER, PROMPT, TRUSTED, POLICY, RATIFY_AFTER_DAYS, UPGRADE = (
@@ -26,11 +26,11 @@ PATHS = COMMAND_LINE, VIEWER, PROMPT, TRUSTED, POLICY, RATIFY_AFTER_DAYS, UPGRAD
     "ratifyAfterDays",
     "upgrade",
 )
-UPGRADED = "approvals"  # the name of the one-time step in the table `upgrades`
+UPGRADE_STEP = "approvals"  # the name of the one-time step in the table `upgrades`
 _COLUMNS = "id, kind, subject, hash, body, path, approved_at, undone_at, announced_at"
 
 
-@word
+@frozen
 class Approval:
     """One recorded yes. `body` is the approved lesson as JSON or the memory's words, empty for other kinds and after a
     purge."""
@@ -46,28 +46,28 @@ class Approval:
     announced_at: float | None
 
 
-@word
+@frozen
 class ApprovedLesson:
     """What a manifest build needs of a lesson's approval; the body is read only where the file differs."""
 
-    approval: int
+    approval_id: int
     hash: str
     confidence: float | None
 
 
-@word
-class InForce:
+@frozen
+class LiveApprovals:
     """The live approvals that decide which lessons count: personal ones by id, trusted repositories by project."""
 
     lessons: dict[str, ApprovedLesson]
-    trusted: dict[str, str]
+    trusted_hashes: dict[str, str]
 
 
-def insert(connection: Connection, kind: str, subject: str, hash: str, body: str, path: str, at: float) -> int:
+def insert(connection: Connection, kind: str, subject: str, content_hash: str, body: str, path: str, at: float) -> int:
     """Add an approval within the caller's transaction; return its number."""
     cursor = connection.execute(
         "insert into approvals (kind, subject, hash, body, path, approved_at) values (?, ?, ?, ?, ?, ?)",
-        (kind, storable(subject), hash, storable(body), path, at),
+        (kind, to_storable(subject), content_hash, to_storable(body), path, at),
     )
     return int(cursor.lastrowid or 0)
 
@@ -84,7 +84,7 @@ def undo_subject(connection: Connection, kind: str, subject: str, at: float) -> 
     """Mark every live approval of a subject undone within the caller's transaction; return how many there were."""
     return connection.execute(
         "update approvals set undone_at = ? where kind = ? and subject = ? and undone_at is null",
-        (at, kind, storable(subject)),
+        (at, kind, to_storable(subject)),
     ).rowcount
 
 
@@ -98,7 +98,7 @@ def find_live(connection: Connection, kind: str, subject: str) -> Approval | Non
     row = connection.execute(
         f"select {_COLUMNS} from approvals where kind = ? and subject = ? and undone_at is null"
         " order by id desc limit 1",
-        (kind, storable(subject)),
+        (kind, to_storable(subject)),
     ).fetchone()
     return Approval(**dict(row)) if row else None
 
@@ -106,12 +106,12 @@ def find_live(connection: Connection, kind: str, subject: str) -> Approval | Non
 def list_of_subject(connection: Connection, kind: str, subject: str) -> list[Approval]:
     """Return every approval that a subject ever had, oldest first, undone ones too."""
     rows = connection.execute(
-        f"select {_COLUMNS} from approvals where kind = ? and subject = ? order by id", (kind, storable(subject))
+        f"select {_COLUMNS} from approvals where kind = ? and subject = ? order by id", (kind, to_storable(subject))
     )
     return [Approval(**dict(row)) for row in rows]
 
 
-def live_hashes(connection: Connection, kind: str) -> dict[str, str]:
+def read_live_hashes(connection: Connection, kind: str) -> dict[str, str]:
     """Return the approved hash of each subject of a kind."""
     # SQLite takes the other columns from the row that has the maximum.
     rows = connection.execute(
@@ -120,19 +120,19 @@ def live_hashes(connection: Connection, kind: str) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def version(connection: Connection) -> tuple[int, int]:
+def read_version(connection: Connection) -> tuple[int, int]:
     """Return numbers that are others whenever an approval was added or undone."""
     row = connection.execute("select coalesce(max(id), 0), count(undone_at) from approvals").fetchone()
     return row[0], row[1]
 
 
-def listed(connection: Connection, limit: int) -> list[Approval]:
+def list_approvals(connection: Connection, limit: int) -> list[Approval]:
     """Return the newest approvals, newest first, undone ones too."""
     rows = connection.execute(f"select {_COLUMNS} from approvals order by id desc limit ?", (limit,))
     return [Approval(**dict(row)) for row in rows]
 
 
-def unannounced(connection: Connection) -> list[Approval]:
+def list_unannounced(connection: Connection) -> list[Approval]:
     """Return the live approvals that no session start has listed yet, oldest first."""
     rows = connection.execute(
         f"select {_COLUMNS} from approvals where announced_at is null and undone_at is null order by id"
@@ -149,15 +149,15 @@ def mark_announced(connection: Connection, numbers: Sequence[int], at: float) ->
 
 def is_upgraded(connection: Connection) -> bool:
     """Return whether what was in force before this table existed has been approved."""
-    row = connection.execute("select 1 from upgrades where name = ?", (UPGRADED,)).fetchone()
+    row = connection.execute("select 1 from upgrades where name = ?", (UPGRADE_STEP,)).fetchone()
     return row is not None
 
 
 def mark_upgraded(connection: Connection, at: float) -> None:
-    connection.execute("insert or ignore into upgrades (name, done_at) values (?, ?)", (UPGRADED, at))
+    connection.execute("insert or ignore into upgrades (name, done_at) values (?, ?)", (UPGRADE_STEP, at))
 
 
-def read_in_force(home: str) -> InForce | None:
+def read_live_approvals(home: str) -> LiveApprovals | None:
     """Return the approvals that decide which lessons count, without bringing the database up to date.
 
     None if there is no database, or one in which what was in force before has not been approved yet; UserError if it
@@ -179,7 +179,7 @@ def read_in_force(home: str) -> InForce | None:
                 (LESSON,),
             )
             lessons = {row[0]: ApprovedLesson(row[1], row[2], row[3]) for row in rows}
-            return InForce(lessons, live_hashes(connection, TRUST))
+            return LiveApprovals(lessons, read_live_hashes(connection, TRUST))
     except sqlite3.DatabaseError as wrong:
         say = f"{path} cannot be read, so nobody can tell what is approved: {wrong}"
         raise UserError(say, "hardwon restore lists backups; moving the file away starts a new one") from None

@@ -6,24 +6,24 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from hardwon.store import projects
-from hardwon.store.db import Connection, storable
-from hardwon.store.observations import STANDS
-from hardwon.types import word
+from hardwon.store.db import Connection, to_storable
+from hardwon.store.observations import IS_NEWEST_DUPLICATE
+from hardwon.types import frozen
 
-LONGEST = 20_000  # characters read of a text
+MAX_TEXT_CHARS = 20_000  # characters read of a text
 _NEWEST = 60  # observations of a file that are looked at
 
 
-@word
-class Seen:
-    """An observation as an index names it; `files` is JSON, `text` all that reading it would show."""
+@frozen
+class BriefObservation:
+    """An observation as an index names it; `files_json` is JSON, `text` all that reading it would show."""
 
     id: int
     at: float
     type: str
     title: str
     subtitle: str
-    files: str
+    files_json: str
     tokens: int
     text: str = ""
 
@@ -32,30 +32,30 @@ _SEEN = (
     "observations.id, observations.at, observations.type, substr(title, 1, 2000), substr(subtitle, 1, 2000),"
     " iif(files_modified in ('', '[]'), files_read, files_modified), tokens"
 )
-_TEXT = f"substr(title || subtitle || narrative || facts, 1, {LONGEST})"
+_TEXT = f"substr(title || subtitle || narrative || facts, 1, {MAX_TEXT_CHARS})"
 
 
-def number_of(connection: Connection, path: str) -> int | None:
-    row = connection.execute("select id from projects where path = ?", (storable(path),)).fetchone()
-    row = row or projects.only_named(connection, path)
+def find_project_number(connection: Connection, path: str) -> int | None:
+    row = connection.execute("select id from projects where path = ?", (to_storable(path),)).fetchone()
+    row = row or projects.find_by_folder_name(connection, path)
     return None if row is None else int(row["id"])
 
 
-def latest(connection: Connection, project: int, most: int) -> list[Seen]:
+def list_latest_observations(connection: Connection, project: int, limit: int) -> list[BriefObservation]:
     """The last observations of a project, newest first.
 
     Sessions are gone through from the last one back: none that ended before what was found can have a newer one.
     """
-    found: list[Seen] = []
+    found: list[BriefObservation] = []
     for session, last_at in _sessions(connection, project):
-        if len(found) == most and (not found or last_at < found[-1].at):
+        if len(found) == limit and (not found or last_at < found[-1].at):
             break
         rows = connection.execute(
-            f"select {_SEEN}, {_TEXT} from observations where session = ? and {STANDS}"
+            f"select {_SEEN}, {_TEXT} from observations where session = ? and {IS_NEWEST_DUPLICATE}"
             " order by at desc, id desc limit ?",
-            (session, most),
+            (session, limit),
         )
-        found = sorted([*found, *map(_seen, rows)], key=lambda one: (-one.at, -one.id))[:most]
+        found = sorted([*found, *map(_seen, rows)], key=lambda one: (-one.at, -one.id))[:limit]
     return found
 
 
@@ -66,7 +66,7 @@ def _sessions(connection: Connection, project: int) -> Iterator[tuple[int, float
     return ((row["id"], row["last_at"]) for row in rows)
 
 
-def last_summary(connection: Connection, project: int) -> dict[str, object] | None:
+def find_last_summary(connection: Connection, project: int) -> dict[str, object] | None:
     """The last summary of a project; None if there is none."""
     last: tuple[int, float] | None = None
     for session, last_at in _sessions(connection, project):
@@ -80,12 +80,14 @@ def last_summary(connection: Connection, project: int) -> dict[str, object] | No
     if last is None:
         return None
     names = ("request", "learned", "completed", "next_steps")
-    texts = ", ".join(f"substr({name}, 1, {LONGEST}) as {name}" for name in names)
+    texts = ", ".join(f"substr({name}, 1, {MAX_TEXT_CHARS}) as {name}" for name in names)
     row = connection.execute(f"select id, at, {texts} from summaries where id = ?", (last[0],)).fetchone()
     return None if row is None else dict(row)
 
 
-def of_file(connection: Connection, project: int, paths: Sequence[str], *, host: str, session: str) -> list[Seen]:
+def list_file_observations(
+    connection: Connection, project: int, paths: Sequence[str], *, agent: str, session: str
+) -> list[BriefObservation]:
     """The newest observations of a file, under whichever of its names, that come from other sessions."""
     marks = ", ".join("?" * len(paths))
     rows = connection.execute(
@@ -93,10 +95,10 @@ def of_file(connection: Connection, project: int, paths: Sequence[str], *, host:
         f" ({marks}) order by observation desc limit {_NEWEST}) join observations on observations.id = observation"
         " join sessions on sessions.id = observations.session where not (host = ? and sessions.session = ?)"
         " order by observations.at desc, observations.id desc",
-        (project, *map(storable, paths), host, storable(session)),
+        (project, *map(to_storable, paths), agent, to_storable(session)),
     )
     return list(map(_seen, rows))
 
 
-def _seen(row: sqlite3.Row) -> Seen:
-    return Seen(*row)
+def _seen(row: sqlite3.Row) -> BriefObservation:
+    return BriefObservation(*row)

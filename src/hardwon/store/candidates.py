@@ -11,18 +11,18 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hardwon.store.db import Connection, storable, transaction
+from hardwon.store.db import Connection, to_storable, transaction
 from hardwon.text.lesson_tags import is_cancelled
-from hardwon.types import Signal, replace, word
+from hardwon.types import MinedEpisode, frozen, replace
 
-PROPOSED = "proposed "  # begins the signature of what was proposed as a lesson, with no transcript behind it
+PROPOSED_PREFIX = "proposed "  # begins the signature of what was proposed as a lesson, with no transcript behind it
 _OPEN = '"open":true'
-_SIGNAL = tuple(name for name in Signal.__annotations__ if name != "errors")
+_SIGNAL = tuple(name for name in MinedEpisode.__annotations__ if name != "errors")
 _WORDS = ("summary", "problem", "solution", "triggers", "delivery", "blockReason", "unless", "tags")
 
 
-@word
-class Proposal:
+@frozen
+class Candidate:
     """A candidate: the suggested record, how it was rated, and where it was seen."""
 
     number: int
@@ -42,10 +42,10 @@ class Proposal:
     decided_at: float | None = None
 
 
-_PROPOSAL = tuple(Proposal.__annotations__)
+_PROPOSAL = tuple(Candidate.__annotations__)
 
 
-@word
+@frozen
 class Judgement:
     """What a reader made of a candidate; `void` says why it does not count, if it does not."""
 
@@ -57,7 +57,7 @@ class Judgement:
     void: str = ""
 
 
-@word
+@frozen
 class Scan:
     """One scan, as it went."""
 
@@ -70,20 +70,20 @@ class Scan:
     candidates: int = 0
 
 
-def keep_signal(connection: Connection, signal: Signal) -> bool:
+def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
     """Write a signal within the caller's transaction; True if it is new.
 
     An error belongs to the signal it was first found in. What is known already is written again when this is the same
     transcript, when the one it was found in is gone, or when this one knows more: a copy may hold the correction. One
     whose end is not known never takes the place of one whose end is.
     """
-    errors = [storable(error) for error in signal.errors]
+    errors = [to_storable(error) for error in episode.errors]
     if errors:
         owner = connection.execute("select signal from signal_errors where error = ?", errors[:1]).fetchone()
-        if owner and owner["signal"] != storable(signal.key):
+        if owner and owner["signal"] != to_storable(episode.key):
             return False
-    row = {name: storable(getattr(signal, name)) for name in _SIGNAL}
-    row["body"] = json.dumps(signal.body, separators=(",", ":"))
+    row = {name: to_storable(getattr(episode, name)) for name in _SIGNAL}
+    row["body"] = json.dumps(episode.body, separators=(",", ":"))
     before = connection.execute("select path, score, body from signals where key = ?", (row["key"],)).fetchone()
     is_known = before and (before["path"], before["body"]) == (row["path"], row["body"])
     if before and (is_known or not _replaces(connection, row, before)):
@@ -110,10 +110,10 @@ def _replaces(connection: Connection, row: Mapping[str, Any], before: Mapping[st
     return connection.execute(known, (before["path"],)).fetchone() is None
 
 
-def withdraw(connection: Connection, session: str, problem: str) -> None:
+def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
     """Take back tags of a session within the caller's transaction: those with this problem, or the last if it is ""."""
     rows = connection.execute(
-        "select key, body from signals where tier = 1 and session = ? order by id", (storable(session),)
+        "select key, body from signals where tier = 1 and session = ? order by id", (to_storable(session),)
     ).fetchall()
     gone = [row["key"] for row in rows if is_cancelled(json.loads(row["body"])["problem"], problem)]
     if not problem:
@@ -129,21 +129,21 @@ def withdraw(connection: Connection, session: str, problem: str) -> None:
         )
 
 
-def fresh(connection: Connection) -> list[str]:
+def list_fresh_signatures(connection: Connection) -> list[str]:
     """The signatures with signals that were not weighed yet."""
     return [row["signature"] for row in connection.execute("select distinct signature from signals where fresh")]
 
 
-def signals_of(connection: Connection, signature: str, *, limit: int = -1) -> list[Signal]:
+def list_episodes(connection: Connection, signature: str, *, limit: int = -1) -> list[MinedEpisode]:
     """The signals of a signature, best first, the newest first among equals."""
     rows = connection.execute(
         f"select {', '.join(_SIGNAL)} from signals where signature = ? order by score desc, at desc, id desc limit ?",
         (signature, limit),
     )
-    return [Signal(**{**dict(row), "body": json.loads(row["body"])}) for row in rows]
+    return [MinedEpisode(**{**dict(row), "body": json.loads(row["body"])}) for row in rows]
 
 
-def seen(connection: Connection, signature: str) -> tuple[int, list[str], list[str]]:
+def read_occurrences(connection: Connection, signature: str) -> tuple[int, list[str], list[str]]:
     """How often a signature was met, in which sessions (the latest first) and in which projects."""
     rows = connection.execute(
         "select session, project, count(*) as times, max(at) as latest from signals where signature = ?"
@@ -154,41 +154,41 @@ def seen(connection: Connection, signature: str) -> tuple[int, list[str], list[s
     return sum(row["times"] for row in rows), sessions, sorted({row["project"] for row in rows if row["project"]})
 
 
-def by_signature(connection: Connection, signature: str) -> Proposal | None:
+def find_by_signature(connection: Connection, signature: str) -> Candidate | None:
     return next(iter(_proposals(connection, "signature = ?", (signature,))), None)
 
 
-def by_name(connection: Connection, name: str) -> Proposal | None:
+def find_by_name(connection: Connection, name: str) -> Candidate | None:
     """A candidate by its number, slug or id, whatever its status."""
     number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
     return next(iter(_proposals(connection, "number = ? or slug = ? or id = ?", (number, name, name))), None)
 
 
-def was_given(connection: Connection, name: str) -> bool:
+def is_issued_number(connection: Connection, name: str) -> bool:
     """Whether this is a number that a candidate had once."""
     number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else 0
     last = "select 1 from sqlite_sequence where name = 'candidates' and ? between 1 and seq"
     return connection.execute(last, (number,)).fetchone() is not None
 
 
-def listed(connection: Connection, status: str = "candidate") -> list[Proposal]:
+def list_candidates(connection: Connection, status: str = "candidate") -> list[Candidate]:
     """The candidates, best first."""
     return _proposals(connection, "status = ?", (status,))
 
 
-def proposed(connection: Connection) -> list[Proposal]:
+def list_proposed(connection: Connection) -> list[Candidate]:
     """Return the candidates that stand for records of lessons.json, whatever their status."""
-    return _proposals(connection, "substr(signature, 1, ?) = ?", (len(PROPOSED), PROPOSED))
+    return _proposals(connection, "substr(signature, 1, ?) = ?", (len(PROPOSED_PREFIX), PROPOSED_PREFIX))
 
 
-def with_ids(connection: Connection, ids: Iterable[str]) -> list[Proposal]:
+def list_by_ids(connection: Connection, ids: Iterable[str]) -> list[Candidate]:
     """Return the candidates that have one of these ids, whatever their status."""
     return _proposals(connection, "id in (select value from json_each(?))", (json.dumps(list(ids)),))
 
 
-def insert(connection: Connection, proposal: Proposal) -> None:
+def insert(connection: Connection, candidate: Candidate) -> None:
     """Write a new candidate within the caller's transaction, unless somebody was faster; its number is given here."""
-    row = _row(proposal)
+    row = _row(candidate)
     names = [name for name in _PROPOSAL if name != "number"]
     connection.execute(
         f"insert or ignore into candidates ({', '.join(names)}) values ({', '.join('?' * len(names))})",
@@ -201,7 +201,7 @@ def remove(connection: Connection, number: int) -> None:
     connection.execute("delete from candidates where number = ?", (number,))
 
 
-def _proposals(connection: Connection, where: str, values: Sequence[object]) -> list[Proposal]:
+def _proposals(connection: Connection, where: str, values: Sequence[object]) -> list[Candidate]:
     rows = connection.execute(
         f"select {', '.join(_PROPOSAL)} from candidates where {where} order by score desc, number", values
     )
@@ -212,19 +212,21 @@ def _proposals(connection: Connection, where: str, values: Sequence[object]) -> 
             given[name] = json.loads(given[name])
         for name in ("sessions", "projects"):
             given[name] = tuple(json.loads(given[name]))
-        found.append(Proposal(**given))
+        found.append(Candidate(**given))
     return found
 
 
-def weigh(connection: Connection, proposals: Iterable[Proposal], *, weighed: Iterable[str]) -> None:
+def store_candidates(
+    connection: Connection, candidates: Iterable[Candidate], *, weighed_signatures: Iterable[str]
+) -> None:
     """Write candidates for the first time or anew, and what was weighed.
 
     What was decided about them stays, and so do the words: a person accepts by a number what they saw under it. Words
     that nothing stands behind any more do go, and the candidate gets another number with its new ones.
     """
     rows, gone = [], []
-    for proposal in proposals:
-        before = by_signature(connection, proposal.signature)
+    for proposal in candidates:
+        before = find_by_signature(connection, proposal.signature)
         kept = _as_seen(proposal, before) if before else proposal
         if before and kept.record != proposal.record and not _holds(connection, before):
             gone.append((before.number,))
@@ -240,17 +242,19 @@ def weigh(connection: Connection, proposals: Iterable[Proposal], *, weighed: Ite
             f" on conflict (signature) do update set {changes}",
             [tuple(row[name] for name in names) for row in rows],
         )
-        connection.executemany("update signals set fresh = 0 where signature = ?", [(one,) for one in weighed])
+        connection.executemany(
+            "update signals set fresh = 0 where signature = ?", [(one,) for one in weighed_signatures]
+        )
 
 
-def _as_seen(proposal: Proposal, before: Proposal) -> Proposal:
+def _as_seen(proposal: Candidate, before: Candidate) -> Candidate:
     """The proposal in the words it had before. What an agent's tag says of scope and priority are its words too."""
     kept = (*_WORDS, "scope", "priority") if proposal.tier == 1 else _WORDS
     grown = {key: value for key, value in proposal.record.items() if key not in kept}
     return replace(proposal, record={**grown, **{key: before.record[key] for key in kept if key in before.record}})
 
 
-def _holds(connection: Connection, before: Proposal) -> bool:
+def _holds(connection: Connection, before: Candidate) -> bool:
     """Whether the words are to stay: they are whole and a signal says them still, or a person has decided about them.
 
     An episode that was under way when it was first read may end in other words, and a tag may be taken back.
@@ -258,36 +262,36 @@ def _holds(connection: Connection, before: Proposal) -> bool:
     if before.status != "candidate":
         return True
     problem, solution = before.record["problem"], before.record["solution"]
-    said = ((one.body["problem"], one.body["solution"]) for one in signals_of(connection, before.signature))
+    said = ((one.body["problem"], one.body["solution"]) for one in list_episodes(connection, before.signature))
     return bool(solution) and (problem, solution) in said
 
 
-def _row(proposal: Proposal) -> dict[str, object]:
+def _row(proposal: Candidate) -> dict[str, object]:
     row = {name: getattr(proposal, name) for name in _PROPOSAL}
     for name in ("parts", "record", "sessions", "projects"):
         row[name] = json.dumps(row[name], separators=(",", ":"))
     return row
 
 
-def decide(connection: Connection, id: str, status: str, at: float | None, lesson: str = "") -> None:
+def record_decision(connection: Connection, candidate_id: str, status: str, at: float | None, lesson: str = "") -> None:
     """By the id, which stays when a scan gives another number while a person makes up their mind."""
     with transaction(connection):
-        set_status(connection, id, status, at, lesson)
+        set_status(connection, candidate_id, status, at, lesson)
 
 
-def set_status(connection: Connection, id: str, status: str, at: float | None, lesson: str = "") -> None:
+def set_status(connection: Connection, candidate_id: str, status: str, at: float | None, lesson: str = "") -> None:
     """The same within the caller's transaction."""
     connection.execute(
         "update candidates set status = ?, decided_at = ?, lesson = ? where id = ?",
-        (status, at, lesson, id),
+        (status, at, lesson, candidate_id),
     )
 
 
-def slugs(connection: Connection) -> set[str]:
+def list_slugs(connection: Connection) -> set[str]:
     return {row["slug"] for row in connection.execute("select slug from candidates")}
 
 
-def judge(connection: Connection, judgements: Iterable[Judgement]) -> None:
+def store_judgements(connection: Connection, judgements: Iterable[Judgement]) -> None:
     rows = [(one.candidate, one.at, one.reader, one.verdict, json.dumps(one.body), one.void) for one in judgements]
     with transaction(connection):
         connection.executemany(
@@ -295,7 +299,7 @@ def judge(connection: Connection, judgements: Iterable[Judgement]) -> None:
         )
 
 
-def judgements(connection: Connection) -> dict[int, Judgement]:
+def list_latest_judgements(connection: Connection) -> dict[int, Judgement]:
     """The latest judgement of each candidate that has one that counts; else the latest void one."""
     rows = connection.execute(
         "select candidate, at, reader, verdict, body, void from judgements order by void = '', at, id"
@@ -317,7 +321,7 @@ def add_scan(connection: Connection, scan: Scan) -> None:
         )
 
 
-def last_scan(connection: Connection, *kinds: str) -> float | None:
+def find_last_scan_time(connection: Connection, *kinds: str) -> float | None:
     """When the latest scan of these kinds was, of any kind if none is named."""
     where = f"where kind in ({', '.join('?' * len(kinds))})" if kinds else ""
     found: float | None = connection.execute(f"select max(at) from scans {where}", kinds).fetchone()[0]

@@ -20,26 +20,26 @@ from hardwon.store.migrations import MIGRATIONS
 
 __all__ = [
     "Connection",
-    "Purged",
+    "PurgeConflict",
     "StoreError",
     "begin_epoch",
     "check_epoch",
     "connect",
-    "copy",
-    "epoch",
+    "copy_database",
     "migrate",
-    "reading",
-    "storable",
+    "open_read_only",
+    "parse_json_or_text",
+    "read_epoch",
+    "read_schema_version",
+    "to_storable",
     "transaction",
-    "value_of",
-    "version",
 ]
 
 BUSY_MILLISECONDS = 5_000
-LEAST_FREE_BYTES = 64 * 1024  # what opening a database may write: a page, its log and the log's index
+MIN_FREE_BYTES = 64 * 1024  # what opening a database may write: a page, its log and the log's index
 
 
-class Purged(sqlite3.OperationalError):
+class PurgeConflict(sqlite3.OperationalError):
     """Something was purged after this connection was opened, so what was read by it must not be written."""
 
     def __init__(self) -> None:
@@ -52,13 +52,14 @@ class _Connection(sqlite3.Connection):
     epoch: int | None = None
 
 
-def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, lasting: bool = False) -> sqlite3.Connection:
+def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epoch: bool = False) -> sqlite3.Connection:
     """The database of this home, made and brought up to date if need be.
 
     A purge ends an epoch: from then on the first transaction of a connection from before fails with `Purged`, so that
-    no text that is gone is written again. `lasting` is for connections that write only what they are told, at once.
+    no text that is gone is written again. `ignore_epoch` is for connections that write only what they are told, at
+    once.
     """
-    paths.private_folder(home)
+    paths.make_private_folder(home)
     path = os.path.join(home, paths.DATABASE)
     if not os.path.exists(path):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -74,10 +75,10 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, lasting: b
         connection.execute("pragma synchronous = normal")
         connection.execute("pragma foreign_keys = on")
         migrate(connection, path)
-        connection.epoch = None if lasting else epoch(connection)
+        connection.epoch = None if ignore_epoch else read_epoch(connection)
     except sqlite3.DatabaseError as wrong:
         connection.close()
-        if shutil.disk_usage(home).free < LEAST_FREE_BYTES:  # SQLite calls it an I/O error
+        if shutil.disk_usage(home).free < MIN_FREE_BYTES:  # SQLite calls it an I/O error
             raise UserError(f"{path}: {os.strerror(errno.ENOSPC)}", "make room, then try again") from None
         raise UserError(f"{path}: {wrong}", "hardwon doctor; moving the file away starts a new one") from None
     except BaseException:
@@ -86,41 +87,42 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, lasting: b
     return connection
 
 
-def reading(path: str, *, seconds: float = 5.0) -> sqlite3.Connection:
+def open_read_only(path: str, *, timeout_seconds: float = 5.0) -> sqlite3.Connection:
     """Somebody else's database, to be read and nothing else."""
     # Without a log beside it nobody is writing, and then not even a lock file is made.
     is_written = any(os.path.exists(f"{path}{log}") for log in ("-wal", "-journal"))
     how = "mode=ro" if is_written else "mode=ro&immutable=1"
-    connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{how}", uri=True, timeout=seconds)
+    connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{how}", uri=True, timeout=timeout_seconds)
     connection.row_factory = sqlite3.Row
     return connection
 
 
-def copy(home: str, to: str) -> None:
+def copy_database(home: str, target_home: str) -> None:
     """Copy the database of one home into another, while others may be writing to it; nothing if there is none."""
     path = os.path.join(home, paths.DATABASE)
     if os.path.exists(path):
-        here, there = sqlite3.connect(path), sqlite3.connect(os.path.join(to, paths.DATABASE))
+        here, there = sqlite3.connect(path), sqlite3.connect(os.path.join(target_home, paths.DATABASE))
         here.backup(there)
         here.close()
         there.close()
 
 
-def version(connection: sqlite3.Connection) -> int:
+def read_schema_version(connection: sqlite3.Connection) -> int:
     found: int = connection.execute("pragma user_version").fetchone()[0]
     return found
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
     """Bring an older file up to date, one transaction per step; leave a newer one alone."""
-    if version(connection) > len(MIGRATIONS):
+    if read_schema_version(connection) > len(MIGRATIONS):
         raise UserError(
-            f"{path} was written by a newer hardwon (schema {version(connection)}, this one knows {len(MIGRATIONS)})",
+            f"{path} was written by a newer hardwon (schema {read_schema_version(connection)}, this one knows "
+            f"{len(MIGRATIONS)})",
             "upgrade hardwon, or point HARDWON_HOME elsewhere",
         )
-    while version(connection) < len(MIGRATIONS):
+    while read_schema_version(connection) < len(MIGRATIONS):
         with transaction(connection):
-            step = version(connection)
+            step = read_schema_version(connection)
             if step < len(MIGRATIONS):
                 for statement in MIGRATIONS[step]:
                     connection.execute(statement)
@@ -140,7 +142,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def epoch(connection: sqlite3.Connection) -> int:
+def read_epoch(connection: sqlite3.Connection) -> int:
     """Return the number that tells what was read before a purge from what was read after it.
 
     It is kept in a field of the file's header that SQLite leaves to applications.
@@ -162,20 +164,20 @@ def check_epoch(connection: sqlite3.Connection) -> None:
     """Raise `Purged`, once, if something was purged since the connection was opened."""
     if not isinstance(connection, _Connection) or connection.epoch is None:
         return
-    now = epoch(connection)
+    now = read_epoch(connection)
     if now != connection.epoch:
         connection.epoch = now  # what is read from here on is from after the purge
-        raise Purged
+        raise PurgeConflict
 
 
-def storable(value: object) -> object:
+def to_storable(value: object) -> object:
     """SQLite takes no lone surrogates, and hosts do send them."""
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "replace").decode()
     return value
 
 
-def value_of(text: str) -> Any:
+def parse_json_or_text(text: str) -> Any:
     """What a column of JSON holds; the text itself if it is none."""
     try:
         return json.loads(text) if text else None

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from hardwon.store.db import Connection, transaction
 from hardwon.text import traces
-from hardwon.types import word
+from hardwon.types import frozen
 
 PURGE, SESSIONS_DELETE, RETENTION = "purge", "sessions delete", "retention"
 SESSION, PROJECT, TEXT = "session", "project", "text"
@@ -26,7 +26,7 @@ _BASE = 40_503  # odd, so that no power of it is zero modulo 2 ** 16
 _MASK = 0xFFFF
 
 
-@word
+@frozen
 class Deletion:
     """One line of the log."""
 
@@ -36,7 +36,7 @@ class Deletion:
     rows: dict[str, int]
 
 
-@word
+@frozen
 class PurgedText:
     """A piece of a purged text, by its keyed hash.
 
@@ -128,7 +128,7 @@ class Tombstones:
         marks = [mark for mark in self._texts if at is None or at < mark.before]
         if not marks:
             return False
-        folded = traces.plain(text)
+        folded = traces.normalize_for_search(text)
         return any(self._holds(folded, mark) for mark in marks)
 
     def _holds(self, folded: str, mark: PurgedText) -> bool:

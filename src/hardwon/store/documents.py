@@ -14,8 +14,8 @@ from math import log2
 from time import monotonic
 from typing import Any
 
-from hardwon.store.db import Connection, storable, transaction
-from hardwon.types import word
+from hardwon.store.db import Connection, to_storable, transaction
+from hardwon.types import frozen
 
 EVERYWHERE = 1 << 22  # stands for a project: what counts in all of them
 PROJECT_BITS, SIZE_BITS = 40, 4
@@ -24,13 +24,13 @@ SLOTS_PER_SECOND = 16  # 36 bits of these reach the year 2106
 _SLOTS_READ = 64  # neighbouring slots that are looked at together for a free one
 _MERGED_PAGES = 200  # of the index of words in one transaction
 _VERSION = "words"  # stands for a file: how words are made
-TABLES = frozenset(
+INDEX_TABLES = frozenset(
     {"documents", "vectors", "to_embed", "to_index", "indexed_files", "observation_files", "vectors_went"}
 )
 
 
-@word
-class Kind:
+@frozen
+class DocumentKind:
     """What can be found; `table` is empty for what people keep in files."""
 
     letter: str
@@ -41,21 +41,21 @@ class Kind:
 
 
 # Calls are many and their words are noise to a vector, and what they meant is in an observation.
-KINDS = {
+DOCUMENT_KINDS = {
     kind.letter: kind
     for kind in (
-        Kind("O", "observation", "observations"),
-        Kind("S", "summary", "summaries"),
-        Kind("P", "prompt", "prompts"),
-        Kind("E", "event", "events", is_embedded=False, weight=0.8),
-        Kind("L", "lesson"),
-        Kind("M", "memory"),
-        Kind("H", "handoff"),
+        DocumentKind("O", "observation", "observations"),
+        DocumentKind("S", "summary", "summaries"),
+        DocumentKind("P", "prompt", "prompts"),
+        DocumentKind("E", "event", "events", is_embedded=False, weight=0.8),
+        DocumentKind("L", "lesson"),
+        DocumentKind("M", "memory"),
+        DocumentKind("H", "handoff"),
     )
 }
 
 
-@word
+@frozen
 class Document:
     """What the index is to know: `name` is for what has no row, and `times` how often it was put on the list."""
 
@@ -69,12 +69,12 @@ class Document:
     times: int = 0
 
 
-def size_class(count: int) -> int:
+def compute_size_class(count: int) -> int:
     """How long a text is, in steps of the square root of two; 15 is 181 words and more."""
     return min(int(2 * log2(max(count, 1))), (1 << SIZE_BITS) - 1)
 
 
-def first_of(project: int) -> int:
+def compute_first_id(project: int) -> int:
     return project << PROJECT_BITS
 
 
@@ -89,14 +89,16 @@ _LAST_WORDS = " and source.kind in ('Stop', 'SubagentStop')"
 
 def list_waiting_meaningful(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
     """Prompts, observations, summaries and last words to be indexed, newest first: kind, row, and how often listed."""
-    selects = [_WAITING_IN_TABLE.format(table=KINDS[letter].table, letter=letter) for letter in _MEANINGFUL_KINDS]
-    selects.append(_WAITING_IN_TABLE.format(table=KINDS["E"].table, letter="E") + _LAST_WORDS)
+    selects = [
+        _WAITING_IN_TABLE.format(table=DOCUMENT_KINDS[letter].table, letter=letter) for letter in _MEANINGFUL_KINDS
+    ]
+    selects.append(_WAITING_IN_TABLE.format(table=DOCUMENT_KINDS["E"].table, letter="E") + _LAST_WORDS)
     return _list_newest(connection, " union all ".join(selects), limit)
 
 
 def list_waiting_events(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
     """Events to be indexed, newest first, in the same form; one whose row is gone comes last."""
-    return _list_newest(connection, _WAITING_IN_TABLE.format(table=KINDS["E"].table, letter="E"), limit)
+    return _list_newest(connection, _WAITING_IN_TABLE.format(table=DOCUMENT_KINDS["E"].table, letter="E"), limit)
 
 
 def _list_newest(connection: Connection, select: str, limit: int) -> list[tuple[str, int, int]]:
@@ -104,13 +106,13 @@ def _list_newest(connection: Connection, select: str, limit: int) -> list[tuple[
     return [tuple(row) for row in rows]
 
 
-def counts_waiting(connection: Connection) -> tuple[int, int]:
+def count_backlog(connection: Connection) -> tuple[int, int]:
     """How much waits for its words, and how much for its vector."""
     row = connection.execute("select (select count(*) from to_index), (select count(*) from to_embed)").fetchone()
     return int(row[0]), int(row[1])
 
 
-def rows_of(connection: Connection, kind: Kind, rows: Sequence[int]) -> list[dict[str, Any]]:
+def read_source_rows(connection: Connection, kind: DocumentKind, rows: Sequence[int]) -> list[dict[str, Any]]:
     """The rows with what is known of their sessions: `session` is the host's id, `session_number` ours."""
     found = connection.execute(
         f"select {kind.table}.*, sessions.id as session_number, sessions.host, sessions.session as session_name,"
@@ -123,12 +125,12 @@ def rows_of(connection: Connection, kind: Kind, rows: Sequence[int]) -> list[dic
     return [{**dict(row), "session": row["session_name"]} for row in found]
 
 
-def put(connection: Connection, documents: Iterable[Document], *, seconds: float) -> int:
+def write_documents(connection: Connection, documents: Iterable[Document], *, max_seconds: float) -> int:
     """Write documents in one transaction, as many as there is time for; gives how many were looked at.
 
     One that was put on the list again meanwhile is left for the next time, one that is gone from it is not wanted.
     """
-    done, end = 0, monotonic() + seconds
+    done, end = 0, monotonic() + max_seconds
     with transaction(connection):
         for document in documents:
             still = connection.execute(
@@ -136,23 +138,23 @@ def put(connection: Connection, documents: Iterable[Document], *, seconds: float
                 (document.kind, document.row, document.times),
             ).rowcount
             if still:
-                write(connection, document)
+                write_document(connection, document)
             done += 1
             if monotonic() > end:
                 break
     return done
 
 
-def drop(connection: Connection, gone: Iterable[tuple[str, int, int]]) -> None:
+def drop_waiting(connection: Connection, gone: Iterable[tuple[str, int, int]]) -> None:
     """Take from the list what has no row any more."""
     with transaction(connection):
         connection.executemany("delete from to_index where kind = ? and row = ? and times = ?", list(gone))
 
 
-def write(connection: Connection, document: Document) -> None:
+def write_document(connection: Connection, document: Document) -> None:
     """Put a document in its place, within the caller's transaction; without words there is none."""
-    source = (document.kind, document.row, storable(document.name))
-    words = storable(" ".join(document.words))
+    source = (document.kind, document.row, to_storable(document.name))
+    words = to_storable(" ".join(document.words))
     old = connection.execute(
         "select id, words, session, project, at from documents where kind = ? and row = ? and name = ?", source
     ).fetchone()
@@ -168,13 +170,13 @@ def write(connection: Connection, document: Document) -> None:
         (id, *source, document.session, document.project, document.at, words),
     )
     connection.execute("insert into document_words (rowid, words) values (?, ?)", (id, words))
-    if KINDS[document.kind].is_embedded:
+    if DOCUMENT_KINDS[document.kind].is_embedded:
         connection.execute("insert or ignore into to_embed (document) values (?)", (id,))
 
 
 def _next(connection: Connection, document: Document) -> int:
     slot = _find_free_slot(connection, document.project, document.at)
-    return first_of(document.project) | slot << SIZE_BITS | size_class(len(document.words))
+    return compute_first_id(document.project) | slot << SIZE_BITS | compute_size_class(len(document.words))
 
 
 def _find_free_slot(connection: Connection, project: int, at: float) -> int:
@@ -183,12 +185,12 @@ def _find_free_slot(connection: Connection, project: int, at: float) -> int:
     slot = min(max(int(at * SLOTS_PER_SECOND), 0), last_slot - (1 << 20))  # a time far ahead leaves room behind it
     step = _SLOTS_READ
     while True:
-        low = first_of(project) | slot << SIZE_BITS
+        low = compute_first_id(project) | slot << SIZE_BITS
         rows = connection.execute(
             "select id from documents where id between ? and ? order by id limit ?",
             (low, low + (_SLOTS_READ << SIZE_BITS) - 1, _SLOTS_READ),
         )
-        taken = {(number - first_of(project)) >> SIZE_BITS for (number,) in rows}
+        taken = {(number - compute_first_id(project)) >> SIZE_BITS for (number,) in rows}
         free = next((each for each in range(slot, slot + _SLOTS_READ) if each not in taken), None)
         if free is not None:
             return free
@@ -196,53 +198,57 @@ def _find_free_slot(connection: Connection, project: int, at: float) -> int:
         step *= 2
 
 
-def of_file(connection: Connection, kind: str, path: str, print: str, documents: Iterable[Document]) -> bool:
+def replace_file_documents(
+    connection: Connection, kind: str, path: str, fingerprint: str, documents: Iterable[Document]
+) -> bool:
     """Make a file's documents those given, all or none; False if they are of this print already."""
     with transaction(connection):
-        known = connection.execute("select print from indexed_files where path = ?", (storable(path),)).fetchone()
-        if known and known["print"] == print:
+        known = connection.execute("select print from indexed_files where path = ?", (to_storable(path),)).fetchone()
+        if known and known["print"] == fingerprint:
             return False
         listed = {one.name: one for one in documents}
         held = connection.execute("select id, name from documents where kind = ?", (kind,)).fetchall()
         connection.executemany("delete from documents where id = ?", [(id,) for id, name in held if name not in listed])
         for one in listed.values():
-            write(connection, one)
-        connection.execute("insert or replace into indexed_files (path, print) values (?, ?)", (storable(path), print))
+            write_document(connection, one)
+        connection.execute(
+            "insert or replace into indexed_files (path, print) values (?, ?)", (to_storable(path), fingerprint)
+        )
     return True
 
 
-def print_of(connection: Connection, path: str) -> str:
-    row = connection.execute("select print from indexed_files where path = ?", (storable(path),)).fetchone()
+def read_fingerprint(connection: Connection, path: str) -> str:
+    row = connection.execute("select print from indexed_files where path = ?", (to_storable(path),)).fetchone()
     return str(row["print"]) if row else ""
 
 
-def forget_files(connection: Connection) -> None:
+def delete_file_documents(connection: Connection) -> None:
     """Leave out all that came from files, within the caller's transaction; the next refresh reads them again."""
-    tables = ", ".join(f"'{kind.letter}'" for kind in KINDS.values() if not kind.table)
+    tables = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if not kind.table)
     connection.execute(f"delete from documents where kind in ({tables})")
     connection.execute("delete from indexed_files where path != ?", (_VERSION,))
 
 
-def of_version(connection: Connection, version: str) -> None:
+def ensure_index_version(connection: Connection, version: str) -> None:
     """Look at every document anew if its words were made another way; those that stay the same are not written."""
-    if print_of(connection, _VERSION) == version:
+    if read_fingerprint(connection, _VERSION) == version:
         return
     with transaction(connection):
-        index_again(connection, "true")
-        forget_files(connection)
+        queue_reindexing(connection, "true")
+        delete_file_documents(connection)
         connection.execute("insert or replace into indexed_files (path, print) values (?, ?)", (_VERSION, version))
 
 
-def index_again(connection: Connection, which: str) -> None:
+def queue_reindexing(connection: Connection, condition: str) -> None:
     """Put documents of rows on the list, within the caller's transaction; a row that goes leaves it by its trigger."""
-    tables = ", ".join(f"'{kind.letter}'" for kind in KINDS.values() if kind.table)
+    tables = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if kind.table)
     connection.execute(
         f"insert into to_index (kind, row, times) select kind, row, 1 from documents where kind in ({tables})"
-        f" and {which} on conflict (kind, row) do update set times = times + 1"
+        f" and {condition} on conflict (kind, row) do update set times = times + 1"
     )
 
 
-def merge_words(connection: Connection) -> bool:
+def merge_word_index(connection: Connection) -> bool:
     """Merge some of the index of words, by which what was deleted leaves it; False once there is nothing to merge."""
     before = connection.total_changes
     # A negative number of pages merges all segments into one, in steps of this size.
@@ -250,12 +256,12 @@ def merge_words(connection: Connection) -> bool:
     return connection.total_changes - before >= 2  # as the manual of FTS5 says
 
 
-def rebuild(connection: Connection) -> None:
+def rebuild_word_index(connection: Connection) -> None:
     """Build the index of words anew, so that nothing of what was deleted is left in its pages."""
     connection.execute("insert into document_words (document_words) values ('rebuild')")
 
 
-def to_embed(connection: Connection, limit: int) -> list[tuple[int, str, int, str]]:
+def list_unembedded(connection: Connection, limit: int) -> list[tuple[int, str, int, str]]:
     """Documents that wait for a vector, what people keep in files first, then the newest: number, kind, row, name."""
     rows = connection.execute(
         "select id, kind, row, name from to_embed join documents on documents.id = to_embed.document"
@@ -265,7 +271,7 @@ def to_embed(connection: Connection, limit: int) -> list[tuple[int, str, int, st
     return [tuple(row) for row in rows]
 
 
-def put_vectors(connection: Connection, model: str, vectors: Iterable[tuple[int, bytes, bytes]]) -> int:
+def store_vectors(connection: Connection, model: str, vectors: Iterable[tuple[int, bytes, bytes]]) -> int:
     """Keep (document, code, vector) in one transaction, of those documents that are still there."""
     done = 0
     with transaction(connection):
@@ -279,14 +285,14 @@ def put_vectors(connection: Connection, model: str, vectors: Iterable[tuple[int,
     return done
 
 
-def leave_out(connection: Connection, documents: Sequence[int]) -> None:
+def skip_embedding(connection: Connection, documents: Sequence[int]) -> None:
     """Let those wait no longer that have no text any more."""
     if documents:
         with transaction(connection):
             connection.executemany("delete from to_embed where document = ?", [(one,) for one in documents])
 
 
-def drop_stale(connection: Connection, model: str, limit: int) -> int:
+def drop_stale_vectors(connection: Connection, model: str, limit: int) -> int:
     """Drop some vectors that another model made; their documents wait for new ones."""
     with transaction(connection):
         return connection.execute(

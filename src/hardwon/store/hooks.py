@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from hardwon.store.db import Connection
-from hardwon.types import word
+from hardwon.types import frozen
 
 
-@word
-class Told:
+@frozen
+class HookCoverage:
     """One session: how many events hooks told, how many only its transcript did."""
 
-    host: str
+    agent: str
     transcript: str
-    by_hooks: int
-    by_transcript: int
+    hook_events: int
+    transcript_events: int
 
 
-def latest(connection: Connection, limit: int) -> list[Told]:
+def list_hook_coverage(connection: Connection, limit: int) -> list[HookCoverage]:
     """The last sessions, the latest first."""
     rows = connection.execute(
         "select host, transcript, (select count(*) from events where session = sessions.id and origin = 'hook'),"
@@ -24,4 +24,4 @@ def latest(connection: Connection, limit: int) -> list[Told]:
         " from sessions order by last_at desc limit ?",
         (limit,),
     )
-    return [Told(*row) for row in rows]
+    return [HookCoverage(*row) for row in rows]

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hardwon.store.db import Connection, storable, transaction
+from hardwon.store.db import Connection, to_storable, transaction
 from hardwon.types import Job
 
 DISTIL, REFINE = "distil", "refine"  # by plain code, and better by a model
-UNFINISHED = 3  # exit code of a process that worked off jobs: its time was up before everything was indexed
+EXIT_UNFINISHED = 3  # exit code of a process that worked off jobs: its time was up before everything was indexed
 LIVE, HISTORY = 0, 10  # priorities: sessions under way come before what was imported
 LEASE_SECONDS = 120.0
 FIRST_WAIT_SECONDS = 15.0  # after the first failure; each further one doubles it
-LONGEST_WAIT_SECONDS = 3600.0
-MOST_TRIES = 5
+MAX_WAIT_SECONDS = 3600.0
+MAX_TRIES = 5
 QUIET_SLACK_SECONDS = 30.0  # every event asks for quiet: a wait that is nearly as long as asked for is not written anew
 STATES = ("waiting", "running", "dead")
 _LONGEST_WHY = 500
@@ -28,14 +28,14 @@ _COLUMNS = ", ".join(Job.__annotations__)
 _OURS = "id = ? and state = 'running' and lease = ?"
 
 
-def want(
-    connection: Connection, kind: str, session: int, *, priority: int, now: float, due: float | None = None
+def enqueue(
+    connection: Connection, kind: str, session: int, *, priority: int, now: float, due_at: float | None = None
 ) -> None:
     """Ask for a job, within the caller's transaction if there is one. A dead one gets another chance; how long one
     waits that failed or was put off does not change. Asked for later than now, it waits for quiet: each time it is
     asked for so it waits anew, to within a slack, unless it is due or under way."""
-    if due is not None and due > now:
-        _want_later(connection, kind, session, priority, now, due)
+    if due_at is not None and due_at > now:
+        _want_later(connection, kind, session, priority, now, due_at)
         return
     connection.execute(
         "insert into jobs (kind, session, state, priority, wanted, tries, made_at, due_at, lease, lease_until, why)"
@@ -44,7 +44,7 @@ def want(
         " due_at = iif(state = 'dead', excluded.due_at, iif(why = '', min(due_at, excluded.due_at), due_at)),"
         " tries = iif(state = 'dead', 0, tries), why = iif(state = 'dead', '', why),"
         " state = iif(state = 'dead', 'waiting', state)",
-        (kind, session, priority, now, now if due is None else due),
+        (kind, session, priority, now, now if due_at is None else due_at),
     )
 
 
@@ -58,7 +58,7 @@ def _want_later(connection: Connection, kind: str, session: int, priority: int, 
     )
 
 
-def take(connection: Connection, *, lease: str, now: float, kinds: Sequence[str] = ()) -> Job | None:
+def lease_next(connection: Connection, *, lease: str, now: float, kinds: Sequence[str] = ()) -> Job | None:
     """The next job that is due, from now on ours; None if there is none. No two callers get the same.
 
     A try counts from here, so that a job that kills whoever takes it is not taken for ever.
@@ -76,7 +76,7 @@ def take(connection: Connection, *, lease: str, now: float, kinds: Sequence[str]
     return Job(*row) if row else None
 
 
-def renew(connection: Connection, job: Job, now: float) -> bool:
+def renew_lease(connection: Connection, job: Job, now: float) -> bool:
     """Hold on to a job; False if it is not ours any more, and then the work is somebody else's."""
     return bool(
         connection.execute(
@@ -96,13 +96,13 @@ def finish(connection: Connection, job: Job) -> bool:
 
 def fail(connection: Connection, job: Job, why: str, now: float) -> bool:
     """Try again later, each time after twice as long; dead after the last try, unless it was wanted again meanwhile."""
-    wait = min(FIRST_WAIT_SECONDS * 2 ** (job.tries - 1), LONGEST_WAIT_SECONDS)
+    wait = min(FIRST_WAIT_SECONDS * 2 ** (job.tries - 1), MAX_WAIT_SECONDS)
     with transaction(connection):
         if not _put_back(connection, job, now + wait, why, tries=job.tries):
             return False
         connection.execute(
             "update jobs set state = 'dead' where id = ? and tries >= ? and wanted = ?",
-            (job.id, MOST_TRIES, job.wanted),
+            (job.id, MAX_TRIES, job.wanted),
         )
     return True
 
@@ -117,12 +117,12 @@ def _put_back(connection: Connection, job: Job, due_at: float, why: str, *, trie
         connection.execute(
             "update jobs set state = 'waiting', lease = '', lease_until = 0, due_at = ?, why = ?, tries = ?"
             f" where {_OURS}",
-            (due_at, storable(why[:_LONGEST_WHY]), tries, job.id, job.lease),
+            (due_at, to_storable(why[:_LONGEST_WHY]), tries, job.id, job.lease),
         ).rowcount
     )
 
 
-def release(connection: Connection, lease_prefix: str) -> int:
+def release_leases(connection: Connection, lease_prefix: str) -> int:
     """Free at once what a process held that is known to be gone; gives how many."""
     with transaction(connection):
         return _free(connection, "substr(lease, 1, length(?1)) = ?1", (lease_prefix,))
@@ -131,13 +131,13 @@ def release(connection: Connection, lease_prefix: str) -> int:
 def _free(connection: Connection, condition: str, values: tuple[object, ...]) -> int:
     """Running jobs that nobody works on wait again; after the last try they are dead."""
     return connection.execute(
-        f"update jobs set state = iif(tries >= {MOST_TRIES}, 'dead', 'waiting'), lease = '', lease_until = 0,"
-        f" why = iif(tries >= {MOST_TRIES}, '{_VANISHED}', why) where state = 'running' and {condition}",
+        f"update jobs set state = iif(tries >= {MAX_TRIES}, 'dead', 'waiting'), lease = '', lease_until = 0,"
+        f" why = iif(tries >= {MAX_TRIES}, '{_VANISHED}', why) where state = 'running' and {condition}",
         values,
     ).rowcount
 
 
-def listed(connection: Connection) -> list[dict[str, Any]]:
+def list_jobs(connection: Connection) -> list[dict[str, Any]]:
     """Every job with its session: what runs, what waits in the order it is taken, then what is dead."""
     rows = connection.execute(
         "select jobs.id, kind, state, priority, wanted, tries, made_at, due_at, lease_until, why, host,"
@@ -148,22 +148,22 @@ def listed(connection: Connection) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-def retry(connection: Connection, id: int, now: float) -> bool:
+def retry(connection: Connection, job_id: int, now: float) -> bool:
     """Try a job again at once, as if it had never failed; False if there is none, or it runs."""
     return bool(
         connection.execute(
             "update jobs set state = 'waiting', tries = 0, due_at = ?, why = '' where id = ? and state != 'running'",
-            (now, id),
+            (now, job_id),
         ).rowcount
     )
 
 
-def cancel(connection: Connection, id: int) -> bool:
+def cancel(connection: Connection, job_id: int) -> bool:
     """Forget a job until it is wanted anew; one that runs finds that it has lost its lease."""
-    return bool(connection.execute("delete from jobs where id = ?", (id,)).rowcount)
+    return bool(connection.execute("delete from jobs where id = ?", (job_id,)).rowcount)
 
 
-def next_due(connection: Connection, kinds: Sequence[str] = ()) -> float | None:
+def find_next_due(connection: Connection, kinds: Sequence[str] = ()) -> float | None:
     """When the next job is due, or its lease ends; None if nothing waits or runs."""
     some = f" and kind in ({', '.join('?' * len(kinds))})" if kinds else ""
     found: float | None = connection.execute(
@@ -178,7 +178,7 @@ def is_live_due(connection: Connection, kind: str, now: float) -> bool:
     return connection.execute(f"select 1 from jobs where {where}", (kind, LIVE, now)).fetchone() is not None
 
 
-def counts(connection: Connection) -> dict[str, int]:
+def count_by_state(connection: Connection) -> dict[str, int]:
     """How many jobs there are in each state."""
     found = dict(connection.execute("select state, count(*) from jobs group by state").fetchall())
     return {state: found.get(state, 0) for state in STATES}

@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hardwon.store.db import Connection, storable, transaction
+from hardwon.store.db import Connection, to_storable, transaction
 from hardwon.types import Observation, Summary
 
-MERGED_SECONDS = 30 * 86_400.0
-LOOSE = -1  # the number of a turn whose prompt is gone: nothing replaces what is known of it
+MERGE_WINDOW_SECONDS = 30 * 86_400.0
+ORPHAN_TURN = -1  # the number of a turn whose prompt is gone: nothing replaces what is known of it
 _LISTS = frozenset({"facts", "concepts", "files_read", "files_modified", "events"})
 _NAMES = tuple(Observation.__annotations__)
 _SUMMED = tuple(Summary.__annotations__)
@@ -27,30 +27,30 @@ _ALIKE = (
 )
 
 # Of those that say the same within some time the latest stands for all: a condition, and how often it was said.
-STANDS = (
+IS_NEWEST_DUPLICATE = (
     f"not exists (select 1 {_ALIKE} and (other.at, other.key) > (observations.at, observations.key)"
-    f" and other.at < observations.at + {MERGED_SECONDS})"
+    f" and other.at < observations.at + {MERGE_WINDOW_SECONDS})"
 )
-TIMES = (
+OCCURRENCES = (
     f"(select sum(other.times) {_ALIKE} and (other.at, other.key) <= (observations.at, observations.key)"
-    f" and other.at > observations.at - {MERGED_SECONDS})"
+    f" and other.at > observations.at - {MERGE_WINDOW_SECONDS})"
 )
 
 FROM_CLAUDE_MEM = "claude-mem"  # made by another memory, and never made again from our events
 
 
-def replace(connection: Connection, session: int, number: int, observations: Sequence[Observation]) -> None:
+def replace_for_turn(connection: Connection, session: int, number: int, observations: Sequence[Observation]) -> None:
     """What is known of a turn from now on, within the caller's transaction; what another memory told of it stays."""
-    keys = [storable(one.key) for one in observations]
+    keys = [to_storable(one.key) for one in observations]
     connection.execute(
         "delete from observations where session = ? and prompt = ? and made != ?"
         f" and key not in ({', '.join('?' * len(keys))})",
         (session, number, FROM_CLAUDE_MEM, *keys),
     )
-    put(connection, session, number, observations)
+    store_observations(connection, session, number, observations)
 
 
-def put(connection: Connection, session: int, number: int, observations: Iterable[Observation]) -> None:
+def store_observations(connection: Connection, session: int, number: int, observations: Iterable[Observation]) -> None:
     """Keep observations of a turn, within the caller's transaction; one whose key is known is changed in its place."""
     names = ("session", "prompt", *_NAMES)
     connection.executemany(
@@ -59,24 +59,25 @@ def put(connection: Connection, session: int, number: int, observations: Iterabl
     )
 
 
-def forget_session(connection: Connection, session: int) -> None:
+def delete_for_session(connection: Connection, session: int) -> None:
     """Delete what was made of a session: its observations and its summary."""
     with transaction(connection):
         connection.execute("delete from observations where session = ?", (session,))
         connection.execute("delete from summaries where session = ?", (session,))
 
 
-def get(connection: Connection, ids: Sequence[int]) -> dict[int, Observation]:
+def find_by_ids(connection: Connection, ids: Sequence[int]) -> dict[int, Observation]:
     """These observations by their numbers, in the order asked for; `times` counts all turns that say the same."""
     rows = connection.execute(
-        f"select id, {', '.join(_NAMES)}, {TIMES} as often from observations where id in ({', '.join('?' * len(ids))})",
+        f"select id, {', '.join(_NAMES)}, {OCCURRENCES} as often from observations where id in "
+        f"({', '.join('?' * len(ids))})",
         tuple(ids),
     )
     found = {row["id"]: _observation(row, times=row["often"]) for row in rows}
     return {id: found[id] for id in ids if id in found}
 
 
-def of_session(connection: Connection, session: int) -> list[Observation]:
+def list_for_session(connection: Connection, session: int) -> list[Observation]:
     """All that the turns of one session said, in order, each with its own count."""
     rows = connection.execute(
         f"select {', '.join(_NAMES)} from observations where session = ? order by at, key", (session,)
@@ -84,16 +85,16 @@ def of_session(connection: Connection, session: int) -> list[Observation]:
     return [_observation(row) for row in rows]
 
 
-def told_of(connection: Connection, session: int) -> list[dict[str, Any]]:
+def list_rows_for_session(connection: Connection, session: int) -> list[dict[str, Any]]:
     """All that was observed in a session, in order, with the numbers by which it can be asked for."""
     names = ("id", "prompt", *_NAMES)
     rows = connection.execute(
         f"select {', '.join(names)} from observations where session = ? order by at, key", (session,)
     )
-    return [{name: list(list_of(row[name])) if name in _LISTS else row[name] for name in names} for row in rows]
+    return [{name: list(parse_json_list(row[name])) if name in _LISTS else row[name] for name in names} for row in rows]
 
 
-def of_turn(connection: Connection, session: int, number: int) -> list[Observation]:
+def list_for_turn(connection: Connection, session: int, number: int) -> list[Observation]:
     """What one turn said; what another memory told of it is not ours."""
     rows = connection.execute(
         f"select {', '.join(_NAMES)} from observations where session = ? and prompt = ? and made != ? order by at, key",
@@ -102,26 +103,27 @@ def of_turn(connection: Connection, session: int, number: int) -> list[Observati
     return [_observation(row) for row in rows]
 
 
-def after(connection: Connection, id: int, limit: int = 200) -> list[dict[str, Any]]:
+def list_after(connection: Connection, after_id: int, limit: int = 200) -> list[dict[str, Any]]:
     """What was observed since this one, in short; of very much the latest."""
     rows = connection.execute(
         "select observations.id, host, sessions.session, observations.at, type, title, made from observations"
         " join sessions on sessions.id = observations.session where observations.id > ?"
         " order by observations.id desc limit ?",
-        (id, limit),
+        (after_id, limit),
     )
     return [dict(row) for row in rows][::-1]
 
 
-def last_id(connection: Connection) -> int:
+def find_last_id(connection: Connection) -> int:
     found: int = connection.execute("select coalesce(max(id), 0) from observations").fetchone()[0]
     return found
 
 
-def latest(connection: Connection, *, limit: int, project: str = "") -> list[tuple[int, Observation]]:
+def list_latest(connection: Connection, *, limit: int, project: str = "") -> list[tuple[int, Observation]]:
     """The latest observations with their numbers, newest first, those that say the same merged."""
     rows = connection.execute(
-        f"select id, {', '.join(_NAMES)}, {TIMES} as often from observations where {STANDS} and (?1 = '' or session in"
+        f"select id, {', '.join(_NAMES)}, {OCCURRENCES} as often from observations where {IS_NEWEST_DUPLICATE} "
+        "and (?1 = '' or session in"
         " (select sessions.id from sessions join projects on projects.id = sessions.project where path = ?1))"
         " order by at desc, key limit ?2",
         (project, limit),
@@ -129,7 +131,7 @@ def latest(connection: Connection, *, limit: int, project: str = "") -> list[tup
     return [(row["id"], _observation(row, times=row["often"])) for row in rows]
 
 
-def put_summary(connection: Connection, session: int, summary: Summary, print: str = "") -> bool:
+def replace_summary(connection: Connection, session: int, summary: Summary, fingerprint: str = "") -> bool:
     """The one summary of a session, in place of the one before, within the caller's transaction; False if the session
     is gone."""
     names = ("session", "print", *_SUMMED)
@@ -137,24 +139,24 @@ def put_summary(connection: Connection, session: int, summary: Summary, print: s
         return False
     connection.execute(
         "delete from summaries where session = ? and made != ? and key != ?",
-        (session, FROM_CLAUDE_MEM, storable(summary.key)),
+        (session, FROM_CLAUDE_MEM, to_storable(summary.key)),
     )
     connection.execute(
         f"insert into summaries ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_in_place(names)}",
-        (session, print, *(storable(getattr(summary, name)) for name in _SUMMED)),
+        (session, fingerprint, *(to_storable(getattr(summary, name)) for name in _SUMMED)),
     )
     return True
 
 
-def note_summary(connection: Connection, session: int, print: str) -> None:
+def set_summary_fingerprint(connection: Connection, session: int, fingerprint: str) -> None:
     """What a summary that came from elsewhere counts as made from."""
     connection.execute(
         "update summaries set print = ? where session = ? and made != ? and print = ''",
-        (print, session, FROM_CLAUDE_MEM),
+        (fingerprint, session, FROM_CLAUDE_MEM),
     )
 
 
-def summed_up(connection: Connection, session: int) -> str:
+def read_summary_fingerprint(connection: Connection, session: int) -> str:
     """The print of what the session's own summary was made from; empty if there is none."""
     row = connection.execute(
         "select print from summaries where session = ? and made != ?", (session, FROM_CLAUDE_MEM)
@@ -162,7 +164,7 @@ def summed_up(connection: Connection, session: int) -> str:
     return row["print"] if row else ""
 
 
-def summary_of(connection: Connection, session: int) -> Summary | None:
+def find_summary(connection: Connection, session: int) -> Summary | None:
     """The session's summary, our own before another memory's."""
     row = connection.execute(
         f"select {', '.join(_SUMMED)} from summaries where session = ? order by made = ?, at desc limit 1",
@@ -181,15 +183,15 @@ def _in_place(names: Sequence[str]) -> str:
 
 
 def _stored(name: str, value: Any) -> object:
-    return storable(json.dumps(list(value), separators=(",", ":")) if name in _LISTS else value)
+    return to_storable(json.dumps(list(value), separators=(",", ":")) if name in _LISTS else value)
 
 
 def _observation(row: Any, **changes: Any) -> Observation:
-    values = {name: list_of(row[name]) if name in _LISTS else row[name] for name in _NAMES}
+    values = {name: parse_json_list(row[name]) if name in _LISTS else row[name] for name in _NAMES}
     return Observation(**{**values, **changes})
 
 
-def list_of(text: str) -> tuple[str, ...]:
+def parse_json_list(text: str) -> tuple[str, ...]:
     """A list as it is stored; what was imported may be something else."""
     try:
         found = json.loads(text)

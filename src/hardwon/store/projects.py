@@ -9,28 +9,28 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from hardwon.store.db import Connection, storable
+from hardwon.store.db import Connection, to_storable
 
 
-def resolve(connection: Connection, path: str, remote: str, at: float) -> int | None:
+def find_or_create(connection: Connection, path: str, remote: str, at: float) -> int | None:
     """The project's number, within the caller's transaction; None for no path."""
     if not path:
         return None
-    row = connection.execute("select id, remote from projects where path = ?", (storable(path),)).fetchone()
+    row = connection.execute("select id, remote from projects where path = ?", (to_storable(path),)).fetchone()
     if row is None and remote:
         row = _moved(connection, path, remote)
     if row is None:
-        row = only_named(connection, path)
+        row = find_by_folder_name(connection, path)
         row = row and _put(connection, row, path)
     if row is None:
         name = _name(path)
         connection.execute(
             "insert or ignore into projects (path, name, remote, at) values (?, ?, ?, ?)",
-            (storable(path), storable(name), storable(remote), at),
+            (to_storable(path), to_storable(name), to_storable(remote), at),
         )
-        row = connection.execute("select id, remote from projects where path = ?", (storable(path),)).fetchone()
+        row = connection.execute("select id, remote from projects where path = ?", (to_storable(path),)).fetchone()
     elif remote and remote != row["remote"]:
-        connection.execute("update projects set remote = ? where id = ?", (storable(remote), row["id"]))
+        connection.execute("update projects set remote = ? where id = ?", (to_storable(remote), row["id"]))
     found: int = row["id"]
     return found
 
@@ -40,23 +40,25 @@ def _name(path: str) -> str:
 
 
 def _moved(connection: Connection, path: str, remote: str) -> sqlite3.Row | None:
-    rows = connection.execute("select id, path, remote from projects where remote = ?", (storable(remote),)).fetchall()
+    rows = connection.execute(
+        "select id, path, remote from projects where remote = ?", (to_storable(remote),)
+    ).fetchall()
     gone = [row for row in rows if not os.path.exists(row["path"])]
     return _put(connection, gone[0], path) if len(gone) == 1 else None
 
 
-def only_named(connection: Connection, path: str) -> sqlite3.Row | None:
+def find_by_folder_name(connection: Connection, path: str) -> sqlite3.Row | None:
     """The project that is known by this folder's name and no place, if no other has that name."""
     rows = connection.execute(
-        "select id, path, remote from projects where name = ?", (storable(_name(path)),)
+        "select id, path, remote from projects where name = ?", (to_storable(_name(path)),)
     ).fetchall()
-    return rows[0] if len(rows) == 1 and rows[0]["path"] == storable(_name(path)) else None
+    return rows[0] if len(rows) == 1 and rows[0]["path"] == to_storable(_name(path)) else None
 
 
 def _put(connection: Connection, row: sqlite3.Row, path: str) -> sqlite3.Row:
     """Say that a project is at this path from now on."""
     connection.execute(
-        "update projects set path = ?, name = ? where id = ?", (storable(path), storable(_name(path)), row["id"])
+        "update projects set path = ?, name = ? where id = ?", (to_storable(path), to_storable(_name(path)), row["id"])
     )
-    connection.execute("update memories set project = ? where project = ?", (storable(path), row["path"]))
+    connection.execute("update memories set project = ? where project = ?", (to_storable(path), row["path"]))
     return row

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from hardwon import paths
 from hardwon.store import db
 
-LOCK = "purge.lock"
+LOCK_FILE = "purge.lock"
 
 
 @contextmanager
-def writing_files(home: str, connection: db.Connection, read_in: int, *, wait: bool = True) -> Iterator[None]:
+def hold_write_lock(home: str, connection: db.Connection, epoch: int, *, wait: bool = True) -> Iterator[None]:
     """Keep purges waiting while files are written; `Purged` if one came since the epoch in which they were read.
 
     With `wait` false a purge under way is `Purged` as well, for those who have no time.
@@ -27,14 +27,14 @@ def writing_files(home: str, connection: db.Connection, read_in: int, *, wait: b
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            raise db.Purged from None
-        if db.epoch(connection) != read_in:
-            raise db.Purged
+            raise db.PurgeConflict from None
+        if db.read_epoch(connection) != epoch:
+            raise db.PurgeConflict
         yield
 
 
 @contextmanager
-def copying(home: str) -> Iterator[None]:
+def hold_copy_lock(home: str) -> Iterator[None]:
     """Keep purges waiting while the database is copied, so that they find the copy."""
     with open(_opened(home), "r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -42,7 +42,7 @@ def copying(home: str) -> Iterator[None]:
 
 
 @contextmanager
-def purging(home: str) -> Iterator[None]:
+def hold_purge_lock(home: str) -> Iterator[None]:
     """Wait until nobody writes files, and let nobody until it is done."""
     with open(_opened(home), "r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -50,4 +50,4 @@ def purging(home: str) -> Iterator[None]:
 
 
 def _opened(home: str) -> int:
-    return os.open(os.path.join(paths.private_folder(home), LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    return os.open(os.path.join(paths.make_private_folder(home), LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o600)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hardwon.store import documents, jobs
 from hardwon.store.db import Connection, transaction
 from hardwon.store.index_schema import FILL_TO_INDEX
-from hardwon.store.turns import PLAIN, WORN
+from hardwon.store.turns import EXPIRED_PREFIX, PLAIN
 
 # Observations keep their rows and numbers, since memories name them as evidence: distilling writes each in its place.
 _OF_TURN = "observations.session = turns.session and observations.prompt = turns.number"
@@ -20,7 +20,7 @@ _HAS_LOST_EVENTS = (
 )
 _HAS_EVENTS = "exists (select 1 from events where events.session = turns.session and events.prompt = turns.number)"
 _FORGET_TURNS = (
-    f"delete from turns where print not like '{WORN}%' and {_HAS_EVENTS} and not {_HAS_LOST_EVENTS}"
+    f"delete from turns where print not like '{EXPIRED_PREFIX}%' and {_HAS_EVENTS} and not {_HAS_LOST_EVENTS}"
     f" and (made = '{PLAIN}' or not exists (select 1 from observations where {_OF_TURN}))"
 )
 _FORGET_SUMMARIES = (
@@ -37,7 +37,7 @@ def forget_derived(connection: Connection, now: float) -> int:
         connection.execute(_FORGET_SUMMARIES)
         sessions = [number for (number,) in connection.execute("select id from sessions").fetchall()]
         for number in sessions:
-            jobs.want(connection, jobs.DISTIL, number, priority=jobs.HISTORY, now=now)
+            jobs.enqueue(connection, jobs.DISTIL, number, priority=jobs.HISTORY, now=now)
     _empty_index(connection)
     return len(sessions)
 
@@ -48,7 +48,7 @@ def _empty_index(connection: Connection) -> None:
         connection.execute("insert into document_words (document_words) values ('rebuild')")
         for table in ("documents", "vectors", "to_embed", "to_index"):
             connection.execute(f"delete from {table}")
-        documents.forget_files(connection)
+        documents.delete_file_documents(connection)
         for statement in FILL_TO_INDEX:
             connection.execute(statement)
         connection.execute("update observations set files_read = files_read")  # a trigger names their files
@@ -62,6 +62,6 @@ def count_derived(connection: Connection) -> dict[str, int]:
 
 def count_unrebuildable(connection: Connection) -> int:
     """Return how many turns were distilled from events that are gone."""
-    lost = f"select count(*) from turns where print like '{WORN}%' or {_HAS_LOST_EVENTS}"
+    lost = f"select count(*) from turns where print like '{EXPIRED_PREFIX}%' or {_HAS_LOST_EVENTS}"
     count: int = connection.execute(lost).fetchone()[0]
     return count

@@ -10,7 +10,7 @@ from hardwon.store import sessions as reported
 from hardwon.store.db import Connection
 
 
-def session(connection: Connection, number: int) -> None:
+def recount_session(connection: Connection, number: int) -> None:
     """The numbers of a session's prompts, its first prompt and its status; within the caller's transaction."""
     reported._renumber(connection, number, 0.0)
     connection.execute(
@@ -26,16 +26,16 @@ def session(connection: Connection, number: int) -> None:
     )
 
 
-def candidate(connection: Connection, signature: str) -> None:
+def recount_candidate(connection: Connection, signature: str) -> None:
     """A candidate that a person decided about, after signals of it went; within the caller's transaction.
 
     The decision stays. What was said of those signals goes: where they stood, and which session they were in.
     """
-    times, sessions, projects = candidates.seen(connection, signature)
-    proposal = candidates.by_signature(connection, signature)
+    times, sessions, projects = candidates.read_occurrences(connection, signature)
+    proposal = candidates.find_by_signature(connection, signature)
     if proposal is None:
         return
-    left = [one.path for one in candidates.signals_of(connection, signature)]
+    left = [one.path for one in candidates.list_episodes(connection, signature)]
     record: dict[str, Any] = dict(proposal.record)
     record["evidence"] = [one for one in record.get("evidence", ()) if one.get("path") in left]
     record["sourceSessionIds"] = [one for one in record.get("sourceSessionIds", ()) if one in sessions]

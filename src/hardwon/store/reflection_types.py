@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from hardwon.types import word
+from hardwon.types import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TARGETS = ("memory", "workstream", "adr", "learning", "convention")
+FINDING_TARGETS = ("memory", "workstream", "adr", "learning", "convention")
 
 
-@word
+@frozen
 class Evidence:
     """Where something was said: the quote stands in that line of that transcript, whitespace aside."""
 
@@ -20,7 +20,7 @@ class Evidence:
     quote: str
 
 
-@word
+@frozen
 class Finding:
     """What an item of the menu has to say about a session, from 0 to 1 how telling it is, and where it may go.
 
@@ -35,8 +35,8 @@ class Finding:
     memory: str = ""
 
 
-@word
-class Remembered:
+@frozen
+class SuggestedMemory:
     """A memory that a person's words suggest; `turn` counts from 1."""
 
     type: str
@@ -45,8 +45,8 @@ class Remembered:
     turn: int = 0
 
 
-@word
-class Earlier:
+@frozen
+class SessionStats:
     """A session of the same project that came before; `failures` counts each signature, `commands` each first words.
 
     `tokens` are as the agent's transcript counts them, in and out, None if it does not; `minutes` leaves pauses out.
@@ -61,27 +61,28 @@ class Earlier:
     files: tuple[str, ...] = ()
     commands: Mapping[str, int] = {}
     prompts: int = 0
-    asked: str = ""
-    saved: bool = False  # it made a commit
+    first_prompt: str = ""
+    has_commit: bool = False  # it made a commit
 
 
-@word
-class Noted:
-    """A page that people keep in the repository, by its heading and that line; `names` are what it quotes as code.
+@frozen
+class RepositoryPage:
+    """A page that people keep in the repository, by its heading and that line; `quoted_code` are what it quotes as
+    code.
 
-    `after` are the other pages that it says it waits for.
+    `depends_on` are the other pages that it says it waits for.
     """
 
     path: str
     name: str
     line: int
     heading: str
-    names: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
+    quoted_code: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
 
 
-@word
-class Handed:
+@frozen
+class PastHandoff:
     """A handoff that was written for a session of the project."""
 
     at: float
@@ -91,22 +92,22 @@ class Handed:
     status: str = "draft"
 
 
-@word
-class Past:
+@frozen
+class ReflectionContext:
     """What is known from elsewhere when a session is reflected on: newest sessions and handoffs first.
 
     `own` is the session itself, measured as the earlier ones are. `memories` are pairs of type and text, `commits` the
-    files of each commit of the session, `folders` how many files of the repository lie directly in each.
+    files of each commit of the session, `folder_file_counts` how many files of the repository lie directly in each.
     """
 
-    sessions: tuple[Earlier, ...] = ()
+    sessions: tuple[SessionStats, ...] = ()
     memories: tuple[tuple[str, str], ...] = ()
-    handoffs: tuple[Handed, ...] = ()
-    conventions: tuple[Noted, ...] = ()
+    handoffs: tuple[PastHandoff, ...] = ()
+    conventions: tuple[RepositoryPage, ...] = ()
     commits: tuple[tuple[str, ...], ...] = ()
-    own: Earlier | None = None
-    workstreams: tuple[Noted, ...] = ()
-    folders: Mapping[str, int] = {}
+    current_session: SessionStats | None = None
+    workstreams: tuple[RepositoryPage, ...] = ()
+    folder_file_counts: Mapping[str, int] = {}
 
 
-NOTHING_KNOWN = Past()
+EMPTY_CONTEXT = ReflectionContext()

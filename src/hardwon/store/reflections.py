@@ -12,23 +12,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hardwon.shell.habits import counted
+from hardwon.shell.habits import count_first_words
 from hardwon.store import memories
-from hardwon.store.activity import active_minutes
-from hardwon.store.db import Connection, storable, transaction
-from hardwon.store.observations import list_of
-from hardwon.store.reflection_types import Earlier, Evidence, Finding, Handed, Past
-from hardwon.types import replace, word
+from hardwon.store.activity import count_active_minutes
+from hardwon.store.db import Connection, to_storable, transaction
+from hardwon.store.observations import parse_json_list
+from hardwon.store.reflection_types import Evidence, Finding, PastHandoff, ReflectionContext, SessionStats
+from hardwon.types import frozen, replace
 
 RECENT_SECONDS = 72 * 3600.0
 STATUSES = ("draft", "ratified", "discarded", "moot")
 DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
-LOOKED_BACK = 30  # sessions of the project that a reflection is told of
+MAX_EARLIER_SESSIONS = 30  # sessions of the project that a reflection is told of
 _LONGEST = 2_000  # characters of a prompt
 
 
-@word
-class File:
+@frozen
+class WrittenFile:
     """A file that was written, and what stood there before; None if there was none."""
 
     path: str
@@ -36,7 +36,7 @@ class File:
     after: str = ""  # the print of what was written, so that a person's change since is seen
 
 
-@word
+@frozen
 class Reflection:
     """What was written about a session; `draft` is its page, `log` the raw record of how it was made."""
 
@@ -53,7 +53,7 @@ class Reflection:
     resume: str = ""
     confidence: str = ""
     findings: tuple[Finding, ...] = ()
-    files: tuple[File, ...] = ()
+    files: tuple[WrittenFile, ...] = ()
     log: str = ""
     decided_at: float | None = None
 
@@ -62,13 +62,13 @@ _NAMES = tuple(Reflection.__annotations__)[1:]
 _COLUMNS = ", ".join(("id", *_NAMES))
 
 
-def put(connection: Connection, reflection: Reflection) -> Reflection:
+def insert(connection: Connection, reflection: Reflection) -> Reflection:
     """Keep a new one, which gets its number; an earlier draft of the session that nobody decided about is moot."""
-    values = [storable(_stored(getattr(reflection, name))) for name in _NAMES]
+    values = [to_storable(_stored(getattr(reflection, name))) for name in _NAMES]
     with transaction(connection):
         connection.execute(
             "update reflections set status = ?, decided_at = ? where host = ? and session = ? and status = ?",
-            (MOOT, reflection.at, reflection.host, storable(reflection.session), DRAFT),
+            (MOOT, reflection.at, reflection.host, to_storable(reflection.session), DRAFT),
         )
         cursor = connection.execute(
             f"insert into reflections ({', '.join(_NAMES)}) values ({', '.join('?' * len(_NAMES))})", values
@@ -81,56 +81,59 @@ def get(connection: Connection, number: int) -> Reflection | None:
     return _reflection(row) if row else None
 
 
-def listed(
+def list_reflections(
     connection: Connection, *statuses: str, project: str | None = None, session: str = "", limit: int = 100
 ) -> list[Reflection]:
     """Those of these statuses, or all, newest first."""
     rows = connection.execute(
         f"select {_COLUMNS} from reflections where (?1 = '[]' or status in (select value from json_each(?1)))"
         " and (?2 is null or project = ?2) and (?3 = '' or session = ?3) order by at desc, id desc limit ?4",
-        (json.dumps(statuses), storable(project), storable(session), limit),
+        (json.dumps(statuses), to_storable(project), to_storable(session), limit),
     )
     return list(map(_reflection, rows))
 
 
-def read_until(connection: Connection) -> dict[str, float]:
+def read_reflection_times(connection: Connection) -> dict[str, float]:
     """When each session was last reflected on."""
     return dict(map(tuple, connection.execute("select session, max(at) from reflections group by session")))
 
 
-def decide(connection: Connection, number: int, status: str, at: float, *, was: str = DRAFT) -> bool:
+def set_status(connection: Connection, number: int, status: str, at: float, *, expected_status: str = DRAFT) -> bool:
     """False, and nothing changed, if it is not what it was any more."""
     return bool(
         connection.execute(
-            "update reflections set status = ?, decided_at = ? where id = ? and status = ?", (status, at, number, was)
+            "update reflections set status = ?, decided_at = ? where id = ? and status = ?",
+            (status, at, number, expected_status),
         ).rowcount
     )
 
 
-def wrote(connection: Connection, number: int, files: Sequence[File], *, draft: str | None = None) -> None:
+def set_files(connection: Connection, number: int, files: Sequence[WrittenFile], *, draft: str | None = None) -> None:
     """All that it has written so far, and where its page is now."""
     connection.execute(
         "update reflections set files = ?, draft = coalesce(?, draft) where id = ?",
-        (storable(_stored(tuple(files))), storable(draft), number),
+        (to_storable(_stored(tuple(files))), to_storable(draft), number),
     )
 
 
-def note_kept(connection: Connection, reflection: Reflection, item: str, was: str, at: float) -> None:
+def record_item_decision(connection: Connection, reflection: Reflection, item: str, decision: str, at: float) -> None:
     """Whether a person kept what an item had to say; of one reflection the last word counts."""
     connection.execute(
         "insert into kept (reflection, item, was, at) values (?, ?, ?, ?)"
         " on conflict (reflection, item) do update set was = excluded.was, at = excluded.at",
-        (reflection.key, item, was, at),
+        (reflection.key, item, decision, at),
     )
 
 
-def keeping(connection: Connection) -> dict[str, tuple[int, int]]:
+def count_item_decisions(connection: Connection) -> dict[str, tuple[int, int]]:
     """How often people kept and dropped what each item said."""
     rows = connection.execute("select item, sum(was = 'kept'), sum(was = 'dropped') from kept group by item")
     return {item: (kept, dropped) for item, kept, dropped in rows}
 
 
-def past(connection: Connection, project: str, now: float, *, host: str = "", session: str = "") -> Past:
+def read_context(
+    connection: Connection, project: str, now: float, *, agent: str = "", session: str = ""
+) -> ReflectionContext:
     """What the database knows beside a session: the project's sessions and handoffs before it, newest first, memories.
 
     What lies in the repository (conventions, workstreams, commits) is not ours to know; see `distil/reflect/around.py`.
@@ -138,7 +141,7 @@ def past(connection: Connection, project: str, now: float, *, host: str = "", se
     own = connection.execute(
         "select id, session, started_at, prompts, first_prompt, tokens_in + tokens_out as tokens from sessions"
         " where host = ? and session = ?",
-        (host, storable(session)),
+        (agent, to_storable(session)),
     ).fetchone()
     until = own["started_at"] if own else now
     rows = connection.execute(
@@ -146,20 +149,20 @@ def past(connection: Connection, project: str, now: float, *, host: str = "", se
         " from sessions join projects"
         " on projects.id = sessions.project where path = ? and started_at < ? and prompts > 0"
         " and not (host = ? and session = ?) order by started_at desc, sessions.id desc limit ?",
-        (storable(project), until, host, storable(session), LOOKED_BACK),
+        (to_storable(project), until, agent, to_storable(session), MAX_EARLIER_SESSIONS),
     ).fetchall()
-    handed = [one for one in listed(connection, DRAFT, RATIFIED, project=project) if one.session != session]
-    return Past(
+    handed = [one for one in list_reflections(connection, DRAFT, RATIFIED, project=project) if one.session != session]
+    return ReflectionContext(
         sessions=tuple(_earlier(connection, row) for row in rows),
-        memories=tuple((one.type, one.text) for one in memories.listed(connection, "active", project=project)),
+        memories=tuple((one.type, one.text) for one in memories.list_memories(connection, "active", project=project)),
         handoffs=tuple(
-            Handed(one.at, one.session, one.resume, one.confidence, one.status) for one in handed if one.at < now
+            PastHandoff(one.at, one.session, one.resume, one.confidence, one.status) for one in handed if one.at < now
         ),
-        own=_earlier(connection, own) if own else None,
+        current_session=_earlier(connection, own) if own else None,
     )
 
 
-def _earlier(connection: Connection, row: sqlite3.Row) -> Earlier:
+def _earlier(connection: Connection, row: sqlite3.Row) -> SessionStats:
     calls, failed = 0, Counter[str]()
     times, commands = _prompted(connection, row["id"]), list[str]()
     for at, tool, input, outcome, signature in _events(connection, row["id"]):
@@ -169,19 +172,19 @@ def _earlier(connection: Connection, row: sqlite3.Row) -> Earlier:
             failed[signature] += 1
         if tool == "Bash" and (command := _command(input)):
             commands.append(command)
-    habits = counted(commands)
-    return Earlier(
+    habits = count_first_words(commands)
+    return SessionStats(
         session=row["session"],
         at=row["started_at"],
         tokens=row["tokens"],
-        minutes=active_minutes(times),
+        minutes=count_active_minutes(times),
         calls=calls,
         failures=dict(failed),
         files=_files(connection, row["id"]),
         commands=dict(habits),
         prompts=row["prompts"],
-        asked=row["first_prompt"][:_LONGEST],
-        saved="git commit" in habits,
+        first_prompt=row["first_prompt"][:_LONGEST],
+        has_commit="git commit" in habits,
     )
 
 
@@ -209,7 +212,7 @@ def _command(input: str) -> str:
 
 def _files(connection: Connection, session: int) -> tuple[str, ...]:
     rows = connection.execute("select files_modified from observations where session = ? order by at", (session,))
-    return tuple(dict.fromkeys(file for (text,) in rows for file in list_of(text)))
+    return tuple(dict.fromkeys(file for (text,) in rows for file in parse_json_list(text)))
 
 
 def _stored(value: Any) -> Any:
@@ -234,8 +237,8 @@ def _findings(text: str) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _written(text: str) -> tuple[File, ...]:
-    return tuple(File(**one) for one in _objects(text))
+def _written(text: str) -> tuple[WrittenFile, ...]:
+    return tuple(WrittenFile(**one) for one in _objects(text))
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
@@ -246,19 +249,19 @@ def _objects(text: str) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def drafts_of(connection: Connection, session: int) -> list[Reflection]:
+def list_drafts(connection: Connection, session: int) -> list[Reflection]:
     """The drafts of a recorded session, by its number, that nobody decided about."""
     row = connection.execute("select session from sessions where id = ?", (session,)).fetchone()
-    return listed(connection, DRAFT, session=row["session"]) if row else []
+    return list_reflections(connection, DRAFT, session=row["session"]) if row else []
 
 
-def unread(connection: Connection, now: float, idle: float) -> list[tuple[int, float]]:
+def list_unreflected_sessions(connection: Connection, now: float, idle_seconds: float) -> list[tuple[int, float]]:
     """The sessions of the last days that ended or are quiet, and of which something was not reflected on; by number,
     with when they were last heard of."""
     rows = connection.execute(
         "select id, last_at from sessions where prompts > 0 and transcript != '' and last_at > ?"
         " and (status = 'completed' or (? > 0 and last_at <= ?)) and not exists (select 1 from reflections where"
         " reflections.session = sessions.session and reflections.at >= sessions.last_at) order by id",
-        (now - RECENT_SECONDS, idle, now - idle),
+        (now - RECENT_SECONDS, idle_seconds, now - idle_seconds),
     )
     return [(row["id"], row["last_at"]) for row in rows]

@@ -10,34 +10,34 @@ import json
 import os
 
 from hardwon.store.db import Connection
-from hardwon.text.similarity import Trace, is_same_as_trace, trace_of
+from hardwon.text.similarity import TextFingerprint, fingerprint_text, is_same_as_fingerprint
 
 MEMORY, CANDIDATE = "memory", "candidate"
 
 
-def keep_memories(connection: Connection, where: str, values: tuple[object, ...] = ()) -> None:
+def store_memory_traces(connection: Connection, where: str, values: tuple[object, ...] = ()) -> None:
     """Keep a trace of the rejected memories that are about to go; within the caller's transaction."""
     rows = connection.execute(f"select text, project from memories where status = 'rejected' and {where}", values)
     for text, project in rows.fetchall():
         _keep(connection, MEMORY, text, project)
 
 
-def keep_candidate(connection: Connection, signature: str) -> None:
+def store_candidate_trace(connection: Connection, signature: str) -> None:
     """Keep a trace of a rejected candidate that is about to go; within the caller's transaction."""
     _keep(connection, CANDIDATE, signature, "")
 
 
 def _keep(connection: Connection, kind: str, text: str, project: str) -> None:
     salt = os.urandom(8).hex()
-    trace = trace_of(text, salt)
-    words, denied = (trace.words, trace.denied) if kind == MEMORY else ((), ())
+    trace = fingerprint_text(text, salt)
+    words, denied = (trace.word_hashes, trace.negated_hashes) if kind == MEMORY else ((), ())
     connection.execute(
         "insert into rejections (kind, salt, project, normal, words, denied) values (?, ?, ?, ?, ?, ?)",
         (
             kind,
             salt,
-            trace_of(project, salt).normal if project else "",
-            trace.normal,
+            fingerprint_text(project, salt).normal_hash if project else "",
+            trace.normal_hash,
             json.dumps(sorted(words)),
             json.dumps(sorted(denied)),
         ),
@@ -48,14 +48,14 @@ def is_rejected_memory(connection: Connection, text: str, project: str) -> bool:
     """Whether a person rejected this, or nearly this, in the project or everywhere, and it was purged since."""
     rows = connection.execute("select salt, project, normal, words, denied from rejections where kind = ?", (MEMORY,))
     for salt, of_project, normal, words, denied in rows.fetchall():
-        if of_project and trace_of(project, salt).normal != of_project:
+        if of_project and fingerprint_text(project, salt).normal_hash != of_project:
             continue
-        trace = Trace(salt, normal, frozenset(json.loads(words)), frozenset(json.loads(denied)))
-        if is_same_as_trace(text, trace):
+        trace = TextFingerprint(salt, normal, frozenset(json.loads(words)), frozenset(json.loads(denied)))
+        if is_same_as_fingerprint(text, trace):
             return True
     return False
 
 
 def is_rejected_candidate(connection: Connection, signature: str) -> bool:
     rows = connection.execute("select salt, normal from rejections where kind = ?", (CANDIDATE,))
-    return any(trace_of(signature, salt).normal == normal for salt, normal in rows.fetchall())
+    return any(fingerprint_text(signature, salt).normal_hash == normal for salt, normal in rows.fetchall())

@@ -6,12 +6,12 @@ of the host's own is known by that; the others are known by what they say, just 
 
 from __future__ import annotations
 
-from hardwon.privacy.limits import TWICE_SECONDS
-from hardwon.store.db import Connection, storable
-from hardwon.types import word
+from hardwon.privacy.limits import DUPLICATE_SECONDS
+from hardwon.store.db import Connection, to_storable
+from hardwon.types import frozen
 
 
-@word
+@frozen
 class Report:
     """One event, cleaned and ready to be kept."""
 
@@ -23,7 +23,7 @@ class Report:
     cwd: str = ""
     project: int | None = None
     transcript: str = ""
-    agent: str = ""
+    subagent: str = ""
     prompt: str = ""
     prompt_name: str = ""
     tool: str = ""
@@ -36,12 +36,12 @@ class Report:
     reason: str = ""
     origin: str = "hook"
     times: int = 1  # that a transcript has told these words, this one included
-    taken_at: float | None = None  # when history was imported; None for what hooks report as it happens
+    imported_at: float | None = None  # when history was imported; None for what hooks report as it happens
 
 
-def is_told_twice(connection: Connection, session: int, report: Report) -> bool:
+def is_duplicate_report(connection: Connection, session: int, report: Report) -> bool:
     """A prompt with an event since, or an event with a prompt since, is another that reads the same."""
-    near = (session, report.at - TWICE_SECONDS, report.at + TWICE_SECONDS)
+    near = (session, report.at - DUPLICATE_SECONDS, report.at + DUPLICATE_SECONDS)
     if report.kind == "UserPromptSubmit":
         query = (
             "select 1 from prompts as one where session = ? and at between ? and ? and prompt = ? and not"
@@ -54,5 +54,5 @@ def is_told_twice(connection: Connection, session: int, report: Report) -> bool:
             " and agent = ? and tool = ? and input = ? and response = ? and origin = 'hook'"
             " and not exists (select 1 from prompts where session = one.session and at > one.at)"
         )
-        named, said = report.tool_use_id, [report.kind, report.agent, report.tool, report.input, report.response]
-    return not named and connection.execute(query, (*near, *map(storable, said))).fetchone() is not None
+        named, said = report.tool_use_id, [report.kind, report.subagent, report.tool, report.input, report.response]
+    return not named and connection.execute(query, (*near, *map(to_storable, said))).fetchone() is not None

@@ -18,17 +18,20 @@ from time import monotonic
 from hardwon import paths
 from hardwon.store import deletions, documents
 from hardwon.store.db import Connection, transaction
-from hardwon.store.observations import LOOSE
+from hardwon.store.observations import ORPHAN_TURN
 from hardwon.store.sessions import HAS_CONTENT
-from hardwon.store.turns import WORN
-from hardwon.types import word
+from hardwon.store.turns import EXPIRED_PREFIX
+from hardwon.types import frozen
 
-DAY = 86_400.0
+DAY_SECONDS = 86_400.0
 LEDGER_DAYS = 400.0  # that runs, refusals and the fate of what reflections said are kept
 SLICE_SECONDS = 0.01  # a hook that writes waits for a transaction of ours, so none is long
-PAGES = 100  # given back to the file system in one transaction
-ROWS = 5_000
-LEAST_PORTION, PORTIONS = 200, 20  # rows deleted between two merges of the index: at least, and so many portions in all
+PAGES_PER_TRANSACTION = 100  # given back to the file system in one transaction
+ROWS_PER_READ = 5_000
+MIN_PORTION_ROWS, MAX_PORTIONS = (
+    200,
+    20,
+)  # rows deleted between two merges of the index: at least, and so many portions in all
 _INCREMENTAL = 2
 _DELETE = {
     "events": "delete from events where id = ?",
@@ -37,7 +40,8 @@ _DELETE = {
 }
 # What a turn was distilled to is more than what is left of it now.
 _WEAR = (
-    f"update turns set print = '{WORN}' || print where print not like '{WORN}%' and (session, number) ="
+    f"update turns set print = '{EXPIRED_PREFIX}' || print where print not like '{EXPIRED_PREFIX}%' and "
+    "(session, number) ="
     " (select session, prompt from events where id = ?)"
 )
 _TO_DISTIL = "(select session from jobs where kind = 'distil' and state != 'dead')"
@@ -47,8 +51,8 @@ _CALL_KEPT_SINCE = f"max({_CALL_AT}, coalesce(taken_at, 0))"
 _SESSION_KEPT_SINCE = "max(last_at, coalesce(taken_at, 0))"
 
 
-@word
-class Holdings:
+@frozen
+class StoreTotals:
     """What the database holds."""
 
     events: int
@@ -57,35 +61,35 @@ class Holdings:
     oldest: float | None
 
 
-def holdings(connection: Connection) -> Holdings:
+def read_store_totals(connection: Connection) -> StoreTotals:
     row = connection.execute(
         "select (select count(*) from events), (select count(*) from prompts),"
         f" (select count(*) from sessions where {HAS_CONTENT}),"
         " (select min(at) from events)"
     ).fetchone()
-    return Holdings(*row)
+    return StoreTotals(*row)
 
 
-def file_bytes(home: str) -> int:
+def measure_file_bytes(home: str) -> int:
     """What the database takes on disk, its log included; 0 if there is none."""
     path = os.path.join(home, paths.DATABASE)
     return sum(os.path.getsize(one) for one in (path, f"{path}-wal") if os.path.exists(one))
 
 
-def cutoff(newest: float | None, before: float | None, days: float) -> float | None:
+def compute_cutoff(newest: float | None, previous: float | None, days: float) -> float | None:
     """The time before which events are too old; None if none are.
 
-    `before` is the latest event that is more than a day older than the newest.
+    `previous` is the latest event that is more than a day older than the newest.
     """
     if newest is None or days <= 0:
         return None
-    if before is not None and newest - before > (days + 1) * DAY:
-        return before - days * DAY
-    return newest - days * DAY
+    if previous is not None and newest - previous > (days + 1) * DAY_SECONDS:
+        return previous - days * DAY_SECONDS
+    return newest - days * DAY_SECONDS
 
 
-def purge(
-    connection: Connection, *, days: float, most: int, now: float, go_on: Callable[[], bool]
+def enforce_limits(
+    connection: Connection, *, days: float, max_bytes: int, now: float, should_continue: Callable[[], bool]
 ) -> tuple[Counter[str], int]:
     """Delete what is too old, then the oldest of the rest until it fits in `most` bytes, and give the room back.
 
@@ -93,21 +97,21 @@ def purge(
     """
     gone: Counter[str] = Counter()
     latest = _latest(connection, now)
-    old, oldest_run = cutoff(*latest, days), cutoff(*latest, LEDGER_DAYS)
+    old, oldest_run = compute_cutoff(*latest, days), compute_cutoff(*latest, LEDGER_DAYS)
     if old is not None:
-        gone += _delete(connection, _too_old(connection, old), go_on)
-        gone += _delete_sessions(connection, old, go_on)
+        gone += _delete(connection, _too_old(connection, old), should_continue)
+        gone += _delete_sessions(connection, old, should_continue)
     if oldest_run is not None:
         for table in ("runs", "refusals", "kept"):
             gone[table] += connection.execute(f"delete from {table} where at < ?", (oldest_run,)).rowcount
         gone["reflections"] += connection.execute(
             "delete from reflections where at < ? and status in ('discarded', 'moot')", (oldest_run,)
         ).rowcount
-    gone += _delete_until_it_fits(connection, most, go_on)
+    gone += _delete_until_it_fits(connection, max_bytes, should_continue)
     if +gone:
         deletions.record(connection, deletions.RETENTION, "age or size", gone, now)
-    shrink(connection, go_on)
-    return +gone, used(connection)
+    release_free_pages(connection, should_continue)
+    return +gone, measure_used_bytes(connection)
 
 
 def _delete_until_it_fits(connection: Connection, most: int, go_on: Callable[[], bool]) -> Counter[str]:
@@ -116,13 +120,13 @@ def _delete_until_it_fits(connection: Connection, most: int, go_on: Callable[[],
     Deleting from an index of words first makes it larger, so without merging no deletion would ever seem enough.
     """
     gone: Counter[str] = Counter()
-    portion = max(LEAST_PORTION, holdings(connection).events // PORTIONS)
-    while used(connection) > most and go_on():
+    portion = max(MIN_PORTION_ROWS, read_store_totals(connection).events // MAX_PORTIONS)
+    while measure_used_bytes(connection) > most and go_on():
         oldest = list(islice(_oldest(connection), portion))
         if not oldest:
             break
-        gone += _delete(connection, oldest, lambda: used(connection) > most and go_on())
-        while documents.merge_words(connection) and go_on():
+        gone += _delete(connection, oldest, lambda: measure_used_bytes(connection) > most and go_on())
+        while documents.merge_word_index(connection) and go_on():
             pass
     return gone
 
@@ -132,7 +136,7 @@ def _latest(connection: Connection, now: float) -> tuple[float | None, float | N
     newest: float | None = connection.execute("select max(at) from events where at <= ?", (now,)).fetchone()[0]
     if newest is None:
         return None, None
-    before = connection.execute("select max(at) from events where at < ?", (newest - DAY,)).fetchone()[0]
+    before = connection.execute("select max(at) from events where at < ?", (newest - DAY_SECONDS,)).fetchone()[0]
     return newest, before
 
 
@@ -158,7 +162,7 @@ def _events(connection: Connection, condition: str = "true") -> Iterator[tuple[f
     last = (float("-inf"), 0)
     while rows := connection.execute(
         f"select at, id from events where (at, id) > (?, ?) and {condition} order by at, id limit ?",
-        (*last, ROWS),
+        (*last, ROWS_PER_READ),
     ).fetchall():
         yield from ((at, "events", id) for at, id in rows)
         last = rows[-1]["at"], rows[-1]["id"]
@@ -207,7 +211,7 @@ def _delete_sessions(connection: Connection, old: float, go_on: Callable[[], boo
             ).rowcount
             if prompts:
                 connection.execute("delete from turns where session = ?", (id,))
-                connection.execute(f"update observations set prompt = {LOOSE} where session = ?", (id,))
+                connection.execute(f"update observations set prompt = {ORPHAN_TURN} where session = ?", (id,))
             done = connection.execute(f"delete from sessions where id = ? and {bare}", (id, old)).rowcount
         gone += Counter({"sessions": done, "prompts": prompts})
     return gone
@@ -223,18 +227,20 @@ def _nothing_distilled(connection: Connection) -> list[str]:
     return [f"not exists (select 1 from {table} where {table}.{column} = sessions.id)" for table, column in rows]
 
 
-def used(connection: Connection) -> int:
+def measure_used_bytes(connection: Connection) -> int:
     """The bytes in use, which is the size of the file once free pages are given back."""
     return (_pragma(connection, "page_count") - _pragma(connection, "freelist_count")) * _pragma(
         connection, "page_size"
     )
 
 
-def shrink(connection: Connection, go_on: Callable[[], bool]) -> None:
+def release_free_pages(connection: Connection, should_continue: Callable[[], bool]) -> None:
     """Give free pages back to the file system, a few at a time, and empty the log."""
     free = _pragma(connection, "freelist_count")
-    while free and is_shrinkable(connection) and go_on():
-        connection.executescript(f"pragma incremental_vacuum({PAGES})")  # `execute` stops after the first page
+    while free and can_release_pages(connection) and should_continue():
+        connection.executescript(
+            f"pragma incremental_vacuum({PAGES_PER_TRANSACTION})"
+        )  # `execute` stops after the first page
         free = _pragma(connection, "freelist_count")
     patience = _pragma(connection, "busy_timeout")
     connection.execute("pragma wal_checkpoint(passive)").fetchall()
@@ -243,13 +249,13 @@ def shrink(connection: Connection, go_on: Callable[[], bool]) -> None:
     connection.execute(f"pragma busy_timeout = {patience}")
 
 
-def is_shrinkable(connection: Connection) -> bool:
+def can_release_pages(connection: Connection) -> bool:
     """Whether the file was made to give pages back."""
     _pragma(connection, "page_count")  # reads the file; what the connection remembers may be from before a rebuild
     return _pragma(connection, "auto_vacuum") == _INCREMENTAL
 
 
-def rebuild(connection: Connection) -> None:
+def rebuild_database(connection: Connection) -> None:
     """Write the whole file anew so that from then on it can give pages back; others wait or use the spool."""
     connection.execute("pragma auto_vacuum = incremental")
     connection.execute("vacuum")

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Any
 
-from hardwon.store.db import Connection, storable, transaction
-from hardwon.types import Run, word
+from hardwon.store.db import Connection, to_storable, transaction
+from hardwon.types import Run, frozen
 
 BEGUN, LOST = "begun", "lost"
 LOST_SECONDS = 3600.0  # after which a run that nobody settled is called lost
@@ -24,17 +24,17 @@ _ALMOST = 1e-9  # dollars that adding up may be wrong by
 _COLUMNS = ", ".join(Run.__annotations__)
 
 
-@word
+@frozen
 class Booking:
     """A run that may be made, by its id; or the cap that refuses it, and whether that is to be said."""
 
     id: int | None
-    refused: str = ""
-    refused_first_time: bool = False
+    refusing_cap: str = ""
+    is_first_refusal: bool = False
 
 
-@word
-class Spent:
+@frozen
+class DailySpending:
     """What counts against the caps of a day."""
 
     runs: int
@@ -43,7 +43,7 @@ class Spent:
     reflections: int
 
 
-def day_of(connection: Connection, now: float) -> str:
+def find_budget_day(connection: Connection, now: float) -> str:
     """The day that counts: the calendar's here, or the day after if runs were booked on that already.
 
     A clock or a time zone that goes back across midnight must not bring a fresh allowance. More than a day ahead was a
@@ -57,7 +57,7 @@ def day_of(connection: Connection, now: float) -> str:
     return str(ahead or today.isoformat())
 
 
-def day_at(at: float) -> str:
+def to_local_day(at: float) -> str:
     """The calendar's day here at a time."""
     return date.fromtimestamp(at).isoformat()
 
@@ -78,8 +78,8 @@ def book(
 ) -> Booking:
     """Count a run before it is made, or say which cap it would pass."""
     with transaction(connection):
-        day = day_of(connection, now)
-        spent = today(connection, day)
+        day = find_budget_day(connection, now)
+        spent = read_spending(connection, day)
         after = {
             "runsPerDay": spent.runs + 1,
             "tokensPerDay": spent.tokens + estimate_in + estimate_out,
@@ -96,7 +96,7 @@ def book(
         id = connection.execute(
             "insert into runs (at, day, purpose, provider, model, project, session, tokens_in, tokens_out,"
             " tokens_cached, cost, duration, outcome, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, '')",
-            tuple(map(storable, values)),
+            tuple(map(to_storable, values)),
         ).lastrowid
     return Booking(id)
 
@@ -112,7 +112,7 @@ def _refuse(connection: Connection, day: str, cap: str, now: float) -> bool:
 
 def settle(
     connection: Connection,
-    id: int,
+    run_id: int,
     *,
     tokens_in: int,
     tokens_out: int,
@@ -127,22 +127,32 @@ def settle(
         connection.execute(
             "update runs set tokens_in = ?, tokens_out = ?, tokens_cached = ?, cost = ?, duration = ?, outcome = ?,"
             " why = ? where id = ? and outcome = ?",
-            (tokens_in, tokens_out, tokens_cached, cost, duration, outcome, storable(why[:_LONGEST_WHY]), id, BEGUN),
+            (
+                tokens_in,
+                tokens_out,
+                tokens_cached,
+                cost,
+                duration,
+                outcome,
+                to_storable(why[:_LONGEST_WHY]),
+                run_id,
+                BEGUN,
+            ),
         ).rowcount
     )
 
 
-def today(connection: Connection, day: str) -> Spent:
+def read_spending(connection: Connection, day: str) -> DailySpending:
     """What was spent on a day, what is booked and not settled included."""
     row = connection.execute(
         "select count(*), coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(cost), 0.0),"
         " coalesce(sum(purpose = ?), 0) from runs where day = ?",
         (REFLECT, day),
     ).fetchone()
-    return Spent(*row)
+    return DailySpending(*row)
 
 
-def totals(connection: Connection, *, by: str, since: str, now: float) -> list[dict[str, Any]]:
+def sum_by_group(connection: Connection, *, by: str, since: str, now: float) -> list[dict[str, Any]]:
     """What runs came to since a day (2026-11-16): by day in order, by anything else what cost most first."""
     if by not in GROUPS:
         raise ValueError(f"{by} is none of {', '.join(GROUPS)}")
@@ -156,13 +166,13 @@ def totals(connection: Connection, *, by: str, since: str, now: float) -> list[d
     return [dict(row) for row in rows]
 
 
-def refusals(connection: Connection, *, since: str) -> list[dict[str, Any]]:
+def count_refusals(connection: Connection, *, since: str) -> list[dict[str, Any]]:
     """How often each cap refused a run, by day."""
     rows = connection.execute("select day, cap, times from refusals where day >= ? order by day, cap", (since,))
     return [dict(row) for row in rows]
 
 
-def latest(connection: Connection, *, limit: int, now: float) -> list[Run]:
+def list_latest_runs(connection: Connection, *, limit: int, now: float) -> list[Run]:
     """The last runs, newest first; one that was never settled is lost after a while."""
     rows = connection.execute(f"select {_COLUMNS} from runs order by at desc limit ?", (limit,))
     found = [Run(*row) for row in rows]

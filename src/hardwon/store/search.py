@@ -11,30 +11,30 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hardwon.store import projects
-from hardwon.store.db import Connection, storable
-from hardwon.store.documents import EVERYWHERE, PROJECT_BITS, first_of
+from hardwon.store.db import Connection, to_storable
+from hardwon.store.documents import EVERYWHERE, PROJECT_BITS, compute_first_id
 
-CHUNK = 10_000
+CODES_PER_READ = 10_000
 Scope = list[tuple[int, int]]
 
 
-def numbers_of(connection: Connection, project: str) -> list[int]:
+def find_project_numbers(connection: Connection, project: str) -> list[int]:
     """The projects of this path, or else of this name."""
     for column in ("path", "name"):
-        rows = connection.execute(f"select id from projects where {column} = ?", (storable(project),)).fetchall()
+        rows = connection.execute(f"select id from projects where {column} = ?", (to_storable(project),)).fetchall()
         if rows:
             return [number for (number,) in rows]
-    row = projects.only_named(connection, project)
+    row = projects.find_by_folder_name(connection, project)
     return [row["id"]] if row else []
 
 
-def paths_of(connection: Connection, project: str) -> list[str]:
+def find_project_paths(connection: Connection, project: str) -> list[str]:
     """The folders of the projects of this path or name."""
-    rows = connection.execute("select path from projects where ?1 in (path, name)", (storable(project),))
+    rows = connection.execute("select path from projects where ?1 in (path, name)", (to_storable(project),))
     return [path for (path,) in rows]
 
 
-def all_projects(connection: Connection) -> list[int]:
+def list_indexed_projects(connection: Connection) -> list[int]:
     """Every project that has a document, by jumping from one range of numbers to the next."""
     found: list[int] = []
     after = -1
@@ -43,12 +43,12 @@ def all_projects(connection: Connection) -> list[int]:
         if id is None:
             return found
         found.append(id >> PROJECT_BITS)
-        after = first_of(found[-1] + 1) - 1
+        after = compute_first_id(found[-1] + 1) - 1
 
 
-def scope_of(projects: Sequence[int]) -> Scope:
+def build_scope(projects: Sequence[int]) -> Scope:
     """The documents of these projects, and those that count everywhere."""
-    return [(first_of(one), first_of(one + 1) - 1) for one in dict.fromkeys([*projects, EVERYWHERE])]
+    return [(compute_first_id(one), compute_first_id(one + 1) - 1) for one in dict.fromkeys([*projects, EVERYWHERE])]
 
 
 def count_documents(connection: Connection, scope: Scope) -> int:
@@ -62,39 +62,41 @@ def count_documents(connection: Connection, scope: Scope) -> int:
     return total
 
 
-def asked(*groups: Sequence[str], beginning: bool = False) -> str:
-    """What the index is asked for: of each group of words any one; with `beginning` words that begin so."""
-    end = " *" if beginning else ""
+def build_match_query(*groups: Sequence[str], by_prefix: bool = False) -> str:
+    """What the index is asked for: of each group of words any one; with `by_prefix` words that begin so."""
+    end = " *" if by_prefix else ""
     return " AND ".join("(" + " OR ".join(f'"{word}"{end}' for word in group) + ")" for group in groups if group)
 
 
-def frequency(connection: Connection, match: str, scope: Scope, most: int) -> int:
+def count_matches(connection: Connection, match: str, scope: Scope, limit: int) -> int:
     """How many documents of the scope match, counted up to a limit."""
     total = 0
     for low, high in scope:
         (count,) = connection.execute(
             "select count(*) from (select 1 from document_words where document_words match ?"
             " and rowid between ? and ? limit ?)",
-            (match, low, high, most - total),
+            (match, low, high, limit - total),
         ).fetchone()
         total += count
     return total
 
 
-def matching(connection: Connection, match: str, scope: Scope, most: int) -> list[int]:
+def find_matches(connection: Connection, match: str, scope: Scope, limit: int) -> list[int]:
     """The documents of the scope that match, so many at most, in each range the latest first."""
     found: list[int] = []
     for low, high in scope:
         rows = connection.execute(
             "select rowid from document_words where document_words match ? and rowid between ? and ?"
             " order by rowid desc limit ?",
-            (match, low, high, most - len(found)),
+            (match, low, high, limit - len(found)),
         )
         found += [id for (id,) in rows]
     return found
 
 
-def latest(connection: Connection, project: int, match: str, since: float, until: float) -> Iterator[dict[str, Any]]:
+def iter_latest_matches(
+    connection: Connection, project: int, match: str, since: float, until: float
+) -> Iterator[dict[str, Any]]:
     """A project's documents that match, of a stretch of time, the latest first, read as they are asked for."""
     matching, words = _matching(match, project)
     rows = connection.execute(
@@ -108,10 +110,10 @@ def latest(connection: Connection, project: int, match: str, since: float, until
 def _matching(match: str, project: int) -> tuple[str, tuple[str | int, ...]]:
     """The condition that a project's document matches, and its values; nothing where nothing is asked for."""
     matching = " and +id in (select rowid from document_words where document_words match ? and rowid between ? and ?)"
-    return (matching, (match, first_of(project), first_of(project + 1) - 1)) if match else ("", ())
+    return (matching, (match, compute_first_id(project), compute_first_id(project + 1) - 1)) if match else ("", ())
 
 
-def in_time(connection: Connection, scope: Scope, since: float, until: float) -> list[int]:
+def find_in_time_range(connection: Connection, scope: Scope, since: float, until: float) -> list[int]:
     found: list[int] = []
     for low, high in scope:
         rows = connection.execute(
@@ -122,7 +124,7 @@ def in_time(connection: Connection, scope: Scope, since: float, until: float) ->
     return found
 
 
-def documents(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+def read_documents(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     rows = connection.execute(
         "select id, kind, row, name, session, project, at from documents where id in (select value from json_each(?))",
         (json.dumps(list(ids)),),
@@ -130,7 +132,7 @@ def documents(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str,
     return {row["id"]: dict(row) for row in rows}
 
 
-def words(connection: Connection, ids: Sequence[int]) -> dict[int, set[str]]:
+def read_words(connection: Connection, ids: Sequence[int]) -> dict[int, set[str]]:
     """The words and marks of documents."""
     rows = connection.execute(
         "select id, words from documents where id in (select value from json_each(?))", (json.dumps(list(ids)),)
@@ -138,10 +140,10 @@ def words(connection: Connection, ids: Sequence[int]) -> dict[int, set[str]]:
     return {id: set(held.split()) for id, held in rows}
 
 
-def by_source(connection: Connection, kind: str, row: int, name: str) -> dict[str, Any] | None:
+def find_by_source(connection: Connection, kind: str, row: int, name: str) -> dict[str, Any] | None:
     found = connection.execute(
         "select id, kind, row, name, session, project, at from documents where kind = ? and row = ? and name = ?",
-        (kind, row, storable(name)),
+        (kind, row, to_storable(name)),
     ).fetchone()
     return dict(found) if found else None
 
@@ -157,7 +159,7 @@ _NEIGHBOURS = ", ".join(
 )
 
 
-def neighbours(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[int | None, ...]]:
+def find_neighbours(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[int | None, ...]]:
     """For documents of sessions those of the same kind beside them: before, after, and once more on."""
     rows = connection.execute(
         f"select id, {_NEIGHBOURS} from documents as one where session and id in (select value from json_each(?))",
@@ -166,7 +168,7 @@ def neighbours(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[in
     return {id: tuple(beside) for id, *beside in rows}
 
 
-def vectors(connection: Connection, ids: Sequence[int], model: str) -> list[tuple[int, bytes]]:
+def read_vectors(connection: Connection, ids: Sequence[int], model: str) -> list[tuple[int, bytes]]:
     rows = connection.execute(
         "select document, vector from vectors where document in (select value from json_each(?)) and +model = ?",
         (json.dumps(list(ids)), model),
@@ -174,25 +176,25 @@ def vectors(connection: Connection, ids: Sequence[int], model: str) -> list[tupl
     return [tuple(row) for row in rows]
 
 
-def codes(
-    connection: Connection, project: int, model: str, *, after: int, upto: int
+def iter_codes(
+    connection: Connection, project: int, model: str, *, after_id: int, last_id: int
 ) -> Iterator[list[tuple[int, int, bytes]]]:
     """What a project's vectors were boiled down to, those that came between two numbers, in portions.
 
     Each with its own number, which is never given twice, and its document's, which may be.
     """
     # Without a sign the planner does not know that the project is the better half at first, and the worse one later.
-    first, second = ("+", "") if after == 0 else ("", "+")
+    first, second = ("+", "") if after_id == 0 else ("", "+")
     cursor = connection.execute(
         f"select id, document, code from vectors where {first}id > ? and {first}id <= ?"
         f" and {second}document between ? and ? and +model = ?",
-        (after, upto, first_of(project), first_of(project + 1) - 1, model),
+        (after_id, last_id, compute_first_id(project), compute_first_id(project + 1) - 1, model),
     )
-    while rows := cursor.fetchmany(CHUNK):
+    while rows := cursor.fetchmany(CODES_PER_READ):
         yield [tuple(row) for row in rows]
 
 
-def vectors_mark(connection: Connection, project: int) -> tuple[int, int]:
+def read_vectors_version(connection: Connection, project: int) -> tuple[int, int]:
     """How many vectors of a project went, and the last number given to any: what comes or goes changes one of them."""
     row = connection.execute(
         "select coalesce((select times from vectors_went where project = ?), 0),"
@@ -202,18 +204,26 @@ def vectors_mark(connection: Connection, project: int) -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
-def vector_numbers(connection: Connection, project: int) -> list[int]:
+def list_vector_numbers(connection: Connection, project: int) -> list[int]:
     rows = connection.execute(
-        "select id from vectors where document between ? and ?", (first_of(project), first_of(project + 1) - 1)
+        "select id from vectors where document between ? and ?",
+        (compute_first_id(project), compute_first_id(project + 1) - 1),
     )
     return [number for (number,) in rows]
 
 
-def around(
-    connection: Connection, project: int, at: float, *, kinds: Sequence[str], before: bool, limit: int, match: str = ""
+def list_nearest_in_time(
+    connection: Connection,
+    project: int,
+    at: float,
+    *,
+    kinds: Sequence[str],
+    is_before: bool,
+    limit: int,
+    match: str = "",
 ) -> Iterator[dict[str, Any]]:
     """A project's documents before or after a time, the nearest first; those of that very time come after it."""
-    than, order = ("<", "desc") if before else (">=", "asc")
+    than, order = ("<", "desc") if is_before else (">=", "asc")
     matching, words = _matching(match, project)
     rows = connection.execute(
         f"select id, kind, row, name, session, project, at from documents where project = ? and at {than} ?"

@@ -11,22 +11,22 @@ from typing import Any
 
 from hardwon import clock
 from hardwon.store import deletions, jobs
-from hardwon.store.db import Connection, begin_epoch, storable, transaction, value_of
+from hardwon.store.db import Connection, begin_epoch, parse_json_or_text, to_storable, transaction
 from hardwon.store.reports import Report as Report
-from hardwon.store.reports import is_told_twice
+from hardwon.store.reports import is_duplicate_report
 from hardwon.types import replace
 
 STATUSES = ("initialized", "active", "completed")
 QUIET_SECONDS = 600.0
-LEFT_SECONDS = 86_400.0  # after which a session without content that nobody ended is over as well
-ENDED_SECONDS = 3600.0  # for which one that ended stays: what was spooled, or its transcript, may still tell more
+ABANDONED_SECONDS = 86_400.0  # after which a session without content that nobody ended is over as well
+ENDED_GRACE_SECONDS = 3600.0  # for which one that ended stays: what was spooled, or its transcript, may still tell more
 # Whether a session has a prompt, or a call of anything but hardwon. One without is no session to people: an agent's
 # program was only asked for its version, or somebody only looked at what hardwon knows.
 HAS_CONTENT = (
     "(sessions.prompts > 0 or exists (select 1 from events where events.session = sessions.id and kind = 'tool'"
     """ and input not like '{"command": "hardwon %'))"""
 )
-MOST_TRIES = 5  # to fill a session; after that its next end of a turn is waited for
+MAX_FILL_TRIES = 5  # to fill a session; after that its next end of a turn is waited for
 _INSTANT = 1e-6
 _TRANSCRIPT = "transcript"
 _HIDDEN = '{"hidden":true}'
@@ -34,24 +34,24 @@ _OPENS = ("SessionStart", "UserPromptSubmit")
 _ENDS = ("Stop", "SessionEnd")
 
 
-def take(connection: Connection, report: Report, *, live: bool = False) -> bool:
+def store_report(connection: Connection, report: Report, *, live: bool = False) -> bool:
     """Keep a report within the caller's transaction; False if it was known. A live one is the latest of its session,
     whatever the clock says."""
     if _is_known(connection, report):
         return False
     session = _session(connection, report)
     at = max(report.at, session["last_at"] + _INSTANT) if live else report.at
-    if report.origin == "hook" and is_told_twice(connection, session["id"], replace(report, at=at)):
+    if report.origin == "hook" and is_duplicate_report(connection, session["id"], replace(report, at=at)):
         return False
     if report.kind == "UserPromptSubmit":
         new = report.prompt != "" and _keep_prompt(connection, session["id"], report, at)
     else:
-        if report.kind == "Stop" and not report.agent:
+        if report.kind == "Stop" and not report.subagent:
             _forget_told_end(connection, session["id"], at)
         new = _keep_event(connection, session["id"], report, at)
     _touch(connection, session["id"], report, at)
-    if new and report.taken_at is not None:
-        connection.execute("update sessions set taken_at = ? where id = ?", (report.taken_at, session["id"]))
+    if new and report.imported_at is not None:
+        connection.execute("update sessions set taken_at = ? where id = ?", (report.imported_at, session["id"]))
     _want_distilling(connection, session["id"], report)
     return new
 
@@ -63,17 +63,17 @@ def _want_distilling(connection: Connection, session: int, report: Report) -> No
     now = clock.now()
     due = min(report.at, now) + (0.0 if report.kind in _ENDS else QUIET_SECONDS)
     priority = jobs.HISTORY if report.origin == _TRANSCRIPT else jobs.LIVE
-    jobs.want(connection, jobs.DISTIL, session, priority=priority, now=now, due=due)
+    jobs.enqueue(connection, jobs.DISTIL, session, priority=priority, now=now, due_at=due)
 
 
 def _is_known(connection: Connection, report: Report) -> bool:
     table = "prompts" if report.kind == "UserPromptSubmit" else "events"
-    return connection.execute(f"select 1 from {table} where key = ?", (storable(report.key),)).fetchone() is not None
+    return connection.execute(f"select 1 from {table} where key = ?", (to_storable(report.key),)).fetchone() is not None
 
 
 def _session(connection: Connection, report: Report) -> Mapping[str, Any]:
     """The session's row, made if this is the first that is heard of it."""
-    names = (report.host, storable(report.session))
+    names = (report.host, to_storable(report.session))
     find = "select id, last_at from sessions where host = ? and session = ?"
     row: Mapping[str, Any] | None = connection.execute(find, names).fetchone()
     if row is None:
@@ -93,7 +93,7 @@ def _keep_prompt(connection: Connection, session: int, report: Report, at: float
     Both know it by the host's name for it. Without one its words decide: what a transcript tells for the second time
     is known if they are there twice, and what a hook tells after a transcript takes that one's place.
     """
-    row = (storable(report.key), session, at, storable(report.prompt), storable(report.prompt_name))
+    row = (to_storable(report.key), session, at, to_storable(report.prompt), to_storable(report.prompt_name))
     if report.origin != _TRANSCRIPT:
         taken_over = connection.execute(
             "update or ignore prompts set key = ?1, at = ?3, name = iif(?5 = '', name, ?5) where id = (select id from"
@@ -146,7 +146,7 @@ def _keep_event(connection: Connection, session: int, report: Report, at: float)
     """
     same = connection.execute(
         "select origin from events where tool_use_id != '' and session = ? and tool_use_id = ? and kind = ?",
-        (session, storable(report.tool_use_id), report.kind),
+        (session, to_storable(report.tool_use_id), report.kind),
     ).fetchone()
     if same and report.origin == same["origin"] == _TRANSCRIPT:
         report, same = replace(report, tool_use_id=report.key), None
@@ -164,22 +164,22 @@ def _keep_event(connection: Connection, session: int, report: Report, at: float)
         f" key = iif(excluded.origin = 'hook' and not {_DENIED_THOUGH_IT_RAN}, excluded.key, key),"
         " origin = iif(excluded.origin = 'hook', 'hook', origin)",
         (
-            storable(report.key),
+            to_storable(report.key),
             session,
             report.kind,
             at,
             session,
             at,
-            storable(report.agent),
-            storable(report.tool),
-            storable(report.tool_use_id),
-            storable(report.input),
-            storable(report.response),
+            to_storable(report.subagent),
+            to_storable(report.tool),
+            to_storable(report.tool_use_id),
+            to_storable(report.input),
+            to_storable(report.response),
             report.outcome,
-            storable(report.signature),
+            to_storable(report.signature),
             report.duration,
             report.origin,
-            report.taken_at,
+            report.imported_at,
         ),
     )
     return same is None
@@ -195,7 +195,7 @@ def _touch(connection: Connection, session: int, report: Report, at: float) -> N
     """The session's row after this report: its status follows from when it was opened, prompted and ended last."""
     opens = at if report.kind in _OPENS else 0.0
     ends = at if report.kind == "SessionEnd" else None
-    transcript = "" if report.agent and report.origin == "transcript" else report.transcript  # not a sub-agent's own
+    transcript = "" if report.subagent and report.origin == "transcript" else report.transcript  # not a sub-agent's own
     connection.execute(
         "update sessions set"
         " cwd = iif(cwd = '' or (?1 < started_at and ?2 != ''), ?2, cwd),"
@@ -210,19 +210,19 @@ def _touch(connection: Connection, session: int, report: Report, at: float) -> N
         " to_fill = iif(?8, 1, to_fill) where id = ?9",
         (
             at,
-            storable(report.cwd),
+            to_storable(report.cwd),
             report.project,
-            storable(transcript),
+            to_storable(transcript),
             opens,
             ends,
-            storable(report.reason),
+            to_storable(report.reason),
             report.kind in _ENDS and report.origin == "hook",
             session,
         ),
     )
 
 
-def listed(connection: Connection, *, limit: int, project: str = "", status: str = "") -> list[dict[str, Any]]:
+def list_sessions(connection: Connection, *, limit: int, project: str = "", status: str = "") -> list[dict[str, Any]]:
     """The sessions, the latest first."""
     rows = connection.execute(
         f"{_SELECT} where (? = '' or projects.name = ? or projects.path = ?) and (? = '' or status = ?)"
@@ -232,44 +232,44 @@ def listed(connection: Connection, *, limit: int, project: str = "", status: str
     return [dict(row) for row in rows]
 
 
-def folder_of(connection: Connection, host: str, session: str) -> str:
+def find_cwd_by_session_id(connection: Connection, agent: str, session: str) -> str:
     """Return the folder a session worked in, by the agent's id; empty if it is not recorded."""
     row = connection.execute(
-        "select cwd from sessions where host = ? and session = ?", (host, storable(session))
+        "select cwd from sessions where host = ? and session = ?", (agent, to_storable(session))
     ).fetchone()
     return str(row["cwd"]) if row else ""
 
 
-def list_prompts(connection: Connection, session: int) -> list[str]:
+def list_prompt_texts(connection: Connection, session: int) -> list[str]:
     """Return what was asked in a session, in order."""
     rows = connection.execute("select prompt from prompts where session = ? order by at, id", (session,))
     return [text for (text,) in rows]
 
 
-def transcripts(connection: Connection) -> list[str]:
+def list_transcript_paths(connection: Connection) -> list[str]:
     """The transcripts that hooks told of."""
     return [row[0] for row in connection.execute("select transcript from sessions where transcript != ''")]
 
 
-def found(connection: Connection, name: str, host: str = "") -> list[dict[str, Any]]:
+def find_by_name(connection: Connection, name: str, agent: str = "") -> list[dict[str, Any]]:
     """The sessions whose own id is this, else the one whose number is, else those whose id begins so."""
     number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
     rows = connection.execute(
         f"{_SELECT} where (sessions.id = ?1 or session = ?2 or substr(session, 1, ?3) = ?2) and ?4 in ('', host)"
         " order by session = ?2 desc, sessions.id = ?1 desc, last_at desc limit 20",
-        (number, name, len(name), host),
+        (number, name, len(name), agent),
     ).fetchall()
     every = [dict(row) for row in rows]
     return [one for one in every if one["session"] == name] or [one for one in every if one["id"] == number] or every
 
 
-def by_own_id(connection: Connection, session: str, host: str = "") -> list[dict[str, Any]]:
+def find_by_session_id(connection: Connection, session: str, agent: str = "") -> list[dict[str, Any]]:
     """Return the sessions to which the agent gave this very id; every agent's if none is named."""
-    rows = connection.execute(f"{_SELECT} where session = ? and ? in ('', host)", (storable(session), host))
+    rows = connection.execute(f"{_SELECT} where session = ? and ? in ('', host)", (to_storable(session), agent))
     return [dict(row) for row in rows]
 
 
-def by_number(connection: Connection, number: str) -> list[dict[str, Any]]:
+def find_by_number(connection: Connection, number: str) -> list[dict[str, Any]]:
     """Return the session of this number, if the text is a number and one has it."""
     if not number.isascii() or not number.isdigit() or len(number) > 9:
         return []
@@ -284,21 +284,21 @@ _SELECT = (
 )
 
 
-def prompts_of(connection: Connection, session: int) -> list[dict[str, Any]]:
+def list_prompt_rows(connection: Connection, session: int) -> list[dict[str, Any]]:
     rows = connection.execute("select number, at, prompt from prompts where session = ? order by at, id", (session,))
     return [dict(row) for row in rows]
 
 
-def events_of(connection: Connection, session: int) -> list[dict[str, Any]]:
+def list_events(connection: Connection, session: int) -> list[dict[str, Any]]:
     rows = connection.execute(
         "select kind, at, prompt, agent, tool, tool_use_id, input, response, outcome, signature, duration, origin"
         " from events where session = ? order by at, id",
         (session,),
     )
-    return [{**dict(row), "input": value_of(row["input"])} for row in rows]
+    return [{**dict(row), "input": parse_json_or_text(row["input"])} for row in rows]
 
 
-def counts(connection: Connection) -> dict[str, int]:
+def count_recorded(connection: Connection) -> dict[str, int]:
     """How many sessions, prompts and events there are."""
     row = connection.execute(
         f"select (select count(*) from sessions where {HAS_CONTENT}) as sessions,"
@@ -308,17 +308,17 @@ def counts(connection: Connection) -> dict[str, int]:
     return dict(row)
 
 
-def cwd_of(connection: Connection, session: int) -> str:
+def get_cwd(connection: Connection, session: int) -> str:
     row = connection.execute("select cwd from sessions where id = ?", (session,)).fetchone()
     return row["cwd"] if row else ""
 
 
-def transcript_of(connection: Connection, session: int) -> str:
+def get_transcript_path(connection: Connection, session: int) -> str:
     row = connection.execute("select transcript from sessions where id = ?", (session,)).fetchone()
     return row["transcript"] if row else ""
 
 
-def project_of(connection: Connection, session: int) -> str:
+def get_project_path(connection: Connection, session: int) -> str:
     """The folder of the project that a session belongs to; empty if there is none."""
     row = connection.execute(
         "select path from sessions join projects on projects.id = sessions.project where sessions.id = ?", (session,)
@@ -326,11 +326,11 @@ def project_of(connection: Connection, session: int) -> str:
     return row["path"] if row else ""
 
 
-def deliveries_of(connection: Connection, host: str, session: str) -> list[dict[str, Any]]:
+def list_session_deliveries(connection: Connection, agent: str, session: str) -> list[dict[str, Any]]:
     rows = connection.execute(
         "select at, agent, kind, tool, lesson, slug, summary, delivery from injections where host = ? and session = ?"
         " order by at, id",
-        (host, storable(session)),
+        (agent, to_storable(session)),
     )
     return [dict(row) for row in rows]
 
@@ -363,31 +363,31 @@ def delete(connection: Connection, session: int) -> int:
 
 
 def add_tokens(
-    connection: Connection, host: str, session: str, tokens_in: int, tokens_out: int, tokens_cached: int
+    connection: Connection, agent: str, session: str, tokens_in: int, tokens_out: int, tokens_cached: int
 ) -> None:
     """Add what a transcript counts of a session's tokens, within the caller's transaction."""
     connection.execute(
         "update sessions set tokens_in = coalesce(tokens_in, 0) + ?, tokens_out = coalesce(tokens_out, 0) + ?,"
         " tokens_cached = coalesce(tokens_cached, 0) + ? where host = ? and session = ?",
-        (tokens_in, tokens_out, tokens_cached, host, storable(session)),
+        (tokens_in, tokens_out, tokens_cached, agent, to_storable(session)),
     )
 
 
-def drop_without_content(connection: Connection, now: float) -> int:
+def delete_empty_sessions(connection: Connection, now: float) -> int:
     """Delete the sessions that are over and have neither a prompt nor a call; return how many there were."""
     with transaction(connection):
         return connection.execute(
             f"delete from sessions where not {HAS_CONTENT} and (to_fill = 0 or to_fill > ?)"
             " and (last_at < ? or (status = 'completed' and last_at < ?))",
-            (MOST_TRIES, now - LEFT_SECONDS, now - ENDED_SECONDS),
+            (MAX_FILL_TRIES, now - ABANDONED_SECONDS, now - ENDED_GRACE_SECONDS),
         ).rowcount
 
 
-def to_fill(connection: Connection) -> list[dict[str, Any]]:
+def list_sessions_to_fill(connection: Connection) -> list[dict[str, Any]]:
     """The sessions whose transcript may know more than the hooks told, those tried least first."""
     rows = connection.execute(
         "select id, host, session, cwd, transcript from sessions where to_fill and to_fill <= ? order by to_fill, id",
-        (MOST_TRIES,),
+        (MAX_FILL_TRIES,),
     )
     return [dict(row) for row in rows]
 
@@ -402,37 +402,41 @@ def begin_fill(connection: Connection, session: int) -> int:
 
 def set_transcript(connection: Connection, session: int, path: str) -> None:
     """Where a session that does not say so is written down."""
-    connection.execute("update sessions set transcript = ? where id = ? and transcript = ''", (storable(path), session))
+    connection.execute(
+        "update sessions set transcript = ? where id = ? and transcript = ''", (to_storable(path), session)
+    )
 
 
-def is_filled(connection: Connection, session: int, tries: int) -> None:
+def finish_fill(connection: Connection, session: int, tries: int) -> None:
     connection.execute("update sessions set to_fill = 0 where id = ? and to_fill = ?", (session, tries))
 
 
-def last_words(connection: Connection, host: str, session: str, said: str, *, since: float, until: float) -> None:
+def store_last_words(
+    connection: Connection, agent: str, session: str, text: str, *, since: float, until: float
+) -> None:
     """What the agent said last in a turn, for the end of it if that did not tell, or in place of one that no hook told;
     within the caller's transaction."""
     row = connection.execute(
-        "select id from sessions where host = ? and session = ?", (host, storable(session))
+        "select id from sessions where host = ? and session = ?", (agent, to_storable(session))
     ).fetchone()
     if row is None:
         return
-    key = f"{host}:{session}:{since}"
+    key = f"{agent}:{session}:{since}"
     told = connection.execute(
         "select id, response, origin from events where key = ?4 or (session = ?1 and kind = 'Stop' and agent = ''"
         " and at < ?3 and (at >= ?2 or (origin = 'transcript' and prompt = (select count(*) from prompts where"
         " session = ?1 and at <= ?2)))) order by origin = 'transcript', at, id limit 1",
-        (row["id"], since, until, storable(key)),
+        (row["id"], since, until, to_storable(key)),
     ).fetchone()
     if told is None:
-        report = Report(key, host, session, "Stop", since, response=said, origin=_TRANSCRIPT, taken_at=clock.now())
+        report = Report(key, agent, session, "Stop", since, response=text, origin=_TRANSCRIPT, imported_at=clock.now())
         _keep_event(connection, row["id"], report, since)
     elif told["origin"] == _TRANSCRIPT:
-        change = (storable(said), since, told["id"])
+        change = (to_storable(text), since, told["id"])
         connection.execute("update events set response = ?, at = ? where id = ?", change)
     elif told["response"] == "":
-        connection.execute("update events set response = ? where id = ?", (storable(said), told["id"]))
-    _want_distilling(connection, row["id"], Report("", host, session, "Stop", since, origin=_TRANSCRIPT))
+        connection.execute("update events set response = ? where id = ?", (to_storable(text), told["id"]))
+    _want_distilling(connection, row["id"], Report("", agent, session, "Stop", since, origin=_TRANSCRIPT))
 
 
 def _forget_told_end(connection: Connection, session: int, at: float) -> None:
@@ -444,16 +448,16 @@ def _forget_told_end(connection: Connection, session: int, at: float) -> None:
     )
 
 
-def open_before(connection: Connection, before: float) -> list[tuple[int, str]]:
+def list_idle_sessions(connection: Connection, idle_since: float) -> list[tuple[int, str]]:
     """The sessions that nobody ended and that have been quiet since, with their transcripts."""
     rows = connection.execute(
         "select id, transcript from sessions where status != 'completed' and last_at < ? and transcript != ''",
-        (before,),
+        (idle_since,),
     )
     return [(row["id"], row["transcript"]) for row in rows]
 
 
-def complete(connection: Connection, numbers: Iterable[int]) -> None:
+def mark_completed(connection: Connection, numbers: Iterable[int]) -> None:
     """Count sessions as ended when they were last heard of."""
     with transaction(connection):
         connection.executemany(
@@ -462,12 +466,12 @@ def complete(connection: Connection, numbers: Iterable[int]) -> None:
         )
 
 
-def events_after(connection: Connection, *, after: int, limit: int) -> list[dict[str, Any]]:
+def list_events_after(connection: Connection, *, after_id: int, limit: int) -> list[dict[str, Any]]:
     """Events in the order they came in, behind a number."""
     rows = connection.execute(
         "select events.id, host, sessions.session, kind, at, prompt, agent, tool, tool_use_id, input, response,"
         " outcome, signature, duration from events join sessions on sessions.id = events.session where events.id > ?"
         " order by events.id limit ?",
-        (after, limit),
+        (after_id, limit),
     )
-    return [{**dict(row), "input": value_of(row["input"])} for row in rows]
+    return [{**dict(row), "input": parse_json_or_text(row["input"])} for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hardwon.store.db import Connection, transaction
 
 
-def note_time(connection: Connection, now: float) -> None:
+def record_time(connection: Connection, now: float) -> None:
     """Note that hardwon is set up now, unless it was before."""
     with transaction(connection):
         connection.execute("insert or ignore into set_up (id, at) values (1, ?)", (now,))

@@ -13,11 +13,13 @@ from typing import Any
 
 from hardwon.store import jobs
 from hardwon.store import observations as known
-from hardwon.store.db import Connection, transaction, value_of
+from hardwon.store.db import Connection, parse_json_or_text, transaction
 from hardwon.types import Call, Observation, Summary, Turn
 
 PLAIN = "plain"
-WORN = "worn:"  # before the print of a turn that retention took events of: more is known of it than what is left
+EXPIRED_PREFIX = (
+    "worn:"  # before the print of a turn that retention took events of: more is known of it than what is left
+)
 _TOLD = "(kind = 'tool' or (kind = 'Stop' and agent = ''))"
 # A turn ends where the next begins, which is found by the index that there is; its number alone would not be.
 _EVENTS = (
@@ -28,79 +30,85 @@ _EVENTS = (
 _PROMPTS = "from prompts where session = ?1 and (?2 is null or number = ?2) order by number"
 
 
-def changed(connection: Connection, session: int) -> list[int]:
+def list_changed_turns(connection: Connection, session: int) -> list[int]:
     """The turns of which something else is stored than what they were distilled from, those that are gone included."""
     now = _prints(connection, session)
     kept = _kept(connection, session)
-    there = {number for number, mark in kept.items() if mark == now.get(number, "") or mark.startswith(WORN)}
+    there = {number for number, mark in kept.items() if mark == now.get(number, "") or mark.startswith(EXPIRED_PREFIX)}
     return sorted({*now, *kept} - there)
 
 
-def read(connection: Connection, session: int, number: int) -> tuple[Turn, str]:
+def read_turn(connection: Connection, session: int, number: int) -> tuple[Turn, str]:
     """A turn and the print of exactly that; the print of one that is gone is empty."""
     with _one_moment(connection):
         found = _turns(connection, session, number)
         return found.get(number, Turn(session, number, 0.0)), _prints(connection, session, number).get(number, "")
 
 
-def session_turns(connection: Connection, session: int) -> list[Turn]:
+def list_turns(connection: Connection, session: int) -> list[Turn]:
     """Every turn of a session, in order."""
     with _one_moment(connection):
         found = _turns(connection, session, None)
     return [found[number] for number in sorted(found)]
 
 
-def keep(connection: Connection, turn: Turn, print: str, observations: Sequence[Observation], made: str) -> bool:
+def store_distilled(
+    connection: Connection, turn: Turn, fingerprint: str, observations: Sequence[Observation], maker: str
+) -> bool:
     """Put these in place of what was known of a turn, with the print of what they were made from.
 
     False, and nothing changed, if what is stored of it is not that any more, or a model knew better.
     """
     with transaction(connection):
-        if _prints(connection, turn.session, turn.number).get(turn.number, "") != print:
+        if _prints(connection, turn.session_row_id, turn.number).get(turn.number, "") != fingerprint:
             return False
         row = connection.execute(
-            "select print, made from turns where session = ? and number = ?", (turn.session, turn.number)
+            "select print, made from turns where session = ? and number = ?", (turn.session_row_id, turn.number)
         ).fetchone()
-        if row and (row["print"].startswith(WORN) or (row["print"] == print and made == PLAIN != row["made"])):
+        if row and (
+            row["print"].startswith(EXPIRED_PREFIX) or (row["print"] == fingerprint and maker == PLAIN != row["made"])
+        ):
             return False
-        known.replace(connection, turn.session, turn.number, observations)
-        _note(connection, turn.session, turn.number, print, made)
+        known.replace_for_turn(connection, turn.session_row_id, turn.number, observations)
+        _note(connection, turn.session_row_id, turn.number, fingerprint, maker)
     return True
 
 
-def whole(connection: Connection, session: int) -> str:
+def compute_session_fingerprint(connection: Connection, session: int) -> str:
     """The print of all that a session was distilled from; empty if nothing was."""
-    kept = sorted((number, mark.removeprefix(WORN)) for number, mark in _kept(connection, session).items())
+    kept = sorted((number, mark.removeprefix(EXPIRED_PREFIX)) for number, mark in _kept(connection, session).items())
     return blake2b(repr(kept).encode(), digest_size=12).hexdigest() if kept else ""
 
 
-def keep_summary(connection: Connection, session: int, summary: Summary, print: str) -> bool:
+def store_summary(connection: Connection, session: int, summary: Summary, fingerprint: str) -> bool:
     """Put this in place of the session's summary, with the print of what it was made from; False, and nothing changed,
     if the session was distilled from something else meanwhile."""
     with transaction(connection):
-        return whole(connection, session) == print and known.put_summary(connection, session, summary, print)
+        return compute_session_fingerprint(connection, session) == fingerprint and known.replace_summary(
+            connection, session, summary, fingerprint
+        )
 
 
-def made_by(connection: Connection, session: int, maker: str) -> list[int]:
+def list_turns_made_by(connection: Connection, session: int, maker: str) -> list[int]:
     """The turns that were distilled by plain code, or by a model."""
     rows = connection.execute(
         "select number from turns where session = ? and made = ? and substr(print, 1, ?) != ? order by number",
-        (session, maker, len(WORN), WORN),
+        (session, maker, len(EXPIRED_PREFIX), EXPIRED_PREFIX),
     )
     return [number for (number,) in rows.fetchall()]
 
 
-def count_as_distilled(connection: Connection, session: int, numbers: Mapping[int, str]) -> None:
+def mark_distilled(connection: Connection, session: int, makers: Mapping[int, str]) -> None:
     """Turns whose observations came from elsewhere, with who made them; those that were distilled here stay."""
     with transaction(connection):
         kept = _kept(connection, session)
         for number, print in _prints(connection, session).items():
-            if number in numbers and number not in kept:
-                _note(connection, session, number, print, numbers[number])
-        known.note_summary(connection, session, whole(connection, session))
+            if number in makers and number not in kept:
+                _note(connection, session, number, print, makers[number])
+        known.set_summary_fingerprint(connection, session, compute_session_fingerprint(connection, session))
 
 
-def want_behind(connection: Connection, now: float) -> None:
+def enqueue_undistilled(connection: Connection, now: float) -> None:
     """Ask for the distilling of every session with a turn that never was, and for which nobody has."""
     rows = connection.execute(
         "select id from sessions where id not in (select session from jobs where kind = 'distil')"
@@ -111,20 +119,20 @@ def want_behind(connection: Connection, now: float) -> None:
     behind = [id for (id,) in rows.fetchall()]
     with transaction(connection):
         for id in behind:
-            jobs.want(connection, jobs.DISTIL, id, priority=jobs.HISTORY, now=now)
+            jobs.enqueue(connection, jobs.DISTIL, id, priority=jobs.HISTORY, now=now)
 
 
-def numbers(connection: Connection, session: int) -> dict[int, int]:
+def read_prompt_numbers(connection: Connection, session: int) -> dict[int, int]:
     """The number of each prompt of a session, by the prompt's id."""
     rows = connection.execute("select id, number from prompts where session = ?", (session,))
     return dict(rows.fetchall())
 
 
-def move(connection: Connection, session: int, before: Mapping[int, int]) -> None:
-    """Follow the prompts that are left after some were deleted, within the caller's transaction; `before` has their
-    numbers until then. What is left of a turn without its prompt belongs to the one before."""
-    after = numbers(connection, session)
-    left = {was: after[id] for id, was in before.items() if id in after}
+def renumber_turns(connection: Connection, session: int, old_numbers: Mapping[int, int]) -> None:
+    """Follow the prompts that are left after some were deleted, within the caller's transaction; `old_numbers` has
+    their numbers until then. What is left of a turn without its prompt belongs to the one before."""
+    after = read_prompt_numbers(connection, session)
+    left = {was: after[id] for id, was in old_numbers.items() if id in after}
     kept = _kept(connection, session)
     rows = connection.execute("select distinct prompt from observations where session = ? and prompt > 0", (session,))
     for old in sorted({*kept, *(number for (number,) in rows.fetchall())} - {0}):
@@ -133,7 +141,7 @@ def move(connection: Connection, session: int, before: Mapping[int, int]) -> Non
             connection.execute("update turns set number = ? where session = ? and number = ?", (new, session, old))
         else:
             connection.execute("delete from turns where session = ? and number = ?", (session, old))
-            new = known.LOOSE if kept.get(old, "").startswith(WORN) else new
+            new = known.ORPHAN_TURN if kept.get(old, "").startswith(EXPIRED_PREFIX) else new
         connection.execute("update observations set prompt = ? where session = ? and prompt = ?", (new, session, old))
 
 
@@ -184,15 +192,15 @@ def _turns(connection: Connection, session: int, number: int | None) -> dict[int
         done = calls.get(of, [])
         at = asked[of]["at"] if of in asked else done[0].at if done else one["started_at"]
         found[of] = Turn(
-            session=session,
+            session_row_id=session,
             number=of,
             at=at,
-            host=one["host"],
+            agent=one["host"],
             name=one["session"],
             project=one["project"],
             cwd=one["cwd"],
-            asked=asked[of]["prompt"] if of in asked else "",
-            said=said.get(of, ""),
+            prompt=asked[of]["prompt"] if of in asked else "",
+            final_message=said.get(of, ""),
             calls=tuple(done),
         )
     return found
@@ -200,7 +208,7 @@ def _turns(connection: Connection, session: int, number: int | None) -> dict[int
 
 def _call(row: Any) -> Call:
     names = ("key", "at", "tool", "response", "outcome", "signature", "agent", "duration")
-    return Call(input=value_of(row["input"]), **{name: row[name] for name in names})
+    return Call(input=parse_json_or_text(row["input"]), **{name: row[name] for name in names})
 
 
 @contextmanager

@@ -10,16 +10,16 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from hardwon.store.db import Connection, storable
+from hardwon.store.db import Connection, to_storable
 from hardwon.store.sessions import HAS_CONTENT
-from hardwon.types import word
+from hardwon.types import frozen
 
 _DAY = "strftime('%Y-%m-%d', at, 'unixepoch', 'localtime')"
 _HEAD = 300  # characters of a long text in a list
 
 
-@word
-class Place:
+@frozen
+class TimelinePosition:
     """Where a timeline goes on: behind the step of this time, kind and number."""
 
     at: float = 0.0
@@ -27,8 +27,8 @@ class Place:
     id: int = 0
 
 
-@word
-class Marks:
+@frozen
+class NewsCursor:
     """The last row that was seen of each table that something new is shown of."""
 
     prompts: int = 0
@@ -47,38 +47,38 @@ _SESSION = (
 )
 
 
-def sessions(
+def list_session_page(
     connection: Connection,
     *,
     project: int | None = None,
-    host: str = "",
+    agent: str = "",
     status: str = "",
     since: float | None = None,
     until: float | None = None,
-    before: tuple[float, int] | None = None,
+    before_key: tuple[float, int] | None = None,
     limit: int,
 ) -> list[dict[str, Any]]:
     """The sessions like that, the latest first, from behind the one with this time and number."""
     wanted: list[tuple[str, Sequence[object]]] = [(HAS_CONTENT, ())]
     if project is not None:
         wanted.append(("project = ?", (project,)))
-    if host:
-        wanted.append(("+host = ?", (host,)))  # by the index of times: that of hosts would read them all
+    if agent:
+        wanted.append(("+host = ?", (agent,)))  # by the index of times: that of hosts would read them all
     if status:
         wanted.append(("status = ?", (status,)))
     if since is not None:
         wanted.append(("last_at >= ?", (since,)))
     if until is not None:
         wanted.append(("started_at < ?", (until,)))
-    if before is not None:
-        wanted.append(("(last_at, id) < (?, ?)", before))
+    if before_key is not None:
+        wanted.append(("(last_at, id) < (?, ?)", before_key))
     where = f" where {' and '.join(text for text, _ in wanted)}"
     values = [value for _, given in wanted for value in given]
     rows = connection.execute(_SESSION.replace("{where}", where), (*values, limit))
     return [dict(row) for row in rows]
 
 
-def session(connection: Connection, number: int) -> dict[str, Any] | None:
+def find_session(connection: Connection, number: int) -> dict[str, Any] | None:
     row = connection.execute(
         "select sessions.id, host, session, project, coalesce(projects.name, '') as project_name,"
         " coalesce(projects.path, '') as project_path, cwd, transcript, first_prompt, prompts, status, reason,"
@@ -89,7 +89,7 @@ def session(connection: Connection, number: int) -> dict[str, Any] | None:
     return dict(row) if row else None
 
 
-def times_of(connection: Connection, session: int) -> list[float]:
+def list_timestamps(connection: Connection, session: int) -> list[float]:
     """When something happened in a session."""
     rows = connection.execute(
         "select at from events where session = ?1 union all select at from prompts where session = ?1", (session,)
@@ -97,7 +97,7 @@ def times_of(connection: Connection, session: int) -> list[float]:
     return [at for (at,) in rows]
 
 
-def cost_of(connection: Connection, session: int) -> dict[str, Any]:
+def sum_cost(connection: Connection, session: int) -> dict[str, Any]:
     """What distilling a session took of a model."""
     row = connection.execute(
         "select count(*) as runs, coalesce(sum(tokens_in + tokens_out), 0) as tokens, coalesce(sum(cost), 0.0) as cost"
@@ -107,7 +107,7 @@ def cost_of(connection: Connection, session: int) -> dict[str, Any]:
     return dict(row)
 
 
-def projects(connection: Connection, *, limit: int = 200) -> list[dict[str, Any]]:
+def list_projects(connection: Connection, *, limit: int = 200) -> list[dict[str, Any]]:
     """The projects, those heard of last first."""
     rows = connection.execute(
         "select projects.id, name, path, max(last_at) as last_at from sessions join projects on"
@@ -117,20 +117,20 @@ def projects(connection: Connection, *, limit: int = 200) -> list[dict[str, Any]
     return [dict(row) for row in rows]
 
 
-def hosts(connection: Connection) -> list[str]:
+def list_agents(connection: Connection) -> list[str]:
     return [host for (host,) in connection.execute("select distinct host from sessions order by host")]
 
 
-def number_of(connection: Connection, session: str, host: str = "") -> int | None:
+def find_session_number(connection: Connection, session: str, agent: str = "") -> int | None:
     """The number of a session by the host's own id of it, the latest if several hosts gave the same."""
     row = connection.execute(
         "select id from sessions where session = ?1 and ?2 in ('', host) order by last_at desc limit 1",
-        (storable(session), host),
+        (to_storable(session), agent),
     ).fetchone()
     return row["id"] if row else None
 
 
-def deciding(connection: Connection) -> dict[str, int]:
+def count_undecided(connection: Connection) -> dict[str, int]:
     """How much waits for a person, by where it is kept."""
     waits = {"candidates": "candidate", "memories": "candidate", "reflections": "draft"}
     return {
@@ -139,7 +139,7 @@ def deciding(connection: Connection) -> dict[str, int]:
     }
 
 
-def handoffs(connection: Connection) -> dict[tuple[str, str], int]:
+def count_handoffs(connection: Connection) -> dict[tuple[str, str], int]:
     """How many there are of each state in each project."""
     rows = connection.execute("select status, project, count(*) as times from reflections group by status, project")
     return {(row["status"], row["project"]): row["times"] for row in rows}
@@ -158,9 +158,16 @@ _STEPS = (
 )
 
 
-def timeline(connection: Connection, one: dict[str, Any], *, after: Place, limit: int) -> list[dict[str, Any]]:
+def list_timeline_steps(
+    connection: Connection, session_row: dict[str, Any], *, position: TimelinePosition, limit: int
+) -> list[dict[str, Any]]:
     """The next steps of a session in the order of their times; at the same time what was asked comes first."""
-    values = {"session": one["id"], "host": one["host"], "name": storable(one["session"]), **after.__dict__}
+    values = {
+        "session": session_row["id"],
+        "host": session_row["host"],
+        "name": to_storable(session_row["session"]),
+        **position.__dict__,
+    }
     found = [
         dict(row)
         for select in _STEPS
@@ -169,15 +176,15 @@ def timeline(connection: Connection, one: dict[str, Any], *, after: Place, limit
     return sorted(found, key=lambda step: (step["at"], step["rank"], step["id"]))[:limit]
 
 
-def event(connection: Connection, session: int, id: int) -> dict[str, Any] | None:
+def find_event(connection: Connection, session: int, event_id: int) -> dict[str, Any] | None:
     """One event, whole."""
-    row = connection.execute("select * from events where session = ? and id = ?", (session, id)).fetchone()
+    row = connection.execute("select * from events where session = ? and id = ?", (session, event_id)).fetchone()
     return dict(row) if row else None
 
 
-def place_of(connection: Connection, table: str, id: int) -> tuple[int, float] | None:
+def find_session_and_time(connection: Connection, table: str, row_id: int) -> tuple[int, float] | None:
     """The session that a prompt, event, observation or summary belongs to, and its time."""
-    row = connection.execute(f"select session, at from {table} where id = ?", (id,)).fetchone()
+    row = connection.execute(f"select session, at from {table} where id = ?", (row_id,)).fetchone()
     return (row["session"], row["at"]) if row else None
 
 
@@ -198,10 +205,10 @@ _NEWS = {
 }
 
 
-def news(connection: Connection, *, after: Marks, limit: int) -> tuple[list[dict[str, Any]], Marks]:
+def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tuple[list[dict[str, Any]], NewsCursor]:
     """What came last, the latest first, with the marks behind which the next of it will stand."""
     found: list[dict[str, Any]] = []
-    seen = dict(after.__dict__)
+    seen = dict(cursor.__dict__)
     for table, select in _NEWS.items():
         rows = connection.execute(
             f"{select} left join projects on projects.id = sessions.project where {table}.id > ?"
@@ -211,17 +218,17 @@ def news(connection: Connection, *, after: Marks, limit: int) -> tuple[list[dict
         found += map(dict, rows)
         seen[table] = max([seen[table], *(row["id"] for row in rows)])
     found.sort(key=lambda one: (-one["at"], one["what"]))
-    return found[:limit], Marks(**seen)
+    return found[:limit], NewsCursor(**seen)
 
 
-def failures_by_day(connection: Connection, since: float) -> dict[str, int]:
+def count_failures_by_day(connection: Connection, since: float) -> dict[str, int]:
     rows = connection.execute(
         f"select {_DAY} as day, count(*) from events where outcome = 'failed' and at >= ? group by day", (since,)
     )
     return dict(map(tuple, rows))
 
 
-def repeated(connection: Connection, since: float, *, limit: int) -> list[dict[str, Any]]:
+def list_repeated_errors(connection: Connection, since: float, *, limit: int) -> list[dict[str, Any]]:
     """The errors that came most often, each with the latest call that met it."""
     rows = connection.execute(
         "select signature, count(*) as times, count(distinct events.session) as sessions, max(at) as at,"
@@ -229,16 +236,16 @@ def repeated(connection: Connection, since: float, *, limit: int) -> list[dict[s
         " group by signature order by times desc, at desc limit ?",
         (since, limit),
     ).fetchall()
-    calls = {row["id"]: call(connection, row["id"]) for row in rows}
+    calls = {row["id"]: read_call(connection, row["id"]) for row in rows}
     return [{**dict(row), "call": calls[row["id"]]} for row in rows]
 
 
-def call(connection: Connection, id: int) -> dict[str, Any]:
+def read_call(connection: Connection, event_id: int) -> dict[str, Any]:
     """One call with what a trigger looks at."""
     row = connection.execute(
         "select events.id, sessions.id as number, host, cwd, tool, input, outcome, at from events"
         " join sessions on sessions.id = events.session where events.id = ?",
-        (id,),
+        (event_id,),
     ).fetchone()
     return dict(row)
 
@@ -247,7 +254,7 @@ def call(connection: Connection, id: int) -> dict[str, Any]:
 _OF_LESSONS = "lesson != 'brief' and slug not glob '[A-Z][0-9:]*'"
 
 
-def deliveries_by_day(connection: Connection, since: float) -> dict[str, int]:
+def count_deliveries_by_day(connection: Connection, since: float) -> dict[str, int]:
     """How many lessons were delivered."""
     rows = connection.execute(
         f"select {_DAY} as day, count(*) from injections where at >= ? and {_OF_LESSONS} group by day", (since,)
@@ -255,8 +262,8 @@ def deliveries_by_day(connection: Connection, since: float) -> dict[str, int]:
     return dict(map(tuple, rows))
 
 
-def deliveries(
-    connection: Connection, *, lesson: str = "", since: float = 0.0, before: int = 1 << 62, limit: int
+def list_lesson_deliveries(
+    connection: Connection, *, lesson: str = "", since: float = 0.0, before_id: int = 1 << 62, limit: int
 ) -> list[dict[str, Any]]:
     """Deliveries of this lesson or of any, the latest first, with the session's number if it is still there."""
     rows = connection.execute(
@@ -265,12 +272,12 @@ def deliveries(
         " and sessions.session = injections.session"
         f" where {'lesson = ?' if lesson else f'? is not null and {_OF_LESSONS}'} and injections.id < ? and at >= ?"
         " order by injections.id desc limit ?",
-        (lesson, before, since, limit),
+        (lesson, before_id, since, limit),
     )
     return [dict(row) for row in rows]
 
 
-def lesson_by_day(connection: Connection, lesson: str, since: float) -> dict[str, int]:
+def count_lesson_by_day(connection: Connection, lesson: str, since: float) -> dict[str, int]:
     rows = connection.execute(
         f"select {_DAY} as day, count(*) from injections where lesson = ? and at >= ? group by day", (lesson, since)
     )
@@ -281,7 +288,7 @@ _SAME_CALL_SECONDS = 60.0  # within which a transcript has the denial that a hoo
 _CALL = "select id, at, tool, substr(input, 1, 4000) as input, outcome from events where session = ? and kind = 'tool'"
 
 
-def denied_call(connection: Connection, session: int, delivery: dict[str, Any]) -> dict[str, Any] | None:
+def find_denied_call(connection: Connection, session: int, delivery: dict[str, Any]) -> dict[str, Any] | None:
     """The call that was denied with this delivery: by the hook's id of it, else the first denied one since."""
     row = connection.execute(
         f"{_CALL} and outcome = 'denied' and (key = ? or (at between ? and ? and tool = ? and agent = ?))"
@@ -299,7 +306,9 @@ def denied_call(connection: Connection, session: int, delivery: dict[str, Any]) 
     return dict(row) if row else None
 
 
-def calls_after(connection: Connection, session: int, delivery: dict[str, Any], *, limit: int) -> list[dict[str, Any]]:
+def list_calls_after(
+    connection: Connection, session: int, delivery: dict[str, Any], *, limit: int
+) -> list[dict[str, Any]]:
     """The calls of the delivery's tool and agent that came after it and were not denied, in their order."""
     rows = connection.execute(
         f"{_CALL} and at > ? and outcome != 'denied' and ? in ('', tool) and agent = ? order by at, id limit ?",
@@ -308,7 +317,7 @@ def calls_after(connection: Connection, session: int, delivery: dict[str, Any], 
     return [dict(row) for row in rows]
 
 
-def failures_after(connection: Connection, deliveries: Sequence[int], *, limit: int) -> list[dict[str, Any]]:
+def list_failures_after(connection: Connection, deliveries: Sequence[int], *, limit: int) -> list[dict[str, Any]]:
     """The calls that failed after each of these deliveries in the same session, those after the last ones first."""
     rows = connection.execute(
         "select injections.id as delivery, lesson, events.tool, events.input, cwd, sessions.host from injections"
@@ -320,7 +329,7 @@ def failures_after(connection: Connection, deliveries: Sequence[int], *, limit: 
     return [dict(row) for row in rows]
 
 
-def sessions_by_project(connection: Connection, since: float, *, limit: int) -> list[tuple[str, int]]:
+def count_sessions_by_project(connection: Connection, since: float, *, limit: int) -> list[tuple[str, int]]:
     rows = connection.execute(
         "select coalesce(name, ''), count(*) as times from sessions"
         f" left join projects on projects.id = sessions.project where last_at >= ? and {HAS_CONTENT}"
@@ -331,7 +340,7 @@ def sessions_by_project(connection: Connection, since: float, *, limit: int) -> 
     return [(name, times) for name, times in rows]
 
 
-def sessions_by_hour(connection: Connection, since: float) -> dict[int, int]:
+def count_sessions_by_hour(connection: Connection, since: float) -> dict[int, int]:
     rows = connection.execute(
         "select cast(strftime('%H', started_at, 'unixepoch', 'localtime') as integer) as hour, count(*) from sessions"
         f" where last_at >= ? and {HAS_CONTENT} group by hour",
@@ -340,6 +349,6 @@ def sessions_by_hour(connection: Connection, since: float) -> dict[int, int]:
     return dict(map(tuple, rows))
 
 
-def counts(connection: Connection, tables: Sequence[str]) -> dict[str, int]:
+def count_rows(connection: Connection, tables: Sequence[str]) -> dict[str, int]:
     """How many rows these tables have."""
     return {table: connection.execute(f"select count(*) from {table}").fetchone()[0] for table in tables}

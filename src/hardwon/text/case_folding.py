@@ -10,7 +10,7 @@ from __future__ import annotations
 _SAME = (("ı", "i"), ("İ", "i"), ("ſ", "s"), ("\u212a", "k"), ("Σ", "σ"), ("ς", "σ"))
 
 
-def fold(text: str) -> str:
+def fold_case(text: str) -> str:
     """The text in lower case, with every character that `re.IGNORECASE` equates to an ASCII letter as that letter."""
     if not text.isascii():
         for sign, letter in _SAME:

@@ -19,23 +19,23 @@ _EDGE = " ,;:-–—/|&("
 _LONG_WORD = 20
 
 
-def flat(text: str) -> str:
+def collapse_spaces(text: str) -> str:
     return " ".join(text.split())
 
 
-def plain(text: str) -> str:
+def to_plain_line(text: str) -> str:
     """One line without anything that is not seen."""
-    return flat(_UNSEEN.sub(" ", text))
+    return collapse_spaces(_UNSEEN.sub(" ", text))
 
 
-def short(text: str, most: int) -> str:
+def shorten_line(text: str, max_length: int) -> str:
     """A line of at most so many characters; what is cut is cut between words."""
-    line = plain(text[: 4 * most + 400])
-    if len(line) <= most:
+    line = to_plain_line(text[: 4 * max_length + 400])
+    if len(line) <= max_length:
         return line
-    whole, _, rest = line[: most - 1].rpartition(" ")
+    whole, _, rest = line[: max_length - 1].rpartition(" ")
     if len(rest) > _LONG_WORD or not whole:
-        return _first_parts(line, most)
+        return _first_parts(line, max_length)
     return f"{whole.rstrip(_EDGE)} {ELLIPSIS}"
 
 
@@ -45,13 +45,13 @@ def _first_parts(line: str, most: int) -> str:
     return line[:cut].rstrip(_EDGE) + ELLIPSIS if cut > 0 else ELLIPSIS
 
 
-def lines_of(text: str) -> list[str]:
+def list_prose_lines(text: str) -> list[str]:
     """The lines of an agent's answer without its markup, code and tables."""
     found, fenced = list[str](), False
     for raw in text.splitlines():
         if _FENCE.match(raw):
             fenced = not fenced
-        elif not fenced and not raw.lstrip().startswith("|") and (line := plain(_MARKUP.sub("", raw))):
+        elif not fenced and not raw.lstrip().startswith("|") and (line := to_plain_line(_MARKUP.sub("", raw))):
             found.append(_LINK.sub(_linked, line) if "](" in line else line)
     return found
 
@@ -60,39 +60,39 @@ def _linked(link: re.Match[str]) -> str:
     return f"{link[1]} ({link[2]})" if link[2].startswith("http") else link[1]
 
 
-def sentences(text: str) -> list[str]:
-    return [sentence for line in lines_of(text) for sentence in _SENTENCE_END.split(line) if sentence]
+def split_sentences(text: str) -> list[str]:
+    return [sentence for line in list_prose_lines(text) for sentence in _SENTENCE_END.split(line) if sentence]
 
 
-def says_something(sentence: str) -> bool:
+def is_informative(sentence: str) -> bool:
     """Neither a heading nor the opening of a list."""
     ended = sentence.endswith((".", "!", "?", ")", "`"))
     return not sentence.endswith(":") and not sentence.startswith(ELLIPSIS) and (ended or sentence.count(" ") > 3)
 
 
-def listed(names: Iterable[str], most: int, *, quote: str = "{}") -> str:
+def join_names(names: Iterable[str], limit: int, *, quote: str = "{}") -> str:
     """`a, b and 3 more`."""
     every = list(dict.fromkeys(names))
-    shown = [quote.format(name) for name in every[:most]]
-    if len(every) > most:
-        return ", ".join(shown) + f" and {len(every) - most} more"
+    shown = [quote.format(name) for name in every[:limit]]
+    if len(every) > limit:
+        return ", ".join(shown) + f" and {len(every) - limit} more"
     return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
 
 
-def times(count: int) -> str:
+def format_times(count: int) -> str:
     return "" if count == 1 else " twice" if count == 2 else f" {count} times"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
+def pluralize(count: int, singular: str, plural: str = "") -> str:
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
 
 
-def fitted(items: Sequence[str], room: int, cost: int = 1) -> list[str]:
+def select_fitting(items: Sequence[str], max_chars: int, overhead: int = 1) -> list[str]:
     """The items that fit into so many characters, each with some of its own; the first always goes in."""
     kept, used = list[str](), 0
     for item in items:
-        size = len(item) + cost
-        if not kept or used + size <= room:
+        size = len(item) + overhead
+        if not kept or used + size <= max_chars:
             kept.append(item)
             used += size
     return kept

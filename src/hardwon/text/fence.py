@@ -3,8 +3,8 @@ to us as if it were new."""
 
 from __future__ import annotations
 
-OPEN = "<hardwon-context>"
-CLOSE = "</hardwon-context>"
+FENCE_OPEN = "<hardwon-context>"
+FENCE_CLOSE = "</hardwon-context>"
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _INNER = ("<hardwon-context", "</hardwon-context")
 # What hides text, turns it around or steers a terminal: controls but for tab and newline, marks of direction, blanks
@@ -31,15 +31,15 @@ _TO_STRIP = dict.fromkeys([code for first, last in _UNSEEN for code in range(fir
 _TO_STRIP |= {0x0D: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"}  # they end lines
 
 
-def strip_unseen(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """Return the text with what nobody sees taken out, and its lines ended by newlines alone."""
     return text if text.isprintable() and text.isascii() else text.replace("\r\n", "\n").translate(_TO_STRIP)
 
 
-def fenced(text: str) -> str:
+def fence_text(text: str) -> str:
     """The text inside the fence, unable to close it."""
     # What nobody sees goes first: taken out later, it could leave a mark that closes the fence.
-    return f"{OPEN}\n{_harmless(strip_unseen(text))}\n{CLOSE}"
+    return f"{FENCE_OPEN}\n{_harmless(strip_invisible(text))}\n{FENCE_CLOSE}"
 
 
 def _harmless(text: str) -> str:
@@ -53,7 +53,7 @@ def _harmless(text: str) -> str:
     return text
 
 
-def outside(text: str, start: str, end: str) -> str:
+def remove_between(text: str, start: str, end: str) -> str:
     """The text without what stands between the marks; an open end reaches to the end."""
     at = text.find(start)
     if at < 0:

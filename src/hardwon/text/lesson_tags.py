@@ -13,11 +13,11 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hardwon.text.placeholders import PROSE, is_placeholder
-from hardwon.text.similarity import normal
-from hardwon.types import FILES, SHELL, word
+from hardwon.text.placeholders import PROSE_PATTERN, is_placeholder
+from hardwon.text.similarity import normalize_text
+from hardwon.types import FILE_TOOLS, SHELL_TOOL, frozen
 
-OLD_NAMES = {"mistake": "problem", "fix": "solution", "remediation": "solution"}
+OLD_KEYS = {"mistake": "problem", "fix": "solution", "remediation": "solution"}
 FIELDS = (
     "tool",
     "trigger",
@@ -33,9 +33,12 @@ FIELDS = (
     "content",
     "blockReason",
 )
-CANCEL_SHORTEST, CANCEL_LONGEST = 20, 60  # how much of a problem's beginning names it; a shorter text must be all of it
+MIN_CANCEL_CHARS, MAX_CANCEL_CHARS = (
+    20,
+    60,
+)  # how much of a problem's beginning names it; a shorter text must be all of it
 _SHORTEST_SUMMARY, _LONGEST_SUMMARY = 20, 110
-_CANONICAL = {name.lower(): name for name in FIELDS} | OLD_NAMES
+_CANONICAL = {name.lower(): name for name in FIELDS} | OLD_KEYS
 _NAMES = "|".join(_CANONICAL)
 _DRESS = " \t>*_`+-"  # blanks, quote and list markers, bold, backticks
 _MARKER = re.compile(r"(?:\d{1,3}[.)][ \t*_`]*)?#(/?)lesson(:cancel)?[*_`]*(?=[ \t]|$)", re.I)
@@ -56,11 +59,11 @@ _PATH = re.compile(
     r"|sql|go|rs|rb|java|kts?|[ch](?:c|pp)?|cs|php|lock|cfg|ini|env|xml|csv|vue)$|(?:Docker|Make|Just)file$)"
     r"[\w.@+~{}\[\],!*?/-]+"
 )
-_TOOLS = {name.lower(): name for name in (SHELL, *FILES, "Task", "WebFetch", "WebSearch")}
+_TOOLS = {name.lower(): name for name in (SHELL_TOOL, *FILE_TOOLS, "Task", "WebFetch", "WebSearch")}
 
 
-@word
-class Tag:
+@frozen
+class LessonBlock:
     """One block: its fields as written, under their canonical names, where it stands, and what is wrong with it."""
 
     fields: dict[str, str]
@@ -69,12 +72,12 @@ class Tag:
     faults: tuple[str, ...] = ()
 
 
-def blocks(text: str) -> list[Tag]:
+def find_lesson_blocks(text: str) -> list[LessonBlock]:
     """The closed blocks of a text that it does not take back; markers with no field between them are a mention."""
     return _read(text)[0]
 
 
-def cancels(text: str) -> list[str]:
+def find_cancellations(text: str) -> list[str]:
     """What a text takes back: problems, for `is_cancelled`; "" for the last block before this text."""
     return _read(text)[1]
 
@@ -84,35 +87,35 @@ def is_cancelled(problem: str, by: str) -> bool:
     return bool(by) and by in _names({"problem": problem})
 
 
-def is_all_blocks(text: str) -> bool:
+def has_only_blocks(text: str) -> bool:
     """Whether lessons are all that the text holds."""
-    found = blocks(text)
+    found = find_lesson_blocks(text)
     ends = [0, *(tag.end for tag in found)]
     starts = [*(tag.start for tag in found), len(text)]
     return bool(found) and not any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
 
 
-def is_unclosed(text: str) -> bool:
+def has_unclosed_block(text: str) -> bool:
     """Whether the text ends inside a block: to tell the person who typed it."""
     return any(not cancel and not closed for cancel, closed, *_ in [*_regions(text)][-1:])
 
 
-def is_echo(tag: Tag) -> bool:
+def is_unfilled_template(tag: LessonBlock) -> bool:
     """Tell whether it repeats a template with nothing filled in; what is filled in halfway is for a person to mend."""
     told = [tag.fields[name] for name in ("summary", "problem", "solution") if name in tag.fields]
     return bool(told) and all(is_placeholder(text) for text in told)
 
 
-def _read(text: str) -> tuple[list[Tag], list[str]]:
-    kept: list[Tag | None] = []  # None is a block that was begun and not closed
+def _read(text: str) -> tuple[list[LessonBlock], list[str]]:
+    kept: list[LessonBlock | None] = []  # None is a block that was begun and not closed
     told: list[str] = []
     until: dict[str, int] = {}
     for cancel, closed, start, end, lines in _regions(text):
         fields, faults = _fields(lines if closed else lines[:2])
         if not cancel:
             if fields or not closed:
-                kept.append(Tag(fields, start, end, faults) if closed else None)
-        elif by := normal(fields.get("problem", "")).rstrip(". ")[:CANCEL_LONGEST]:
+                kept.append(LessonBlock(fields, start, end, faults) if closed else None)
+        elif by := normalize_text(fields.get("problem", "")).rstrip(". ")[:MAX_CANCEL_CHARS]:
             told.append(by)
             until[by] = start
         elif kept:
@@ -124,8 +127,8 @@ def _read(text: str) -> tuple[list[Tag], list[str]]:
 
 
 def _names(fields: Mapping[str, str]) -> set[str]:
-    said = normal(fields.get("problem", "")).rstrip(". ")
-    return {said[:CANCEL_LONGEST], *(said[:length] for length in range(CANCEL_SHORTEST, CANCEL_LONGEST))}
+    said = normalize_text(fields.get("problem", "")).rstrip(". ")
+    return {said[:MAX_CANCEL_CHARS], *(said[:length] for length in range(MIN_CANCEL_CHARS, MAX_CANCEL_CHARS))}
 
 
 def _regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]:
@@ -193,19 +196,19 @@ def _joined(parts: Sequence[str]) -> str:
     return text.removesuffix("```").rstrip() if text.count("```") % 2 else text
 
 
-def record(tag: Tag, *, project: str = "") -> dict[str, Any]:
+def build_block_record(tag: LessonBlock, *, project: str = "") -> dict[str, Any]:
     """The block as a record of lessons.json. What is of the wrong kind stays as written, for `record.read` to name."""
     given = tag.fields
     problem, solution, scope, priority = (given.get(one, "") for one in ("problem", "solution", "scope", "priority"))
     scopes = {"project": {"type": "project", "path": project}, "global": {"type": "global"}}
     made = {
-        "summary": " ".join(given.get("summary", "").split()) or summary(problem, solution),
+        "summary": " ".join(given.get("summary", "").split()) or build_summary(problem, solution),
         "problem": problem,
         "solution": solution,
         "delivery": given.get("delivery", "").lower(),
         "blockReason": given.get("blockReason", ""),
         "triggers": _triggers(given),
-        "unless": [pattern(one) for one in _lines(given.get("unless", ""))],
+        "unless": [build_regex(one) for one in _lines(given.get("unless", ""))],
         "scope": scopes.get(scope.lower(), scope),
         "priority": int(priority) if re.fullmatch("[0-9]{1,4}", priority) else priority,
         "tags": _listed(given.get("tags", ""), "[]"),
@@ -213,7 +216,7 @@ def record(tag: Tag, *, project: str = "") -> dict[str, Any]:
     return {key: value for key, value in made.items() if value != "" and value != []}
 
 
-def summary(problem: str, solution: str) -> str:
+def build_summary(problem: str, solution: str) -> str:
     """The problem's first sentence, cut at a word; with the solution behind it where that says too little."""
     text = " ".join(problem[:2000].split())
     if len(text) < _SHORTEST_SUMMARY:
@@ -226,9 +229,9 @@ def summary(problem: str, solution: str) -> str:
     return text
 
 
-def pattern(text: str) -> str:
+def build_regex(text: str) -> str:
     """A regular expression as it is; a plain text as one that finds it, word by word."""
-    if _REGEX.search(text) or PROSE.fullmatch(text) or not text.strip():
+    if _REGEX.search(text) or PROSE_PATTERN.fullmatch(text) or not text.strip():
         return text
     words = (re.sub(r"\\([-#&~])", r"\1", re.escape(one)) for one in text.split())
     first, last = (r"\b" if re.match(r"\w", char) else "" for char in (text.strip()[0], text.strip()[-1]))
@@ -239,17 +242,17 @@ def _triggers(given: Mapping[str, str]) -> dict[str, list[str]]:
     tools = [_TOOLS.get(name.lower(), name) for name in _listed(given.get("tool", "").replace("|", ","))]
     triggers = _lines(given.get("trigger", ""))
     paths = _listed(given.get("path", ""))
-    contents = [pattern(one) for one in _lines(given.get("content", ""))]
+    contents = [build_regex(one) for one in _lines(given.get("content", ""))]
     if triggers and not (tools or paths or contents):
-        tools = [SHELL]
+        tools = [SHELL_TOOL]
     commands = []
     for one in triggers:
-        if not tools or SHELL in tools:
-            commands.append(pattern(one))
-        elif set(tools) == {"Read"} or (set(tools) & set(FILES) and _PATH.fullmatch(one)):
+        if not tools or SHELL_TOOL in tools:
+            commands.append(build_regex(one))
+        elif set(tools) == {"Read"} or (set(tools) & set(FILE_TOOLS) and _PATH.fullmatch(one)):
             paths.append(one)
         else:
-            contents.append(pattern(one))
+            contents.append(build_regex(one))
     made = {"toolNames": tools, "commandPatterns": commands, "pathPatterns": paths, "contentPatterns": contents}
     return {name: values for name, values in made.items() if values}
 

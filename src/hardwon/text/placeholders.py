@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-PROSE = re.compile(r"(?!(?:f|ar|h|t|nc)?ping\b)[a-z]{2,}ing(?: [a-z']+)+", re.I)
+PROSE_PATTERN = re.compile(r"(?!(?:f|ar|h|t|nc)?ping\b)[a-z]{2,}ing(?: [a-z']+)+", re.I)
 _ONLY_PLACEHOLDER = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|\[[^\[\]]*\]|…|\.{3,}|[^\w]*")
 
 

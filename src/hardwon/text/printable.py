@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """The text on its lines; each character that is not a visible one is shown as the sign for such."""
     if text.isprintable():
         return text
@@ -14,7 +14,7 @@ def _with_plain_spaces(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\xa0", " ").expandtabs(4)
 
 
-def in_line(text: str, most: int = 0) -> str:
+def to_printable_line(text: str, max_length: int = 0) -> str:
     """The text on one line, cut to so many characters."""
-    line = " ".join(printable(text).split())
-    return line if not most or len(line) <= most else f"{line[: most - 1]}…"
+    line = " ".join(make_printable(text).split())
+    return line if not max_length or len(line) <= max_length else f"{line[: max_length - 1]}…"

@@ -13,9 +13,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hardwon.types import Lesson, word
+from hardwon.types import Lesson, frozen
 
-SAME = 0.5  # of the words in common, from which on it is the same lesson, or memory, in other words
+SAME_THRESHOLD = 0.5  # of the words in common, from which on it is the same lesson, or memory, in other words
 _MANY = 1_000  # lessons with one word in common: too many to look for the nearest among them
 _STOP_WORDS = (
     "a an and are as at be been but by can do does for from had has have if in into is it its of on or so such than "
@@ -48,7 +48,7 @@ _TOKEN = re.compile(rf"{_OPTION}|[{_UNPARTED}]|(?:(?![{_UNPARTED}])\w)+")
 _ASCII_TOKEN = re.compile(rf"{_OPTION}|\w+")  # the same where there is nothing but ASCII, in a third of the time
 
 
-def normal(text: str) -> str:
+def normalize_text(text: str) -> str:
     """The form in which texts are compared and signed: equal for texts that look the same."""
     if text.isascii():
         return _folded(text)
@@ -74,93 +74,98 @@ def _is_unseen(char: str) -> bool:
     return mark or char in _UNSEEN or char == _BLANK or unicodedata.category(char) in ("Cc", "Cf", "Cs")
 
 
-def tokens(text: str) -> frozenset[str]:
+def tokenize(text: str) -> frozenset[str]:
     """The words, identifiers and options of a text in their normal form, without those that every sentence has."""
-    seen = normal(text)
+    seen = normalize_text(text)
     return frozenset((_ASCII_TOKEN if seen.isascii() else _TOKEN).findall(seen)) - _STOP
 
 
-def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
+def compute_jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     """The share of words in common; texts without words have nothing in common."""
     shared = len(a & b)
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same_statement(text: str, other: str) -> bool:
     """Whether two memories say the same in nearly the same words; one that turns the other round does not."""
-    if normal(one) == normal(other):
+    if normalize_text(text) == normalize_text(other):
         return True
-    return jaccard(tokens(one) - _FRAME, tokens(other) - _FRAME) >= SAME and denied(one) == denied(other)
+    return compute_jaccard(tokenize(text) - _FRAME, tokenize(other) - _FRAME) >= SAME_THRESHOLD and find_negated_words(
+        text
+    ) == find_negated_words(other)
 
 
-@word
-class Trace:
+@frozen
+class TextFingerprint:
     """What tells whether a text says the same as one that is gone, by salted hashes of its words."""
 
     salt: str
-    normal: str
-    words: frozenset[str]
-    denied: frozenset[str]
+    normal_hash: str
+    word_hashes: frozenset[str]
+    negated_hashes: frozenset[str]
 
 
-def trace_of(text: str, salt: str) -> Trace:
+def fingerprint_text(text: str, salt: str) -> TextFingerprint:
     def hashed(part: str) -> str:
         return hashlib.blake2b(part.encode("utf-8", "replace"), digest_size=8, key=salt.encode()).hexdigest()
 
-    words = frozenset(map(hashed, tokens(text) - _FRAME))
-    return Trace(salt, hashed(normal(text)), words, frozenset(map(hashed, denied(text))))
+    words = frozenset(map(hashed, tokenize(text) - _FRAME))
+    return TextFingerprint(salt, hashed(normalize_text(text)), words, frozenset(map(hashed, find_negated_words(text))))
 
 
-def is_same_as_trace(text: str, trace: Trace) -> bool:
+def is_same_as_fingerprint(text: str, fingerprint: TextFingerprint) -> bool:
     """As `is_same`, where of the other text only its trace is left."""
-    own = trace_of(text, trace.salt)
-    return own.normal == trace.normal or (jaccard(own.words, trace.words) >= SAME and own.denied == trace.denied)
+    own = fingerprint_text(text, fingerprint.salt)
+    return own.normal_hash == fingerprint.normal_hash or (
+        compute_jaccard(own.word_hashes, fingerprint.word_hashes) >= SAME_THRESHOLD
+        and own.negated_hashes == fingerprint.negated_hashes
+    )
 
 
-def turns_round(one: str, other: str) -> bool:
+def is_contradiction(text: str, other: str) -> bool:
     """Whether, in nearly the same words, one speaks against what the other is for."""
-    is_near = jaccard(tokens(one) - _FRAME, tokens(other) - _FRAME) >= SAME
-    return is_near and not denied(one).isdisjoint(tokens(other) - denied(other))
+    is_near = compute_jaccard(tokenize(text) - _FRAME, tokenize(other) - _FRAME) >= SAME_THRESHOLD
+    return is_near and not find_negated_words(text).isdisjoint(tokenize(other) - find_negated_words(other))
 
 
-def denied(text: str) -> frozenset[str]:
+def find_negated_words(text: str) -> frozenset[str]:
     """What it speaks against: of "tabs, not spaces" the spaces."""
-    return frozenset(_DENIED.findall(normal(text)))
+    return frozenset(_DENIED.findall(normalize_text(text)))
 
 
-def nearest(lesson: Lesson, others: Sequence[Lesson]) -> tuple[Lesson, float] | None:
+def find_nearest_lesson(lesson: Lesson, others: Sequence[Lesson]) -> tuple[Lesson, float] | None:
     """The other lesson most like this one, the first of equals; None if none shares a word with it."""
-    return nearest_in(index(others), lesson)
+    return find_nearest_in(build_vocabulary(others), lesson)
 
 
-@word
-class Vocabulary:
+@frozen
+class LessonVocabulary:
     """What each lesson says and which lessons use which word, so that many can be compared with many; it may grow."""
 
     lessons: list[Lesson]
-    said: list[frozenset[str]]
-    users: dict[str, list[int]]
+    token_sets: list[frozenset[str]]
+    lessons_by_token: dict[str, list[int]]
 
 
-def index(lessons: Iterable[Lesson]) -> Vocabulary:
-    made = Vocabulary([], [], {})
+def build_vocabulary(lessons: Iterable[Lesson]) -> LessonVocabulary:
+    made = LessonVocabulary([], [], {})
     for lesson in lessons:
-        extend(made, lesson)
+        add_to_vocabulary(made, lesson)
     return made
 
 
-def extend(vocabulary: Vocabulary, lesson: Lesson) -> None:
+def add_to_vocabulary(vocabulary: LessonVocabulary, lesson: Lesson) -> None:
     words, number = _said(lesson), len(vocabulary.lessons)
     vocabulary.lessons.append(lesson)
-    vocabulary.said.append(words)
+    vocabulary.token_sets.append(words)
     for one in words:
-        vocabulary.users.setdefault(one, []).append(number)
+        vocabulary.lessons_by_token.setdefault(one, []).append(number)
 
 
-def nearest_in(vocabulary: Vocabulary, lesson: Lesson) -> tuple[Lesson, float] | None:
+def find_nearest_in(vocabulary: LessonVocabulary, lesson: Lesson) -> tuple[Lesson, float] | None:
     """As `nearest`, counting shared words from the rarest on, and only as far as the common ones may still decide."""
-    words, said = _said(lesson), vocabulary.said
-    others = [vocabulary.users[one] for one in words if one in vocabulary.users]
+    words, said = _said(lesson), vocabulary.token_sets
+    others = [vocabulary.lessons_by_token[one] for one in words if one in vocabulary.lessons_by_token]
     shared: Counter[int] = Counter()
     least, left = 0.0, len(others)  # what the nearest has at least, and the words that were not counted yet
     for users in sorted(others, key=len):
@@ -170,21 +175,21 @@ def nearest_in(vocabulary: Vocabulary, lesson: Lesson) -> tuple[Lesson, float] |
         left -= 1
         if len(users) < _MANY:
             leader = max(users, key=shared.__getitem__)
-            least = max(least, 0.0 if _is_own(vocabulary, leader, lesson) else jaccard(words, said[leader]))
+            least = max(least, 0.0 if _is_own(vocabulary, leader, lesson) else compute_jaccard(words, said[leader]))
     best, found = 0.0, -1
     for number, count in shared.items():
         most = count + left
         if most < int(least * len(words)) or most < int(least * (len(words) + len(said[number]) - most)):
             continue
-        share = jaccard(words, said[number])
+        share = compute_jaccard(words, said[number])
         if (share, -number) > (best, -found) and not _is_own(vocabulary, number, lesson):
             best, found, least = share, number, max(share, least)
     return (vocabulary.lessons[found], best) if best else None
 
 
-def _is_own(vocabulary: Vocabulary, number: int, lesson: Lesson) -> bool:
+def _is_own(vocabulary: LessonVocabulary, number: int, lesson: Lesson) -> bool:
     return lesson.id != "" and vocabulary.lessons[number].id == lesson.id
 
 
 def _said(lesson: Lesson) -> frozenset[str]:
-    return tokens(f"{lesson.problem}\n{lesson.solution}")
+    return tokenize(f"{lesson.problem}\n{lesson.solution}")

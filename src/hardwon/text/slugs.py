@@ -8,11 +8,11 @@ from collections.abc import Callable, Container
 _LENGTH = 36
 
 
-def fresh(summary: str, taken: Container[str], suffix: Callable[[], str]) -> str:
+def create_slug(summary: str, used_slugs: Container[str], make_suffix: Callable[[], str]) -> str:
     """A slug unlike any that is taken."""
     stem = re.sub(r"[^a-z0-9]+", "-", summary.lower()).strip("-") or "lesson"
     if len(stem) > _LENGTH:
         stem = stem[: _LENGTH + 1].rpartition("-")[0] or stem[:_LENGTH]
-    while (slug := f"{stem}-{suffix()}") in taken:
+    while (slug := f"{stem}-{make_suffix()}") in used_slugs:
         continue
     return slug

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-BYTES = 4
+BYTES_PER_TOKEN = 4
 
 
-def estimate(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    return -(-size // BYTES)
+    return -(-size // BYTES_PER_TOKEN)

@@ -11,28 +11,28 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from hardwon.text.case_folding import fold
+from hardwon.text.case_folding import fold_case
 
-SHORTEST = 4  # letters and digits in a text that can be looked for
+MIN_SEARCH_LENGTH = 4  # letters and digits in a text that can be looked for
 _LINE = 16  # of a text of several lines each is looked for that has so many characters
 _INNER, _LONG = 12, 24
 _ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf])")
 _SIGNS = re.compile(r"[\W_]+")
 
 
-class Exact(NamedTuple):
+class ExactPiece(NamedTuple):
     """An id or a path as it is spelled, and the expression that finds it where it stands alone."""
 
     id: str
-    alone: re.Pattern[str]
+    pattern: re.Pattern[str]
 
 
-Piece = str | Exact
+SearchPiece = str | ExactPiece
 
 
-def plain(text: str) -> str:
+def normalize_for_search(text: str) -> str:
     """The text as it is compared: words in lower case with one blank between them."""
-    return _SIGNS.sub(" ", fold(_unescaped(text)))
+    return _SIGNS.sub(" ", fold_case(_unescaped(text)))
 
 
 def _unescaped(text: str) -> str:
@@ -41,16 +41,16 @@ def _unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
 
 
-def pieces(text: str) -> tuple[str, ...]:
+def split_into_pieces(text: str) -> tuple[str, ...]:
     """What is looked for, so that whatever holds one of these holds the text or most of it; nothing if it is too short.
 
     Of several lines each of some length is looked for by itself: tools store texts line by line.
     """
-    whole = plain(text).strip()
-    if sum(map(str.isalnum, whole)) < SHORTEST:
+    whole = normalize_for_search(text).strip()
+    if sum(map(str.isalnum, whole)) < MIN_SEARCH_LENGTH:
         return ()
     found = _cut(whole)
-    lines = [plain(line).strip() for line in text.splitlines()]
+    lines = [normalize_for_search(line).strip() for line in text.splitlines()]
     if len(lines) > 1:
         found += [line for line in lines if len(line) >= _LINE]
     return tuple(dict.fromkeys(piece for piece in found if piece))
@@ -63,31 +63,37 @@ def _cut(whole: str) -> list[str]:
     return [whole[2:-2].strip() if len(whole) >= _INNER else whole]
 
 
-def exactly(id: str) -> tuple[Exact, ...]:
+def build_exact_pieces(exact_text: str) -> tuple[ExactPiece, ...]:
     """What is looked for where an id or a path is meant. Of a path also what is below it, and how Claude Code names
     the folder of its transcripts."""
-    if not id.startswith("/"):
-        return (_alone(id, r"(?![\w-])"),)
-    return tuple(_alone(spelled, r"(?![\w-]|\.\w)") for spelled in (id, re.sub(r"[^a-zA-Z0-9]", "-", id)))
+    if not exact_text.startswith("/"):
+        return (_alone(exact_text, r"(?![\w-])"),)
+    return tuple(
+        _alone(spelled, r"(?![\w-]|\.\w)") for spelled in (exact_text, re.sub(r"[^a-zA-Z0-9]", "-", exact_text))
+    )
 
 
-def _alone(id: str, after: str) -> Exact:
-    return Exact(id, re.compile(rf"(?<![\w.-]){re.escape(id)}{after}"))
+def _alone(id: str, after: str) -> ExactPiece:
+    return ExactPiece(id, re.compile(rf"(?<![\w.-]){re.escape(id)}{after}"))
 
 
-def holds(text: str, wanted: Sequence[Piece]) -> bool:
-    found = plain(text) if any(isinstance(piece, str) for piece in wanted) else _unescaped(text)
-    return any(piece in found if isinstance(piece, str) else bool(piece.alone.search(found)) for piece in wanted)
+def has_any_piece(text: str, pieces: Sequence[SearchPiece]) -> bool:
+    found = normalize_for_search(text) if any(isinstance(piece, str) for piece in pieces) else _unescaped(text)
+    return any(piece in found if isinstance(piece, str) else bool(piece.pattern.search(found)) for piece in pieces)
 
 
-def hint(wanted: Sequence[Piece]) -> tuple[bytes, ...]:
+def build_byte_hints(pieces: Sequence[SearchPiece]) -> tuple[bytes, ...]:
     """Bytes of which some are in every file that holds the text, so that most files need not be looked through.
 
     None if a piece has no word of ASCII: then every file has to be.
     """
     found = []
-    for piece in wanted:
-        words = [word for word in plain(piece if isinstance(piece, str) else piece.id).split() if word.isascii()]
+    for piece in pieces:
+        words = [
+            word
+            for word in normalize_for_search(piece if isinstance(piece, str) else piece.id).split()
+            if word.isascii()
+        ]
         longest = max(words, key=len, default="")
         if len(longest) < 3:
             return ()
@@ -95,7 +101,7 @@ def hint(wanted: Sequence[Piece]) -> tuple[bytes, ...]:
     return tuple(found)
 
 
-def readings(data: bytes) -> Iterable[str]:
+def decode_variants(data: bytes) -> Iterable[str]:
     """What bytes may mean."""
     yield data.decode("utf-8", "replace")
     if b"\0" in data:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from unicodedata import category, normalize
 
-LONGEST = 64  # characters of a word that anybody would look for
-ENDS = 4  # of a path, counted from its last part
+MAX_WORD_LENGTH = 64  # characters of a word that anybody would look for
+MAX_PATH_ENDS = 4  # of a path, counted from its last part
 
 _STOP_WORDS = (
     "a about after all also am an and any are as at be because been before being but by can could did do does doing "
@@ -19,7 +19,7 @@ _STOP_WORDS = (
     "out over own she should so some such than that the their them then there these they this those through to too "
     "until up us was we were what when where which while who whom why will with would you your"
 )
-STOP = frozenset(_STOP_WORDS.split())
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 _UNPARTED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _RUN = re.compile(rf"([{_UNPARTED}]+)|((?:(?![{_UNPARTED}])[^\W_])+(?:[-_./\\:@#~+]+(?:(?![{_UNPARTED}])[^\W_])+)*)")
@@ -33,7 +33,7 @@ _BLANKS = [*range(0x19B0, 0x19CA), 0x1CF2, 0x1CF3]
 _FOR_THE_INDEX = {sign: 0xF0000 + sign for sign in _BLANKS}
 
 
-def words_of(text: str, *, asked: bool = False) -> list[str]:
+def extract_words(text: str, *, is_query: bool = False) -> list[str]:
     """Each word once, in order, without those that say nothing. Of unparted scripts a question gives pairs alone."""
     found: dict[str, None] = {}
     if not text.isascii():
@@ -41,29 +41,29 @@ def words_of(text: str, *, asked: bool = False) -> list[str]:
     for run in (_ASCII_RUN if text.isascii() else _RUN).finditer(text):
         unparted, chain = run.groups()
         if unparted:
-            found.update(dict.fromkeys(_signs(unparted, asked)))
+            found.update(dict.fromkeys(_signs(unparted, is_query)))
         elif chain.isalpha() and (chain.islower() or chain[1:].islower()):
             found[chain.lower()] = None
         else:
             found.update(dict.fromkeys(_of_chain(chain)))
-    words = [word for word in found if word not in STOP and len(word) <= LONGEST]
+    words = [word for word in found if word not in STOP_WORDS and len(word) <= MAX_WORD_LENGTH]
     return words if text.isascii() else list(dict.fromkeys(word.translate(_FOR_THE_INDEX) for word in words))
 
 
-def squeezed(text: str) -> str:
+def squeeze_identifier(text: str) -> str:
     """An identifier or a path in one piece: small letters and digits alone."""
     return _MARK.sub("", text).lower().translate(_FOR_THE_INDEX)
 
 
-def mark(name: str, value: str) -> str:
+def build_filter_word(name: str, value: str) -> str:
     """A word that no text has, for what is filtered by: a type, a file, an agent."""
-    return f"0{name}{squeezed(value)}"[:LONGEST]
+    return f"0{name}{squeeze_identifier(value)}"[:MAX_WORD_LENGTH]
 
 
-def ends_of(path: str) -> list[str]:
+def list_path_ends(path: str) -> list[str]:
     """A path and each of its last parts, in one piece each."""
     steps = [step for step in re.split(r"[/\\]+", path) if step]
-    return [squeezed("".join(steps[-count:])) for count in range(1, min(len(steps), ENDS) + 1)]
+    return [squeeze_identifier("".join(steps[-count:])) for count in range(1, min(len(steps), MAX_PATH_ENDS) + 1)]
 
 
 def _signs(run: str, asked: bool) -> list[str]:
@@ -86,9 +86,11 @@ def _of_chain(chain: str) -> list[str]:
     words = [piece.lower() for piece in pieces]
     if len(pieces) > 1:
         steps = _STEP.split(chain)
-        words += [squeezed(step) for step in steps]
-        words += [squeezed("".join(steps[-count:])) for count in range(2, ENDS + 2) if count <= len(steps)]
-        words.append(squeezed(chain))
+        words += [squeeze_identifier(step) for step in steps]
+        words += [
+            squeeze_identifier("".join(steps[-count:])) for count in range(2, MAX_PATH_ENDS + 2) if count <= len(steps)
+        ]
+        words.append(squeeze_identifier(chain))
     for piece in pieces:
         parts = _PART.findall(piece)
         if len(parts) > 1:

@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hardwon import __version__, clock
-from hardwon.agents.fields import content_of, path_of, text_of
+from hardwon.agents.fields import get_text, get_tool_content, get_tool_path
 from hardwon.data import exports
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons
@@ -33,26 +33,26 @@ from hardwon.search import records as whole
 from hardwon.search import search as searching
 from hardwon.search import timeline as around
 from hardwon.store import db, injections, observations, sessions
-from hardwon.types import Event, word
+from hardwon.types import Event, frozen
 from hardwon.web import request_bodies
-from hardwon.web.live import MOST_CLIENTS, Live
-from hardwon.web.openapi import Endpoint, document
-from hardwon.worker.hook_responder import Desk
+from hardwon.web.live import MAX_CLIENTS, LiveFeed
+from hardwon.web.openapi import Endpoint, build_openapi_document
+from hardwon.worker.hook_responder import HookResponder
 
-MOST = 500
-Serve = Callable[["Api", Request], Awaitable[Response]]
+MAX_LIMIT = 500
+ApiHandler = Callable[["ApiContext", Request], Awaitable[Response]]
 
 
-class Api:
+class ApiContext:
     """Owns the connection that requests read from."""
 
-    def __init__(self, home: str, desk: Desk, live: Live, look: Callable[[], None] = lambda: None) -> None:
-        self.home, self.desk, self.live, self.look = home, desk, live, look
-        self.since = clock.now()
-        self._connection = db.connect(home, lasting=True)
+    def __init__(self, home: str, desk: HookResponder, live: LiveFeed, look: Callable[[], None] = lambda: None) -> None:
+        self.home, self.responder, self.live_feed, self.note_activity = home, desk, live, look
+        self.started_at = clock.now()
+        self._connection = db.connect(home, ignore_epoch=True)
         self._reading = threading.Lock()
 
-    async def read(self, work: Callable[[db.Connection], Any]) -> Any:
+    async def run_query(self, work: Callable[[db.Connection], Any]) -> Any:
         """Ask the store, away from the loop that answers hooks."""
 
         def locked() -> Any:
@@ -65,11 +65,11 @@ class Api:
         self._connection.close()
 
 
-def app(api: Api) -> Starlette:
+def create_api_app(api: ApiContext) -> Starlette:
     def routed(one: Endpoint) -> Route:
         async def served(request: Request) -> Response:
-            api.look()  # a worker does not rest while an editor calls
-            return await one.serve(api, request)
+            api.note_activity()  # a worker does not rest while an editor calls
+            return await one.handler(api, request)
 
         return Route(one.path, served, methods=[one.method])
 
@@ -81,7 +81,7 @@ def app(api: Api) -> Starlette:
     )
 
 
-def told(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def build_json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """An answer in JSON, whatever came in from outside: a number it cannot say is null, half a character is escaped."""
     try:
         body = orjson.dumps(content)
@@ -94,14 +94,16 @@ async def _refused(request: Request, wrong: Exception) -> Response:
     if isinstance(wrong, HTTPException):
         said = {"Not Found": "there is no such thing here", "Method Not Allowed": "this is not done with this method"}
         body = {"error": said.get(wrong.detail, wrong.detail), "fix": "see /api/openapi.json"}
-        return told(body, wrong.status_code, headers=wrong.headers)
+        return build_json_response(body, wrong.status_code, headers=wrong.headers)
     if isinstance(wrong, UserError):
-        return told({"error": wrong.say, "fix": wrong.fix}, 400)
+        return build_json_response({"error": wrong.say, "fix": wrong.fix}, 400)
     if isinstance(wrong, db.StoreError):
-        return told({"error": f"the database: {wrong}", "fix": "try again in a moment, then: hardwon doctor"}, 503)
+        return build_json_response(
+            {"error": f"the database: {wrong}", "fix": "try again in a moment, then: hardwon doctor"}, 503
+        )
     if isinstance(wrong, msgspec.ValidationError):
-        return told({"error": str(wrong), "fix": "see /api/openapi.json"}, 400)
-    return told({"error": f"a fault of ours: {type(wrong).__name__}", "fix": "hardwon logs"}, 500)
+        return build_json_response({"error": str(wrong), "fix": "see /api/openapi.json"}, 400)
+    return build_json_response({"error": f"a fault of ours: {type(wrong).__name__}", "fix": "hardwon logs"}, 500)
 
 
 async def _body(request: Request, wanted: type[Any]) -> Any:
@@ -120,61 +122,69 @@ def _number(request: Request, name: str, default: int, most: int) -> int:
     return min(int(given), most)
 
 
-async def health(api: Api, request: Request) -> Response:
-    return told({"status": "ok", "version": __version__, "since": api.since, "clients": api.live.clients})
+async def health(api: ApiContext, request: Request) -> Response:
+    return build_json_response(
+        {"status": "ok", "version": __version__, "since": api.started_at, "clients": api.live_feed.client_count}
+    )
 
 
-async def openapi(api: Api, request: Request) -> Response:
-    return told(document(ENDPOINTS))
+async def openapi(api: ApiContext, request: Request) -> Response:
+    return build_json_response(build_openapi_document(ENDPOINTS))
 
 
-async def context(api: Api, request: Request) -> Response:
+async def context(api: ApiContext, request: Request) -> Response:
     """What a session in this project opens with, as text."""
-    index = api.desk.index()
+    index = api.responder.load_index()
     if index is None:
         return PlainTextResponse("")
     named = request.query_params.get("project", "").replace("\0", "")
-    opened = await api.read(lambda connection: brief.shown(connection, api.home, index, _folder(connection, named)))
+    opened = await api.run_query(
+        lambda connection: brief.preview_opening(connection, api.home, index, _folder(connection, named))
+    )
     return PlainTextResponse(opened.text)
 
 
 def _folder(connection: db.Connection, project: str) -> str:
     """The folder that is meant: editors name it, or tell only its name, which counts if one project has it."""
-    return project if "/" in project else exports.project_names(connection).get(project, project)
+    return project if "/" in project else exports.map_unique_project_names(connection).get(project, project)
 
 
-@word
-class SessionCall:
+@frozen
+class SessionRef:
     """The session that a call is about: the agent's id and name for it, and the folder where nothing else is said."""
 
-    session: str
-    host: str
+    session_id: str
+    agent: str
     cwd: str = ""
-    prompts: int = 0
+    prompt_count: int = 0
 
 
-async def _session_of(api: Api, request: Request, body: request_bodies.SessionBody) -> SessionCall:
+async def _session_of(api: ApiContext, request: Request, body: request_bodies.SessionBody) -> SessionRef:
     """Return the session that a call is about: by its number in the path, else by the id in the body."""
     host = clean_id(body.host)  # as it is stored
     if "sessionDbId" in request.path_params:
         return await _session_in_path(api, request.path_params["sessionDbId"], host)
-    session = clean_id(request_bodies.session_id_in(body))
-    rows = await api.read(lambda connection: sessions.by_own_id(connection, session, host))
-    return _as_call(rows[0]) if rows else SessionCall(session, host)
+    session = clean_id(request_bodies.get_session_id(body))
+    rows = await api.run_query(lambda connection: sessions.find_by_session_id(connection, session, host))
+    return _as_call(rows[0]) if rows else SessionRef(session, host)
 
 
-async def _session_in_path(api: Api, text: str, host: str) -> SessionCall:
+async def _session_in_path(api: ApiContext, text: str, host: str) -> SessionRef:
     """Return the session whose number the path has, as init gave it, else the one with this id of the agent's.
 
     A bare number that no session has is refused: taken for an id, it would make a second session beside the one meant.
     """
-    name = clean_id(msgspec.convert(text, request_bodies.Id))  # as it is stored
+    name = clean_id(msgspec.convert(text, request_bodies.SessionId))  # as it is stored
 
     def find(connection: db.Connection) -> list[dict[str, Any]]:
-        by_number = sessions.by_number(connection, name)
-        return by_number or sessions.by_own_id(connection, name, host) or sessions.by_own_id(connection, name)
+        by_number = sessions.find_by_number(connection, name)
+        return (
+            by_number
+            or sessions.find_by_session_id(connection, name, host)
+            or sessions.find_by_session_id(connection, name)
+        )
 
-    rows = await api.read(find)
+    rows = await api.run_query(find)
     if len(rows) > 1:
         hosts = sorted({row["host"] for row in rows})
         raise UserError(f"{len(rows)} sessions have the id {name!r}", f'"host": "{hosts[0]}" in the body')
@@ -182,44 +192,46 @@ async def _session_in_path(api: Api, text: str, host: str) -> SessionCall:
         return _as_call(rows[0])
     if name.isascii() and name.isdigit():
         raise HTTPException(404, f"there is no session {name}; init gives its number as sessionDbId")
-    return SessionCall(name, host)
+    return SessionRef(name, host)
 
 
-def _as_call(row: Mapping[str, Any]) -> SessionCall:
-    return SessionCall(row["session"], row["host"], row["cwd"], row["prompts"])
+def _as_call(row: Mapping[str, Any]) -> SessionRef:
+    return SessionRef(row["session"], row["host"], row["cwd"], row["prompts"])
 
 
-async def init(api: Api, request: Request) -> Response:
+async def init(api: ApiContext, request: Request) -> Response:
     body = await _body(request, request_bodies.Init)
     call = await _session_of(api, request, body)
-    is_known = bool(body.user_prompt) and 0 < body.prompt_number <= call.prompts
+    is_known = bool(body.user_prompt) and 0 < body.prompt_number <= call.prompt_count
     why = "" if is_known else await _take_prompt(api, body, call)
-    rows = await api.read(lambda connection: sessions.by_own_id(connection, call.session, call.host))
+    rows = await api.run_query(lambda connection: sessions.find_by_session_id(connection, call.session_id, call.agent))
     stored = rows[0] if rows else {"id": None, "prompts": 0}
     said = {"sessionDbId": stored["id"], "promptNumber": stored["prompts"], "skipped": bool(why)}
-    return told({**said, "reason": why} if why else said)
+    return build_json_response({**said, "reason": why} if why else said)
 
 
-async def _take_prompt(api: Api, body: request_bodies.Init, call: SessionCall) -> str:
-    cwd = body.cwd or await api.read(lambda connection: _folder(connection, body.project)) or call.cwd
+async def _take_prompt(api: ApiContext, body: request_bodies.Init, call: SessionRef) -> str:
+    cwd = body.cwd or await api.run_query(lambda connection: _folder(connection, body.project)) or call.cwd
     kind = "UserPromptSubmit" if body.user_prompt else "SessionStart"
-    return api.desk.take_in(Event(call.host, kind, call.session, cwd, source="startup", prompt=body.user_prompt))
+    return api.responder.record_event(
+        Event(call.agent, kind, call.session_id, cwd, source="startup", prompt=body.user_prompt)
+    )
 
 
-async def observed(api: Api, request: Request) -> Response:
+async def observed(api: ApiContext, request: Request) -> Response:
     body = await _body(request, request_bodies.Observed)
     call = await _session_of(api, request, body)
     fields = body.tool_input if isinstance(body.tool_input, dict) else {"command": body.tool_input}
     event = Event(
-        call.host,
+        call.agent,
         "PostToolUseFailure" if body.failed else "PostToolUse",
-        call.session,
+        call.session_id,
         body.cwd or call.cwd,
         tool=body.tool_name,
         tool_use_id=body.tool_use_id,
-        command=text_of(fields, "command"),
-        path=path_of(fields),
-        content=content_of(body.tool_name, fields),
+        command=get_text(fields, "command"),
+        path=get_tool_path(fields),
+        content=get_tool_content(body.tool_name, fields),
         input=body.tool_input,
         response=body.tool_response,
         failed=body.failed,
@@ -227,41 +239,41 @@ async def observed(api: Api, request: Request) -> Response:
     return _taken(api, event)
 
 
-def _taken(api: Api, event: Event) -> Response:
-    return told({"status": "skipped" if api.desk.take_in(event) else "queued"})
+def _taken(api: ApiContext, event: Event) -> Response:
+    return build_json_response({"status": "skipped" if api.responder.record_event(event) else "queued"})
 
 
-async def summarize(api: Api, request: Request) -> Response:
+async def summarize(api: ApiContext, request: Request) -> Response:
     body = await _body(request, request_bodies.Summarize)
     call = await _session_of(api, request, body)
     cwd = body.cwd or call.cwd
-    return _taken(api, Event(call.host, "Stop", call.session, cwd, message=body.last_assistant_message))
+    return _taken(api, Event(call.agent, "Stop", call.session_id, cwd, message=body.last_assistant_message))
 
 
-async def complete(api: Api, request: Request) -> Response:
+async def complete(api: ApiContext, request: Request) -> Response:
     body = await _body(request, request_bodies.Complete)
     call = await _session_of(api, request, body)
-    api.desk.take_in(Event(call.host, "SessionEnd", call.session, call.cwd, message=body.reason))
-    return told({"status": "completed"})
+    api.responder.record_event(Event(call.agent, "SessionEnd", call.session_id, call.cwd, message=body.reason))
+    return build_json_response({"status": "completed"})
 
 
-async def processing(api: Api, request: Request) -> Response:
+async def processing(api: ApiContext, request: Request) -> Response:
     given = await _body(request, request_bodies.Processing)
-    api.live.tell("processing", {"isProcessing": given.is_processing})
-    return told({"isProcessing": given.is_processing})
+    api.live_feed.publish("processing", {"isProcessing": given.is_processing})
+    return build_json_response({"isProcessing": given.is_processing})
 
 
-async def list_sessions(api: Api, request: Request) -> Response:
-    limit = _number(request, "limit", 50, MOST)
+async def list_sessions(api: ApiContext, request: Request) -> Response:
+    limit = _number(request, "limit", 50, MAX_LIMIT)
     project, status = (request.query_params.get(name, "") for name in ("project", "status"))
-    found = await api.read(lambda c: sessions.listed(c, limit=limit, project=project, status=status))
-    return told({"sessions": found})
+    found = await api.run_query(lambda c: sessions.list_sessions(c, limit=limit, project=project, status=status))
+    return build_json_response({"sessions": found})
 
 
-async def show_session(api: Api, request: Request) -> Response:
+async def show_session(api: ApiContext, request: Request) -> Response:
     def whole_session(connection: db.Connection) -> dict[str, Any] | None:
-        name = msgspec.convert(request.path_params["id"], request_bodies.Id)
-        found = sessions.found(connection, name, request.query_params.get("host", ""))
+        name = msgspec.convert(request.path_params["id"], request_bodies.SessionId)
+        found = sessions.find_by_name(connection, name, request.query_params.get("host", ""))
         if len(found) > 1:
             hosts = sorted({one["host"] for one in found})
             raise UserError(
@@ -270,21 +282,24 @@ async def show_session(api: Api, request: Request) -> Response:
         if not found:
             return None
         number = found[0]["id"]
-        prompts, events = sessions.prompts_of(connection, number), sessions.events_of(connection, number)
-        summary = observations.summary_of(connection, number)
-        distilled = {"observations": observations.told_of(connection, number), "summary": summary and summary.__dict__}
+        prompts, events = sessions.list_prompt_rows(connection, number), sessions.list_events(connection, number)
+        summary = observations.find_summary(connection, number)
+        distilled = {
+            "observations": observations.list_rows_for_session(connection, number),
+            "summary": summary and summary.__dict__,
+        }
         return {**found[0], "promptList": prompts, "eventList": events, **distilled}
 
-    found = await api.read(whole_session)
+    found = await api.run_query(whole_session)
     if found is None:
         raise HTTPException(404)
-    return told(found)
+    return build_json_response(found)
 
 
-async def list_events(api: Api, request: Request) -> Response:
-    limit, after = _number(request, "limit", 100, MOST), _number(request, "after", 0, 1 << 60)
-    found = await api.read(lambda c: sessions.events_after(c, after=after, limit=limit))
-    return told({"events": found})
+async def list_events(api: ApiContext, request: Request) -> Response:
+    limit, after = _number(request, "limit", 100, MAX_LIMIT), _number(request, "after", 0, 1 << 60)
+    found = await api.run_query(lambda c: sessions.list_events_after(c, after_id=after, limit=limit))
+    return build_json_response({"events": found})
 
 
 def _whose(request: Request) -> str:
@@ -294,16 +309,16 @@ def _whose(request: Request) -> str:
     raise UserError("whose records are meant is not said", "?project=NAME or its path, or * for every one")
 
 
-async def search(api: Api, request: Request) -> Response:
+async def search(api: ApiContext, request: Request) -> Response:
     asked, now, named = request.query_params, clock.now(), _whose(request)
-    limit = max(_number(request, "limit", 40, MOST), 1)
+    limit = max(_number(request, "limit", 40, MAX_LIMIT), 1)
     filters = {name: asked.get(name, "") for name in ("type", "concept", "file", "host")}
-    since, until = (query_scope.when(asked.get(name, ""), now) for name in ("since", "until"))
+    since, until = (query_scope.parse_time(asked.get(name, ""), now) for name in ("since", "until"))
     kinds = [asked["kind"]] if asked.get("kind") else []
 
-    def found(connection: db.Connection) -> searching.Found:
-        project = query_scope.scope(connection, named, "/")
-        return searching.search(
+    def found(connection: db.Connection) -> searching.SearchResult:
+        project = query_scope.resolve_project(connection, named, "/")
+        return searching.search_records(
             connection,
             api.home,
             asked.get("query", ""),
@@ -313,67 +328,71 @@ async def search(api: Api, request: Request) -> Response:
             until=until,
             limit=limit,
             now=now,
-            model=indexing.model_or_none(),
+            model=indexing.load_model_or_none(),
             **filters,
         )
 
-    answer = await api.read(found)
+    answer = await api.run_query(found)
     hits, close = ([hit.__dict__ for hit in some] for some in (answer.hits, answer.close))
-    return told({"hits": hits, "close": close, "note": answer.note})
+    return build_json_response({"hits": hits, "close": close, "note": answer.note})
 
 
-async def timeline(api: Api, request: Request) -> Response:
+async def timeline(api: ApiContext, request: Request) -> Response:
     asked = request.query_params
     # An anchor says by itself which project is meant.
-    named = asked.get("project", "") or query_scope.EVERY if asked.get("anchor") else _whose(request)
-    before, after = (_number(request, f"depth_{side}", 10, MOST) for side in ("before", "after"))
+    named = asked.get("project", "") or query_scope.ALL_PROJECTS if asked.get("anchor") else _whose(request)
+    before, after = (_number(request, f"depth_{side}", 10, MAX_LIMIT) for side in ("before", "after"))
     anchor, query, type = (asked.get(name, "") for name in ("anchor", "query", "type"))
 
     def found(connection: db.Connection) -> around.Timeline:
-        model = indexing.model_or_none() if query else None
-        return around.timeline(
+        model = indexing.load_model_or_none() if query else None
+        return around.build_timeline(
             connection,
             api.home,
             anchor=anchor,
             query=query,
-            before=before,
-            after=after,
-            type=type,
-            project=query_scope.scope(connection, named, "/"),
+            depth_before=before,
+            depth_after=after,
+            record_type=type,
+            project=query_scope.resolve_project(connection, named, "/"),
             now=clock.now(),
             model=model,
         )
 
-    answer = await api.read(found)
-    return told({"anchor": answer.anchor, "records": list(answer.records), "note": answer.note})
+    answer = await api.run_query(found)
+    return build_json_response({"anchor": answer.anchor, "records": list(answer.records), "note": answer.note})
 
 
-async def batch(api: Api, request: Request) -> Response:
+async def batch(api: ApiContext, request: Request) -> Response:
     given = await _body(request, request_bodies.Batch)
     ids = [f"O{id}" if isinstance(id, int) else id for id in given.ids]
-    return told({"records": await api.read(lambda connection: whole.fetch(connection, api.home, ids))})
+    return build_json_response(
+        {"records": await api.run_query(lambda connection: whole.fetch_records(connection, api.home, ids))}
+    )
 
 
-async def list_lessons(api: Api, request: Request) -> Response:
-    shelf = await asyncio.to_thread(shelves.read, shelves.lessons_path(api.home))
-    waiting = {change.id for change in await asyncio.to_thread(approved_lessons.find_waiting, api.home)}
-    found = [records.write(lesson) for lesson in shelf.lessons]
-    return told({"lessons": [{**one, "status": "waiting"} if one["id"] in waiting else one for one in found]})
+async def list_lessons(api: ApiContext, request: Request) -> Response:
+    shelf = await asyncio.to_thread(shelves.read, shelves.get_lessons_path(api.home))
+    waiting = {change.id for change in await asyncio.to_thread(approved_lessons.find_waiting_changes, api.home)}
+    found = [records.to_lesson_record(lesson) for lesson in shelf.lessons]
+    return build_json_response(
+        {"lessons": [{**one, "status": "waiting"} if one["id"] in waiting else one for one in found]}
+    )
 
 
-async def list_deliveries(api: Api, request: Request) -> Response:
-    limit, after = _number(request, "limit", 100, MOST), _number(request, "after", 0, 1 << 60)
-    found = await api.read(lambda c: injections.latest(c, limit=limit, after=after))
-    return told({"deliveries": [{"id": number, **one.__dict__} for number, one in found]})
+async def list_deliveries(api: ApiContext, request: Request) -> Response:
+    limit, after = _number(request, "limit", 100, MAX_LIMIT), _number(request, "after", 0, 1 << 60)
+    found = await api.run_query(lambda c: injections.list_latest_deliveries(c, limit=limit, after_id=after))
+    return build_json_response({"deliveries": [{"id": number, **one.__dict__} for number, one in found]})
 
 
-async def stream(api: Api, request: Request) -> Response:
-    if api.live.clients >= MOST_CLIENTS:
-        return told({"error": f"{MOST_CLIENTS} clients listen already", "fix": "close some"}, 503)
+async def stream(api: ApiContext, request: Request) -> Response:
+    if api.live_feed.client_count >= MAX_CLIENTS:
+        return build_json_response({"error": f"{MAX_CLIENTS} clients listen already", "fix": "close some"}, 503)
     last = request.headers.get("last-event-id", "")
     after = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else None
     return StreamingResponse(
-        api.live.listen(after), media_type="text/event-stream", headers={"cache-control": "no-store"}
+        api.live_feed.listen(after), media_type="text/event-stream", headers={"cache-control": "no-store"}
     )
 
 
@@ -382,7 +401,7 @@ _PROJECT = ("project", "string", "its name or folder, or * for every one")
 _PROJECT_OF_ANCHOR = ("project", "string", f"{_PROJECT[2]}; with an anchor it may be left out")
 
 
-def _spellings(name: str, says: str, serve: Serve, body: type) -> tuple[Endpoint, ...]:
+def _spellings(name: str, says: str, serve: ApiHandler, body: type) -> tuple[Endpoint, ...]:
     """Return one call of a session's life as editors spell it: with and without /api, by id or by number."""
     by_number = f"{says}, in the session of this number"
     return (
@@ -407,8 +426,8 @@ ENDPOINTS = (
         "/api/context/inject",
         "what a session opens with",
         context,
-        query=(("project", "string", "the project's folder, or its name"),),
-        answers="text/plain",
+        query_parameters=(("project", "string", "the project's folder, or its name"),),
+        media_type="text/plain",
     ),
     *_SESSION_ENDPOINTS,
     Endpoint("POST", "/api/processing", "whether an editor is at work", processing, request_bodies.Processing),
@@ -417,7 +436,7 @@ ENDPOINTS = (
         "/api/sessions",
         "the sessions, the latest first",
         list_sessions,
-        query=(
+        query_parameters=(
             ("limit", "integer", "how many at most"),
             ("project", "string", "its name or folder"),
             ("status", "string", "initialized, active or completed"),
@@ -428,15 +447,15 @@ ENDPOINTS = (
         "/api/sessions/{id}",
         "one session, whole",
         show_session,
-        query=(("host", "string", "the agent, where two have a session of this id"),),
+        query_parameters=(("host", "string", "the agent, where two have a session of this id"),),
     ),
-    Endpoint("GET", "/api/events", "events in the order they came in", list_events, query=_PAGED),
+    Endpoint("GET", "/api/events", "events in the order they came in", list_events, query_parameters=_PAGED),
     Endpoint(
         "GET",
         "/api/search",
         "what is known about something, the best first",
         search,
-        query=(
+        query_parameters=(
             _PROJECT,
             ("query", "string", "words, a path or an id"),
             ("kind", "string", "observation, lesson and the like"),
@@ -454,7 +473,7 @@ ENDPOINTS = (
         "/api/timeline",
         "what happened around something",
         timeline,
-        query=(
+        query_parameters=(
             _PROJECT_OF_ANCHOR,
             ("anchor", "string", "an id; a number alone is an observation's"),
             ("query", "string", "instead: around the best answer"),
@@ -465,6 +484,6 @@ ENDPOINTS = (
     ),
     Endpoint("POST", "/api/observations/batch", "records whole, by their ids", batch, request_bodies.Batch),
     Endpoint("GET", "/api/lessons", "every lesson", list_lessons),
-    Endpoint("GET", "/api/deliveries", "what was delivered to agents", list_deliveries, query=_PAGED),
-    Endpoint("GET", "/api/stream", "what happens, as it happens", stream, answers="text/event-stream"),
+    Endpoint("GET", "/api/deliveries", "what was delivered to agents", list_deliveries, query_parameters=_PAGED),
+    Endpoint("GET", "/api/stream", "what happens, as it happens", stream, media_type="text/event-stream"),
 )

@@ -24,11 +24,11 @@ from hardwon import __version__, clock, pauses
 from hardwon.errors import UserError
 from hardwon.store import db
 from hardwon.web import handoffs, insights, lessons, memory, now, preferences, review, search, sessions, sign_in_links
-from hardwon.web.browser_sessions import COOKIE, Visitor, Visitors
-from hardwon.web.page_request import GONE, Ask, Moved, Page, Shown, refused
-from hardwon.web.render import environment, stamp, static_files
+from hardwon.web.browser_sessions import COOKIE_NAME, BrowserSession, BrowserSessions
+from hardwon.web.page_request import NOT_FOUND, PageContent, PageHandler, PageRequest, Redirect, build_error_page
+from hardwon.web.render import create_environment, hash_static_files, read_static_files
 
-MOST_FIELDS = 200
+MAX_FORM_FIELDS = 200
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self';"
@@ -41,8 +41,11 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-KEPT = {**HEADERS, "cache-control": "private, max-age=31536000, immutable"}  # its address changes when it does
-PLACES = (
+CACHED_HEADERS = {
+    **HEADERS,
+    "cache-control": "private, max-age=31536000, immutable",
+}  # its address changes when it does
+NAVIGATION = (
     ("Now", "/"),
     ("Sessions", "/sessions"),
     ("Search", "/search"),
@@ -52,52 +55,52 @@ PLACES = (
     ("Insights", "/insights"),
     ("Settings", "/settings"),
 )
-PAGES: tuple[tuple[str, Page], ...] = (
-    ("/", now.page),
-    ("/sessions", sessions.page),
-    ("/sessions/{number}", sessions.one),
-    ("/sessions/{number}/events/{id}", sessions.event),
-    ("/sessions/{number}/transcript/{line}", sessions.transcript),
-    ("/search", search.page),
-    ("/found/{id}", search.place),
-    ("/lessons", lessons.page),
-    ("/lessons/{slug}", lessons.one),
-    ("/lessons/{slug}/edit", lessons.edit),
-    ("/review", review.page),
-    ("/review/{number}", review.one),
-    ("/review/{number}/edit", review.edit),
-    ("/memory", memory.page),
-    ("/memory/files/{project}/{name}", memory.file),
-    ("/memory/{number}", memory.one),
-    ("/memory/{number}/edit", memory.edit),
-    ("/handoffs", handoffs.page),
-    ("/handoffs/{number}", handoffs.one),
-    ("/handoffs/{number}/ratify", handoffs.ratifying),
-    ("/handoffs/{number}/amend", handoffs.amend),
-    ("/handoffs/{number}/discard", handoffs.discarding),
-    ("/insights", insights.page),
-    ("/settings", preferences.page),
+PAGES: tuple[tuple[str, PageHandler], ...] = (
+    ("/", now.show_now),
+    ("/sessions", sessions.show_session_list),
+    ("/sessions/{number}", sessions.show_session),
+    ("/sessions/{number}/events/{id}", sessions.show_event),
+    ("/sessions/{number}/transcript/{line}", sessions.show_transcript),
+    ("/search", search.show_search),
+    ("/found/{id}", search.redirect_to_record),
+    ("/lessons", lessons.show_lesson_list),
+    ("/lessons/{slug}", lessons.show_lesson),
+    ("/lessons/{slug}/edit", lessons.show_editor),
+    ("/review", review.show_review_queue),
+    ("/review/{number}", review.show_candidate),
+    ("/review/{number}/edit", review.show_editor),
+    ("/memory", memory.show_memory_list),
+    ("/memory/files/{project}/{name}", memory.show_file),
+    ("/memory/{number}", memory.show_memory),
+    ("/memory/{number}/edit", memory.show_editor),
+    ("/handoffs", handoffs.show_handoff_list),
+    ("/handoffs/{number}", handoffs.show_handoff),
+    ("/handoffs/{number}/ratify", handoffs.confirm_ratify),
+    ("/handoffs/{number}/amend", handoffs.show_editor),
+    ("/handoffs/{number}/discard", handoffs.confirm_discard),
+    ("/insights", insights.show_insights),
+    ("/settings", preferences.show_settings),
 )
-DEEDS: tuple[tuple[str, Page], ...] = (
+FORM_ACTIONS: tuple[tuple[str, PageHandler], ...] = (
     ("/lessons/{slug}/retire", lessons.retire),
     ("/lessons/{slug}/restore", lessons.restore),
-    ("/lessons/{slug}/edit", lessons.change),
-    ("/review/undo", review.undo),
+    ("/lessons/{slug}/edit", lessons.save_changes),
+    ("/review/undo", review.undo_last_decision),
     ("/review/{number}/accept", review.accept),
-    ("/review/{number}/words", review.accept_words),
-    ("/review/{number}/edit", review.accept_edited),
+    ("/review/{number}/words", review.accept_reader_wording),
+    ("/review/{number}/edit", review.accept_with_edits),
     ("/review/{number}/reject", review.reject),
-    ("/memory/files/{project}/{name}", memory.adopt),
-    ("/memory/{number}/edit", memory.change),
+    ("/memory/files/{project}/{name}", memory.approve_file),
+    ("/memory/{number}/edit", memory.save_changes),
     ("/memory/{number}/approve", memory.approve),
-    ("/memory/{number}/reject", memory.set_aside),
-    ("/memory/{number}/retire", memory.set_aside),
-    ("/handoffs/{number}/ratify", handoffs.ratified),
-    ("/handoffs/{number}/amend", handoffs.amended),
-    ("/handoffs/{number}/discard", handoffs.discarded),
+    ("/memory/{number}/reject", memory.reject_or_retire),
+    ("/memory/{number}/retire", memory.reject_or_retire),
+    ("/handoffs/{number}/ratify", handoffs.ratify),
+    ("/handoffs/{number}/amend", handoffs.save_changes),
+    ("/handoffs/{number}/discard", handoffs.discard),
     ("/settings/pause", preferences.pause),
     ("/settings/unpause", preferences.unpause),
-    ("/settings/{name}", preferences.change),
+    ("/settings/{name}", preferences.save_setting),
 )
 Listen = Callable[[int | None], AsyncIterator[bytes]]
 
@@ -106,17 +109,19 @@ class Viewer:
     """Owns the connection that pages read from and the visitors."""
 
     def __init__(self, home: str, listen: Listen, is_full: Callable[[], bool], look: Callable[[], None]) -> None:
-        self.home, self.listen, self.is_full, self.look = home, listen, is_full, look
-        self.visitors = Visitors()
-        self._connection = db.connect(home, lasting=True)
+        self.home, self.listen, self.is_full, self.note_activity = home, listen, is_full, look
+        self.browser_sessions = BrowserSessions()
+        self._connection = db.connect(home, ignore_epoch=True)
         self._reading = threading.Lock()
-        self._templates = environment()
-        self._static = static_files()
-        self._stamp = stamp(self._static)
+        self._templates = create_environment()
+        self._static = read_static_files()
+        self._stamp = hash_static_files(self._static)
 
-    async def show(self, page: Page, request: Request, visitor: Visitor, form: dict[str, str]) -> Response:
+    async def run_page(
+        self, page: PageHandler, request: Request, visitor: BrowserSession, form: dict[str, str]
+    ) -> Response:
         """A page, made away from the loop that answers hooks."""
-        ask = Ask(
+        ask = PageRequest(
             self.home,
             self._connection,
             visitor,
@@ -131,45 +136,49 @@ class Viewer:
                 try:
                     answer = page(ask)
                 except UserError as wrong:
-                    answer = refused(wrong)
+                    answer = build_error_page(wrong)
                 except OSError as wrong:  # of a repository that cannot be written, say
-                    answer = refused(UserError(f"{wrong.strerror}: {wrong.filename}", "look at it, then try again"))
+                    answer = build_error_page(
+                        UserError(f"{wrong.strerror}: {wrong.filename}", "look at it, then try again")
+                    )
                 except db.StoreError as wrong:
-                    answer = refused(UserError(f"the database: {wrong}", "try again in a moment, then: hardwon doctor"))
-                if isinstance(answer, Moved):
-                    visitor.said = answer.said
-                    return RedirectResponse(answer.to, 303, headers=HEADERS)
-                return self.rendered(answer, request, visitor, ask.now)
+                    answer = build_error_page(
+                        UserError(f"the database: {wrong}", "try again in a moment, then: hardwon doctor")
+                    )
+                if isinstance(answer, Redirect):
+                    visitor.message = answer.message
+                    return RedirectResponse(answer.location, 303, headers=HEADERS)
+                return self.render_page(answer, request, visitor, ask.now)
 
         return await asyncio.to_thread(made)
 
-    def rendered(self, shown: Shown, request: Request, visitor: Visitor | None, now: float) -> Response:
+    def render_page(self, shown: PageContent, request: Request, visitor: BrowserSession | None, now: float) -> Response:
         part = shown.template.startswith("_")
         around = {
-            "places": PLACES if visitor else (),
+            "places": NAVIGATION if visitor else (),
             "here": f"/{request.url.path.split('/')[1]}",
-            "form": visitor.form if visitor else "",
-            "said": visitor.told() if visitor and not part else "",
-            "paused": bool(visitor and pauses.in_force(self.home, now)),
+            "form": visitor.form_token if visitor else "",
+            "said": visitor.pop_message() if visitor and not part else "",
+            "paused": bool(visitor and pauses.list_active_pauses(self.home, now)),
             "version": __version__,
             "stamp": self._stamp,
         }
         text = self._templates.get_template(shown.template).render({**around, **shown.values})
         return HTMLResponse(text, shown.status, headers=HEADERS)
 
-    def static(self, name: str, stamped: str) -> Response:
+    def serve_static(self, name: str, stamped: str) -> Response:
         if name not in self._static:
             return HTMLResponse("", 404, headers=HEADERS)
         kind, content = self._static[name]
-        return Response(content, media_type=kind, headers=KEPT if stamped == self._stamp else HEADERS)
+        return Response(content, media_type=kind, headers=CACHED_HEADERS if stamped == self._stamp else HEADERS)
 
     def close(self) -> None:
         self._connection.close()
 
 
-def app(viewer: Viewer) -> Starlette:
+def create_viewer_app(viewer: Viewer) -> Starlette:
     routes = [Route(path, _page(viewer, page), methods=["GET"]) for path, page in PAGES]
-    routes += [Route(path, _deed(viewer, deed), methods=["POST"]) for path, deed in DEEDS]
+    routes += [Route(path, _deed(viewer, deed), methods=["POST"]) for path, deed in FORM_ACTIONS]
 
     async def opened(request: Request) -> Response:
         return _opened(viewer, request)
@@ -178,14 +187,14 @@ def app(viewer: Viewer) -> Starlette:
         return _live(viewer, request)
 
     async def static(request: Request) -> Response:
-        return viewer.static(request.path_params["name"], request.query_params.get("v", ""))
+        return viewer.serve_static(request.path_params["name"], request.query_params.get("v", ""))
 
     async def leave(request: Request) -> Response:
         return await _leave(viewer, request)
 
     async def wrong(request: Request, error: Exception) -> Response:
         visitor = _visitor(viewer, request)
-        return viewer.rendered(GONE if visitor else _LOCKED, request, visitor, clock.now())
+        return viewer.render_page(NOT_FOUND if visitor else _LOCKED, request, visitor, clock.now())
 
     routes += [
         Route("/open", opened, methods=["GET"]),
@@ -196,49 +205,49 @@ def app(viewer: Viewer) -> Starlette:
     return Starlette(routes=routes, exception_handlers={HTTPException: wrong})
 
 
-_LOCKED = Shown("locked.html", {"title": "hardwon", "used": False}, 401)
-_USED = Shown("locked.html", {"title": "hardwon", "used": True}, 401)
+_LOCKED = PageContent("locked.html", {"title": "hardwon", "used": False}, 401)
+_USED = PageContent("locked.html", {"title": "hardwon", "used": True}, 401)
 
 
-def _visitor(viewer: Viewer, request: Request) -> Visitor | None:
-    found = viewer.visitors.find(request.cookies.get(COOKIE, ""), clock.now())
+def _visitor(viewer: Viewer, request: Request) -> BrowserSession | None:
+    found = viewer.browser_sessions.find(request.cookies.get(COOKIE_NAME, ""), clock.now())
     if found:
-        viewer.look()  # a worker does not rest while somebody reads
+        viewer.note_activity()  # a worker does not rest while somebody reads
     return found
 
 
-def _page(viewer: Viewer, page: Page) -> Callable[[Request], Any]:
+def _page(viewer: Viewer, page: PageHandler) -> Callable[[Request], Any]:
     async def served(request: Request) -> Response:
         visitor = _visitor(viewer, request)
         if visitor is None:
-            return viewer.rendered(_LOCKED, request, None, clock.now())
-        return await viewer.show(page, request, visitor, {})
+            return viewer.render_page(_LOCKED, request, None, clock.now())
+        return await viewer.run_page(page, request, visitor, {})
 
     return served
 
 
-def _deed(viewer: Viewer, deed: Page) -> Callable[[Request], Any]:
+def _deed(viewer: Viewer, deed: PageHandler) -> Callable[[Request], Any]:
     async def served(request: Request) -> Response:
         visitor = _visitor(viewer, request)
         if visitor is None:
-            return viewer.rendered(_LOCKED, request, None, clock.now())
+            return viewer.render_page(_LOCKED, request, None, clock.now())
         form = await _form(request)
         if not _is_ours(visitor, form):
-            return viewer.rendered(_STALE, request, visitor, clock.now())
-        return await viewer.show(deed, request, visitor, form)
+            return viewer.render_page(_STALE, request, visitor, clock.now())
+        return await viewer.run_page(deed, request, visitor, form)
 
     return served
 
 
-_STALE = Shown(
+_STALE = PageContent(
     "message.html",
     {"title": "Not done", "say": "This form is not one of this session's.", "fix": "go back, load the page again"},
     403,
 )
 
 
-def _is_ours(visitor: Visitor, form: dict[str, str]) -> bool:
-    return hmac.compare_digest(form.get("form", "").encode(), visitor.form.encode())
+def _is_ours(visitor: BrowserSession, form: dict[str, str]) -> bool:
+    return hmac.compare_digest(form.get("form", "").encode(), visitor.form_token.encode())
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -247,23 +256,25 @@ async def _form(request: Request) -> dict[str, str]:
         return {}
     try:
         text = (await request.body()).decode()
-        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
     except ValueError:
         return {}
 
 
 def _opened(viewer: Viewer, request: Request) -> Response:
     """The link: it works once, and what stays in the address bar is not it."""
-    if not sign_in_links.redeem(viewer.home, request.query_params.get("code", ""), clock.now()):
+    if not sign_in_links.redeem_code(viewer.home, request.query_params.get("code", ""), clock.now()):
         visitor = _visitor(viewer, request)
         if visitor:  # who is in already may press "back" or click the link again
             return RedirectResponse("/", 303, headers=HEADERS)
-        return viewer.rendered(_USED, request, None, clock.now())
+        return viewer.render_page(_USED, request, None, clock.now())
     if request.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
         answer: Response = RedirectResponse("/", 303, headers=HEADERS)
     else:  # a browser sends no strict cookie behind another site's link, so the way on must begin here
-        answer = viewer.rendered(Shown("opened.html", {"title": "hardwon"}), request, None, clock.now())
-    answer.set_cookie(COOKIE, viewer.visitors.let_in(clock.now()), httponly=True, samesite="strict", path="/")
+        answer = viewer.render_page(PageContent("opened.html", {"title": "hardwon"}), request, None, clock.now())
+    answer.set_cookie(
+        COOKIE_NAME, viewer.browser_sessions.sign_in(clock.now()), httponly=True, samesite="strict", path="/"
+    )
     return answer
 
 
@@ -280,7 +291,7 @@ def _live(viewer: Viewer, request: Request) -> Response:
 async def _leave(viewer: Viewer, request: Request) -> Response:
     visitor = _visitor(viewer, request)
     if visitor and _is_ours(visitor, await _form(request)):
-        viewer.visitors.let_out(request.cookies.get(COOKIE, ""))
+        viewer.browser_sessions.sign_out(request.cookies.get(COOKIE_NAME, ""))
     answer = RedirectResponse("/", 303, headers=HEADERS)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    answer.delete_cookie(COOKIE_NAME, path="/", httponly=True, samesite="strict")
     return answer

@@ -6,50 +6,50 @@ from __future__ import annotations
 import hashlib
 import secrets
 
-COOKIE = "hardwon"
-MOST = 20
+COOKIE_NAME = "hardwon"
+MAX_SESSIONS = 20
 IDLE_SECONDS = 86_400.0
 
 
-class Visitor:
+class BrowserSession:
     """Owns what is remembered of one browser: the secret its forms carry, what to tell it next, what it decided."""
 
     def __init__(self, now: float) -> None:
-        self.form = secrets.token_urlsafe(32)
-        self.seen = now
-        self.said = ""
-        self.decided: list[str] = []
+        self.form_token = secrets.token_urlsafe(32)
+        self.last_seen_at = now
+        self.message = ""
+        self.decided_ids: list[str] = []
 
-    def told(self) -> str:
+    def pop_message(self) -> str:
         """What was done since the last page, to be said once."""
-        said, self.said = self.said, ""
+        said, self.message = self.message, ""
         return said
 
 
-class Visitors:
+class BrowserSessions:
     """Owns who is in, by the hash of their cookie."""
 
     def __init__(self) -> None:
-        self._inside: dict[str, Visitor] = {}
+        self._inside: dict[str, BrowserSession] = {}
 
-    def let_in(self, now: float) -> str:
+    def sign_in(self, now: float) -> str:
         """A new visitor's cookie."""
         cookie = secrets.token_urlsafe(32)
-        self._inside[_hash(cookie)] = Visitor(now)
-        while len(self._inside) > MOST:
-            del self._inside[min(self._inside, key=lambda one: self._inside[one].seen)]
+        self._inside[_hash(cookie)] = BrowserSession(now)
+        while len(self._inside) > MAX_SESSIONS:
+            del self._inside[min(self._inside, key=lambda one: self._inside[one].last_seen_at)]
         return cookie
 
-    def find(self, cookie: str, now: float) -> Visitor | None:
+    def find(self, cookie: str, now: float) -> BrowserSession | None:
         found = self._inside.get(_hash(cookie)) if cookie else None
-        if found and now - found.seen > IDLE_SECONDS:
+        if found and now - found.last_seen_at > IDLE_SECONDS:
             del self._inside[_hash(cookie)]
             return None
         if found:
-            found.seen = now
+            found.last_seen_at = now
         return found
 
-    def let_out(self, cookie: str) -> None:
+    def sign_out(self, cookie: str) -> None:
         self._inside.pop(_hash(cookie), None)
 
 

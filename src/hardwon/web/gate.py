@@ -17,51 +17,51 @@ import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-LARGEST_BODY = 1_000_000
-SLOWEST_BODY = 10.0
-NAMES = ("127.0.0.1", "localhost", "hardwon.localhost")
-VIEWER = "hardwon.localhost"
+MAX_BODY_BYTES = 1_000_000
+BODY_TIMEOUT_SECONDS = 10.0
+HOST_NAMES = ("127.0.0.1", "localhost", "hardwon.localhost")
+VIEWER_HOST = "hardwon.localhost"
 # What the viewer serves below /sessions/ is a number, or a number and more; none of its pages has these names.
 _SESSION_CALL = re.compile(r"/sessions/(?:[^/]+/)?(?:init|observations|summarize|complete)")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def gate(api: App, pages: App, *, token: str, port: int) -> App:
+def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiApp:
     """The API and the viewer's pages behind their gate."""
-    ours = f"{VIEWER}:{port}".encode()
-    hosts = {f"{name}:{port}".encode() for name in NAMES}
+    ours = f"{VIEWER_HOST}:{port}".encode()
+    hosts = {f"{name}:{port}".encode() for name in HOST_NAMES}
     origins = {b"http://" + host for host in hosts}
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
-        for_api = is_api(scope["path"])
+        for_api = is_api_path(scope["path"])
         if for_api:
             refused = _refused(scope, headers, hosts, origins, token.encode())
         else:
             refused = _from_elsewhere(scope["method"], headers, ours)
         if refused:
-            await answer(send, *refused)
+            await send_error(send, *refused)
             return
         try:
             body = await _body(headers, receive)
         except ValueError as wrong:
-            await answer(send, 413, str(wrong), "send less")
+            await send_error(send, 413, str(wrong), "send less")
             return
         except TimeoutError:
-            await answer(send, 408, "the body did not come in time", "send it at once")
+            await send_error(send, 408, "the body did not come in time", "send it at once")
             return
         await (api if for_api else pages)(scope, _replayed(body, receive), send)
 
     return guarded
 
 
-def is_api(path: str) -> bool:
+def is_api_path(path: str) -> bool:
     """Tell whether a path belongs to the API: below `/api/`, or one of the spellings that editors use without it."""
     return path.startswith("/api/") or _SESSION_CALL.fullmatch(path) is not None
 
@@ -104,16 +104,16 @@ def _refused(
 async def _body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
     """The whole body; ValueError if it is too large, TimeoutError if it is too slow."""
     told = headers.get(b"content-length", b"0")
-    if told.isdigit() and int(told) > LARGEST_BODY:
-        raise ValueError(f"the body has {int(told):,} bytes, and may have {LARGEST_BODY:,}")
+    if told.isdigit() and int(told) > MAX_BODY_BYTES:
+        raise ValueError(f"the body has {int(told):,} bytes, and may have {MAX_BODY_BYTES:,}")
     parts, size = [], 0
-    async with asyncio.timeout(SLOWEST_BODY):
+    async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
         while True:
             message = await receive()
             part = message.get("body", b"")
             size += len(part)
-            if size > LARGEST_BODY:
-                raise ValueError(f"the body has more than {LARGEST_BODY:,} bytes")
+            if size > MAX_BODY_BYTES:
+                raise ValueError(f"the body has more than {MAX_BODY_BYTES:,} bytes")
             parts.append(part)
             if message["type"] == "http.disconnect" or not message.get("more_body"):
                 return b"".join(parts)
@@ -132,7 +132,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def answer(send: Send, status: int, say: str, fix: str) -> None:
+async def send_error(send: Send, status: int, say: str, fix: str) -> None:
     """An error as every error is told: what is wrong, and what to do."""
     body = json.dumps({"error": say, "fix": fix}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]

@@ -11,21 +11,21 @@ from collections.abc import Callable
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.web.gate import VIEWER
-from hardwon.web.live import Live
+from hardwon.web.gate import VIEWER_HOST
+from hardwon.web.live import LiveFeed
 from hardwon.worker import lifecycle
-from hardwon.worker.hook_responder import Desk
+from hardwon.worker.hook_responder import HookResponder
 
-TRIES = 50
+PORT_TRIES = 50
 STOP_SECONDS = 1.5
-TOKEN = "token"
+TOKEN_FILE = "token"
 
 
-def token(home: str) -> str:
+def load_token(home: str) -> str:
     """The home's token, made once; readable by its owner alone."""
-    path = os.path.join(home, TOKEN)
+    path = os.path.join(home, TOKEN_FILE)
     try:
-        with open(path, encoding="ascii", opener=paths.plain_file) as file:
+        with open(path, encoding="ascii", opener=paths.open_plain_file) as file:
             if found := file.read().strip():
                 return found
     except FileNotFoundError:
@@ -39,9 +39,9 @@ def token(home: str) -> str:
     return made
 
 
-def bind(port: int) -> socket.socket:
+def bind_port(port: int) -> socket.socket:
     """A socket on 127.0.0.1 at this port or the next free one."""
-    for number in range(port, port + TRIES):
+    for number in range(port, port + PORT_TRIES):
         # Named in full, or asyncio leaves Nagle's algorithm on and an answer waits 40 ms.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -52,46 +52,48 @@ def bind(port: int) -> socket.socket:
             listener.close()
             continue
         return listener
-    raise UserError(f"no port from {port} to {port + TRIES - 1} is free", "hardwon config set apiPort 0")
+    raise UserError(f"no port from {port} to {port + PORT_TRIES - 1} is free", "hardwon config set apiPort 0")
 
 
-class Http:
+class HttpServer:
     """Owns the HTTP server; it begins when its libraries are loaded, so that hooks are answered before that."""
 
-    def __init__(self, home: str, desk: Desk, live: Live, seconds: Callable[[], float]) -> None:
+    def __init__(self, home: str, desk: HookResponder, live: LiveFeed, seconds: Callable[[], float]) -> None:
         self._home, self._desk, self._live, self._seconds = home, desk, live, seconds
-        self.looked = seconds()
+        self.last_activity_at = seconds()
         self._task: asyncio.Task[None] | None = None
         self._listener: socket.socket | None = None
         self.port: int | None = None
 
-    def look(self) -> None:
+    def note_activity(self) -> None:
         """Somebody looks at a page now."""
-        self.looked = self._seconds()
+        self.last_activity_at = self._seconds()
 
-    def reserve(self, port: int) -> str:
+    def reserve_port(self, port: int) -> str:
         """Take the port before anything serves there, and return the viewer's address.
 
         A session that starts with the worker is told the address before uvicorn is loaded; who calls it that early
         waits in the listener's queue.
         """
-        self._listener = bind(port)
+        self._listener = bind_port(port)
         self.port = self._listener.getsockname()[1]
-        return f"http://{VIEWER}:{self.port}"
+        return f"http://{VIEWER_HOST}:{self.port}"
 
     async def start(self) -> int:
         """Serve at the reserved port and at a Unix socket in the private folder of the hooks' one; gives the port."""
-        from hardwon.web.server import server  # uvicorn and starlette take a quarter of a second
+        from hardwon.web.server import create_server  # uvicorn and starlette take a quarter of a second
 
         assert self._listener is not None and self.port is not None
-        address = lifecycle.socket_path(self._home).removesuffix(".sock") + ".api"
+        address = lifecycle.get_socket_path(self._home).removesuffix(".sock") + ".api"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(address)
         beside = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         beside.bind(address)
         beside.listen(64)
         self._address = address
-        self._server = server(self._home, self._desk, self._live, token(self._home), self.port, self.look)
+        self._server = create_server(
+            self._home, self._desk, self._live, load_token(self._home), self.port, self.note_activity
+        )
         self._task = asyncio.create_task(self._server.serve(sockets=[self._listener, beside]))
         return self.port
 

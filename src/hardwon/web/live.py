@@ -13,25 +13,25 @@ from typing import Any
 
 from hardwon import clock
 
-MOST_CLIENTS = 200
-REMEMBERED = 500
-BEHIND = 100
+MAX_CLIENTS = 200
+MAX_REPLAYED_MESSAGES = 500
+MAX_QUEUED_MESSAGES = 100
 HEARTBEAT_SECONDS = 15.0
 
 
-class Live:
+class LiveFeed:
     """Owns the listeners' queues and the last messages."""
 
     def __init__(self) -> None:
         self._number = int(clock.now() * 1000)  # larger than any that a worker before this one gave
-        self._last: deque[tuple[int, bytes]] = deque(maxlen=REMEMBERED)
+        self._last: deque[tuple[int, bytes]] = deque(maxlen=MAX_REPLAYED_MESSAGES)
         self._listeners: set[asyncio.Queue[bytes | None]] = set()
 
     @property
-    def clients(self) -> int:
+    def client_count(self) -> int:
         return len(self._listeners)
 
-    def tell(self, kind: str, what: Mapping[str, Any]) -> None:
+    def publish(self, kind: str, what: Mapping[str, Any]) -> None:
         """Send a message to whoever listens."""
         self._number += 1
         message = f"id: {self._number}\nevent: {kind}\ndata: {json.dumps(what)}\n\n".encode()
@@ -46,7 +46,7 @@ class Live:
 
     async def listen(self, after: int | None) -> AsyncIterator[bytes]:
         """The messages behind an id that are still known, then each as it comes, and now and then a sign of life."""
-        queue: asyncio.Queue[bytes | None] = asyncio.Queue(BEHIND)
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED_MESSAGES)
         self._listeners.add(queue)
         missed = [message for number, message in self._last if after is not None and number > after]
         try:

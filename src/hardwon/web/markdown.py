@@ -12,11 +12,11 @@ _POINTER = re.compile(r" (\(L\d+(?:, L\d+)*\))\s*$")  # the lines of a transcrip
 _MARKS = {"item": re.compile(r"\s*[-*] "), "quote": re.compile(r"\s*>"), "text": re.compile("")}
 
 
-def prose(text: str) -> Markup:
+def render_html(text: str) -> Markup:
     """Its lines as lists, quotes and paragraphs, every character of them escaped."""
     parts = []
     for kind, found in groupby(text.splitlines(), _kind):
-        lines = [inline(_MARKS[kind].sub("", line, count=1).strip()) for line in found] if kind else []
+        lines = [render_inline(_MARKS[kind].sub("", line, count=1).strip()) for line in found] if kind else []
         if kind == "item":
             parts.append(Markup("<ul>{}</ul>").format(Markup("").join(map(Markup("<li>{}</li>").format, lines))))
         elif kind == "quote":
@@ -31,7 +31,7 @@ def _kind(line: str) -> str:
     return next(kind for kind, mark in _MARKS.items() if mark.match(line)) if line.strip() else ""
 
 
-def inline(line: str) -> Markup:
+def render_inline(line: str) -> Markup:
     """One line with its code and what is bold in it."""
     pointer = _POINTER.search(line)
     parts = _INLINE.split(line[: pointer.start()] if pointer else line)

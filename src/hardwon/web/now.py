@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from hardwon.lessons import review_queue
 from hardwon.store import jobs, views
-from hardwon.store.views import Marks
-from hardwon.web.page_request import Ask, Shown
+from hardwon.store.views import NewsCursor
+from hardwon.web.page_request import PageContent, PageRequest
 
-LATEST = 60
-MOST_JOBS = 12
+MAX_ROWS = 60
+MAX_JOBS = 12
 
 
-def page(ask: Ask) -> Shown:
+def show_now(ask: PageRequest) -> PageContent:
     """The last of everything; with `after`, only what came behind those marks, as a part of the page."""
     after = _marks(ask.query.get("after", ""))
-    rows, marks = views.news(ask.connection, after=after or Marks(), limit=LATEST)
+    rows, marks = views.read_news(ask.connection, cursor=after or NewsCursor(), limit=MAX_ROWS)
     values = {
         "title": "Now",
         "rows": rows,
         "marks": ".".join(str(value) for value in marks.__dict__.values()),
-        "waiting": jobs.counts(ask.connection),
-        "jobs": jobs.listed(ask.connection)[:MOST_JOBS],
+        "waiting": jobs.count_by_state(ask.connection),
+        "jobs": jobs.list_jobs(ask.connection)[:MAX_JOBS],
         "deciding": {} if after else _count_waiting(ask),
         "now": ask.now,
     }
-    return Shown("_now.html" if after else "now.html", values)
+    return PageContent("_now.html" if after else "now.html", values)
 
 
-def _count_waiting(ask: Ask) -> dict[str, int]:
+def _count_waiting(ask: PageRequest) -> dict[str, int]:
     candidates = len(review_queue.list_waiting(ask.home, ask.connection))
-    return {**views.deciding(ask.connection), "candidates": candidates}
+    return {**views.count_undecided(ask.connection), "candidates": candidates}
 
 
-def _marks(text: str) -> Marks | None:
+def _marks(text: str) -> NewsCursor | None:
     parts = text.split(".")
-    is_one = len(parts) == len(Marks.__annotations__) and all(
+    is_one = len(parts) == len(NewsCursor.__annotations__) and all(
         one.isascii() and one.isdigit() and len(one) < 18 for one in parts
     )
-    return Marks(*map(int, parts)) if is_one else None
+    return NewsCursor(*map(int, parts)) if is_one else None

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hardwon import __version__
-from hardwon.types import word
+from hardwon.types import frozen
 from hardwon.web import request_bodies
 
 _ERROR = {
@@ -35,21 +35,21 @@ _IN_PATH = {
 }
 
 
-@word
+@frozen
 class Endpoint:
     """One route: what it is for, what it is sent, and what it answers with."""
 
     method: str
     path: str
-    says: str
-    serve: Callable[[Any, Request], Awaitable[Response]]
-    body: type | None = None
-    query: tuple[tuple[str, str, str], ...] = ()  # name, type, what it is
-    answers: str = "application/json"
+    description: str
+    handler: Callable[[Any, Request], Awaitable[Response]]
+    body_type: type | None = None
+    query_parameters: tuple[tuple[str, str, str], ...] = ()  # name, type, what it is
+    media_type: str = "application/json"
 
 
-def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    wanted = [one.body for one in endpoints if one.body]
+def build_openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    wanted = [one.body_type for one in endpoints if one.body_type]
     _, schemas = msgspec.json.schema_components(wanted, ref_template="#/components/schemas/{name}")
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:
@@ -68,28 +68,29 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 def _operation(one: Endpoint) -> dict[str, Any]:
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    schema: dict[str, Any] = {"type": "object"} if one.answers == "application/json" else {"type": "string"}
+    schema: dict[str, Any] = {"type": "object"} if one.media_type == "application/json" else {"type": "string"}
     responses = {code: {"description": says, "content": error} for code, says in _REFUSED.items()}
     operation: dict[str, Any] = {
-        "summary": one.says,
+        "summary": one.description,
         "operationId": _operation_id(one),
         "responses": {
-            "200": {"description": one.says, "content": {one.answers: {"schema": schema}}},
+            "200": {"description": one.description, "content": {one.media_type: {"schema": schema}}},
             **responses,
         },
     }
     parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "query", "description": says, "schema": _bounded(kind)} for name, kind, says in one.query
+        {"name": name, "in": "query", "description": says, "schema": _bounded(kind)}
+        for name, kind, says in one.query_parameters
     ]
     for name, says in _IN_PATH.items():
         if f"{{{name}}}" in one.path:
-            given = msgspec.json.schema(request_bodies.Id)
+            given = msgspec.json.schema(request_bodies.SessionId)
             parameters.append({"name": name, "in": "path", "required": True, "description": says, "schema": given})
     if parameters:
         operation["parameters"] = parameters
-    if one.body:
-        sent: dict[str, Any] = {"$ref": f"#/components/schemas/{one.body.__name__}"}
-        if issubclass(one.body, request_bodies.SessionBody) and "{sessionDbId}" not in one.path:
+    if one.body_type:
+        sent: dict[str, Any] = {"$ref": f"#/components/schemas/{one.body_type.__name__}"}
+        if issubclass(one.body_type, request_bodies.SessionBody) and "{sessionDbId}" not in one.path:
             sent = {"allOf": [sent, {"anyOf": [{"required": [name]} for name in request_bodies.SESSION_ID_FIELDS]}]}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": sent}}}
     return operation
@@ -99,7 +100,7 @@ def _operation_id(one: Endpoint) -> str:
     """Return a name that no other operation has: all spellings of one path are served by one function."""
     by_number = "_by_number" if "{sessionDbId}" in one.path else ""
     without_api = "" if one.path.startswith("/api/") else "_without_api"
-    return f"{one.serve.__name__}{by_number}{without_api}"
+    return f"{one.handler.__name__}{by_number}{without_api}"
 
 
 def _bounded(kind: str) -> dict[str, Any]:

@@ -8,25 +8,25 @@ from typing import Any
 
 from hardwon.errors import UserError
 from hardwon.store.db import Connection
-from hardwon.types import word
-from hardwon.web.browser_sessions import Visitor
+from hardwon.types import frozen
+from hardwon.web.browser_sessions import BrowserSession
 
 
-@word
-class Ask:
+@frozen
+class PageRequest:
     """A request for a page, by somebody who was let in."""
 
     home: str
     connection: Connection
-    visitor: Visitor
+    browser_session: BrowserSession
     now: float
-    path: Mapping[str, str]
+    path_params: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, str]
 
 
-@word
-class Shown:
+@frozen
+class PageContent:
     """A template and what it shows."""
 
     template: str
@@ -34,30 +34,32 @@ class Shown:
     status: int = 200
 
 
-@word
-class Moved:
+@frozen
+class Redirect:
     """It is done; what to say on the page to go on to."""
 
-    to: str
-    said: str = ""
+    location: str
+    message: str = ""
 
 
-Page = Callable[[Ask], Shown | Moved]
-GONE = Shown("message.html", {"title": "Not here", "say": "There is no such page, or it is gone.", "fix": ""}, 404)
+PageHandler = Callable[[PageRequest], PageContent | Redirect]
+NOT_FOUND = PageContent(
+    "message.html", {"title": "Not here", "say": "There is no such page, or it is gone.", "fix": ""}, 404
+)
 
 
-def refused(wrong: UserError) -> Shown:
+def build_error_page(wrong: UserError) -> PageContent:
     """What was not done, why, and what would mend it."""
-    return Shown("message.html", {"title": "Not done", "say": wrong.say, "fix": wrong.fix}, 400)
+    return PageContent("message.html", {"title": "Not done", "say": wrong.say, "fix": wrong.fix}, 400)
 
 
-def number(values: Mapping[str, str], name: str) -> int | None:
+def parse_number(values: Mapping[str, str], name: str) -> int | None:
     """A whole number that was given; what is none counts as not given."""
     given = values.get(name, "")
     return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else None
 
 
-def days(given: Mapping[str, str]) -> tuple[float | None, float | None]:
+def parse_day_range(given: Mapping[str, str]) -> tuple[float | None, float | None]:
     """When the day `since` begins and the day `until` ends; what is no day counts as not given."""
     return _midnight(given["since"], 0), _midnight(given["until"], 1)
 
@@ -69,7 +71,7 @@ def _midnight(day: str, later: int) -> float | None:
         return None
 
 
-def decimal(text: str) -> float | None:
+def parse_timestamp(text: str) -> float | None:
     """A time as we write it into links."""
     whole, _, part = text.partition(".")
     fits = len(text) < 24 and text.isascii() and whole.isdigit() and (not part or part.isdigit())

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 
-from hardwon.types import word
+from hardwon.types import frozen
 
 WIDTH, HEIGHT, GAP = 1000.0, 100.0, 0.2
 
 
-@word
+@frozen
 class Bar:
     """One bar: its name, its value and the part of it that stands out, and where both lie."""
 
@@ -25,7 +25,7 @@ class Bar:
     part_height: float
 
 
-@word
+@frozen
 class Plot:
     """Bars, the highest value, and at what height a limit lies if it is within sight."""
 
@@ -36,7 +36,7 @@ class Plot:
     limit_y: float | None = None
 
 
-def bars(rows: Sequence[tuple[str, float, float]], limit: float | None = None) -> Plot:
+def build_plot(rows: Sequence[tuple[str, float, float]], limit: float | None = None) -> Plot:
     """A plot of names with a value and the part of it that stands out."""
     most = max([value for _, value, _ in rows], default=0)
     scale = max(most, min(limit, most * 1.25) if limit else 0) or 1
@@ -51,7 +51,7 @@ def bars(rows: Sequence[tuple[str, float, float]], limit: float | None = None) -
     return Plot(tuple(made), most, sum(value for _, value, _ in rows), limit, limit_y)
 
 
-def by_day(
+def plot_by_day(
     values: Mapping[str, float],
     now: float,
     days: int,
@@ -60,15 +60,15 @@ def by_day(
     limit: float | None = None,
 ) -> Plot:
     """The last days, those without anything too."""
-    return bars([(day, values.get(day, 0), (part or {}).get(day, 0)) for day in days_to(now, days)], limit)
+    return build_plot([(day, values.get(day, 0), (part or {}).get(day, 0)) for day in list_days(now, days)], limit)
 
 
-def days_to(now: float, days: int) -> list[str]:
+def list_days(now: float, days: int) -> list[str]:
     last = date.fromtimestamp(now)
     return [(last - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
 
 
-def midnight(now: float, days: int) -> float:
+def find_range_start(now: float, days: int) -> float:
     """When the first of the last days began, here."""
     first = date.fromtimestamp(now) - timedelta(days=days - 1)
     return datetime(first.year, first.month, first.day).timestamp()

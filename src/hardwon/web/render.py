@@ -14,25 +14,25 @@ from urllib.parse import quote, urlencode
 import jinja2
 from markupsafe import Markup, escape
 
-from hardwon.lessons.decision import BRIEF
+from hardwon.lessons.decision import BRIEF_SLUG
 from hardwon.search.records import parse_id
-from hardwon.text.printable import in_line, printable
-from hardwon.web.markdown import inline, prose
+from hardwon.text.printable import make_printable, to_printable_line
+from hardwon.web.markdown import render_html, render_inline
 
-LONGEST = 20_000  # characters of one text on a page
+MAX_TEXT_CHARS = 20_000  # characters of one text on a page
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _ABOUT = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt")
 
 
-def harmless(value: Any) -> Any:
+def sanitize_value(value: Any) -> Any:
     """A value as a page may show it; what a template has made itself is left as it is."""
     if value is None:
         return ""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    if len(value) <= LONGEST:
-        return value if value.isprintable() else printable(value)  # most are, and looking at each sign is dear
-    return f"{printable(value[:LONGEST])}… ({len(value):,} characters)"
+    if len(value) <= MAX_TEXT_CHARS:
+        return value if value.isprintable() else make_printable(value)  # most are, and looking at each sign is dear
+    return f"{make_printable(value[:MAX_TEXT_CHARS])}… ({len(value):,} characters)"
 
 
 _KINDS = {
@@ -100,7 +100,7 @@ def size(count: float) -> str:
 
 def line(value: Any, most: int = 200) -> str:
     text = (value if isinstance(value, str) else str(value or ""))[: most * 4].strip()
-    return text if len(text) <= most and text.isprintable() and "  " not in text else in_line(text, most)
+    return text if len(text) <= most and text.isprintable() and "  " not in text else to_printable_line(text, most)
 
 
 def cut(text: str, most: int) -> str:
@@ -128,14 +128,17 @@ def marked(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
     """A text with some stretches of it made to stand out."""
     parts, end = [], 0
     for start, stop in spans:
-        parts += [escape(harmless(text[end:start])), Markup("<mark>{}</mark>").format(harmless(text[start:stop]))]
+        parts += [
+            escape(sanitize_value(text[end:start])),
+            Markup("<mark>{}</mark>").format(sanitize_value(text[start:stop])),
+        ]
         end = stop
-    return Markup("").join([*parts, escape(harmless(text[end:]))])
+    return Markup("").join([*parts, escape(sanitize_value(text[end:]))])
 
 
 def place_of(slug: str) -> str:
     """Where what was delivered is shown: a lesson, or by its id what else is known; nowhere for a brief."""
-    if slug in ("", BRIEF):
+    if slug in ("", BRIEF_SLUG):
         return ""
     is_id = slug[0].isupper() and parse_id(slug)  # a lesson's slug has small letters
     return f"/{'found' if is_id else 'lessons'}/{quote(slug, safe='', errors='replace')}"
@@ -146,11 +149,11 @@ def query(values: Mapping[str, Any]) -> str:
     return urlencode({name: value for name, value in values.items() if value not in ("", None)}, errors="replace")
 
 
-def environment() -> jinja2.Environment:
+def create_environment() -> jinja2.Environment:
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(os.path.join(_FOLDER, "templates")),
         autoescape=True,
-        finalize=harmless,
+        finalize=sanitize_value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -158,11 +161,14 @@ def environment() -> jinja2.Environment:
     )
     for one in (about, counted, cut, folder, line, listed, marked, named, place_of, query, short, size, sure, when):
         made.filters[one.__name__] = one
-    made.filters |= {"inline": lambda text: inline(harmless(text)), "prose": lambda text: prose(harmless(text))}
+    made.filters |= {
+        "inline": lambda text: render_inline(sanitize_value(text)),
+        "prose": lambda text: render_html(sanitize_value(text)),
+    }
     return made
 
 
-def static_files() -> dict[str, tuple[str, bytes]]:
+def read_static_files() -> dict[str, tuple[str, bytes]]:
     """The style sheet, the script and the picture, by name, each with its type."""
     types = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
     found = {}
@@ -172,6 +178,6 @@ def static_files() -> dict[str, tuple[str, bytes]]:
     return found
 
 
-def stamp(files: Mapping[str, tuple[str, bytes]]) -> str:
+def hash_static_files(files: Mapping[str, tuple[str, bytes]]) -> str:
     """What stands in the address of these files: another one as soon as one of them changes."""
     return hashlib.sha256(b"".join(content for _, content in files.values())).hexdigest()[:12]

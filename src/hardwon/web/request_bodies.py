@@ -6,63 +6,63 @@ from typing import Annotated, Any
 
 import msgspec
 
-Id = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+(?![\s\S])")]
-Text = Annotated[str, msgspec.Meta(max_length=900_000)]
-Short = Annotated[str, msgspec.Meta(max_length=4_000, pattern=r"^[^\x00]*$")]
+SessionId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+(?![\s\S])")]
+LongText = Annotated[str, msgspec.Meta(max_length=900_000)]
+ShortText = Annotated[str, msgspec.Meta(max_length=4_000, pattern=r"^[^\x00]*$")]
 
 
 class Init(msgspec.Struct, rename="camel"):
     """A person's prompt; the session is made with its first. One of the two ids is required, unless the path names the
     session. A prompt whose number is known is not stored again."""
 
-    claude_session_id: Id | msgspec.UnsetType = msgspec.UNSET
-    session_id: Id | msgspec.UnsetType = msgspec.UNSET
-    user_prompt: Text = ""
+    claude_session_id: SessionId | msgspec.UnsetType = msgspec.UNSET
+    session_id: SessionId | msgspec.UnsetType = msgspec.UNSET
+    user_prompt: LongText = ""
     prompt_number: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
-    project: Short = ""
-    cwd: Short = ""
-    host: Short = "api"
+    project: ShortText = ""
+    cwd: ShortText = ""
+    host: ShortText = "api"
 
 
 class Observed(msgspec.Struct, kw_only=True):
     """A tool call and how it ended. One of the two ids is required, unless the path names the session."""
 
-    claudeSessionId: Id | msgspec.UnsetType = msgspec.UNSET
-    sessionId: Id | msgspec.UnsetType = msgspec.UNSET
-    tool_name: Short
+    claudeSessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    sessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    tool_name: ShortText
     tool_input: Any = None
     tool_response: Any = None
-    cwd: Short = ""
-    host: Short = "api"
-    tool_use_id: Short = ""
+    cwd: ShortText = ""
+    host: ShortText = "api"
+    tool_use_id: ShortText = ""
     failed: bool = False
 
 
 class Summarize(msgspec.Struct):
     """The end of a turn, with what was said last. One of the two ids is required, unless the path names the session."""
 
-    claudeSessionId: Id | msgspec.UnsetType = msgspec.UNSET
-    sessionId: Id | msgspec.UnsetType = msgspec.UNSET
-    last_user_message: Text = ""
-    last_assistant_message: Text = ""
-    cwd: Short = ""
-    host: Short = "api"
+    claudeSessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    sessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    last_user_message: LongText = ""
+    last_assistant_message: LongText = ""
+    cwd: ShortText = ""
+    host: ShortText = "api"
 
 
 class Complete(msgspec.Struct):
     """The end of a session. One of the two ids is required, unless the path names the session."""
 
-    claudeSessionId: Id | msgspec.UnsetType = msgspec.UNSET
-    sessionId: Id | msgspec.UnsetType = msgspec.UNSET
-    reason: Short = "other"
-    host: Short = "api"
+    claudeSessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    sessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    reason: ShortText = "other"
+    host: ShortText = "api"
 
 
 SessionBody = Init | Observed | Summarize | Complete
 SESSION_ID_FIELDS = ("claudeSessionId", "sessionId")
 
 
-def session_id_in(body: SessionBody) -> str:
+def get_session_id(body: SessionBody) -> str:
     """Return the agent's id of the session that a body names, under either of its two field names."""
     if isinstance(body, Init):
         names = (body.claude_session_id, body.session_id)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 
 from hardwon.search import indexing, records
-from hardwon.search.search import Found, Hit, search
+from hardwon.search.search import Hit, SearchResult, search_records
 from hardwon.store import views
-from hardwon.store.documents import KINDS
-from hardwon.text.words import words_of
-from hardwon.web.page_request import GONE, Ask, Moved, Shown, days
+from hardwon.store.documents import DOCUMENT_KINDS
+from hardwon.text.words import extract_words
+from hardwon.web.page_request import NOT_FOUND, PageContent, PageRequest, Redirect, parse_day_range
 
-PAGE = 40
+PAGE_SIZE = 40
 _FILTERS = ("project", "kind", "type", "concept", "host", "file", "since", "until")
 _PLACES = {"L": "lessons", "M": "memory", "H": "handoffs"}  # of what people keep in files
 _TITLE, _TEXT = 300, 600  # characters shown of a hit
@@ -20,17 +20,17 @@ _BEFORE = 0.000_01  # seconds: a timeline begins just before what is looked for
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+")  # of a name, which humps or signs part
 
 
-def page(ask: Ask) -> Shown:
+def show_search(ask: PageRequest) -> PageContent:
     """The page; with `part`, only what was found."""
     asked = ask.query.get("q", "").strip()
     given = {name: ask.query.get(name, "") for name in _FILTERS}
-    projects, found = views.projects(ask.connection), Found(())
+    projects, found = views.list_projects(ask.connection), SearchResult(())
     project = next((one["path"] for one in projects if str(one["id"]) == given["project"]), "")
     if given["project"] and not project:
-        return GONE
+        return NOT_FOUND
     if asked or any(given.values()):
-        since, until = days(given)
-        found = search(
+        since, until = parse_day_range(given)
+        found = search_records(
             ask.connection,
             ask.home,
             asked,
@@ -42,11 +42,11 @@ def page(ask: Ask) -> Shown:
             file=given["file"],
             since=since or 0.0,
             until=until or 0.0,
-            limit=PAGE,
+            limit=PAGE_SIZE,
             now=ask.now,
-            model=indexing.model_or_none(),
+            model=indexing.load_model_or_none(),
         )
-    words = words_of(asked, asked=True)
+    words = extract_words(asked, is_query=True)
     values = {
         "title": "Search",
         "asked": asked,
@@ -56,37 +56,37 @@ def page(ask: Ask) -> Shown:
         "close": [_marked(hit, words) for hit in found.close],
         "note": found.note,
         "projects": projects,
-        "hosts": views.hosts(ask.connection),
-        "kinds": [kind.name for kind in KINDS.values()],
+        "hosts": views.list_agents(ask.connection),
+        "kinds": [kind.name for kind in DOCUMENT_KINDS.values()],
     }
-    return Shown("_hits.html" if "part" in ask.query else "search.html", values)
+    return PageContent("_hits.html" if "part" in ask.query else "search.html", values)
 
 
-def place(ask: Ask) -> Shown | Moved:
+def redirect_to_record(ask: PageRequest) -> PageContent | Redirect:
     """Where something that was found stands."""
-    parsed = records.parse_id(ask.path["id"])
+    parsed = records.parse_id(ask.path_params["id"])
     if parsed is None:
-        return GONE
+        return NOT_FOUND
     kind, row, name = parsed
     if not kind.table:
-        return Moved(f"/{_PLACES[kind.letter]}/{name}")
-    held = views.place_of(ask.connection, kind.table, row)
+        return Redirect(f"/{_PLACES[kind.letter]}/{name}")
+    held = views.find_session_and_time(ask.connection, kind.table, row)
     if held is None:
-        return GONE
+        return NOT_FOUND
     session, at = held
     if kind.letter == "S":
-        return Moved(f"/sessions/{session}")
-    return Moved(f"/sessions/{session}?after={max(at - _BEFORE, 0):.7f}-0-0#{kind.letter}{row}")
+        return Redirect(f"/sessions/{session}")
+    return Redirect(f"/sessions/{session}?after={max(at - _BEFORE, 0):.7f}-0-0#{kind.letter}{row}")
 
 
 def _marked(hit: Hit, words: Sequence[str]) -> dict[str, object]:
     """A hit, and of its title and text what is shown, with the stretches that were asked for."""
     title, text = hit.title[:_TITLE], hit.text[:_TEXT]
-    spanned = {"title": spans(title, words), "text": spans(text, words)}
+    spanned = {"title": find_match_spans(title, words), "text": find_match_spans(text, words)}
     return {"hit": hit, "title": title, "text": text, "spans": spanned}
 
 
-def spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+def find_match_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
     """Where a text has these words, as the index has them: the parts of a name, and signs of scripts without blanks
     wherever they stand."""
     signs = [word for word in words if not word.isascii() and word.lower() == word.upper()]

@@ -10,21 +10,21 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hardwon.web.api import Api, app
+from hardwon.web.api import ApiContext, create_api_app
 from hardwon.web.app import Viewer
-from hardwon.web.app import app as pages
-from hardwon.web.gate import gate
-from hardwon.web.live import MOST_CLIENTS, Live
-from hardwon.worker.hook_responder import Desk
+from hardwon.web.app import create_viewer_app as pages
+from hardwon.web.gate import build_gate
+from hardwon.web.live import MAX_CLIENTS, LiveFeed
+from hardwon.worker.hook_responder import HookResponder
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
 
-MOST_CONNECTIONS = 300
-SLOWEST_HEAD = 10.0
+MAX_CONNECTIONS = 300
+HEAD_TIMEOUT_SECONDS = 10.0
 
 
-class Connection(H11Protocol):
+class HeadTimeoutProtocol(H11Protocol):
     """A caller, sent away if the head of a request does not come whole in time: nobody knows yet who that is."""
 
     _late: TimerHandle | None = None
@@ -45,7 +45,7 @@ class Connection(H11Protocol):
         if self.conn.their_state is not h11.IDLE:
             self._stop_waiting()
         elif self._late is None:
-            self._late = self.loop.call_later(SLOWEST_HEAD, self.transport.close)
+            self._late = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self.transport.close)
 
     def _stop_waiting(self) -> None:
         if self._late:
@@ -53,18 +53,20 @@ class Connection(H11Protocol):
             self._late = None
 
 
-def server(home: str, desk: Desk, live: Live, token: str, port: int, look: Callable[[], None]) -> uvicorn.Server:
-    viewer = Viewer(home, live.listen, lambda: live.clients >= MOST_CLIENTS, look)
+def create_server(
+    home: str, desk: HookResponder, live: LiveFeed, token: str, port: int, look: Callable[[], None]
+) -> uvicorn.Server:
+    viewer = Viewer(home, live.listen, lambda: live.client_count >= MAX_CLIENTS, look)
     config = uvicorn.Config(
-        gate(app(Api(home, desk, live, look)), pages(viewer), token=token, port=port),
-        http=Connection,
+        build_gate(create_api_app(ApiContext(home, desk, live, look)), pages(viewer), token=token, port=port),
+        http=HeadTimeoutProtocol,
         lifespan="off",
         access_log=False,
         log_config=None,
         ws="none",
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=1,
     )

@@ -9,34 +9,37 @@ import stat
 from itertools import islice
 from typing import Any
 
-from hardwon.agents.tool_results import text_of_stored_result
-from hardwon.paths import plain_file
-from hardwon.privacy.cleaning import clean
+from hardwon.agents.tool_results import get_stored_result_text
+from hardwon.paths import open_plain_file
+from hardwon.privacy.cleaning import clean_text
 from hardwon.store import observations, views
-from hardwon.store.activity import active_minutes
+from hardwon.store.activity import count_active_minutes
 from hardwon.store.sessions import STATUSES
-from hardwon.store.views import Place
-from hardwon.web.page_request import GONE, Ask, Shown, days, decimal, number
+from hardwon.store.views import TimelinePosition
+from hardwon.web.page_request import NOT_FOUND, PageContent, PageRequest, parse_day_range, parse_number, parse_timestamp
 
-PAGE, STEPS = 50, 200
-LARGEST = 200_000_000  # bytes of a transcript that is looked through for a line
-AROUND, READ = 3, 40_000  # lines of it on each side, and bytes of each: twice what is shown, so no secret is cut
+PAGE_SIZE, STEPS_PER_PAGE = 50, 200
+MAX_TRANSCRIPT_BYTES = 200_000_000  # bytes of a transcript that is looked through for a line
+CONTEXT_LINES, MAX_LINE_BYTES = (
+    3,
+    40_000,
+)  # lines of it on each side, and bytes of each: twice what is shown, so no secret is cut
 
 
-def page(ask: Ask) -> Shown:
+def show_session_list(ask: PageRequest) -> PageContent:
     given = {name: ask.query.get(name, "") for name in ("project", "host", "status", "since", "until")}
-    since, until = days(given)
-    found = views.sessions(
+    since, until = parse_day_range(given)
+    found = views.list_session_page(
         ask.connection,
-        project=number(given, "project"),
-        host=given["host"],
+        project=parse_number(given, "project"),
+        agent=given["host"],
         status=given["status"],
         since=since,
         until=until,
-        before=_behind(ask.query.get("before", "")),
-        limit=PAGE + 1,
+        before_key=_behind(ask.query.get("before", "")),
+        limit=PAGE_SIZE + 1,
     )
-    shown, last = found[:PAGE], found[PAGE - 1] if len(found) > PAGE else None
+    shown, last = found[:PAGE_SIZE], found[PAGE_SIZE - 1] if len(found) > PAGE_SIZE else None
     values = {
         "title": "Sessions",
         "sessions": shown,
@@ -44,64 +47,66 @@ def page(ask: Ask) -> Shown:
         "filtered": any(given.values()),
         "first": "before" not in ask.query,
         "older": {**given, "before": f"{last['last_at']!r}-{last['id']}"} if last else None,
-        "projects": views.projects(ask.connection),
-        "hosts": views.hosts(ask.connection),
+        "projects": views.list_projects(ask.connection),
+        "hosts": views.list_agents(ask.connection),
         "statuses": STATUSES,
     }
-    return Shown("sessions.html", values)
+    return PageContent("sessions.html", values)
 
 
 def _behind(text: str) -> tuple[float, int] | None:
     at, _, id = text.partition("-")
-    found, known = decimal(at), number({"id": id}, "id")
+    found, known = parse_timestamp(at), parse_number({"id": id}, "id")
     return (found, known) if found is not None and known is not None else None
 
 
-def one(ask: Ask) -> Shown:
+def show_session(ask: PageRequest) -> PageContent:
     """One session, so many steps at a time."""
     session = _session(ask)
     if session is None:
-        return GONE
-    steps = views.timeline(ask.connection, session, after=_after(ask.query.get("after", "")), limit=STEPS + 1)
-    last = steps[STEPS - 1] if len(steps) > STEPS else None
+        return NOT_FOUND
+    steps = views.list_timeline_steps(
+        ask.connection, session, position=_after(ask.query.get("after", "")), limit=STEPS_PER_PAGE + 1
+    )
+    last = steps[STEPS_PER_PAGE - 1] if len(steps) > STEPS_PER_PAGE else None
     values = {
         "title": f"Session {session['id']}",
         "session": session,
-        "steps": steps[:STEPS],
+        "steps": steps[:STEPS_PER_PAGE],
         "further": f"{last['at']!r}-{last['rank']}-{last['id']}" if last else "",
         "is_first": "after" not in ask.query,
-        "summary": observations.summary_of(ask.connection, session["id"]),
-        "cost": views.cost_of(ask.connection, session["id"]),
-        "minutes": round(active_minutes(views.times_of(ask.connection, session["id"]))),
+        "summary": observations.find_summary(ask.connection, session["id"]),
+        "cost": views.sum_cost(ask.connection, session["id"]),
+        "minutes": round(count_active_minutes(views.list_timestamps(ask.connection, session["id"]))),
     }
-    return Shown("session.html", values)
+    return PageContent("session.html", values)
 
 
-def _session(ask: Ask) -> dict[str, Any] | None:
-    known = number(ask.path, "number")
-    return None if known is None else views.session(ask.connection, known)
+def _session(ask: PageRequest) -> dict[str, Any] | None:
+    known = parse_number(ask.path_params, "number")
+    return None if known is None else views.find_session(ask.connection, known)
 
 
-def _after(text: str) -> Place:
+def _after(text: str) -> TimelinePosition:
     parts = text.split("-")
-    at, rest = decimal(parts[0]), [number({"n": part}, "n") for part in parts[1:]]
+    at, rest = parse_timestamp(parts[0]), [parse_number({"n": part}, "n") for part in parts[1:]]
     known = [one for one in rest if one is not None]
-    return Place(at, *known) if at is not None and len(known) == len(rest) == 2 else Place()
+    return TimelinePosition(at, *known) if at is not None and len(known) == len(rest) == 2 else TimelinePosition()
 
 
-def event(ask: Ask) -> Shown:
+def show_event(ask: PageRequest) -> PageContent:
     """One event, whole, with the line it stands on in the transcript if that is still there."""
-    session, id = _session(ask), number(ask.path, "id")
-    found = views.event(ask.connection, session["id"], id) if session and id is not None else None
+    session, id = _session(ask), parse_number(ask.path_params, "id")
+    found = views.find_event(ask.connection, session["id"], id) if session and id is not None else None
     if session is None or found is None:
-        return GONE
+        return NOT_FOUND
     values = {
         "title": f"{found['tool'] or found['kind']} in session {session['id']}",
         "session": session,
-        "event": {**found, "input": _spelled(found["input"]), "response": text_of_stored_result(found["response"])},
+        "event": {**found, "input": _spelled(found["input"]), "response": get_stored_result_text(found["response"])},
         "line": _line_in(session["transcript"], found["tool_use_id"]),
     }
-    return Shown("event.html", values)
+    return PageContent("event.html", values)
 
 
 def _spelled(text: str) -> str:
@@ -117,7 +122,7 @@ def _line_in(path: str, id: str) -> int | None:
     if not path or not wanted:
         return None
     try:
-        with open(_transcript(path), "rb", opener=plain_file) as file:
+        with open(_transcript(path), "rb", opener=open_plain_file) as file:
             return next((line for line, text in enumerate(file, 1) if wanted in text), None)
     except (OSError, ValueError):
         return None
@@ -127,32 +132,34 @@ def _transcript(path: str) -> int:
     """A transcript, open. The path came from outside: OSError unless it leads to a plain file of a likely size."""
     opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     found = os.fstat(opened)
-    if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_TRANSCRIPT_BYTES:
         os.close(opened)
         raise OSError(errno.EINVAL, "not a transcript", path)
     return opened
 
 
-def transcript(ask: Ask) -> Shown:
+def show_transcript(ask: PageRequest) -> PageContent:
     """Some lines of a session's transcript, around one, stripped and redacted as what is stored is."""
-    session, line = _session(ask), number(ask.path, "line")
+    session, line = _session(ask), parse_number(ask.path_params, "line")
     if session is None or not line:
-        return GONE
-    first = max(line - AROUND, 1)
+        return NOT_FOUND
+    first = max(line - CONTEXT_LINES, 1)
     try:
-        with open(_transcript(session["transcript"]), "rb", opener=plain_file) as file:
-            read = [one[:READ] for one in islice(file, first - 1, line + AROUND + 1)]
+        with open(_transcript(session["transcript"]), "rb", opener=open_plain_file) as file:
+            read = [one[:MAX_LINE_BYTES] for one in islice(file, first - 1, line + CONTEXT_LINES + 1)]
     except (OSError, ValueError):
-        return GONE
+        return NOT_FOUND
     if first + len(read) <= line:
-        return GONE
-    shown = [clean(_spelled(one.decode("utf-8", "replace").strip())) for one in read[: line + AROUND + 1 - first]]
+        return NOT_FOUND
+    shown = [
+        clean_text(_spelled(one.decode("utf-8", "replace").strip())) for one in read[: line + CONTEXT_LINES + 1 - first]
+    ]
     values = {
         "title": f"Line {line} of the transcript of session {session['id']}",
         "session": session,
         "line": line,
         "lines": list(enumerate(shown, first)),
-        "before": max(first - AROUND - 1, 1) if first > 1 else None,
-        "further": line + 2 * AROUND + 1 if len(read) > len(shown) else None,
+        "before": max(first - CONTEXT_LINES - 1, 1) if first > 1 else None,
+        "further": line + 2 * CONTEXT_LINES + 1 if len(read) > len(shown) else None,
     }
-    return Shown("transcript.html", values)
+    return PageContent("transcript.html", values)

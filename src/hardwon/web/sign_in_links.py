@@ -12,23 +12,23 @@ import secrets
 
 from hardwon import paths
 
-FOLDER = "links"
-NAME = "hardwon.localhost"
-LIFE_SECONDS = 300.0
+LINKS_FOLDER = "links"
+VIEWER_HOST = "hardwon.localhost"
+LIFETIME_SECONDS = 300.0
 
 
-def make(home: str, port: int, now: float) -> str:
+def create_link(home: str, port: int, now: float) -> str:
     """A fresh link to the viewer at this port; those that were never used are forgotten."""
-    folder = paths.private_folder(os.path.join(home, FOLDER))
+    folder = paths.make_private_folder(os.path.join(home, LINKS_FOLDER))
     for name in os.listdir(folder):
         if not _is_fresh(os.path.join(folder, name), now):
             _take(os.path.join(folder, name))
     code = secrets.token_urlsafe(32)
     paths.write_private(_path(home, code), b"")
-    return f"http://{NAME}:{port}/open?code={code}"
+    return f"http://{VIEWER_HOST}:{port}/open?code={code}"
 
 
-def redeem(home: str, code: str, now: float) -> bool:
+def redeem_code(home: str, code: str, now: float) -> bool:
     """Whether the code is good. It is not good a second time."""
     path = _path(home, code)
     fresh = _is_fresh(path, now)
@@ -36,12 +36,12 @@ def redeem(home: str, code: str, now: float) -> bool:
 
 
 def _path(home: str, code: str) -> str:
-    return os.path.join(home, FOLDER, hashlib.sha256(code.encode("utf-8", "replace")).hexdigest())
+    return os.path.join(home, LINKS_FOLDER, hashlib.sha256(code.encode("utf-8", "replace")).hexdigest())
 
 
 def _is_fresh(path: str, now: float) -> bool:
     try:
-        return -1 <= now - os.stat(path).st_mtime < LIFE_SECONDS
+        return -1 <= now - os.stat(path).st_mtime < LIFETIME_SECONDS
     except OSError:
         return False
 

@@ -9,57 +9,57 @@ from functools import lru_cache
 from typing import Any
 
 from hardwon import projects
-from hardwon.agents.fields import content_of, first_of, text_of
+from hardwon.agents.fields import get_first_text, get_text, get_tool_content
 from hardwon.lessons import validation
 from hardwon.lessons.manifest import compile_entries
-from hardwon.lessons.manifest_index import Index
-from hardwon.lessons.matching import match, see, texts
-from hardwon.lessons.pattern_search import Patterns
-from hardwon.lessons.replay import prefilter
+from hardwon.lessons.manifest_index import ManifestIndex
+from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons.replay import build_prefilter
 from hardwon.store import views
 from hardwon.store.db import Connection
-from hardwon.types import Entry, Event, Lesson
+from hardwon.types import Event, Lesson, ManifestEntry
 
-MOST_FAILURES = 5_000  # that are looked at, those after the last deliveries: a page may not take seconds
-_search = Patterns().search  # compiled once for all pages
-Fires = Callable[[str, str, str, str], bool]
+MAX_FAILURES = 5_000  # that are looked at, those after the last deliveries: a page may not take seconds
+_search = PatternCache().search  # compiled once for all pages
+Trigger = Callable[[str, str, str, str], bool]
 
 
-def trigger_of(lesson: Lesson) -> Fires | None:
+def build_trigger(lesson: Lesson) -> Trigger | None:
     """Whether the lesson fires on a call of a host, in a folder, of a tool, with an input; None if on no call."""
-    if lesson.delivery == "start" or validation.unusable(lesson):
+    if lesson.delivery == "start" or validation.find_disabling_faults(lesson):
         return None
     (entry,) = compile_entries([lesson])
     return _trigger(entry)
 
 
 @lru_cache(maxsize=50)
-def _trigger(entry: Entry) -> Fires:
+def _trigger(entry: ManifestEntry) -> Trigger:
     """Its answers are kept: they are dear, what was called stays what it was, and pages ask for the same again."""
-    may_fire = prefilter(entry)
+    may_fire = build_prefilter(entry)
 
     @lru_cache(maxsize=2_000)
     def fires(host: str, cwd: str, tool: str, given: str) -> bool:
         event = _event({"host": host, "cwd": cwd, "tool": tool, "input": given})
         fits = event.tool in entry.tools and may_fire(event)
-        return fits and match(entry, _seen(event), _search) is not None
+        return fits and match_entry(entry, _seen(event), _search) is not None
 
     return fires
 
 
-def first_to_fire(index: Index, call: Mapping[str, Any]) -> Entry | None:
+def find_firing_lesson(index: ManifestIndex, call: Mapping[str, Any]) -> ManifestEntry | None:
     """The lesson in force that would speak up about this call."""
     event = _event(call)
-    numbers = index.candidates(event.tool, {text for text in texts(event) if text})
+    numbers = index.find_possible_matches(event.tool, {text for text in list_call_texts(event) if text})
     sight = _seen(event)
-    return next((one for one in map(index.entry, numbers) if match(one, sight, _search)), None)
+    return next((one for one in map(index.read_entry, numbers) if match_entry(one, sight, _search)), None)
 
 
-def repeats(
-    connection: Connection, triggers: Mapping[str, Fires | None], deliveries: Sequence[Mapping[str, Any]]
+def count_repeats(
+    connection: Connection, triggers: Mapping[str, Trigger | None], deliveries: Sequence[Mapping[str, Any]]
 ) -> Counter[int]:
     """By delivery, how many calls of the same session that its lesson is about failed after it."""
-    failed = views.failures_after(connection, [one["id"] for one in deliveries], limit=MOST_FAILURES)
+    failed = views.list_failures_after(connection, [one["id"] for one in deliveries], limit=MAX_FAILURES)
     found = Counter[int]()
     for call in failed:
         fires = triggers.get(call["lesson"])
@@ -80,17 +80,17 @@ def _event(call: Mapping[str, Any]) -> Event:
         "",
         call["cwd"],
         tool=call["tool"],
-        command=text_of(given, "command"),
-        path=first_of(given, "file_path", "notebook_path", "path", "glob"),
-        content=content_of(call["tool"], given),
+        command=get_text(given, "command"),
+        path=get_first_text(given, "file_path", "notebook_path", "path", "glob"),
+        content=get_tool_content(call["tool"], given),
     )
 
 
 def _seen(event: Event) -> Any:
     root, places = _place(event.cwd)
-    return see(event, root=root, places=places)
+    return prepare_call(event, project_root=root, equivalent_folders=places)
 
 
 @lru_cache(maxsize=512)
 def _place(cwd: str) -> tuple[str, Sequence[str]]:
-    return projects.root(cwd), tuple(projects.places(cwd))
+    return projects.find_git_root(cwd), tuple(projects.list_equivalent_folders(cwd))

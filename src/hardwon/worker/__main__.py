@@ -5,4 +5,4 @@ import sys
 from hardwon import paths
 from hardwon.worker.hook_server import main
 
-sys.exit(main(paths.home()))
+sys.exit(main(paths.get_home()))

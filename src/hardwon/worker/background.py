@@ -14,18 +14,18 @@ from typing import Any
 
 from hardwon import clock, paths, pauses, settings
 from hardwon.errors import UserError
-from hardwon.fallback.worker_start import environment
+from hardwon.fallback.worker_start import build_environment
 from hardwon.handoff import ratification
-from hardwon.handoff.idle_sessions import LOOK_AGAIN, MOST_TIMES, UNDER_WAY_TIMES, Look, look
-from hardwon.handoff.unrecorded_sessions import Unheard, unheard
+from hardwon.handoff.idle_sessions import MAX_FACTOR, RECHECK_SECONDS, UNDER_WAY_FACTOR, LastCheck, plan_check
+from hardwon.handoff.unrecorded_sessions import UnrecordedTranscript, find_unrecorded_transcripts
 from hardwon.mining import scan
 from hardwon.store import db, documents, jobs, observations, reflections, sessions, set_up
 from hardwon.types import Event
 from hardwon.worker import lifecycle
 
-FILL_SECONDS = 0.5  # after the end of a turn: the agent may still be writing its transcript
-END_SECONDS = 0.5
-BACKLOG = 500  # documents to index that are not left to the end of the next turn
+TRANSCRIPT_DELAY_SECONDS = 0.5  # after the end of a turn: the agent may still be writing its transcript
+STOP_SECONDS = 0.5
+LARGE_BACKLOG = 500  # documents to index that are not left to the end of the next turn
 QUIET_BACKLOG_SECONDS = 60.0  # after which fewer are indexed too, if nothing came to them: no turn is under way
 SCAN, REFLECT = "scan", "reflect"
 _COMMANDS = {
@@ -37,7 +37,7 @@ _COMMANDS = {
 log = logging.getLogger(__name__)
 
 
-class Background:
+class JobRunner:
     """Owns the processes, at most one of each kind, and the clock for what is due later."""
 
     def __init__(
@@ -46,41 +46,41 @@ class Background:
         connection: db.Connection,
         tell: Callable[[str, dict[str, Any]], None] = lambda kind, what: None,
         *,
-        shift_documents: int | None = None,
+        max_documents: int | None = None,
     ) -> None:
-        """`shift_documents` bounds what one process indexes; by itself it goes by the time."""
+        """`max_documents` bounds what one process indexes; by itself it goes by the time."""
         self.home, self.connection, self._tell = home, connection, tell
-        self._shift_documents = shift_documents
+        self._shift_documents = max_documents
         self._loop = asyncio.get_running_loop()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._alarm: asyncio.TimerHandle | None = None
-        self._told = observations.last_id(connection)
+        self._told = observations.find_last_id(connection)
         self._indexed_down_to = (0, 0)  # what the last shift could not index, such as vectors without a model
         self._is_index_behind = False  # the last shift was over before everything was indexed
         self._last_backlog, self._backlog_since = (0, 0), clock.now()
-        self._looked = Look()
-        self._walked, self._unheard, self._is_unheard = 0.0, set[Unheard](), False
+        self._looked = LastCheck()
+        self._walked, self._unheard, self._is_unheard = 0.0, set[UnrecordedTranscript](), False
         self._fault = ""  # that was said, and has not gone
 
-    def heard(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         if event.kind == "SessionStart":
-            self._loop.call_soon_threadsafe(self.scan)
+            self._loop.call_soon_threadsafe(self.start_due_scan)
         else:
-            self._loop.call_soon_threadsafe(self._loop.call_later, FILL_SECONDS, self.work)
+            self._loop.call_soon_threadsafe(self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_due_jobs)
 
-    def scan(self) -> None:
+    def start_due_scan(self) -> None:
         """Mine the transcripts if it is due and nobody is at it."""
         try:
-            values = settings.resolve(settings.read_config(self.home))
+            values = settings.resolve_settings(settings.read_config(self.home))
             if SCAN not in self._running and scan.is_due(self.connection, values, clock.now()):
                 self._run(SCAN)
         except (OSError, UserError, db.StoreError) as wrong:
             log.warning("no background scan: %s", wrong)
 
-    def work(self) -> None:
+    def start_due_jobs(self) -> None:
         """Fill and distil what waits, unless somebody is at it; set the clock for what is due later."""
         try:
-            values = settings.resolve(settings.read_config(self.home))
+            values = settings.resolve_settings(settings.read_config(self.home))
             due = {jobs.DISTIL: self._plain_due(), jobs.REFINE: self._model_due(values)}
             now = clock.now()
             for kind, at in due.items():
@@ -97,7 +97,7 @@ class Background:
         later = [at for at in due.values() if at is not None and at > now]
         if self._alarm:
             self._alarm.cancel()
-        self._alarm = self._loop.call_later(min(later) - now, self.work) if later else None
+        self._alarm = self._loop.call_later(min(later) - now, self.start_due_jobs) if later else None
 
     def _reflect(self, values: Mapping[str, Any], now: float) -> None:
         """Look after sessions that ended or were left, once they are distilled, if any might be due."""
@@ -105,18 +105,20 @@ class Background:
             return
         idle = values["idleMinutes"] * 60.0 if values["autoReflect"] else 0.0
         left = self._list_unread(now, idle) if values["autoReflect"] else []
-        if idle and not 0 <= now - self._walked < LOOK_AGAIN:
+        if idle and not 0 <= now - self._walked < RECHECK_SECONDS:
             self._walked = now
             threading.Thread(target=self._walk, args=(now, idle), daemon=True).start()
-        overdue = bool(ratification.overdue(self.connection, values, now)) or (self._is_unheard and bool(idle))
-        if seen := look(left, now, self._looked, overdue=overdue):
+        overdue = bool(ratification.find_overdue_drafts(self.connection, values, now)) or (
+            self._is_unheard and bool(idle)
+        )
+        if seen := plan_check(left, now, self._looked, has_overdue=overdue):
             self._run(REFLECT)
             self._looked, self._is_unheard = seen, False
 
     def _list_unread(self, now: float, idle: float) -> list[tuple[int, float]]:
         """The sessions that might be due, without those that were over before hardwon was set up."""
         set_up_at = set_up.read_time(self.connection)
-        unread = reflections.unread(self.connection, now, idle)
+        unread = reflections.list_unreflected_sessions(self.connection, now, idle)
         return [(number, last_at) for number, last_at in unread if last_at >= set_up_at]
 
     def _walk(self, now: float, idle: float) -> None:
@@ -124,22 +126,28 @@ class Background:
         last time. In a thread, since transcripts may be thousands."""
         with suppress(OSError, UserError, db.StoreError), closing(db.connect(self.home)) as connection:
             set_up_at = set_up.read_time(connection)
-            found = {one for one in unheard(connection, os.environ, now) if set_up_at <= one.changed <= now - idle}
-            fresh = now - idle * MOST_TIMES * UNDER_WAY_TIMES - LOOK_AGAIN
-            self._is_unheard |= any(one not in self._unheard or one.changed > fresh for one in found)
+            found = {
+                one
+                for one in find_unrecorded_transcripts(connection, os.environ, now)
+                if set_up_at <= one.modified_at <= now - idle
+            }
+            fresh = now - idle * MAX_FACTOR * UNDER_WAY_FACTOR - RECHECK_SECONDS
+            self._is_unheard |= any(one not in self._unheard or one.modified_at > fresh for one in found)
             self._unheard = found
 
     def _plain_due(self) -> float | None:
         now = clock.now()
-        if any(not pauses.paused(self.home, one["cwd"], now) for one in sessions.to_fill(self.connection)):
+        if any(
+            not pauses.is_paused(self.home, one["cwd"], now) for one in sessions.list_sessions_to_fill(self.connection)
+        ):
             return now
         if self._is_indexing_due(now):
             return now
-        return jobs.next_due(self.connection, (jobs.DISTIL,))
+        return jobs.find_next_due(self.connection, (jobs.DISTIL,))
 
     def _is_indexing_due(self, now: float) -> bool:
         """Whether what waits to be indexed is worth a process of its own, before a turn ends."""
-        backlog = documents.counts_waiting(self.connection)
+        backlog = documents.count_backlog(self.connection)
         if backlog != self._last_backlog:
             self._last_backlog, self._backlog_since = backlog, now
         if not any(backlog):
@@ -149,18 +157,18 @@ class Background:
         if backlog == self._indexed_down_to:
             return False
         is_quiet = now - self._backlog_since >= QUIET_BACKLOG_SECONDS
-        return is_quiet or sum(backlog) >= BACKLOG
+        return is_quiet or sum(backlog) >= LARGE_BACKLOG
 
     def _model_due(self, values: Mapping[str, Any]) -> float | None:
-        return jobs.next_due(self.connection, (jobs.REFINE,)) if values["llm.provider"] != "none" else None
+        return jobs.find_next_due(self.connection, (jobs.REFINE,)) if values["llm.provider"] != "none" else None
 
     def _run(self, kind: str) -> None:
-        path = os.path.join(self.home, paths.LOG)
+        path = os.path.join(self.home, paths.WORKER_LOG)
         log_descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with open(log_descriptor, "a") as out, lifecycle.open_jobs_lock(self.home) as jobs_lock:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-m", *_COMMANDS[kind], *self._limit_of(kind)],
-                env=environment(self.home),
+                env=build_environment(self.home),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -185,38 +193,38 @@ class Background:
     def _ended(self, kind: str, process: subprocess.Popen[bytes]) -> None:
         """Free what it held, tell what it made, and go on unless it failed: that waits for the next look."""
         self._running.pop(kind, None)
-        has_failed = process.returncode not in (0, jobs.UNFINISHED)
+        has_failed = process.returncode not in (0, jobs.EXIT_UNFINISHED)
         if has_failed or kind == SCAN:
             log.log(logging.WARNING if has_failed else logging.INFO, "%s: ended %s", kind, process.returncode)
         if kind == SCAN:
             return
         try:
-            jobs.release(self.connection, f"{process.pid}.")
-            for made in observations.after(self.connection, self._told):
+            jobs.release_leases(self.connection, f"{process.pid}.")
+            for made in observations.list_after(self.connection, self._told):
                 self._tell("observation", made)
-            self._told = observations.last_id(self.connection)
-            if process.returncode == jobs.UNFINISHED:
+            self._told = observations.find_last_id(self.connection)
+            if process.returncode == jobs.EXIT_UNFINISHED:
                 self._is_index_behind = True
             elif kind == jobs.DISTIL and not has_failed:
                 self._is_index_behind = False
-                self._indexed_down_to = documents.counts_waiting(self.connection)
-            self._tell("job", dict(jobs.counts(self.connection)))
+                self._indexed_down_to = documents.count_backlog(self.connection)
+            self._tell("job", dict(jobs.count_by_state(self.connection)))
         except db.StoreError as wrong:
             log.warning("after %s: %s", kind, wrong)
         if not has_failed:
-            self.work()
+            self.start_due_jobs()
 
     def is_busy(self) -> bool:
         return bool(self._running)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Cut off what distils: every step of it is committed whole, and the next worker goes on. A scan ends alone."""
         ending = [process for kind, process in self._running.items() if kind != SCAN]
         for process in ending:
             process.terminate()
         for process in ending:
             try:
-                process.wait(END_SECONDS)
+                process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

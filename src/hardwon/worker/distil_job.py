@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from hardwon.clock import iso
+from hardwon.clock import format_iso
 from hardwon.distil.llm import Answer, Busy, Capped, Denied, Provider, Question, provider
-from hardwon.distil.llm.calls import PATIENCE, ask, caps_of
-from hardwon.distil.observations import observe
-from hardwon.distil.refinement import refine as refine_turn
+from hardwon.distil.llm.calls import MAX_WAIT_SECONDS, ask_model, get_caps
+from hardwon.distil.observations import observe_turn
 from hardwon.distil.refinement import refine_summary
-from hardwon.distil.summaries import has_work, summarise
+from hardwon.distil.refinement import refine_turn as refine_turn
+from hardwon.distil.summaries import has_work, summarise_session
 from hardwon.errors import UserError
 from hardwon.handoff import memory_queue
 from hardwon.privacy.sensitive_sessions import has_sensitive_word
@@ -28,42 +28,44 @@ class _Lost(Exception):
     """The lease ran out: the work is somebody else's."""
 
 
-def distil(connection: db.Connection, job: Job, values: Mapping[str, Any], clock: Clock) -> None:
+def distil_session(connection: db.Connection, job: Job, values: Mapping[str, Any], clock: Clock) -> None:
     """Observe every turn of the session that has changed, then sum it up, by plain code.
 
     Nothing is made of a session that its person marked as sensitive, and what was made before it was marked goes.
     """
     if _is_sensitive(connection, job.session, values):
-        for number in turns.changed(connection, job.session):
-            turn, mark = turns.read(connection, job.session, number)
-            turns.keep(connection, turn, mark, [], turns.PLAIN)
-        observations.forget_session(connection, job.session)
+        for number in turns.list_changed_turns(connection, job.session):
+            turn, mark = turns.read_turn(connection, job.session, number)
+            turns.store_distilled(connection, turn, mark, [], turns.PLAIN)
+        observations.delete_for_session(connection, job.session)
         jobs.finish(connection, job)
         return
-    for number in turns.changed(connection, job.session):
-        turn, mark = turns.read(connection, job.session, number)
-        turns.keep(connection, turn, mark, observe(turn), turns.PLAIN)
-        if values["rememberInTurn"] and turn.said and job.priority == jobs.LIVE:
-            approved = [memory.text for memory in memories.listed(connection, "active", project=turn.project)]
-            memory_queue.put(memory_queue.folder(), turn, sessions.transcript_of(connection, job.session), approved)
-        if not jobs.renew(connection, job, clock()):
+    for number in turns.list_changed_turns(connection, job.session):
+        turn, mark = turns.read_turn(connection, job.session, number)
+        turns.store_distilled(connection, turn, mark, observe_turn(turn), turns.PLAIN)
+        if values["rememberInTurn"] and turn.final_message and job.priority == jobs.LIVE:
+            approved = [memory.text for memory in memories.list_memories(connection, "active", project=turn.project)]
+            memory_queue.queue_statements(
+                memory_queue.get_queue_folder(), turn, sessions.get_transcript_path(connection, job.session), approved
+            )
+        if not jobs.renew_lease(connection, job, clock()):
             return
-    mark = turns.whole(connection, job.session)
-    new = mark not in ("", observations.summed_up(connection, job.session))
+    mark = turns.compute_session_fingerprint(connection, job.session)
+    new = mark not in ("", observations.read_summary_fingerprint(connection, job.session))
     if new:
-        every, known = turns.session_turns(connection, job.session), observations.of_session(connection, job.session)
+        every, known = turns.list_turns(connection, job.session), observations.list_for_session(connection, job.session)
         if has_work(every):
-            turns.keep_summary(connection, job.session, summarise(every, known), mark)
+            turns.store_summary(connection, job.session, summarise_session(every, known), mark)
     if new and values["llm.provider"] != "none" and job.priority == jobs.LIVE:
-        jobs.want(connection, jobs.REFINE, job.session, priority=job.priority, now=clock())
+        jobs.enqueue(connection, jobs.REFINE, job.session, priority=job.priority, now=clock())
     jobs.finish(connection, job)
 
 
 def _is_sensitive(connection: db.Connection, session: int, values: Mapping[str, Any]) -> bool:
-    return has_sensitive_word(sessions.list_prompts(connection, session), values["sensitiveWords"])
+    return has_sensitive_word(sessions.list_prompt_texts(connection, session), values["sensitiveWords"])
 
 
-def refine(
+def refine_session(
     connection: db.Connection, job: Job, values: Mapping[str, Any], clock: Clock, environ: Mapping[str, str]
 ) -> None:
     """Have a model say better what plain code said; where it does not, or may not any more, that stays."""
@@ -73,10 +75,10 @@ def refine(
     except _Lost:
         return
     except Busy as busy:
-        if busy.retry_after and busy.retry_after > PATIENCE:
-            jobs.postpone(connection, job, clock() + busy.retry_after, busy.why)
+        if busy.retry_after and busy.retry_after > MAX_WAIT_SECONDS:
+            jobs.postpone(connection, job, clock() + busy.retry_after, busy.reason)
         else:
-            jobs.fail(connection, job, busy.why, clock())
+            jobs.fail(connection, job, busy.reason, clock())
         return
     except (Denied, UserError) as wrong:
         jobs.fail(connection, job, str(wrong), clock())
@@ -87,14 +89,21 @@ def refine(
 
 
 def _refine(connection: db.Connection, job: Job, asked: Provider, values: Mapping[str, Any], clock: Clock) -> None:
-    project = sessions.project_of(connection, job.session)
+    project = sessions.get_project_path(connection, job.session)
 
     def hold_on() -> None:
-        if not jobs.renew(connection, job, clock()):
+        if not jobs.renew_lease(connection, job, clock()):
             raise _Lost
 
     send = partial(
-        ask, connection, asked, now=clock, before=hold_on, caps=caps_of(values), project=project, session=job.session
+        ask_model,
+        connection,
+        asked,
+        read_clock=clock,
+        on_attempt=hold_on,
+        caps=get_caps(values),
+        project=project,
+        session=job.session,
     )
 
     def put(question: Question, read: Callable[[Answer], T], /) -> T:
@@ -102,19 +111,22 @@ def _refine(connection: db.Connection, job: Job, asked: Provider, values: Mappin
         try:
             return send(question, read)
         except Capped as capped:
-            if capped.first:
+            if capped.is_first_today:
                 said = f"no more model calls today: caps.{capped.cap} is reached; plain code goes on"
-                print(f"{iso(clock())} INFO {said}", file=sys.stderr)
+                print(f"{format_iso(clock())} INFO {said}", file=sys.stderr)
             raise
 
-    for number in turns.made_by(connection, job.session, turns.PLAIN):
-        turn, mark = turns.read(connection, job.session, number)
-        plain = observations.of_turn(connection, job.session, number)
+    for number in turns.list_turns_made_by(connection, job.session, turns.PLAIN):
+        turn, mark = turns.read_turn(connection, job.session, number)
+        plain = observations.list_for_turn(connection, job.session, number)
         made = refine_turn(turn, plain, put)
-        turns.keep(connection, turn, mark, plain if made is None else made, asked.model)
-    mark, summary = turns.whole(connection, job.session), observations.summary_of(connection, job.session)
+        turns.store_distilled(connection, turn, mark, plain if made is None else made, asked.model)
+    mark, summary = (
+        turns.compute_session_fingerprint(connection, job.session),
+        observations.find_summary(connection, job.session),
+    )
     if summary and summary.made == turns.PLAIN:
-        every, known = turns.session_turns(connection, job.session), observations.of_session(connection, job.session)
+        every, known = turns.list_turns(connection, job.session), observations.list_for_session(connection, job.session)
         summary = refine_summary(every, known, summary, put)
         if summary:
-            turns.keep_summary(connection, job.session, summary, mark)
+            turns.store_summary(connection, job.session, summary, mark)

@@ -19,7 +19,7 @@ import hardwon
 from hardwon import __version__, paths
 from hardwon.errors import UserError
 from hardwon.fallback import worker_start
-from hardwon.types import word
+from hardwon.types import frozen
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -29,8 +29,8 @@ JOBS_LOCK = "jobs.lock"
 JOB_SECONDS = 60.0  # a process that distils or scans is done before that
 
 
-@word
-class Status:
+@frozen
+class WorkerStatus:
     """What can be said of the worker of a home, running or not."""
 
     running: bool
@@ -47,39 +47,39 @@ def take_lock(home: str) -> int | None:
 
     Whoever looks whether the lock is held has it for an instant, so one refusal says nothing.
     """
-    paths.private_folder(home)
-    descriptor = os.open(os.path.join(home, paths.LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    paths.make_private_folder(home)
+    descriptor = os.open(os.path.join(home, paths.WORKER_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     for _ in range(LOCK_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             sleep(0.02)
             continue
-        if os.path.exists(os.path.join(home, paths.WORKER)):
-            os.unlink(os.path.join(home, paths.WORKER))  # what the one before said of itself
+        if os.path.exists(os.path.join(home, paths.WORKER_INFO)):
+            os.unlink(os.path.join(home, paths.WORKER_INFO))  # what the one before said of itself
         os.pwrite(descriptor, f"{os.getpid():<20}\n".encode(), 0)
         return descriptor
     os.close(descriptor)
     return None
 
 
-def holder(home: str) -> int | None:
+def find_lock_holder(home: str) -> int | None:
     """The process that holds the lock, also before it has said where it serves."""
-    if not is_held(home):
+    if not is_lock_held(home):
         return None
-    with open(os.path.join(home, paths.LOCK), opener=paths.plain_file) as file:
+    with open(os.path.join(home, paths.WORKER_LOCK), opener=paths.open_plain_file) as file:
         number = file.read().strip()
     return int(number) if number.isdigit() else None
 
 
-def is_ours(home: str) -> bool:
+def is_lock_owner(home: str) -> bool:
     """Whether the home is still there and its lock file still names this process."""
-    return holder(home) == os.getpid()
+    return find_lock_holder(home) == os.getpid()
 
 
-def is_held(home: str) -> bool:
+def is_lock_held(home: str) -> bool:
     try:
-        with open(os.path.join(home, paths.LOCK), opener=paths.plain_file) as file:
+        with open(os.path.join(home, paths.WORKER_LOCK), opener=paths.open_plain_file) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -88,13 +88,13 @@ def is_held(home: str) -> bool:
     return False
 
 
-def status(home: str) -> Status:
-    said = _said(home) if is_held(home) else None
-    if (said is None or said["pid"] != holder(home)) and _is_answering(home):
+def read_status(home: str) -> WorkerStatus:
+    said = _said(home) if is_lock_held(home) else None
+    if (said is None or said["pid"] != find_lock_holder(home)) and _is_answering(home):
         said = _said_again(home)
-    if said is None or said["pid"] != holder(home):
-        return Status(False, None, None, home, None, __version__)
-    return Status(True, said["pid"], said["port"], home, said["socket"], said["version"], said["since"])
+    if said is None or said["pid"] != find_lock_holder(home):
+        return WorkerStatus(False, None, None, home, None, __version__)
+    return WorkerStatus(True, said["pid"], said["port"], home, said["socket"], said["version"], said["since"])
 
 
 def is_announced(home: str) -> bool:
@@ -116,7 +116,7 @@ def _is_answering(home: str) -> bool:
 
 def _said_again(home: str) -> dict[str, Any] | None:
     """Have the worker that serves write its lost worker.json again, and return what that says."""
-    pid = holder(home)
+    pid = find_lock_holder(home)
     if pid is None:
         return None
     with suppress(ProcessLookupError):
@@ -130,22 +130,22 @@ def _said_again(home: str) -> dict[str, Any] | None:
     return None
 
 
-def announce(home: str, *, socket: str, port: int | None, since: float) -> None:
+def write_announcement(home: str, *, socket_address: str, port: int | None, started_at: float) -> None:
     """Say where this worker is to be found."""
-    said = {"pid": os.getpid(), "port": port, "socket": socket, "version": __version__, "since": since}
-    paths.write_private(os.path.join(home, paths.WORKER), json.dumps(said).encode())
+    said = {"pid": os.getpid(), "port": port, "socket": socket_address, "version": __version__, "since": started_at}
+    paths.write_private(os.path.join(home, paths.WORKER_INFO), json.dumps(said).encode())
 
 
 def _said(home: str) -> dict[str, Any] | None:
     try:
-        with open(os.path.join(home, paths.WORKER), encoding="utf-8", opener=paths.plain_file) as file:
+        with open(os.path.join(home, paths.WORKER_INFO), encoding="utf-8", opener=paths.open_plain_file) as file:
             said = json.load(file)
         return said if all(key in said for key in ("pid", "port", "socket", "version", "since")) else None
     except (OSError, ValueError, TypeError):
         return None
 
 
-def installed() -> tuple[int, int, int] | None:
+def read_install_stamp() -> tuple[int, int, int] | None:
     """What tells the package on disk from the one that was there before; None while there is none."""
     try:
         found = os.stat(hardwon.__file__)
@@ -154,17 +154,17 @@ def installed() -> tuple[int, int, int] | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def may_rest(now: float, heard: float, minutes: float, due: bool) -> bool:
+def can_exit_idle(now: float, heard: float, minutes: float, due: bool) -> bool:
     """Whether a worker may end by itself: no hook for so long, 0 being for ever, and nothing is left to do."""
     return minutes > 0 and not due and now - heard >= minutes * 60
 
 
-def start(home: str) -> Status:
+def start_worker(home: str) -> WorkerStatus:
     """Start the worker unless it runs, and wait until it serves."""
     child: int | None = None
     end = monotonic() + START_SECONDS
     while monotonic() < end:
-        now = status(home)
+        now = read_status(home)
         if now.running and child in (None, now.pid):
             return now  # a child of ours that is to stand back has ended: it cannot outlive a `stop` that comes at once
         if child is not None:
@@ -172,23 +172,23 @@ def start(home: str) -> Status:
             if ended and code:
                 raise UserError("the worker ended as it started", "hardwon logs")
             child = None if ended else child
-        elif not is_held(home):
-            child = worker_start.launch(home)
+        elif not is_lock_held(home):
+            child = worker_start.launch_worker(home)
         sleep(0.02)
     raise UserError(f"the worker did not come up within {START_SECONDS:.0f} s", "hardwon logs")
 
 
-def wake(home: str) -> None:
+def wake_worker(home: str) -> None:
     """Have the worker, if there is one, look for work now. One that does not know this signal takes no harm from it."""
-    pid = status(home).pid
+    pid = read_status(home).pid
     if pid is not None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 
 
-def stop(home: str) -> bool:
+def stop_worker(home: str) -> bool:
     """End the worker of this home and wait until it is gone; False if there was none."""
-    pid = holder(home)
+    pid = find_lock_holder(home)
     if pid is None:
         return False
     for what in (signal.SIGTERM, signal.SIGKILL):
@@ -197,9 +197,9 @@ def stop(home: str) -> bool:
         except ProcessLookupError:
             break
         end = monotonic() + STOP_SECONDS
-        while is_held(home) and monotonic() < end:
+        while is_lock_held(home) and monotonic() < end:
             sleep(0.02)
-        if not is_held(home):
+        if not is_lock_held(home):
             break
     return True
 
@@ -210,7 +210,7 @@ def open_jobs_lock(home: str) -> Iterator[int]:
 
     The lock goes with the descriptor, so it holds from the process's start and outlives a killed worker.
     """
-    path = os.path.join(paths.private_folder(home), JOBS_LOCK)
+    path = os.path.join(paths.make_private_folder(home), JOBS_LOCK)
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield lock.fileno()
@@ -221,7 +221,7 @@ def wait_for_jobs(home: str) -> bool:
     end = monotonic() + JOB_SECONDS
     while True:
         try:
-            with open(os.path.join(home, JOBS_LOCK), "rb", opener=paths.plain_file) as lock:
+            with open(os.path.join(home, JOBS_LOCK), "rb", opener=paths.open_plain_file) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except FileNotFoundError:
@@ -232,14 +232,14 @@ def wait_for_jobs(home: str) -> bool:
         sleep(0.02)
 
 
-def socket_path(home: str) -> str:
+def get_socket_path(home: str) -> str:
     """Where the socket goes: short enough for a socket address whatever the home is called, private to its owner."""
     name = hashlib.sha256(os.path.realpath(home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime and _is_private(runtime):
         return os.path.join(runtime, f"hardwon-{name}.sock")
     folder = os.path.join(tempfile.gettempdir(), f"hardwon-{os.getuid()}")
-    paths.private_folder(folder)
+    paths.make_private_folder(folder)
     if not _is_private(folder):
         raise UserError(f"{folder} is not a private folder of yours", f"remove it: rm -r {folder}")
     return os.path.join(folder, f"{name}.sock")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents.claude_code.transcript import Reader, folders, is_transcript
+from hardwon.agents.claude_code.transcript import Reader, find_transcript_folders, is_transcript_path
 from hardwon.agents.transcript_steps import Step
-from hardwon.text.fence import fenced
+from hardwon.text.fence import fence_text
 from tests.support.reading import corpus, lines_of, recorded, steps_of
 
 NOTE = "\n\nNote: The user's next message may contain a correction or preference. Pay close attention — if they explain"
@@ -22,7 +22,7 @@ NO = (
 )
 STOP = "STOP what you are doing and wait for the user to tell you how to proceed."
 HANDOFF = "<command-message>handoff</command-message>\n<command-name>/handoff</command-name>"
-OUR_NO = fenced("use git stash -u")
+OUR_NO = fence_text("use git stash -u")
 
 
 def steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
@@ -323,13 +323,13 @@ def test_a_sub_agents_lines_carry_its_name() -> None:
 )
 def test_a_line_that_is_not_json_is_counted_and_nothing_else(line: bytes, malformed: int) -> None:
     reader = Reader()
-    assert (list(reader.read(1, line)), reader.malformed) == ([], malformed)
+    assert (list(reader.read_line(1, line)), reader.malformed) == ([], malformed)
 
 
 @pytest.mark.parametrize("content", [b"caf\xe9", b"caf\\ud83d"])
 def test_a_broken_character_loses_no_line(content: bytes) -> None:
     reader = Reader()
-    found = list(reader.read(1, b'\xef\xbb\xbf{"type":"user","message":{"content":"' + content + b'"}}\r\n'))
+    found = list(reader.read_line(1, b'\xef\xbb\xbf{"type":"user","message":{"content":"' + content + b'"}}\r\n'))
     assert found[0].text[:3] == "caf"
     assert found[0].text.encode()
     assert reader.malformed == 0
@@ -373,16 +373,18 @@ VALUES = st.recursive(
 )
 def test_no_shape_of_a_line_is_an_exception(wire: dict[str, Any]) -> None:
     reader = Reader()
-    for one in reader.read(1, json.dumps(wire).encode()):
+    for one in reader.read_line(1, json.dumps(wire).encode()):
         assert all(isinstance(value, str) for value in (one.id, one.session, one.agent, one.text, one.call, one.tool))
     assert reader.malformed == 0
 
 
 def test_transcripts_are_looked_for_where_claude_code_writes_them() -> None:
-    assert folders({}, "/home/dev") == ["/home/dev/.claude/projects"]
-    assert folders({"CLAUDE_CONFIG_DIR": "/home/dev/other"}, "/home/dev") == ["/home/dev/other/projects"]
+    assert find_transcript_folders({}, "/home/dev") == ["/home/dev/.claude/projects"]
+    assert find_transcript_folders({"CLAUDE_CONFIG_DIR": "/home/dev/other"}, "/home/dev") == [
+        "/home/dev/other/projects"
+    ]
     names = ["s.jsonl", "s/subagents/agent-a1.jsonl", "s/subagents/agent-a1.meta.json", "s/tool-results/x.txt"]
-    assert [is_transcript(name) for name in names] == [True, True, False, False]
+    assert [is_transcript_path(name) for name in names] == [True, True, False, False]
 
 
 def test_every_real_session_has_the_calls_and_errors_its_index_says() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import host
-from hardwon.agents.codex.payload import EVENTS, read, write
+from hardwon.agents import load_payload_module
+from hardwon.agents.codex.payload import EVENT_TIMEOUTS, parse_payload, render_reply
 from hardwon.privacy import event_filter
-from hardwon.types import Event, Reply
+from hardwon.types import Event, HookReply
 from tests.support.reading import TESTS, bent, recorded
 
 RECORDED = os.path.join(TESTS, "payloads", "codex")
@@ -88,7 +88,7 @@ def payload(version: str, name: str) -> dict[str, Any]:
 
 
 def event(wire: object) -> Event | None:
-    return read("PreToolUse", json.dumps(wire).encode())
+    return parse_payload("PreToolUse", json.dumps(wire).encode())
 
 
 def happened(wire: object) -> Event:
@@ -141,7 +141,7 @@ def test_what_was_recorded_since_is_read_too() -> None:
     for folder, _, names in os.walk(BESIDE):
         for name in names:
             with open(os.path.join(folder, name), "rb") as file:
-                found = read("PreToolUse", file.read())
+                found = parse_payload("PreToolUse", file.read())
             known = EXPECTED.get(os.path.basename(folder), {})
             assert name[:-5] not in known or told(found) == known[name[:-5]], os.path.join(folder, name)
 
@@ -188,8 +188,8 @@ def test_a_patch_that_touches_a_private_file_among_others_is_not_kept() -> None:
         **patch("*** Add File: a.py", "+x", "*** Update File: keys/own.pem", "@@", "+y"),
         "hook_event_name": "PostToolUse",
     }
-    assert event_filter.fit(happened(wire), {"denyPaths": ["*.pem"]}) is None
-    assert event_filter.fit(happened(wire), {"denyPaths": ["*.key"]}) is not None
+    assert event_filter.filter_transcript_event(happened(wire), {"denyPaths": ["*.pem"]}) is None
+    assert event_filter.filter_transcript_event(happened(wire), {"denyPaths": ["*.key"]}) is not None
 
 
 def test_a_patch_on_a_shells_line_is_looked_at_as_both() -> None:
@@ -296,13 +296,13 @@ def test_a_patch_or_a_server_that_failed_says_so_in_its_answer() -> None:
 def test_what_makes_no_sense_is_refused_or_passed_over() -> None:
     for wrong in (b"", b"{", b"[]", b'"text"', b"\xff", b"nul"):
         with pytest.raises(ValueError):
-            read("PreToolUse", wrong)
+            parse_payload("PreToolUse", wrong)
     assert event({"hook_event_name": "Interrupt"}) is None
     for version, table in EXPECTED.items():
         for name in table:
             for seed in range(20):
                 try:
-                    read("PreToolUse", bent(payload(version, name), Random(seed), share=0.15))
+                    parse_payload("PreToolUse", bent(payload(version, name), Random(seed), share=0.15))
                 except ValueError:
                     pass
 
@@ -324,13 +324,13 @@ TAKES = {
 }
 
 
-@pytest.mark.parametrize("kind", [*EVENTS, "PostToolUseFailure"])
+@pytest.mark.parametrize("kind", [*EVENT_TIMEOUTS, "PostToolUseFailure"])
 def test_an_answer_has_only_fields_that_codex_knows(kind: str) -> None:
     asked = Event("codex", kind, "s", "/home/dev")
     name = "PostToolUse" if kind == "PostToolUseFailure" else kind
-    assert json.loads(write(asked, Reply())) == {}
-    for reply in (Reply(context="words"), Reply(deny="why"), Reply("why", "words", "a line")):
-        said = json.loads(write(asked, reply))
+    assert json.loads(render_reply(asked, HookReply())) == {}
+    for reply in (HookReply(context="words"), HookReply(deny="why"), HookReply("why", "words", "a line")):
+        said = json.loads(render_reply(asked, reply))
         own = said.pop("hookSpecificOutput", {})
         blocked = {"decision", "reason"} if reply.deny and name == "UserPromptSubmit" else set()
         assert set(said) <= COMMON | blocked
@@ -340,12 +340,12 @@ def test_an_answer_has_only_fields_that_codex_knows(kind: str) -> None:
 
 
 def test_a_prompt_that_hardwon_answers_is_blocked() -> None:
-    said = json.loads(write(Event("codex", "UserPromptSubmit", "s", "/"), Reply("in force")))
+    said = json.loads(render_reply(Event("codex", "UserPromptSubmit", "s", "/"), HookReply("in force")))
     assert said == {"decision": "block", "reason": "in force"}
 
 
 def test_a_denial_goes_out_alone() -> None:
-    said = json.loads(write(Event("codex", "PreToolUse", "s", "/"), Reply("use -u", "a note", "held")))
+    said = json.loads(render_reply(Event("codex", "PreToolUse", "s", "/"), HookReply("use -u", "a note", "held")))
     assert said == {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
@@ -357,4 +357,4 @@ def test_a_denial_goes_out_alone() -> None:
 
 
 def test_codex_is_one_of_the_hosts() -> None:
-    assert host("codex").NAME == "codex"
+    assert load_payload_module("codex").NAME == "codex"

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.codex.transcript import Reader, folders, is_transcript
+from hardwon.agents.codex.transcript import Reader, find_transcript_folders, is_transcript_path
 from hardwon.agents.transcript_steps import Step
-from hardwon.text.fence import fenced
+from hardwon.text.fence import fence_text
 from tests.support.reading import corpus, in_brief, lines_of, recorded, steps_of
 
-DENIED = f"Command blocked by PreToolUse hook: {fenced('Held once by hardwon: use git stash -u')}. Command: git stash"
+DENIED = (
+    f"Command blocked by PreToolUse hook: {fence_text('Held once by hardwon: use git stash -u')}. Command: git stash"
+)
 OLD, OWN, NEW = "019d7d08-0000-7000-8000-000000000001", "019d7e30-0000-7000-8000-000000000002", "019d7e31-0000-7000"
 
 
@@ -130,7 +132,7 @@ def test_a_call_that_a_hook_denied_did_not_run_whosever_hook_it_was() -> None:
 
 
 def test_what_we_said_beside_a_result_is_not_part_of_it() -> None:
-    output = f"Wall time: 0 seconds\nProcess exited with code 1\nOutput:\nno\n{fenced('use -u')}"
+    output = f"Wall time: 0 seconds\nProcess exited with code 1\nOutput:\nno\n{fence_text('use -u')}"
     assert outcome(output) == ("no", True, "")
 
 
@@ -162,7 +164,7 @@ def test_a_turn_that_is_broken_off_refuses_what_was_running() -> None:
         '<hook_prompt hook_run_id="stop:11">go on</hook_prompt>',
         "<recommended_plugins>\nmany",
         "Another language model started to solve this problem and produced a summary",
-        fenced("a lesson"),
+        fence_text("a lesson"),
     ],
 )
 def test_what_the_program_writes_is_nobodys_words(text: str) -> None:
@@ -403,10 +405,13 @@ def test_what_the_real_program_wrote(name: str, expected: list[tuple[Any, ...]])
 
 
 def test_where_rollouts_are() -> None:
-    assert folders({}, "/home/dev") == ["/home/dev/.codex/sessions", "/home/dev/.codex/archived_sessions"]
-    assert folders({"CODEX_HOME": "/c"}, "/home/dev") == ["/c/sessions", "/c/archived_sessions"]
-    assert is_transcript("/c/sessions/2026/11/15/rollout-2026-11-15T20-00-00-x.jsonl")
-    assert not is_transcript("/c/history.jsonl")
+    assert find_transcript_folders({}, "/home/dev") == [
+        "/home/dev/.codex/sessions",
+        "/home/dev/.codex/archived_sessions",
+    ]
+    assert find_transcript_folders({"CODEX_HOME": "/c"}, "/home/dev") == ["/c/sessions", "/c/archived_sessions"]
+    assert is_transcript_path("/c/sessions/2026/11/15/rollout-2026-11-15T20-00-00-x.jsonl")
+    assert not is_transcript_path("/c/history.jsonl")
 
 
 # INDEX.tsv counts every line the program showed as a user's; these were written by a program.

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hardwon.agents.codex import hook_trust, install
-from hardwon.agents.codex.payload import EVENTS
-from hardwon.agents.plugin_discovery import is_ours
+from hardwon.agents.codex.payload import EVENT_TIMEOUTS
+from hardwon.agents.plugin_discovery import is_hardwon_hook
 from tests.support.files import content, put
 from tests.support.house_of_one import GIT_STASH, House, lesson
 
@@ -68,9 +68,9 @@ class Files:
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        wanted = hook_trust.hooks(self.hooks, content(self.hooks), is_ours)
-        assert len(wanted) == len(EVENTS)
-        return hook_trust.distrusted(content(self.config), wanted)
+        wanted = hook_trust.list_hooks(self.hooks, content(self.hooks), is_hardwon_hook)
+        assert len(wanted) == len(EVENT_TIMEOUTS)
+        return hook_trust.find_distrusted_hooks(content(self.config), wanted)
 
 
 @pytest.fixture
@@ -87,14 +87,14 @@ def entries(path: str) -> dict[str, dict[str, Any]]:
 
 
 def test_a_hook_is_known_by_the_hash_that_codex_itself_gives_it() -> None:
-    found = hook_trust.hooks("/c/hooks.json", LISTED, is_ours)
-    assert {hook.key: hook.hash for hook in found} == {key: f"sha256:{hash}" for key, hash in HASHES.items()}
+    found = hook_trust.list_hooks("/c/hooks.json", LISTED, is_hardwon_hook)
+    assert {hook.key: hook.trust_hash for hook in found} == {key: f"sha256:{hash}" for key, hash in HASHES.items()}
 
 
 def test_every_hook_says_how_long_it_may_take_and_a_brief_arrives_whole(house: House, files: Files) -> None:
     house.ok("install", "codex", "--yes")
     found = entries(files.hooks)
-    assert {event: hook["timeout"] for event, hook in found.items()} == EVENTS
+    assert {event: hook["timeout"] for event, hook in found.items()} == EVENT_TIMEOUTS
     assert found["SessionEnd"]["timeout"] <= 3
     assert found["SessionStart"]["additionalContextLimit"] * 4 >= 9_000 * len("\U0001f600".encode())
     assert {frozenset(hook) for event, hook in found.items() if event != "SessionStart"} == {
@@ -122,15 +122,18 @@ def test_uninstalling_codex_leaves_every_byte_as_it_was(
 @pytest.mark.parametrize("hooks", [HOOKS, "{}", "{\n}\n", '{"hooks": {}}', '{"a":1}', ""])
 @pytest.mark.parametrize("config", [CONFIG, CONFIG.rstrip("\n"), CONFIG.replace("\n", "\r\n"), 'model = "a"', "\n", ""])
 def test_what_is_put_in_can_be_taken_out_to_the_letter(hooks: str, config: str) -> None:
-    after, made = install.install(hooks, lambda event: f"/opt/hardwon/hook.py {event}")
-    wanted = hook_trust.hooks("/c/hooks.json", after, is_ours)
-    registered, _ = install.add_mcp(config, ["python3", "-m", "hardwon"])
-    trusted, ours = hook_trust.granted(registered, wanted, [])
-    assert (install.mcp(trusted), hook_trust.distrusted(trusted, wanted)) == (["python3", "-m", "hardwon"], {})
-    assert hook_trust.granted(trusted, wanted, ours) == (trusted, ours)
-    assert hook_trust.revoked(install.remove_mcp(trusted, []), ours) == config
-    assert install.remove_mcp(hook_trust.revoked(trusted, ours), []) == config
-    assert install.uninstall(after, made, is_ours) == hooks
+    after, made = install.add_hooks(hooks, lambda event: f"/opt/hardwon/hook.py {event}")
+    wanted = hook_trust.list_hooks("/c/hooks.json", after, is_hardwon_hook)
+    registered, _ = install.add_mcp_server(config, ["python3", "-m", "hardwon"])
+    trusted, ours = hook_trust.grant_trust(registered, wanted, [])
+    assert (install.find_mcp_command(trusted), hook_trust.find_distrusted_hooks(trusted, wanted)) == (
+        ["python3", "-m", "hardwon"],
+        {},
+    )
+    assert hook_trust.grant_trust(trusted, wanted, ours) == (trusted, ours)
+    assert hook_trust.revoke_trust(install.remove_mcp_server(trusted, []), ours) == config
+    assert install.remove_mcp_server(hook_trust.revoke_trust(trusted, ours), []) == config
+    assert install.remove_hooks(after, made, is_hardwon_hook) == hooks
 
 
 def test_without_files_both_are_made_and_taken_away_again(house: House, files: Files) -> None:
@@ -146,7 +149,7 @@ def test_trust_is_a_choice_and_without_it_the_person_is_told_what_is_left_to_do(
     assert checks(house)["trust"]["well"] is False
     shown = house.ok("install", "codex", "--trust", "--yes").out
     assert "trusted_hash" in shown and "trusts these hooks now" in shown and "type /hooks" not in shown
-    assert len(files.trusted) == len(EVENTS)
+    assert len(files.trusted) == len(EVENT_TIMEOUTS)
     assert checks(house)["trust"]["well"] is True
 
 
@@ -182,7 +185,7 @@ def test_a_hook_that_changed_since_is_named_and_trusted_anew(house: House, files
     assert (told["well"], told["found"]) == (False, "Codex leaves out modified since: SessionStart")
     assert "hardwon install codex --trust" in told["fix"]
     house.ok("install", "codex", "--trust", "--yes")
-    assert (files.left_out, len(files.trusted)) == ({}, len(EVENTS))
+    assert (files.left_out, len(files.trusted)) == ({}, len(EVENT_TIMEOUTS))
 
 
 def test_hooks_beside_somebody_elses_are_trusted_at_their_own_place(house: House, files: Files) -> None:
@@ -220,11 +223,11 @@ def test_the_server_is_registered_with_the_home_that_is_meant(house: House, file
     files.put()
     elsewhere = os.path.join(house.home, "elsewhere")
     house.ok("install", "codex", "--mcp", "--yes", env={"HARDWON_HOME": elsewhere})
-    words = install.mcp(content(files.config))
+    words = install.find_mcp_command(content(files.config))
     assert words[:2] == ["env", f"HARDWON_HOME={elsewhere}"] and words[-2:] == ["hardwon", "mcp"]
     house.ok("install", "codex", "--mcp", "--yes")
     assert content(files.config).count("\n[mcp_servers.hardwon]\ncommand") == 1
-    assert install.mcp(content(files.config))[-3:] == ["-m", "hardwon", "mcp"]
+    assert install.find_mcp_command(content(files.config))[-3:] == ["-m", "hardwon", "mcp"]
 
 
 def test_codexs_own_folder_is_named_as_codex_names_it(house: House, files: Files, own_home: str) -> None:

@@ -14,31 +14,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents.transcript_steps import MODULES, Reader, Step, history
+from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, Reader, Step, load_transcript_module
 from tests.support.reading import RECORDED, bent, corpus, handed_over, recorded, steps_of
 
 LARGE, LONG = 5_000_000, 1_000_000
-EVERY = pytest.mark.parametrize("host", MODULES)
+EVERY = pytest.mark.parametrize("host", TRANSCRIPT_MODULES)
 
 
 def resumed(reader: Reader) -> Reader:
     """A reader that knows only what was stored of this one."""
-    return type(reader)(json.loads(json.dumps(reader.state())))
+    return type(reader)(json.loads(json.dumps(reader.dump_state())))
 
 
 @pytest.mark.parametrize(("host", "name"), RECORDED)
 def test_reading_in_two_parts_is_reading_at_once(host: str, name: str) -> None:
     lines = [b"{half a line\n", *handed_over(host, recorded(host, name)), b"\0\n", b"\n"]
-    whole = history(host).Reader()
+    whole = load_transcript_module(host).Reader()
     told = steps_of(whole, lines)
     assert told and whole.malformed >= 2
     for cut in range(len(lines) + 1):
-        first = history(host).Reader()
+        first = load_transcript_module(host).Reader()
         before = steps_of(first, lines[:cut])
         second = resumed(first)
         assert before + steps_of(second, lines[cut:], cut + 1) == told
-        assert (second.malformed, second.state()) == (whole.malformed, whole.state())
-        assert len(json.dumps(first.state())) < 5_000
+        assert (second.malformed, second.dump_state()) == (whole.malformed, whole.dump_state())
+        assert len(json.dumps(first.dump_state())) < 5_000
 
 
 def repeated(found: list[Step]) -> list[str]:
@@ -51,8 +51,8 @@ def repeated(found: list[Step]) -> list[str]:
 def test_a_steps_id_is_its_own_and_the_same_in_a_copy(host: str, name: str, tmp_path: Any) -> None:
     path, copy = recorded(host, name), os.path.join(tmp_path, "copy")
     shutil.copy(path, copy)
-    found = steps_of(history(host).Reader(), handed_over(host, path))
-    again = steps_of(history(host).Reader(), handed_over(host, copy))
+    found = steps_of(load_transcript_module(host).Reader(), handed_over(host, path))
+    again = steps_of(load_transcript_module(host).Reader(), handed_over(host, copy))
     assert [step.id for step in again] == [step.id for step in found]
     assert repeated(found) == []
 
@@ -60,7 +60,7 @@ def test_a_steps_id_is_its_own_and_the_same_in_a_copy(host: str, name: str, tmp_
 @EVERY
 def test_no_two_steps_of_a_real_session_share_an_id(host: str) -> None:
     for row, path in corpus(host):
-        assert repeated(steps_of(history(host).Reader(), handed_over(host, path))) == [], row["file"]
+        assert repeated(steps_of(load_transcript_module(host).Reader(), handed_over(host, path))) == [], row["file"]
 
 
 def line(**wire: object) -> bytes:
@@ -96,16 +96,16 @@ def running(number: str) -> str:
 
 @EVERY
 def test_what_a_reader_remembers_stays_small(host: str) -> None:
-    reader = history(host).Reader()
+    reader = load_transcript_module(host).Reader()
     assert steps_of(reader, endless(host)) or host == "claude-code"
-    assert len(json.dumps(reader.state())) < 300_000
+    assert len(json.dumps(reader.dump_state())) < 300_000
 
 
 def test_of_a_document_that_does_not_end_little_is_stored() -> None:
-    reader = history("gemini").Reader()
+    reader = load_transcript_module("gemini").Reader()
     document = [b"{", b'"messages": [', *[b'"' + b"a" * 1000 + b'",'] * 5000]
     assert steps_of(reader, document) == []
-    assert len(json.dumps(reader.state())) < 100_000
+    assert len(json.dumps(reader.dump_state())) < 100_000
     later = resumed(reader)
     message = line(id="m", type="user", content="go on")
     assert [step.text for step in steps_of(later, [b'"b"]', b"}", message], 5003)] == ["go on"]
@@ -128,10 +128,10 @@ HOSTILE = {
 @EVERY
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_large_and_hostile_line_stops_the_reading(host: str, name: str) -> None:
-    reader = history(host).Reader()
+    reader = load_transcript_module(host).Reader()
     checked(steps_of(reader, [HOSTILE[name]]))
     assert reader.malformed <= 1
-    assert len(json.dumps(reader.state())) < 5_000
+    assert len(json.dumps(reader.dump_state())) < 5_000
 
 
 # Texts on which a careless pattern takes a time that grows with the square of their length.
@@ -172,7 +172,7 @@ def places(host: str, text: str) -> list[bytes]:
 @EVERY
 @pytest.mark.parametrize("text", SLOW, ids=lambda text: repr(text[:40]))
 def test_no_text_takes_a_reader_long(host: str, text: str) -> None:
-    checked(steps_of(history(host).Reader(), places(host, text)))
+    checked(steps_of(load_transcript_module(host).Reader(), places(host, text)))
 
 
 @EVERY
@@ -181,9 +181,9 @@ def test_no_bent_line_stops_the_reading(host: str, seed: int, share: float) -> N
     chance = Random(seed)
     name = chance.choice([name for each, name in RECORDED if each == host])
     lines = [json.loads(each) for each in handed_over(host, recorded(host, name)) if each.startswith(b"{")]
-    reader = history(host).Reader()
+    reader = load_transcript_module(host).Reader()
     checked(steps_of(reader, [bent(wire, chance, share) for wire in lines]))
-    assert resumed(reader).state() == reader.state()
+    assert resumed(reader).dump_state() == reader.dump_state()
 
 
 def checked(found: list[Step]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.exchange import LARGEST_PAYLOAD, LONGEST_ID, PATH_MAX, read_event
+from hardwon.agents.exchange import MAX_ID_LENGTH, MAX_PAYLOAD_BYTES, PATH_MAX, read_event
 from hardwon.types import Event
 
 LONG = "/a" * 400_000
@@ -50,7 +50,7 @@ def test_folders_and_transcripts_are_bounded_too(field: str) -> None:
 
 def test_a_long_id_is_cut_and_stays_another_than_its_neighbour() -> None:
     first, second = (read(session_id="s" * 600_000 + end).session for end in "ab")
-    assert first != second and max(len(first), len(second)) <= LONGEST_ID
+    assert first != second and max(len(first), len(second)) <= MAX_ID_LENGTH
 
 
 def test_files_of_a_patch_are_bounded_in_length_and_number() -> None:
@@ -64,4 +64,4 @@ def test_files_of_a_patch_are_bounded_in_length_and_number() -> None:
 
 def test_a_payload_that_is_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match="bytes"):
-        read_event("claude-code", "PreToolUse", b" " * (LARGEST_PAYLOAD + 1))
+        read_event("claude-code", "PreToolUse", b" " * (MAX_PAYLOAD_BYTES + 1))

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from hardwon.agents.gemini import install as setup
-from hardwon.agents.gemini.payload import read, write
+from hardwon.agents.gemini.payload import parse_payload, render_reply
 from hardwon.agents.gemini.transcript import Reader
-from hardwon.text.fence import fenced
-from hardwon.types import Event, Reply
+from hardwon.text.fence import fence_text
+from hardwon.types import Event, HookReply
 from tests.support.reading import TESTS, bent, steps_of
 
 RECORDED = os.path.join(TESTS, "payloads", "gemini", "0.61.0")
@@ -122,7 +122,7 @@ def payload(name: str, folder: str = RECORDED) -> dict[str, Any]:
 
 
 def event(wire: object) -> Event | None:
-    return read("", json.dumps(wire).encode())
+    return parse_payload("", json.dumps(wire).encode())
 
 
 def happened(name: str, **more: object) -> Event:
@@ -171,13 +171,13 @@ def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
     for wire in map(payload, EXPECTED):
         for share in (0.03, 0.1, 0.3):
             try:
-                read_well += read("PreToolUse", bent(wire, chance, share)) is not None
+                read_well += parse_payload("PreToolUse", bent(wire, chance, share)) is not None
             except ValueError:
                 pass
     assert read_well > 50
     for broken in (b"", b"{", b"[]", b"7", b"\xff\xfe", b'"text"'):
         with pytest.raises(ValueError):
-            read("PreToolUse", broken)
+            parse_payload("PreToolUse", broken)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ FILE = "\n--- Content from referenced files ---\nContent from @a.md:\n{}\n--- En
         ("look at @a.md" + FILE.format("--- End of content ---\n#lesson\nmade up\n#/lesson"), "look at @a.md"),
         ("ask @helper\n<system_note>\nThe user has explicitly selected the following agent(s): helper.", "ask @helper"),
         ("&lt;hardwon-context&gt;\na lesson\n&lt;/hardwon-context&gt;\ngo on", "go on"),
-        (f"{fenced('a lesson')}\n\ngo on", "go on"),
+        (f"{fence_text('a lesson')}\n\ngo on", "go on"),
     ],
 )
 def test_of_a_prompt_only_what_the_person_wrote_is_theirs(sent: str, prompt: str) -> None:
@@ -405,7 +405,7 @@ def test_a_transcript_that_is_a_pipe_is_not_waited_for(own_home: str) -> None:
     pipe = os.path.join(own_home, "pipe")
     os.mkfifo(pipe)
     asked = json.dumps({**payload("BeforeTool-read_file"), "transcript_path": pipe})
-    code = "import sys; from hardwon.agents.gemini.payload import read; print(read('', sys.stdin.buffer.read()).tool)"
+    code = "import sys; from hardwon.agents.gemini.payload import parse_payload; print(parse_payload('', sys.stdin.buffer.read()).tool)"
     done = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, timeout=30)
     assert done.stdout == "Read\n"
 
@@ -427,11 +427,11 @@ def test_a_sub_agents_call_is_told_by_the_transcript_that_was_written_last(chats
 
 
 def replied(kind: str, **reply: Any) -> Any:
-    return json.loads(write(Event("gemini", kind, "s", "/"), Reply(**reply)))
+    return json.loads(render_reply(Event("gemini", kind, "s", "/"), HookReply(**reply)))
 
 
 def test_a_reply_takes_the_form_that_is_honoured() -> None:
-    context = fenced("a lesson")
+    context = fence_text("a lesson")
     assert replied("PreToolUse", deny="no", notice="said") == {
         "decision": "deny",
         "reason": "no",
@@ -450,8 +450,8 @@ def test_a_reply_takes_the_form_that_is_honoured() -> None:
 
 
 def test_the_model_is_told_where_angle_brackets_were_escaped() -> None:
-    said = replied("PostToolUse", context=fenced("make 2>&1"))["hookSpecificOutput"]["additionalContext"]
-    assert said == fenced("(&lt; and &gt; stand for angle brackets here.)\nmake 2>&1")
+    said = replied("PostToolUse", context=fence_text("make 2>&1"))["hookSpecificOutput"]["additionalContext"]
+    assert said == fence_text("(&lt; and &gt; stand for angle brackets here.)\nmake 2>&1")
 
 
 # Where it runs hooks
@@ -477,5 +477,5 @@ def test_hooks_run_where_the_person_trusts_the_folder(
 ) -> None:
     os.makedirs(os.path.join(own_home, ".gemini"))
     written(os.path.join(own_home, ".gemini"), "trustedFolders.json", json.dumps(trusted).replace("HOME", own_home), 1)
-    found = setup.hindrance(json.dumps(settings), os.path.join(own_home, "project"))
+    found = setup.find_hook_obstacle(json.dumps(settings), os.path.join(own_home, "project"))
     assert why in found and bool(found) == bool(why)

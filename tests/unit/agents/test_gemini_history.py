@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.gemini.transcript import Reader, folders, is_transcript
+from hardwon.agents.gemini.transcript import Reader, find_transcript_folders, is_transcript_path
 from hardwon.agents.transcript_steps import Step
-from hardwon.text.fence import fenced
+from hardwon.text.fence import fence_text
 from tests.support.reading import corpus, in_brief, lines_of, recorded, steps_of
 
 HEADER = {"sessionId": "s1", "projectHash": "p", "startTime": "t", "kind": "main"}
@@ -75,7 +75,7 @@ def outcome(status: str = "success", name: str = "run_shell_command", **response
             {"error": "Tool execution blocked: not on Fridays"},
             ("Tool execution blocked: not on Fridays", False, ""),
         ),
-        ("error", {"error": f"Tool execution blocked: {fenced('Blocked by hardwon. No.')}"}, ("", False, "")),
+        ("error", {"error": f"Tool execution blocked: {fence_text('Blocked by hardwon. No.')}"}, ("", False, "")),
         (
             "cancelled",
             {"error": "[Operation Cancelled] Reason: User did not allow tool call"},
@@ -88,7 +88,7 @@ def test_how_a_call_ended(status: str, response: dict[str, str], expected: tuple
     assert outcome(status, **response) == expected
 
 
-@pytest.mark.parametrize("reason", ["not on Fridays", fenced("Blocked by hardwon. No.")])
+@pytest.mark.parametrize("reason", ["not on Fridays", fence_text("Blocked by hardwon. No.")])
 def test_a_call_that_a_hook_denied_did_not_run(reason: str) -> None:
     call = called("run_shell_command", {"command": "x"}, "error", error=f"Tool execution blocked: {reason}")
     _, found = steps(written(message("m", "gemini", toolCalls=[call])))
@@ -146,7 +146,7 @@ def test_words_that_changed_are_told_again_under_the_same_id() -> None:
         [{"text": "<session_context>\nThis is the Gemini CLI."}],
         [{"text": "<hook_context>a note</hook_context>"}],
         [{"functionResponse": {"name": "x", "response": {"output": "hi"}}}],
-        fenced("a lesson"),
+        fence_text("a lesson"),
     ],
 )
 def test_what_the_program_writes_is_nobodys_words(content: object) -> None:
@@ -253,14 +253,14 @@ def test_a_document_may_be_read_in_two_halves_too() -> None:
     for half in range(len(lines)):
         first = Reader()
         assert steps(lines[:half], first) == []
-        assert in_brief(steps_of(Reader(first.state()), lines[half:], half + 1)) == [("person", 11, "do it")]
+        assert in_brief(steps_of(Reader(first.dump_state()), lines[half:], half + 1)) == [("person", 11, "do it")]
 
 
 def test_where_chats_are() -> None:
-    assert folders({}, "/home/dev") == ["/home/dev/.gemini/tmp"]
-    assert is_transcript("/home/dev/.gemini/tmp/project/chats/session-2026-11-15T20-29-49419973.jsonl")
-    assert is_transcript("/home/dev/.gemini/tmp/0123/chats/session-2026-01-10T02-08-faff42ab.json")
-    assert not is_transcript("/home/dev/.gemini/tmp/project/logs.json")
+    assert find_transcript_folders({}, "/home/dev") == ["/home/dev/.gemini/tmp"]
+    assert is_transcript_path("/home/dev/.gemini/tmp/project/chats/session-2026-11-15T20-29-49419973.jsonl")
+    assert is_transcript_path("/home/dev/.gemini/tmp/0123/chats/session-2026-01-10T02-08-faff42ab.json")
+    assert not is_transcript_path("/home/dev/.gemini/tmp/project/logs.json")
 
 
 # INDEX.tsv counts `System: Please continue.`, which the program sends itself when the model stopped half-way.

@@ -10,7 +10,18 @@ import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
-from hardwon.agents.json_edit import DEEPEST, Misfit, NotJson, Path, append, get, parse, put, remove, take
+from hardwon.agents.json_edit import (
+    MAX_DEPTH,
+    EditConflictError,
+    InvalidJsonError,
+    KeyPath,
+    append_value,
+    get_value,
+    insert_value,
+    parse_json,
+    remove_elements,
+    remove_value,
+)
 
 PRE = ("hooks", "PreToolUse")
 POST = ("hooks", "PostToolUse")
@@ -99,7 +110,7 @@ def loaded(text: str) -> Any:
     return json.loads(body) if body.strip() else {}
 
 
-def edited(document: Any, path: Path, value: object) -> Any:
+def edited(document: Any, path: KeyPath, value: object) -> Any:
     """What an append should come to, on the decoded document; None where it does not fit."""
     here = document
     for key in path[:-1]:
@@ -112,89 +123,89 @@ def edited(document: Any, path: Path, value: object) -> Any:
     return document
 
 
-def fitting(text: str, path: Path, number: int) -> tuple[str, tuple[Path, ...]]:
+def fitting(text: str, path: KeyPath, number: int) -> tuple[str, tuple[KeyPath, ...]]:
     try:
-        return append(text, path, entry(number))
-    except Misfit:
+        return append_value(text, path, entry(number))
+    except EditConflictError:
         reject()
 
 
 @settings(deadline=None, max_examples=60)
 @given(texts, st.sampled_from(PATHS))
-def test_append_puts_one_stretch_of_text_in_and_remove_takes_it_out(text: str, path: Path) -> None:
+def test_append_puts_one_stretch_of_text_in_and_remove_takes_it_out(text: str, path: KeyPath) -> None:
     expected = edited(loaded(text), path, entry(1))
     if expected is None:
-        with pytest.raises(Misfit):
-            append(text, path, entry(1))
+        with pytest.raises(EditConflictError):
+            append_value(text, path, entry(1))
         return
-    longer, made = append(text, path, entry(1))
+    longer, made = append_value(text, path, entry(1))
     assert loaded(longer) == expected
-    assert get(longer, path)[-1] == entry(1)
+    assert get_value(longer, path)[-1] == entry(1)
     assert any(longer[:i] == text[:i] and longer.endswith(text[i:]) for i in range(len(text) + 1))
     longer.encode()
-    assert remove(longer, path, is_entry(1), made=made) == text
+    assert remove_elements(longer, path, is_entry(1), created_paths=made) == text
 
 
 @settings(deadline=None, max_examples=60)
 @given(documents(blanks=COMMENTED), st.sampled_from(PATHS))
-def test_comments_stay_where_they_are_and_stand_in_nobodys_way(text: str, path: Path) -> None:
-    expected = edited(get(text, (), comments=True), path, entry(1))
+def test_comments_stay_where_they_are_and_stand_in_nobodys_way(text: str, path: KeyPath) -> None:
+    expected = edited(get_value(text, (), allow_comments=True), path, entry(1))
     assume(expected is not None)
-    longer, made = append(text, path, entry(1), comments=True)
-    assert get(longer, (), comments=True) == expected
+    longer, made = append_value(text, path, entry(1), allow_comments=True)
+    assert get_value(longer, (), allow_comments=True) == expected
     assert any(longer[:i] == text[:i] and longer.endswith(text[i:]) for i in range(len(text) + 1))
-    assert remove(longer, path, is_entry(1), made=made, comments=True) == text
-    longer, made = put(text, ("mcp", "us"), OURS, comments=True)
-    assert take(longer, ("mcp", "us"), made=made, comments=True) == text
+    assert remove_elements(longer, path, is_entry(1), created_paths=made, allow_comments=True) == text
+    longer, made = insert_value(text, ("mcp", "us"), OURS, allow_comments=True)
+    assert remove_value(longer, ("mcp", "us"), created_paths=made, allow_comments=True) == text
 
 
 @settings(deadline=None, max_examples=60)
 @given(texts, st.lists(st.sampled_from(PATHS), min_size=2, max_size=4), st.randoms())
-def test_several_appends_are_undone_in_any_order(text: str, paths: list[Path], random: Any) -> None:
+def test_several_appends_are_undone_in_any_order(text: str, paths: list[KeyPath], random: Any) -> None:
     longer, done = text, []
-    made: tuple[Path, ...] = ()
+    made: tuple[KeyPath, ...] = ()
     for number, path in enumerate(paths):
         try:
-            longer, more = append(longer, path, entry(number))
-        except Misfit:
+            longer, more = append_value(longer, path, entry(number))
+        except EditConflictError:
             continue
         made += more
         done.append((number, path))
     random.shuffle(done)
     stored = json.loads(json.dumps(made))
     for number, path in done:
-        longer = remove(longer, path, is_entry(number), made=stored)
+        longer = remove_elements(longer, path, is_entry(number), created_paths=stored)
     assert longer == text
 
 
 @settings(deadline=None, max_examples=60)
 @given(documents(orderly=True), st.sampled_from([PRE, POST]), st.sampled_from([PRE, POST, ("a",)]))
 def test_what_somebody_else_added_meanwhile_stays_as_it_would_without_us(
-    text: str, our_path: Path, their_path: Path
+    text: str, our_path: KeyPath, their_path: KeyPath
 ) -> None:
     alone, _ = fitting(text, their_path, 2)
     longer, made = fitting(text, our_path, 1)
-    both, _ = append(longer, their_path, entry(2))
-    assert remove(both, our_path, is_entry(1), made=made) == alone
+    both, _ = append_value(longer, their_path, entry(2))
+    assert remove_elements(both, our_path, is_entry(1), created_paths=made) == alone
 
 
 @settings(deadline=None)
 @given(documents(), st.sampled_from([PRE, POST]), st.sampled_from(BLANKS))
-def test_what_a_person_changed_meanwhile_stays(text: str, path: Path, blank: str) -> None:
+def test_what_a_person_changed_meanwhile_stays(text: str, path: KeyPath, blank: str) -> None:
     def change(text: str) -> str:
         return text.replace("{", f'{{{blank}"mine": 1.50,', 1).rstrip() + blank
 
     longer, made = fitting(text, path, 1)
     assume(loaded(text))
-    assert remove(change(longer), path, is_entry(1), made=made) == change(text)
+    assert remove_elements(change(longer), path, is_entry(1), created_paths=made) == change(text)
 
 
 @settings(deadline=None)
 @given(texts, st.sampled_from([PRE, POST]))
-def test_ours_still_comes_out_of_a_file_that_a_tool_wrote_anew(text: str, path: Path) -> None:
+def test_ours_still_comes_out_of_a_file_that_a_tool_wrote_anew(text: str, path: KeyPath) -> None:
     longer, made = fitting(text, path, 1)
     anew = json.dumps(loaded(longer), indent=4)
-    assert loaded(remove(anew, path, is_entry(1), made=made)) == loaded(text)
+    assert loaded(remove_elements(anew, path, is_entry(1), created_paths=made)) == loaded(text)
 
 
 @settings(deadline=None, max_examples=60)
@@ -212,10 +223,10 @@ def test_parse_takes_what_json_takes_and_nothing_more(text: str, data: st.DataOb
     try:
         json.loads(body, parse_constant=refuse)
     except ValueError:
-        with pytest.raises(NotJson):
-            parse(body)
+        with pytest.raises(InvalidJsonError):
+            parse_json(body)
     else:
-        parse(body)
+        parse_json(body)
 
 
 PRETTY = """\
@@ -283,9 +294,9 @@ SHAPES = {
 
 @pytest.mark.parametrize(("before", "after"), SHAPES.values(), ids=SHAPES)
 def test_a_settings_file_keeps_its_shape_and_is_restored(before: str, after: str) -> None:
-    text, made = append(before, PRE, OURS)
+    text, made = append_value(before, PRE, OURS)
     assert text == after
-    assert remove(text, PRE, ours, made=made) == before
+    assert remove_elements(text, PRE, ours, created_paths=made) == before
 
 
 def test_a_container_that_was_empty_before_us_survives() -> None:
@@ -296,27 +307,27 @@ def test_a_container_that_was_empty_before_us_survives() -> None:
         '{\n  "hooks": {\n\n  }\n}',
         "{ }",
     ]:
-        text, made = append(before, PRE, OURS)
-        assert remove(text, PRE, ours, made=made) == before
-    assert remove('{"hooks": {"PreToolUse": [{"hardwon": 1}]}}', PRE, ours) == '{"hooks": {"PreToolUse": []}}'
+        text, made = append_value(before, PRE, OURS)
+        assert remove_elements(text, PRE, ours, created_paths=made) == before
+    assert remove_elements('{"hooks": {"PreToolUse": [{"hardwon": 1}]}}', PRE, ours) == '{"hooks": {"PreToolUse": []}}'
 
 
 def test_append_names_the_containers_it_made() -> None:
-    assert append("", PRE, 1)[1] == ((), ("hooks",), PRE)
-    assert append("{}", PRE, 1)[1] == (("hooks",), PRE)
-    assert append('{"hooks": {}}', PRE, 1)[1] == (PRE,)
-    assert append('{"hooks": {"PreToolUse": []}}', PRE, 1)[1] == ()
+    assert append_value("", PRE, 1)[1] == ((), ("hooks",), PRE)
+    assert append_value("{}", PRE, 1)[1] == (("hooks",), PRE)
+    assert append_value('{"hooks": {}}', PRE, 1)[1] == (PRE,)
+    assert append_value('{"hooks": {"PreToolUse": []}}', PRE, 1)[1] == ()
 
 
 def test_a_container_we_made_stays_when_a_person_put_something_in() -> None:
-    text, made = append("{}", PRE, OURS)
+    text, made = append_value("{}", PRE, OURS)
     text = text.replace('"PreToolUse"', '"Stop": [7],\n    "PreToolUse"')
-    assert remove(text, PRE, ours, made=made) == '{\n  "hooks": {\n    "Stop": [7]\n  }\n}'
+    assert remove_elements(text, PRE, ours, created_paths=made) == '{\n  "hooks": {\n    "Stop": [7]\n  }\n}'
 
 
 def test_only_our_elements_go_wherever_they_stand() -> None:
     def without(array: str) -> str:
-        return remove(f'{{"a": {array}}}', ["a"], ours).removeprefix('{"a": ').removesuffix("}")
+        return remove_elements(f'{{"a": {array}}}', ["a"], ours).removeprefix('{"a": ').removesuffix("}")
 
     it = '{"hardwon":1}'
     assert without(f"[1, {it}, 2]") == "[1, 2]"
@@ -328,12 +339,12 @@ def test_only_our_elements_go_wherever_they_stand() -> None:
 
 def test_of_duplicate_keys_the_last_counts() -> None:
     before = '{"hooks": {"PreToolUse": [1]}, "h\\u006foks": {"PreToolUse": 5, "PreToolUse": [2]}}'
-    text, made = append(before, PRE, OURS)
+    text, made = append_value(before, PRE, OURS)
     assert text == before.replace("[2]", '[2, {"hardwon": 1}]')
-    assert get(before, PRE) == [2]
-    assert remove(text, PRE, ours, made=made) == before
-    with pytest.raises(Misfit):
-        append('{"hooks": {}, "hooks": null}', PRE, OURS)
+    assert get_value(before, PRE) == [2]
+    assert remove_elements(text, PRE, ours, created_paths=made) == before
+    with pytest.raises(EditConflictError):
+        append_value('{"hooks": {}, "hooks": null}', PRE, OURS)
 
 
 @pytest.mark.parametrize(
@@ -349,18 +360,18 @@ def test_of_duplicate_keys_the_last_counts() -> None:
         ('{"hooks": {"PreToolUse": false}}', PRE, "false"),
     ],
 )
-def test_something_else_on_the_path_is_named_and_left_alone(text: str, path: Path, found: str) -> None:
-    with pytest.raises(Misfit) as caught:
-        append(text, PRE, OURS)
-    assert (caught.value.path, caught.value.found) == (path, found)
-    assert remove(text, PRE, lambda _: True, made=[(), ("hooks",), PRE]) == text
+def test_something_else_on_the_path_is_named_and_left_alone(text: str, path: KeyPath, found: str) -> None:
+    with pytest.raises(EditConflictError) as caught:
+        append_value(text, PRE, OURS)
+    assert (caught.value.path, caught.value.actual) == (path, found)
+    assert remove_elements(text, PRE, lambda _: True, created_paths=[(), ("hooks",), PRE]) == text
 
 
 def test_where_there_is_nothing_get_says_none_and_remove_changes_nothing() -> None:
     for text in ["", "\ufeff", " \n", "{}", "[]", '{"hooks": {}}', '{"hooks": {"PreToolUse": []}}']:
-        assert get(text, [*PRE, "deeper"]) is None
-        assert remove(text, PRE, lambda _: True, made=[(), ("hooks",), PRE]) == text
-    assert get('\ufeff{"a": {"b": 1.5}}', ["a", "b"]) == 1.5
+        assert get_value(text, [*PRE, "deeper"]) is None
+        assert remove_elements(text, PRE, lambda _: True, created_paths=[(), ("hooks",), PRE]) == text
+    assert get_value('\ufeff{"a": {"b": 1.5}}', ["a", "b"]) == 1.5
 
 
 @pytest.mark.parametrize(
@@ -387,20 +398,20 @@ def test_where_there_is_nothing_get_says_none_and_remove_changes_nothing() -> No
         ('{"a": 01}', 1, 7, "01 is not JSON"),
         ('{"a": NaN}', 1, 7, "NaN is not JSON"),
         ("{} {}", 1, 4, "expected the end of the text"),
-        ("[" * (DEEPEST + 1), 1, DEEPEST + 1, f"nested deeper than {DEEPEST}"),
+        ("[" * (MAX_DEPTH + 1), 1, MAX_DEPTH + 1, f"nested deeper than {MAX_DEPTH}"),
     ],
 )
 def test_what_is_not_json_is_said_with_line_and_column(text: str, line: int, column: int, say: str) -> None:
-    for edit in (parse, lambda text: append(text, PRE, OURS), lambda text: remove(text, PRE, ours)):
-        with pytest.raises(NotJson) as caught:
+    for edit in (parse_json, lambda text: append_value(text, PRE, OURS), lambda text: remove_elements(text, PRE, ours)):
+        with pytest.raises(InvalidJsonError) as caught:
             edit(text)
-        assert (caught.value.line, caught.value.column, caught.value.say) == (line, column, say)
+        assert (caught.value.line, caught.value.column, caught.value.message) == (line, column, say)
     assert str(caught.value) == f"line {line}, column {column}: {say}"
 
 
 def test_parse_gives_every_part_its_place() -> None:
     text = '\ufeff {"a" : [1e5, "x"], "b": null}\n'
-    root = parse(text)
+    root = parse_json(text)
     assert (root.kind, text[root.start : root.end]) == ("object", text[2:-1])
     array, null = root.members
     assert (array.key, text[array.start : array.end]) == ("a", '"a" : [1e5, "x"]')
@@ -410,8 +421,8 @@ def test_parse_gives_every_part_its_place() -> None:
 
 
 def test_nesting_is_fine_as_deep_as_the_limit() -> None:
-    assert parse("[" * DEEPEST + "]" * DEEPEST).kind == "array"
-    assert parse('{"a":' * DEEPEST + "1" + "}" * DEEPEST).kind == "object"
+    assert parse_json("[" * MAX_DEPTH + "]" * MAX_DEPTH).kind == "array"
+    assert parse_json('{"a":' * MAX_DEPTH + "1" + "}" * MAX_DEPTH).kind == "object"
 
 
 @pytest.mark.parametrize(
@@ -427,18 +438,18 @@ def test_nesting_is_fine_as_deep_as_the_limit() -> None:
 )
 def test_a_value_is_put_under_a_key_and_taken_out_to_the_letter(before: str) -> None:
     path = ["mcpServers", "hardwon"]
-    after, made = put(before, path, {"command": "hardwon", "args": ["mcp"]})
-    assert get(after, path) == {"command": "hardwon", "args": ["mcp"]}
-    assert take(after, path, made=made) == before
+    after, made = insert_value(before, path, {"command": "hardwon", "args": ["mcp"]})
+    assert get_value(after, path) == {"command": "hardwon", "args": ["mcp"]}
+    assert remove_value(after, path, created_paths=made) == before
 
 
 def test_nothing_is_put_where_something_stands_or_where_no_object_is() -> None:
-    with pytest.raises(Misfit):
-        put('{"a": {"b": 1}}', ["a", "b"], 2)
-    with pytest.raises(Misfit):
-        put('{"a": [1]}', ["a", "b"], 2)
+    with pytest.raises(EditConflictError):
+        insert_value('{"a": {"b": 1}}', ["a", "b"], 2)
+    with pytest.raises(EditConflictError):
+        insert_value('{"a": [1]}', ["a", "b"], 2)
 
 
 def test_taking_what_is_not_there_changes_nothing() -> None:
-    assert take('{"a": {"b": 1}}', ["a", "c"], made=[["a"]]) == '{"a": {"b": 1}}'
-    assert take("", ["a"]) == ""
+    assert remove_value('{"a": {"b": 1}}', ["a", "c"], created_paths=[["a"]]) == '{"a": {"b": 1}}'
+    assert remove_value("", ["a"]) == ""

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.opencode.payload import EVENTS, HANDLED, read, write
+from hardwon.agents.opencode.payload import EVENT_TIMEOUTS, HANDLED_MESSAGE, parse_payload, render_reply
 from hardwon.agents.opencode.transcript import Reader
-from hardwon.text.fence import fenced
-from hardwon.types import Event, Reply
+from hardwon.text.fence import fence_text
+from hardwon.types import Event, HookReply
 from tests.support.reading import TESTS, bent, steps_of
 
 RECORDED = os.path.join(TESTS, "payloads", "opencode", "1.18.33")
@@ -122,7 +122,7 @@ def payload(name: str, folder: str = RECORDED) -> dict[str, Any]:
 
 
 def event(name: str, **more: object) -> Event | None:
-    return read(kind_of(name), json.dumps({**payload(name), **more}).encode())
+    return parse_payload(kind_of(name), json.dumps({**payload(name), **more}).encode())
 
 
 def happened(name: str, **more: object) -> Event:
@@ -155,21 +155,21 @@ def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
     chance, read_well = Random(7), 0
     for name in EXPECTED:
         for share in (0.03, 0.1, 0.3):
-            for kind in EVENTS:
+            for kind in EVENT_TIMEOUTS:
                 try:
-                    read_well += read(kind, bent(payload(name), chance, share)) is not None
+                    read_well += parse_payload(kind, bent(payload(name), chance, share)) is not None
                 except ValueError:
                     pass
     assert read_well > 500
     for broken in (b"", b"{", b"[]", b"7", b"\xff\xfe", b'"text"'):
         with pytest.raises(ValueError):
-            read("PreToolUse", broken)
+            parse_payload("PreToolUse", broken)
 
 
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"output": f"hi\n{fenced('a note')}"}, ("PostToolUse", "hi\n", False)),
+        ({"output": f"hi\n{fence_text('a note')}"}, ("PostToolUse", "hi\n", False)),
         ({"output": "killed", "exit": 137}, ("PostToolUseFailure", "killed", False)),
         (
             {
@@ -193,7 +193,7 @@ def test_how_a_call_ended(more: dict[str, Any], expected: tuple[str, str, bool])
 
 @pytest.mark.parametrize(
     "error",
-    [fenced("Held once by hardwon: read why"), "The user rejected permission to use this specific tool call."],
+    [fence_text("Held once by hardwon: read why"), "The user rejected permission to use this specific tool call."],
 )
 def test_a_call_that_we_or_the_person_refused_did_not_fail(error: str) -> None:
     assert event("PostToolUseFailure-read", error=error) is None
@@ -250,11 +250,11 @@ def test_the_quotes_that_the_program_puts_around_an_argument_are_not_the_persons
 
 def test_an_answer_has_what_there_is_to_say() -> None:
     asked = happened("PreToolUse-bash")
-    assert write(asked, Reply()) == b"{}"
-    assert json.loads(write(asked, Reply(deny="why", notice="held"))) == {"deny": "why", "notice": "held"}
-    assert json.loads(write(asked, Reply(context="caf\u00e9"))) == {"context": "caf\u00e9"}
+    assert render_reply(asked, HookReply()) == b"{}"
+    assert json.loads(render_reply(asked, HookReply(deny="why", notice="held"))) == {"deny": "why", "notice": "held"}
+    assert json.loads(render_reply(asked, HookReply(context="caf\u00e9"))) == {"context": "caf\u00e9"}
 
 
 def test_the_model_is_told_that_hardwon_answered_a_prompt() -> None:
-    said = json.loads(write(Event("opencode", "UserPromptSubmit", "s", "/"), Reply(deny="in force")))
-    assert said == {"context": fenced(HANDLED), "notice": "in force"}
+    said = json.loads(render_reply(Event("opencode", "UserPromptSubmit", "s", "/"), HookReply(deny="in force")))
+    assert said == {"context": fence_text(HANDLED_MESSAGE), "notice": "in force"}

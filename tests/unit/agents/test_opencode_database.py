@@ -22,8 +22,8 @@ from tests.support.house_of_one import House, wait_for
 from tests.support.opencode_kept import Kept
 from tests.support.told import Told
 
-RECORDED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "transcripts", "opencode")
-VALUES = settings.resolve({})
+RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "transcripts", "opencode")
+VALUES = settings.resolve_settings({})
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def kept(own_home: str) -> Iterator[Kept]:
 
 def steps(path: str) -> list[Step]:
     reader = Reader()
-    with transcript_files.reading(path) as opened:
-        return [step for lines, _ in opened.portions for line in lines for step in reader.read(*line)]
+    with transcript_files.open_transcript(path) as opened:
+        return [step for lines, _ in opened.portions for line in lines for step in reader.read_line(*line)]
 
 
 def scan(house: House, *words: str) -> dict[str, Any]:
@@ -61,9 +61,11 @@ def test_the_rows_of_the_real_program_say_what_it_exports(own_home: str) -> None
         connection.commit()
     with open(os.path.join(RECORDED, "export.json"), "rb") as file:
         exported = file.read()
-    [session] = database.sessions(path)
+    [session] = database.list_sessions(path)
     found = steps(session.path)
-    assert [step._replace(line=0) for step in found] == [step._replace(line=0) for step in Reader().read(1, exported)]
+    assert [step._replace(line=0) for step in found] == [
+        step._replace(line=0) for step in Reader().read_line(1, exported)
+    ]
     messages = [message["parts"] for message in json.loads(exported)["messages"]]
     for step in found:
         assert step.id.rpartition(":")[2] in [part["id"] for part in messages[step.line - 1]]
@@ -195,9 +197,9 @@ def test_a_sub_agents_session_belongs_to_its_parents_and_is_left_out_if_that_is_
     kept.agent(kept.session("ses_2", parent="ses_1"), "It flies.")
     kept.agent(kept.session("ses_3", parent="ses_2"), "So does its tail.")
     path = kept.at("ses_2", "ses_1")
-    assert [one.path for one in database.sessions(kept.path)][1:] == [path, kept.at("ses_3", "ses_2")]
+    assert [one.path for one in database.list_sessions(kept.path)][1:] == [path, kept.at("ses_3", "ses_2")]
     assert [(step.session, step.agent, step.text) for step in steps(path)] == [("ses_1", "ses_2", "It flies.")]
-    assert transcript_files.subagents(kept.at("ses_1")) == [path]
+    assert transcript_files.list_subagent_transcripts(kept.at("ses_1")) == [path]
     kept.person("ses_1", "<Private>and nobody may know</Private>")
     assert (steps(path), steps(kept.at("ses_3", "ses_2"))) == ([], [])
 
@@ -279,14 +281,14 @@ def test_a_session_that_nobody_told_of_is_seen_by_the_idle_clock(kept: Kept, own
         kept.agent(session, "It flies.")
     now = 1_794_774_952.0 + 3_600
     with closing(db.connect(os.path.join(own_home, ".hardwon"))) as connection:
-        found = due_sessions.left(
+        found = due_sessions.find_sessions_due_for_reflection(
             connection,
             os.path.join(own_home, ".hardwon"),
             {**VALUES, "autoReflect": True, "reflectMinPrompts": 1},
             os.environ,
             now=now,
-            denied=lambda cwd: False,
-            queued_in=own_home,
+            is_denied=lambda cwd: False,
+            queue_folder=own_home,
         )
     assert [(one.transcript, one.session) for one in found] == [(kept.at("ses_1"), "ses_1")]
 
@@ -294,12 +296,16 @@ def test_a_session_that_nobody_told_of_is_seen_by_the_idle_clock(kept: Kept, own
 def test_a_quote_stands_in_its_message(kept: Kept) -> None:
     kept.person(kept.session("ses_1"), 'fly the "paper" kite\nand land it')
     kept.agent("ses_1", "It flies.")
-    told = transcript_story.read(kept.at("ses_1"))
-    quoted = transcript_story.quote(told, told.steps[0], 'fly the "paper" kite')
-    assert (quoted.path, quoted.line, transcript_story.holds(quoted)) == (kept.at("ses_1"), 1, True)
+    told = transcript_story.read_story(kept.at("ses_1"))
+    quoted = transcript_story.quote_step(told, told.steps[0], 'fly the "paper" kite')
+    assert (quoted.path, quoted.line, transcript_story.is_quote_in_source(quoted)) == (kept.at("ses_1"), 1, True)
 
 
 def test_another_channels_database_is_found_and_other_files_are_not(own_home: str) -> None:
     for name, is_one in (("opencode.db", True), ("opencode-dev.db", True), ("opencode.db-wal", False), ("a.db", False)):
         assert database.is_database(os.path.join(own_home, name)) is is_one
-    assert transcript_files.located("opencode", "ses_1") == transcript_files.located("claude-code", "s1") == ""
+    assert (
+        transcript_files.find_session_path("opencode", "ses_1")
+        == transcript_files.find_session_path("claude-code", "s1")
+        == ""
+    )

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.opencode.transcript import Reader, folders, is_transcript
+from hardwon.agents.opencode.transcript import Reader, find_transcript_folders, is_transcript_path
 from hardwon.agents.transcript_steps import Step
-from hardwon.text.fence import fenced
+from hardwon.text.fence import fence_text
 from tests.support.reading import in_brief, lines_of, recorded
 
 
@@ -36,7 +36,7 @@ def tool(name: str, given: object, **state: object) -> dict[str, Any]:
 
 
 def steps(document: bytes) -> list[Step]:
-    return list(Reader().read(1, document))
+    return list(Reader().read_line(1, document))
 
 
 def test_what_the_real_program_exported() -> None:
@@ -78,10 +78,13 @@ def test_the_databases_rows_say_the_same() -> None:
     [
         ({"status": "completed", "output": "hi\n", "metadata": {"exit": 0}}, ("hi", False, "")),
         ({"status": "completed", "output": "no", "metadata": {"exit": 3}}, ("no", True, "")),
-        ({"status": "completed", "output": f"no\n{fenced('a note')}", "metadata": {"exit": 3}}, ("no", True, "")),
+        ({"status": "completed", "output": f"no\n{fence_text('a note')}", "metadata": {"exit": 3}}, ("no", True, "")),
         ({"status": "error", "error": "File not found: a"}, ("File not found: a", True, "")),
-        ({"status": "error", "error": fenced("Held once by hardwon: read why")}, ("", False, "")),
-        ({"status": "error", "error": f"Error: {fenced('Held once by hardwon: read why')}"}, ("Error: ", False, "")),
+        ({"status": "error", "error": fence_text("Held once by hardwon: read why")}, ("", False, "")),
+        (
+            {"status": "error", "error": f"Error: {fence_text('Held once by hardwon: read why')}"},
+            ("Error: ", False, ""),
+        ),
         ({"status": "error", "error": "Tool execution aborted"}, ("Tool execution aborted", False, " ")),
         (
             {"status": "error", "error": "The user rejected permission to use this specific tool call."},
@@ -132,7 +135,7 @@ def test_what_the_program_writes_is_nobodys_words() -> None:
     parts = [
         text("a note", synthetic=True),
         text("hidden", ignored=True),
-        text(fenced("a lesson")),
+        text(fence_text("a lesson")),
         {"type": "compaction"},
     ]
     assert in_brief(steps(export(message("user", *parts)))) == [("compacted", 1)]
@@ -155,15 +158,15 @@ def test_documents_that_make_no_sense_are_counted_or_passed_over() -> None:
         b'{"messages":[{"parts":[1,{"type":"tool"},{"type":"text"}]}]}',
     ]
     odd.append(b'{"session":[{"id":"s"}],"message":[{"id":"m","session_id":"s","data":"{"}],"part":[3]}')
-    found = [step for document in odd for step in reader.read(1, document)]
+    found = [step for document in odd for step in reader.read_line(1, document)]
     assert (reader.malformed, [step.kind for step in found]) == (1, ["call"])
-    assert Reader(json.loads(json.dumps(reader.state()))).malformed == 1
+    assert Reader(json.loads(json.dumps(reader.dump_state()))).malformed == 1
 
 
 def test_where_exports_are_and_what_is_left_alone() -> None:
-    assert folders({}, "/home/dev") == ["/home/dev/.local/share/opencode"]
-    assert folders({"XDG_DATA_HOME": "/d"}, "/home/dev") == ["/d/opencode"]
-    assert is_transcript("/d/opencode/ses_e1f1394eaffe.json") and is_transcript("/d/opencode/export.json")
-    assert is_transcript("/home/dev/opencode_db_dump.json")
+    assert find_transcript_folders({}, "/home/dev") == ["/home/dev/.local/share/opencode"]
+    assert find_transcript_folders({"XDG_DATA_HOME": "/d"}, "/home/dev") == ["/d/opencode"]
+    assert is_transcript_path("/d/opencode/ses_e1f1394eaffe.json") and is_transcript_path("/d/opencode/export.json")
+    assert is_transcript_path("/home/dev/opencode_db_dump.json")
     for other in ("auth.json", "storage/session/p/ses_1.json", "storage/part/m/prt_1.json", "opencode.db"):
-        assert not is_transcript(f"/d/opencode/{other}")
+        assert not is_transcript_path(f"/d/opencode/{other}")

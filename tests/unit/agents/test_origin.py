@@ -27,9 +27,9 @@ PROGRAMS = {
 
 def tree(host: str, *, text: str = "", program: str = "", above: tuple[Process, ...] = (TERMINAL,)) -> list[Process]:
     """The hook, its shell, the agent and what is above it, as Linux tells of them."""
-    hook_words = (sys.executable, "-I", "-S", prompt_origin.HOOK, host, "UserPromptSubmit", HOME)
+    hook_words = (sys.executable, "-I", "-S", prompt_origin.HOOK_PATH, host, "UserPromptSubmit", HOME)
     path, *arguments = (program or PROGRAMS[host]).split()
-    stream = prompt_origin.STREAMS[host]
+    stream = prompt_origin.STREAM_PREFIXES[host]
     text = text or f"{' '.join(hook_words)} || :"
     return [
         Process(50, 40, PYTHON, hook_words, ENVIRONMENT, f"{stream}[1]", f"{stream}[2]"),
@@ -87,7 +87,7 @@ def test_a_plugins_hook_is_not_doubted(host: str, text: str) -> None:
 
 def test_a_login_shell_and_a_program_that_starts_itself_again_are_not_doubted() -> None:
     hook, shell, agent, *_ = tree("codex")
-    shell = replace(shell, words=("/bin/zsh", "-lc", shell.words[2]))
+    shell = replace(shell, arguments=("/bin/zsh", "-lc", shell.arguments[2]))
     wrapper = Process(20, 10, "/usr/bin/node", ("node", "/usr/lib/codex/bin/codex.js"), ENVIRONMENT)
     terminal = replace(TERMINAL, pid=10)
     assert doubt("codex", [hook, shell, agent, wrapper, terminal]) == ""
@@ -98,7 +98,7 @@ def test_where_the_system_tells_of_no_streams_and_no_environment_the_rest_counts
     hook, shell, agent, *above = tree("claude-code")
     untold = [replace(one, stdin="", stdout="", environment=None) for one in (hook, shell, agent)]
     assert doubt("claude-code", [*untold, *above]) == ""
-    tool = replace(untold[1], words=("/bin/zsh", "-c", f"eval '{shell.words[2]}' < /tmp/payload"))
+    tool = replace(untold[1], arguments=("/bin/zsh", "-c", f"eval '{shell.arguments[2]}' < /tmp/payload"))
     assert "a command ran the hook" in doubt("claude-code", [untold[0], tool, untold[2], *above])
 
 
@@ -109,18 +109,18 @@ def doubts_about(host: str, at: int, **changes: object) -> str:
 
 
 def test_another_program_home_or_copy_of_the_hook_is_doubted() -> None:
-    words = tree("codex")[0].words
-    assert doubts_about("codex", 0, program="/usr/bin/nc", words=("nc", "-U", "socket")).startswith(
+    words = tree("codex")[0].arguments
+    assert doubts_about("codex", 0, program="/usr/bin/nc", arguments=("nc", "-U", "socket")).startswith(
         "it was sent by nc,"
     )
-    assert "another copy" in doubts_about("codex", 0, words=(*words[:3], "/tmp/hook.py", *words[4:]))
+    assert "another copy" in doubts_about("codex", 0, arguments=(*words[:3], "/tmp/hook.py", *words[4:]))
     assert "another copy" in doubts_about("codex", 0, program="/tmp/python3")
-    assert "another home" in doubts_about("codex", 0, words=(*words[:6], "/tmp/home"))
-    assert "not by hardwon's hook" in doubts_about("codex", 0, words=(*words[:4], "gemini", *words[5:]))
+    assert "another home" in doubts_about("codex", 0, arguments=(*words[:6], "/tmp/home"))
+    assert "not by hardwon's hook" in doubts_about("codex", 0, arguments=(*words[:4], "gemini", *words[5:]))
 
 
 def test_a_shell_with_other_words_and_another_program_in_the_agents_place_are_doubted() -> None:
-    command = tree("codex")[1].words[2]
+    command = tree("codex")[1].arguments[2]
     for text in (
         f"{command} ",
         f"x=1 {command}",
@@ -128,12 +128,12 @@ def test_a_shell_with_other_words_and_another_program_in_the_agents_place_are_do
         f"cat p | {command}",
         "sh door.sh || :",
     ):
-        assert "a command ran the hook (dash)" in doubts_about("codex", 1, words=("sh", "-c", text)), text
-    assert "a command ran the hook" in doubts_about("codex", 1, words=("sh",))
+        assert "a command ran the hook (dash)" in doubts_about("codex", 1, arguments=("sh", "-c", text)), text
+    assert "a command ran the hook" in doubts_about("codex", 1, arguments=("sh",))
     assert "was not started by codex, but by bash" in doubts_about("codex", 2, program="/usr/bin/bash")
     script = ("bash", "/home/dev/codex/run.sh")
-    assert "but by bash" in doubts_about("codex", 2, program="/usr/bin/bash", words=script)
-    assert "but by python3" in doubts_about("codex", 2, program="/usr/bin/python3", words=("python3", "codex"))
+    assert "but by bash" in doubts_about("codex", 2, program="/usr/bin/bash", arguments=script)
+    assert "but by python3" in doubts_about("codex", 2, program="/usr/bin/python3", arguments=("python3", "codex"))
 
 
 def test_other_streams_and_an_environment_of_a_tool_are_doubted() -> None:
@@ -157,9 +157,9 @@ def test_an_agent_below_the_shell_of_another_is_doubted() -> None:
 
 def test_what_has_ended_or_is_not_told_is_doubted() -> None:
     for processes in ([], tree("codex")[:1], tree("codex")[:2]):
-        assert doubt("codex", processes) == prompt_origin.UNKNOWN
-    assert find_doubt(0, "codex", HOME) == prompt_origin.UNKNOWN
-    orphan = replace(tree("codex")[0], parent=1)
+        assert doubt("codex", processes) == prompt_origin.UNKNOWN_SENDER
+    assert find_doubt(0, "codex", HOME) == prompt_origin.UNKNOWN_SENDER
+    orphan = replace(tree("codex")[0], parent_pid=1)
     assert "a command ran the hook" in doubt("codex", [orphan, replace(TERMINAL, pid=1, program="/sbin/init")])
 
 

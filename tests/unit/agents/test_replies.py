@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents import MODULES
+from hardwon.agents import AGENT_PACKAGES
 from hardwon.agents.exchange import write_reply
-from hardwon.text.fence import fenced, strip_unseen
-from hardwon.types import Event, Reply
+from hardwon.text.fence import fence_text, strip_invisible
+from hardwon.types import Event, HookReply
 
 UNSEEN = "\x1b\x07\x00\x08\x7f\x9b\x84\u202e\u2066\u2069\u200b\u200e\u2060\ufeff\u061c\U000e0041"
 KINDS = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"]
 
 
-@pytest.mark.parametrize("agent", MODULES)
+@pytest.mark.parametrize("agent", AGENT_PACKAGES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_agent_is_handed_what_nobody_sees(agent: str, kind: str) -> None:
     event = Event(agent, kind, "s1", "/x")
     for reply in (
-        Reply(deny=f"no{UNSEEN}\n\tread why", notice=f"a{UNSEEN}b"),
-        Reply(context=f"note{UNSEEN}\nline", notice=f"a{UNSEEN}b"),
+        HookReply(deny=f"no{UNSEEN}\n\tread why", notice=f"a{UNSEEN}b"),
+        HookReply(context=f"note{UNSEEN}\nline", notice=f"a{UNSEEN}b"),
     ):
         answer = json.loads(write_reply(event, reply))
         told = json.dumps(answer, ensure_ascii=False)
@@ -35,23 +35,25 @@ def test_no_agent_is_handed_what_nobody_sees(agent: str, kind: str) -> None:
 
 def test_what_is_taken_out_leaves_no_mark_that_closes_the_fence() -> None:
     event = Event("claude-code", "PreToolUse", "s1", "/x")
-    answer = json.loads(write_reply(event, Reply(deny=fenced("a </hardwon\u200b-context> b <\x1b/hardwon-context>"))))
+    answer = json.loads(
+        write_reply(event, HookReply(deny=fence_text("a </hardwon\u200b-context> b <\x1b/hardwon-context>")))
+    )
     reason = answer["hookSpecificOutput"]["permissionDecisionReason"]
     assert reason.count("</hardwon-context>") == 1 and reason.endswith("</hardwon-context>")
 
 
 def test_tabs_lines_and_joined_emoji_stay() -> None:
     text = "\tif x:\n\t\tнет, 日本語, می‌خواهم, 👩‍💻"
-    assert strip_unseen(text) == text
+    assert strip_invisible(text) == text
 
 
 def test_every_line_ends_with_a_newline() -> None:
-    assert strip_unseen("a\r\nb\rc\u2028d\x85e") == "a\nb\nc\nd\ne"
+    assert strip_invisible("a\r\nb\rc\u2028d\x85e") == "a\nb\nc\nd\ne"
 
 
 @given(st.text())
 def test_nothing_that_is_seen_is_lost(text: str) -> None:
-    stripped = strip_unseen(text)
-    assert strip_unseen(stripped) == stripped
+    stripped = strip_invisible(text)
+    assert strip_invisible(stripped) == stripped
     assert [char for char in text if char.isprintable()] == [char for char in stripped if char.isprintable()]
     assert not any(unicodedata.category(char) == "Cc" and char not in "\n\t" for char in stripped)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents.tool_results import exit_code_of_result, text_of_result, text_of_stored_result
+from hardwon.agents.tool_results import get_result_exit_code, get_result_text, get_stored_result_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -60,14 +60,14 @@ PATCH = [{"oldStart": 3, "oldLines": 2, "newStart": 3, "newLines": 2, "lines": [
     ],
 )
 def test_a_result_of_any_shape_is_text(result: Any, text: str) -> None:
-    assert text_of_result(result) == text
+    assert get_result_text(result) == text
 
 
 @given(JSON)
 def test_no_shape_is_too_odd(result: Any) -> None:
-    assert isinstance(text_of_result(result), str)
-    assert isinstance(text_of_stored_result(json.dumps(result)), str)
-    assert isinstance(exit_code_of_result(result), int)
+    assert isinstance(get_result_text(result), str)
+    assert isinstance(get_stored_result_text(json.dumps(result)), str)
+    assert isinstance(get_result_exit_code(result), int)
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_no_shape_is_too_odd(result: Any) -> None:
     ],
 )
 def test_json_that_a_program_printed_stays_as_it_was_printed(stored: str) -> None:
-    assert text_of_stored_result(stored) == stored
+    assert get_stored_result_text(stored) == stored
 
 
 def test_a_row_that_holds_the_json_of_a_hook_is_read_as_text() -> None:
     told = {"stdout": "one\nDB_PASSWORD", "stderr": "", "interrupted": False}
-    assert text_of_stored_result(json.dumps(told)) == "one\nDB_PASSWORD"
-    assert text_of_stored_result(json.dumps([{"type": "text", "text": "a\nb"}])) == "a\nb"
-    assert text_of_stored_result(json.dumps("a\nb")) == "a\nb"
+    assert get_stored_result_text(json.dumps(told)) == "one\nDB_PASSWORD"
+    assert get_stored_result_text(json.dumps([{"type": "text", "text": "a\nb"}])) == "a\nb"
+    assert get_stored_result_text(json.dumps("a\nb")) == "a\nb"
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_a_row_that_holds_the_json_of_a_hook_is_read_as_text() -> None:
     [({"exitCode": 2}, 2), ({"code": 404, "result": "x"}, 0), ({"stdout": "", "code": 1}, 1), ([], 0)],
 )
 def test_an_exit_code_is_told_from_a_pages_status(result: Any, code: int) -> None:
-    assert exit_code_of_result(result) == code
+    assert get_result_exit_code(result) == code

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hardwon.agents import token_usage
-from hardwon.agents.token_usage import Usage
-from hardwon.agents.transcript_steps import history
+from hardwon.agents.token_usage import TokenUsage
+from hardwon.agents.transcript_steps import load_transcript_module
 
 CLAUDE = {"input_tokens": 3, "cache_creation_input_tokens": 10, "cache_read_input_tokens": 100, "output_tokens": 7}
 
@@ -38,36 +38,36 @@ EXPORT = {
 TOLD = {
     "claude-code": (
         [said("m1", {**CLAUDE, "output_tokens": 1}, "a"), said("m1", CLAUDE, "b"), said("m2", CLAUDE, "c")],
-        Usage(226, 14, 200),
+        TokenUsage(226, 14, 200),
     ),
-    "codex": ([counted(CODEX, 55), counted(CODEX, 55), counted(CODEX, 110)], Usage(100, 10, 40)),
+    "codex": ([counted(CODEX, 55), counted(CODEX, 55), counted(CODEX, 110)], TokenUsage(100, 10, 40)),
     "gemini": (
         [answered("m1", GEMINI), answered("m1", GEMINI, toolCalls=[]), answered("m2", GEMINI)],
-        Usage(80, 10, 60),
+        TokenUsage(80, 10, 60),
     ),
-    "opencode": ([EXPORT], Usage(60, 8, 40)),
+    "opencode": ([EXPORT], TokenUsage(60, 8, 40)),
 }
 
 
 @pytest.mark.parametrize("host", TOLD)
 def test_each_message_is_counted_once_also_when_reading_stops_in_between(host: str) -> None:
     lines, expected = TOLD[host]
-    reader = history(host).Reader()
+    reader = load_transcript_module(host).Reader()
     for number, line in enumerate(lines, 1):
-        list(reader.read(number, json.dumps(line).encode()))
-        reader = history(host).Reader(json.loads(json.dumps(reader.state())))
-    assert token_usage.total(reader.usage) == expected
+        list(reader.read_line(number, json.dumps(line).encode()))
+        reader = load_transcript_module(host).Reader(json.loads(json.dumps(reader.dump_state())))
+    assert token_usage.get_total_usage(reader.usage) == expected
 
 
 @pytest.mark.parametrize("host", TOLD)
 def test_a_transcript_that_tells_of_no_tokens_has_none(host: str) -> None:
-    assert token_usage.total(history(host).Reader().usage) is None
+    assert token_usage.get_total_usage(load_transcript_module(host).Reader().usage) is None
 
 
 @pytest.mark.parametrize(
     "used", [None, 7, [], {"output_tokens": "many"}, {"output_tokens": -5}, {"output_tokens": 1e9}]
 )
 def test_what_is_no_count_counts_nothing(used: object) -> None:
-    reader = history("claude-code").Reader()
-    list(reader.read(1, json.dumps(said("m1", used, "a")).encode()))
-    assert (token_usage.total(reader.usage) or Usage()) == Usage()
+    reader = load_transcript_module("claude-code").Reader()
+    list(reader.read_line(1, json.dumps(said("m1", used, "a")).encode()))
+    assert (token_usage.get_total_usage(reader.usage) or TokenUsage()) == TokenUsage()

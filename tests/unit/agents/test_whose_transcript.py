@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents.transcript_steps import MODULES, history, host_of
+from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, identify_agent, load_transcript_module
 from tests.support.reading import FORMATS, RECORDED, corpus, recorded
 
 HEAD = 4096
@@ -22,17 +22,22 @@ def head_of(path: str) -> bytes:
 
 def claimed(path: str, head: bytes) -> list[str]:
     """Every host whose transcript this is."""
-    return [host for host in MODULES if history(host).is_transcript(path) and history(host).opens(head)]
+    return [
+        host
+        for host in TRANSCRIPT_MODULES
+        if load_transcript_module(host).is_transcript_path(path)
+        and load_transcript_module(host).is_transcript_head(head)
+    ]
 
 
 @pytest.mark.parametrize(("host", "name"), RECORDED)
 def test_a_recorded_transcript_is_its_own_hosts_and_no_others(host: str, name: str) -> None:
     path = recorded(host, name)
     head = head_of(path)
-    assert claimed(path, head) == [host] == [host_of(path, head)]
+    assert claimed(path, head) == [host] == [identify_agent(path, head)]
     for damaged in (BOM + head, b"\n \n" + head, b"{half\n" + head, b"// kept\n" + head, head.replace(b"\n", b"\r\n")):
         assert claimed(path, damaged[:HEAD]) == [host]
-        assert history(host).opens(damaged[:1000])
+        assert load_transcript_module(host).is_transcript_head(damaged[:1000])
 
 
 def test_every_real_transcript_is_its_own_hosts_and_no_others() -> None:
@@ -42,7 +47,7 @@ def test_every_real_transcript_is_its_own_hosts_and_no_others() -> None:
 
 def test_a_host_nobody_knows_is_an_error() -> None:
     with pytest.raises(KeyError):
-        history("emacs")
+        load_transcript_module("emacs")
 
 
 @pytest.mark.parametrize(
@@ -98,16 +103,16 @@ def test_a_file_is_known_by_how_it_opens(path: str, wire: object, host: str) -> 
     cut = line.removesuffix(b"}") + b', "more": {"words": "' + b"a" * HEAD
     indented = json.dumps(wire, indent=2).encode()
     for head in (line, line + b"\n{}\n", b"\r\n" + line + b"\r\n", cut[:HEAD], BOM + indented):
-        assert host_of(path, head) == host
+        assert identify_agent(path, head) == host
 
 
 @pytest.mark.parametrize("head", [b"", b"\n", b"{", b"[]", b"7", b"\0" * HEAD, b"SQLite format 3\0", b"{" * HEAD])
 def test_what_is_no_transcript_is_nobodys(head: bytes) -> None:
     for path in ("s.jsonl", "rollout-1.jsonl", "session-1.json", "ses_1.json"):
-        assert host_of(path, head) == ""
+        assert identify_agent(path, head) == ""
 
 
 @given(st.binary(max_size=HEAD) | st.text('{"type:[],\\\n', max_size=HEAD).map(str.encode))
 def test_no_bytes_stop_the_looking(head: bytes) -> None:
-    for host in MODULES:
-        assert history(host).opens(head) in (True, False)
+    for host in TRANSCRIPT_MODULES:
+        assert load_transcript_module(host).is_transcript_head(head) in (True, False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hardwon.data import exports, imports
-from hardwon.data.imports import Outcome
+from hardwon.data.imports import ImportResult
 from hardwon.store import db
 from hardwon.store.migrations import MIGRATIONS
 
@@ -161,10 +161,10 @@ def home(own_home: str) -> str:
     return os.path.join(own_home, ".hardwon")
 
 
-def take(home: str, records: list[dict[str, Any]]) -> Outcome:
+def take(home: str, records: list[dict[str, Any]]) -> ImportResult:
     connection = db.connect(home)
     try:
-        return imports.take(connection, enumerate(records, 2), [], approved=True)
+        return imports.import_records(connection, enumerate(records, 2), [], is_approved=True)
     finally:
         connection.close()
 
@@ -172,7 +172,7 @@ def take(home: str, records: list[dict[str, Any]]) -> Outcome:
 def given(home: str, **narrowed: Any) -> list[dict[str, Any]]:
     connection = db.connect(home)
     try:
-        lines = list(exports.lines(connection, home, at=0.0, **narrowed))
+        lines = list(exports.export_lines(connection, home, exported_at=0.0, **narrowed))
     finally:
         connection.close()
     assert all(line.count("\n") == 1 for line in lines)
@@ -182,7 +182,7 @@ def given(home: str, **narrowed: Any) -> list[dict[str, Any]]:
 def test_every_kind_comes_out_as_it_went_in(home: str) -> None:
     outcome = take(home, ALL)
     assert (outcome.faults, given(home)) == ((), ALL)
-    assert outcome.taken == {
+    assert outcome.imported_counts == {
         "project": 1,
         "session": 1,
         "prompt": 2,
@@ -198,7 +198,7 @@ def test_every_kind_comes_out_as_it_went_in(home: str) -> None:
 
 def test_the_same_again_is_not_taken(home: str) -> None:
     take(home, ALL)
-    assert sum(take(home, ALL).taken.values()) == 0
+    assert sum(take(home, ALL).imported_counts.values()) == 0
     assert given(home) == ALL
 
 
@@ -210,12 +210,12 @@ def test_the_order_does_not_depend_on_the_order_of_arrival(home: str) -> None:
 
 def test_the_header_says_the_format_and_the_schema(home: str) -> None:
     connection = db.connect(home)
-    header = json.loads(next(exports.lines(connection, home, at=0.0)))
+    header = json.loads(next(exports.export_lines(connection, home, exported_at=0.0)))
     assert header == {
         "what": "header",
         "format": "hardwon-export",
         "version": 1,
-        "schema": db.version(connection),
+        "schema": db.read_schema_version(connection),
         "at": "1970-01-01T00:00:00Z",
     }
 
@@ -305,4 +305,4 @@ def test_every_kind_of_line_is_documented_with_its_columns() -> None:
     rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
     for kind in exports.COLUMNS.keys() - {"judgement"}:
         assert [one.name for one in exports.COLUMNS[kind] if one.name not in rows[kind]] == [], kind
-    assert f'"version":{exports.VERSION},"schema":{len(MIGRATIONS)},' in page
+    assert f'"version":{exports.EXPORT_VERSION},"schema":{len(MIGRATIONS)},' in page

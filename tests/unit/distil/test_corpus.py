@@ -9,12 +9,12 @@ from typing import NamedTuple
 import pytest
 
 from hardwon import settings
-from hardwon.agents.transcript_steps import host_of
-from hardwon.distil.observations import observe
-from hardwon.distil.summaries import summarise
+from hardwon.agents.transcript_steps import identify_agent
+from hardwon.distil.observations import observe_turn
+from hardwon.distil.summaries import summarise_session
 from hardwon.sessions import transcript_import
 from hardwon.store import db, sessions, turns
-from hardwon.text.token_estimate import estimate
+from hardwon.text.token_estimate import estimate_tokens
 from hardwon.types import Observation, Summary, Turn
 from tests.support.transcripts import CORPUS
 
@@ -86,12 +86,12 @@ def distilled(
     home = str(tmp_path_factory.mktemp("home"))
     connection = db.connect(home)
     with open(path, "rb") as file:
-        host = host_of(path, file.read(65536))
-    transcript_import.read(home, connection, host, path, settings.resolve({}))
-    (session,) = sessions.listed(connection, limit=5)
-    every = turns.session_turns(connection, session["id"])
-    made = [one for turn in every for one in observe(turn)]
-    return request.param, every, made, summarise(every, made)
+        host = identify_agent(path, file.read(65536))
+    transcript_import.import_transcript(home, connection, host, path, settings.resolve_settings({}))
+    (session,) = sessions.list_sessions(connection, limit=5)
+    every = turns.list_turns(connection, session["id"])
+    made = [one for turn in every for one in observe_turn(turn)]
+    return request.param, every, made, summarise_session(every, made)
 
 
 def observed(made: list[Observation]) -> str:
@@ -121,9 +121,13 @@ def test_it_is_a_tenth_of_the_events_at_most(
     distilled: tuple[Expected, list[Turn], list[Observation], Summary],
 ) -> None:
     _, every, made, summary = distilled
-    raw = sum(estimate(json.dumps(call.input)) + estimate(call.response) for turn in every for call in turn.calls)
+    raw = sum(
+        estimate_tokens(json.dumps(call.input)) + estimate_tokens(call.response)
+        for turn in every
+        for call in turn.calls
+    )
     concepts = "".join(name for one in made for name in one.concepts)
-    assert estimate(observed(made)) + estimate(summed_up(summary)) + estimate(concepts) <= raw / 10
+    assert estimate_tokens(observed(made)) + estimate_tokens(summed_up(summary)) + estimate_tokens(concepts) <= raw / 10
 
 
 def test_every_line_can_be_shown(distilled: tuple[Expected, list[Turn], list[Observation], Summary]) -> None:

@@ -32,8 +32,8 @@ from hardwon.distil.llm import (
     openai,
 )
 from hardwon.distil.llm import calls as asking
-from hardwon.distil.llm.exchange import seconds
-from hardwon.distil.llm.prices import cost, price
+from hardwon.distil.llm.exchange import parse_retry_after
+from hardwon.distil.llm.prices import compute_cost, find_price
 from hardwon.errors import UserError
 from hardwon.store import db, runs
 from tests.support.model_servers import COMPLETIONS, MESSAGES, ModelServer, Reply, Script
@@ -74,25 +74,25 @@ def api(request: pytest.FixtureRequest) -> str:
 
 def reach(server: ModelServer, name: str, patience: float = 20.0) -> Provider:
     call, _, path = APIS[name]
-    asked = partial(call, model=MODELS[name], url=server.url + path, key=lambda: KEY, patience=patience)
+    asked = partial(call, model=MODELS[name], url=server.url + path, read_key=lambda: KEY, timeout=patience)
     return Provider(name, MODELS[name], asked)
 
 
 def values(**given: Any) -> dict[str, Any]:
-    return settings.resolve({"llm": given})
+    return settings.resolve_settings({"llm": given})
 
 
 def sent(connection: db.Connection, provider: Provider, question: Question = QUESTION, **more: Any) -> str:
     waits: list[float] = more.pop("waits", [])
     caps = more.pop("caps", CAPS)
-    text: str = asking.ask(
+    text: str = asking.ask_model(
         connection, provider, question, lambda answer: answer.text, caps=caps, pause=waits.append, **more
     )
     return text
 
 
 def ledger(connection: db.Connection) -> list[Any]:
-    return list(reversed(runs.latest(connection, limit=2_000, now=clock.now())))
+    return list(reversed(runs.list_latest_runs(connection, limit=2_000, now=clock.now())))
 
 
 # Answers
@@ -122,7 +122,7 @@ def test_an_endpoint_that_does_not_stream_is_understood(serve: Serve) -> None:
 
 def test_an_endpoint_of_ones_own_needs_no_key(serve: Serve) -> None:
     server = serve(Reply("seen"))
-    assert openai.ask(QUESTION, model="llama", url=f"{server.url}/v1", key=lambda: "").text == "seen"
+    assert openai.ask(QUESTION, model="llama", url=f"{server.url}/v1", read_key=lambda: "").text == "seen"
     body = server.requests[0].body
     assert ("authorization" in server.requests[0].headers, body["max_tokens"]) == (False, 300)
     assert "reasoning_effort" not in body
@@ -156,7 +156,7 @@ def test_each_bad_reply_is_told_apart(serve: Serve, api: str, name: str) -> None
     with pytest.raises(Failed) as failed:
         reach(serve(reply), api).ask(QUESTION)
     assert (type(failed.value), failed.value.outcome) == (kind, outcome)
-    assert KEY not in failed.value.why and KEY not in repr(failed.value)
+    assert KEY not in failed.value.reason and KEY not in repr(failed.value)
 
 
 @pytest.mark.parametrize("stop", ["max_tokens", "length"])
@@ -165,7 +165,7 @@ def test_an_answer_that_is_too_long_is_cut_off_and_was_paid_for(serve: Serve, ap
         pytest.skip("the other API's word")
     with pytest.raises(Broken) as failed:
         reach(serve(Reply("<observation>", stop=stop)), api).ask(QUESTION)
-    assert failed.value.outcome == "truncated" and failed.value.spent and failed.value.spent.tokens_out == 50
+    assert failed.value.outcome == "truncated" and failed.value.usage and failed.value.usage.tokens_out == 50
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_an_answer_that_is_too_long_is_cut_off_and_was_paid_for(serve: Serve, ap
 def test_a_refusal_is_one_and_was_paid_for(serve: Serve, name: str, reply: Reply) -> None:
     with pytest.raises(Refused) as failed:
         reach(serve(reply), name).ask(QUESTION)
-    assert failed.value.spent and failed.value.spent.tokens_in == 1_000
+    assert failed.value.usage and failed.value.usage.tokens_in == 1_000
 
 
 @pytest.mark.parametrize("name", APIS)
@@ -195,7 +195,7 @@ def test_an_error_within_a_stream_ends_it(serve: Serve, name: str) -> None:
     error = {"type": "overloaded_error", "message": f"too much {KEY}"}
     with pytest.raises(Busy) as failed:
         reach(serve(Reply("half", error=error, ends_early=True)), name).ask(QUESTION)
-    assert KEY not in failed.value.why
+    assert KEY not in failed.value.reason
 
 
 @pytest.mark.parametrize("name", APIS)
@@ -240,7 +240,7 @@ SLOW = {
 def test_an_answer_is_waited_for_so_long_and_no_longer(serve: Serve, api: str, reply: Reply) -> None:
     with pytest.raises(Busy) as failed:
         reach(serve(reply), api, patience=0.3).ask(QUESTION)
-    assert (failed.value.outcome, failed.value.at_once) == ("timeout", False)
+    assert (failed.value.outcome, failed.value.can_retry_now) == ("timeout", False)
 
 
 def test_nobody_listening_is_said_so(serve: Serve, api: str) -> None:
@@ -248,7 +248,7 @@ def test_nobody_listening_is_said_so(serve: Serve, api: str) -> None:
     server.close()
     with pytest.raises(Busy) as failed:
         reach(server, api).ask(QUESTION)
-    assert (failed.value.outcome, failed.value.free) == ("unreachable", True)
+    assert (failed.value.outcome, failed.value.is_free) == ("unreachable", True)
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(serve: Serve) -> None:
@@ -272,7 +272,7 @@ def test_an_answer_without_end_is_not_read_to_its_end(serve: Serve) -> None:
     ],
 )
 def test_when_to_come_again_is_read_as_seconds_or_as_a_date(header: str, wanted: float | None) -> None:
-    assert seconds(header, 1_000_000.0) == wanted
+    assert parse_retry_after(header, 1_000_000.0) == wanted
 
 
 # The ledger
@@ -306,7 +306,7 @@ def test_a_short_wait_is_waited_and_every_attempt_is_booked(connection: db.Conne
     def renew() -> None:
         begun.append(len(server.requests))
 
-    assert sent(connection, reach(server, "anthropic"), waits=waits, before=renew) == "seen"
+    assert sent(connection, reach(server, "anthropic"), waits=waits, on_attempt=renew) == "seen"
     assert (waits, begun) == ([2.0, 1.0], [0, 1, 2])
     booked = [(run.outcome, run.tokens_in > 0, run.cost > 0) for run in ledger(connection)]
     assert booked == [("busy", False, False), ("busy", False, False), ("fine", True, True)]
@@ -333,10 +333,10 @@ def test_above_a_cap_nothing_is_sent(connection: db.Connection, serve: Serve) ->
     for cap, most in (("runsPerDay", 0), ("tokensPerDay", 100), ("dollarsPerDay", 0.00001)):
         with pytest.raises(Capped) as capped:
             sent(connection, reach(server, "openai"), caps={**CAPS, cap: most})
-        assert (capped.value.cap, capped.value.first) == (cap, True)
+        assert (capped.value.cap, capped.value.is_first_today) == (cap, True)
     with pytest.raises(Capped) as capped:
         sent(connection, reach(server, "openai"), caps={**CAPS, "runsPerDay": 0})
-    assert (capped.value.first, server.requests, ledger(connection)) == (False, [], [])
+    assert (capped.value.is_first_today, server.requests, ledger(connection)) == (False, [], [])
 
 
 def test_a_retry_does_not_get_past_a_cap(connection: db.Connection, serve: Serve) -> None:
@@ -351,7 +351,7 @@ def test_an_answer_that_cannot_be_used_is_booked_with_what_it_cost(connection: d
         raise Broken(f"not this: {answer.text}", outcome="malformed")
 
     with pytest.raises(Broken):
-        asking.ask(connection, reach(serve(Reply("junk")), "openai"), QUESTION, refuse, caps=CAPS)
+        asking.ask_model(connection, reach(serve(Reply("junk")), "openai"), QUESTION, refuse, caps=CAPS)
     (run,) = ledger(connection)
     assert (run.outcome, run.why, run.tokens_in) == ("malformed", "not this: junk", 1_000)
 
@@ -379,16 +379,16 @@ ASKER = """
 import functools, signal, sys
 from hardwon import paths
 from hardwon.distil.llm import Capped, Provider, Question, openai
-from hardwon.distil.llm.calls import ask
+from hardwon.distil.llm.calls import ask_model
 from hardwon.store import db
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 url, times, most = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-call = functools.partial(openai.ask, model="gpt-6-luna", url=url, key=lambda: "k", patience=60)
+call = functools.partial(openai.ask, model="gpt-6-luna", url=url, read_key=lambda: "k", timeout=60)
 caps = {"runsPerDay": most, "tokensPerDay": 10**9, "dollarsPerDay": 1000.0, "reflectionsPerDay": 20}
-connection = db.connect(paths.home())
+connection = db.connect(paths.get_home())
 for _ in range(times):
     try:
-        ask(connection, Provider("openai", "gpt-6-luna", call), Question("s", "p", "observation"), str, caps=caps)
+        ask_model(connection, Provider("openai", "gpt-6-luna", call), Question("s", "p", "observation"), str, caps=caps)
     except Capped:
         break
 """
@@ -474,7 +474,7 @@ def test_nobody_is_asked_by_default() -> None:
 @pytest.mark.parametrize("name", ["anthropic", "openai", "claude"])
 def test_each_provider_has_a_model_whose_price_is_known(name: str) -> None:
     chosen = llm.provider(values(provider=name), {})
-    assert chosen and chosen.name == name and price(chosen.model) != price("never heard of")
+    assert chosen and chosen.name == name and find_price(chosen.model) != find_price("never heard of")
 
 
 def test_the_key_is_read_when_it_is_needed(serve: Serve) -> None:
@@ -497,7 +497,7 @@ def test_a_key_that_is_no_key_is_not_shown(serve: Serve) -> None:
         chosen = llm.provider(values(provider=name, baseUrl=server.url, apiKeyEnv="K"), {"K": f"{KEY}\nx: y{KEY}"})
         with pytest.raises(Denied) as denied:
             assert chosen and chosen.ask(QUESTION)
-        assert KEY not in str(denied.value) and "K is not" in denied.value.why
+        assert KEY not in str(denied.value) and "K is not" in denied.value.reason
     assert server.requests == []
 
 
@@ -541,11 +541,15 @@ def test_without_the_extra_it_is_said_what_to_install(serve: Serve, monkeypatch:
 
 
 def test_an_unknown_model_is_taken_to_be_the_dearest() -> None:
-    known = [price(name) for name in ("claude-fable-5-1", "gpt-5.4", "claude-haiku-4-5-20251001", "openai/gpt-6-luna")]
-    unknown = price("gpt-6-luna-ultra")
-    assert all(one.into < unknown.into and one.out < unknown.out for one in known)
-    assert known[2] == price("claude-haiku-4-5") != known[3]
-    assert cost("claude-haiku-4-5", 1_000_000, 1_000_000, 0) == pytest.approx(6.0)
+    known = [
+        find_price(name) for name in ("claude-fable-5-1", "gpt-5.4", "claude-haiku-4-5-20251001", "openai/gpt-6-luna")
+    ]
+    unknown = find_price("gpt-6-luna-ultra")
+    assert all(
+        one.input_dollars < unknown.input_dollars and one.output_dollars < unknown.output_dollars for one in known
+    )
+    assert known[2] == find_price("claude-haiku-4-5") != known[3]
+    assert compute_cost("claude-haiku-4-5", 1_000_000, 1_000_000, 0) == pytest.approx(6.0)
 
 
 # The claude program
@@ -669,7 +673,7 @@ def test_each_way_that_claude_fails_is_told_apart(
     with pytest.raises(Failed) as failed:
         program.provider().ask(QUESTION)
     assert (type(failed.value), failed.value.outcome) == (kind, outcome)
-    assert KEY not in failed.value.why
+    assert KEY not in failed.value.reason
 
 
 @pytest.mark.parametrize("out", ["", "seen", "null", "[]", '{"type": "result"', '{"type": "system"}'])
@@ -678,7 +682,7 @@ def test_a_claude_that_says_something_else_gives_nothing(program: Program, out: 
     program.says(out=out, err=f"error: unknown option --tools {KEY}", code=1)
     with pytest.raises(Broken, match="unknown option") as failed:
         program.provider().ask(QUESTION)
-    assert KEY not in failed.value.why
+    assert KEY not in failed.value.reason
 
 
 def test_a_claude_that_hangs_is_ended(program: Program) -> None:
@@ -686,7 +690,7 @@ def test_a_claude_that_hangs_is_ended(program: Program) -> None:
 
     program.hangs()
     with pytest.raises(Busy) as failed:
-        claude_cli.ask(QUESTION, model="haiku", around=lambda: program.around, patience=5.0)
+        claude_cli.ask(QUESTION, model="haiku", read_environment=lambda: program.around, timeout=5.0)
     assert failed.value.outcome == "timeout"
     with pytest.raises(ProcessLookupError):
         os.kill(program.runs()[0]["pid"], 0)

@@ -29,13 +29,13 @@ SUMMARY = (
 )
 
 
-def read(text: str) -> tuple[model_answers.Told, ...]:
-    return model_answers.observations(text, TYPES, CONCEPTS)
+def read(text: str) -> tuple[model_answers.ModelObservation, ...]:
+    return model_answers.parse_observations(text, TYPES, CONCEPTS)
 
 
 def test_an_answer_in_the_right_form_is_read_whole() -> None:
     assert read(GOOD) == (
-        model_answers.Told(
+        model_answers.ModelObservation(
             type="bugfix",
             title="kite launch has no --height & needs --string",
             subtitle="The red kite should fly",
@@ -55,12 +55,12 @@ def test_several_observations_stand_beside_each_other() -> None:
 
 def test_a_skip_gives_nothing_and_is_no_fault() -> None:
     assert read(" <skip/>\n") == ()
-    assert model_answers.summary("<skip></skip>") is None
+    assert model_answers.parse_summary("<skip></skip>") is None
 
 
 def test_a_summary_needs_its_request_and_a_quote() -> None:
-    told = model_answers.summary(SUMMARY)
-    assert told == model_answers.ToldSummary("Fly", learned="Wind helps", quotes=("3 passed",))
+    told = model_answers.parse_summary(SUMMARY)
+    assert told == model_answers.ModelSummary("Fly", learned="Wind helps", quotes=("3 passed",))
     for broken in (
         SUMMARY.replace("<request>Fly</request>", ""),
         SUMMARY.replace("<quotes><quote>3 passed</quote></quotes>", ""),
@@ -68,7 +68,7 @@ def test_a_summary_needs_its_request_and_a_quote() -> None:
         SUMMARY.replace("summary", "report"),
     ):
         with pytest.raises(Broken):
-            model_answers.summary(broken)
+            model_answers.parse_summary(broken)
 
 
 WRAPPED = {
@@ -124,7 +124,7 @@ def test_an_unknown_type_is_a_discovery() -> None:
 
 @pytest.mark.parametrize("wrap", ["```xml\n{}\n```", "Sure:\n{}\nDone.", "\ufeff{}", "<?xml version='1.0'?>{}"])
 def test_a_wrapped_summary_is_read(wrap: str) -> None:
-    assert model_answers.summary(wrap.format(SUMMARY)) == model_answers.summary(SUMMARY)
+    assert model_answers.parse_summary(wrap.format(SUMMARY)) == model_answers.parse_summary(SUMMARY)
 
 
 @pytest.mark.parametrize(

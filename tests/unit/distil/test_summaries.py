@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.distil.check_results import Tally, tally
-from hardwon.distil.observations import observe
-from hardwon.distil.summaries import summarise
-from hardwon.text.token_estimate import estimate
+from hardwon.distil.check_results import CheckResult, parse_check_result
+from hardwon.distil.observations import observe_turn
+from hardwon.distil.summaries import summarise_session
+from hardwon.text.token_estimate import estimate_tokens
 from hardwon.types import Summary, Turn, replace
 from tests.support.made_up_sessions import Session, bash, call, edit, hooked, read, sessions, turn
 
@@ -13,7 +13,7 @@ ALL = sessions()
 
 
 def summary_of(*turns: Turn) -> Summary:
-    return summarise(turns, [one for each in turns for one in observe(each)])
+    return summarise_session(turns, [one for each in turns for one in observe_turn(each)])
 
 
 @pytest.mark.parametrize("session", ALL, ids=lambda session: session.name)
@@ -22,18 +22,20 @@ def test_each_part_holds_what_it_must(session: Session) -> None:
     parts = {"learned": made.learned, "completed": made.completed, "next_steps": made.next_steps}
     missing = [(part, fact) for part, text in parts.items() for fact in getattr(session, part) if fact not in text]
     assert missing == []
-    assert made.request.startswith(session.turns[0].asked[:20])
+    assert made.request.startswith(session.turns[0].prompt[:20])
 
 
 def test_observations_and_summary_are_a_tenth_of_what_happened_at_most() -> None:
     raw = told = 0
     for session in ALL:
-        raw += sum(estimate(f"{each.asked}{one.input}{one.response}") for each in session.turns for one in each.calls)
-        made = [one for each in session.turns for one in observe(each)]
-        summary = summarise(session.turns, made)
-        told += sum(estimate("".join((one.title, one.subtitle, one.narrative, *one.facts))) for one in made)
-        told += sum(estimate(text) for text in (summary.request, summary.learned, summary.completed))
-        told += estimate(summary.investigated + summary.next_steps)
+        raw += sum(
+            estimate_tokens(f"{each.prompt}{one.input}{one.response}") for each in session.turns for one in each.calls
+        )
+        made = [one for each in session.turns for one in observe_turn(each)]
+        summary = summarise_session(session.turns, made)
+        told += sum(estimate_tokens("".join((one.title, one.subtitle, one.narrative, *one.facts))) for one in made)
+        told += sum(estimate_tokens(text) for text in (summary.request, summary.learned, summary.completed))
+        told += estimate_tokens(summary.investigated + summary.next_steps)
     assert told <= raw / 10
 
 
@@ -44,7 +46,7 @@ def test_a_call_that_did_not_end_neither_passed_nor_failed_nor_changed_a_file(ou
     commit = call("Bash", {"command": "git commit -m x"}, "[main 1a2b3c4] x\n 1 file changed", outcome)
     passed = bash("pytest -n 2 tests", "7 passed in 0.1s")
     done = turn("run the tests", [check, change, commit, passed], said="They pass.")
-    observed = [line for one in observe(done) for line in (one.title, *one.facts, *one.files_modified)]
+    observed = [line for one in observe_turn(done) for line in (one.title, *one.facts, *one.files_modified)]
     made = summary_of(done)
     told = "\n".join([*observed, made.completed, made.learned, made.next_steps])
     assert "`pytest -n 2 tests`" in told
@@ -64,7 +66,7 @@ def test_a_session_keeps_its_summary_as_it_goes_on() -> None:
 def test_what_is_not_known_stays_empty() -> None:
     made = summary_of(turn("hi", said="Hello!"))
     assert (made.request, made.investigated, made.learned, made.next_steps) == ("hi", "", "", "")
-    empty = summarise((), ())
+    empty = summarise_session((), ())
     assert (empty.request, empty.completed, empty.key) == ("", "", "")
 
 
@@ -77,7 +79,7 @@ def test_what_only_keeps_the_work_going_is_no_request() -> None:
 def test_the_first_request_and_the_latest_are_kept_when_there_are_many() -> None:
     turns = [turn(f"Build part {number} of the kite and see whether it flies", number=number) for number in range(60)]
     lines = summary_of(*turns).request.split("\n")
-    assert (lines[0], lines[-1]) == (turns[0].asked, turns[-1].asked)
+    assert (lines[0], lines[-1]) == (turns[0].prompt, turns[-1].prompt)
     assert len(lines) < 20
 
 
@@ -113,4 +115,4 @@ def test_files_that_were_changed_are_not_listed_as_only_read() -> None:
 
 
 def test_a_bare_fail_of_go_is_not_the_name_of_what_failed() -> None:
-    assert tally("FAIL\nFAIL\tkite/wind [build failed]\nFAIL\n") == Tally("FAIL kite/wind", True)
+    assert parse_check_result("FAIL\nFAIL\tkite/wind [build failed]\nFAIL\n") == CheckResult("FAIL kite/wind", True)

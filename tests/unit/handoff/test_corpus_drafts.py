@@ -8,10 +8,10 @@ from functools import lru_cache
 import pytest
 
 from hardwon.handoff import transcript_story
-from hardwon.handoff.draft import MOST_FINDINGS, Draft, draft, everything, markdown, said_to_last
-from hardwon.handoff.menu import findings
+from hardwon.handoff.draft import MAX_FINDINGS, Draft, build_draft, find_stated_memories, list_statements, render_draft
+from hardwon.handoff.menu import detect_findings
 from hardwon.handoff.transcript_story import Story
-from hardwon.store.reflection_types import NOTHING_KNOWN
+from hardwon.store.reflection_types import EMPTY_CONTEXT
 from tests.support.transcripts import CORPUS
 
 SESSIONS = 20
@@ -32,7 +32,7 @@ def told() -> list[Story]:
         if name.endswith((".jsonl", ".json")) and "subagents" not in folder and name != "gold.jsonl"
         if _LEAST <= os.path.getsize(path := os.path.join(folder, name)) <= _LARGEST
     )
-    found = [one for path in every[::_EVERY] if _is_work(one := transcript_story.read(path))]
+    found = [one for path in every[::_EVERY] if _is_work(one := transcript_story.read_story(path))]
     return [found[place * len(found) // SESSIONS] for place in range(SESSIONS)]
 
 
@@ -44,22 +44,22 @@ def _is_work(one: Story) -> bool:
 @lru_cache(maxsize=SESSIONS)
 def drafted(number: int) -> Draft:
     one = told()[number]
-    return draft(one, findings(one, NOTHING_KNOWN), [*said_to_last(one)])
+    return build_draft(one, detect_findings(one, EMPTY_CONTEXT), [*find_stated_memories(one)])
 
 
 @pytest.mark.parametrize("number", range(SESSIONS))
 def test_everything_said_of_a_real_session_is_where_it_says(number: int) -> None:
-    said = everything(drafted(number))
+    said = list_statements(drafted(number))
     assert [one.text for one in said if not one.evidence] == []
-    assert [each for one in said for each in one.evidence if not transcript_story.holds(each)] == []
+    assert [each for one in said for each in one.evidence if not transcript_story.is_quote_in_source(each)] == []
 
 
 @pytest.mark.parametrize("number", range(SESSIONS))
 def test_the_draft_of_a_real_session_is_short_and_can_be_shown(number: int) -> None:
     made = drafted(number)
-    lines = markdown(made).splitlines()
+    lines = render_draft(made).splitlines()
     assert [line for line in lines if not line.isprintable()] == []
-    assert len(lines) <= _LONGEST and len(made.findings) <= MOST_FINDINGS
+    assert len(lines) <= _LONGEST and len(made.findings) <= MAX_FINDINGS
     assert made.topic and lines[0] == "---"
     assert made.confidence in "HML"
 

@@ -11,10 +11,19 @@ from pathlib import Path
 import pytest
 
 from hardwon.handoff import transcript_story
-from hardwon.handoff.draft import Draft, draft, everything, markdown, most_telling, said_to_last, unknown, workstreams
-from hardwon.handoff.menu import findings
-from hardwon.store.reflection_types import NOTHING_KNOWN, Evidence, Finding, Remembered
-from hardwon.text.similarity import SAME, jaccard, tokens
+from hardwon.handoff.draft import (
+    Draft,
+    build_draft,
+    drop_known_memories,
+    find_stated_memories,
+    find_workstreams,
+    list_statements,
+    render_draft,
+    select_findings,
+)
+from hardwon.handoff.menu import detect_findings
+from hardwon.store.reflection_types import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
+from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
 from tests.support.written import Transcript, launch
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -32,25 +41,25 @@ def in_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def drafted(told: Transcript, folder: Path) -> Draft:
-    return draft(transcript_story.read(told.write(folder)), zone=UTC)
+    return build_draft(transcript_story.read_story(told.write(folder)), time_zone=UTC)
 
 
 def page(told: Transcript, folder: Path) -> str:
-    return markdown(drafted(told, folder))
+    return render_draft(drafted(told, folder))
 
 
 def test_what_the_agent_left_out_is_told_once(tmp_path: Path) -> None:
     told = launch()
     told.agent("Next steps:\n\n- The cache is not yet implemented.")
-    read = transcript_story.read(told.write(tmp_path))
-    made = draft(read, findings(read, NOTHING_KNOWN), zone=UTC)
+    read = transcript_story.read_story(told.write(tmp_path))
+    made = build_draft(read, detect_findings(read, EMPTY_CONTEXT), time_zone=UTC)
     assert len([one for one in made.open if "cache is not yet implemented" in one.text]) == 1
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.jsonl")))
 def test_a_session_is_told_as_it_was_found_worth_reading(name: str) -> None:
-    told = transcript_story.read(str(GOLDEN / f"{name}.jsonl"))
-    made = markdown(draft(told, findings(told, NOTHING_KNOWN), [*said_to_last(told)], UTC))
+    told = transcript_story.read_story(str(GOLDEN / f"{name}.jsonl"))
+    made = render_draft(build_draft(told, detect_findings(told, EMPTY_CONTEXT), [*find_stated_memories(told)], UTC))
     made = made.replace(told.path, "TRANSCRIPT")
     expected = GOLDEN / f"{name}.md"
     if WRITE:
@@ -60,11 +69,13 @@ def test_a_session_is_told_as_it_was_found_worth_reading(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.jsonl")))
 def test_every_statement_leads_to_a_line_that_shows_it(name: str) -> None:
-    told = transcript_story.read(str(GOLDEN / f"{name}.jsonl"))
-    made = draft(told, findings(told, NOTHING_KNOWN), zone=UTC)
-    said = everything(made)
+    told = transcript_story.read_story(str(GOLDEN / f"{name}.jsonl"))
+    made = build_draft(told, detect_findings(told, EMPTY_CONTEXT), time_zone=UTC)
+    said = list_statements(made)
     assert said
-    assert [one for one in said if not one.evidence or not all(map(transcript_story.holds, one.evidence))] == []
+    assert [
+        one for one in said if not one.evidence or not all(map(transcript_story.is_quote_in_source, one.evidence))
+    ] == []
 
 
 def test_a_section_with_nothing_to_say_is_not_there(tmp_path: Path) -> None:
@@ -142,16 +153,16 @@ def finding(item: str, score: float) -> Finding:
 
 def test_two_to_four_findings_are_told_each_item_once() -> None:
     many = [finding(item, score) for item, score in zip("aabcdef", (0.9, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6), strict=True)]
-    assert [one.item for one in most_telling(many)] == ["a", "b", "c", "d"]
+    assert [one.item for one in select_findings(many)] == ["a", "b", "c", "d"]
     faint = [finding("a", 0.9), finding("b", 0.3), finding("c", 0.2)]
-    assert [one.item for one in most_telling(faint)] == ["a", "b"]
-    assert most_telling([]) == []
+    assert [one.item for one in select_findings(faint)] == ["a", "b"]
+    assert select_findings([]) == []
 
 
 def test_a_memory_that_is_known_or_said_twice_is_proposed_once_or_not_at_all() -> None:
     said = ["Always use pnpm, never npm", "always use pnpm and never npm", "The release is on Thursday"]
-    memories = [Remembered("feedback", text, ()) for text in said]
-    assert [one.text for one in unknown(memories, ["The release is on thursday."])] == [said[0]]
+    memories = [SuggestedMemory("feedback", text, ()) for text in said]
+    assert [one.text for one in drop_known_memories(memories, ["The release is on thursday."])] == [said[0]]
 
 
 @pytest.mark.parametrize(
@@ -163,13 +174,13 @@ def test_a_memory_that_is_known_or_said_twice_is_proposed_once_or_not_at_all() -
     ],
 )
 def test_what_turns_a_memory_round_is_proposed(known: str, said: str) -> None:
-    assert unknown([Remembered("feedback", said, ())], [known])
+    assert drop_known_memories([SuggestedMemory("feedback", said, ())], [known])
 
 
 def test_what_could_not_be_approved_for_being_known_is_not_put_to_a_person() -> None:
     known, like_it = "always run gust tests before commit", "always run gust tests before each push"
-    assert SAME <= jaccard(tokens(known), tokens(like_it)) < 0.7
-    assert unknown([Remembered("feedback", like_it, ())], [known]) == []
+    assert SAME_THRESHOLD <= compute_jaccard(tokenize(known), tokenize(like_it)) < 0.7
+    assert drop_known_memories([SuggestedMemory("feedback", like_it, ())], [known]) == []
 
 
 @pytest.mark.parametrize(
@@ -184,7 +195,7 @@ def test_what_could_not_be_approved_for_being_known_is_not_put_to_a_person() -> 
 def test_workstreams_are_those_named_then_the_branch_then_the_areas(
     paths: list[str], branch: str, expected: list[str]
 ) -> None:
-    assert workstreams(paths, branch) == expected
+    assert find_workstreams(paths, branch) == expected
 
 
 def test_work_late_at_night_is_marked_with_its_hours(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from hardwon import settings
 from hardwon.handoff import reflection
-from hardwon.handoff.due_sessions import Left, left
+from hardwon.handoff.due_sessions import DueTranscript, find_sessions_due_for_reflection
 from hardwon.privacy import event_filter
 from hardwon.sessions import transcript_import
 from hardwon.store import db
@@ -20,7 +20,7 @@ from tests.support.written import SESSION, Transcript, launch
 ENDED = 1_772_614_900.0  # soon after the last line of what `launch` tells
 MINUTE = 60.0
 VALUES: dict[str, Any] = {
-    **settings.resolve({}),
+    **settings.resolve_settings({}),
     "autoReflect": True,
     "idleMinutes": 15,
     "reflectMinPrompts": 2,
@@ -41,16 +41,16 @@ class Desk:
         os.utime(path, (ENDED, ENDED))
         return path
 
-    def left(self, now: float, *denied: str, **values: Any) -> list[Left]:
+    def left(self, now: float, *denied: str, **values: Any) -> list[DueTranscript]:
         said = {**VALUES, **values}
-        return left(
+        return find_sessions_due_for_reflection(
             self.connection,
             self.home,
             said,
             self.environment,
             now=now,
-            denied=lambda cwd: cwd in denied,
-            queued_in=os.path.join(self.home, "queue"),
+            is_denied=lambda cwd: cwd in denied,
+            queue_folder=os.path.join(self.home, "queue"),
         )
 
 
@@ -70,11 +70,16 @@ def long() -> Transcript:
 def test_a_session_that_was_left_is_found_after_a_while_and_once(desk: Desk, is_recorded: bool) -> None:
     path = desk.write(long())
     if is_recorded:
-        transcript_import.read(desk.home, desk.connection, "claude-code", path, VALUES)
+        transcript_import.import_transcript(desk.home, desk.connection, "claude-code", path, VALUES)
     assert desk.left(ENDED) == []
     (found,) = desk.left(ENDED + 20 * MINUTE)
-    assert (found.transcript, found.host, found.due.why, found.due.by_model) == (path, "claude-code", "idle", False)
-    reflection.reflect(desk.connection, desk.home, found.transcript, host=found.host, now=ENDED + 20 * MINUTE)
+    assert (found.transcript, found.agent, found.due.reason, found.due.can_use_model) == (
+        path,
+        "claude-code",
+        "idle",
+        False,
+    )
+    reflection.reflect(desk.connection, desk.home, found.transcript, agent=found.agent, now=ENDED + 20 * MINUTE)
     assert desk.left(ENDED + 60 * MINUTE) == []
 
 
@@ -95,7 +100,7 @@ def test_a_session_whose_last_prompt_was_private_is_left_alone_until_the_next(de
     told.agent("Nobody.")
     later = ENDED + 20 * MINUTE
     if is_recorded:
-        transcript_import.read(desk.home, desk.connection, "claude-code", desk.write(told), VALUES)
+        transcript_import.import_transcript(desk.home, desk.connection, "claude-code", desk.write(told), VALUES)
         _heard(desk, said)
     else:
         desk.write(told)
@@ -109,7 +114,7 @@ def test_a_session_whose_last_prompt_was_private_is_left_alone_until_the_next(de
 
 
 def _heard(desk: Desk, prompt: str) -> None:
-    event_filter.kept(
+    event_filter.filter_hook_event(
         Event("claude-code", "UserPromptSubmit", SESSION, "/", id="e1", at=ENDED, prompt=prompt), desk.home, {}
     )
 

@@ -10,18 +10,18 @@ import pytest
 
 from hardwon import claims, settings
 from hardwon.handoff import reflection
-from hardwon.handoff.due_sessions import left
-from hardwon.handoff.idle_sessions import LOOK_AGAIN, MINUTE, Look, look
+from hardwon.handoff.due_sessions import find_sessions_due_for_reflection
+from hardwon.handoff.idle_sessions import MINUTE, RECHECK_SECONDS, LastCheck, plan_check
 from hardwon.sessions import ingest
 from hardwon.store import db, jobs, reflections
 from hardwon.types import Event
 from hardwon.worker import job_process
-from hardwon.worker.reflection_job import give_up_drafts
+from hardwon.worker.reflection_job import drop_superseded_drafts
 from tests.support.written import Transcript
 from tests.unit.handoff.test_idle_sessions import DAY, at
 
 MIDNIGHT = 1_772_582_400.0  # 4 March 2026
-VALUES: dict[str, Any] = settings.resolve({})
+VALUES: dict[str, Any] = settings.resolve_settings({})
 DENIED = "/home/dev/secret"
 
 
@@ -38,12 +38,12 @@ class Clockwork:
 
     def begin_anew(self) -> None:
         """The worker that was there is gone, with all that it kept in mind."""
-        self._looked = Look()
+        self._looked = LastCheck()
 
     def happen(self, number: int, now: float, what: str) -> None:
         told = {"prompt": "mend the kite", "private": "mend the kite", "denied": "mend the kite", "handoff": "/handoff"}
         if what == "private":
-            claims.note_pause(self.home, f"s{number}", MIDNIGHT + now)
+            claims.mark_paused(self.home, f"s{number}", MIDNIGHT + now)
         if what in told:
             self._event(
                 number, now, "UserPromptSubmit", prompt=f"{told[what]} {now}" if what != "handoff" else "/handoff"
@@ -66,7 +66,7 @@ class Clockwork:
             transcript=self.transcript(f"s{number}"),
             **more,
         )
-        ingest.commit(self.connection, event, (), live=True)
+        ingest.commit_event(self.connection, event, (), is_live=True)
 
     def transcript(self, session: str) -> str:
         path = self.folder / f"{session}.jsonl"
@@ -80,31 +80,31 @@ class Clockwork:
     def tick(self, now: float, *, cut_off: bool = False, **values: Any) -> None:
         """What `worker/background.py` does at each look, and the process that it starts."""
         said = {**VALUES, **values}
-        waiting = reflections.unread(self.connection, MIDNIGHT + now, said["idleMinutes"] * 60.0)
-        seen = look(waiting, MIDNIGHT + now, self._looked)
+        waiting = reflections.list_unreflected_sessions(self.connection, MIDNIGHT + now, said["idleMinutes"] * 60.0)
+        seen = plan_check(waiting, MIDNIGHT + now, self._looked)
         if seen is None:
             return
         self._looked = seen
-        due = left(
+        due = find_sessions_due_for_reflection(
             self.connection,
             self.home,
             said,
             {},
             now=MIDNIGHT + now,
-            denied=lambda cwd: cwd == DENIED,
-            queued_in=os.path.join(self.home, "queue"),
+            is_denied=lambda cwd: cwd == DENIED,
+            queue_folder=os.path.join(self.home, "queue"),
         )
         for one in due:
             reflection.reflect(
                 self.connection,
                 self.home,
                 one.transcript,
-                host=one.host,
+                agent=one.agent,
                 now=MIDNIGHT + now,
                 ask=_leave if cut_off else None,
-                queued_in=os.path.join(self.home, "queue"),
+                queue_folder=os.path.join(self.home, "queue"),
             )
-            self.fired.append((int(one.session[1:]), one.due.why, now))
+            self.fired.append((int(one.session[1:]), one.due.reason, now))
 
 
 def _leave(*_: Any) -> Any:
@@ -141,10 +141,10 @@ def test_the_right_sessions_fire_once_and_in_time_though_the_worker_is_killed_tw
     ]
     assert [one[:2] for one in clockwork.fired] == [one[:2] for one in expected]
     for (_, _, was), (_, why, due) in zip(clockwork.fired, expected, strict=True):
-        assert due <= was <= due + (LOOK_AGAIN if why == "idle" else 0)
-    drafts = reflections.listed(clockwork.connection, reflections.DRAFT)
+        assert due <= was <= due + (RECHECK_SECONDS if why == "idle" else 0)
+    drafts = reflections.list_reflections(clockwork.connection, reflections.DRAFT)
     assert sorted(one.session for one in drafts) == ["s1", "s2", "s7", "s8"]
-    assert len(os.listdir(os.path.join(clockwork.home, reflection.DRAFTS))) == 4
+    assert len(os.listdir(os.path.join(clockwork.home, reflection.DRAFTS_FOLDER))) == 4
 
 
 def test_thirty_that_end_at_once_are_all_drafted_and_none_twice(clockwork: Clockwork) -> None:
@@ -158,14 +158,14 @@ def test_thirty_that_end_at_once_are_all_drafted_and_none_twice(clockwork: Clock
 
 
 def test_the_clock_does_not_start_a_process_for_what_it_just_had_looked_at() -> None:
-    first = look([(1, 5.0)], 100.0, Look())
-    assert first == Look(((1, 5.0),), 100.0)
-    assert look([(1, 5.0)], 100.0 + LOOK_AGAIN - 1, first) is None
-    assert look([(1, 5.0)], 100.0 + LOOK_AGAIN, first) is not None
-    assert look([(1, 5.0), (2, 6.0)], 101.0, first) is not None
-    assert look([(1, 5.0)], 50.0, first) is not None, "a clock that was set back"
-    assert look([], 101.0, first) is None
-    assert look([], 101.0, first, overdue=True) is not None
+    first = plan_check([(1, 5.0)], 100.0, LastCheck())
+    assert first == LastCheck(((1, 5.0),), 100.0)
+    assert plan_check([(1, 5.0)], 100.0 + RECHECK_SECONDS - 1, first) is None
+    assert plan_check([(1, 5.0)], 100.0 + RECHECK_SECONDS, first) is not None
+    assert plan_check([(1, 5.0), (2, 6.0)], 101.0, first) is not None
+    assert plan_check([(1, 5.0)], 50.0, first) is not None, "a clock that was set back"
+    assert plan_check([], 101.0, first) is None
+    assert plan_check([], 101.0, first, has_overdue=True) is not None
 
 
 @pytest.mark.parametrize("commits", [False, True])
@@ -173,8 +173,8 @@ def test_who_hands_off_after_the_draft_needs_none(clockwork: Clockwork, commits:
     for minutes, what in ((0, "prompt"), (1, "prompt"), (2, "stop")):
         clockwork.happen(1, at(9, minutes), what)
     clockwork.tick(at(9, 30))
-    (draft,) = reflections.listed(clockwork.connection, reflections.DRAFT)
-    assert give_up_drafts(clockwork.connection, 1, MIDNIGHT + at(9, 31)) == 0
+    (draft,) = reflections.list_reflections(clockwork.connection, reflections.DRAFT)
+    assert drop_superseded_drafts(clockwork.connection, 1, MIDNIGHT + at(9, 31)) == 0
     if commits:
         clockwork.happen(1, at(10), "prompt")
         given = {"command": "git commit -m 'Handoff: the tail'"}
@@ -182,8 +182,12 @@ def test_who_hands_off_after_the_draft_needs_none(clockwork: Clockwork, commits:
         clockwork.happen(1, at(10, 2), "stop")
     else:
         clockwork.happen(1, at(10), "handoff")
-    job_process.work_off(clockwork.home, clockwork.connection, jobs.DISTIL, VALUES, clock=lambda: MIDNIGHT + at(10, 3))
-    assert reflections.listed(clockwork.connection, reflections.DRAFT) == [] and not os.path.exists(draft.draft)
+    job_process.run_due_jobs(
+        clockwork.home, clockwork.connection, jobs.DISTIL, VALUES, read_clock=lambda: MIDNIGHT + at(10, 3)
+    )
+    assert reflections.list_reflections(clockwork.connection, reflections.DRAFT) == [] and not os.path.exists(
+        draft.draft
+    )
     clockwork.tick(at(11))
     assert len(clockwork.fired) == 1
 
@@ -193,9 +197,9 @@ def test_what_a_person_or_their_agent_wrote_is_not_given_up(clockwork: Clockwork
         clockwork.happen(1, at(9, minutes), what)
     page = clockwork.folder / "s1.draft.md"
     page.write_text("next the rudder\n")
-    reflections.put(
+    reflections.insert(
         clockwork.connection,
         reflections.Reflection(0, "k", "claude-code", "s1", "", MIDNIGHT + at(9, 3), "person", draft=str(page)),
     )
     clockwork.happen(1, at(10), "handoff")
-    assert give_up_drafts(clockwork.connection, 1, MIDNIGHT + at(10, 1)) == 0 and page.exists()
+    assert drop_superseded_drafts(clockwork.connection, 1, MIDNIGHT + at(10, 1)) == 0 and page.exists()

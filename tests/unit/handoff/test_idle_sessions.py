@@ -7,15 +7,15 @@ import pytest
 
 from hardwon.handoff.idle_sessions import (
     HOUR,
-    LEAST_CALLS,
+    MAX_AGE_SECONDS,
+    MIN_CALLS,
     MINUTE,
-    OLDEST,
-    Due,
-    Quiet,
-    due,
-    idle_seconds,
-    left_alone,
-    when,
+    DueSession,
+    SessionActivity,
+    compute_idle_limit,
+    find_due_time,
+    find_skip_reason,
+    select_due_sessions,
 )
 from hardwon.types import replace
 
@@ -33,43 +33,43 @@ def at(hours: int, minutes: int = 0) -> float:
     return hours * HOUR + minutes * MINUTE
 
 
-def quiet(id: int = 1, *prompted: float, **known: Any) -> Quiet:
+def quiet(id: int = 1, *prompted: float, **known: Any) -> SessionActivity:
     prompted = prompted or (NINE, NINE + 5 * MINUTE)
-    return Quiet(**{"id": id, "last": max(prompted), "prompted": prompted, **known})
+    return SessionActivity(**{"id": id, "last_event_at": max(prompted), "prompt_times": prompted, **known})
 
 
 def test_a_session_is_due_fifteen_minutes_after_anything_happened_in_it() -> None:
-    session = quiet(last=NINE + 10 * MINUTE)
-    assert due([session], NINE + 25 * MINUTE - 1, VALUES) == []
-    assert due([session], NINE + 25 * MINUTE, VALUES) == [Due(1, "idle", NINE + 25 * MINUTE)]
+    session = quiet(last_event_at=NINE + 10 * MINUTE)
+    assert select_due_sessions([session], NINE + 25 * MINUTE - 1, VALUES) == []
+    assert select_due_sessions([session], NINE + 25 * MINUTE, VALUES) == [DueSession(1, "idle", NINE + 25 * MINUTE)]
 
 
 def test_the_longer_somebody_worked_the_longer_a_break_may_be() -> None:
     def minutes(hours: int) -> float:
         worked = tuple(NINE + half * HOUR / 2 for half in range(2 * hours + 1))
-        return idle_seconds(quiet(1, *worked), VALUES) / MINUTE
+        return compute_idle_limit(quiet(1, *worked), VALUES) / MINUTE
 
     assert [minutes(hours) for hours in (0, 1, 4, 7, 10, 40)] == [15, 15, 30, 45, 60, 60]
 
 
 def test_a_night_between_two_prompts_is_no_work() -> None:
-    assert idle_seconds(quiet(1, NINE, NINE + 24 * HOUR), VALUES) == 15 * MINUTE
+    assert compute_idle_limit(quiet(1, NINE, NINE + 24 * HOUR), VALUES) == 15 * MINUTE
 
 
 def test_who_comes_back_after_a_reflection_may_take_longer_breaks() -> None:
-    minutes = [idle_seconds(quiet(reflections=count), VALUES) / MINUTE for count in range(4)]
+    minutes = [compute_idle_limit(quiet(reflection_count=count), VALUES) / MINUTE for count in range(4)]
     assert minutes == [15, 30, 60, 60]
 
 
 def test_an_agent_that_has_not_answered_may_take_longer() -> None:
-    assert idle_seconds(quiet(is_under_way=True), VALUES) == 60 * MINUTE
+    assert compute_idle_limit(quiet(is_under_way=True), VALUES) == 60 * MINUTE
 
 
 def test_a_session_that_ended_is_due_at_once_and_not_when_it_was_opened_again() -> None:
-    ended = quiet(ended=NINE + 6 * MINUTE, is_under_way=True)
-    assert due([ended], NINE + 6 * MINUTE, VALUES) == [Due(1, "ended", NINE + 6 * MINUTE)]
-    again = quiet(1, *ended.prompted, NINE + 7 * MINUTE, ended=ended.ended)
-    assert when(again, VALUES) == (NINE + 22 * MINUTE, "idle")
+    ended = quiet(ended_at=NINE + 6 * MINUTE, is_under_way=True)
+    assert select_due_sessions([ended], NINE + 6 * MINUTE, VALUES) == [DueSession(1, "ended", NINE + 6 * MINUTE)]
+    again = quiet(1, *ended.prompt_times, NINE + 7 * MINUTE, ended_at=ended.ended_at)
+    assert find_due_time(again, VALUES) == (NINE + 22 * MINUTE, "idle")
 
 
 @pytest.mark.parametrize(
@@ -77,56 +77,68 @@ def test_a_session_that_ended_is_due_at_once_and_not_when_it_was_opened_again() 
     [
         ({"is_private": True}, "it is private"),
         ({"is_denied": True}, "nothing is recorded in its folder"),
-        ({"handed_off": at(9, 6)}, "it was handed off"),
-        ({"handed_off": at(9, 1)}, "it was handed off"),
-        ({"reflected": at(9, 5)}, "it was reflected on, and nothing was asked since"),
-        ({"prompted": (NINE,)}, "it is too short"),
-        ({"prompted": (), "last": NINE}, "nothing was asked in it"),
+        ({"handed_off_at": at(9, 6)}, "it was handed off"),
+        ({"handed_off_at": at(9, 1)}, "it was handed off"),
+        ({"reflected_until": at(9, 5)}, "it was reflected on, and nothing was asked since"),
+        ({"prompt_times": (NINE,)}, "it is too short"),
+        ({"prompt_times": (), "last_event_at": NINE}, "nothing was asked in it"),
     ],
 )
 def test_what_is_left_alone_says_why(known: dict[str, Any], why: str) -> None:
     session = quiet(**known)
-    assert left_alone(session, VALUES) == why
-    assert due([session, replace(session, ended=NINE + HOUR)], NINE + 2 * HOUR, VALUES) == []
+    assert find_skip_reason(session, VALUES) == why
+    assert select_due_sessions([session, replace(session, ended_at=NINE + HOUR)], NINE + 2 * HOUR, VALUES) == []
 
 
 @pytest.mark.parametrize(
     "known",
     [
-        {"prompted": (NINE,), "queued": 1},
-        {"prompted": (NINE,), "calls": LEAST_CALLS},
-        {"handed_off": at(8)},
-        {"reflected": at(9, 1)},
+        {"prompt_times": (NINE,), "queued_count": 1},
+        {"prompt_times": (NINE,), "call_count": MIN_CALLS},
+        {"handed_off_at": at(8)},
+        {"reflected_until": at(9, 1)},
     ],
     ids=["said something to remember", "much was done", "handed off before two prompts", "went on after a reflection"],
 )
 def test_what_is_worth_a_draft_is_due(known: dict[str, Any]) -> None:
-    assert [one.why for one in due([quiet(**known)], NINE + HOUR, VALUES)] == ["idle"]
+    assert [one.reason for one in select_due_sessions([quiet(**known)], NINE + HOUR, VALUES)] == ["idle"]
 
 
 def test_it_can_be_turned_off_and_left_to_ends() -> None:
-    sessions = [quiet(1), quiet(2, ended=at(9, 10))]
-    assert due(sessions, at(10), {**VALUES, "autoReflect": False}) == []
-    assert [one.id for one in due(sessions, at(10), {**VALUES, "idleMinutes": 0})] == [2]
+    sessions = [quiet(1), quiet(2, ended_at=at(9, 10))]
+    assert select_due_sessions(sessions, at(10), {**VALUES, "autoReflect": False}) == []
+    assert [one.id for one in select_due_sessions(sessions, at(10), {**VALUES, "idleMinutes": 0})] == [2]
 
 
 def test_what_was_left_long_ago_stays_left() -> None:
-    assert due([quiet()], quiet().last + OLDEST, VALUES) == []
-    assert len(due([quiet()], quiet().last + OLDEST - 1, VALUES)) == 1
+    assert select_due_sessions([quiet()], quiet().last_event_at + MAX_AGE_SECONDS, VALUES) == []
+    assert len(select_due_sessions([quiet()], quiet().last_event_at + MAX_AGE_SECONDS - 1, VALUES)) == 1
 
 
 def test_of_thirty_that_are_due_a_model_may_have_twenty_and_plain_code_has_the_rest() -> None:
     sessions = [quiet(number, at(9), at(9, number % 7)) for number in range(30)]
-    found = due(sessions, at(10), {**VALUES, "llm.provider": "claude"})
+    found = select_due_sessions(sessions, at(10), {**VALUES, "llm.provider": "claude"})
     assert sorted(one.id for one in found) == list(range(30))
-    assert [one.by_model for one in found] == [True] * 20 + [False] * 10
+    assert [one.can_use_model for one in found] == [True] * 20 + [False] * 10
     assert (
-        sum(one.by_model for one in due(sessions, at(10), {**VALUES, "llm.provider": "claude"}, by_model_today=15)) == 5
+        sum(
+            one.can_use_model
+            for one in select_due_sessions(
+                sessions, at(10), {**VALUES, "llm.provider": "claude"}, model_reflections_today=15
+            )
+        )
+        == 5
     )
     assert (
-        sum(one.by_model for one in due(sessions, at(10), {**VALUES, "llm.provider": "claude"}, by_model_today=99)) == 0
+        sum(
+            one.can_use_model
+            for one in select_due_sessions(
+                sessions, at(10), {**VALUES, "llm.provider": "claude"}, model_reflections_today=99
+            )
+        )
+        == 0
     )
-    assert not any(one.by_model for one in due(sessions, at(10), VALUES))
+    assert not any(one.can_use_model for one in select_due_sessions(sessions, at(10), VALUES))
 
 
 DAY = (
@@ -161,29 +173,31 @@ DAY = (
 )
 
 
-def happen(session: Quiet, now: float, what: str) -> Quiet:
+def happen(session: SessionActivity, now: float, what: str) -> SessionActivity:
     if what in ("private", "denied"):
-        return replace(session, **{f"is_{what}": True}, prompted=(*session.prompted, now), last=now)
+        return replace(session, **{f"is_{what}": True}, prompt_times=(*session.prompt_times, now), last_event_at=now)
     every: dict[str, dict[str, Any]] = {
-        "prompt": {"prompted": (*session.prompted, now), "is_under_way": True},
+        "prompt": {"prompt_times": (*session.prompt_times, now), "is_under_way": True},
         "stop": {"is_under_way": False},
-        "end": {"ended": now},
-        "handoff": {"prompted": (*session.prompted, now), "handed_off": now, "is_under_way": False},
+        "end": {"ended_at": now},
+        "handoff": {"prompt_times": (*session.prompt_times, now), "handed_off_at": now, "is_under_way": False},
     }
-    return replace(session, last=now, **every[what])
+    return replace(session, last_event_at=now, **every[what])
 
 
 def test_on_a_day_of_eight_sessions_the_right_ones_are_reflected_on_once_and_in_time() -> None:
-    sessions = {number: Quiet(number, 0.0, ()) for number in range(1, 9)}
+    sessions = {number: SessionActivity(number, 0.0, ()) for number in range(1, 9)}
     fired: list[tuple[int, str, float]] = []
     for minute in range(8 * 60, 24 * 60):
         now = minute * MINUTE
         for hours, minutes, number, what in DAY:
             if at(hours, minutes) == now:
                 sessions[number] = happen(sessions[number], now, what)
-        for one in due(sessions.values(), now, VALUES):
-            fired.append((one.id, one.why, now))
-            sessions[one.id] = replace(sessions[one.id], reflected=now, reflections=sessions[one.id].reflections + 1)
+        for one in select_due_sessions(sessions.values(), now, VALUES):
+            fired.append((one.id, one.reason, now))
+            sessions[one.id] = replace(
+                sessions[one.id], reflected_until=now, reflection_count=sessions[one.id].reflection_count + 1
+            )
     assert fired == [
         (2, "ended", at(9, 12)),
         (1, "idle", at(9, 21)),
@@ -198,7 +212,7 @@ def test_on_a_day_of_eight_sessions_the_right_ones_are_reflected_on_once_and_in_
 def test_a_timer_every_ten_minutes_finds_the_same_a_little_later() -> None:
     session, fired = quiet(), list[float]()
     for minute in range(9 * 60, 12 * 60, 10):
-        for _ in due([session], minute * MINUTE, VALUES):
+        for _ in select_due_sessions([session], minute * MINUTE, VALUES):
             fired.append(minute * MINUTE)
-            session = replace(session, reflected=minute * MINUTE)
+            session = replace(session, reflected_until=minute * MINUTE)
     assert fired == [at(9, 20)]

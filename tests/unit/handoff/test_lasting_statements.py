@@ -5,8 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from hardwon.agents.transcript_steps import history, host_of
-from hardwon.handoff.lasting_statements import LONGEST, MOST, ROWS, remembered
+from hardwon.agents.transcript_steps import identify_agent, load_transcript_module
+from hardwon.handoff.lasting_statements import (
+    MAX_STATEMENT_CHARS,
+    MAX_STATEMENTS,
+    STATEMENT_RULES,
+    find_lasting_statements,
+)
 from hardwon.types import MEMORY_TYPES
 
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "shared", "corpus")
@@ -299,12 +304,12 @@ NOT_SAID = (
 
 @pytest.mark.parametrize(("prompt", "type", "text"), SAID, ids=[row[0][:50] for row in SAID])
 def test_what_is_meant_to_last_is_found_with_its_type(prompt: str, type: str, text: str) -> None:
-    assert remembered(prompt) == [(type, text)]
+    assert find_lasting_statements(prompt) == [(type, text)]
 
 
 @pytest.mark.parametrize("prompt", NOT_SAID, ids=[text[:50] for text in NOT_SAID])
 def test_what_is_about_the_work_at_hand_or_somebody_elses_is_left_out(prompt: str) -> None:
-    assert remembered(prompt) == []
+    assert find_lasting_statements(prompt) == []
 
 
 def test_the_words_are_those_of_the_prompt() -> None:
@@ -314,13 +319,13 @@ def test_the_words_are_those_of_the_prompt() -> None:
 
 def test_every_row_finds_something_and_every_type_occurs() -> None:
     prompts = [prompt for prompt, *_ in SAID] + ["keep in mind that the mock server never starts by itself"]
-    assert [row.name for row in ROWS if not any(map(row.pattern.search, prompts))] == []
+    assert [row.name for row in STATEMENT_RULES if not any(map(row.pattern.search, prompts))] == []
     assert {type for _, type, _ in SAID} == set(MEMORY_TYPES)
 
 
 def test_several_statements_of_one_prompt_are_each_found_once() -> None:
     prompt = "I'm new to rust. From now on explain lifetimes.\n\nand never use unsafe code!\nAnd never use unsafe code."
-    assert remembered(prompt) == [
+    assert find_lasting_statements(prompt) == [
         ("user", "I'm new to rust."),
         ("feedback", "From now on explain lifetimes."),
         ("feedback", "never use unsafe code!"),
@@ -329,35 +334,35 @@ def test_several_statements_of_one_prompt_are_each_found_once() -> None:
 
 def test_what_stands_beside_a_pasted_log_is_the_persons() -> None:
     log = "[test] FAIL store_test.go\n[test] always use a context\nerror: exit status 1"
-    assert remembered(f"{log}\n\nfix this, and from now on run the tests first") == [
+    assert find_lasting_statements(f"{log}\n\nfix this, and from now on run the tests first") == [
         ("feedback", "from now on run the tests first")
     ]
 
 
 def test_items_of_a_list_count_if_it_is_called_rules() -> None:
     items = "- always use pnpm\n- never commit to main"
-    assert [text for _, text in remembered(f"rules for this repo:\n{items}")] == [
+    assert [text for _, text in find_lasting_statements(f"rules for this repo:\n{items}")] == [
         "always use pnpm",
         "never commit to main",
     ]
-    assert remembered(f"the linter wants two things:\n{items}") == []
+    assert find_lasting_statements(f"the linter wants two things:\n{items}") == []
 
 
 def test_a_wrapped_line_is_one_statement() -> None:
     wrapped = "from now on run the formatter and the type checker over everything\nthat you changed in the session"
-    assert remembered(wrapped) == [("feedback", wrapped.replace("\n", " "))]
+    assert find_lasting_statements(wrapped) == [("feedback", wrapped.replace("\n", " "))]
 
 
 def test_what_is_private_is_not_remembered_but_what_stands_beside_it_is() -> None:
     prompt = "<private>remember that the offer is 40k</private>\nfrom now on write the invoices in French"
-    assert remembered(prompt) == [("feedback", "from now on write the invoices in French")]
+    assert find_lasting_statements(prompt) == [("feedback", "from now on write the invoices in French")]
 
 
 def test_a_page_of_rules_and_an_endless_sentence_are_nobodys_words() -> None:
-    layers = ("alpha", "bravo", "delta", "gamma", "kappa", "omega", "sigma", "theta")[: MOST + 1]
+    layers = ("alpha", "bravo", "delta", "gamma", "kappa", "omega", "sigma", "theta")[: MAX_STATEMENTS + 1]
     page = "\n".join(f"always use the {name} format for files" for name in layers)
-    assert remembered(page) == []
-    assert remembered("from now on use " + "very " * LONGEST + "long names") == []
+    assert find_lasting_statements(page) == []
+    assert find_lasting_statements("from now on use " + "very " * MAX_STATEMENT_CHARS + "long names") == []
 
 
 def test_odd_text_is_survived() -> None:
@@ -369,7 +374,7 @@ def test_odd_text_is_survived() -> None:
         "- " * 5_000,
         "@" * 9_000,
     ):
-        remembered(text)
+        find_lasting_statements(text)
 
 
 def real_prompts() -> Iterator[str]:
@@ -378,14 +383,14 @@ def real_prompts() -> Iterator[str]:
             path = os.path.join(folder, name)
             with open(path, "rb") as file:
                 content = file.read()
-            if host := host_of(path, content[:4096]):
-                reader = history(host).Reader()
+            if host := identify_agent(path, content[:4096]):
+                reader = load_transcript_module(host).Reader()
                 for number, line in enumerate([content] if host == "opencode" else content.split(b"\n"), 1):
-                    yield from (step.text for step in reader.read(number, line) if step.kind == "person")
+                    yield from (step.text for step in reader.read_line(number, line) if step.kind == "person")
 
 
 @pytest.mark.skipif(not os.path.isdir(CORPUS), reason="../shared/corpus is not here")
 def test_hardly_any_real_prompt_says_something_that_is_to_last() -> None:
     prompts = set(real_prompts())
     assert len(prompts) > 500
-    assert sum(bool(remembered(prompt)) for prompt in prompts) <= LOOSEST * len(prompts)
+    assert sum(bool(find_lasting_statements(prompt)) for prompt in prompts) <= LOOSEST * len(prompts)

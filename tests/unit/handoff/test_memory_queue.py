@@ -19,7 +19,7 @@ SESSION = "5b6a2f0e-1111-4222-8333-944455556666"
 
 @pytest.fixture
 def folder() -> str:
-    return memory_queue.folder()
+    return memory_queue.get_queue_folder()
 
 
 def turn(asked: str = WISH, number: int = 3, *calls: Call, name: str = SESSION) -> Turn:
@@ -33,7 +33,7 @@ def bash(command: str, outcome: str = "fine") -> Call:
 
 
 def test_a_wish_is_queued_in_the_documented_shape(folder: str, own_home: str) -> None:
-    path = memory_queue.put(folder, turn(), "/logs/a.jsonl")
+    path = memory_queue.queue_statements(folder, turn(), "/logs/a.jsonl")
     assert path == os.path.join(own_home, ".claude", "memory_queue", f"{SESSION}-3.json")
     with open(path, encoding="utf-8") as file:
         assert json.load(file) == {
@@ -49,9 +49,9 @@ def test_a_wish_is_queued_in_the_documented_shape(folder: str, own_home: str) ->
 
 
 def test_what_is_queued_is_read_back_turn_by_turn(folder: str) -> None:
-    memory_queue.put(folder, turn(number=12))
-    memory_queue.put(folder, turn("I'm new to rust. Never commit to main.", 2))
-    found = [(one.turn, one.type, one.text) for one in memory_queue.read(folder, SESSION)]
+    memory_queue.queue_statements(folder, turn(number=12))
+    memory_queue.queue_statements(folder, turn("I'm new to rust. Never commit to main.", 2))
+    found = [(one.turn, one.type, one.text) for one in memory_queue.read_queue(folder, SESSION)]
     assert found == [
         (2, "user", "I'm new to rust."),
         (2, "feedback", "Never commit to main."),
@@ -60,28 +60,29 @@ def test_what_is_queued_is_read_back_turn_by_turn(folder: str) -> None:
 
 
 def test_most_turns_leave_nothing_not_even_a_folder(folder: str) -> None:
-    assert [memory_queue.put(folder, turn(asked)) for asked in ("commit and push please", "", "why does it fail?")] == [
-        ""
-    ] * 3
+    assert [
+        memory_queue.queue_statements(folder, turn(asked))
+        for asked in ("commit and push please", "", "why does it fail?")
+    ] == [""] * 3
     assert not os.path.exists(folder)
 
 
 def test_the_same_turn_twice_is_one_file_that_is_written_once(folder: str) -> None:
-    path = memory_queue.put(folder, turn())
+    path = memory_queue.queue_statements(folder, turn())
     before = os.stat(path)
-    assert memory_queue.put(folder, turn()) == path
+    assert memory_queue.queue_statements(folder, turn()) == path
     after = os.stat(path)
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert os.listdir(folder) == [os.path.basename(path)]
 
 
 def test_files_and_folder_are_the_owners_alone(folder: str) -> None:
-    path = memory_queue.put(folder, turn())
+    path = memory_queue.queue_statements(folder, turn())
     assert [stat.S_IMODE(os.stat(each).st_mode) for each in (path, folder)] == [0o600, 0o700]
 
 
 def test_secrets_and_private_parts_are_not_written(folder: str) -> None:
-    path = memory_queue.put(
+    path = memory_queue.queue_statements(
         folder, turn(f"remember that the deploy key is {KEY} <private>and the pin is 9911</private>")
     )
     with open(path, encoding="utf-8") as file:
@@ -102,7 +103,7 @@ def test_secrets_and_private_parts_are_not_written(folder: str) -> None:
     ids=["command", "commit", "short commit", "hardwon", "skill", "page"],
 )
 def test_nothing_is_queued_right_after_a_handoff(folder: str, handed: Turn) -> None:
-    assert memory_queue.put(folder, handed) == ""
+    assert memory_queue.queue_statements(folder, handed) == ""
 
 
 @pytest.mark.parametrize(
@@ -117,26 +118,26 @@ def test_nothing_is_queued_right_after_a_handoff(folder: str, handed: Turn) -> N
     ids=["about handoffs", "list", "failed", "draft", "odd input"],
 )
 def test_what_only_looks_like_a_handoff_is_none(folder: str, other: Turn) -> None:
-    assert memory_queue.put(folder, other) != ""
+    assert memory_queue.queue_statements(folder, other) != ""
 
 
 def test_sessions_whose_names_begin_alike_are_kept_apart(folder: str) -> None:
     for name in ("a", "a-1", "../../etc/passwd", "a b"):
-        memory_queue.put(folder, turn(name=name))
-    assert [one.session for one in memory_queue.read(folder, "a")] == ["a"]
-    assert [one.session for one in memory_queue.read(folder, "../../etc/passwd")] == ["../../etc/passwd"]
-    assert len(memory_queue.read(folder)) == len(os.listdir(folder)) == 4
+        memory_queue.queue_statements(folder, turn(name=name))
+    assert [one.session for one in memory_queue.read_queue(folder, "a")] == ["a"]
+    assert [one.session for one in memory_queue.read_queue(folder, "../../etc/passwd")] == ["../../etc/passwd"]
+    assert len(memory_queue.read_queue(folder)) == len(os.listdir(folder)) == 4
 
 
 def test_what_was_read_is_removed_and_what_changed_since_waits_on(folder: str) -> None:
-    path = memory_queue.put(folder, turn())
-    other = memory_queue.put(folder, turn(number=4))
-    read = memory_queue.read(folder, SESSION)
-    memory_queue.put(folder, turn("never commit to main"))
-    memory_queue.remove([*read, *read])
+    path = memory_queue.queue_statements(folder, turn())
+    other = memory_queue.queue_statements(folder, turn(number=4))
+    read = memory_queue.read_queue(folder, SESSION)
+    memory_queue.queue_statements(folder, turn("never commit to main"))
+    memory_queue.remove_statements([*read, *read])
     assert os.path.exists(path) and not os.path.exists(other)
-    memory_queue.remove(read)
-    assert [one.text for one in memory_queue.read(folder)] == ["never commit to main"]
+    memory_queue.remove_statements(read)
+    assert [one.text for one in memory_queue.read_queue(folder)] == ["never commit to main"]
 
 
 def broken(path: str, content: Any) -> None:
@@ -145,7 +146,7 @@ def broken(path: str, content: Any) -> None:
 
 
 def test_what_is_not_ours_is_passed_over_and_stays(folder: str) -> None:
-    path = memory_queue.put(folder, turn())
+    path = memory_queue.queue_statements(folder, turn())
     with open(path, encoding="utf-8") as file:
         good = json.load(file)
     elsewhere = os.path.join(os.path.dirname(folder), "elsewhere.json")
@@ -164,29 +165,29 @@ def test_what_is_not_ours_is_passed_over_and_stays(folder: str) -> None:
         19: {**good, "turn": 19, "memories": [1, {"type": "rule", "text": "x"}, {"type": "user", "text": " "}]},
         20: {**good, "turn": 20, "session": "other"},
         21: b"[" * 60_000,
-        22: b" " * (memory_queue.LARGEST + 1),
+        22: b" " * (memory_queue.MAX_FILE_BYTES + 1),
     }
     for number, content in cases.items():
         broken(os.path.join(folder, f"{SESSION}-{number}.json"), content)
     before = sorted(os.listdir(folder))
-    found = memory_queue.read(folder)
+    found = memory_queue.read_queue(folder)
     assert [(one.turn, one.text) for one in found] == [(3, WISH)]
-    memory_queue.remove(found)
+    memory_queue.remove_statements(found)
     assert sorted(os.listdir(folder)) == [name for name in before if name != f"{SESSION}-3.json"]
 
 
 def test_what_another_program_queued_is_redacted_when_it_is_read(folder: str) -> None:
-    path = memory_queue.put(folder, turn())
+    path = memory_queue.queue_statements(folder, turn())
     with open(path, encoding="utf-8") as file:
         said = json.load(file)
     broken(path, {**said, "memories": [{"type": "project", "text": f"the key is {KEY}"}]})
-    assert KEY not in memory_queue.read(folder)[0].text
+    assert KEY not in memory_queue.read_queue(folder)[0].text
 
 
 def test_writers_killed_at_any_moment_leave_whole_files_only(folder: str) -> None:
     code = (
         "import sys\nfrom hardwon.handoff import memory_queue\nfrom hardwon.types import Turn\n"
-        f"print('go', flush=True)\nfor n in range(10**6):\n    memory_queue.put(memory_queue.folder(), Turn(1, n, 1.0, name='s', asked={WISH!r}))"
+        f"print('go', flush=True)\nfor n in range(10**6):\n    memory_queue.queue_statements(memory_queue.get_queue_folder(), Turn(1, n, 1.0, name='s', prompt={WISH!r}))"
     )
     for _ in range(3):
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
@@ -195,8 +196,8 @@ def test_writers_killed_at_any_moment_leave_whole_files_only(folder: str) -> Non
         child.wait()
         child.stdout.close()
     names = [name for name in os.listdir(folder) if name.endswith(".json")] if os.path.isdir(folder) else []
-    assert len(memory_queue.read(folder)) == len(names)
+    assert len(memory_queue.read_queue(folder)) == len(names)
 
 
 def test_a_turn_of_no_session_is_not_queued(folder: str) -> None:
-    assert memory_queue.put(folder, replace(turn(), name="")) == ""
+    assert memory_queue.queue_statements(folder, replace(turn(), name="")) == ""

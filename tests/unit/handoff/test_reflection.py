@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 import pytest
 
 from hardwon import settings
-from hardwon.distil.llm.calls import ask, caps_of
+from hardwon.distil.llm.calls import ask_model, get_caps
 from hardwon.distil.llm.exchange import Answer, Provider, Question
 from hardwon.errors import UserError
 from hardwon.handoff import memories, memory_queue, ratification, reflection
 from hardwon.handoff.draft import next_step
 from hardwon.handoff.transcript_story import Story
-from hardwon.projects import home_of
+from hardwon.projects import find_project_path
 from hardwon.store import db, reflections
-from hardwon.store.reflection_types import Remembered
+from hardwon.store.reflection_types import SuggestedMemory
 from hardwon.types import Turn
 from tests.support.written import SESSION, Transcript, launch
 
@@ -37,7 +37,7 @@ class Place:
         self.folder.mkdir()
         self.connection = db.connect(self.home)
         self.queue = str(top / "queue")
-        self.proposed: list[Remembered] = []
+        self.proposed: list[SuggestedMemory] = []
 
     def git(self, *words: str) -> str:
         by = ("-c", "user.name=dev", "-c", "user.email=dev@example.org", "-c", "protocol.file.allow=always")
@@ -60,13 +60,13 @@ class Place:
     def told(self) -> Transcript:
         return launch(str(self.repository))
 
-    def reflect(self, told: Transcript | None = None, now: float = NOW, **how: Any) -> reflection.Reflected:
+    def reflect(self, told: Transcript | None = None, now: float = NOW, **how: Any) -> reflection.ReflectionResult:
         path = (told or self.told()).write(self.folder)
         return reflection.reflect(
-            self.connection, self.home, path, now=now, propose=self._propose, queued_in=self.queue, **how
+            self.connection, self.home, path, now=now, propose=self._propose, queue_folder=self.queue, **how
         )
 
-    def _propose(self, one: Remembered, _: Story) -> None:
+    def _propose(self, one: SuggestedMemory, _: Story) -> None:
         self.proposed.append(one)
 
     def files(self) -> dict[str, bytes]:
@@ -83,7 +83,7 @@ def test_the_repository_stays_as_it_is_until_a_person_ratifies(place: Place) -> 
     place.begin()
     before, status = place.files(), place.git("status", "--porcelain")
     done = place.reflect()
-    assert done.record.draft == os.path.join(place.home, reflection.DRAFTS, f"kite-{SESSION}.draft.md")
+    assert done.record.draft == os.path.join(place.home, reflection.DRAFTS_FOLDER, f"kite-{SESSION}.draft.md")
     assert os.stat(done.record.draft).st_mode & 0o777 == 0o600
     assert (place.files(), place.git("status", "--porcelain")) == (before, status)
     page = ratify_draft(place, done)
@@ -93,12 +93,12 @@ def test_the_repository_stays_as_it_is_until_a_person_ratifies(place: Place) -> 
     assert not os.path.exists(done.record.draft)
 
 
-def ratify_draft(place: Place, done: reflection.Reflected) -> str:
-    return ratification.ratify(place.connection, place.home, done.record, NOW).page
+def ratify_draft(place: Place, done: reflection.ReflectionResult) -> str:
+    return ratification.ratify(place.connection, place.home, done.record, NOW).page_path
 
 
-def is_page_in_home(place: Place, done: reflection.Reflected) -> bool:
-    return os.path.dirname(ratify_draft(place, done)) == os.path.join(place.home, reflection.DRAFTS)
+def is_page_in_home(place: Place, done: reflection.ReflectionResult) -> bool:
+    return os.path.dirname(ratify_draft(place, done)) == os.path.join(place.home, reflection.DRAFTS_FOLDER)
 
 
 def test_without_a_repository_the_page_stays_in_the_home(place: Place) -> None:
@@ -144,7 +144,7 @@ def test_a_file_where_the_folder_would_be_sends_the_page_home(place: Place) -> N
 
 def test_what_a_person_wrote_or_changed_stays(place: Place) -> None:
     place.begin()
-    first = Path(place.home, reflection.DRAFTS, f"kite-{SESSION}.draft.md")
+    first = Path(place.home, reflection.DRAFTS_FOLDER, f"kite-{SESSION}.draft.md")
     first.parent.mkdir(parents=True)
     first.write_text("mine")
     second = Path(place.reflect().record.draft)
@@ -162,12 +162,12 @@ def test_a_draft_that_nobody_touched_is_written_anew(place: Place) -> None:
     second = place.reflect(more, now=NOW + 1)
     assert second.record.draft == first.record.draft
     assert "Now the landing" in Path(second.record.draft).read_text()
-    assert [one.status for one in reflections.listed(place.connection, session=SESSION)] == ["draft", "moot"]
+    assert [one.status for one in reflections.list_reflections(place.connection, session=SESSION)] == ["draft", "moot"]
 
 
 def test_a_link_where_the_draft_would_be_is_not_written_through(place: Place, tmp_path: Path) -> None:
     place.begin()
-    link = Path(place.home, reflection.DRAFTS, f"kite-{SESSION}.draft.md")
+    link = Path(place.home, reflection.DRAFTS_FOLDER, f"kite-{SESSION}.draft.md")
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "target")
     assert place.reflect().record.draft.endswith("-2.draft.md")
@@ -175,7 +175,7 @@ def test_a_link_where_the_draft_would_be_is_not_written_through(place: Place, tm
 
 
 def queued(place: Place, turn: int, text: str) -> str:
-    return memory_queue.put(place.queue, Turn(1, turn, NOW, "claude-code", SESSION, asked=text))
+    return memory_queue.queue_statements(place.queue, Turn(1, turn, NOW, "claude-code", SESSION, prompt=text))
 
 
 def test_the_queue_is_read_deduplicated_and_emptied(place: Place) -> None:
@@ -281,10 +281,12 @@ def test_no_secret_of_the_session_gets_into_draft_log_or_database(place: Place) 
 
 
 def test_what_people_drop_sinks_and_what_they_keep_rises(place: Place) -> None:
-    assert reflection.weight(0, 0) == reflection.weight(1, 1) == 1.0
-    assert reflection.weight(0, 10) < 1.0 < reflection.weight(10, 0)
-    assert {row["weight"] for row in reflection.menu(place.connection)} == {1.0}
-    assert {"item", "group", "help", "kept", "dropped", "weight"} == set(reflection.menu(place.connection)[0])
+    assert reflection.compute_weight(0, 0) == reflection.compute_weight(1, 1) == 1.0
+    assert reflection.compute_weight(0, 10) < 1.0 < reflection.compute_weight(10, 0)
+    assert {row["weight"] for row in reflection.list_menu_items(place.connection)} == {1.0}
+    assert {"item", "group", "help", "kept", "dropped", "weight"} == set(
+        reflection.list_menu_items(place.connection)[0]
+    )
 
 
 def test_the_raw_log_has_all_that_was_found(place: Place) -> None:
@@ -326,17 +328,19 @@ def saying(text: str, sent: list[Question] | None = None) -> Provider:
 
 
 def asked(place: Place, provider: Provider, **caps: float) -> Callable[[Question, Callable[[Answer], T]], T]:
-    values = {**settings.resolve({}), **{f"caps.{name}": value for name, value in caps.items()}}
-    return lambda question, read: ask(place.connection, provider, question, read, caps=caps_of(values), now=lambda: NOW)
+    values = {**settings.resolve_settings({}), **{f"caps.{name}": value for name, value in caps.items()}}
+    return lambda question, read: ask_model(
+        place.connection, provider, question, read, caps=get_caps(values), read_clock=lambda: NOW
+    )
 
 
-def by_model(place: Place, text: str, **caps: float) -> reflection.Reflected:
+def by_model(place: Place, text: str, **caps: float) -> reflection.ReflectionResult:
     return place.reflect(ask=asked(place, saying(text), **caps))
 
 
 def test_a_models_words_take_the_place_of_the_plain_ones_where_each_quotes_its_line(place: Place) -> None:
     done = by_model(place, json.dumps(answer()))
-    assert (done.record.kind, done.draft.made, done.draft.topic, done.said) == (
+    assert (done.record.kind, done.draft.made, done.draft.topic, done.fallback_reason) == (
         "model",
         "made-up",
         "Longer strings",
@@ -375,7 +379,9 @@ def test_a_claim_without_a_true_quote_is_thrown_away(place: Place) -> None:
 )
 def test_an_answer_that_is_not_as_asked_for_leaves_the_plain_draft(place: Place, text: str) -> None:
     done = by_model(place, text)
-    assert (done.record.kind, done.draft.made) == ("plain", "plain") and done.said.startswith("by plain code: ")
+    assert (done.record.kind, done.draft.made) == ("plain", "plain") and done.fallback_reason.startswith(
+        "by plain code: "
+    )
     assert "Let strings be longer" in Path(done.record.draft).read_text()
 
 
@@ -385,13 +391,13 @@ def test_above_the_cap_the_draft_is_plain_and_that_is_said(place: Place) -> None
     put = asked(place, provider, reflectionsPerDay=1)
     made = [place.reflect(now=NOW + number, ask=put) for number in range(2)]
     assert [one.record.kind for one in made] == ["model", "plain"]
-    assert "caps.reflectionsPerDay is reached" in made[1].said and len(sent) == 1
+    assert "caps.reflectionsPerDay is reached" in made[1].fallback_reason and len(sent) == 1
     assert [question.purpose for question in sent] == ["reflect"]
 
 
 def test_of_a_folder_that_is_shut_nothing_is_sent(place: Place) -> None:
     sent = list[Question]()
-    done = place.reflect(ask=asked(place, saying(json.dumps(answer()), sent)), shut=lambda cwd: True)
+    done = place.reflect(ask=asked(place, saying(json.dumps(answer()), sent)), is_denied=lambda cwd: True)
     assert (sent, done.draft.made) == ([], "plain")
 
 
@@ -401,7 +407,7 @@ def test_only_the_last_turns_are_sent(place: Place) -> None:
     told = place.told()
     told.person("Now paint the tower red.")
     told.agent("It is red.")
-    place.reflect(told, ask=asked(place, provider), most_turns=1)
+    place.reflect(told, ask=asked(place, provider), max_turns=1)
     session = sent[0].prompt.partition("the session:")[2]
     assert "paint the tower" in session and "launch test fails" not in session
 
@@ -410,7 +416,7 @@ def test_the_json_has_what_others_build_on(place: Place) -> None:
     told = place.told()
     told.person("From now on always use pnpm, never npm.")
     told.agent("I will.")
-    made = reflection.as_json(place.reflect(told))
+    made = reflection.to_json(place.reflect(told))
     assert os.path.isabs(made["draft"]) and os.path.exists(made["draft"])
     assert {"findings", "memories", "lessons"} <= set(made)
     assert made["memories"][0]["type"] == "feedback"
@@ -423,7 +429,7 @@ def test_a_memory_that_waits_from_another_session_is_not_listed_again(
 ) -> None:
     place.repository.mkdir()
     rule = "From now on always use pnpm, never npm."
-    project = home_of(str(place.repository))
+    project = find_project_path(str(place.repository))
     memories.propose(
         place.connection, place.home, "feedback", rule, project=project, source="agent", session=session, now=NOW
     )

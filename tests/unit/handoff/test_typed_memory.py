@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hardwon.handoff.typed_memory import TypedMemory, find_typed_memory
-from hardwon.lessons.delivery import opens_with_remember
+from hardwon.lessons.delivery import is_remember_prompt
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from hardwon.lessons.delivery import opens_with_remember
 )
 def test_a_statement_is_remembered_as_typed(prompt: str, expected: TypedMemory) -> None:
     assert find_typed_memory(prompt) == expected
-    assert opens_with_remember(prompt)
+    assert is_remember_prompt(prompt)
 
 
 @pytest.mark.parametrize(

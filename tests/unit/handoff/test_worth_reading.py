@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.distil.summaries import summarise
+from hardwon.distil.summaries import summarise_session
 from hardwon.handoff import findings_in_session, reflection, transcript_story
-from hardwon.handoff.draft import Draft, draft, markdown, most_telling, unknown
-from hardwon.handoff.menu import findings
+from hardwon.handoff.draft import Draft, build_draft, drop_known_memories, render_draft, select_findings
+from hardwon.handoff.menu import detect_findings
 from hardwon.handoff.transcript_story import Story
-from hardwon.store.reflection_types import NOTHING_KNOWN, Evidence, Finding, Remembered
+from hardwon.store.reflection_types import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
 from tests.support.written import Transcript, launch
 
 
 def read(told: Transcript, folder: Path) -> Story:
-    return transcript_story.read(told.write(folder))
+    return transcript_story.read_story(told.write(folder))
 
 
 def drafted(told: Transcript, folder: Path) -> Draft:
     one = read(told, folder)
-    return draft(one, findings(one, NOTHING_KNOWN))
+    return build_draft(one, detect_findings(one, EMPTY_CONTEXT))
 
 
 @pytest.mark.parametrize("little", ["8", "let's do 1", "commit/push", "option B", "yes, that one please"])
@@ -73,8 +73,11 @@ def test_what_comes_next_is_not_announced_twice(tmp_path: Path) -> None:
     told.edit("src/kite/tail.py", "1", "2")
     told.agent("The tail is longer.\n\nNext: change the landing, which still cuts it.")
     one = read(told, tmp_path)
-    assert summarise(transcript_story.turns(one), ()).next_steps == "change the landing, which still cuts it."
-    assert [one.text for one in draft(one).open] == ["change the landing, which still cuts it."]
+    assert (
+        summarise_session(transcript_story.build_turns(one), ()).next_steps
+        == "change the landing, which still cuts it."
+    )
+    assert [one.text for one in build_draft(one).open] == ["change the landing, which still cuts it."]
 
 
 def test_a_script_typed_for_the_moment_ruled_nothing_out(tmp_path: Path) -> None:
@@ -92,7 +95,7 @@ def test_a_finding_is_told_once_on_the_page(tmp_path: Path) -> None:
     told.agent("Fine.")
     made = drafted(told, tmp_path)
     text = next(one.text for one in made.findings if one.item == "not done")
-    before, _, after = markdown(made).partition("## Resume Prompt")
+    before, _, after = render_draft(made).partition("## Resume Prompt")
     assert (
         before.count(text) == 1 and "- **not done** → workstream: see Open ends (L" in after.partition("## Findings")[2]
     )
@@ -104,7 +107,7 @@ def test_what_was_put_off_and_then_done_is_not_put_off(tmp_path: Path) -> None:
     told.agent("1. Part it now. 2. Later.")
     told.person("let's do 1")
     told.agent("It is parted.")
-    assert list(findings_in_session.not_done(read(told, tmp_path), NOTHING_KNOWN)) == []
+    assert list(findings_in_session.detect_unfinished_work(read(told, tmp_path), EMPTY_CONTEXT)) == []
 
 
 def test_a_request_that_mentions_an_event_is_no_memory(tmp_path: Path) -> None:
@@ -112,21 +115,23 @@ def test_a_request_that_mentions_an_event_is_no_memory(tmp_path: Path) -> None:
     told.person("can you take a look again, we renamed the package and the tests fail")
     told.person("Our customer escalated the wind report again.")
     told.agent("I will.")
-    found = list(findings_in_session.external_events(read(told, tmp_path), NOTHING_KNOWN))
+    found = list(findings_in_session.detect_external_events(read(told, tmp_path), EMPTY_CONTEXT))
     assert [one.memory for one in found] == ["", "project"]
 
 
 def test_a_memory_that_stands_within_another_is_one() -> None:
     short = "we renamed the repo from kite to glider"
     said = [short, f"ok, one more: {short}, so go through the names and mend whatever is wrong there"]
-    assert [one.text for one in unknown([Remembered("project", text, ()) for text in said], [])] == [short]
+    assert [one.text for one in drop_known_memories([SuggestedMemory("project", text, ()) for text in said], [])] == [
+        short
+    ]
 
 
 def test_no_folder_of_one_person_stands_in_the_page(tmp_path: Path) -> None:
     told = Transcript("/home/dev/kite")
     told.person("Why can /home/dev/kite/src/tail.py not open /home/dev/.cache/kite/strings?")
     told.agent("Because /{}/ada/strings is not there.".format("Users"))
-    page = markdown(drafted(told, tmp_path)).partition("transcript:")[2].partition("\n")[2]
+    page = render_draft(drafted(told, tmp_path)).partition("transcript:")[2].partition("\n")[2]
     assert "/home/" not in page and "/Users/" not in page and "can src/tail.py not open ~/.cache" in page
 
 
@@ -135,6 +140,6 @@ def test_an_item_that_people_always_drop_is_not_shown_and_one_that_they_keep_com
         Finding(item, f"{item} was seen", 0.7, "learning", (Evidence("/t", 1, "words"),))
         for item in ("tone", "outcome")
     ]
-    shown = most_telling(reflection.weighed(found, {"tone": (0, 20), "outcome": (9, 0)}))
+    shown = select_findings(reflection.weigh_findings(found, {"tone": (0, 20), "outcome": (9, 0)}))
     assert [one.item for one in shown] == ["outcome"]
-    assert [one.item for one in most_telling(reflection.weighed(found, {}))] == ["tone", "outcome"]
+    assert [one.item for one in select_findings(reflection.weigh_findings(found, {}))] == ["tone", "outcome"]

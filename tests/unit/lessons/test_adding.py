@@ -11,14 +11,14 @@ from tests.support.house_of_one import lesson
 
 @pytest.mark.parametrize("kind", ["toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns"])
 def test_a_changed_trigger_replaces_its_own_kind(kind: str) -> None:
-    changed = adding.with_changes({"triggers": {kind: ["old"]}}, {kind: ["new"]})
+    changed = adding.apply_changes({"triggers": {kind: ["old"]}}, {kind: ["new"]})
     assert changed["triggers"][kind] == ["new"] and kind not in changed
 
 
 def test_of_imported_lessons_that_say_the_same_the_first_is_taken(own_home: str) -> None:
     one, other = lesson(r"\bgit\b"), lesson(r"\bmake\b")
     twin = {**one, "summary": "the same in another summary"}
-    taken, refused = adding.take_over(own_home, [one, {**other, "slug": "made"}, {**twin, "slug": "twin"}])
+    taken, refused = adding.add_imported_records(own_home, [one, {**other, "slug": "made"}, {**twin, "slug": "twin"}])
     assert [lesson.summary for lesson in taken] == [one["summary"], other["summary"]]
     assert list(refused) == ["twin"]
 
@@ -37,36 +37,36 @@ SECRETIVE = [
 
 @pytest.mark.parametrize("change", SECRETIVE)
 def test_a_lesson_with_a_secret_is_refused_and_the_field_is_named(own_home: str, change: dict[str, object]) -> None:
-    record = adding.with_changes(lesson(r"\bgit push\b"), change)
+    record = adding.apply_changes(lesson(r"\bgit push\b"), change)
     (name,) = change
     with pytest.raises(UserError, match=rf"{name} contains (what looks like a secret|a <private> part)"):
-        adding.add(own_home, record, approved=True, source=adding.SOURCE_PERSON)
-    taken, refused = adding.take_over(own_home, [{**record, "slug": "imported"}, lesson(r"\bmake\b")])
+        adding.add_record(own_home, record, is_approved=True, source=adding.SOURCE_PERSON)
+    taken, refused = adding.add_imported_records(own_home, [{**record, "slug": "imported"}, lesson(r"\bmake\b")])
     assert [one.slug for one in taken] != ["imported"] and len(taken) == 1
     assert f"{name} contains" in refused["imported"]
     other = lesson(r"\bnpm ci\b", problem="another cause altogether, which is told here")
-    changed = adding.add(own_home, other, approved=True, source=adding.SOURCE_PERSON)
+    changed = adding.add_record(own_home, other, is_approved=True, source=adding.SOURCE_PERSON)
     with pytest.raises(UserError, match=f"{name} contains"):
-        adding.edit(own_home, changed.id, change)
+        adding.edit_record(own_home, changed.id, change)
 
 
 def test_a_secret_in_the_evidence_is_taken_out(own_home: str) -> None:
     record = {**lesson(r"\bgit push\b"), "evidence": [{"session": "s1", "error": f"denied for {KEY}"}]}
-    written = adding.add(own_home, record, approved=True, source=adding.SOURCE_PERSON)
-    with open(lessons_file.lessons_path(own_home), encoding="utf-8") as file:
+    written = adding.add_record(own_home, record, is_approved=True, source=adding.SOURCE_PERSON)
+    with open(lessons_file.get_lessons_path(own_home), encoding="utf-8") as file:
         text = file.read()
     assert KEY not in text and "[redacted:github]" in text
     assert written.slug in text
 
 
 def test_a_lesson_that_a_person_wrote_by_hand_can_be_retired_whatever_it_holds(own_home: str) -> None:
-    written = adding.add(own_home, lesson(r"\bgit push\b"), approved=True, source=adding.SOURCE_PERSON)
-    path = lessons_file.lessons_path(own_home)
+    written = adding.add_record(own_home, lesson(r"\bgit push\b"), is_approved=True, source=adding.SOURCE_PERSON)
+    path = lessons_file.get_lessons_path(own_home)
     with open(path, encoding="utf-8") as file:
         text = file.read()
     with open(path, "w", encoding="utf-8") as file:
         file.write(text.replace(written.problem, f"{written.problem} The key was {KEY}."))
-    assert adding.set_status(own_home, written.id, "retired").status == "retired"
+    assert adding.set_lesson_status(own_home, written.id, "retired").status == "retired"
     with open(path, encoding="utf-8") as file:
         assert KEY in file.read()
 
@@ -83,5 +83,6 @@ def test_a_lesson_that_a_person_wrote_by_hand_can_be_retired_whatever_it_holds(o
 )
 def test_a_pattern_that_looks_for_secrets_is_none(own_home: str, pattern: str) -> None:
     assert (
-        adding.add(own_home, lesson(pattern), approved=True, source=adding.SOURCE_PERSON).commands[0].source == pattern
+        adding.add_record(own_home, lesson(pattern), is_approved=True, source=adding.SOURCE_PERSON).commands[0].source
+        == pattern
     )

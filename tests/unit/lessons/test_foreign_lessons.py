@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardwon.lessons import record, validation
-from hardwon.lessons.foreign_lessons import records
+from hardwon.lessons.foreign_lessons import convert_lessons
 
 SEED = {
     "id": "01JQSEED00000000000000001",
@@ -75,7 +75,7 @@ MANIFEST = {
 
 
 def one(entry: Any) -> dict[str, Any]:
-    (found,) = records({"lessons": [entry]})
+    (found,) = convert_lessons({"lessons": [entry]})
     return found
 
 
@@ -93,11 +93,11 @@ def waits(found: dict[str, Any]) -> bool:
 
 
 def test_a_record_of_the_seed_becomes_one_of_ours() -> None:
-    lesson = record.read(one(SEED))
-    assert validation.faults(lesson) == []
+    lesson = record.parse_lesson(one(SEED))
+    assert validation.find_lesson_faults(lesson) == []
     assert (lesson.id, lesson.slug, lesson.delivery, lesson.status) == (SEED["id"], SEED["slug"], "block", "active")
     assert (lesson.block_reason, lesson.injection) == (SEED["blockReason"], SEED["injection"])
-    assert (lesson.priority, lesson.confidence, lesson.target) == (8, 0.95, "executable")
+    assert (lesson.priority, lesson.confidence, lesson.command_target) == (8, 0.95, "executable")
     assert (lesson.extra, lesson.evidence) == ({"importedFrom": "lessons-learned"}, ())
     assert lesson.content_hash == ""  # theirs is the hash of something else
     assert lesson.commands[0].flags == re.ASCII
@@ -105,35 +105,35 @@ def test_a_record_of_the_seed_becomes_one_of_ours() -> None:
 
 def test_the_record_handed_in_is_left_alone() -> None:
     before = json.dumps(MANIFEST), json.dumps(SEED)
-    records(MANIFEST), one(SEED)
+    convert_lessons(MANIFEST), one(SEED)
     assert (json.dumps(MANIFEST), json.dumps(SEED)) == before
 
 
 def test_a_bare_list_and_flat_triggers_are_read() -> None:
     flat = {key: value for key, value in SEED.items() if key != "triggers"} | SEED["triggers"]  # type: ignore[operator]
-    assert records([flat]) == records({"lessons": [SEED]})
+    assert convert_lessons([flat]) == convert_lessons({"lessons": [SEED]})
 
 
 def test_old_names_are_understood_and_an_empty_new_one_does_not_hide_them() -> None:
     old = {"mistake": "git stash leaves untracked files", "fix": "use git stash -u for all of them", "problem": ""}
-    lesson = record.read(one({"summary": "git stash forgets untracked files", **old}))
+    lesson = record.parse_lesson(one({"summary": "git stash forgets untracked files", **old}))
     assert (lesson.problem, lesson.solution) == (old["mistake"], old["fix"])
     assert one({"remediation": "use git stash -u instead"})["solution"] == "use git stash -u instead"
 
 
 def test_the_manifest_of_the_conformance_cases_is_adopted() -> None:
-    guard, hint = (record.read(found) for found in records(MANIFEST))
+    guard, hint = (record.parse_lesson(found) for found in convert_lessons(MANIFEST))
     theirs = MANIFEST["lessons"]["01JQTEST0000000000000002"]  # type: ignore[index]
-    assert [validation.faults(lesson) for lesson in (guard, hint)] == [[], []]
-    assert (guard.id, guard.delivery, guard.target) == ("01JQTEST0000000000000001", "block", "executable")
+    assert [validation.find_lesson_faults(lesson) for lesson in (guard, hint)] == [[], []]
+    assert (guard.id, guard.delivery, guard.command_target) == ("01JQTEST0000000000000001", "block", "executable")
     assert guard.block_reason.startswith("## REQUIRED: pytest TTY fix")
-    assert (hint.delivery, hint.target, hint.status) == ("note", "full", "active")
+    assert (hint.delivery, hint.command_target, hint.status) == ("note", "full", "active")
     assert hint.injection == hint.solution == theirs["message"]
     assert (
         hint.problem
         == "Imported from a lessons-learned manifest: mock.patch must target the importing module namespace"
     )
-    (path,) = records(MANIFEST)[1]["triggers"]["pathRegexes"]
+    (path,) = convert_lessons(MANIFEST)[1]["triggers"]["pathRegexes"]
     assert path == {"source": r"test.*\.py\Z", "flags": "ia"}
     assert [lesson.extra["type"] for lesson in (guard, hint)] == ["guard", "hint"]
 
@@ -156,8 +156,8 @@ def test_the_manifest_of_the_conformance_cases_is_adopted() -> None:
 def test_guards_block_hints_note_and_protocols_open_a_session(
     entry: dict[str, Any], delivery: str, target: str
 ) -> None:
-    lesson = record.read(one({"toolNames": ["Bash"], "commandPatterns": ["x"], **entry}))
-    assert (lesson.delivery, lesson.target) == (delivery, target)
+    lesson = record.parse_lesson(one({"toolNames": ["Bash"], "commandPatterns": ["x"], **entry}))
+    assert (lesson.delivery, lesson.command_target) == (delivery, target)
 
 
 def test_a_guard_without_words_of_its_own_says_what_it_would_have_said() -> None:
@@ -216,7 +216,7 @@ def test_a_lesson_that_would_fire_on_more_than_before_waits_for_a_person(trigger
     found = triggered(**triggers)
     assert waits(found)
     assert found["importFaults"]
-    record.read(found)
+    record.parse_lesson(found)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_what_was_off_stays_off(given: dict[str, Any], status: str, review: bool
 )
 def test_a_lesson_of_a_project_stays_in_it(given: dict[str, Any], project: str) -> None:
     found = changed(**given)
-    assert record.read(found).project == project
+    assert record.parse_lesson(found).project == project
     assert not waits(found)
 
 
@@ -259,7 +259,7 @@ def test_a_project_that_is_no_path_waits_for_a_person(scope: Any) -> None:
     found = changed(scope=scope)
     assert waits(found)
     assert found["importedScope"]
-    record.read(found)
+    record.parse_lesson(found)
 
 
 def test_what_nobody_knows_is_kept_and_defaults_are_not_made_up() -> None:
@@ -271,8 +271,10 @@ def test_what_nobody_knows_is_kept_and_defaults_are_not_made_up() -> None:
 
 
 def test_a_record_of_ours_is_not_translated() -> None:
-    ours = record.write(record.read(one(SEED) | {"delivery": "hold", "block": None, "blockReason": None}))
-    assert records([ours]) == [ours]
+    ours = record.to_lesson_record(
+        record.parse_lesson(one(SEED) | {"delivery": "hold", "block": None, "blockReason": None})
+    )
+    assert convert_lessons([ours]) == [ours]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +282,7 @@ def test_a_record_of_ours_is_not_translated() -> None:
 )
 def test_what_is_neither_shape_is_refused_with_a_sentence(document: object) -> None:
     with pytest.raises(ValueError, match=r"neither lessons\.json nor a manifest"):
-        records(document)
+        convert_lessons(document)
 
 
 @pytest.mark.parametrize("entry", [None, 5, "x", [], True])
@@ -288,7 +290,7 @@ def test_an_entry_that_is_no_lesson_is_named_and_cannot_pass(entry: object) -> N
     found = one(entry)
     assert waits(found)
     assert found["importFaults"][0].startswith("lesson 1 is ")
-    assert validation.faults(record.read(found))
+    assert validation.find_lesson_faults(record.parse_lesson(found))
 
 
 JSON = st.recursive(
@@ -321,8 +323,8 @@ ENTRY = st.dictionaries(st.sampled_from([*KEYS, *MORE]), JSON, max_size=6)
 @given(st.lists(ENTRY | JSON, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), ENTRY | JSON, max_size=2))
 def test_whatever_stands_in_a_file_the_records_can_be_read_and_none_fires_by_its_tool_alone(lessons: Any) -> None:
     entries = lessons if isinstance(lessons, list) else [*lessons.values()]
-    for entry, found in zip(entries, records({"lessons": lessons}), strict=True):
-        lesson = record.read(found)
+    for entry, found in zip(entries, convert_lessons({"lessons": lessons}), strict=True):
+        lesson = record.parse_lesson(found)
         in_force = lesson.status == "active" and not lesson.needs_review and lesson.delivery != "start"
         if in_force and any(entry.get(key) for key in PATTERNS):
             assert lesson.commands or lesson.paths or lesson.path_regexes or lesson.contents

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hardwon.lessons import backtracking
-from hardwon.lessons.globs import compile_glob, matches
-from hardwon.lessons.literals import required
-from hardwon.text.case_folding import fold
+from hardwon.lessons.globs import compile_glob, has_matching_glob
+from hardwon.lessons.literals import find_required_literals
+from hardwon.text.case_folding import fold_case
 from hardwon.types import Glob, Pattern
 
 Git = Callable[..., set[str]]
@@ -37,7 +37,7 @@ def search(pattern: Pattern, text: str) -> bool:
 
 
 def compiled(globs: Sequence[str], **how: bool) -> list[Glob]:
-    return [one for one in (compile_glob(glob, home="/people/me", **how) for glob in globs) if one]
+    return [one for one in (compile_glob(glob, user_home="/people/me", **how) for glob in globs) if one]
 
 
 def taken(globs: Sequence[str] | str, path: str, **how: bool) -> bool:
@@ -45,7 +45,7 @@ def taken(globs: Sequence[str] | str, path: str, **how: bool) -> bool:
     absolute = path if path.startswith("/") else f"/people/me/project/{path}"
     inside = absolute.removeprefix("/people/me/project/")
     relative = f"..{absolute}" if inside == absolute else inside
-    return matches(compiled([globs] if isinstance(globs, str) else globs, **how), relative, absolute, search)
+    return has_matching_glob(compiled([globs] if isinstance(globs, str) else globs, **how), relative, absolute, search)
 
 
 TAKEN = [
@@ -118,7 +118,7 @@ def test_a_glob_leaves_out(glob: str, path: str) -> None:
 
 @pytest.mark.parametrize("glob", ["", "   ", "# a comment", "/", "//", "!", "!/", "a//b", "[a", "a\\", "[[:no:]]"])
 def test_what_gitignore_reads_as_nothing_compiles_to_nothing(glob: str) -> None:
-    assert compile_glob(glob, home="/people/me") is None
+    assert compile_glob(glob, user_home="/people/me") is None
 
 
 def test_the_last_glob_that_matches_decides() -> None:
@@ -149,16 +149,16 @@ def test_a_leading_slash_is_the_root_of_the_file_system_though_for_git_it_is_tha
 
 def test_no_globs_and_no_path_match_nothing() -> None:
     assert not taken([], "a")
-    assert not matches(compiled(["*", "/**"]), "", "", search)
-    assert not matches(compiled(["*", ".*", "**"]), "..", "/", search)
+    assert not has_matching_glob(compiled(["*", "/**"]), "", "", search)
+    assert not has_matching_glob(compiled(["*", ".*", "**"]), "..", "/", search)
 
 
 def test_a_home_is_no_glob_and_without_one_a_tilde_is_a_name() -> None:
-    odd = compile_glob("!~/x/", home="/people/[me]*/")
-    assert odd and (odd.include, odd.folder, odd.absolute) == (False, True, True)
+    odd = compile_glob("!~/x/", user_home="/people/[me]*/")
+    assert odd and (odd.is_include, odd.folders_only, odd.is_absolute) == (False, True, True)
     assert search(Pattern(odd.source), "/people/[me]*/x") and not search(Pattern(odd.source), "/people/me/x")
     named = compile_glob("~/x")
-    assert named and not named.absolute and search(Pattern(named.source), "~/x")
+    assert named and not named.is_absolute and search(Pattern(named.source), "~/x")
 
 
 def test_where_the_file_system_ignores_case_so_do_globs() -> None:
@@ -172,8 +172,8 @@ def test_where_the_file_system_ignores_case_so_do_globs() -> None:
 def test_no_glob_takes_more_than_a_few_steps_for_each_letter(glob: str, text: str) -> None:
     one = compile_glob(glob)
     assert one
-    program = backtracking.program(backtracking.parse(one.source), "abc/.")
-    assert backtracking.steps(program, text, 1_000_000) < 100 * len(text)
+    program = backtracking.compile_program(backtracking.parse_regex(one.source), "abc/.")
+    assert backtracking.count_steps(program, text, 1_000_000) < 100 * len(text)
 
 
 # What follows is asked of git. It compares bytes, so it is spoken to in Latin-1, where a letter is one byte.
@@ -247,7 +247,7 @@ many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 def test_git_ignores_the_same_files(git: Git, globs: list[str], more: list[str]) -> None:
     ours = [glob for glob in map(compile_glob, globs) if glob]
     asked = [*PATHS, *more]
-    assert {path for path in asked if matches(ours, path, f"/root/{path}", search)} == git(globs, asked)
+    assert {path for path in asked if has_matching_glob(ours, path, f"/root/{path}", search)} == git(globs, asked)
 
 
 @many
@@ -255,7 +255,7 @@ def test_git_ignores_the_same_files(git: Git, globs: list[str], more: list[str])
 def test_git_ignores_the_same_files_below_a_root(git: Git, globs: list[str], more: list[str]) -> None:
     ours = [glob for glob in map(compile_glob, globs) if glob]
     asked = [*PATHS, *more]
-    assert {path for path in asked if matches(ours, f"../{path}", f"/{path}", search)} == git(globs, asked)
+    assert {path for path in asked if has_matching_glob(ours, f"../{path}", f"/{path}", search)} == git(globs, asked)
 
 
 @many
@@ -267,7 +267,7 @@ def test_git_ignores_the_same_files_without_regard_to_case(git: Git, globs: list
     asked = [path for path in PATHS[:60] if path.isascii()]
     asked += [path.upper() for path in asked]
     ours = [glob for glob in (compile_glob(glob, ignore_case=True) for glob in globs) if glob]
-    assert {path for path in asked if matches(ours, path, "", search)} == git(globs, asked, ignore_case=True)
+    assert {path for path in asked if has_matching_glob(ours, path, "", search)} == git(globs, asked, ignore_case=True)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "cntrl", "space"])
@@ -276,7 +276,7 @@ def test_git_knows_the_same_letters(git: Git, kind: str, sign: str) -> None:
     glob = f"x[{sign}[:{kind}:]]"
     one = compile_glob(glob)
     asked = [f"x{chr(code)}" for code in range(1, 256) if chr(code) != "/"]
-    assert one and {path for path in asked if matches([one], path, "", search)} == git([glob], asked)
+    assert one and {path for path in asked if has_matching_glob([one], path, "", search)} == git([glob], asked)
 
 
 def test_two_stars_after_a_text_are_one_star_though_git_slips_here(git: Git) -> None:
@@ -298,14 +298,16 @@ def test_a_literal_of_the_glob_occurs_in_each_path_it_takes_in(
     globs: list[str], more: list[str], ignore_case: bool
 ) -> None:
     for glob in compiled([*globs, *(path for path in more if path.isalnum())], ignore_case=ignore_case):
-        words = required(glob.source, glob.flags)
-        for path in [*PATHS[::7], *more] if glob.include and words else ():
+        words = find_required_literals(glob.source, glob.flags)
+        for path in [*PATHS[::7], *more] if glob.is_include and words else ():
             for absolute, relative in ((f"/people/{path}", path), (f"/people/{path}", f"../people/{path}")):
-                if matches([glob], relative, absolute, search):
-                    assert any(word in fold(absolute) for word in words or ()), (glob, absolute)
+                if has_matching_glob([glob], relative, absolute, search):
+                    assert any(word in fold_case(absolute) for word in words or ()), (glob, absolute)
 
 
 def test_globs_are_evaluated_without_re() -> None:
-    asks = "import sys, hardwon.lessons.globs as g; g.matches([], 'a', '/a', None); print('re' in sys.modules)"
+    asks = (
+        "import sys, hardwon.lessons.globs as g; g.has_matching_glob([], 'a', '/a', None); print('re' in sys.modules)"
+    )
     ran = subprocess.run([sys.executable, "-I", "-c", asks], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

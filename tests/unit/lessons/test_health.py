@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.lessons import health, manifest_index
-from hardwon.lessons.health import DAY, Advice, Facts
-from hardwon.lessons.manifest import compile_entries, demands_of
+from hardwon.lessons.health import DAY_SECONDS, Advice, LessonFacts
+from hardwon.lessons.manifest import compile_entries, find_entry_literals
 from hardwon.lessons.replay import Replay
 from hardwon.store.transcripts import ScannedCall
 from hardwon.text import similarity
@@ -23,12 +23,18 @@ from hardwon.types import Lesson, Pattern
 
 NOW = 1_800_000_000.0
 LONG_AGO, LATELY = "2020-01-01T00:00:00Z", "2027-01-10T00:00:00Z"
-NOTHING_KNOWN = Facts({}, {}, {})
+NOTHING_KNOWN = LessonFacts({}, {}, {})
 
 
 def made(slug: str = "a", *commands: str, **changes: Any) -> Lesson:
     text = f"{slug}one {slug}two {slug}three {slug}four {slug}five"
-    plain: dict[str, Any] = {"summary": text, "problem": text, "solution": "", "delivery": "note", "created": LONG_AGO}
+    plain: dict[str, Any] = {
+        "summary": text,
+        "problem": text,
+        "solution": "",
+        "delivery": "note",
+        "created_at": LONG_AGO,
+    }
     patterns = tuple(map(Pattern, commands))
     return Lesson(**{**plain, "id": slug, "slug": slug, "commands": patterns, **changes})
 
@@ -45,18 +51,24 @@ def search(pattern: Pattern, text: str) -> bool:
     return bool(re.search(pattern.source, text, pattern.flags))
 
 
-def kinds(lessons: list[Lesson], facts: Facts = NOTHING_KNOWN, gone: Collection[str] = ()) -> list[tuple[str, str]]:
-    found = health.advise(lessons, facts, now=NOW, exists=lambda path: path not in gone, search=search)
+def kinds(
+    lessons: list[Lesson], facts: LessonFacts = NOTHING_KNOWN, gone: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    found = health.find_advice(
+        lessons, facts, now=NOW, path_exists=lambda path: path not in gone, search_pattern=search
+    )
     return [(one.kind, one.lesson.slug) for one in found]
 
 
-def only(lesson: Lesson, facts: Facts = NOTHING_KNOWN, gone: Collection[str] = ()) -> Advice:
-    (found,) = health.advise([lesson], facts, now=NOW, exists=lambda path: path not in gone, search=search)
+def only(lesson: Lesson, facts: LessonFacts = NOTHING_KNOWN, gone: Collection[str] = ()) -> Advice:
+    (found,) = health.find_advice(
+        [lesson], facts, now=NOW, path_exists=lambda path: path not in gone, search_pattern=search
+    )
     return found
 
 
 def test_a_sound_lesson_is_not_talked_about() -> None:
-    known = Facts({"a": (3, NOW - DAY)}, {"a": 1000}, {"a": fired(20, 18)})
+    known = LessonFacts({"a": (3, NOW - DAY_SECONDS)}, {"a": 1000}, {"a": fired(20, 18)})
     assert kinds([made("a", r"\bmake\b")], known) == []
     assert kinds([made("a", r"\bmake\b")]) == []
 
@@ -65,7 +77,7 @@ def test_a_sound_lesson_is_not_talked_about() -> None:
 def test_without_history_a_pattern_that_fires_on_everyday_commands_is_too_broad(pattern: str) -> None:
     said = only(made("a", pattern))
     assert (said.kind, said.fix) == ("too broad", "hardwon lessons edit a --command REGEX")
-    assert said.found.startswith("a fires on a plain '")
+    assert said.finding.startswith("a fires on a plain '")
 
 
 def test_what_calls_a_lesson_off_counts_before_it_is_called_too_broad() -> None:
@@ -73,8 +85,8 @@ def test_what_calls_a_lesson_off_counts_before_it_is_called_too_broad() -> None:
 
 
 def test_by_the_recorded_calls_a_trigger_that_fires_often_on_what_went_fine_is_too_broad() -> None:
-    said = only(made("a", r"\bmake\b"), Facts({}, {"a": 200}, {"a": fired(11, 6)}))
-    assert said.found == "a would have fired on 11 of 200 recorded calls; 6 of them went fine, such as 'make all'"
+    said = only(made("a", r"\bmake\b"), LessonFacts({}, {"a": 200}, {"a": fired(11, 6)}))
+    assert said.finding == "a would have fired on 11 of 200 recorded calls; 6 of them went fine, such as 'make all'"
 
 
 @pytest.mark.parametrize(
@@ -83,11 +95,11 @@ def test_by_the_recorded_calls_a_trigger_that_fires_often_on_what_went_fine_is_t
     ids=["a twentieth", "half of them went wrong", "too few calls"],
 )
 def test_a_trigger_that_fires_seldom_or_rightly_is_not_too_broad(chances: int, replayed: Replay) -> None:
-    assert kinds([made("a", r"\bmake\b")], Facts({}, {"a": chances}, {"a": replayed})) == []
+    assert kinds([made("a", r"\bmake\b")], LessonFacts({}, {"a": chances}, {"a": replayed})) == []
 
 
 def test_with_enough_history_the_looks_of_a_pattern_do_not_count() -> None:
-    assert kinds([made("a", r"^cd ")], Facts({}, {"a": 500}, {"a": fired(5, 5)})) == []
+    assert kinds([made("a", r"^cd ")], LessonFacts({}, {"a": 500}, {"a": fired(5, 5)})) == []
 
 
 @pytest.mark.parametrize(
@@ -104,36 +116,36 @@ def test_a_lesson_by_a_rare_tool_or_with_a_path_is_not_too_broad() -> None:
 
 
 def test_an_old_lesson_that_was_never_delivered_and_fires_on_nothing_is_named() -> None:
-    said = only(made("a", r"\bmake\b"), Facts({}, {"a": 100}, {}))
-    assert said.found == "a was never delivered, and fires on none of 100 recorded calls"
+    said = only(made("a", r"\bmake\b"), LessonFacts({}, {"a": 100}, {}))
+    assert said.finding == "a was never delivered, and fires on none of 100 recorded calls"
     assert said.fix == "hardwon lessons edit a, or: hardwon lessons retire a"
 
 
 @pytest.mark.parametrize(
     ("facts", "created"),
     [
-        (Facts({}, {"a": 99}, {}), LONG_AGO),
-        (Facts({}, {"a": 100}, {}), LATELY),
-        (Facts({}, {"a": 100}, {}), "some day"),
-        (Facts({"a": (1, NOW)}, {"a": 100}, {}), LONG_AGO),
-        (Facts({}, {"a": 100}, {"a": fired(1, 1)}), LONG_AGO),
+        (LessonFacts({}, {"a": 99}, {}), LONG_AGO),
+        (LessonFacts({}, {"a": 100}, {}), LATELY),
+        (LessonFacts({}, {"a": 100}, {}), "some day"),
+        (LessonFacts({"a": (1, NOW)}, {"a": 100}, {}), LONG_AGO),
+        (LessonFacts({}, {"a": 100}, {"a": fired(1, 1)}), LONG_AGO),
     ],
     ids=["too few calls", "a new lesson", "nobody knows its age", "delivered", "it would have fired"],
 )
-def test_a_lesson_that_may_yet_fire_is_left_alone(facts: Facts, created: str) -> None:
-    assert kinds([made("a", r"\bmake\b", created=created)], facts) == []
+def test_a_lesson_that_may_yet_fire_is_left_alone(facts: LessonFacts, created: str) -> None:
+    assert kinds([made("a", r"\bmake\b", created_at=created)], facts) == []
 
 
 def test_a_lesson_whose_project_is_gone_is_stale() -> None:
     said = only(made("a", r"\bmake\b", project="/gone"), gone=["/gone"])
-    assert (said.kind, said.found) == ("stale", "a belongs to /gone, which is gone")
+    assert (said.kind, said.finding) == ("stale", "a belongs to /gone, which is gone")
     assert said.fix == "hardwon lessons retire a"
 
 
 def test_a_lesson_that_was_delivered_but_not_for_half_a_year_is_stale() -> None:
     lesson = made("a", r"\bmake\b")
-    assert "200 days ago" in only(lesson, Facts({"a": (7, NOW - 200 * DAY)}, {}, {})).found
-    assert kinds([lesson], Facts({"a": (7, NOW - 179 * DAY)}, {}, {})) == []
+    assert "200 days ago" in only(lesson, LessonFacts({"a": (7, NOW - 200 * DAY_SECONDS)}, {}, {})).finding
+    assert kinds([lesson], LessonFacts({"a": (7, NOW - 179 * DAY_SECONDS)}, {}, {})) == []
 
 
 @pytest.mark.parametrize(
@@ -147,12 +159,12 @@ def test_a_lesson_that_was_delivered_but_not_for_half_a_year_is_stale() -> None:
 )
 def test_a_glob_below_a_folder_that_is_gone_is_stale(glob: str, looked_for: str) -> None:
     said = only(made("a", paths=(glob,)), gone=[looked_for])
-    assert said.found == f"a is about {looked_for}, which is gone"
+    assert said.finding == f"a is about {looked_for}, which is gone"
 
 
 def test_a_glob_that_names_no_place_is_never_stale() -> None:
     globs = ("src/*.py", "*.py", "/*.py", "**/x", "~/*.md", "!/etc/app")
-    assert not list(health.stale([made("a", paths=globs)], NOTHING_KNOWN, NOW, lambda path: False))
+    assert not list(health.find_stale([made("a", paths=globs)], NOTHING_KNOWN, NOW, lambda path: False))
 
 
 def test_evidence_that_is_gone_is_stale_unless_it_is_quoted() -> None:
@@ -165,8 +177,8 @@ def test_of_two_lessons_alike_both_are_named_and_the_lower_is_to_be_retired() ->
     text = "git stash leaves untracked files behind"
     low, high = made("low", "x1", problem=text, priority=3), made("high", "x2", problem=text + " always", priority=8)
     for lessons in ([low, high], [high, low]):
-        (said,) = health.alike(lessons, NOTHING_KNOWN)
-        assert "low" in said.found and "high" in said.found and "86%" in said.found
+        (said,) = health.find_similar(lessons, NOTHING_KNOWN)
+        assert "low" in said.finding and "high" in said.finding and "86%" in said.finding
         assert said.fix == "hardwon lessons retire low"
 
 
@@ -174,14 +186,14 @@ def test_lessons_alike_in_different_projects_are_not_in_each_others_way() -> Non
     def twins(*projects: str) -> list[Lesson]:
         return [made(str(n), "x", problem="the very same words", project=one) for n, one in enumerate(projects)]
 
-    assert list(health.alike(twins("/a", "/b"), NOTHING_KNOWN)) == []
+    assert list(health.find_similar(twins("/a", "/b"), NOTHING_KNOWN)) == []
     for places in (("/a", "/a/below"), ("/a", ""), ("", "/a"), ("/a", "/a")):
-        assert len(list(health.alike(twins(*places), NOTHING_KNOWN))) == 1, places
+        assert len(list(health.find_similar(twins(*places), NOTHING_KNOWN))) == 1, places
 
 
 def test_a_crowd_of_equal_lessons_is_told_one_likeness_each() -> None:
     crowd = [made(f"s{n}", "x", problem="the very same words") for n in range(300)]
-    assert len(list(health.alike(crowd, NOTHING_KNOWN))) == 299
+    assert len(list(health.find_similar(crowd, NOTHING_KNOWN))) == 299
 
 
 words = st.lists(st.sampled_from([f"word{n}" for n in range(12)]), max_size=9).map(" ".join)
@@ -190,9 +202,15 @@ words = st.lists(st.sampled_from([f"word{n}" for n in range(12)]), max_size=9).m
 @given(st.lists(words, max_size=8))
 def test_whoever_is_like_another_is_found_as_if_each_were_compared_with_each(problems: list[str]) -> None:
     lessons = [made(f"s{n}", "x", problem=text) for n, text in enumerate(problems)]
-    said = {one.slug: similarity.tokens(f"{one.problem} {one.solution}") for one in lessons}
-    same = {(a, b) for a, b in combinations(said, 2) if similarity.jaccard(said[a], said[b]) >= similarity.SAME}
-    found = {(text[0], text[2]) for text in (one.found.split() for one in health.alike(lessons, NOTHING_KNOWN))}
+    said = {one.slug: similarity.tokenize(f"{one.problem} {one.solution}") for one in lessons}
+    same = {
+        (a, b)
+        for a, b in combinations(said, 2)
+        if similarity.compute_jaccard(said[a], said[b]) >= similarity.SAME_THRESHOLD
+    }
+    found = {
+        (text[0], text[2]) for text in (one.finding.split() for one in health.find_similar(lessons, NOTHING_KNOWN))
+    }
     later = {pair[1] for pair in found}
     assert found <= same
     assert all(pair in found or later & {*pair} for pair in same)
@@ -200,9 +218,9 @@ def test_whoever_is_like_another_is_found_as_if_each_were_compared_with_each(pro
 
 def test_five_lessons_of_one_priority_are_worth_a_word() -> None:
     several = [made(name, "x" + name) for name in "bcdef"]
-    known = Facts({"d": (4, NOW)}, {}, {})
-    (said,) = health.advise(several, known, now=NOW, exists=lambda path: True, search=search)
-    assert said.found == "all 5 lessons have priority 5: none goes first where room is short"
+    known = LessonFacts({"d": (4, NOW)}, {}, {})
+    (said,) = health.find_advice(several, known, now=NOW, path_exists=lambda path: True, search_pattern=search)
+    assert said.finding == "all 5 lessons have priority 5: none goes first where room is short"
     assert said.fix == "hardwon lessons edit d --priority 8"
     assert kinds(several[:4]) == kinds([*several, made("g", "xg", priority=6)]) == []
 
@@ -211,12 +229,12 @@ def test_a_slug_that_a_shell_would_read_otherwise_is_quoted() -> None:
     assert only(made("a; rm x", r"^ls")).fix == "hardwon lessons edit 'a; rm x' --command REGEX"
 
 
-def compiled(tmp_path: Path, lessons: list[Lesson]) -> manifest_index.Index:
+def compiled(tmp_path: Path, lessons: list[Lesson]) -> manifest_index.ManifestIndex:
     entries = compile_entries(lessons)
     path = os.path.join(tmp_path, "index")
     with open(path, "wb") as file:
-        file.write(manifest_index.build(entries, list(map(demands_of, entries)), settings={}, sources=[]))
-    return manifest_index.Index(path)
+        file.write(manifest_index.build(entries, list(map(find_entry_literals, entries)), settings={}, source_stats=[]))
+    return manifest_index.ManifestIndex(path)
 
 
 def test_one_pass_over_the_calls_counts_for_every_lesson_what_it_could_have_and_would_have_met(tmp_path: Path) -> None:
@@ -234,8 +252,8 @@ def test_one_pass_over_the_calls_counts_for_every_lesson_what_it_could_have_and_
         a_call("make", "refused"),
         a_call("", tool="Edit", file="/p/a.py"),
     ]
-    chances, replays = health.replay_all(
-        calls, compiled(tmp_path, lessons), search=search, place=lambda folder: (folder, [folder])
+    chances, replays = health.replay_calls(
+        calls, compiled(tmp_path, lessons), search_pattern=search, locate_folder=lambda folder: (folder, [folder])
     )
     assert chances == {"stash": 5, "here": 4, "files": 1}
     counts = {id: (one.fires, one.failed, one.fine) for id, one in replays.items()}

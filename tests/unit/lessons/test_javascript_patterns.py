@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.lessons import record
-from hardwon.lessons.javascript_patterns import Untranslatable, translate
+from hardwon.lessons.javascript_patterns import UntranslatablePattern, translate_pattern
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed, and it is what the patterns are tried on")
@@ -277,7 +277,7 @@ def ask(patterns: list[tuple[str, str]], texts: list[str]) -> list[list[Any] | N
 
 def found(source: str, letters: str, texts: list[str]) -> list[Any]:
     """What re finds, after making sure that the worker's engine finds the same."""
-    pattern = record.pattern_of({"source": source, "flags": letters})
+    pattern = record.parse_pattern({"source": source, "flags": letters})
     assert pattern
     matches = [re.search(pattern.source, text, pattern.flags) for text in texts]
     worker = pattern.flags & ~re.ASCII | regex.ASCII * bool(pattern.flags & re.ASCII)  # its number is another there
@@ -291,7 +291,7 @@ def differences(patterns: list[tuple[str, str]], texts: list[str]) -> list[Any]:
     """Where node and the translation disagree; `.` and a carriage return are known to."""
     wrong: list[Any] = []
     for (source, flags), wanted in zip(patterns, ask(patterns, texts), strict=True):
-        python = translate(source, flags)
+        python = translate_pattern(source, flags)
         got = found(*python, texts)
         if wanted is None:
             wrong.append((source, flags, python, "refused by node"))
@@ -316,8 +316,8 @@ def test_a_translation_finds_what_javascript_finds() -> None:
 
 @pytest.mark.parametrize(("source", "flags", "why"), REFUSED)
 def test_what_python_cannot_say_is_refused_with_a_sentence(source: str, flags: str, why: str) -> None:
-    with pytest.raises(Untranslatable) as refusal:
-        translate(source, flags)
+    with pytest.raises(UntranslatablePattern) as refusal:
+        translate_pattern(source, flags)
     assert why in str(refusal.value)
 
 
@@ -367,9 +367,9 @@ def test_whatever_is_translated_means_the_same(seed: int = 1) -> None:
     while len(kept) < 2000:
         pattern = "".join(dice.choices(PIECES, k=dice.randint(1, 8))), dice.choice(["", "i", "m", "s", "u", "im"])
         try:
-            translate(*pattern)
+            translate_pattern(*pattern)
             kept.append(pattern)
-        except Untranslatable as refusal:
+        except UntranslatablePattern as refusal:
             assert str(refusal)
     texts = [
         "a",
@@ -393,16 +393,16 @@ def test_whatever_is_translated_means_the_same(seed: int = 1) -> None:
 @given(st.text(max_size=30), st.sampled_from(["", "i", "u", "s", "iu", "ms"]))
 def test_any_text_is_translated_or_refused(source: str, flags: str) -> None:
     try:
-        python, letters = translate(source, flags)
-    except Untranslatable:
+        python, letters = translate_pattern(source, flags)
+    except UntranslatablePattern:
         return
     assert re.compile(python) and set(letters) <= set("isa")
 
 
 def test_a_plain_pattern_stays_as_it_was_written() -> None:
-    assert translate(r"mock\.patch\(|@patch\(") == (r"mock\.patch\(|@patch\(", "")
-    assert translate(r"\bgit\s+stash\b") == (r"\bgit\s+stash\b", "a")
-    assert translate(r"test.*\.py$", "i") == (r"test.*\.py\Z", "ia")
+    assert translate_pattern(r"mock\.patch\(|@patch\(") == (r"mock\.patch\(|@patch\(", "")
+    assert translate_pattern(r"\bgit\s+stash\b") == (r"\bgit\s+stash\b", "a")
+    assert translate_pattern(r"test.*\.py$", "i") == (r"test.*\.py\Z", "ia")
 
 
 def test_modifiers_of_a_group_are_kept_where_python_has_them() -> None:
@@ -417,4 +417,4 @@ def test_modifiers_of_a_group_are_kept_where_python_has_them() -> None:
         ("(?s-m:a.b$)", "m", "a\nb\n", False),
         ("(?i:é)", "", "É", True),
     ]:
-        assert bool(found(*translate(source, flags), [text])[0]) is matches, source
+        assert bool(found(*translate_pattern(source, flags), [text])[0]) is matches, source

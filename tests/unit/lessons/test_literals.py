@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.lessons.literals import required
-from hardwon.text.case_folding import fold
+from hardwon.lessons.literals import find_required_literals
+from hardwon.text.case_folding import fold_case
 
 REQUIRED = [
     (r"git stash", "git stash"),
@@ -58,12 +58,12 @@ NONE = [
 
 @pytest.mark.parametrize(("source", "literals"), REQUIRED)
 def test_a_pattern_requires_the_longest_literal_it_is_sure_of(source: str, literals: str) -> None:
-    assert required(source) == frozenset(literals.split(" | "))
+    assert find_required_literals(source) == frozenset(literals.split(" | "))
 
 
 @pytest.mark.parametrize("source", NONE)
 def test_a_pattern_that_can_match_without_any_literal_requires_none(source: str) -> None:
-    assert required(source) is None
+    assert find_required_literals(source) is None
 
 
 def test_flags_given_beside_the_pattern_count_like_those_inside() -> None:
@@ -79,7 +79,7 @@ def test_the_number_and_length_of_alternatives_are_bounded() -> None:
 
 
 def words(source: str, flags: int = 0) -> set[str]:
-    return set(required(source, flags) or ())
+    return set(find_required_literals(source, flags) or ())
 
 
 def everything() -> str:
@@ -89,13 +89,15 @@ def everything() -> str:
 def test_fold_turns_whatever_ignorecase_equates_to_an_ascii_letter_into_that_letter() -> None:
     equal = set(re.findall(f"(?i)[{string.ascii_letters}]", everything()))
     assert equal == {*string.ascii_letters, "İ", "ı", "ſ", "\u212a"}
-    assert all(re.match(fold(char), char, re.IGNORECASE) and fold(char) in string.ascii_lowercase for char in equal)
+    assert all(
+        re.match(fold_case(char), char, re.IGNORECASE) and fold_case(char) in string.ascii_lowercase for char in equal
+    )
 
 
 def test_fold_maps_each_character_by_itself() -> None:
     text = everything()
-    assert fold(text) == "".join(map(fold, text))
-    assert {len(fold(char)) for char in text} == {1}
+    assert fold_case(text) == "".join(map(fold_case, text))
+    assert {len(fold_case(char)) for char in text} == {1}
 
 
 def patterns(groups: str, quantifiers: str, more: str = "") -> st.SearchStrategy[str]:
@@ -129,8 +131,8 @@ def compiled(source: str) -> re.Pattern[str]:
 
 
 def holds(source: str, text: str) -> bool:
-    literals = required(source)
-    return literals is None or any(literal in fold(text) for literal in literals)
+    literals = find_required_literals(source)
+    return literals is None or any(literal in fold_case(text) for literal in literals)
 
 
 @SLOWLY

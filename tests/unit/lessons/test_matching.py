@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.lessons import manifest_index as indexes
-from hardwon.lessons.manifest import compile_entries, demands_of
-from hardwon.lessons.matching import match, see, texts, why_not
-from hardwon.lessons.record import read
+from hardwon.lessons.manifest import compile_entries, find_entry_literals
+from hardwon.lessons.matching import explain_mismatch, list_call_texts, match_entry, prepare_call
+from hardwon.lessons.record import parse_lesson
 from hardwon.types import Event, Lesson, Pattern
 
 ROOT = "/home/dev/project"
@@ -21,7 +21,7 @@ ROOT = "/home/dev/project"
 
 def lesson(number: int = 1, **record: Any) -> Lesson:
     said = {"summary": "s", "problem": "p", "solution": "x", "id": f"id{number}", "slug": f"slug{number}"}
-    return read({**said, **record})
+    return parse_lesson({**said, **record})
 
 
 def search(pattern: Pattern, text: str) -> bool:
@@ -35,19 +35,22 @@ def event(tool: str, *, cwd: str = ROOT, **fields: str) -> Event:
 def fires(record: dict[str, Any], call: Event, *, places: tuple[str, ...] = (ROOT,)) -> bool:
     """Whether the lesson fires on the call; that the index leads to it is part of firing."""
     [entry] = compile_entries([lesson(**record)])
-    content = indexes.build([entry], [demands_of(entry)], settings={}, sources=[])
+    content = indexes.build([entry], [find_entry_literals(entry)], settings={}, source_stats=[])
     index = opened(content)
-    led = index.candidates(call.tool, texts(call)) == [0]
-    found = match(index.entry(0), see(call, root=ROOT, places=places), search) is not None
+    led = index.find_possible_matches(call.tool, list_call_texts(call)) == [0]
+    found = (
+        match_entry(index.read_entry(0), prepare_call(call, project_root=ROOT, equivalent_folders=places), search)
+        is not None
+    )
     assert led or not found, "the index does not lead to a lesson that matches"
     return found
 
 
-def opened(content: bytes) -> indexes.Index:
+def opened(content: bytes) -> indexes.ManifestIndex:
     with tempfile.NamedTemporaryFile() as file:
         file.write(content)
         file.flush()
-        return indexes.Index(file.name)
+        return indexes.ManifestIndex(file.name)
 
 
 STASH = {"triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit stash\b"]}}
@@ -226,7 +229,7 @@ def test_a_scoped_lesson_fires_in_its_project_and_below_and_nowhere_else(places:
 def test_why_not_names_what_keeps_a_lesson_from_firing() -> None:
     def why(record: dict[str, Any], call: Event) -> str:
         [entry] = compile_entries([lesson(**record)])
-        return why_not(entry, see(call, root=ROOT, places=[ROOT]), search)
+        return explain_mismatch(entry, prepare_call(call, project_root=ROOT, equivalent_folders=[ROOT]), search)
 
     assert why(STASH, event("Read", path="/x")) == "is about Bash, not Read"
     assert why(STASH, event("Bash", command="ls")) == "has no pattern that matches"

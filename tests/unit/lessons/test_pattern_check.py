@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from hardwon.lessons import backtracking
-from hardwon.lessons.pattern_check import fault, misspelling
+from hardwon.lessons.pattern_check import find_pattern_fault, find_syntax_fault
 
 ORDINARY = r"""
 \bgit\s+stash\b(?!.*(-u|--include-untracked))
@@ -175,12 +175,12 @@ SAID = [
 
 @pytest.mark.parametrize("source", ORDINARY)
 def test_patterns_people_write_are_accepted(source: str) -> None:
-    assert fault(source) is None
+    assert find_pattern_fault(source) is None
 
 
 @pytest.mark.parametrize("source", SLOW)
 def test_patterns_that_can_hang_are_refused(source: str) -> None:
-    assert fault(source)
+    assert find_pattern_fault(source)
 
 
 @pytest.mark.parametrize(("source", "text"), TWO_READINGS)
@@ -193,21 +193,21 @@ def test_what_the_two_engines_read_differently_is_refused(source: str, text: str
     except regex.error:
         warm = None
     assert (cold and cold.span()) != (warm and warm.span())
-    assert fault(source)
+    assert find_pattern_fault(source)
 
 
 @pytest.mark.parametrize(("source", "said"), SAID)
 def test_a_refusal_says_where_and_what_to_write(source: str, said: str) -> None:
-    assert fault(source) == said
+    assert find_pattern_fault(source) == said
 
 
 @pytest.mark.parametrize("flags", [re.LOCALE, re.ASCII | re.UNICODE])
 def test_flags_that_python_refuses_are_a_fault_too(flags: int) -> None:
-    assert fault("a", flags)
+    assert find_pattern_fault("a", flags)
 
 
 def test_flags_are_heeded() -> None:
-    assert (fault("a #(", re.VERBOSE), fault("a #(")) == (
+    assert (find_pattern_fault("a #(", re.VERBOSE), find_pattern_fault("a #(")) == (
         None,
         r"column 4: missing ), unterminated subpattern: write \( for the parenthesis itself",
     )
@@ -257,7 +257,7 @@ def for_regex(flags: int) -> int:
 @example(r"(?m)^$", 0, ["a\n", "a\n\nb"])
 @example(r"(?i:\w)", re.ASCII, ["é", "a"])
 def test_accepted_patterns_match_alike_in_both_engines(source: str, flags: int, texts: list[str]) -> None:
-    assume(misspelling(source, flags) is None)
+    assume(find_syntax_fault(source, flags) is None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cold = re.compile(source, flags)
@@ -271,12 +271,15 @@ def test_accepted_patterns_match_alike_in_both_engines(source: str, flags: int, 
 @given(PATTERNS, st.lists(TEXTS, min_size=1, max_size=6))
 def test_the_step_counter_finds_what_re_finds(source: str, texts: list[str]) -> None:
     """Its count stands for the real engine's time only if it takes the same way through the pattern."""
-    assume(misspelling(source) is None)
-    tree = backtracking.parse(source)
+    assume(find_syntax_fault(source) is None)
+    tree = backtracking.parse_regex(source)
     assume(not tree.state.flags & re.ASCII)
-    engine = backtracking.program(tree, set("".join(texts)))
+    engine = backtracking.compile_program(tree, set("".join(texts)))
     for text in texts:
-        ends = (backtracking.run(engine.code, text, start, engine.marks, [100_000]) for start in range(len(text) + 1))
+        ends = (
+            backtracking.match_at(engine.code, text, start, engine.initial_slots, [100_000])
+            for start in range(len(text) + 1)
+        )
         spans = ((start, end[0]) for start, end in enumerate(ends) if end)
         match = re.search(source, text)
         assert next(spans, None) == (match and match.span()), text
@@ -290,11 +293,11 @@ def test_the_step_counter_finds_what_re_finds(source: str, texts: list[str]) -> 
 @example(r"(?:^|\b)*", 0)
 @example("(?:a|b" * 300 + ")" * 300, 0)
 def test_any_text_gets_an_answer(source: str, flags: int) -> None:
-    answer = fault(source, flags)
+    answer = find_pattern_fault(source, flags)
     assert answer is None or (answer and "\n" not in answer.replace(source, ""))
 
 
 @pytest.mark.parametrize("source", [r"git\s+.*\s+push", r"\s*\s*x", r".*/.*\.py"])
 def test_the_cube_is_allowed_on_runs_of_blanks_and_signs_alone(source: str) -> None:
     letters = source.replace(r"\s", r"\w").replace("/", "a")
-    assert (fault(source), bool(fault(letters))) == (None, True)
+    assert (find_pattern_fault(source), bool(find_pattern_fault(letters))) == (None, True)

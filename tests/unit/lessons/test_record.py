@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.lessons import record as records
-from hardwon.lessons.validation import faults
-from hardwon.types import DELIVERIES, STATUSES, Lesson, replace
+from hardwon.lessons.validation import find_lesson_faults
+from hardwon.types import DELIVERY_MODES, STATUSES, Lesson, replace
 
 PLAIN: dict[str, Any] = {
     "id": "01K9ZJ4M7Q8R5T6V7W8X9YA2B3",
@@ -37,7 +37,7 @@ records_made = st.fixed_dictionaries(
         "summary": names,
         "problem": names,
         "solution": names,
-        "delivery": st.sampled_from(DELIVERIES),
+        "delivery": st.sampled_from(DELIVERY_MODES),
         "status": st.sampled_from(STATUSES),
         "triggers": st.fixed_dictionaries(
             {
@@ -65,9 +65,9 @@ records_made = st.fixed_dictionaries(
 
 @given(records_made, st.dictionaries(names.map(lambda name: f"x-{name}"), anything, max_size=3))
 def test_reading_what_was_written_gives_the_same_lesson(record: dict[str, Any], unknown: dict[str, Any]) -> None:
-    lesson = records.read({**record, **unknown})
-    written = records.write(lesson)
-    assert records.read(json.loads(json.dumps(written))) == lesson
+    lesson = records.parse_lesson({**record, **unknown})
+    written = records.to_lesson_record(lesson)
+    assert records.parse_lesson(json.loads(json.dumps(written))) == lesson
     assert {key: written[key] for key in unknown} == unknown
     assert (
         list(written)[: len(records.KEYS)]
@@ -80,28 +80,30 @@ def test_old_names_and_flat_triggers_are_understood() -> None:
     flat = {key: value for key, value in PLAIN.items() if key not in ("triggers", "problem", "solution")}
     for old in ("fix", "remediation"):
         said = {**flat, "mistake": PLAIN["problem"], old: PLAIN["solution"], **PLAIN["triggers"]}
-        assert records.write(records.read(said)) == records.write(records.read(PLAIN))
+        assert records.to_lesson_record(records.parse_lesson(said)) == records.to_lesson_record(
+            records.parse_lesson(PLAIN)
+        )
 
 
 def test_unknown_keys_inside_triggers_and_scope_stay() -> None:
     before = {**PLAIN, "triggers": {**PLAIN["triggers"], "mine": 1}, "scope": {"type": "global", "why": "because"}}
-    after = records.write(replace(records.read(before), priority=9), onto=before)
+    after = records.to_lesson_record(replace(records.parse_lesson(before), priority=9), previous=before)
     assert (after["triggers"]["mine"], after["scope"]["why"], after["priority"]) == (1, "because", 9)
 
 
 def test_the_seeds_spelling_of_block_and_start_is_the_delivery() -> None:
-    assert records.read({**PLAIN, "block": True, "blockReason": "no"}).delivery == "block"
-    assert records.read({**PLAIN, "triggers": {"sessionStart": True}}).delivery == "start"
+    assert records.parse_lesson({**PLAIN, "block": True, "blockReason": "no"}).delivery == "block"
+    assert records.parse_lesson({**PLAIN, "triggers": {"sessionStart": True}}).delivery == "start"
     with pytest.raises(records.BadRecord, match="delivery is 'note', but block is true"):
-        records.read({**PLAIN, "block": True, "delivery": "note"})
+        records.parse_lesson({**PLAIN, "block": True, "delivery": "note"})
 
 
 def test_the_content_hash_is_of_what_a_lesson_says_not_of_how() -> None:
-    plain = records.read(PLAIN)
-    flat = records.read({**{k: v for k, v in PLAIN.items() if k != "triggers"}, **PLAIN["triggers"]})
-    assert records.content_hash(plain) == records.content_hash(flat)
-    assert records.content_hash(plain) == records.content_hash(replace(plain, priority=9, id="other"))
-    assert records.content_hash(plain) != records.content_hash(replace(plain, solution="something else"))
+    plain = records.parse_lesson(PLAIN)
+    flat = records.parse_lesson({**{k: v for k, v in PLAIN.items() if k != "triggers"}, **PLAIN["triggers"]})
+    assert records.hash_lesson_content(plain) == records.hash_lesson_content(flat)
+    assert records.hash_lesson_content(plain) == records.hash_lesson_content(replace(plain, priority=9, id="other"))
+    assert records.hash_lesson_content(plain) != records.hash_lesson_content(replace(plain, solution="something else"))
 
 
 @pytest.mark.parametrize(
@@ -124,10 +126,10 @@ def test_the_content_hash_is_of_what_a_lesson_says_not_of_how() -> None:
 )
 def test_wrong_types_are_named_with_what_is_wanted(key: str, value: object, say: str) -> None:
     if not say:
-        assert isinstance(records.read({**PLAIN, key: value}), Lesson)
+        assert isinstance(records.parse_lesson({**PLAIN, key: value}), Lesson)
         return
     with pytest.raises(records.BadRecord) as refused:
-        records.read({**PLAIN, key: value})
+        records.parse_lesson({**PLAIN, key: value})
     assert say in str(refused.value)
 
 
@@ -153,7 +155,7 @@ def test_wrong_types_are_named_with_what_is_wanted(key: str, value: object, say:
     ],
 )
 def test_each_rule_refuses_with_one_sentence(change: dict[str, Any], say: str) -> None:
-    found = faults(records.read({**PLAIN, **change}))
+    found = find_lesson_faults(records.parse_lesson({**PLAIN, **change}))
     assert len(found) == 1 and say in found[0], found
 
 
@@ -169,7 +171,7 @@ def test_each_rule_refuses_with_one_sentence(change: dict[str, Any], say: str) -
     ],
 )
 def test_what_is_sound_is_not_refused(change: dict[str, Any]) -> None:
-    assert faults(records.read({**PLAIN, **change})) == []
+    assert find_lesson_faults(records.parse_lesson({**PLAIN, **change})) == []
 
 
 @pytest.mark.parametrize(
@@ -186,8 +188,8 @@ def test_what_is_sound_is_not_refused(change: dict[str, Any]) -> None:
     ],
 )
 def test_bookkeeping_does_not_change_what_was_approved(bookkeeping: dict[str, Any]) -> None:
-    before = records.authored_hash(records.read(PLAIN))
-    assert records.authored_hash(records.read({**PLAIN, **bookkeeping})) == before
+    before = records.hash_authored_fields(records.parse_lesson(PLAIN))
+    assert records.hash_authored_fields(records.parse_lesson({**PLAIN, **bookkeeping})) == before
 
 
 @pytest.mark.parametrize(
@@ -213,15 +215,15 @@ def test_bookkeeping_does_not_change_what_was_approved(bookkeeping: dict[str, An
     ],
 )
 def test_whatever_an_author_writes_changes_what_was_approved(authored: dict[str, Any]) -> None:
-    before = records.authored_hash(records.read(PLAIN))
-    assert records.authored_hash(records.read({**PLAIN, **authored})) != before
+    before = records.hash_authored_fields(records.parse_lesson(PLAIN))
+    assert records.hash_authored_fields(records.parse_lesson({**PLAIN, **authored})) != before
 
 
 def test_spelling_a_record_in_another_way_does_not_change_what_was_approved() -> None:
     flat = {**PLAIN, **PLAIN["triggers"], "mistake": PLAIN["problem"], "fix": PLAIN["solution"], "scope": "global"}
     for name in ("triggers", "problem", "solution"):
         flat.pop(name)
-    spelled = records.write(records.read(PLAIN))
-    assert {records.authored_hash(records.read(one)) for one in (PLAIN, flat, spelled)} == {
-        records.authored_hash(records.read(PLAIN))
+    spelled = records.to_lesson_record(records.parse_lesson(PLAIN))
+    assert {records.hash_authored_fields(records.parse_lesson(one)) for one in (PLAIN, flat, spelled)} == {
+        records.hash_authored_fields(records.parse_lesson(PLAIN))
     }

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.lessons.selection import select, size
-from hardwon.types import Entry
+from hardwon.lessons.selection import count_bytes, select_lessons
+from hardwon.types import ManifestEntry
 
 
-def entry(number: int, length: int = 10, summary: str = "short") -> Entry:
-    return Entry(
+def entry(number: int, length: int = 10, summary: str = "short") -> ManifestEntry:
+    return ManifestEntry(
         number=number,
         id=f"id{number}",
         slug=f"s{number}",
@@ -30,15 +30,15 @@ def entry(number: int, length: int = 10, summary: str = "short") -> Entry:
     )
 
 
-def chosen(entries: list[Entry], *, budget: int, most: int = 3, taken: tuple[str, ...] = ()) -> list[str]:
-    found = select(
+def chosen(entries: list[ManifestEntry], *, budget: int, most: int = 3, taken: tuple[str, ...] = ()) -> list[str]:
+    found = select_lessons(
         entries,
         budget=budget,
-        most=most,
-        full=lambda one: one.text,
-        short=lambda one: one.summary,
-        joint="\n\n",
-        claim=lambda one: one.id not in taken,
+        limit=most,
+        format_full=lambda one: one.text,
+        format_short=lambda one: one.summary,
+        separator="\n\n",
+        claim_entry=lambda one: one.id not in taken,
     )
     return [f"{one.slug}:{'full' if text == one.text else 'short'}" for one, text in found]
 
@@ -64,29 +64,29 @@ def test_one_that_was_given_before_makes_room_for_the_next() -> None:
 
 def test_one_that_is_left_out_for_room_is_not_claimed() -> None:
     claimed: list[str] = []
-    select(
+    select_lessons(
         [entry(1, 80), entry(2, 80, summary="y" * 90)],
         budget=100,
-        most=3,
-        full=lambda one: one.text,
-        short=lambda one: one.summary,
-        joint="",
-        claim=lambda one: claimed.append(one.id) or True,  # type: ignore[func-returns-value]
+        limit=3,
+        format_full=lambda one: one.text,
+        format_short=lambda one: one.summary,
+        separator="",
+        claim_entry=lambda one: claimed.append(one.id) or True,  # type: ignore[func-returns-value]
     )
     assert claimed == ["id1"]
 
 
 @given(st.lists(st.integers(0, 300), max_size=8), st.integers(0, 800), st.integers(0, 5))
 def test_all_but_the_first_keep_to_the_budget(lengths: list[int], budget: int, most: int) -> None:
-    found = select(
+    found = select_lessons(
         [entry(number, length) for number, length in enumerate(lengths)],
         budget=budget,
-        most=most,
-        full=lambda one: one.text,
-        short=lambda one: one.summary,
-        joint="\n\n",
-        claim=lambda one: True,
+        limit=most,
+        format_full=lambda one: one.text,
+        format_short=lambda one: one.summary,
+        separator="\n\n",
+        claim_entry=lambda one: True,
     )
     assert len(found) <= most
     if len(found) > 1:
-        assert size("\n\n".join(text for _, text in found)) <= max(budget, size(found[0][1]))
+        assert count_bytes("\n\n".join(text for _, text in found)) <= max(budget, count_bytes(found[0][1]))

@@ -13,11 +13,11 @@ from hardwon.types import Lesson, Pattern
 def test_a_placeholder_is_found_behind_any_padding(padding: str) -> None:
     """`cold.search` gives a pattern up that computes for longer than a linear one would."""
     pattern = Pattern(validation._PLACEHOLDER.pattern, validation._PLACEHOLDER.flags)
-    assert answering.search(pattern, padding + "<problem>")
+    assert answering.search_pattern(pattern, padding + "<problem>")
 
 
 def test_a_text_that_is_too_long_is_said_to_be_so() -> None:
-    faults = validation.faults(
+    faults = validation.find_lesson_faults(
         Lesson("I", "s", "a summary of the right length", "{" * 80_000, "a solution of the right length", "start")
     )
     assert [fault for fault in faults if "6000 at most in all" in fault]

@@ -8,7 +8,15 @@ import tracemalloc
 import pytest
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.episodes import THRESHOLD, WINDOW, Episode, Watch, episodes, recurrence, total
+from hardwon.mining.episodes import (
+    CORRECTION_WINDOW,
+    PROPOSAL_THRESHOLD,
+    Episode,
+    EpisodeTracker,
+    compute_score,
+    find_episodes,
+    score_recurrence,
+)
 from tests.support.story import NO_ANCHOR, TYPES, UNKNOWN, Story, noise
 
 
@@ -17,10 +25,10 @@ def test_another_form_of_the_call_is_the_lesson() -> None:
     line = story.fails("kite fly --high 2>&1", UNKNOWN)
     story.works("kite launch --high 2>&1 | tail -5")
     found = story.only()
-    assert found.score >= THRESHOLD
-    assert found.worked is not None and found.worked.command.startswith("kite launch")
-    assert (found.removed, found.added) == (("fly",), ("launch",))
-    assert [(each.line, each.about) for each in found.errors] == [(line, "interface")]
+    assert found.score >= PROPOSAL_THRESHOLD
+    assert found.working_call is not None and found.working_call.command.startswith("kite launch")
+    assert (found.removed_arguments, found.added_arguments) == (("fly",), ("launch",))
+    assert [(each.line, each.kind) for each in found.errors] == [(line, "interface")]
     assert "unrecognized subcommand 'fly'" in found.problem
     assert "`kite launch --high 2>&1 | tail -5` worked (without `fly`, with `launch`)" in found.solution
     assert re.search(found.trigger, "cd x && kite fly --low") and not re.search(found.trigger, "kite launch")
@@ -32,7 +40,7 @@ def test_a_call_that_a_hook_denied_cures_nothing_and_is_no_attempt() -> None:
     story.deny("kite launch --high")
     story.works("kite start --high")
     found = story.only()
-    assert found.worked is not None and found.worked.command == "kite start --high"
+    assert found.working_call is not None and found.working_call.command == "kite start --high"
     assert [each.line for each in found.errors] == [line]
 
 
@@ -44,7 +52,7 @@ def test_every_failed_attempt_belongs_to_the_episode_and_raises_it() -> None:
         story.works("kite launch red --string 5")
     assert len(often.only().errors) == 3
     assert often.only().score > once.only().score
-    assert often.only().parts["attempts"] > once.only().parts["attempts"] == 0
+    assert often.only().score_parts["attempts"] > once.only().score_parts["attempts"] == 0
 
 
 def test_a_form_that_fails_in_another_way_got_past_the_first_error() -> None:
@@ -52,9 +60,9 @@ def test_a_form_that_fails_in_another_way_got_past_the_first_error() -> None:
     story.fails("wrap kite test", "Exit code 2\nerror: unknown command 'kite'")
     story.fails("kite test", "Exit code 1\n3 failed, 20 passed")
     first, second = story.told()
-    assert first.worked is not None and first.worked.command == "kite test"
+    assert first.working_call is not None and first.working_call.command == "kite test"
     assert len(first.errors) == len(second.errors) == 1
-    assert first.score >= THRESHOLD > second.score
+    assert first.score >= PROPOSAL_THRESHOLD > second.score
 
 
 def test_what_an_edit_cured_is_no_lesson() -> None:
@@ -62,8 +70,8 @@ def test_what_an_edit_cured_is_no_lesson() -> None:
     story.fails("npm run typecheck", TYPES)
     story.edit("/home/dev/kite/src/kite.ts")
     story.works("npm run typecheck -- --pretty")
-    assert story.only().parts["cure"] < 0
-    assert story.only().score < THRESHOLD
+    assert story.only().score_parts["cure"] < 0
+    assert story.only().score < PROPOSAL_THRESHOLD
 
 
 def test_a_check_that_passes_in_another_form_without_an_edit_is_one() -> None:
@@ -71,7 +79,7 @@ def test_a_check_that_passes_in_another_form_without_an_edit_is_one() -> None:
     story.fails("gust build -tags=e2e ./wind/e2e", "Exit code 1\nwind/e2e/env.gu:40:26: undefined: breeze")
     story.agent("The issue is that breeze is declared in a test file. Let me compile the tests.")
     story.works("gust test -tags=e2e -c ./wind/e2e")
-    assert story.only().score >= THRESHOLD
+    assert story.only().score >= PROPOSAL_THRESHOLD
     assert story.only().agent_words == "The issue is that breeze is declared in a test file."
 
 
@@ -80,21 +88,21 @@ def test_no_edit_teaches_a_program_an_option() -> None:
     story.fails("kite fly --high", UNKNOWN)
     story.edit("/home/dev/kite/README.md")
     story.works("kite launch --high")
-    assert story.only().score >= THRESHOLD
+    assert story.only().score >= PROPOSAL_THRESHOLD
 
 
 def test_looking_at_the_output_of_a_failing_check_otherwise_is_no_cure() -> None:
     story = Story()
     story.fails("bun run test", "Exit code 1\n 12 pass\n 1 fail")
     story.works("bun run test 2>&1 | grep -A5 fail", "1 fail")
-    assert story.only().score < THRESHOLD
+    assert story.only().score < PROPOSAL_THRESHOLD
 
 
 def test_a_look_at_the_files_does_not_cure_a_command() -> None:
     story = Story()
     story.fails("kite launch src/wind.toml", "Exit code 1\nkite: unknown key in src/wind.toml")
     story.works("cat src/wind.toml")
-    assert story.only().worked is None
+    assert story.only().working_call is None
 
 
 def test_the_same_call_that_works_later_is_worth_less_than_another() -> None:
@@ -104,7 +112,7 @@ def test_the_same_call_that_works_later_is_worth_less_than_another() -> None:
         story.fails("kite sync red", "Exit code 1\nkite: the wind failed")
         story.works(cure)
         scores.append(story.only().score)
-    assert scores[0] < THRESHOLD <= scores[1]
+    assert scores[0] < PROPOSAL_THRESHOLD <= scores[1]
 
 
 def test_a_call_made_beside_the_failing_one_is_no_cure() -> None:
@@ -112,7 +120,7 @@ def test_a_call_made_beside_the_failing_one_is_no_cure() -> None:
     first, second = story.call("Bash", command="kite fly a"), story.call("Bash", command="kite land a")
     story.result(first, UNKNOWN, failed=True)
     story.result(second, "landed")
-    assert story.only().worked is None
+    assert story.only().working_call is None
 
 
 SLIPS = (
@@ -130,7 +138,7 @@ def test_a_slip_with_the_files_is_ranked_low(tool: str, error: str) -> None:
     story.result(story.call(tool, path="/p/a.py", content="wind = 1"), error, failed=True)
     story.result(story.call("Read", path="/p/a.py"), "wind = 0")
     story.result(story.call(tool, path="/p/a.py", content="wind = 1"), "updated")
-    assert story.only().score < THRESHOLD
+    assert story.only().score < PROPOSAL_THRESHOLD
 
 
 @pytest.mark.parametrize(
@@ -150,7 +158,7 @@ def test_a_wrong_path_is_ranked_low(command: str, error: str, then: str) -> None
     story = Story()
     story.fails(command, error)
     story.works(then)
-    assert all(each.score < THRESHOLD for each in story.told())
+    assert all(each.score < PROPOSAL_THRESHOLD for each in story.told())
 
 
 def test_a_slip_that_takes_several_attempts_and_another_way_is_a_lesson() -> None:
@@ -161,7 +169,7 @@ def test_a_slip_that_takes_several_attempts_and_another_way_is_a_lesson() -> Non
     story.works("sed -i 's/wind/breeze/' /p/a.tsx", "")
     found = story.only()
     assert (len(found.errors), found.trigger) == (3, "**/*.tsx")
-    assert found.score >= THRESHOLD
+    assert found.score >= PROPOSAL_THRESHOLD
 
 
 def test_a_slip_that_recurs_across_sessions_rises() -> None:
@@ -169,22 +177,22 @@ def test_a_slip_that_recurs_across_sessions_rises() -> None:
     story.fails("cd src && kite test", "Exit code 1\nbash: line 1: cd: src: No such file or directory")
     story.works("cd /home/dev/kite/src && kite test")
     found = story.only()
-    once, twice, often, ever = (recurrence(found.errors[0].about, False, times) for times in (1, 2, 4, 40))
+    once, twice, often, ever = (score_recurrence(found.errors[0].kind, False, times) for times in (1, 2, 4, 40))
     assert 0.0 == once < twice < often == ever
-    assert found.score < total({**found.parts, "recurs": often}) >= THRESHOLD
+    assert found.score < compute_score({**found.score_parts, "recurs": often}) >= PROPOSAL_THRESHOLD
 
 
 def test_a_check_that_fails_in_many_sessions_is_still_a_check() -> None:
     story = Story()
     story.fails("npm run typecheck", TYPES)
-    assert recurrence(story.only().errors[0].about, False, 9) == 0.0
+    assert score_recurrence(story.only().errors[0].kind, False, 9) == 0.0
 
 
 def test_a_cure_that_keeps_its_output_in_a_file_is_no_edit() -> None:
     story = Story()
     story.fails("kite sync red", "Exit code 1\nkite: the wind failed")
     story.works("kite sync red --json > /tmp/out.json")
-    assert story.only().parts["cure"] > 0
+    assert story.only().score_parts["cure"] > 0
 
 
 def test_what_was_cancelled_or_interrupted_is_no_error() -> None:
@@ -201,11 +209,15 @@ def test_a_person_who_refuses_and_says_how_outranks_all() -> None:
     failed.person("don't use kite here, use the wrapper")
     for story in (refused, failed):
         found = story.only()
-        assert found.score >= THRESHOLD
-        assert found.parts["person"] >= max(value for name, value in found.parts.items() if name != "about") > 0
+        assert found.score >= PROPOSAL_THRESHOLD
+        assert (
+            found.score_parts["person"]
+            >= max(value for name, value in found.score_parts.items() if name != "about")
+            > 0
+        )
         assert found.solution.startswith(found.person_words)
         assert [each.kind for each in found.evidence] == ["error", "user"]
-    assert refused.only().refused and "was refused" in refused.only().problem
+    assert refused.only().is_refused and "was refused" in refused.only().problem
 
 
 def test_the_words_that_follow_a_bare_refusal_are_its_reason() -> None:
@@ -213,20 +225,20 @@ def test_the_words_that_follow_a_bare_refusal_are_its_reason() -> None:
     story.refuse("git push -u origin temp", " ")
     story.person("give the branch a better name, from origin/main")
     assert story.only().person_words == "give the branch a better name, from origin/main"
-    assert story.only().score >= THRESHOLD
+    assert story.only().score >= PROPOSAL_THRESHOLD
 
 
 @pytest.mark.parametrize("words", [" ", "commit", "please add the logo too first"])
 def test_a_refusal_that_only_names_the_next_task_is_ranked_low(words: str) -> None:
     story = Story()
     story.refuse("git commit -m wip", words)
-    assert story.only().score < THRESHOLD
+    assert story.only().score < PROPOSAL_THRESHOLD
 
 
 def test_feedback_on_a_plan_corrects_nothing_that_was_done() -> None:
     story = Story()
     story.refuse("", "you should always use the other library instead", tool="ExitPlanMode")
-    assert story.only().score < THRESHOLD
+    assert story.only().score < PROPOSAL_THRESHOLD
 
 
 def test_words_typed_after_something_worked_are_not_about_the_error() -> None:
@@ -242,7 +254,7 @@ def test_a_failure_hidden_by_a_pipe_is_seen() -> None:
     line = story.works("kite fly --high 2>&1 | tail -3", "error: unrecognized subcommand 'fly'\n\nUsage: kite")
     story.works("kite launch --high 2>&1 | tail -3")
     assert [each.line for each in story.only().errors] == [line]
-    assert story.only().score >= THRESHOLD
+    assert story.only().score >= PROPOSAL_THRESHOLD
 
 
 @pytest.mark.parametrize(
@@ -264,12 +276,12 @@ def test_a_text_that_only_speaks_of_errors_is_no_failure(command: str, text: str
 
 
 def test_the_correction_may_come_within_the_window_only() -> None:
-    for pause, cured in ((WINDOW - 1, True), (WINDOW, False)):
+    for pause, cured in ((CORRECTION_WINDOW - 1, True), (CORRECTION_WINDOW, False)):
         story = Story()
         story.fails("kite fly --high", UNKNOWN)
         story.pause(pause)
         story.works("kite launch --high")
-        assert (story.only().worked is not None) is cured
+        assert (story.only().working_call is not None) is cured
 
 
 def test_the_window_is_as_long_as_one_likes() -> None:
@@ -278,8 +290,8 @@ def test_the_window_is_as_long_as_one_likes() -> None:
         story.fails("kite fly --high", UNKNOWN)
         story.pause(3)
         story.works("kite launch --high")
-        [found] = episodes(story.steps, window=window)
-        assert (found.worked is not None) is cured
+        [found] = find_episodes(story.steps, window=window)
+        assert (found.working_call is not None) is cured
 
 
 def test_an_error_is_known_by_the_id_of_its_result() -> None:
@@ -291,9 +303,9 @@ def test_an_error_is_known_by_the_id_of_its_result() -> None:
 def test_an_episode_at_the_end_of_the_steps_is_still_open() -> None:
     story = Story()
     story.fails("kite fly --high", UNKNOWN)
-    assert story.only().open
-    story.pause(WINDOW + 1)
-    assert not story.only().open
+    assert story.only().is_open
+    story.pause(CORRECTION_WINDOW + 1)
+    assert not story.only().is_open
 
 
 def test_sub_agents_do_not_cure_each_other() -> None:
@@ -301,7 +313,7 @@ def test_sub_agents_do_not_cure_each_other() -> None:
     main.fails("kite fly --high", UNKNOWN)
     other.works("kite launch --high")
     mixed = [*main.steps, *(step._replace(line=step.line + 9) for step in other.steps)]
-    assert [each.worked for each in episodes(mixed)] == [None]
+    assert [each.working_call for each in find_episodes(mixed)] == [None]
 
 
 def test_the_same_error_elsewhere_has_the_same_signature() -> None:
@@ -342,7 +354,7 @@ def test_what_put_it_right_is_quoted_from_its_own_line() -> None:
         story.result(story.call(tool, **given), "Error: no wind", failed=True)
         story.result(story.call(tool, **given), "up")
         found = story.only()
-        assert found.worked and [each.quote for each in found.evidence if each.kind == "correction"] == quotes
+        assert found.working_call and [each.quote for each in found.evidence if each.kind == "correction"] == quotes
 
 
 def test_a_reason_is_about_the_latest_of_several_errors() -> None:
@@ -350,7 +362,7 @@ def test_a_reason_is_about_the_latest_of_several_errors() -> None:
     story.fails("kite fly --high", UNKNOWN)
     story.fails("docker run --detached", "Exit code 1\nunknown flag: --detached")
     story.agent("The problem is that docker spells it --detach.")
-    assert {each.failing.command: bool(each.agent_words) for each in story.told()} == {
+    assert {each.failing_call.command: bool(each.agent_words) for each in story.told()} == {
         "kite fly --high": False,
         "docker run --detached": True,
     }
@@ -359,7 +371,7 @@ def test_a_reason_is_about_the_latest_of_several_errors() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_every_quote_is_really_there_and_every_error_is_listed_once(seed: int) -> None:
     steps = list(noise(seed, 120))
-    found = episodes(steps)
+    found = find_episodes(steps)
     assert found and all(quotes_stand(steps, each) for each in found)
     lines = [error.line for each in found for error in each.errors]
     assert len(lines) == len(set(lines))
@@ -367,18 +379,18 @@ def test_every_quote_is_really_there_and_every_error_is_listed_once(seed: int) -
     for each in found:
         assert [part.line for part in each.evidence if part.kind == "error"] == [error.line for error in each.errors]
         assert 0 <= each.score <= 1
-        re.compile(each.trigger) if each.failing.command else None
+        re.compile(each.trigger) if each.failing_call.command else None
 
 
 def test_the_same_steps_give_the_same_episodes() -> None:
-    assert episodes(noise(7, 200)) == episodes(iter(list(noise(7, 200))))
+    assert find_episodes(noise(7, 200)) == find_episodes(iter(list(noise(7, 200))))
 
 
 def test_memory_is_bounded_by_the_window() -> None:
     tracemalloc.start()
     sizes = [len(step.text) for step in noise(3, 4_000)]
-    watch = Watch()
-    found = sum(len(watch.take(step)) for step in noise(3, 4_000))
+    watch = EpisodeTracker()
+    found = sum(len(watch.process_step(step)) for step in noise(3, 4_000))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found > 500

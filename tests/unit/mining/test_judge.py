@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hardwon.agents import transcript_tail
-from hardwon.agents.transcript_steps import Step, history
+from hardwon.agents.transcript_steps import Step, load_transcript_module
 from hardwon.errors import UserError
 from hardwon.mining import judge, proposals
-from hardwon.mining.episodes import episodes
-from hardwon.store.candidates import Judgement, Proposal
+from hardwon.mining.episodes import find_episodes
+from hardwon.store.candidates import Candidate, Judgement
 from hardwon.text import lesson_tags
-from hardwon.types import Mark, Signal, replace
+from hardwon.types import MinedEpisode, ReadPosition, replace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRANSCRIPTS = os.path.join(HERE, "..", "..", "transcripts")
@@ -76,7 +76,7 @@ def nothing(step: Step) -> bool:
     return False
 
 
-def kites(transcript: Transcript, error: str = UNKNOWN, **more: Any) -> Signal:
+def kites(transcript: Transcript, error: str = UNKNOWN, **more: Any) -> MinedEpisode:
     """A session in which another option was right, as a signal."""
     transcript.told("let the red kite fly").runs("kite launch red --high 5", error, failed=True, **more)
     transcript.says("The height is wrong because it follows from the string.", **more)
@@ -84,28 +84,30 @@ def kites(transcript: Transcript, error: str = UNKNOWN, **more: Any) -> Signal:
     return only(signals(transcript.write(), "claude-code"))
 
 
-def signals(path: str, host: str) -> list[Signal]:
-    told = history(host).Reader()
+def signals(path: str, host: str) -> list[MinedEpisode]:
+    told = load_transcript_module(host).Reader()
     with open(path, "rb") as file:
         lines = [
-            line for portion, _ in transcript_tail.portions(file, Mark(), whole=host == "opencode") for line in portion
+            line
+            for portion, _ in transcript_tail.read_portions(file, ReadPosition(), is_single_document=host == "opencode")
+            for line in portion
         ]
-    steps = [step for number, line in lines for step in told.read(number, line)]
-    return [proposals.from_episode(each, host, path, "/home/dev/kite") for each in episodes(steps)]
+    steps = [step for number, line in lines for step in told.read_line(number, line)]
+    return [proposals.mine_episode(each, host, path, "/home/dev/kite") for each in find_episodes(steps)]
 
 
-def only(found: Sequence[Signal]) -> Signal:
+def only(found: Sequence[MinedEpisode]) -> MinedEpisode:
     assert len(found) == 1, [each.body["problem"] for each in found]
     return found[0]
 
 
-def texts(signal: Signal, most: int = 9_000) -> list[str]:
-    return [step["text"] for step in judge.dossier(signal, most=most, left_out=nothing).steps]
+def texts(signal: MinedEpisode, most: int = 9_000) -> list[str]:
+    return [step["text"] for step in judge.build_excerpt(signal, max_chars=most, is_excluded=nothing).steps]
 
 
-def proposal(number: int, signal: Signal) -> Proposal:
+def proposal(number: int, signal: MinedEpisode) -> Candidate:
     record = {"problem": signal.body["problem"], "solution": signal.body["solution"]}
-    return Proposal(
+    return Candidate(
         number,
         f"id{number}",
         f"kite-{number}",
@@ -129,7 +131,7 @@ def judgement(verdict: str = "lesson", quotes: Sequence[str] = (ERROR,), **more:
 
 def test_a_dossier_tells_the_episode_from_the_call_that_failed_to_the_one_that_worked(transcript: Transcript) -> None:
     signal = kites(transcript.works(20))
-    steps = judge.dossier(signal, most=9_000, left_out=nothing).steps
+    steps = judge.build_excerpt(signal, max_chars=9_000, is_excluded=nothing).steps
     shown = [(step["kind"], step["text"].partition("\n")[0]) for step in steps]
     assert shown[2:-1] == [
         ("call", "kite launch red --high 5"),
@@ -164,14 +166,14 @@ def test_a_secret_is_not_shown_and_can_be_quoted_as_shown(transcript: Transcript
     signal = kites(transcript, f"{UNKNOWN}\nsent {secret} to the kite")
     assert secret not in json.dumps(texts(signal))
     line = next(text for text in texts(signal) if "to the kite" in text).splitlines()[-1]
-    assert judge.check(judgement(quotes=[line]), [signal], nothing) == ""
-    assert "not in the transcript" in judge.check(judgement(quotes=[f"sent {secret} to"]), [signal], nothing)
+    assert judge.check_judgement(judgement(quotes=[line]), [signal], nothing) == ""
+    assert "not in the transcript" in judge.check_judgement(judgement(quotes=[f"sent {secret} to"]), [signal], nothing)
 
 
 def test_a_dossier_fits_and_shortens_errors_last(transcript: Transcript) -> None:
     transcript.says("We begin. " + "wind " * 4_000).runs("cat sky", "cloud\n" * 9_000)
     signal = kites(transcript, f"{UNKNOWN}\n" + "string " * 300 + "the end")
-    told = judge.dossier(signal, most=5_500, left_out=nothing)
+    told = judge.build_excerpt(signal, max_chars=5_500, is_excluded=nothing)
     assert len(json.dumps(told.steps)) <= 5_500
     error = next(step["text"] for step in told.steps if step.get("failed"))
     assert error.endswith("the end") and "characters cut" not in error
@@ -183,10 +185,10 @@ def test_a_dossier_fits_and_shortens_errors_last(transcript: Transcript) -> None
 def test_a_dossier_never_exceeds_its_size(transcript: Transcript, most: int) -> None:
     for number in range(8):
         transcript.runs(f"kite launch red --high {number}", f'{UNKNOWN}\n"{number}"\n' + "\n" * 3_000, failed=True)
-    told = judge.dossier(kites(transcript), most=most, left_out=nothing)
+    told = judge.build_excerpt(kites(transcript), max_chars=most, is_excluded=nothing)
     assert len(json.dumps(told.steps, indent=2)) <= max(most, 2)
     assert bool(told.steps) != bool(told.reason)
-    if told.left_out and told.steps:
+    if told.omitted_count and told.steps:
         assert any(step.get("failed") for step in told.steps)
 
 
@@ -195,15 +197,18 @@ def test_a_transcript_that_is_gone_or_rewritten_gives_a_reason(transcript: Trans
     other = Transcript(signal.path).works(20)
     other.lines = [line.replace('"uuid": "u', '"uuid": "v') for line in other.lines]
     other.write()
-    told = judge.dossier(signal, most=9_000, left_out=nothing)
+    told = judge.build_excerpt(signal, max_chars=9_000, is_excluded=nothing)
     assert (told.steps, "rewritten" in told.reason) == ((), True)
     os.remove(signal.path)
-    assert "No such file" in judge.dossier(signal, most=9_000, left_out=nothing).reason
-    assert "No such file" in judge.check(judgement(), [signal], nothing)
+    assert "No such file" in judge.build_excerpt(signal, max_chars=9_000, is_excluded=nothing).reason
+    assert "No such file" in judge.check_judgement(judgement(), [signal], nothing)
     folder = replace(signal, path=str(tmp_path))
-    assert "directory" in judge.dossier(folder, most=9_000, left_out=nothing).reason
-    assert "cannot be read" in judge.dossier(replace(signal, path="a\0b"), most=9_000, left_out=nothing).reason
-    assert judge.dossier(replace(signal, host="abacus"), most=9_000, left_out=nothing).steps == ()
+    assert "directory" in judge.build_excerpt(folder, max_chars=9_000, is_excluded=nothing).reason
+    assert (
+        "cannot be read"
+        in judge.build_excerpt(replace(signal, path="a\0b"), max_chars=9_000, is_excluded=nothing).reason
+    )
+    assert judge.build_excerpt(replace(signal, host="abacus"), max_chars=9_000, is_excluded=nothing).steps == ()
 
 
 def test_damaged_lines_within_an_episode_hide_only_themselves(transcript: Transcript) -> None:
@@ -240,18 +245,22 @@ def test_a_lesson_that_an_agent_wrote_down_is_shown_where_it_stands(transcript: 
     text = f"Noted:\n> #lesson\n> problem: {PROBLEM}\n>   in every version\n> solution: {SOLUTION}\n> #/lesson"
     path = transcript.works(5).says(text).works(5).write()
     with open(path, "rb") as file:
-        steps = [step for line in enumerate(file, 1) for step in history("claude-code").Reader().read(*line)]
+        steps = [
+            step
+            for line in enumerate(file, 1)
+            for step in load_transcript_module("claude-code").Reader().read_line(*line)
+        ]
     step = next(step for step in steps if "#lesson" in step.text)
-    (tag,) = lesson_tags.blocks(step.text)
-    signal = proposals.from_tag(tag, step, 0, "claude-code", path, "/home/dev/kite")
+    (tag,) = lesson_tags.find_lesson_blocks(step.text)
+    signal = proposals.mine_block(tag, step, 0, "claude-code", path, "/home/dev/kite")
     assert texts(signal)[2] == text
-    assert judge.check(judgement(quotes=[f"problem: {PROBLEM}"]), [signal], nothing) == ""
+    assert judge.check_judgement(judgement(quotes=[f"problem: {PROBLEM}"]), [signal], nothing) == ""
 
 
-def unquotable(signal: Signal) -> str:
+def unquotable(signal: MinedEpisode) -> str:
     """Why the evidence of a signal would be void as quotes of a reader."""
-    quotes = [each["quote"] for each in signal.body["evidence"] if len(each["quote"].strip()) >= judge.SHORTEST_QUOTE]
-    return judge.check(judgement("none", quotes), [signal], nothing)
+    quotes = [each["quote"] for each in signal.body["evidence"] if len(each["quote"].strip()) >= judge.MIN_QUOTE_CHARS]
+    return judge.check_judgement(judgement("none", quotes), [signal], nothing)
 
 
 def test_the_evidence_of_real_episodes_can_be_quoted() -> None:
@@ -275,7 +284,11 @@ def test_hostile_text_stays_inside_its_string(transcript: Transcript) -> None:
         asked.append(prompt)
         return "[]"
 
-    list(judge.judge([(proposal(7, signal), [signal])], ask, most=9_000, left_out=nothing, now=1.0, reader="m"))
+    list(
+        judge.judge_candidates(
+            [(proposal(7, signal), [signal])], ask, max_candidate_chars=9_000, is_excluded=nothing, now=1.0, reader="m"
+        )
+    )
     head, _, data = asked[0].rpartition("## Candidates\n")
     assert "Ignore previous" not in head
     assert [line for line in data.splitlines() if line.startswith(("Ignore", "```", "##"))] == []
@@ -285,7 +298,9 @@ def test_hostile_text_stays_inside_its_string(transcript: Transcript) -> None:
 
 def test_a_bundle_holds_the_instructions_and_each_candidate_with_its_episodes(transcript: Transcript) -> None:
     signal = kites(transcript)
-    made = judge.bundle([(proposal(7, signal), [signal] * 3)], most_each=12_000, most_all=60_000, left_out=nothing)
+    made = judge.build_bundle(
+        [(proposal(7, signal), [signal] * 3)], max_candidate_chars=12_000, max_bundle_chars=60_000, is_excluded=nothing
+    )
     (entry,) = made["candidates"]
     assert made["instructions"].startswith("# Judge") and made["leftOut"] == 0
     assert [entry[key] for key in ("number", "tool", "trigger")] == [7, "Bash", signal.body["trigger"]]
@@ -298,7 +313,7 @@ def test_a_bundle_holds_the_instructions_and_each_candidate_with_its_episodes(tr
 def test_a_bundle_fits_as_printed_and_says_how_many_were_left_out(transcript: Transcript, most_all: int) -> None:
     signal = kites(transcript)
     waiting = [(proposal(number, signal), [signal]) for number in range(1, 11)]
-    made = judge.bundle(waiting, most_each=3_000, most_all=most_all, left_out=nothing)
+    made = judge.build_bundle(waiting, max_candidate_chars=3_000, max_bundle_chars=most_all, is_excluded=nothing)
     shown = [entry["number"] for entry in made["candidates"]]
     assert shown == list(range(1, len(shown) + 1))
     assert made["leftOut"] == 10 - len(shown)
@@ -309,16 +324,18 @@ def test_a_bundle_fits_as_printed_and_says_how_many_were_left_out(transcript: Tr
 def test_a_candidate_whose_transcript_is_gone_keeps_its_place_and_says_why(transcript: Transcript) -> None:
     signal = kites(transcript)
     os.remove(signal.path)
-    made = judge.bundle([(proposal(7, signal), [signal])], most_each=9_000, most_all=60_000, left_out=nothing)
+    made = judge.build_bundle(
+        [(proposal(7, signal), [signal])], max_candidate_chars=9_000, max_bundle_chars=60_000, is_excluded=nothing
+    )
     (episode,) = made["candidates"][0]["episodes"]
     assert (episode["steps"], "No such file" in episode["reason"]) == ([], True)
 
 
 def test_the_instructions_show_an_answer_that_can_be_read() -> None:
-    fence = judge.instructions().partition("```json")[2]
-    lesson, trivial, none = judge.read_judgements(f"```json{fence}")
+    fence = judge.read_instructions().partition("```json")[2]
+    lesson, trivial, none = judge.parse_judgements(f"```json{fence}")
     assert [one.verdict for one in (lesson, trivial, none)] == list(judge.VERDICTS)
-    assert all(f"`{word}`" in judge.instructions() for word in judge.DELIVERIES)
+    assert all(f"`{word}`" in judge.read_instructions() for word in judge.ALLOWED_DELIVERY_MODES)
     assert lesson.body["quotes"][0] == {"line": 151, "quote": "error: unknown option '--height'"}
 
 
@@ -333,7 +350,7 @@ def test_the_instructions_show_an_answer_that_can_be_read() -> None:
     ],
 )
 def test_judgements_are_read_from_every_form_of_answer(text: str) -> None:
-    assert judge.read_judgements(text) == [Judgement(3, 0.0, "", "trivial", {"quotes": [{"quote": "not read yet"}]})]
+    assert judge.parse_judgements(text) == [Judgement(3, 0.0, "", "trivial", {"quotes": [{"quote": "not read yet"}]})]
 
 
 @pytest.mark.parametrize(
@@ -366,7 +383,7 @@ def test_judgements_are_read_from_every_form_of_answer(text: str) -> None:
 )
 def test_a_wrong_answer_is_named_by_item_and_field(text: str, said: str) -> None:
     with pytest.raises(UserError) as wrong:
-        judge.read_judgements(text)
+        judge.parse_judgements(text)
     assert said in wrong.value.say and wrong.value.fix
 
 
@@ -381,7 +398,7 @@ FIELDS = some.sampled_from(["candidate", "verdict", "quotes", "problem", "trigge
 @given(some.lists(some.dictionaries(FIELDS, VALUES) | VALUES, max_size=3) | VALUES, some.booleans())
 def test_whatever_a_reader_sends_is_read_or_refused(sent: object, plain: bool) -> None:
     try:
-        found = judge.read_judgements(json.dumps(sent, ensure_ascii=plain))
+        found = judge.parse_judgements(json.dumps(sent, ensure_ascii=plain))
     except UserError:
         return
     json.dumps([one.body for one in found], ensure_ascii=False).encode()
@@ -390,17 +407,17 @@ def test_whatever_a_reader_sends_is_read_or_refused(sent: object, plain: bool) -
 def test_half_a_character_and_a_secret_do_not_get_through() -> None:
     secret = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
     sent = f'[{{"candidate": 1, "verdict": "none", "why": "\\ud800 {secret}", "quotes": ["\udcff odd"]}}]'
-    (one,) = judge.read_judgements(sent)
+    (one,) = judge.parse_judgements(sent)
     assert one.body["why"].startswith("? [redacted")
     assert one.body["quotes"] == [{"quote": "? odd"}]
 
 
 def test_a_sound_judgement_counts(transcript: Transcript) -> None:
     signal = kites(transcript)
-    assert judge.check(judgement(quotes=[ERROR, "kite launch red --string 5"]), [signal], nothing) == ""
-    assert judge.check(judgement(quotes=["--high' Usage:  kite\nlaunch"]), [signal], nothing) == ""
-    assert judge.check(judgement("trivial", quotes=[ERROR]), [signal], nothing) == ""
-    assert judge.check(judgement("none", quotes=[]), [signal], nothing) == ""
+    assert judge.check_judgement(judgement(quotes=[ERROR, "kite launch red --string 5"]), [signal], nothing) == ""
+    assert judge.check_judgement(judgement(quotes=["--high' Usage:  kite\nlaunch"]), [signal], nothing) == ""
+    assert judge.check_judgement(judgement("trivial", quotes=[ERROR]), [signal], nothing) == ""
+    assert judge.check_judgement(judgement("none", quotes=[]), [signal], nothing) == ""
 
 
 def void_judgements() -> Iterator[tuple[Judgement, str]]:
@@ -423,28 +440,28 @@ def void_judgements() -> Iterator[tuple[Judgement, str]]:
 
 @pytest.mark.parametrize(("given", "said"), [*void_judgements()])
 def test_a_judgement_is_void_for_a_reason(transcript: Transcript, given: Judgement, said: str) -> None:
-    assert said in judge.check(given, [kites(transcript.works(30))], nothing)
+    assert said in judge.check_judgement(given, [kites(transcript.works(30))], nothing)
 
 
 def test_what_stands_in_the_transcript_but_not_in_the_episode_is_no_evidence(transcript: Transcript) -> None:
     signal = kites(transcript.told("the password of the shed is swordfish").works(30))
-    assert "is not in" in judge.check(judgement(quotes=["of the shed is"]), [signal], nothing)
+    assert "is not in" in judge.check_judgement(judgement(quotes=["of the shed is"]), [signal], nothing)
 
 
 def test_a_trigger_for_files_is_a_glob(transcript: Transcript) -> None:
     signal = kites(transcript)
     edited = replace(signal, body={**signal.body, "tool": "Edit", "command": ""})
-    assert judge.check(judgement(trigger="src/**/*.kite"), [edited], nothing) == ""
-    assert "can match nothing" in judge.check(judgement(trigger="src//[kite"), [edited], nothing)
-    assert judge.check(judgement(trigger="src/**/*.kite"), [signal], nothing) != ""
+    assert judge.check_judgement(judgement(trigger="src/**/*.kite"), [edited], nothing) == ""
+    assert "can match nothing" in judge.check_judgement(judgement(trigger="src//[kite"), [edited], nothing)
+    assert judge.check_judgement(judgement(trigger="src/**/*.kite"), [signal], nothing) != ""
 
 
 def test_a_quote_may_stand_in_any_episode_of_the_candidate(tmp_path: Any) -> None:
     found = [kites(Transcript(str(tmp_path / name)), f"{UNKNOWN}\n{name} wind") for name in ("south", "north")]
-    assert judge.check(judgement(quotes=["north wind", "south wind"]), found, nothing) == ""
+    assert judge.check_judgement(judgement(quotes=["north wind", "south wind"]), found, nothing) == ""
     os.remove(found[0].path)
-    assert judge.check(judgement(quotes=["north wind"]), found, nothing) == ""
-    assert "is not in" in judge.check(judgement(quotes=["south wind"]), found, nothing)
+    assert judge.check_judgement(judgement(quotes=["north wind"]), found, nothing) == ""
+    assert "is not in" in judge.check_judgement(judgement(quotes=["south wind"]), found, nothing)
 
 
 @pytest.mark.parametrize(
@@ -465,8 +482,13 @@ def test_a_model_s_answer_is_checked_like_any_reader_s(
     transcript: Transcript, answer: str, verdict: str, void: str
 ) -> None:
     signal = kites(transcript)
-    (one,) = judge.judge(
-        [(proposal(7, signal), [signal])], lambda _: answer, most=9_000, left_out=nothing, now=5.0, reader="m"
+    (one,) = judge.judge_candidates(
+        [(proposal(7, signal), [signal])],
+        lambda _: answer,
+        max_candidate_chars=9_000,
+        is_excluded=nothing,
+        now=5.0,
+        reader="m",
     )
     assert (one.candidate, one.at, one.reader, one.verdict) == (7, 5.0, "m", verdict)
     assert void in one.void and bool(void) == bool(one.void)
@@ -479,7 +501,11 @@ def test_a_model_is_not_asked_about_what_cannot_be_read(transcript: Transcript) 
     def ask(prompt: str) -> str:
         raise AssertionError("asked")
 
-    (one,) = judge.judge([(proposal(7, signal), [signal])], ask, most=9_000, left_out=nothing, now=5.0, reader="m")
+    (one,) = judge.judge_candidates(
+        [(proposal(7, signal), [signal])], ask, max_candidate_chars=9_000, is_excluded=nothing, now=5.0, reader="m"
+    )
     assert "No such file" in one.void
-    (one,) = judge.judge([(proposal(7, signal), [])], ask, most=9_000, left_out=nothing, now=5.0, reader="m")
+    (one,) = judge.judge_candidates(
+        [(proposal(7, signal), [])], ask, max_candidate_chars=9_000, is_excluded=nothing, now=5.0, reader="m"
+    )
     assert one.void == "no transcript is known for it"

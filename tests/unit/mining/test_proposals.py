@@ -9,33 +9,33 @@ from typing import Any
 import pytest
 
 from hardwon import settings
-from hardwon.mining.proposals import Seen, episode_confidence, priority_of, tag_confidence
+from hardwon.mining.proposals import Occurrences, compute_priority, rate_block_confidence, rate_episode_confidence
 
 CASES = os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "shared", "conformance", "scan_cases.json")
-ONCE = Seen(1, ("s1",), ("/home/dev/kite",))
-VALUES = settings.resolve({})
+ONCE = Occurrences(1, ("s1",), ("/home/dev/kite",))
+VALUES = settings.resolve_settings({})
 
 
 def test_a_tag_with_tool_trigger_and_tags_is_surer_than_one_without() -> None:
-    assert tag_confidence("Bash", "git stash", ["tool:git"]) == 0.8
-    assert tag_confidence("Bash", "git stash", ["odd"]) == 0.75
-    assert tag_confidence("", "", []) == 0.6
+    assert rate_block_confidence("Bash", "git stash", ["tool:git"]) == 0.8
+    assert rate_block_confidence("Bash", "git stash", ["odd"]) == 0.75
+    assert rate_block_confidence("", "", []) == 0.6
 
 
 def test_what_plain_code_found_is_never_surer_than_0_6() -> None:
-    assert episode_confidence(False, 1, 1) == 0.4
-    assert episode_confidence(True, 9, 9) == 0.6
+    assert rate_episode_confidence(False, 1, 1) == 0.4
+    assert rate_episode_confidence(True, 9, 9) == 0.6
 
 
 def test_what_several_sessions_and_projects_met_matters_more() -> None:
-    often = Seen(5, ("s1", "s2"), ("/home/dev/kite", "/home/dev/boat"))
-    assert (priority_of([], False, ONCE, VALUES), priority_of([], False, often, VALUES)) == (3, 7)
-    assert priority_of(["severity:hang", "severity:data-loss"], True, often, VALUES) == 10
+    often = Occurrences(5, ("s1", "s2"), ("/home/dev/kite", "/home/dev/boat"))
+    assert (compute_priority([], False, ONCE, VALUES), compute_priority([], False, often, VALUES)) == (3, 7)
+    assert compute_priority(["severity:hang", "severity:data-loss"], True, often, VALUES) == 10
 
 
 def test_the_scoring_settings_are_heard() -> None:
-    values = settings.resolve({"scoring": {"singleOccurrencePenalty": 0, "hangTimeoutBonus": 5}})
-    assert priority_of(["severity:timeout"], False, ONCE, values) == 9
+    values = settings.resolve_settings({"scoring": {"singleOccurrencePenalty": 0, "hangTimeoutBonus": 5}})
+    assert compute_priority(["severity:timeout"], False, ONCE, values) == 9
 
 
 def captured(kind: str) -> list[dict[str, Any]]:
@@ -47,14 +47,14 @@ def captured(kind: str) -> list[dict[str, Any]]:
 
 def test_tags_are_scored_as_the_peer_scores_them() -> None:
     for case in captured("structured"):
-        confidence = tag_confidence(case["tool"] or "", case["trigger"] or "", case["tags"])
-        given = confidence, priority_of(case["tags"], False, ONCE, VALUES), confidence < 0.7
+        confidence = rate_block_confidence(case["tool"] or "", case["trigger"] or "", case["tags"])
+        given = confidence, compute_priority(case["tags"], False, ONCE, VALUES), confidence < 0.7
         assert given == (case["confidence"], case["priority"], case["needsReview"]), case
 
 
 def test_episodes_are_scored_as_the_peer_scores_them_up_to_our_cap() -> None:
     for case in captured("heuristic"):
         told = case["userCorrection"]
-        confidence = episode_confidence(told, case["errorSignals"], case["correctionSignals"])
-        priority = priority_of(case["tags"], told, ONCE, VALUES)
+        confidence = rate_episode_confidence(told, case["errorSignals"], case["correctionSignals"])
+        priority = compute_priority(case["tags"], told, ONCE, VALUES)
         assert (confidence, priority) == (min(round(case["confidence"], 2), 0.6), case["priority"]), case

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from hardwon.agents.transcript_steps import Step
 from hardwon.lessons import manifest_index as indexes
 from hardwon.lessons.globs import compile_glob
-from hardwon.lessons.globs import matches as taken_in
-from hardwon.lessons.manifest import compile_entries, demands_of
-from hardwon.lessons.matching import match, see, texts
-from hardwon.lessons.pattern_check import fault
-from hardwon.lessons.record import read
-from hardwon.lessons.validation import faults
-from hardwon.mining.episodes import episodes
-from hardwon.mining.suggestions import EVERYDAY, tags_of, trigger_of
-from hardwon.shell.parsing import MOST_SIMPLE
+from hardwon.lessons.globs import has_matching_glob as taken_in
+from hardwon.lessons.manifest import compile_entries, find_entry_literals
+from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.pattern_check import find_pattern_fault
+from hardwon.lessons.record import parse_lesson
+from hardwon.lessons.validation import find_lesson_faults
+from hardwon.mining.episodes import find_episodes
+from hardwon.mining.suggestions import EVERYDAY_PROGRAMS, suggest_tags, suggest_trigger
+from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS
 from hardwon.types import Event, Pattern
 from tests.support.transcripts import corpus
 
@@ -39,20 +39,28 @@ def bash(command: str) -> Step:
 def fires(trigger: str, command: str) -> bool:
     """Whether a lesson with this trigger is led to by the index and then matches."""
     record = {"summary": "s", "problem": "p", "solution": "x", "id": "id1", "slug": "slug1"}
-    [entry] = compile_entries([read({**record, "triggers": {"toolNames": ["Bash"], "commandPatterns": [trigger]}})])
+    [entry] = compile_entries(
+        [parse_lesson({**record, "triggers": {"toolNames": ["Bash"], "commandPatterns": [trigger]}})]
+    )
     with tempfile.NamedTemporaryFile() as file:
-        file.write(indexes.build([entry], [demands_of(entry)], settings={}, sources=[]))
+        file.write(indexes.build([entry], [find_entry_literals(entry)], settings={}, source_stats=[]))
         file.flush()
-        index = indexes.Index(file.name)
+        index = indexes.ManifestIndex(file.name)
     call = Event("claude-code", "PreToolUse", "s1", ROOT, tool="Bash", command=command)
-    led = index.candidates("Bash", texts(call)) == [0]
-    return led and match(entry, see(call, root=ROOT, places=[ROOT]), search) is not None
+    led = index.find_possible_matches("Bash", list_call_texts(call)) == [0]
+    return (
+        led and match_entry(entry, prepare_call(call, project_root=ROOT, equivalent_folders=[ROOT]), search) is not None
+    )
 
 
 def is_sound(trigger: str, command: str) -> bool:
     """Whether it is accepted, matches the command, and is about more than a program that is run all day."""
     re.compile(trigger)
-    return fault(trigger) is None and trigger not in {rf"\b{each}\b" for each in EVERYDAY} and fires(trigger, command)
+    return (
+        find_pattern_fault(trigger) is None
+        and trigger not in {rf"\b{each}\b" for each in EVERYDAY_PROGRAMS}
+        and fires(trigger, command)
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,13 +86,15 @@ def is_sound(trigger: str, command: str) -> bool:
     ],
 )
 def test_a_trigger_is_the_program_and_what_went_wrong_with_it(command: str, quote: str, expected: str) -> None:
-    trigger = trigger_of(bash(command), (), quote)
+    trigger = suggest_trigger(bash(command), (), quote)
     assert trigger == expected
     assert not trigger or is_sound(trigger, command)
 
 
 def test_what_the_cure_left_out_tells_the_failing_call() -> None:
-    assert trigger_of(bash("kite fly -q --high"), ("--high",), "error: no wind") == r"\bkite\b\s(?:.*\s)?\-\-high\b"
+    assert (
+        suggest_trigger(bash("kite fly -q --high"), ("--high",), "error: no wind") == r"\bkite\b\s(?:.*\s)?\-\-high\b"
+    )
 
 
 HOSTILE = (
@@ -112,7 +122,7 @@ HOSTILE = (
     "kite " + "x" * 5_000 + " --loop",
     "kite --loop " + "x" * 100_000,
     "kite fly --loop '" + "y\n" * 50_000 + "'; gust",
-    "kite 'a;b\nc' --loop; " + "true; " * (MOST_SIMPLE + 9),
+    "kite 'a;b\nc' --loop; " + "true; " * (MAX_SIMPLE_COMMANDS + 9),
     "kite fly --loop; " + "true\n" * 25_000,
     "x" * 3_990 + "; kite --lo" + "op" * 99,
     "echo " + "z" * 3_980 + "; kite --loop",
@@ -125,7 +135,7 @@ HOSTILE = (
 @pytest.mark.parametrize("command", HOSTILE)
 @pytest.mark.parametrize("quote", ["error: unexpected argument '--loop' found", "gust: no wind", "kite", ""])
 def test_whatever_a_command_looks_like_its_trigger_is_sound_or_not_there(command: str, quote: str) -> None:
-    trigger = trigger_of(bash(command[:KEPT]), command.split()[1:3], quote)
+    trigger = suggest_trigger(bash(command[:KEPT]), command.split()[1:3], quote)
     assert not trigger or is_sound(trigger, command)
 
 
@@ -138,18 +148,18 @@ WORDS = PLAIN | SIGNS | MORE
 @settings(max_examples=100, deadline=None)
 @given(st.lists(WORDS, max_size=9).map(" ".join), st.sampled_from(["--loop: no", "kite: run", "git: fly -x", ""]))
 def test_words_in_any_order_give_a_sound_trigger_or_none(command: str, quote: str) -> None:
-    trigger = trigger_of(bash(command), ("fly", "a*"), quote)
+    trigger = suggest_trigger(bash(command), ("fly", "a*"), quote)
     assert not trigger or is_sound(trigger, command)
 
 
 def test_every_real_failing_command_is_matched_by_its_trigger() -> None:
     given = matched = 0
     for name, steps in corpus():
-        for episode in episodes(steps):
-            if episode.failing.tool == "Bash":
+        for episode in find_episodes(steps):
+            if episode.failing_call.tool == "Bash":
                 given += 1
                 matched += bool(episode.trigger)
-                assert not episode.trigger or is_sound(episode.trigger, episode.failing.command), name
+                assert not episode.trigger or is_sound(episode.trigger, episode.failing_call.command), name
     assert matched > 0.8 * given > 0
 
 
@@ -166,14 +176,14 @@ def test_every_real_failing_command_is_matched_by_its_trigger() -> None:
     ],
 )
 def test_a_file_is_told_by_its_suffix_or_name(path: str, glob: str) -> None:
-    found = trigger_of(Step("call", 1, tool="Edit", path=path), (), "no wind")
+    found = suggest_trigger(Step("call", 1, tool="Edit", path=path), (), "no wind")
     compiled = compile_glob(found)
     assert found == glob
     assert not found or (compiled and taken_in([compiled], f"../{path.lstrip('/')}", path, search))
 
 
 def test_a_command_of_a_tool_that_is_no_shell_has_no_trigger() -> None:
-    assert trigger_of(Step("call", 1, tool="PowerShell", command="kite fly"), (), "kite: no wind") == ""
+    assert suggest_trigger(Step("call", 1, tool="PowerShell", command="kite fly"), (), "kite: no wind") == ""
 
 
 @pytest.mark.parametrize(
@@ -190,12 +200,12 @@ def test_a_command_of_a_tool_that_is_no_shell_has_no_trigger() -> None:
     ],
 )
 def test_tags_say_what_is_known(call: Step, quote: str, tags: tuple[str, ...]) -> None:
-    assert tags_of(call, quote) == tags
+    assert suggest_tags(call, quote) == tags
 
 
 @pytest.mark.parametrize("command", HOSTILE)
 def test_every_tag_is_one_that_a_lesson_may_have(command: str) -> None:
-    lesson = read(
-        {"summary": "s", "problem": "p", "solution": "x", "tags": list(tags_of(bash(command[:KEPT]), command))}
+    lesson = parse_lesson(
+        {"summary": "s", "problem": "p", "solution": "x", "tags": list(suggest_tags(bash(command[:KEPT]), command))}
     )
-    assert not [wrong for wrong in faults(lesson) if wrong.startswith("tag ")]
+    assert not [wrong for wrong in find_lesson_faults(lesson) if wrong.startswith("tag ")]

@@ -22,7 +22,7 @@ def event(kind: str = "PostToolUse", **more: Any) -> Event:
 
 
 def kept(home: str, told: Event, **values: Any) -> Event | None:
-    return event_filter.kept(told, home, values)
+    return event_filter.filter_hook_event(told, home, values)
 
 
 def test_asking_about_a_call_leaves_nothing(own_home: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.privacy import event_filter
-from hardwon.privacy.long_text import LONGEST_STRIPPED, MARGIN, MOST_NODES, clean_text, prune
+from hardwon.privacy.long_text import MARGIN_CHARS, MAX_NODES, MAX_STRIPPED_CHARS, clean_long_text, prune_value
 from hardwon.types import Event
 
 MOST = 3_000
@@ -26,13 +26,13 @@ NEEDLE = "zimtwaffel"
 
 def kept(response: Any) -> Any:
     event = Event("claude-code", "PostToolUse", "s1", "/x", id="e1", at=1.0, tool="Bash", response=response)
-    found = event_filter.fit(event, {"maxEventChars": MOST})
+    found = event_filter.filter_transcript_event(event, {"maxEventChars": MOST})
     assert found is not None
     return found.response
 
 
 def test_a_long_text_keeps_head_and_tail_and_says_what_was_cut() -> None:
-    text = clean_text("begin " + LONG + " the end", MOST)
+    text = clean_long_text("begin " + LONG + " the end", MOST)
     head, _, tail = text.partition("\n[… ")
     number, _, tail = tail.partition(" characters cut …]\n")
     assert head.startswith("begin ") and tail.endswith(" the end") and len(text) <= MOST
@@ -42,7 +42,7 @@ def test_a_long_text_keeps_head_and_tail_and_says_what_was_cut() -> None:
 @given(st.integers(0, len(LONG)))
 def test_a_key_anywhere_leaves_nothing_of_itself(at: int) -> None:
     text = f"{LONG[:at]} {KEY} {LONG[at:]}"
-    assert not pieces_of(KEY[4:], clean_text(text, MOST))
+    assert not pieces_of(KEY[4:], clean_long_text(text, MOST))
 
 
 @pytest.mark.parametrize("before_the_end", range(len(KEY) + 2))
@@ -50,12 +50,12 @@ def test_a_key_anywhere_leaves_nothing_of_itself(at: int) -> None:
 def test_a_key_across_a_cut_leaves_nothing_of_itself(cut: str, before_the_end: int) -> None:
     place = {
         "head": MOST - MOST // 3,
-        "head margin": MOST - MOST // 3 + MARGIN,
+        "head margin": MOST - MOST // 3 + MARGIN_CHARS,
         "tail": len(LONG) - MOST // 3,
-        "tail margin": len(LONG) - MOST // 3 - MARGIN,
+        "tail margin": len(LONG) - MOST // 3 - MARGIN_CHARS,
     }[cut]
     text = f"{LONG[: place - before_the_end]} {KEY} {LONG[place - before_the_end :]}"
-    for shown in (clean_text(text, MOST), kept({"stdout": text})["stdout"], "\n".join(kept(text.split("\n")))):
+    for shown in (clean_long_text(text, MOST), kept({"stdout": text})["stdout"], "\n".join(kept(text.split("\n")))):
         assert not pieces_of(KEY[4:], shown)
 
 
@@ -66,27 +66,27 @@ def pieces_of(secret: str, text: str) -> list[str]:
 @given(st.integers(0, len(LONG)))
 def test_a_private_key_of_many_lines_leaves_nothing_of_itself(at: int) -> None:
     text = LONG[:at] + PEM + "-----END RSA PRIVATE" + " KEY-----\n" + LONG[at:]
-    assert "MIIabc" not in clean_text(text, MOST)
+    assert "MIIabc" not in clean_long_text(text, MOST)
 
 
 @given(st.integers(0, len(LONG)), st.integers(0, len(LONG)))
 def test_a_private_part_that_opens_anywhere_hides_what_is_in_it(start: int, length: int) -> None:
     inner = (f"{NEEDLE} " * 10_000)[: max(length, 20)]
     text = f"{LONG[:start]}<private>{inner}</private>{LONG[start:]}"
-    assert NEEDLE[:5] not in clean_text(text, MOST)
+    assert NEEDLE[:5] not in clean_long_text(text, MOST)
     assert NEEDLE[:5] not in str(kept({"stdout": text}))
 
 
 def test_of_a_very_long_text_with_tags_the_end_goes() -> None:
-    text = f"{LINE * 800}<private>{'x ' * (LONGEST_STRIPPED // 2)}{NEEDLE}</private>{NEEDLE}"
-    shown = clean_text(text, MOST)
+    text = f"{LINE * 800}<private>{'x ' * (MAX_STRIPPED_CHARS // 2)}{NEEDLE}</private>{NEEDLE}"
+    shown = clean_long_text(text, MOST)
     assert NEEDLE not in shown and shown.startswith(LINE)
 
 
 def test_a_large_value_is_cut_to_its_first_items_and_says_how_many_are_gone() -> None:
     many = [{"type": "text", "text": f"line {number}"} for number in range(60_000)]
-    pruned = prune(many, MOST)
-    assert pruned[0] == many[0] and len(pruned) < MOST_NODES
+    pruned = prune_value(many, MOST)
+    assert pruned[0] == many[0] and len(pruned) < MAX_NODES
     assert pruned[-1] == f"[… {60_000 - len(pruned) + 1:,} items left out …]"
     shown = kept(many)
     assert shown[-1] == f"[… {60_000 - len(shown) + 1:,} items left out …]"
@@ -110,4 +110,4 @@ def test_a_long_key_and_what_is_under_the_name_of_a_secret_go() -> None:
     )
 )
 def test_a_small_value_is_not_changed(value: Any) -> None:
-    assert prune(value, MOST) == value
+    assert prune_value(value, MOST) == value

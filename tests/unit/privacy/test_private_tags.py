@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.privacy.private_tags import KINDS, MOST_TAGS, WITHHELD, is_private, strip, strip_deep
+from hardwon.privacy.private_tags import (
+    MAX_TAGS,
+    TAG_NAMES,
+    WITHHELD_TEXT,
+    is_wholly_private,
+    strip_private,
+    strip_private_deep,
+)
 from hardwon.text import fence
 
 MARK = "swordfish"
@@ -59,7 +66,7 @@ PIECES += ["\\u003cprivate\\u003e", "<\\/private>", "private", "<", ">", "/", "\
     ],
 )
 def test_private_parts_are_taken_out(text: str, left: str) -> None:
-    assert strip(text) == left
+    assert strip_private(text) == left
 
 
 @pytest.mark.parametrize(
@@ -77,19 +84,19 @@ def test_private_parts_are_taken_out(text: str, left: str) -> None:
     ],
 )
 def test_other_text_stays_as_it_is(text: str) -> None:
-    assert strip(text) is text
+    assert strip_private(text) is text
 
 
 def test_our_own_fence_is_taken_out_whole() -> None:
-    inside = fence.fenced(f"{MARK} {fence.CLOSE} <private> {fence.OPEN} {MARK}")
-    assert MARK not in strip(f"before {inside} after")
-    assert strip(f"before {fence.fenced(MARK)} after") == "before  after"
+    inside = fence.fence_text(f"{MARK} {fence.FENCE_CLOSE} <private> {fence.FENCE_OPEN} {MARK}")
+    assert MARK not in strip_private(f"before {inside} after")
+    assert strip_private(f"before {fence.fence_text(MARK)} after") == "before  after"
 
 
 def test_a_text_with_too_many_tags_is_withheld() -> None:
     pair = "<private>x</private>"
-    assert strip(f"a{pair * (MOST_TAGS // 2)}b") == "ab"
-    assert strip(f"a{pair * (MOST_TAGS // 2)}b</private>") == WITHHELD
+    assert strip_private(f"a{pair * (MAX_TAGS // 2)}b") == "ab"
+    assert strip_private(f"a{pair * (MAX_TAGS // 2)}b</private>") == WITHHELD_TEXT
 
 
 @pytest.mark.parametrize(
@@ -108,24 +115,24 @@ def test_a_text_with_too_many_tags_is_withheld() -> None:
 )
 def test_large_hostile_text_is_stripped_in_one_walk(piece: str) -> None:
     text = piece * (LARGE // len(piece))
-    assert MARK not in strip(f"{text} <private>{MARK}</private>")
+    assert MARK not in strip_private(f"{text} <private>{MARK}</private>")
 
 
-@given(st.text(), st.sampled_from(KINDS), st.text())
+@given(st.text(), st.sampled_from(TAG_NAMES), st.text())
 def test_marked_text_never_survives(before: str, kind: str, after: str) -> None:
-    left = strip(f"{before}<{kind}>{MARK}</{kind}>{after}")
+    left = strip_private(f"{before}<{kind}>{MARK}</{kind}>{after}")
     assert MARK not in left
-    assert strip(json.dumps(f"<{kind}>{MARK}</{kind}>")) == '""'
+    assert strip_private(json.dumps(f"<{kind}>{MARK}</{kind}>")) == '""'
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
 def test_stripping_again_changes_nothing(text: str) -> None:
-    assert strip(strip(text)) == strip(text)
+    assert strip_private(strip_private(text)) == strip_private(text)
 
 
 @given(st.text(alphabet=st.characters()))
 def test_any_text_without_a_tag_is_left_alone(text: str) -> None:
-    assert strip(text) == text
+    assert strip_private(text) == text
 
 
 @pytest.mark.parametrize(
@@ -133,7 +140,7 @@ def test_any_text_without_a_tag_is_left_alone(text: str) -> None:
     [
         ("<private>x</private>", True),
         (" \n<private>x</private>\t<private>y", True),
-        ("<private>x" * (MOST_TAGS + 1), True),
+        ("<private>x" * (MAX_TAGS + 1), True),
         ("", False),
         ("  \n", False),
         ("<private>x</private> do it", False),
@@ -141,19 +148,19 @@ def test_any_text_without_a_tag_is_left_alone(text: str) -> None:
     ],
 )
 def test_a_prompt_of_which_nothing_is_left_is_private(prompt: str, private: bool) -> None:
-    assert is_private(prompt) is private
+    assert is_wholly_private(prompt) is private
 
 
 def test_every_string_and_key_of_a_value_is_stripped_by_itself() -> None:
     value = {"a<private>k</private>": ["x<private>y", "z</private>", 1, None, True, {"b": ("<private>c",)}]}
-    assert strip_deep(value) == {"a": ["x", "z", 1, None, True, {"b": [""]}]}
+    assert strip_private_deep(value) == {"a": ["x", "z", 1, None, True, {"b": [""]}]}
 
 
 def test_a_value_nested_a_hundred_thousand_deep_is_stripped() -> None:
     value: Any = f"<private>{MARK}"
     for _ in range(100_000):
         value = [value]
-    left = strip_deep(value)
+    left = strip_private_deep(value)
     while isinstance(left, list):
         left = left[0]
     assert left == ""
@@ -168,7 +175,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_a_value_without_tags_stays_equal(value: Any) -> None:
-    assert strip_deep(value) == value
+    assert strip_private_deep(value) == value
 
 
 @given(st.lists(st.sampled_from(["list", "key", "value"]), max_size=30))
@@ -177,17 +184,17 @@ def test_marked_text_in_any_nesting_does_not_survive(path: list[str]) -> None:
     for step in path:
         inner = json.dumps(value)
         value = {"list": [1, value], "key": {inner: 1}, "value": {"k": value}}[step]
-    assert MARK not in json.dumps(strip_deep(value))
+    assert MARK not in json.dumps(strip_private_deep(value))
 
 
 def test_ordinary_text_is_stripped_and_redacted_without_loading_re() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from hardwon.privacy.private_tags import strip_deep\nfrom hardwon.privacy.redaction import redact_deep\n"
-        "from hardwon.privacy.truncation import trim_deep\n"
+        "from hardwon.privacy.private_tags import strip_private_deep\nfrom hardwon.privacy.redaction import redact_value\n"
+        "from hardwon.privacy.truncation import trim_value\n"
         "payload = {'cwd': '/home/dev/project', 'usage': {'input_tokens': 3}, 'command': 'private int x; git log',\n"
         " 'tool_use_id': 'toolu_01A09q90qw90lq917835lq9', 'out': 'commit 9fceb02d0ae598e95dc970b74767f19372d61af8'}\n"
-        "assert trim_deep(redact_deep(strip_deep(payload)), 9000, 9000) == payload\n"
+        "assert trim_value(redact_value(strip_private_deep(payload)), 9000, 9000) == payload\n"
         "print([name for name in ('re', 'json', 'enum', 'typing', 'dataclasses') if name in sys.modules])"
     )
     root = __file__.rpartition("/tests/")[0] + "/src"

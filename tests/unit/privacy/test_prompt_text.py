@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.privacy.prompt_text import is_said_to_hardwon, words_to_agent
+from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
 
 BLOCK = "#lesson\ntool: Bash\ntrigger: git stash\nproblem: untracked files stay behind\nsolution: use -u\n#/lesson"
 FOR_HARDWON = (
@@ -58,31 +58,31 @@ OF_PEOPLE = (
 
 @pytest.mark.parametrize("prompt", FOR_HARDWON)
 def test_what_is_typed_to_hardwon_is_no_prompt(prompt: str) -> None:
-    assert (words_to_agent(prompt), is_said_to_hardwon(prompt)) == ("", True)
+    assert (extract_agent_prompt(prompt), is_only_for_hardwon(prompt)) == ("", True)
 
 
 @pytest.mark.parametrize("prompt", OF_PROGRAMS)
 def test_what_a_program_says_is_no_prompt_and_not_for_hardwon(prompt: str) -> None:
-    assert (words_to_agent(prompt), is_said_to_hardwon(prompt)) == ("", False)
+    assert (extract_agent_prompt(prompt), is_only_for_hardwon(prompt)) == ("", False)
 
 
 @pytest.mark.parametrize("prompt", OF_PEOPLE)
 def test_what_a_person_writes_stays_as_they_wrote_it(prompt: str) -> None:
-    assert (words_to_agent(prompt), is_said_to_hardwon(prompt)) == (prompt, False)
+    assert (extract_agent_prompt(prompt), is_only_for_hardwon(prompt)) == (prompt, False)
 
 
 def test_of_a_prompt_with_something_beside_it_the_persons_words_stay() -> None:
-    assert words_to_agent("<system-reminder>\ntodo\n</system-reminder>\nnow commit it") == "now commit it"
-    assert words_to_agent(f"mend the build\n\n{BLOCK}") == "mend the build"
+    assert extract_agent_prompt("<system-reminder>\ntodo\n</system-reminder>\nnow commit it") == "now commit it"
+    assert extract_agent_prompt(f"mend the build\n\n{BLOCK}") == "mend the build"
     opened = "<ide_opened_file>The user opened a.py</ide_opened_file><system-reminder>x</system-reminder>mend it"
-    assert words_to_agent(opened) == "mend it"
+    assert extract_agent_prompt(opened) == "mend it"
 
 
 @pytest.mark.parametrize("piece", ["<system-reminder>", "<system-reminder></system-reminder>", "x <system-reminder"])
 def test_a_prompt_of_megabytes_is_read_at_once(piece: str) -> None:
-    assert len(words_to_agent(piece * 100_000)) <= len(piece) * 100_000
+    assert len(extract_agent_prompt(piece * 100_000)) <= len(piece) * 100_000
 
 
 @given(st.text(alphabet="<>/#\n abcsystem-reminderlesson", max_size=120))
 def test_no_text_makes_more_of_a_prompt_than_there_was(prompt: str) -> None:
-    assert len(words_to_agent(prompt)) <= len(prompt) + 1
+    assert len(extract_agent_prompt(prompt)) <= len(prompt) + 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.privacy.redaction import redact, redact_deep
+from hardwon.privacy.redaction import redact_text, redact_value
 from hardwon.privacy.secret_rules import NAME_EXAMPLES, RULES
 
 EXAMPLES = [(row.kind, before, secret) for row in RULES for before, secret in row.examples]
@@ -35,7 +35,7 @@ def core(secret: str) -> str:
 @pytest.mark.parametrize(("kind", "before", "secret"), EXAMPLES)
 def test_the_table_catches_its_own_examples(kind: str, before: str, secret: str) -> None:
     text = before + secret
-    assert f"[redacted:{kind}]" in redact(text)
+    assert f"[redacted:{kind}]" in redact_text(text)
     nested = json.dumps({"out": json.dumps({"log": f"line\n{text}\nend"})})
     for around in (
         text,
@@ -47,14 +47,14 @@ def test_the_table_catches_its_own_examples(kind: str, before: str, secret: str)
         f"export VALUE={text}",
         f"+    1→{text}",
     ):
-        assert core(secret) not in redact(around), around
+        assert core(secret) not in redact_text(around), around
 
 
 @pytest.mark.parametrize(("kind", "before", "secret"), EXAMPLES)
 def test_a_key_in_an_address_is_caught(kind: str, before: str, secret: str) -> None:
     if before == "" and "\n" not in secret:
-        assert core(secret) not in redact(f"https://example.org/path?q={secret}&page=2")
-        assert core(secret) not in redact(f"https%3A%2F%2Fexample.org%2F%3Fq%3D{secret}")
+        assert core(secret) not in redact_text(f"https://example.org/path?q={secret}&page=2")
+        assert core(secret) not in redact_text(f"https%3A%2F%2Fexample.org%2F%3Fq%3D{secret}")
 
 
 def test_every_row_needs_one_of_its_literals() -> None:
@@ -111,7 +111,7 @@ def test_every_row_needs_one_of_its_literals() -> None:
     ],
 )
 def test_the_value_goes_and_the_name_stays(text: str, left: str) -> None:
-    assert redact(text) == left
+    assert redact_text(text) == left
 
 
 HEX = "0f1e2d3c4b5a6978" * 4
@@ -147,7 +147,7 @@ HEX = "0f1e2d3c4b5a6978" * 4
     ],
 )
 def test_the_key_of_a_service_goes_wherever_it_stands_bare(key: str) -> None:
-    assert core(key) not in redact(f"I logged in with {key}, then it worked")
+    assert core(key) not in redact_text(f"I logged in with {key}, then it worked")
 
 
 @pytest.mark.parametrize(
@@ -166,27 +166,27 @@ def test_the_key_of_a_service_goes_wherever_it_stands_bare(key: str) -> None:
     ],
 )
 def test_what_is_said_about_a_secret_stays(line: str) -> None:
-    assert redact(line) == line
+    assert redact_text(line) == line
 
 
 @pytest.mark.parametrize("line", ordinary_lines())
 def test_an_ordinary_line_survives_unchanged(line: str) -> None:
-    assert redact(line) == line
+    assert redact_text(line) == line
 
 
 def test_a_file_of_ordinary_code_survives_unchanged() -> None:
     text = "\n".join(ordinary_lines())
     assert len(ordinary_lines()) >= 500
-    assert redact(text) == text
-    assert redact_deep({"out": text}) == {"out": text}
+    assert redact_text(text) == text
+    assert redact_value({"out": text}) == {"out": text}
 
 
 def test_a_key_that_is_cut_off_is_hidden_to_the_end() -> None:
     for row in RULES:
         if row.kind == "private-key":
             closed = f"a {row.examples[0][1]} b"
-            assert redact(closed) == "a [redacted:private-key] b"
-            assert redact(closed[:80]) == "a [redacted:private-key]"
+            assert redact_text(closed) == "a [redacted:private-key] b"
+            assert redact_text(closed[:80]) == "a [redacted:private-key]"
 
 
 def test_all_under_the_name_of_a_secret_is_replaced() -> None:
@@ -204,7 +204,7 @@ def test_all_under_the_name_of_a_secret_is_replaced() -> None:
         "token_type": "kept",
     }
     gone = "[redacted:secret]"
-    assert redact_deep(value) == {
+    assert redact_value(value) == {
         "password": gone,
         "apiKey": gone,
         "X-Auth-Token": gone,
@@ -226,14 +226,14 @@ def test_a_secret_in_any_nesting_does_not_survive(example: tuple[str, str, str],
     for step in path:
         inner = json.dumps(value) if path.count("text") + path.count("key") < 3 else "x"
         value = {"list": [1, value], "key": {inner: 1}, "text": inner, "value": {"k": value}}[step]
-    assert core(secret) not in json.dumps(redact_deep(value))
+    assert core(secret) not in json.dumps(redact_value(value))
 
 
 def test_a_value_nested_a_hundred_thousand_deep_is_redacted() -> None:
     value: Any = f"password={FISH}9"
     for _ in range(100_000):
         value = [value]
-    left = redact_deep(value)
+    left = redact_value(value)
     while isinstance(left, list):
         left = left[0]
     assert left == "password=[redacted:secret]"
@@ -288,13 +288,13 @@ PIECES += [
 
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 def test_redacting_again_changes_nothing(text: str) -> None:
-    once = redact(text)
-    assert redact(once) == once
+    once = redact_text(text)
+    assert redact_text(once) == once
 
 
 @given(st.text(alphabet=st.characters(), max_size=200))
 def test_any_text_is_read_and_prose_is_kept(text: str) -> None:
-    assert redact(redact(text)) == redact(text)
+    assert redact_text(redact_text(text)) == redact_text(text)
 
 
 HOSTILE = [
@@ -329,11 +329,11 @@ HOSTILE += ["authorization: basic ", "sig=", "SG.aaaaaaaaaaaaaaaaa.", "A", "a1B2
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_large_hostile_text_is_redacted_in_few_walks(piece: str) -> None:
     text = piece * (LARGE // len(piece))
-    assert FISH not in redact(f"{text}\npassword={FISH}9\n")
+    assert FISH not in redact_text(f"{text}\npassword={FISH}9\n")
 
 
 @pytest.mark.parametrize(
     "start", ["password=", 'password="', "token: '", "Cookie: a=", "-----BEGIN PRIVATE KEY-----\n", ""]
 )
 def test_one_endless_secret_is_replaced_whole(start: str) -> None:
-    assert len(redact(start + KEY * (5 * LARGE // len(KEY)))) < 100
+    assert len(redact_text(start + KEY * (5 * LARGE // len(KEY)))) < 100

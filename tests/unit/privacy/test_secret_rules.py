@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.privacy.redaction import is_secret_name, redact
+from hardwon.privacy.redaction import is_secret_name, redact_text
 from hardwon.privacy.secret_rules import (
     NAME_COUNTER_EXAMPLES,
     NAME_EXAMPLES,
@@ -20,7 +20,7 @@ from hardwon.privacy.secret_rules import (
 def test_a_row_takes_out_its_examples(row: SecretRule) -> None:
     assert row.examples
     for before, secret in row.examples:
-        cleaned = redact(before + secret)
+        cleaned = redact_text(before + secret)
         assert cleaned.startswith(before)
         assert f"[redacted:{row.kind}]" in cleaned
         assert secret.partition("@")[0] not in cleaned
@@ -30,17 +30,17 @@ def test_a_row_takes_out_its_examples(row: SecretRule) -> None:
 def test_a_row_leaves_its_counter_examples(row: SecretRule) -> None:
     assert row.counter_examples
     for line in row.counter_examples:
-        assert redact(line) == line
+        assert redact_text(line) == line
 
 
 @pytest.mark.parametrize(("before", "secret", "after"), NAME_EXAMPLES)
 def test_what_follows_a_promising_name_goes(before: str, secret: str, after: str) -> None:
-    assert redact(before + secret + after) == f"{before}[redacted:secret]{after}"
+    assert redact_text(before + secret + after) == f"{before}[redacted:secret]{after}"
 
 
 @pytest.mark.parametrize("line", NAME_COUNTER_EXAMPLES)
 def test_code_templates_and_placeholders_stay(line: str) -> None:
-    assert redact(line) == line
+    assert redact_text(line) == line
 
 
 def test_every_ending_of_a_name_holds_a_stem() -> None:

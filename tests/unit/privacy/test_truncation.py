@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.privacy.truncation import DEEPEST, trim, trim_deep
+from hardwon.privacy.truncation import MAX_DEPTH, trim_text, trim_value
 from hardwon.text.light_json import dumps
 
 JSON = st.recursive(
@@ -20,7 +20,7 @@ JSON = st.recursive(
 
 def test_a_long_text_keeps_head_and_tail_and_says_what_was_cut() -> None:
     text = "h" * 10_000 + "t" * 10_000
-    short = trim(text, 1_000)
+    short = trim_text(text, 1_000)
     head, said, tail = short.split("\n")
     assert said == f"[… {len(text) - len(head) - len(tail):,} characters cut …]"
     assert (set(head), set(tail)) == ({"h"}, {"t"})
@@ -30,34 +30,34 @@ def test_a_long_text_keeps_head_and_tail_and_says_what_was_cut() -> None:
 
 @pytest.mark.parametrize("most", [-1, 0, 1, 5, 25])
 def test_a_bound_too_small_for_the_note_gives_the_beginning(most: int) -> None:
-    assert trim("a" * 1_000, most) == "a" * max(most, 0)
+    assert trim_text("a" * 1_000, most) == "a" * max(most, 0)
 
 
 @given(st.text(max_size=300), st.integers(0, 300))
 def test_a_trimmed_text_never_exceeds_its_bound(text: str, most: int) -> None:
-    short = trim(text, most)
+    short = trim_text(text, most)
     assert len(short) <= most
     assert (short == text) is (len(text) <= most)
-    assert trim(short, most) == short
+    assert trim_text(short, most) == short
 
 
 def test_a_value_that_fits_is_unchanged() -> None:
     value = {"a": [1, 2.5, None, True, "é"], "b": {"c": ""}}
-    assert trim_deep(value, 100, 1_000) == value
+    assert trim_value(value, 100, 1_000) == value
 
 
 def test_one_long_string_does_not_starve_the_rest() -> None:
-    short = trim_deep({"first": "x" * 50_000, "then": "y" * 50_000, "last": [1, "z"]}, 40_000, 5_000)
+    short = trim_value({"first": "x" * 50_000, "then": "y" * 50_000, "last": [1, "z"]}, 40_000, 5_000)
     assert short["last"] == [1, "z"]
     assert all("characters cut" in short[key] and len(short[key]) > 1_000 for key in ("first", "then"))
     assert len(dumps(short)) <= 5_000
 
 
 def test_items_and_keys_that_are_left_out_are_counted() -> None:
-    short = trim_deep(list(range(100_000)), 100, 1_000)
+    short = trim_value(list(range(100_000)), 100, 1_000)
     assert short[:3] == [0, 1, 2]
     assert short[-1] == f"[… {100_000 - len(short) + 1:,} items left out …]"
-    keys = trim_deep({f"key {number}": number for number in range(10_000)}, 100, 1_000)
+    keys = trim_value({f"key {number}": number for number in range(10_000)}, 100, 1_000)
     assert keys["key 0"] == 0
     assert keys["…"] == f"[… {10_000 - len(keys) + 1:,} keys left out …]"
 
@@ -66,24 +66,24 @@ def test_what_is_nested_too_deep_is_left_out() -> None:
     value: Any = ["end"]
     for _ in range(100_000):
         value = [value]
-    short = trim_deep(value, 1_000, 100_000)
+    short = trim_value(value, 1_000, 100_000)
     depth = 0
     while isinstance(short, list):
         short, depth = short[0], depth + 1
-    assert (depth, short) == (DEEPEST, "[… left out: nested too deep …]")
+    assert (depth, short) == (MAX_DEPTH, "[… left out: nested too deep …]")
 
 
 def test_a_value_of_which_nothing_fits_says_so() -> None:
-    assert trim_deep({"a" * 70: {"b" * 70: ["c" * 70]}}, 100, 60) == "[left out: too large]"
+    assert trim_value({"a" * 70: {"b" * 70: ["c" * 70]}}, 100, 60) == "[left out: too large]"
 
 
 @given(JSON, st.integers(1, 80), st.integers(2, 300))
 def test_a_trimmed_value_never_exceeds_its_bounds(value: Any, most_string: int, most_total: int) -> None:
-    short = trim_deep(value, most_string, most_total)
+    short = trim_value(value, most_string, most_total)
     assert len(dumps(short)) <= most_total
 
 
 def test_a_large_value_is_trimmed_in_few_walks() -> None:
     wide = [{"id": number, "text": "é" * 20} for number in range(100_000)]
-    assert len(dumps(trim_deep(wide, 1_000, 20_000))) <= 20_000
-    assert len(trim_deep("x" * 5_000_000, 20_000, 100_000)) <= 20_000
+    assert len(dumps(trim_value(wide, 1_000, 20_000))) <= 20_000
+    assert len(trim_value("x" * 5_000_000, 20_000, 100_000)) <= 20_000

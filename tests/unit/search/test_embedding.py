@@ -19,7 +19,7 @@ SHIPPED = Path(embedding.__file__).parent / "model"
 
 @pytest.fixture(scope="module")
 def model() -> embedding.Model:
-    return embedding.load()
+    return embedding.load_model()
 
 
 def likeness(model: embedding.Model, one: str, other: str) -> float:
@@ -71,7 +71,7 @@ def test_words_are_cut_as_upstream_cuts_and_names_at_their_humps(
     model: embedding.Model, text: str, pieces: str
 ) -> None:
     vocabulary = (SHIPPED / "vocabulary.txt").read_text(encoding="utf-8").split("\n")
-    assert [vocabulary[row] for row in model.rows(text)] == pieces.split()
+    assert [vocabulary[row] for row in model.find_rows(text)] == pieces.split()
 
 
 def test_a_vector_does_not_depend_on_the_texts_beside_it(model: embedding.Model) -> None:
@@ -88,7 +88,7 @@ def test_the_end_of_a_very_long_text_is_not_looked_at(model: embedding.Model) ->
 
 def test_every_shipped_file_has_its_sum_and_licence() -> None:
     about = json.loads((SHIPPED / "model.json").read_text())
-    assert about["version"] == embedding.VERSION
+    assert about["version"] == embedding.MODEL_VERSION
     assert set(os.listdir(SHIPPED)) == {*about["sha256"], "model.json", "LICENSE", "NOTICE"}
     assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 6_200_000
     assert "all-MiniLM-L6-v2" in (SHIPPED / "NOTICE").read_text()
@@ -98,32 +98,32 @@ def test_every_shipped_file_has_its_sum_and_licence() -> None:
 def test_a_missing_or_damaged_file_is_said(name: str, tmp_path: Path) -> None:
     copy = tmp_path / "model"
     shutil.copytree(SHIPPED, copy)
-    assert embedding.load(str(copy)).embed(["worker"]).any()
+    assert embedding.load_model(str(copy)).embed(["worker"]).any()
     shipped = (copy / name).read_bytes()
     (copy / name).write_bytes(shipped[:-7])
-    with pytest.raises(embedding.Absent, match="model"):
-        embedding.load(str(copy))
+    with pytest.raises(embedding.ModelUnavailable, match="model"):
+        embedding.load_model(str(copy))
     (copy / name).unlink()
-    with pytest.raises(embedding.Absent, match=name):
-        embedding.load(str(copy))
+    with pytest.raises(embedding.ModelUnavailable, match=name):
+        embedding.load_model(str(copy))
 
 
 @pytest.mark.parametrize("about", ["[]", "null", "{}", '{"version": "0", "sha256": {}}', '{"version": 1, "sha256": 1}'])
 def test_a_model_that_is_not_ours_is_refused(about: str, tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(about)
-    with pytest.raises(embedding.Absent, match="cannot be read"):
-        embedding.load(str(tmp_path))
+    with pytest.raises(embedding.ModelUnavailable, match="cannot be read"):
+        embedding.load_model(str(tmp_path))
 
 
 def test_a_model_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps({"version": "minilm-0", "sha256": {}}))
-    with pytest.raises(embedding.Absent, match=f"it is minilm-0, wanted is {embedding.VERSION}"):
-        embedding.load(str(tmp_path))
+    with pytest.raises(embedding.ModelUnavailable, match=f"it is minilm-0, wanted is {embedding.MODEL_VERSION}"):
+        embedding.load_model(str(tmp_path))
 
 
 def test_numpy_is_imported_only_with_a_model() -> None:
     code = (
-        "import sys\nfrom hardwon.search import embedding\nbefore = 'numpy' in sys.modules\nembedding.load()\n"
+        "import sys\nfrom hardwon.search import embedding\nbefore = 'numpy' in sys.modules\nembedding.load_model()\n"
         "print(before, 'numpy' in sys.modules)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -13,9 +13,9 @@ def report(library: Library, number: int, kind: str, **more: Any) -> None:
     """Take in an event of this number, a minute after the one before."""
     at = NOW + 60.0 * number
     with db.transaction(library.connection):
-        project = projects.resolve(library.connection, KITE, "", NOW)
+        project = projects.find_or_create(library.connection, KITE, "", NOW)
         given: dict[str, Any] = {"key": f"{kind} {number}", "host": "claude-code", "session": "s1", "kind": kind}
-        sessions.take(library.connection, sessions.Report(**given, at=at, cwd=KITE, project=project, **more))
+        sessions.store_report(library.connection, sessions.Report(**given, at=at, cwd=KITE, project=project, **more))
 
 
 def fill_a_session(library: Library, turns: int) -> None:
@@ -33,33 +33,41 @@ def list_indexed(library: Library) -> list[tuple[str, float]]:
 
 def test_the_newest_prompts_and_last_words_are_indexed_before_any_call(library: Library) -> None:
     fill_a_session(library, 400)
-    indexing.refresh(library.connection, library.home, model=None, go_on=lambda: True, most=indexing.PORTION)
+    indexing.refresh_index(
+        library.connection, library.home, model=None, should_continue=lambda: True, max_items=indexing.READ_BATCH_SIZE
+    )
     indexed = list_indexed(library)
     newest_meaningful = {NOW + 60.0 * (4 * number + offset) for number in range(250, 400) for offset in (0, 3)}
     assert {at for _, at in indexed} == newest_meaningful
-    indexing.refresh(library.connection, library.home, model=None, go_on=lambda: True, most=800)
+    indexing.refresh_index(library.connection, library.home, model=None, should_continue=lambda: True, max_items=800)
     calls = [at for kind, at in list_indexed(library) if kind == "E" and (at - NOW) / 60 % 4 in (1, 2)]
     assert len(list_indexed(library)) == 1100 and min(calls) == NOW + 60.0 * (4 * 250 + 1)
 
 
 def test_vectors_come_before_the_words_of_calls(library: Library) -> None:
     fill_a_session(library, 40)
-    done = indexing.refresh(library.connection, library.home, model=embedding.load(), go_on=lambda: True, most=100)
+    done = indexing.refresh_index(
+        library.connection, library.home, model=embedding.load_model(), should_continue=lambda: True, max_items=100
+    )
     assert (done["documents"], done["vectors"], done["left"]) == (80, 40, 80)
 
 
 def test_a_limit_is_told_as_what_is_left_and_no_limit_leaves_nothing(library: Library) -> None:
     fill_a_session(library, 100)
-    cut = indexing.refresh(library.connection, library.home, model=None, go_on=lambda: True, most=1)
+    cut = indexing.refresh_index(
+        library.connection, library.home, model=None, should_continue=lambda: True, max_items=1
+    )
     assert cut["documents"] == 200 and cut["left"] == 200
-    rest = indexing.refresh(library.connection, library.home, model=None, go_on=lambda: True)
+    rest = indexing.refresh_index(library.connection, library.home, model=None, should_continue=lambda: True)
     assert rest["documents"] == 200 and "left" not in rest
-    assert documents.counts_waiting(library.connection)[0] == 0
+    assert documents.count_backlog(library.connection)[0] == 0
 
 
 def test_the_latest_is_found_first_although_it_was_indexed_first(library: Library) -> None:
     fill_a_session(library, 400)
-    while indexing.refresh(library.connection, library.home, model=None, go_on=lambda: True, most=1)["left"]:
+    while indexing.refresh_index(
+        library.connection, library.home, model=None, should_continue=lambda: True, max_items=1
+    )["left"]:
         pass
     numbers = library.connection.execute("select at from documents order by id desc").fetchall()
     times = [at for (at,) in numbers]

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.actions.lessons import approve_waiting
+from hardwon.actions.lessons import approve_waiting_changes
 from hardwon.errors import UserError
-from hardwon.lessons.approved_lessons import find_waiting
+from hardwon.lessons.approved_lessons import find_waiting_changes
 from hardwon.search import embedding, indexing, query_scope, vector_codes
-from hardwon.search.records import fetch
-from hardwon.search.search import Found, search
-from hardwon.search.timeline import timeline
+from hardwon.search.records import fetch_records
+from hardwon.search.search import SearchResult, search_records
+from hardwon.search.timeline import build_timeline
 from hardwon.store import db, documents, projects, purge, retention
 from hardwon.store import search as index
 from hardwon.store.approvals import COMMAND_LINE
@@ -77,7 +77,7 @@ def test_there_are_forty_names_paths_and_signs() -> None:
 
 @pytest.fixture(params=["by words", "by meaning too"])
 def model(request: pytest.FixtureRequest) -> embedding.Model | None:
-    return embedding.load() if request.param == "by meaning too" else None
+    return embedding.load_model() if request.param == "by meaning too" else None
 
 
 def test_every_identifier_path_and_sign_is_among_the_first_three(
@@ -184,14 +184,14 @@ HOSTILE = [
 def test_a_hostile_question_is_only_text(library: Library, query: str) -> None:
     library.observe("the token was refreshed")
     for how in ({}, {"project": ""}, {"type": query}, {"file": query}, {"concept": query}, {"kinds": ("observation",)}):
-        assert isinstance(library.find(query, **how), Found)
+        assert isinstance(library.find(query, **how), SearchResult)
 
 
 @given(st.text(max_size=60))
 def test_no_text_makes_the_index_fail(text: str) -> None:
     connection = db.connect(os.path.join(os.environ["HARDWON_HOME"], "any"))
     try:
-        search(connection, os.environ["HARDWON_HOME"], text, project="", now=NOW)
+        search_records(connection, os.environ["HARDWON_HOME"], text, project="", now=NOW)
     finally:
         connection.close()
 
@@ -221,7 +221,7 @@ def test_with_all_projects_asked_for_the_one_at_hand_counts_more(library: Librar
     for project in (KITE, BOAT):
         library.prompt("rotate the certificates", project=project, session=project, at=NOW - DAY)
     for here in (KITE, BOAT):
-        assert library.find("certificates", project="", here=here).hits[0].project == here
+        assert library.find("certificates", project="", current_project=here).hits[0].project == here
 
 
 def test_filters_keep_out_all_that_does_not_pass(library: Library) -> None:
@@ -289,7 +289,7 @@ def test_letters_that_the_index_takes_for_blanks_are_found(library: Library) -> 
 def test_a_project_is_not_asked_for_by_a_name_that_no_folder_can_have(library: Library) -> None:
     for named in ("ki\0te", "/home/\0/kite"):
         with pytest.raises(UserError, match="NUL"):
-            query_scope.scope(library.connection, named, "/")
+            query_scope.resolve_project(library.connection, named, "/")
 
 
 def test_nothing_found_says_what_was_close(library: Library) -> None:
@@ -306,9 +306,9 @@ def test_what_is_deleted_is_gone_from_the_index_too(library: Library) -> None:
     library.observe("nothing of the kind", session="b")
     library.refresh()
     library.connection.execute("delete from sessions where session = 'a'")
-    assert library.find("swordfish") == Found((), (), library.find("").note)
-    documents.rebuild(library.connection)
-    retention.rebuild(library.connection)
+    assert library.find("swordfish") == SearchResult((), (), library.find("").note)
+    documents.rebuild_word_index(library.connection)
+    retention.rebuild_database(library.connection)
     library.connection.execute("pragma wal_checkpoint(truncate)").fetchall()
     with open(os.path.join(library.home, "hardwon.db"), "rb") as file:
         assert b"swordfish" not in file.read()
@@ -318,25 +318,25 @@ def test_a_purged_text_takes_along_no_record_whose_words_only_look_like_it(libra
     gone = library.observe("a token refresh every hour", session="a")
     stays = library.observe("the token was not refreshed", session="b")
     assert set(library.ids("token refresh")) == {gone, stays}
-    pieces = traces.pieces("token refresh")
-    purge.carry_out(library.connection, purge.Aim(pieces=pieces), [], NOW)
+    pieces = traces.split_into_pieces("token refresh")
+    purge.purge_target(library.connection, purge.PurgeTarget(text_pieces=pieces), [], NOW)
     held = library.connection.execute("select words from documents").fetchall()
-    assert not any(traces.holds(words, pieces) for (words,) in held)
+    assert not any(traces.has_any_piece(words, pieces) for (words,) in held)
     assert library.ids("token refresh") == [stays]
 
 
 def test_vectors_of_what_is_gone_take_no_place_and_stand_for_nothing_else(library: Library) -> None:
-    model = embedding.load()
+    model = embedding.load_model()
 
     def nearest(text: str, most: int) -> list[int]:
         library.refresh(model)
-        projects = index.numbers_of(library.connection, KITE)
-        return vector_codes.nearest(
-            library.connection, library.home, embedding.VERSION, projects, model.embed([text])[0], most
+        projects = index.find_project_numbers(library.connection, KITE)
+        return vector_codes.find_nearest(
+            library.connection, library.home, embedding.MODEL_VERSION, projects, model.embed([text])[0], most
         )
 
     def number(id: str) -> int:
-        held = index.by_source(library.connection, "O", int(id[1:]), "")
+        held = index.find_by_source(library.connection, "O", int(id[1:]), "")
         assert held
         return int(held["id"])
 
@@ -373,14 +373,14 @@ def test_a_session_that_turns_out_to_be_of_another_project_moves_there(library: 
     id = library.observe("about the rudder")
     assert library.ids("rudder") == [id]
     with db.transaction(library.connection):
-        boat = projects.resolve(library.connection, BOAT, "", NOW)
+        boat = projects.find_or_create(library.connection, BOAT, "", NOW)
         library.connection.execute("update sessions set project = ?", (boat,))
     assert (library.ids("rudder"), library.ids("rudder", project=BOAT)) == ([], [id])
 
 
 def approve_by_hand(library: Library) -> None:
     """Approve what was written into lessons.json, as `hardwon lessons build` does."""
-    approve_waiting(library.home, library.connection, find_waiting(library.home), COMMAND_LINE)
+    approve_waiting_changes(library.home, library.connection, find_waiting_changes(library.home), COMMAND_LINE)
 
 
 def test_lessons_are_found_and_read_again_when_the_file_is_edited(library: Library) -> None:
@@ -402,7 +402,7 @@ def test_lessons_are_found_and_read_again_when_the_file_is_edited(library: Libra
 
     write("umbrellas turn inside out", "keep the anchor dry")
     assert library.ids("umbrella") == ["L:slug-0"]
-    assert fetch(library.connection, library.home, ["L:slug-0"])[0]["solution"] == "do not"
+    assert fetch_records(library.connection, library.home, ["L:slug-0"])[0]["solution"] == "do not"
     write("parasols are no better")
     assert (library.ids("umbrella"), library.ids("parasol"), library.ids("anchor")) == ([], ["L:slug-0"], [])
 
@@ -422,7 +422,7 @@ def test_what_counts_everywhere_takes_one_place_by_meaning_when_all_projects_are
     with open(os.path.join(library.home, "lessons.json"), "w", encoding="utf-8") as file:
         json.dump({"version": 1, "lessons": lessons}, file)
     approve_by_hand(library)
-    id, model = library.observe("authentication failed"), embedding.load()
+    id, model = library.observe("authentication failed"), embedding.load_model()
     library.refresh(model)
     for project in (KITE, ""):
         assert library.ids("the login token has expired", project=project, model=model, kinds=("O",)) == [id]
@@ -442,18 +442,20 @@ def test_what_was_indexed_with_other_words_is_looked_at_anew(library: Library) -
     id = library.prompt("the zeppelin drifts")
     library.refresh()
     with db.transaction(library.connection):  # as another version would have left it
-        documents.write(library.connection, documents.Document("P", int(id[1:]), "", 1, 1, NOW, ("0kp", "airship")))
+        documents.write_document(
+            library.connection, documents.Document("P", int(id[1:]), "", 1, 1, NOW, ("0kp", "airship"))
+        )
     assert library.ids("zeppelin") == []
-    documents.of_version(library.connection, "another")
+    documents.ensure_index_version(library.connection, "another")
     assert library.ids("zeppelin") == [id]
 
 
 def test_a_refresh_that_is_cut_off_goes_on_where_it_was(library: Library) -> None:
     wanted = {library.observe(f"number {number}", session=f"s{number}") for number in range(20)}
-    indexing.refresh(library.connection, library.home, model=None, go_on=lambda: False)
+    indexing.refresh_index(library.connection, library.home, model=None, should_continue=lambda: False)
     assert library.ids("number", limit=40) != []
     assert set(library.ids("number", limit=40)) == wanted
-    assert documents.counts_waiting(library.connection)[0] == 0
+    assert documents.count_backlog(library.connection)[0] == 0
 
 
 def test_a_word_that_everything_has_finds_the_latest_and_is_counted_beside_a_rare_one(library: Library) -> None:
@@ -486,19 +488,23 @@ def test_every_word_of_a_scope_is_counted_in_that_scope_alone(library: Library) 
     for number in range(5):
         library.observe("rare there", project=BOAT, session=f"b{number}")
     library.refresh()
-    scope = index.scope_of(index.numbers_of(library.connection, KITE))
-    assert index.frequency(library.connection, index.asked(["rare"]), scope, 100) == 1
+    scope = index.build_scope(index.find_project_numbers(library.connection, KITE))
+    assert index.count_matches(library.connection, index.build_match_query(["rare"]), scope, 100) == 1
 
 
 def test_a_timeline_shows_what_lies_around_in_its_project_in_order(library: Library) -> None:
     ids = [library.observe(f"step {number}", type="bugfix" if number % 2 else "change") for number in range(7)]
     library.observe("elsewhere", project=BOAT, session="b")
     library.refresh()
-    found = timeline(library.connection, library.home, anchor=ids[3], before=2, after=2, type="bugfix", now=NOW)
+    found = build_timeline(
+        library.connection, library.home, anchor=ids[3], depth_before=2, depth_after=2, record_type="bugfix", now=NOW
+    )
     assert [one["id"] for one in found.records] == [ids[1], ids[3], ids[5]]
-    found = timeline(library.connection, library.home, query="step 3", before=1, after=1, project=KITE, now=NOW)
+    found = build_timeline(
+        library.connection, library.home, query="step 3", depth_before=1, depth_after=1, project=KITE, now=NOW
+    )
     assert found.anchor == ids[3] and len(found.records) == 3
-    assert timeline(library.connection, library.home, anchor=ids[3], project=BOAT, now=NOW).records == ()
+    assert build_timeline(library.connection, library.home, anchor=ids[3], project=BOAT, now=NOW).records == ()
 
 
 def test_a_timeline_of_a_type_goes_back_as_far_as_there_is_one(library: Library) -> None:
@@ -506,9 +512,9 @@ def test_a_timeline_of_a_type_goes_back_as_far_as_there_is_one(library: Library)
     for number in range(250):
         library.observe(f"step {number}", type="change")
     library.refresh()
-    found = timeline(library.connection, library.home, type="Decision", project=KITE, now=NOW)
+    found = build_timeline(library.connection, library.home, record_type="Decision", project=KITE, now=NOW)
     assert [one["id"] for one in found.records] == [decided]
-    none = timeline(library.connection, library.home, type="decisoin", project=KITE, now=NOW)
+    none = build_timeline(library.connection, library.home, record_type="decisoin", project=KITE, now=NOW)
     assert none.note == "nothing of type 'decisoin' is recorded here"
 
 
@@ -520,14 +526,16 @@ def test_a_timeline_is_around_an_event_that_is_in_no_index_too(library: Library)
         (int(before[1:]),),
     )
     library.refresh()
-    found = timeline(library.connection, library.home, anchor="E1", type="discovery", project=KITE, now=NOW)
+    found = build_timeline(
+        library.connection, library.home, anchor="E1", record_type="discovery", project=KITE, now=NOW
+    )
     assert [one["id"] for one in found.records] == [before, "E1", after]
-    assert timeline(library.connection, library.home, anchor="E1", project=BOAT, now=NOW).records == ()
+    assert build_timeline(library.connection, library.home, anchor="E1", project=BOAT, now=NOW).records == ()
 
 
 def test_records_are_fetched_in_the_order_asked_and_what_is_missing_is_named(library: Library) -> None:
     first, second = library.observe("one", facts='["a fact"]'), library.prompt("two")
-    found = fetch(library.connection, library.home, [second, "O999", first, "rubbish"])
+    found = fetch_records(library.connection, library.home, [second, "O999", first, "rubbish"])
     assert [one["id"] for one in found] == [second, "O999", first, "rubbish"]
     assert found[1]["error"] == "there is no O999" and "not an id" in found[3]["error"]
     assert (found[2]["facts"], found[2]["session"], found[2]["project"]) == (["a fact"], "s1", KITE)

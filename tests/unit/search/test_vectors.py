@@ -16,7 +16,7 @@ from tests.support.library import BOAT, KITE, Library
 
 @pytest.fixture(scope="module")
 def model() -> embedding.Model:
-    return embedding.load()
+    return embedding.load_model()
 
 
 def sentences(count: int) -> list[str]:
@@ -30,14 +30,14 @@ def sentences(count: int) -> list[str]:
 
 
 def document_of(library: Library, id: str) -> int:
-    found = index.by_source(library.connection, id[0], int(id[1:]), "")
+    found = index.find_by_source(library.connection, id[0], int(id[1:]), "")
     assert found is not None
     return int(found["id"])
 
 
 def near(library: Library, vector: numpy.ndarray, *, project: str = KITE, most: int = 60) -> list[int]:
-    numbers = index.numbers_of(library.connection, project)
-    return vector_codes.nearest(library.connection, library.home, embedding.VERSION, numbers, vector, most)
+    numbers = index.find_project_numbers(library.connection, project)
+    return vector_codes.find_nearest(library.connection, library.home, embedding.MODEL_VERSION, numbers, vector, most)
 
 
 def test_of_many_the_truly_nearest_are_found(library: Library, model: embedding.Model) -> None:
@@ -87,7 +87,7 @@ def test_vectors_of_another_model_are_not_compared_and_are_made_anew(library: Li
     assert near(library, vector) == []
     library.refresh(model)
     assert near(library, vector)
-    assert library.connection.execute("select distinct model from vectors").fetchone()[0] == embedding.VERSION
+    assert library.connection.execute("select distinct model from vectors").fetchone()[0] == embedding.MODEL_VERSION
 
 
 def test_a_vector_that_comes_when_its_document_is_gone_is_not_kept(library: Library, model: embedding.Model) -> None:
@@ -95,4 +95,4 @@ def test_a_vector_that_comes_when_its_document_is_gone_is_not_kept(library: Libr
     library.refresh(None)
     document = document_of(library, id)
     library.connection.execute("delete from observations where id = ?", (id[1:],))
-    assert documents.put_vectors(library.connection, embedding.VERSION, [(document, b"", b"")]) == 0
+    assert documents.store_vectors(library.connection, embedding.MODEL_VERSION, [(document, b"", b"")]) == 0

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import MODULES, setup_of
-from hardwon.agents.fields import strings_in
-from hardwon.cli.agents import command_for
-from hardwon.self_protection.commands import forbidden
+from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents.fields import collect_strings
+from hardwon.cli.agents import build_hook_command
+from hardwon.self_protection.commands import judge_call
 from hardwon.types import Event
 from tests.support.calls_on_our_files import HARMLESS, MCP_CALLS, UNHOOKING, WRITING
 
@@ -21,10 +21,10 @@ def home(own_home: str) -> str:
     """A home with hooks in every agent's settings."""
     home = os.path.join(own_home, ".hardwon")
     os.makedirs(os.path.join(home, "claims"))
-    for name in MODULES:
-        module = setup_of(name)
-        text, _ = module.install(module.EMPTY, command_for(name, home))
-        write_text(module.settings_file(), text)
+    for name in AGENT_PACKAGES:
+        module = load_install_module(name)
+        text, _ = module.add_hooks(module.EMPTY_SETTINGS, build_hook_command(name, home))
+        write_text(module.get_settings_path(), text)
     return home
 
 
@@ -37,7 +37,7 @@ def write_text(path: str, text: str) -> None:
 def judge(home: str, command: str, cwd: str = "") -> str:
     person = os.path.dirname(home)
     cwd = cwd or os.path.join(person, "project")
-    return forbidden(
+    return judge_call(
         Event("claude-code", "PreToolUse", "s", cwd, tool="Bash", command=command.replace("PERSON/", person + "/")),
         home,
     )
@@ -51,10 +51,10 @@ def edit(home: str, tool: str, tool_input: dict[str, Any]) -> str:
         os.path.join(os.path.dirname(home), "project"),
         tool=tool,
         path=str(tool_input.get("file_path", "")),
-        content="\n".join(strings_in(tool_input)),
+        content="\n".join(collect_strings(tool_input)),
         input=tool_input,
     )
-    return forbidden(event, home)
+    return judge_call(event, home)
 
 
 @pytest.mark.parametrize("command", [*WRITING, *UNHOOKING], ids=lambda command: command[-70:])
@@ -129,7 +129,7 @@ def test_a_path_longer_than_the_system_takes_is_judged_by_its_text(home: str) ->
 
 
 def settings_of(name: str) -> tuple[str, str]:
-    path = setup_of(name).settings_file()
+    path = load_install_module(name).get_settings_path()
     with open(path) as file:
         return path, file.read()
 
@@ -198,13 +198,15 @@ def test_codex_goes_on_trusting_the_hooks(own_home: str, home: str) -> None:
 
 def test_settings_without_our_hooks_or_with_those_of_another_home_are_free(own_home: str, home: str) -> None:
     path = os.path.join(own_home, "project", ".claude", "settings.local.json")
-    other, _ = setup_of("claude-code").install("{}", command_for("claude-code", "/elsewhere/.hardwon"))
+    other, _ = load_install_module("claude-code").add_hooks(
+        "{}", build_hook_command("claude-code", "/elsewhere/.hardwon")
+    )
     for text in ("{}", '{"hooks": {}}', other):
         write_text(path, text)
         assert not edit(home, "Write", {"file_path": path, "content": "{}"})
         assert not judge(home, "rm .claude/settings.local.json")
         assert not judge(home, "rm -rf .claude")
-    ours, _ = setup_of("claude-code").install("{}", command_for("claude-code", home))
+    ours, _ = load_install_module("claude-code").add_hooks("{}", build_hook_command("claude-code", home))
     write_text(path, ours)
     assert edit(home, "Write", {"file_path": ".claude/settings.local.json", "content": "{}"})
     assert judge(home, "rm .claude/settings.local.json")
@@ -215,8 +217,8 @@ def test_settings_are_found_where_the_agent_was_told_to_keep_them(
     own_home: str, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", os.path.join(own_home, "cc"))
-    text, _ = setup_of("claude-code").install("{}", command_for("claude-code", home))
-    write_text(setup_of("claude-code").settings_file(), text)
+    text, _ = load_install_module("claude-code").add_hooks("{}", build_hook_command("claude-code", home))
+    write_text(load_install_module("claude-code").get_settings_path(), text)
     assert judge(home, "rm $CLAUDE_CONFIG_DIR/settings.json")
     assert judge(home, "echo x > ~/cc/settings.json")
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.mining.corrections import because, corrects, difference
+from hardwon.mining.corrections import diff_arguments, find_reason, is_correction
 from hardwon.shell.failures import (
-    About,
-    about,
-    hidden_failure,
-    key_line,
-    only_looks,
-    program_of,
-    reads_as_failure,
-    signature,
+    FailureKind,
+    build_signature,
+    classify_failure,
+    find_failed_program,
+    find_failure_line,
+    has_hidden_failure,
+    is_read_only,
+    is_unreported_failure,
 )
 
-CASES: tuple[tuple[About, str, str], ...] = (
+CASES: tuple[tuple[FailureKind, str, str], ...] = (
     ("interface", "kite fly --loop", "error: unexpected argument '--loop' found"),
     ("interface", "kite -Z", "kite: illegal option -- Z\nusage: kite [-abc]"),
     ("interface", "wind up", "bash: line 1: wind: command not found"),
@@ -46,9 +46,9 @@ CASES: tuple[tuple[About, str, str], ...] = (
 
 
 @pytest.mark.parametrize(("kind", "command", "text"), CASES)
-def test_what_an_error_is_about(kind: About, command: str, text: str) -> None:
-    line = key_line(text, shell=True)
-    assert about(text, line, command) == kind
+def test_what_an_error_is_about(kind: FailureKind, command: str, text: str) -> None:
+    line = find_failure_line(text, is_shell=True)
+    assert classify_failure(text, line, command) == kind
     assert line in text
 
 
@@ -64,53 +64,53 @@ def test_what_an_error_is_about(kind: About, command: str, text: str) -> None:
     ],
 )
 def test_the_line_that_names_the_failure(text: str, line: str) -> None:
-    assert key_line(text, shell=True) == line
+    assert find_failure_line(text, is_shell=True) == line
 
 
 def test_a_tool_that_is_no_shell_begins_with_it() -> None:
     text = "<tool_use_error>String to replace not found in file.\nString: raise ValueError('no wind')</tool_use_error>"
-    assert key_line(text, shell=False) == "String to replace not found in file."
+    assert find_failure_line(text, is_shell=False) == "String to replace not found in file."
 
 
 def test_the_ends_of_a_long_result_are_read() -> None:
     for text in ("kite: cannot lift\n" + "a line\n" * 9_000, "a line\n" * 9_000 + "kite: cannot lift"):
-        assert key_line(text, shell=True) == "kite: cannot lift"
+        assert find_failure_line(text, is_shell=True) == "kite: cannot lift"
 
 
 def test_a_hidden_failure_needs_a_reason_to_be_hidden() -> None:
-    assert hidden_failure("wind up | tail", "bash: line 1: wind: command not found")
-    assert hidden_failure("kite fly; true", "kite: fatal: no wind")
-    assert not hidden_failure("kite fly", "kite: fatal: no wind")
-    assert not hidden_failure("cat log | tail; gh run view", "error: no wind")
-    assert not hidden_failure("kite fly | tail", "it was an error: no wind")
+    assert has_hidden_failure("wind up | tail", "bash: line 1: wind: command not found")
+    assert has_hidden_failure("kite fly; true", "kite: fatal: no wind")
+    assert not has_hidden_failure("kite fly", "kite: fatal: no wind")
+    assert not has_hidden_failure("cat log | tail; gh run view", "error: no wind")
+    assert not has_hidden_failure("kite fly | tail", "it was an error: no wind")
 
 
 def test_the_program_that_failed() -> None:
-    assert program_of("cd x && kite fly | grep -P a", "error: no wind") == "kite"
-    assert program_of("kite fly && gust list", "gust: no wind") == "gust"
-    assert program_of("A=1 sudo /usr/bin/kite fly", "") == "kite"
-    assert program_of("$p = 1", "") == ""
+    assert find_failed_program("cd x && kite fly | grep -P a", "error: no wind") == "kite"
+    assert find_failed_program("kite fly && gust list", "gust: no wind") == "gust"
+    assert find_failed_program("A=1 sudo /usr/bin/kite fly", "") == "kite"
+    assert find_failed_program("$p = 1", "") == ""
 
 
 def test_looking_is_not_working() -> None:
-    assert only_looks("cd x && ls -la | head; cat a")
-    assert not only_looks("cat a | kite fly")
+    assert is_read_only("cd x && ls -la | head; cat a")
+    assert not is_read_only("cat a | kite fly")
 
 
 def test_an_error_without_words_is_signed_by_its_command() -> None:
-    assert signature("Bash", "kite fly 1", "silent", "") != signature("Bash", "kite land 1", "silent", "")
-    assert signature("Bash", "kite fly 1", "silent", "") == signature("Bash", "kite fly 2", "silent", "")
+    assert build_signature("Bash", "kite fly 1", "silent", "") != build_signature("Bash", "kite land 1", "silent", "")
+    assert build_signature("Bash", "kite fly 1", "silent", "") == build_signature("Bash", "kite fly 2", "silent", "")
 
 
 def test_the_difference_is_in_the_arguments() -> None:
-    assert difference("cd a && kite fly --hi 2>&1", "kite launch --hi | tail -1") == (["fly"], ["launch"])
-    assert difference("kite fly | grep -P a", "kite fly | grep -E a") == (["-P"], ["-E"])
+    assert diff_arguments("cd a && kite fly --hi 2>&1", "kite launch --hi | tail -1") == (["fly"], ["launch"])
+    assert diff_arguments("kite fly | grep -P a", "kite fly | grep -E a") == (["-P"], ["-E"])
 
 
 def test_a_reason_is_quoted_as_it_was_said() -> None:
     said = "Hm. It fails because v1.2 has no wind.txt option. Let me try on."
-    assert because(said) == "It fails because v1.2 has no wind.txt option."
-    assert because("Let me fix the lint.") == ""
+    assert find_reason(said) == "It fails because v1.2 has no wind.txt option."
+    assert find_reason("Let me fix the lint.") == ""
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_reason_is_quoted_as_it_was_said() -> None:
     ],
 )
 def test_a_person_who_corrects(words: str, expected: bool) -> None:
-    assert corrects(words) is expected
+    assert is_correction(words) is expected
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_person_who_corrects(words: str, expected: bool) -> None:
     ],
 )
 def test_a_result_that_says_it_failed_did_fail_whatever_the_agent_calls_it(tool: str, command: str, text: str) -> None:
-    assert reads_as_failure(tool, command, text)
+    assert is_unreported_failure(tool, command, text)
 
 
 @pytest.mark.parametrize(
@@ -164,4 +164,4 @@ def test_a_result_that_says_it_failed_did_fail_whatever_the_agent_calls_it(tool:
     ],
 )
 def test_a_result_that_shows_what_others_wrote_is_no_failure(tool: str, command: str, text: str) -> None:
-    assert not reads_as_failure(tool, command, text)
+    assert not is_unreported_failure(tool, command, text)

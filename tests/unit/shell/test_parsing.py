@@ -14,18 +14,18 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.shell.parsing import code_of, simple_commands, without
+from hardwon.shell.parsing import extract_code, parse_simple_commands, remove_spans
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
 
 def programs(command: str) -> list[str]:
-    return [simple.program for simple in simple_commands(command)]
+    return [simple.program for simple in parse_simple_commands(command)]
 
 
 def codes(command: str) -> list[str]:
-    return [simple.code for simple in simple_commands(command)]
+    return [simple.code for simple in parse_simple_commands(command)]
 
 
 SEPARATORS = [
@@ -237,8 +237,8 @@ def test_the_programs_of_a_command_are_found(command: str, expected: str) -> Non
     ],
 )
 def test_a_simple_command_is_given_as_code_and_in_full(command: str, code: str, full: str) -> None:
-    first = simple_commands(command)[0]
-    assert (first.code, first.full) == (code, full)
+    first = parse_simple_commands(command)[0]
+    assert (first.code, first.full_text) == (code, full)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_simple_command_is_given_as_code_and_in_full(command: str, code: str, 
     ],
 )
 def test_the_code_of_a_command_lacks_the_text_of_quotes_and_heredocs(command: str, code: str) -> None:
-    assert code_of(command) == code
+    assert extract_code(command) == code
 
 
 def test_an_enclosing_command_keeps_what_it_substitutes() -> None:
@@ -265,7 +265,7 @@ def test_an_enclosing_command_keeps_what_it_substitutes() -> None:
 
 def test_a_span_covers_the_wrappers_and_not_what_stands_beside() -> None:
     command = "cd x && FOO=1 sudo git stash -u >/dev/null; ls"
-    assert [command[s.start : s.end] for s in simple_commands(command)] == [
+    assert [command[s.start : s.end] for s in parse_simple_commands(command)] == [
         "cd x",
         "FOO=1 sudo git stash -u >/dev/null",
         "ls",
@@ -274,7 +274,7 @@ def test_a_span_covers_the_wrappers_and_not_what_stands_beside() -> None:
 
 def test_a_span_lies_where_a_substituted_command_or_a_shells_heredoc_stands() -> None:
     command = 'echo "$(sudo git stash)"\nsh <<E\nls -l; pwd\nE\n'
-    assert [command[s.start : s.end] for s in simple_commands(command)] == [
+    assert [command[s.start : s.end] for s in parse_simple_commands(command)] == [
         'echo "$(sudo git stash)"',
         "sudo git stash",
         "sh <<E",
@@ -285,11 +285,11 @@ def test_a_span_lies_where_a_substituted_command_or_a_shells_heredoc_stands() ->
 
 @pytest.mark.parametrize("command", ["a; sudo bash -c 'git stash; ls'", 'a; eval "git stash; ls"', "a; ssh h 'b; c'"])
 def test_a_command_in_a_string_has_the_span_of_the_one_that_runs_it(command: str) -> None:
-    assert {command[s.start : s.end] for s in simple_commands(command)[1:]} == {command[3:]}
+    assert {command[s.start : s.end] for s in parse_simple_commands(command)[1:]} == {command[3:]}
 
 
 def leave_out(command: str, program: str) -> str:
-    return without(command, [(s.start, s.end) for s in simple_commands(command) if s.program == program])
+    return remove_spans(command, [(s.start, s.end) for s in parse_simple_commands(command) if s.program == program])
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_our_own_commands_are_left_out_with_their_heredocs(command: str, rest: s
 
 
 def test_spans_to_leave_out_may_overlap_and_reach_outside() -> None:
-    assert without("abcdef", [(4, 99), (1, 3), (2, 3), (-5, -1), (3, 3), (5, 2)]) == "ad"
+    assert remove_spans("abcdef", [(4, 99), (1, 3), (2, 3), (-5, -1), (3, 3), (5, 2)]) == "ad"
 
 
 def test_what_is_nested_too_deep_is_text() -> None:
@@ -360,11 +360,11 @@ SOUP = st.lists(st.one_of(st.sampled_from(PIECES), ANY_TEXT), max_size=40).map("
 @example("sh <<E\nE")
 @example("sh <<E\n'E")
 def test_any_text_is_read_and_every_span_lies_in_it(command: str) -> None:
-    for simple in simple_commands(command):
+    for simple in parse_simple_commands(command):
         assert 0 <= simple.start < simple.end <= len(command)
-    assert len(code_of(command)) <= len(command)
-    spans = [(simple.start, simple.end) for simple in simple_commands(command)]
-    assert len(without(command, spans)) <= len(command)
+    assert len(extract_code(command)) <= len(command)
+    spans = [(simple.start, simple.end) for simple in parse_simple_commands(command)]
+    assert len(remove_spans(command, spans)) <= len(command)
 
 
 def lines_run(work: Callable[[], object]) -> int:
@@ -388,7 +388,7 @@ def lines_run(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize("piece", [*PIECES, "a ", "a;", '"$(', "`#", "bash <<E\n", "bash -c ", "find -exec "])
 def test_twice_the_text_takes_twice_the_work(piece: str) -> None:
     def work(times: int) -> int:
-        return lines_run(lambda: simple_commands(piece * times))
+        return lines_run(lambda: parse_simple_commands(piece * times))
 
     assert work(400) - work(200) < 2.5 * (work(200) - work(100)) + 500
 
@@ -397,7 +397,7 @@ def test_twice_the_text_takes_twice_the_work(piece: str) -> None:
 @settings(max_examples=60, deadline=None)
 def test_any_text_repeated_takes_work_in_proportion(pieces: str) -> None:
     def work(times: int) -> int:
-        return lines_run(lambda: simple_commands(pieces * times))
+        return lines_run(lambda: parse_simple_commands(pieces * times))
 
     assert work(160) - work(80) < 2.5 * (work(80) - work(40)) + 2000
 

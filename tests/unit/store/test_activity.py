@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.store.activity import active_minutes
+from hardwon.store.activity import count_active_minutes
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from hardwon.store.activity import active_minutes
     ],
 )
 def test_pauses_do_not_count(times: list[float], minutes: float) -> None:
-    assert active_minutes(times) == minutes
+    assert count_active_minutes(times) == minutes

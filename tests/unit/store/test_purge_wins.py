@@ -16,8 +16,8 @@ from hardwon.lessons import compiled_brief
 from hardwon.search import brief
 from hardwon.sessions import ingest, text_search
 from hardwon.store import db, memories, purge, purge_lock, rejections
-from hardwon.store.purge import Aim
-from hardwon.text.brief_layout import Line
+from hardwon.store.purge import PurgeTarget
+from hardwon.text.brief_layout import BriefLine
 from hardwon.types import Event, Memory
 
 TEXT = "quokka zanzibar pelican"
@@ -38,7 +38,7 @@ def reader(home: str) -> Iterator[db.Connection]:
 
 def purge_text(home: str) -> None:
     with closing(db.connect(home)) as connection:
-        purge.carry_out(connection, Aim(pieces=(TEXT,)), (), 1.0)
+        purge.purge_target(connection, PurgeTarget(text_pieces=(TEXT,)), (), 1.0)
 
 
 def prompt() -> Event:
@@ -51,55 +51,55 @@ def prompts(connection: db.Connection) -> list[str]:
 
 def test_what_was_read_before_a_purge_is_not_stored_after_it(home: str, reader: db.Connection) -> None:
     purge_text(home)
-    with pytest.raises(db.Purged):
-        ingest.commit(reader, prompt())
+    with pytest.raises(db.PurgeConflict):
+        ingest.commit_event(reader, prompt())
     assert prompts(reader) == []
 
 
 def test_after_that_the_same_connection_stores_what_it_reads_anew(home: str, reader: db.Connection) -> None:
     purge_text(home)
-    with pytest.raises(db.Purged):
-        ingest.commit(reader, prompt())
-    ingest.commit(reader, prompt())
+    with pytest.raises(db.PurgeConflict):
+        ingest.commit_event(reader, prompt())
+    ingest.commit_event(reader, prompt())
     assert prompts(reader) == [TEXT]
 
 
 def test_a_dry_run_stops_nobody(home: str, reader: db.Connection) -> None:
     with closing(db.connect(home)) as connection:
-        purge.counted(connection, Aim(pieces=(TEXT,)))
-    ingest.commit(reader, prompt())
+        purge.preview_purge(connection, PurgeTarget(text_pieces=(TEXT,)))
+    ingest.commit_event(reader, prompt())
     assert prompts(reader) == [TEXT]
 
 
 def test_a_session_that_is_deleted_is_a_purge_too(home: str, reader: db.Connection) -> None:
     from hardwon.store import sessions
 
-    ingest.commit(reader, prompt())
+    ingest.commit_event(reader, prompt())
     with closing(db.connect(home)) as other:
         sessions.delete(other, other.execute("select id from sessions").fetchone()[0])
-    with pytest.raises(db.Purged):
-        ingest.commit(reader, prompt())
+    with pytest.raises(db.PurgeConflict):
+        ingest.commit_event(reader, prompt())
     assert prompts(reader) == []
 
 
 def test_a_brief_that_was_read_before_a_purge_is_not_written(home: str, reader: db.Connection) -> None:
-    read_in = db.epoch(reader)
+    read_in = db.read_epoch(reader)
     purge_text(home)
-    brief.keep(reader, home, PROJECT, [Line("index", TEXT)], read_in)
-    assert not os.path.exists(compiled_brief.path_of(home, PROJECT))
-    brief.keep(reader, home, PROJECT, [Line("index", "other words")], db.epoch(reader))
-    assert os.path.exists(compiled_brief.path_of(home, PROJECT))
+    brief.store_brief(reader, home, PROJECT, [BriefLine("index", TEXT)], read_in)
+    assert not os.path.exists(compiled_brief.get_brief_path(home, PROJECT))
+    brief.store_brief(reader, home, PROJECT, [BriefLine("index", "other words")], db.read_epoch(reader))
+    assert os.path.exists(compiled_brief.get_brief_path(home, PROJECT))
 
 
 def test_a_brief_is_not_written_while_a_purge_is_under_way(home: str, reader: db.Connection) -> None:
-    with purge_lock.purging(home):
-        brief.keep(reader, home, PROJECT, [Line("index", TEXT)], db.epoch(reader))
-    assert not os.path.exists(compiled_brief.path_of(home, PROJECT))
+    with purge_lock.hold_purge_lock(home):
+        brief.store_brief(reader, home, PROJECT, [BriefLine("index", TEXT)], db.read_epoch(reader))
+    assert not os.path.exists(compiled_brief.get_brief_path(home, PROJECT))
 
 
 def test_a_purge_waits_for_whoever_writes_files_or_copies_the_database(home: str, reader: db.Connection) -> None:
-    for writer in (purge_lock.writing_files(home, reader, db.epoch(reader)), purge_lock.copying(home)):
-        with writer, open(os.path.join(home, purge_lock.LOCK)) as lock, pytest.raises(BlockingIOError):
+    for writer in (purge_lock.hold_write_lock(home, reader, db.read_epoch(reader)), purge_lock.hold_copy_lock(home)):
+        with writer, open(os.path.join(home, purge_lock.LOCK_FILE)) as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -131,30 +131,37 @@ def test_what_a_dead_writer_left_half_written_goes_and_what_a_live_one_writes_st
     stays = [f"briefs/x.txt.{os.getppid()}.new", "memory/a.new", "spool/1.5-abc.new"]
     for name in (*left, *stays):
         paths.write_private(os.path.join(home, name), TEXT.encode())
-    text_search.sweep_unfinished(home)
+    text_search.remove_unfinished_files(home)
     assert [name for name in (*left, *stays) if os.path.exists(os.path.join(home, name))] == stays
 
 
 def test_a_backup_of_before_a_purge_has_another_epoch_once_it_is_purged(home: str, reader: db.Connection) -> None:
-    ingest.commit(reader, prompt())
-    made = backups.make(home, 1.0)
-    with closing(purge.opened(os.path.join(made.path, "hardwon.db"), dry=False)) as copy:
-        purge.carry_out(copy, Aim(pieces=(TEXT,)), (), 1.0)
-        assert db.epoch(copy) != db.epoch(reader)
+    ingest.commit_event(reader, prompt())
+    made = backups.create_backup(home, 1.0)
+    with closing(purge.open_backup(os.path.join(made.path, "hardwon.db"), dry_run=False)) as copy:
+        purge.purge_target(copy, PurgeTarget(text_pieces=(TEXT,)), (), 1.0)
+        assert db.read_epoch(copy) != db.read_epoch(reader)
 
 
 @pytest.mark.parametrize(
-    "aim", [Aim(before=100.0), Aim(session="s1"), Aim(project=PROJECT), Aim(pieces=(TEXT,))], ids=repr
+    "aim",
+    [
+        PurgeTarget(older_than=100.0),
+        PurgeTarget(session="s1"),
+        PurgeTarget(project=PROJECT),
+        PurgeTarget(text_pieces=(TEXT,)),
+    ],
+    ids=repr,
 )
-def test_a_rejected_memory_stays_rejected_and_nothing_of_it_is_kept(home: str, aim: Aim) -> None:
+def test_a_rejected_memory_stays_rejected_and_nothing_of_it_is_kept(home: str, aim: PurgeTarget) -> None:
     with closing(db.connect(home)) as connection:
         rejected = Memory(
             0, "k1", "project", f"always use {TEXT} for kites", PROJECT, "s1", "rejected", "agent", (), "", 1.0, 2.0
         )
-        memories.put(connection, rejected)
-        purge.carry_out(connection, aim, (), 200.0)
-        purge.write_anew(connection)
-        assert memories.listed(connection) == []
+        memories.insert(connection, rejected)
+        purge.purge_target(connection, aim, (), 200.0)
+        purge.erase_deleted_pages(connection)
+        assert memories.list_memories(connection) == []
         for text in (rejected.text, rejected.text.upper(), f"for kites, use {TEXT}"):
             assert rejections.is_rejected_memory(connection, text, PROJECT), text
         assert not rejections.is_rejected_memory(connection, "boats are painted red", PROJECT)
@@ -166,23 +173,23 @@ def test_a_rejected_memory_stays_rejected_and_nothing_of_it_is_kept(home: str, a
 
 def test_a_rejected_candidate_stays_rejected_when_its_signature_goes(home: str, reader: db.Connection) -> None:
     with db.transaction(reader):
-        rejections.keep_candidate(reader, f"git log {TEXT}")
+        rejections.store_candidate_trace(reader, f"git log {TEXT}")
     assert rejections.is_rejected_candidate(reader, f"git log {TEXT}")
     assert not rejections.is_rejected_candidate(reader, "git log")
     assert TEXT.split()[0] not in str([tuple(row) for row in reader.execute("select * from rejections")])
 
 
 def test_a_connection_that_lasts_writes_what_it_is_told_now(home: str) -> None:
-    with closing(db.connect(home, lasting=True)) as worker:
+    with closing(db.connect(home, ignore_epoch=True)) as worker:
         purge_text(home)
-        ingest.commit(worker, prompt())
+        ingest.commit_event(worker, prompt())
         assert prompts(worker) == [TEXT]
 
 
 def test_an_epoch_is_rolled_back_with_the_purge(home: str, reader: db.Connection) -> None:
-    before = db.epoch(reader)
+    before = db.read_epoch(reader)
     with closing(sqlite3.connect(os.path.join(home, "hardwon.db"), isolation_level=None)) as other:
         other.execute("begin immediate")
         db.begin_epoch(other)
         other.execute("rollback")
-    assert db.epoch(reader) == before
+    assert db.read_epoch(reader) == before

@@ -62,16 +62,16 @@ def settle(store: db.Connection, booked: Booking, **more: Any) -> bool:
     return runs.settle(store, booked.id, **{**used, **more})
 
 
-def spent(store: db.Connection, now: float = NOON) -> runs.Spent:
-    return runs.today(store, runs.day_of(store, now))
+def spent(store: db.Connection, now: float = NOON) -> runs.DailySpending:
+    return runs.read_spending(store, runs.find_budget_day(store, now))
 
 
 def test_an_estimate_counts_until_it_is_known_what_a_run_came_to(store: db.Connection) -> None:
     booked = book(store)
-    assert spent(store) == runs.Spent(1, 60, 0.05, 0)
+    assert spent(store) == runs.DailySpending(1, 60, 0.05, 0)
     assert settle(store, booked) and not settle(store, booked, tokens_in=0)
-    assert spent(store) == runs.Spent(1, 45, 0.01, 0)
-    [run] = runs.latest(store, limit=5, now=NOON)
+    assert spent(store) == runs.DailySpending(1, 45, 0.01, 0)
+    [run] = runs.list_latest_runs(store, limit=5, now=NOON)
     assert (run.purpose, run.model, run.tokens_cached, run.duration, run.outcome) == (
         "observation",
         "small",
@@ -96,9 +96,9 @@ def test_above_a_cap_nothing_is_booked_and_it_is_said_once(
     caps = {**CAPS, "runsPerDay": 10 if cap == "runsPerDay" else 1000}
     made = [book(store, caps=caps, **more) for _ in range(fit + 3)]
     assert [one.id is not None for one in made] == [True] * fit + [False] * 3
-    refused = [(one.refused, one.refused_first_time) for one in made[fit:]]
+    refused = [(one.refusing_cap, one.is_first_refusal) for one in made[fit:]]
     assert refused == [(cap, True), (cap, False), (cap, False)]
-    assert runs.refusals(store, since="2026-11-16") == [{"day": "2026-11-16", "cap": cap, "times": 3}]
+    assert runs.count_refusals(store, since="2026-11-16") == [{"day": "2026-11-16", "cap": cap, "times": 3}]
     assert book(store, NOON + DAY, caps, **more).id is not None
 
 
@@ -108,21 +108,21 @@ def test_a_cap_of_nothing_lets_nothing_through(store: db.Connection) -> None:
 
 def test_what_cost_more_than_was_thought_is_seen_by_the_next(store: db.Connection) -> None:
     settle(store, book(store), tokens_in=990, tokens_out=0)
-    assert book(store).refused == "tokensPerDay"
+    assert book(store).refusing_cap == "tokensPerDay"
 
 
 def test_a_run_that_nobody_settled_goes_on_counting_and_is_called_lost(store: db.Connection) -> None:
     book(store)
-    assert [one.outcome for one in runs.latest(store, limit=1, now=NOON + 60)] == ["begun"]
-    assert [one.outcome for one in runs.latest(store, limit=1, now=NOON + DAY)] == ["lost"]
-    [lost] = runs.totals(store, by="outcome", since="2026-11-16", now=NOON + DAY)
+    assert [one.outcome for one in runs.list_latest_runs(store, limit=1, now=NOON + 60)] == ["begun"]
+    assert [one.outcome for one in runs.list_latest_runs(store, limit=1, now=NOON + DAY)] == ["lost"]
+    [lost] = runs.sum_by_group(store, by="outcome", since="2026-11-16", now=NOON + DAY)
     assert (lost["name"], lost["tokens_in"], spent(store).tokens) == ("lost", 50, 60)
 
 
 def test_a_clock_that_goes_back_over_midnight_brings_no_fresh_allowance(store: db.Connection) -> None:
     caps = {**CAPS, "runsPerDay": 1}
     assert book(store, caps=caps).id
-    assert book(store, NOON - DAY, caps).refused == "runsPerDay"
+    assert book(store, NOON - DAY, caps).refusing_cap == "runsPerDay"
     assert book(store, NOON - 3 * DAY, caps).id, "a clock that was days ahead does not block for days"
     assert book(store, NOON + DAY, caps).id
 
@@ -130,14 +130,14 @@ def test_a_clock_that_goes_back_over_midnight_brings_no_fresh_allowance(store: d
 def test_totals_are_by_day_purpose_project_and_model(store: db.Connection) -> None:
     for now, model in ((NOON - DAY, "large"), (NOON, "small"), (NOON, "small")):
         settle(store, book(store, now, model=model), cost=0.5 if model == "large" else 0.01)
-    days = runs.totals(store, by="day", since="2026-11-01", now=NOON)
+    days = runs.sum_by_group(store, by="day", since="2026-11-01", now=NOON)
     assert [(one["name"], one["runs"]) for one in days] == [("2026-11-15", 1), ("2026-11-16", 2)]
-    models = runs.totals(store, by="model", since="2026-11-01", now=NOON)
+    models = runs.sum_by_group(store, by="model", since="2026-11-01", now=NOON)
     assert [(one["name"], one["tokens_in"], one["seconds"]) for one in models] == [
         ("large", 40, 1.5),
         ("small", 80, 3.0),
     ]
-    assert [one["runs"] for one in runs.totals(store, by="project", since="2026-11-16", now=NOON)] == [2]
+    assert [one["runs"] for one in runs.sum_by_group(store, by="project", since="2026-11-16", now=NOON)] == [2]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_sixteen_processes_racing_never_pass_a_cap(
     racing = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(16)]
     booked = sum(int(one.communicate()[0]) for one in racing)
     if day == date.today():
-        assert booked == fit == len(runs.latest(store, limit=1000, now=NOON))
+        assert booked == fit == len(runs.list_latest_runs(store, limit=1000, now=NOON))
 
 
 def test_runs_go_out_and_come_in_once(
@@ -166,17 +166,17 @@ def test_runs_go_out_and_come_in_once(
 ) -> None:
     for _ in range(3):
         settle(store, book(store))
-    lines = [json.loads(line) for line in exports.lines(store, home, at=0.0)][1:]
+    lines = [json.loads(line) for line in exports.export_lines(store, home, exported_at=0.0)][1:]
     assert [one["what"] for one in lines] == ["run"] * 3 and len({one["at"] for one in lines}) == 3
     there = str(tmp_path_factory.mktemp("there"))
     other = db.connect(there)
     for taken in (3, 0):
-        outcome = imports.take(other, enumerate(lines, 2), [], approved=True)
-        assert (outcome.taken.get("run", 0), outcome.faults) == (taken, ())
-    assert [json.loads(line) for line in exports.lines(other, there, at=0.0)][1:] == lines
+        outcome = imports.import_records(other, enumerate(lines, 2), [], is_approved=True)
+        assert (outcome.imported_counts.get("run", 0), outcome.faults) == (taken, ())
+    assert [json.loads(line) for line in exports.export_lines(other, there, exported_at=0.0)][1:] == lines
     assert spent(other) == spent(store)
     bad = {**lines[0], "at": 1e17}
-    assert imports.take(other, [(2, bad)], [], approved=True).faults == ((2, "run: at is no time"),)
+    assert imports.import_records(other, [(2, bad)], [], is_approved=True).faults == ((2, "run: at is no time"),)
 
 
 def test_runs_are_kept_for_more_than_a_year(store: db.Connection) -> None:
@@ -194,5 +194,5 @@ def test_runs_are_kept_for_more_than_a_year(store: db.Connection) -> None:
             " signature, origin) values (?, 1, 'tool', ?, 0, '', 'Bash', '', '', '', 'fine', '', 'hook')",
             (f"e{number}", NOON - number * DAY),
         )
-    gone, _ = retention.purge(store, days=90, most=1 << 40, now=NOON, go_on=lambda: True)
+    gone, _ = retention.enforce_limits(store, days=90, max_bytes=1 << 40, now=NOON, should_continue=lambda: True)
     assert gone == {"runs": 1, "refusals": 1}

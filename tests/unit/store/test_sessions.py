@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.projects import home_of, remote_of
+from hardwon.projects import find_project_path, read_remote_url
 from hardwon.store import db, projects, sessions
 from hardwon.store.sessions import Report
 from hardwon.types import replace
@@ -54,9 +54,9 @@ SESSION = (
     typed("mend the build", 1),
     CALL,
     from_transcript(CALL),
-    report("SubagentStart", 3, agent="a1"),
-    ran("toolu_2", 3.5, agent="a1", outcome="failed", signature="bash|boom", cwd="/home/dev/app/below"),
-    report("SubagentStop", 3.6, agent="a1", response="sub-agent's words"),
+    report("SubagentStart", 3, subagent="a1"),
+    ran("toolu_2", 3.5, subagent="a1", outcome="failed", signature="bash|boom", cwd="/home/dev/app/below"),
+    report("SubagentStop", 3.6, subagent="a1", response="sub-agent's words"),
     report("Stop", 4, response="done"),
     SECOND_PROMPT,
     from_transcript(SECOND_PROMPT),
@@ -86,8 +86,8 @@ def store() -> Iterator[db.Connection]:
 def take(connection: db.Connection, reports: Iterable[Report], **more: bool) -> None:
     for one in reports:
         with db.transaction(connection):
-            project = projects.resolve(connection, one.cwd, "", one.at)
-            sessions.take(connection, replace(one, project=project), **more)
+            project = projects.find_or_create(connection, one.cwd, "", one.at)
+            sessions.store_report(connection, replace(one, project=project), **more)
 
 
 def rows(reports: Iterable[Report], **more: bool) -> dict[str, list[dict[str, Any]]]:
@@ -95,7 +95,7 @@ def rows(reports: Iterable[Report], **more: bool) -> dict[str, list[dict[str, An
     with store() as connection:
         take(connection, reports, **more)
         found = {
-            "sessions": sessions.found(connection, "s1"),
+            "sessions": sessions.find_by_name(connection, "s1"),
             "prompts": connection.execute("select key, number, at, prompt, name from prompts order by at").fetchall(),
             "events": connection.execute("select * from events order by at, key").fetchall(),
         }
@@ -264,7 +264,7 @@ def test_the_same_words_typed_twice_are_two_prompts() -> None:
 
 
 def test_the_transcript_of_a_sub_agent_does_not_stand_for_the_sessions() -> None:
-    below = replace(ran("toolu_1", 5), agent="a1", transcript="/t/s1/subagents/agent-a1.jsonl", origin="transcript")
+    below = replace(ran("toolu_1", 5), subagent="a1", transcript="/t/s1/subagents/agent-a1.jsonl", origin="transcript")
     assert the_session([PROMPTED, below])["transcript"] == "/t/s1.jsonl"
 
 
@@ -281,7 +281,9 @@ def made_repository(path: str, remote: str = "") -> str:
 
 def resolved(connection: db.Connection, folder: str) -> int | None:
     with db.transaction(connection):
-        return projects.resolve(connection, home_of(folder), remote_of(home_of(folder)), NOON)
+        return projects.find_or_create(
+            connection, find_project_path(folder), read_remote_url(find_project_path(folder)), NOON
+        )
 
 
 def test_two_folders_of_the_same_name_are_two_projects(own_home: str) -> None:
@@ -295,7 +297,7 @@ def test_a_subfolder_and_a_link_into_it_belong_to_the_repository(own_home: str) 
     below, link = os.path.join(top, "src", "deep"), os.path.join(own_home, "link")
     os.makedirs(below)
     os.symlink(below, link)
-    assert {home_of(place) for place in (top, top + "/", below, link)} == {top}
+    assert {find_project_path(place) for place in (top, top + "/", below, link)} == {top}
 
 
 def test_a_moved_repository_is_the_same_project_once_its_old_place_is_gone(own_home: str) -> None:
@@ -334,7 +336,7 @@ def test_a_repository_with_another_remote_is_not_taken_for_one_that_is_gone(own_
     ],
 )
 def test_a_remote_is_kept_without_the_credentials_in_it(own_home: str, remote: str, kept: str) -> None:
-    assert remote_of(made_repository(os.path.join(own_home, "app"), remote)) == kept
+    assert read_remote_url(made_repository(os.path.join(own_home, "app"), remote)) == kept
 
 
 def ends(connection: db.Connection) -> list[tuple[str, str]]:
@@ -344,26 +346,26 @@ def ends(connection: db.Connection) -> list[tuple[str, str]]:
 
 def test_the_end_that_a_transcript_tells_counts_until_a_hook_tells_it() -> None:
     with store() as connection:
-        sessions.take(connection, from_transcript(typed("mend the build", 1)))
+        sessions.store_report(connection, from_transcript(typed("mend the build", 1)))
         for minute, said in ((2, "so far"), (3, "all of it"), (3, "all of it")):
             at = NOON + 60 * minute
-            sessions.last_words(connection, "claude-code", "s1", said, since=at, until=float("inf"))
+            sessions.store_last_words(connection, "claude-code", "s1", said, since=at, until=float("inf"))
         assert ends(connection) == [("transcript", "all of it")]
-        sessions.take(connection, report("Stop", 4, response="all of it, says the hook"))
+        sessions.store_report(connection, report("Stop", 4, response="all of it, says the hook"))
         assert ends(connection) == [("hook", "all of it, says the hook")]
 
 
 def test_words_at_the_instant_of_the_next_prompt_are_told_once_however_often_they_are_read() -> None:
     with store() as connection:
-        sessions.take(connection, from_transcript(typed("mend the build", 1)))
+        sessions.store_report(connection, from_transcript(typed("mend the build", 1)))
         for _ in range(2):
-            sessions.last_words(connection, "claude-code", "s1", "done", since=NOON + 120, until=NOON + 120)
+            sessions.store_last_words(connection, "claude-code", "s1", "done", since=NOON + 120, until=NOON + 120)
         assert ends(connection) == [("transcript", "done")]
 
 
 def test_what_two_hooks_tell_is_known_though_the_clock_was_set_back() -> None:
     told = report("Stop", 0, response="done")
     with store() as connection, db.transaction(connection):
-        sessions.take(connection, report("SessionStart", 60), live=True)
-        assert sessions.take(connection, told, live=True)
-        assert not sessions.take(connection, replace(told, key="another"), live=True)
+        sessions.store_report(connection, report("SessionStart", 60), live=True)
+        assert sessions.store_report(connection, told, live=True)
+        assert not sessions.store_report(connection, replace(told, key="another"), live=True)

@@ -24,8 +24,8 @@ def store(own_home: str) -> db.Connection:
 def tell(store: db.Connection, kind: str, minute: float, **more: Any) -> None:
     told = {"host": "claude-code", "session": "s1", "cwd": "/home/dev/app", "key": f"{kind}-{minute}", "kind": kind}
     with db.transaction(store):
-        project = projects.resolve(store, "/home/dev/app", "", NOON)
-        sessions.take(store, Report(**{**told, "at": NOON + 60 * minute, "project": project, **more}))
+        project = projects.find_or_create(store, "/home/dev/app", "", NOON)
+        sessions.store_report(store, Report(**{**told, "at": NOON + 60 * minute, "project": project, **more}))
 
 
 def typed(store: db.Connection, words: str, minute: float, **more: Any) -> None:
@@ -43,30 +43,39 @@ def seen(key: str, title: str = "made", **more: Any) -> Observation:
 
 def distil(store: db.Connection, session: int = 1) -> list[int]:
     """One observation for each call of each turn that changed; gives those."""
-    changed = turns.changed(store, session)
+    changed = turns.list_changed_turns(store, session)
     for number in changed:
-        turn, print = turns.read(store, session, number)
+        turn, print = turns.read_turn(store, session, number)
         made = [
             seen(call.key, f"{call.key} {call.outcome}", at=call.at, events=(call.key,), files_modified=("a.py",))
             for call in turn.calls
         ]
-        assert turns.keep(store, turn, print, made, "plain")
+        assert turns.store_distilled(store, turn, print, made, "plain")
     return changed
 
 
 def titles(store: db.Connection, session: int = 1) -> list[str]:
-    return [one.title for one in observations.of_session(store, session)]
+    return [one.title for one in observations.list_for_session(store, session)]
 
 
 def test_a_turn_is_what_was_asked_done_and_said(store: db.Connection) -> None:
     ran(store, "early", 0)
     typed(store, "mend it", 1)
-    ran(store, "c1", 2, outcome="failed", signature="bash|boom", duration=7.0, agent="a1")
-    tell(store, "Stop", 2.5, response="of a sub-agent", agent="a1")
+    ran(store, "c1", 2, outcome="failed", signature="bash|boom", duration=7.0, subagent="a1")
+    tell(store, "Stop", 2.5, response="of a sub-agent", subagent="a1")
     tell(store, "Stop", 3, response="mended")
-    before, first = turns.session_turns(store, 1)
-    assert (before.number, before.asked, [call.key for call in before.calls]) == (0, "", ["early"])
-    named = (first.number, first.host, first.name, first.project, first.cwd, first.asked, first.said, first.at)
+    before, first = turns.list_turns(store, 1)
+    assert (before.number, before.prompt, [call.key for call in before.calls]) == (0, "", ["early"])
+    named = (
+        first.number,
+        first.agent,
+        first.name,
+        first.project,
+        first.cwd,
+        first.prompt,
+        first.final_message,
+        first.at,
+    )
     assert named == (1, "claude-code", "s1", "/home/dev/app", "/home/dev/app", "mend it", "mended", NOON + 60)
     [call] = first.calls
     assert (call.input, call.outcome, call.signature, call.duration, call.agent) == (
@@ -76,7 +85,7 @@ def test_a_turn_is_what_was_asked_done_and_said(store: db.Connection) -> None:
         7.0,
         "a1",
     )
-    assert turns.read(store, 1, 1)[0] == first
+    assert turns.read_turn(store, 1, 1)[0] == first
 
 
 def test_only_turns_of_which_something_changed_are_distilled_again(store: db.Connection) -> None:
@@ -96,8 +105,8 @@ def test_only_turns_of_which_something_changed_are_distilled_again(store: db.Con
     tell(store, "SessionEnd", 14, reason="other")
     assert distil(store) == []
     store.execute("delete from jobs")
-    turns.want_behind(store, NOON)
-    assert jobs.listed(store) == []
+    turns.enqueue_undistilled(store, NOON)
+    assert jobs.list_jobs(store) == []
 
 
 def test_a_prompt_that_comes_late_moves_what_is_known(store: db.Connection) -> None:
@@ -115,47 +124,51 @@ def test_what_somebody_slow_made_of_less_does_not_replace_more(store: db.Connect
     typed(store, "one", 1)
     ran(store, "c1", 2)
     distil(store)
-    slow, old_print = turns.read(store, 1, 1)
+    slow, old_print = turns.read_turn(store, 1, 1)
     ran(store, "c2", 3)
     distil(store)
-    assert turns.keep(store, slow, old_print, [], "plain") is False
+    assert turns.store_distilled(store, slow, old_print, [], "plain") is False
     assert titles(store) == ["c1 fine", "c2 fine"]
 
 
 def test_what_a_model_made_is_not_made_plain_again_by_the_same(store: db.Connection) -> None:
     typed(store, "one", 1)
-    turn, print = turns.read(store, 1, 1)
-    assert turns.keep(store, turn, print, [seen("a", "plain words")], "plain")
-    assert turns.keep(store, turn, print, [seen("a", "better words", made="model")], "model")
-    assert turns.keep(store, turn, print, [seen("a", "plain words")], "plain") is False
-    assert (titles(store), turns.changed(store, 1)) == (["better words"], [])
+    turn, print = turns.read_turn(store, 1, 1)
+    assert turns.store_distilled(store, turn, print, [seen("a", "plain words")], "plain")
+    assert turns.store_distilled(store, turn, print, [seen("a", "better words", made="model")], "model")
+    assert turns.store_distilled(store, turn, print, [seen("a", "plain words")], "plain") is False
+    assert (titles(store), turns.list_changed_turns(store, 1)) == (["better words"], [])
 
 
 def test_a_session_that_is_gone_takes_nothing_more(store: db.Connection) -> None:
     typed(store, "one", 1)
-    turn, print = turns.read(store, 1, 1)
+    turn, print = turns.read_turn(store, 1, 1)
     sessions.delete(store, 1)
-    assert turns.keep(store, turn, print, [seen("a")], "plain") is False
-    assert observations.put_summary(store, 1, Summary("s", NOON)) is False
-    assert turns.read(store, 1, 1) == (Turn(1, 1, 0.0), "")
+    assert turns.store_distilled(store, turn, print, [seen("a")], "plain") is False
+    assert observations.replace_summary(store, 1, Summary("s", NOON)) is False
+    assert turns.read_turn(store, 1, 1) == (Turn(1, 1, 0.0), "")
 
 
 def test_the_same_said_in_several_turns_is_one_with_a_count(store: db.Connection) -> None:
     for number in range(1, 4):
         typed(store, f"prompt {number}", number, key=f"p{number}")
         at = NOON + 60 * number
-        turn, print = turns.read(store, 1, number)
+        turn, print = turns.read_turn(store, 1, number)
         for _ in range(2):
-            turns.keep(store, turn, print, [seen(f"k{number}", "ran the tests", at=at, files_read=("a.py",))], "plain")
-    turn, print = turns.read(store, 1, 3)
-    turns.keep(store, turn, print, [seen("k3", "ran the tests", at=turn.at, files_read=("a.py",)), seen("k4")], "plain")
-    merged = [(one.key, one.times) for _, one in observations.latest(store, limit=10, project="/home/dev/app")]
+            turns.store_distilled(
+                store, turn, print, [seen(f"k{number}", "ran the tests", at=at, files_read=("a.py",))], "plain"
+            )
+    turn, print = turns.read_turn(store, 1, 3)
+    turns.store_distilled(
+        store, turn, print, [seen("k3", "ran the tests", at=turn.at, files_read=("a.py",)), seen("k4")], "plain"
+    )
+    merged = [(one.key, one.times) for _, one in observations.list_latest(store, limit=10, project="/home/dev/app")]
     assert merged == [("k3", 3), ("k4", 1)]
-    assert len(observations.of_session(store, 1)) == 4
+    assert len(observations.list_for_session(store, 1)) == 4
     with db.transaction(store):
-        observations.replace(store, 1, 3, [])
-    [(id, left)] = observations.latest(store, limit=10)
-    assert (left.key, left.times, observations.get(store, [999, id])) == ("k2", 2, {id: left})
+        observations.replace_for_turn(store, 1, 3, [])
+    [(id, left)] = observations.list_latest(store, limit=10)
+    assert (left.key, left.times, observations.find_by_ids(store, [999, id])) == ("k2", 2, {id: left})
 
 
 def test_long_ago_or_about_other_files_is_not_the_same(store: db.Connection) -> None:
@@ -167,17 +180,17 @@ def test_long_ago_or_about_other_files_is_not_the_same(store: db.Connection) -> 
         replace(first, key="d", type="discovery"),
         replace(first, key="e", at=NOON + 32 * DAY, times=2),
     ]
-    turn, print = turns.read(store, 1, 1)
-    turns.keep(store, turn, print, [first, *others], "plain")
-    found = {one.key: one.times for _, one in observations.latest(store, limit=10)}
+    turn, print = turns.read_turn(store, 1, 1)
+    turns.store_distilled(store, turn, print, [first, *others], "plain")
+    found = {one.key: one.times for _, one in observations.list_latest(store, limit=10)}
     assert found == {"a": 1, "c": 1, "d": 1, "e": 3}
 
 
 def test_a_summary_is_refreshed_and_not_repeated(store: db.Connection) -> None:
     typed(store, "one", 1)
     for number in range(3):
-        observations.put_summary(store, 1, Summary("k" if number else "first", NOON, request=f"ask {number}"))
-    assert observations.summary_of(store, 1) == Summary("k", NOON, request="ask 2")
+        observations.replace_summary(store, 1, Summary("k" if number else "first", NOON, request=f"ask {number}"))
+    assert observations.find_summary(store, 1) == Summary("k", NOON, request="ask 2")
     assert store.execute("select count(*) from summaries").fetchone()[0] == 1
 
 
@@ -186,7 +199,7 @@ def age(store: db.Connection, now: float = NOON + 100 * DAY) -> None:
     store.execute("delete from jobs where kind = 'distil'")
     ran(store, "new", (now - NOON) / 60, session="s2", key="new")
     ran(store, "newer", (now - NOON) / 60 - 2000, session="s2", key="newer")
-    retention.purge(store, days=90, most=1 << 40, now=now, go_on=lambda: True)
+    retention.enforce_limits(store, days=90, max_bytes=1 << 40, now=now, should_continue=lambda: True)
 
 
 def test_what_is_known_of_a_turn_outlives_its_events(store: db.Connection) -> None:
@@ -195,10 +208,10 @@ def test_what_is_known_of_a_turn_outlives_its_events(store: db.Connection) -> No
     ran(store, "c2", 12 * 24 * 60)
     distil(store)
     age(store)
-    assert [call.key for call in turns.read(store, 1, 1)[0].calls] == ["c2"]
-    assert (turns.changed(store, 1), titles(store)) == ([], ["c1 fine", "c2 fine"])
-    turn, print = turns.read(store, 1, 1)
-    assert turns.keep(store, turn, print, [], "model") is False
+    assert [call.key for call in turns.read_turn(store, 1, 1)[0].calls] == ["c2"]
+    assert (turns.list_changed_turns(store, 1), titles(store)) == ([], ["c1 fine", "c2 fine"])
+    turn, print = turns.read_turn(store, 1, 1)
+    assert turns.store_distilled(store, turn, print, [], "model") is False
 
 
 def test_a_session_that_goes_on_after_its_prompts_are_gone_keeps_what_was_known(store: db.Connection) -> None:
@@ -215,9 +228,9 @@ def test_a_session_that_goes_on_after_its_prompts_are_gone_keeps_what_was_known(
 
 def test_a_turn_and_a_job_do_not_keep_an_empty_session(store: db.Connection) -> None:
     typed(store, "long ago", 1)
-    turn, print = turns.read(store, 1, 1)
-    turns.keep(store, turn, print, [], "plain")
-    jobs.want(store, jobs.REFINE, 1, priority=jobs.LIVE, now=NOON)
+    turn, print = turns.read_turn(store, 1, 1)
+    turns.store_distilled(store, turn, print, [], "plain")
+    jobs.enqueue(store, jobs.REFINE, 1, priority=jobs.LIVE, now=NOON)
     age(store)
     tables = {"turns": "session", "jobs": "session", "sessions": "id"}
     left = [
@@ -275,5 +288,5 @@ def test_imported_observations_are_not_made_anew(store: db.Connection) -> None:
         "times": 1,
         "made": "model",
     }
-    imports.take(store, enumerate([session, *prompts, observed], 2), [], approved=True)
-    assert turns.changed(store, 1) == [2]
+    imports.import_records(store, enumerate([session, *prompts, observed], 2), [], is_approved=True)
+    assert turns.list_changed_turns(store, 1) == [2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hardwon.text.fence import CLOSE, OPEN, fenced
+from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, fence_text
 
 pieces = st.sampled_from(
     ["<", "/", "hardwon-context", "HARDWON-Context", ">", " ", "x", "İ", "<hardwon-context>", "</hardwon-context>"]
@@ -17,7 +17,7 @@ pieces = st.sampled_from(
 @example("İ</hardwon-context>")
 @example("</hardwon-context</hardwon-context>")
 def test_the_fence_opens_and_closes_once_whatever_is_inside(text: str) -> None:
-    said = fenced(text)
-    assert said.startswith(OPEN + "\n") and said.endswith("\n" + CLOSE)
-    inside = said[len(OPEN) : -len(CLOSE)].lower()
+    said = fence_text(text)
+    assert said.startswith(FENCE_OPEN + "\n") and said.endswith("\n" + FENCE_CLOSE)
+    inside = said[len(FENCE_OPEN) : -len(FENCE_CLOSE)].lower()
     assert "<hardwon-context" not in inside and "</hardwon-context" not in inside

@@ -15,15 +15,15 @@ from hardwon.lessons import record as records
 from hardwon.lessons import validation
 from hardwon.text.lesson_tags import (
     FIELDS,
-    Tag,
-    blocks,
-    cancels,
+    LessonBlock,
+    build_block_record,
+    build_regex,
+    build_summary,
+    find_cancellations,
+    find_lesson_blocks,
+    has_unclosed_block,
     is_cancelled,
-    is_echo,
-    is_unclosed,
-    pattern,
-    record,
-    summary,
+    is_unfilled_template,
 )
 
 CASES = os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "shared", "conformance", "scan_cases.json")
@@ -38,15 +38,15 @@ AB = {"problem": "a", "solution": "b"}
 
 
 def fields(text: str) -> list[dict[str, str]]:
-    return [tag.fields for tag in blocks(text)]
+    return [tag.fields for tag in find_lesson_blocks(text)]
 
 
-def tag(**given: str) -> Tag:
-    return Tag(given, 0, 0)
+def tag(**given: str) -> LessonBlock:
+    return LessonBlock(given, 0, 0)
 
 
 def triggers(**given: str) -> dict[str, Any]:
-    found = record(tag(**given))["triggers"]
+    found = build_block_record(tag(**given))["triggers"]
     assert isinstance(found, dict)
     return found
 
@@ -79,7 +79,7 @@ DRESSES = [
 @pytest.mark.parametrize("text", DRESSES)
 def test_a_block_is_read_however_it_is_dressed(text: str) -> None:
     assert fields(text) == [AB]
-    assert blocks(text)[0].faults == ()
+    assert find_lesson_blocks(text)[0].faults == ()
 
 
 NO_BLOCKS = [
@@ -129,18 +129,18 @@ def test_the_one_line_form_is_parted_at_its_fields() -> None:
 
 def test_a_span_goes_from_marker_to_marker() -> None:
     text = f"é before\n> {STASH.replace(chr(10), chr(10) + '> ')} \nbetween\n**#lesson**\nfix: x\n**#/lesson**\nend"
-    spans = [text[one.start : one.end] for one in blocks(text)]
+    spans = [text[one.start : one.end] for one in find_lesson_blocks(text)]
     assert [(span[:7], span[-8:]) for span in spans] == [("#lesson", "#/lesson")] * 2
 
 
 def test_a_field_given_twice_is_named_and_its_text_kept() -> None:
-    (found,) = blocks("#lesson\nproblem: a\nfix: b\nproblem: c\nsolution: d\n#/lesson")
+    (found,) = find_lesson_blocks("#lesson\nproblem: a\nfix: b\nproblem: c\nsolution: d\n#/lesson")
     assert found.fields == {"problem": "a", "solution": "b\nproblem: c\nsolution: d"}
     assert [fault.split(":")[0] for fault in found.faults] == ["problem is given twice", "solution is given twice"]
 
 
 def test_text_before_the_first_field_is_named() -> None:
-    (found,) = blocks("#lesson\nstashing\nproblem: a\n#/lesson")
+    (found,) = find_lesson_blocks("#lesson\nstashing\nproblem: a\n#/lesson")
     assert found.fields == {"problem": "a"}
     assert "before the first field" in found.faults[0]
 
@@ -169,13 +169,13 @@ CANCELS = [
 
 @pytest.mark.parametrize(("text", "left", "told"), CANCELS)
 def test_a_cancel_takes_back_what_stands_before_it(text: str, left: str, told: list[str]) -> None:
-    assert "".join(one.fields["problem"][0] for one in blocks(text)) == left
-    assert cancels(text) == told
+    assert "".join(one.fields["problem"][0] for one in find_lesson_blocks(text)) == left
+    assert find_cancellations(text) == told
 
 
 def test_a_cancel_names_a_problem_of_an_earlier_text_by_its_beginning() -> None:
     long = "The build takes the cached layer although the lock file changed, so tests run on old code"
-    (by,) = cancels(f"#lesson:cancel\nproblem: {long[:70]}\n#/lesson:cancel")
+    (by,) = find_cancellations(f"#lesson:cancel\nproblem: {long[:70]}\n#/lesson:cancel")
     assert len(by) == 60
     assert [is_cancelled(one, by) for one in (long, long.upper(), "The build is slow", "")] == [
         True,
@@ -187,8 +187,8 @@ def test_a_cancel_names_a_problem_of_an_earlier_text_by_its_beginning() -> None:
 
 
 def test_a_person_can_be_told_that_the_end_is_missing() -> None:
-    assert is_unclosed("#lesson\nproblem: a")
-    assert [is_unclosed(text) for text in (STASH, "", "see #lesson", STASH + "\n#lesson:cancel")] == [False] * 4
+    assert has_unclosed_block("#lesson\nproblem: a")
+    assert [has_unclosed_block(text) for text in (STASH, "", "see #lesson", STASH + "\n#lesson:cancel")] == [False] * 4
 
 
 def test_a_template_repeated_is_told_from_a_lesson() -> None:
@@ -201,12 +201,12 @@ def test_a_template_repeated_is_told_from_a_lesson() -> None:
         "[root cause]",
         "<the cause — brief>",
     ]
-    assert [is_echo(tag(problem=text, solution="<what to do>")) for text in echoes] == [True] * len(echoes)
-    assert [is_echo(tag(problem=text, solution="use -u")) for text in echoes] == [False] * len(echoes)
-    assert not is_echo(tag(problem="it fails", solution="<what_to_do_instead>"))
+    assert [is_unfilled_template(tag(problem=text, solution="<what to do>")) for text in echoes] == [True] * len(echoes)
+    assert [is_unfilled_template(tag(problem=text, solution="use -u")) for text in echoes] == [False] * len(echoes)
+    assert not is_unfilled_template(tag(problem="it fails", solution="<what_to_do_instead>"))
     real = ["use `<div>` here", "a < b > c", "x…", "git push <remote>", "[a] and [b]"]
-    assert [is_echo(tag(problem=text, solution=text)) for text in real] == [False] * len(real)
-    assert not is_echo(blocks(STASH)[0])
+    assert [is_unfilled_template(tag(problem=text, solution=text)) for text in real] == [False] * len(real)
+    assert not is_unfilled_template(find_lesson_blocks(STASH)[0])
 
 
 HOSTILE = {
@@ -227,9 +227,9 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_megabyte_meant_to_be_slow_is_read_in_one_pass(name: str) -> None:
     """A second look at each character would make 10^12 steps of it: the test would not end."""
-    for one in blocks(HOSTILE[name]):
-        record(one)
-        is_echo(one)
+    for one in find_lesson_blocks(HOSTILE[name]):
+        build_block_record(one)
+        is_unfilled_template(one)
 
 
 texts = st.text(alphabet="abcXYZ 0.,:;-_/`*'\"()é日", min_size=1, max_size=30).map(str.strip)
@@ -257,10 +257,10 @@ pieces = st.sampled_from(["#lesson", "#/lesson", ":cancel", "problem: ", "\n", "
 
 @given(st.lists(pieces, max_size=20).map("".join))
 def test_no_text_breaks_the_reading(text: str) -> None:
-    for one in blocks(text):
+    for one in find_lesson_blocks(text):
         assert re.match("#lesson", text[one.start :])
         assert text[: one.end].endswith("#/lesson") or text[: one.end].endswith(":cancel")
-        records.read(record(one))
+        records.parse_lesson(build_block_record(one))
 
 
 PATTERNS = [
@@ -286,8 +286,11 @@ PATTERNS = [
 
 @pytest.mark.parametrize(("text", "wanted"), PATTERNS)
 def test_a_command_becomes_a_pattern_and_a_pattern_stays_one(text: str, wanted: str) -> None:
-    assert pattern(text) == wanted
-    assert record(tag(trigger=f"`{text}`"))["triggers"] == {"toolNames": ["Bash"], "commandPatterns": [wanted]}
+    assert build_regex(text) == wanted
+    assert build_block_record(tag(trigger=f"`{text}`"))["triggers"] == {
+        "toolNames": ["Bash"],
+        "commandPatterns": [wanted],
+    }
 
 
 commands = st.text(alphabet="ab -_.*+?$^(){}\\/&|#~'é", min_size=1, max_size=12).map(str.strip).filter(bool)
@@ -295,7 +298,7 @@ commands = st.text(alphabet="ab -_.*+?$^(){}\\/&|#~'é", min_size=1, max_size=12
 
 @given(commands)
 def test_a_plain_command_is_found_by_its_own_pattern(text: str) -> None:
-    made = pattern(text)
+    made = build_regex(text)
     assert made == text or re.search(made, f"sudo  {text} ")
 
 
@@ -333,8 +336,10 @@ def test_a_trigger_goes_where_its_tool_looks(given: dict[str, str], wanted: dict
 
 
 def test_prose_in_place_of_a_command_is_still_refused() -> None:
-    lesson = records.read(record(tag(trigger="running git stash", problem="x" * 30, solution="y" * 30)))
-    assert [fault for fault in validation.faults(lesson) if "is prose" in fault]
+    lesson = records.parse_lesson(
+        build_block_record(tag(trigger="running git stash", problem="x" * 30, solution="y" * 30))
+    )
+    assert [fault for fault in validation.find_lesson_faults(lesson) if "is prose" in fault]
 
 
 SUMMARIES = [
@@ -351,19 +356,19 @@ SUMMARIES = [
 
 @pytest.mark.parametrize(("problem", "wanted"), SUMMARIES)
 def test_a_missing_summary_is_the_first_sentence_of_the_problem(problem: str, wanted: str) -> None:
-    assert summary(problem, "use git stash -u instead. Always.") == wanted
+    assert build_summary(problem, "use git stash -u instead. Always.") == wanted
 
 
 @given(st.text(), st.text())
 def test_a_made_summary_is_one_short_line(problem: str, solution: str) -> None:
-    made = summary(problem, solution)
+    made = build_summary(problem, solution)
     assert len(made) <= 110
     assert "\n" not in made and not made.endswith(("...", "…"))
 
 
 def test_a_block_becomes_a_lesson_without_faults() -> None:
-    lesson = records.read(record(blocks(STASH)[0]))
-    assert validation.faults(lesson) == []
+    lesson = records.parse_lesson(build_block_record(find_lesson_blocks(STASH)[0]))
+    assert validation.find_lesson_faults(lesson) == []
     assert [one.source for one in lesson.commands] == [r"\bgit\s+stash\b"]
     assert (lesson.tools, lesson.tags) == (("Bash",), ("tool:git", "severity:data-loss"))
     assert lesson.summary == "git stash only stashes tracked files — untracked files silently left behind"
@@ -382,7 +387,7 @@ def test_every_field_reaches_the_record() -> None:
         unless="--dry-run\n-n",
         tags="[x:y , ,z]",
     )
-    assert record(given, project="/home/dev/x") == {
+    assert build_block_record(given, project="/home/dev/x") == {
         "summary": "a b",
         "problem": "p",
         "solution": "s",
@@ -401,7 +406,7 @@ def test_every_field_reaches_the_record() -> None:
 )
 def test_a_value_of_the_wrong_kind_is_named_when_the_record_is_read(name: str, value: str) -> None:
     with pytest.raises(records.BadRecord, match=name):
-        records.read(record(tag(**{name: value})))
+        records.parse_lesson(build_block_record(tag(**{name: value})))
 
 
 # Where we read more than the peer: a field on the marker's line, the old names, a value's further lines.
@@ -418,13 +423,13 @@ def test_the_peer_and_we_read_the_same_blocks() -> None:
     with open(CASES, encoding="utf-8") as file:
         cases = json.load(file)["tags"]
     for case in cases:
-        read = [record(one, project="/home/dev/x") | one.fields for one in blocks(case["text"])]
+        read = [build_block_record(one, project="/home/dev/x") | one.fields for one in find_lesson_blocks(case["text"])]
         found = [{key: one.get(key) for key in ("tool", "trigger", "problem", "solution", "scope")} for one in read]
         wanted = [
             {key: one[key] for key in ("tool", "trigger", "problem", "solution", "scope")} for one in case["lessons"]
         ]
         if case["text"] in MORE:
             wanted = [{"tool": None, "trigger": None, "scope": None, **MORE[case["text"]]}]
-        assert (found, cancels(case["text"])) == (wanted, case["cancels"]), case["text"]
-        tags = [record(one).get("tags", []) for one in blocks(case["text"])]
+        assert (found, find_cancellations(case["text"])) == (wanted, case["cancels"]), case["text"]
+        tags = [build_block_record(one).get("tags", []) for one in find_lesson_blocks(case["text"])]
         assert case["text"] in MORE or tags == [one["tags"] for one in case["lessons"]]

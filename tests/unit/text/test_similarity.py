@@ -6,7 +6,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hardwon.text.similarity import SAME, index, is_same, jaccard, nearest, nearest_in, normal, tokens
+from hardwon.text.similarity import (
+    SAME_THRESHOLD,
+    build_vocabulary,
+    compute_jaccard,
+    find_nearest_in,
+    find_nearest_lesson,
+    is_same_statement,
+    normalize_text,
+    tokenize,
+)
 from hardwon.types import Lesson
 
 
@@ -38,7 +47,7 @@ LOOK_THE_SAME = [
 
 @pytest.mark.parametrize("text", LOOK_THE_SAME)
 def test_texts_that_look_the_same_have_one_normal_form(text: str) -> None:
-    assert normal(text) == "git stash loses files"
+    assert normalize_text(text) == "git stash loses files"
 
 
 @pytest.mark.parametrize(
@@ -46,14 +55,14 @@ def test_texts_that_look_the_same_have_one_normal_form(text: str) -> None:
     [("don’t use “rm”", 'don\'t use "rm"'), ("a – b — c − d", "a - b - c - d"), ("wait…", "wait..."), ("é", "e\u0301")],
 )
 def test_signs_typed_in_two_ways_have_one_normal_form(one: str, other: str) -> None:
-    assert normal(one) == normal(other)
+    assert normalize_text(one) == normalize_text(other)
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("git stash", "git stash -u"), ("npm", "pnpm"), ("v1", "v2"), ("a b", "ab"), ("é", "e")]
 )
 def test_texts_that_a_reader_can_tell_apart_stay_apart(one: str, other: str) -> None:
-    assert normal(one) != normal(other)
+    assert normalize_text(one) != normalize_text(other)
 
 
 @given(st.text())
@@ -62,12 +71,12 @@ def test_texts_that_a_reader_can_tell_apart_stay_apart(one: str, other: str) -> 
 @example("ΐ\u200bϓ\u0301½")
 @example("\u115f\u1161")
 def test_the_normal_form_of_a_normal_form_is_itself(text: str) -> None:
-    assert normal(normal(text)) == normal(text)
+    assert normalize_text(normalize_text(text)) == normalize_text(text)
 
 
 @given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz ABC"), st.sampled_from("\u200b\u00ad\u2060\ufeff\u200d\ufe0f"))
 def test_invisible_characters_change_nothing(text: str, unseen: str) -> None:
-    assert normal(unseen.join(text)) == normal(text.upper())
+    assert normalize_text(unseen.join(text)) == normalize_text(text.upper())
 
 
 TOKENS = [
@@ -86,7 +95,7 @@ TOKENS = [
 
 @pytest.mark.parametrize(("text", "words"), TOKENS)
 def test_a_text_is_its_words_identifiers_and_options(text: str, words: str) -> None:
-    assert tokens(text) == frozenset(words.split())
+    assert tokenize(text) == frozenset(words.split())
 
 
 words = st.frozensets(st.sampled_from("abcdefgh"))
@@ -94,9 +103,9 @@ words = st.frozensets(st.sampled_from("abcdefgh"))
 
 @given(words, words)
 def test_the_share_in_common_is_between_0_and_1_both_ways(a: frozenset[str], b: frozenset[str]) -> None:
-    assert 0.0 <= jaccard(a, b) == jaccard(b, a) <= 1.0
-    assert (jaccard(a, b) == 1.0) == (a == b and bool(a))
-    assert (jaccard(a, b) == 0.0) == (not a & b)
+    assert 0.0 <= compute_jaccard(a, b) == compute_jaccard(b, a) <= 1.0
+    assert (compute_jaccard(a, b) == 1.0) == (a == b and bool(a))
+    assert (compute_jaccard(a, b) == 0.0) == (not a & b)
 
 
 SAME_LESSON = [
@@ -118,18 +127,18 @@ OTHER_LESSON = [
 
 
 def likeness(*both: Lesson) -> float:
-    one, other = (tokens(f"{each.problem} {each.solution}") for each in both)
-    return jaccard(one, other)
+    one, other = (tokenize(f"{each.problem} {each.solution}") for each in both)
+    return compute_jaccard(one, other)
 
 
 @pytest.mark.parametrize(("problem", "solution"), SAME_LESSON)
 def test_the_same_lesson_in_other_words_is_known_again(problem: str, solution: str) -> None:
-    assert likeness(STASH, lesson(problem, solution)) >= SAME
+    assert likeness(STASH, lesson(problem, solution)) >= SAME_THRESHOLD
 
 
 @pytest.mark.parametrize(("problem", "solution"), OTHER_LESSON)
 def test_another_lesson_is_not_taken_for_it(problem: str, solution: str) -> None:
-    assert likeness(STASH, lesson(problem, solution)) < SAME
+    assert likeness(STASH, lesson(problem, solution)) < SAME_THRESHOLD
 
 
 def test_words_moved_from_problem_to_solution_make_no_other_lesson() -> None:
@@ -138,18 +147,18 @@ def test_words_moved_from_problem_to_solution_make_no_other_lesson() -> None:
 
 def test_the_nearest_is_the_most_alike_and_the_first_of_equals() -> None:
     first, twin, far = lesson("git stash files", id="1"), lesson("git stash files", id="2"), lesson("git", id="3")
-    assert nearest(lesson("git stash files lost"), [far, first, twin]) == (first, 0.75)
+    assert find_nearest_lesson(lesson("git stash files lost"), [far, first, twin]) == (first, 0.75)
 
 
 def test_a_lesson_is_not_its_own_nearest() -> None:
     one, other = lesson("git stash files", id="1"), lesson("git push", id="2")
-    assert nearest(one, [one, other]) == (other, 0.25)
-    assert nearest(one, [one]) is None
+    assert find_nearest_lesson(one, [one, other]) == (other, 0.25)
+    assert find_nearest_lesson(one, [one]) is None
 
 
 def test_nothing_is_near_where_no_word_is_shared() -> None:
-    assert nearest(STASH, []) is None
-    assert nearest(STASH, [lesson("pytest hangs"), lesson("")]) is None
+    assert find_nearest_lesson(STASH, []) is None
+    assert find_nearest_lesson(STASH, [lesson("pytest hangs"), lesson("")]) is None
 
 
 WORDS = ["git", "stash", "push", "npm", "files", "-u", "pop", "list", "drop", "é", "名", "apply"]
@@ -162,13 +171,13 @@ def test_the_index_answers_as_asking_each_lesson_would(one: Lesson, others: list
     strangers = [other for other in others if not one.id or other.id != one.id]
     best = max(strangers, key=lambda other: likeness(one, other), default=None)
     plain = (best, likeness(one, best)) if best and likeness(one, best) else None
-    assert nearest_in(index(others), one) == plain
+    assert find_nearest_in(build_vocabulary(others), one) == plain
 
 
 def test_many_are_compared_with_many_by_shared_words_only() -> None:
-    known = index(lesson(f"word{n} word{n + 1} word{n + 2}", id=str(n)) for n in range(5000))
-    assert len(known.users["word17"]) == 3
-    found = nearest_in(known, lesson("word17 word18 word19"))
+    known = build_vocabulary(lesson(f"word{n} word{n + 1} word{n + 2}", id=str(n)) for n in range(5000))
+    assert len(known.lessons_by_token["word17"]) == 3
+    found = find_nearest_in(known, lesson("word17 word18 word19"))
     assert found is not None
     assert (found[0].id, found[1]) == ("17", 1.0)
 
@@ -183,7 +192,7 @@ def test_many_are_compared_with_many_by_shared_words_only() -> None:
     ],
 )
 def test_a_memory_in_nearly_the_same_words_is_the_same(one: str, other: str) -> None:
-    assert is_same(one, other) and is_same(other, one)
+    assert is_same_statement(one, other) and is_same_statement(other, one)
 
 
 @pytest.mark.parametrize(
@@ -199,4 +208,4 @@ def test_a_memory_in_nearly_the_same_words_is_the_same(one: str, other: str) -> 
     ],
 )
 def test_another_rule_and_the_same_turned_round_are_others(one: str, other: str) -> None:
-    assert not is_same(one, other) and not is_same(other, one)
+    assert not is_same_statement(one, other) and not is_same_statement(other, one)

@@ -28,34 +28,34 @@ TEXT = 'the naïve "pelican" of Zanzibar'
     ],
 )
 def test_a_text_is_found_however_it_is_spelled(spelled: str) -> None:
-    assert traces.holds(spelled, traces.pieces(TEXT))
+    assert traces.has_any_piece(spelled, traces.split_into_pieces(TEXT))
 
 
 @pytest.mark.parametrize("other", ["", "the naïve one", "a pelican of Zanzibar", "zanzibar", "the pelican"])
 def test_what_only_resembles_it_is_not_found(other: str) -> None:
-    assert not traces.holds(other, traces.pieces(TEXT))
+    assert not traces.has_any_piece(other, traces.split_into_pieces(TEXT))
 
 
 def test_lines_of_some_length_are_looked_for_by_themselves() -> None:
-    pieces = traces.pieces("def f():\n    return the_whole_secret_value\n")
-    assert traces.holds("+    return the_whole_secret_value", pieces)
-    assert not traces.holds("def f(): pass", pieces)
+    pieces = traces.split_into_pieces("def f():\n    return the_whole_secret_value\n")
+    assert traces.has_any_piece("+    return the_whole_secret_value", pieces)
+    assert not traces.has_any_piece("def f(): pass", pieces)
 
 
 @pytest.mark.parametrize("short", ["", "  ", "a-b", "!!!!!!!"])
 def test_a_text_that_is_too_short_is_not_looked_for(short: str) -> None:
-    assert traces.pieces(short) == ()
+    assert traces.split_into_pieces(short) == ()
 
 
 @given(st.text(min_size=6), st.text(), st.text())
 def test_whatever_holds_a_text_is_found_with_its_hint(text: str, before: str, after: str) -> None:
-    pieces = traces.pieces(text)
+    pieces = traces.split_into_pieces(text)
     whole = f"{before} {text} {after}"
     data = json.dumps(whole, ensure_ascii=False).encode("utf-8", "replace")
     if pieces:
-        assert traces.holds(whole, pieces)
+        assert traces.has_any_piece(whole, pieces)
         if text.isascii() and "\\" not in text:
-            hint = traces.hint(pieces)
+            hint = traces.build_byte_hints(pieces)
             assert not hint or any(word in data.lower() for word in hint)
 
 
@@ -72,4 +72,7 @@ def test_whatever_holds_a_text_is_found_with_its_hint(text: str, before: str, af
     ],
 )
 def test_an_id_or_a_path_is_found_where_it_stands_alone(id: str, held: str, other: str) -> None:
-    assert (traces.holds(held, traces.exactly(id)), traces.holds(other, traces.exactly(id))) == (True, False)
+    assert (
+        traces.has_any_piece(held, traces.build_exact_pieces(id)),
+        traces.has_any_piece(other, traces.build_exact_pieces(id)),
+    ) == (True, False)

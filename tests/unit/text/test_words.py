@@ -6,55 +6,55 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.text.words import LONGEST, ends_of, mark, squeezed, words_of
+from hardwon.text.words import MAX_WORD_LENGTH, build_filter_word, extract_words, list_path_ends, squeeze_identifier
 
 
 def test_prose_gives_its_words_without_those_that_say_nothing() -> None:
-    assert words_of("The Worker was not started, so the hook waited.") == ["worker", "started", "hook", "waited"]
+    assert extract_words("The Worker was not started, so the hook waited.") == ["worker", "started", "hook", "waited"]
 
 
 @pytest.mark.parametrize(
     "written", ["getUserById", "get_user_by_id", "GetUserByID", "get-user-by-id", "get.user.by.id"]
 )
 def test_an_identifier_gives_its_parts_and_itself_however_it_is_written(written: str) -> None:
-    assert {"get", "user", "id", "getuserbyid"} <= set(words_of(written))
+    assert {"get", "user", "id", "getuserbyid"} <= set(extract_words(written))
 
 
 def test_a_path_gives_its_parts_itself_and_its_ends() -> None:
-    words = set(words_of("see src/auth/token.py:12"))
+    words = set(extract_words("see src/auth/token.py:12"))
     assert {"src", "auth", "token", "py", "srcauthtokenpy12"} <= words
-    assert {"authtokenpy", "tokenpy"} <= set(words_of("src/auth/token.py"))
+    assert {"authtokenpy", "tokenpy"} <= set(extract_words("src/auth/token.py"))
 
 
 def test_signs_of_scripts_without_spaces_are_found_alone_and_in_pairs() -> None:
-    assert {"認", "証", "認証", "証の"} <= set(words_of("認証の更新 with token"))
-    assert words_of("認証の", asked=True) == ["認証", "証の"]
-    assert words_of("鍵", asked=True) == ["鍵"]
+    assert {"認", "証", "認証", "証の"} <= set(extract_words("認証の更新 with token"))
+    assert extract_words("認証の", is_query=True) == ["認証", "証の"]
+    assert extract_words("鍵", is_query=True) == ["鍵"]
 
 
 def test_wide_and_narrow_forms_of_a_sign_are_one() -> None:
-    assert words_of("ＡＰＩ ﾛｸﾞｲﾝ", asked=True) == words_of("API ログイン", asked=True)
+    assert extract_words("ＡＰＩ ﾛｸﾞｲﾝ", is_query=True) == extract_words("API ログイン", is_query=True)
 
 
 def test_an_acronym_is_parted_from_what_follows_it() -> None:
-    assert {"http", "server", "httpserver"} <= set(words_of("HTTPServer"))
+    assert {"http", "server", "httpserver"} <= set(extract_words("HTTPServer"))
 
 
 def test_a_mark_is_no_word_of_any_text() -> None:
-    assert mark("t", "Bug fix!") == "0tbugfix"
-    assert ends_of("/home/dev/src/auth/token.py")[:3] == ["tokenpy", "authtokenpy", "srcauthtokenpy"]
+    assert build_filter_word("t", "Bug fix!") == "0tbugfix"
+    assert list_path_ends("/home/dev/src/auth/token.py")[:3] == ["tokenpy", "authtokenpy", "srcauthtokenpy"]
 
 
 @pytest.mark.parametrize("sign", ["\u0ee0", "\u0e3f", "\u30fb", "\u3040", "\u0e31"])
 def test_a_sign_of_an_unparted_script_that_is_no_letter_is_no_word(sign: str) -> None:
-    assert words_of(sign) == []
-    assert words_of(f"\u0e01{sign}\u0e02", asked=True) in (["\u0e01", "\u0e02"], ["\u0e01\u0e02"])
+    assert extract_words(sign) == []
+    assert extract_words(f"\u0e01{sign}\u0e02", is_query=True) in (["\u0e01", "\u0e02"], ["\u0e01\u0e02"])
 
 
 @given(st.text(st.characters(min_codepoint=0x0E00, max_codepoint=0x0EFF) | st.characters()))
 def test_whatever_is_typed_gives_plain_words_that_are_never_a_query(text: str) -> None:
     for asked in (True, False):
-        words = words_of(text, asked=asked)
-        assert all(word.isalnum() and word == word.lower() and len(word) <= LONGEST for word in words)
+        words = extract_words(text, is_query=asked)
+        assert all(word.isalnum() and word == word.lower() and len(word) <= MAX_WORD_LENGTH for word in words)
         assert len(words) == len(set(words))
-    assert not squeezed(text) or squeezed(text).isalnum()
+    assert not squeeze_identifier(text) or squeeze_identifier(text).isalnum()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.text.words import words_of
-from hardwon.web.search import spans
+from hardwon.text.words import extract_words
+from hardwon.web.search import find_match_spans
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ from hardwon.web.search import spans
 def test_names_and_scripts_without_blanks_are_marked_where_they_are_found(asked: str, marked: str) -> None:
     text = marked.replace("[", "").replace("]", "")
     shown = text
-    for start, end in reversed(spans(text, words_of(asked, asked=True))):
+    for start, end in reversed(find_match_spans(text, extract_words(asked, is_query=True))):
         shown = f"{shown[:start]}[{shown[start:end]}]{shown[end:]}"
     assert shown == marked

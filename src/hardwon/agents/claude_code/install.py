@@ -6,22 +6,22 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from hardwon.agents.claude_code.payload import EVENTS
-from hardwon.agents.hook_entries import SERVER, SERVERS, add_hooks, add_server
-from hardwon.agents.hook_entries import installed as installed
-from hardwon.agents.hook_entries import mcp as mcp
-from hardwon.agents.hook_entries import remove_mcp as remove_mcp
-from hardwon.agents.hook_entries import uninstall as uninstall
+from hardwon.agents.claude_code.payload import EVENT_TIMEOUTS
+from hardwon.agents.hook_entries import SERVER_NAME, SERVERS_KEY, add_hook_entries, add_server_entry
+from hardwon.agents.hook_entries import find_hooks as find_hooks
+from hardwon.agents.hook_entries import find_mcp_command as find_mcp_command
+from hardwon.agents.hook_entries import remove_hooks as remove_hooks
+from hardwon.agents.hook_entries import remove_mcp_server as remove_mcp_server
 
 if TYPE_CHECKING:
-    from hardwon.agents import Made
+    from hardwon.agents import CreatedPaths
 
 TITLE = "Claude Code"
 PROGRAM = "claude"
-LEAST = (2, 1, 0)
-EMPTY = "{}\n"
-THEN = ""
-PROBE = {
+MINIMUM_VERSION = (2, 1, 0)
+EMPTY_SETTINGS = "{}\n"
+NEXT_STEP = ""
+PROBE_PAYLOAD = {
     "session_id": "hardwon-doctor",
     "transcript_path": "",
     "cwd": "/",
@@ -33,7 +33,7 @@ PROBE = {
 }
 
 
-def settings_file(*, project: str = "") -> str:
+def get_settings_path(*, project: str = "") -> str:
     """The person's settings, or with a project the one file there that is never committed."""
     if project:
         return os.path.join(project, ".claude", "settings.local.json")
@@ -41,18 +41,21 @@ def settings_file(*, project: str = "") -> str:
     return os.path.join(folder, "settings.json")
 
 
-def install(text: str, command: Callable[[str], str]) -> tuple[str, Made]:
+def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
     """The settings with our hooks in them, and which containers had to be made for them."""
     entries = {
-        event: {"type": "command", "command": command(event), "timeout": seconds} for event, seconds in EVENTS.items()
+        event: {"type": "command", "command": build_command(event), "timeout": seconds}
+        for event, seconds in EVENT_TIMEOUTS.items()
     }
-    return add_hooks(text, entries)
+    return add_hook_entries(text, entries)
 
 
-def mcp_file() -> str:
+def get_mcp_path() -> str:
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~")
     return os.path.join(folder, ".claude.json")
 
 
-def add_mcp(text: str, words: Sequence[str]) -> tuple[str, Made]:
-    return add_server(text, [SERVERS, SERVER], {"type": "stdio", "command": words[0], "args": [*words[1:]], "env": {}})
+def add_mcp_server(text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
+    return add_server_entry(
+        text, [SERVERS_KEY, SERVER_NAME], {"type": "stdio", "command": command[0], "args": [*command[1:]], "env": {}}
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from hardwon.text.light_json import loads
 
 # Programs that remember for agents or hold their calls, by what a hook's command or a plugin's name has of them.
-OTHERS = {
+MEMORY_TOOL_PATTERNS = {
     "claude-mem": r"claude-?mem\b",
     "mem0": r"\bmem0\b|\bopenmemory\b",
     "lessons-learned": r"\blessons[-_]learned\b",
@@ -26,19 +26,19 @@ _OFF = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
 _RAN = ("hook_success", "hook_non_blocking_error")
 
 
-def others(settings: object, ours: Callable[[str], bool]) -> dict[str, str]:
+def find_memory_tools(settings: object, is_hardwon_hook: Callable[[str], bool]) -> dict[str, str]:
     """The programs these settings let remember too, and whether each does so by a hook or as a plugin."""
-    named = [(command, "hook") for command in _commands(settings) if not ours(command)]
+    named = [(command, "hook") for command in _commands(settings) if not is_hardwon_hook(command)]
     named += [(plugin, "plugin") for plugin, on in _part(settings, "enabledPlugins").items() if on]
     found: dict[str, str] = {}
     for text, how in named:
-        for name, mark in OTHERS.items():
+        for name, mark in MEMORY_TOOL_PATTERNS.items():
             if re.search(mark, text, re.IGNORECASE):
                 found.setdefault(name, how)
     return found
 
 
-def remembers(settings: Sequence[object], environment: Mapping[str, str]) -> bool:
+def is_auto_memory_on(settings: Sequence[object], environment: Mapping[str, str]) -> bool:
     """Whether the agent's auto-memory is on: its environment decides, else the first settings that speak of it."""
     if said := environment.get(_OFF, "").strip().lower():
         return said in ("0", "false", "no", "off")
@@ -46,7 +46,7 @@ def remembers(settings: Sequence[object], environment: Mapping[str, str]) -> boo
     return next((value for value in given if isinstance(value, bool)), True)
 
 
-def hook_times(lines: Iterable[bytes], ours: Callable[[str], bool]) -> Iterator[tuple[str, float]]:
+def read_hook_durations(lines: Iterable[bytes], is_hardwon_hook: Callable[[str], bool]) -> Iterator[tuple[str, float]]:
     """The event and the milliseconds of each hook of ours that a transcript tells of."""
     for line in lines:
         if b'"hook_' not in line:
@@ -60,7 +60,7 @@ def hook_times(lines: Iterable[bytes], ours: Callable[[str], bool]) -> Iterator[
             told.get("type") in _RAN
             and isinstance(took, int | float)
             and 0 <= took < 1e9
-            and ours(str(told.get("command")))
+            and is_hardwon_hook(str(told.get("command")))
         ):
             yield str(told.get("hookEvent")), float(took)
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from hardwon.agents.fields import content_of, first_of, folder_of, map_of, number_of, path_of, payload_of, text_of
+from hardwon.agents.fields import (
+    get_cwd,
+    get_first_text,
+    get_number,
+    get_object,
+    get_text,
+    get_tool_content,
+    get_tool_path,
+    load_payload,
+)
 from hardwon.text.light_json import dumps
 from hardwon.types import Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hardwon.types import Reply
+    from hardwon.types import HookReply
 
 NAME = "claude-code"
 
 # The hooks we register, with each one's budget in seconds: past it the agent goes on without us.
-EVENTS = {
+EVENT_TIMEOUTS = {
     "SessionStart": 10,
     "UserPromptSubmit": 1,
     "PreToolUse": 1,
@@ -26,47 +35,47 @@ EVENTS = {
     "SessionEnd": 3,
 }
 
-ALIASES = {"Agent": "Task"}
+TOOL_ALIASES = {"Agent": "Task"}
 
 
-def read(kind: str, payload: bytes) -> Event | None:
-    wire = payload_of(payload)
-    kind = text_of(wire, "hook_event_name") or kind
-    if kind not in EVENTS or (kind == "SubagentStop" and wire.get("agent_type") == "") or _is_anothers(wire):
+def parse_payload(kind: str, payload: bytes) -> Event | None:
+    wire = load_payload(payload)
+    kind = get_text(wire, "hook_event_name") or kind
+    if kind not in EVENT_TIMEOUTS or (kind == "SubagentStop" and wire.get("agent_type") == "") or _is_anothers(wire):
         return None  # without a type it is a compaction, whose last words are the whole conversation in short
-    given = map_of(wire, "tool_input")
-    tool = text_of(wire, "tool_name")
+    given = get_object(wire, "tool_input")
+    tool = get_text(wire, "tool_name")
     return Event(
         host=NAME,
         kind=kind,
-        session=text_of(wire, "session_id"),
-        cwd=folder_of(wire),
-        agent=text_of(wire, "agent_id"),
-        source=text_of(wire, "source"),
-        prompt=text_of(wire, "prompt"),
-        tool=ALIASES.get(tool, tool),
-        tool_use_id=text_of(wire, "tool_use_id"),
-        command=text_of(given, "command"),
-        path=path_of(given),
-        content=content_of(tool, given),
-        transcript=text_of(wire, "transcript_path"),
-        prompt_name=text_of(wire, "prompt_id"),
+        session=get_text(wire, "session_id"),
+        cwd=get_cwd(wire),
+        agent=get_text(wire, "agent_id"),
+        source=get_text(wire, "source"),
+        prompt=get_text(wire, "prompt"),
+        tool=TOOL_ALIASES.get(tool, tool),
+        tool_use_id=get_text(wire, "tool_use_id"),
+        command=get_text(given, "command"),
+        path=get_tool_path(given),
+        content=get_tool_content(tool, given),
+        transcript=get_text(wire, "transcript_path"),
+        prompt_name=get_text(wire, "prompt_id"),
         input=given if tool else None,
         response=wire.get("error") if kind == "PostToolUseFailure" else wire.get("tool_response"),
         failed=kind == "PostToolUseFailure",
         interrupted=wire.get("is_interrupt") is True,
-        duration=number_of(wire, "duration_ms"),
-        message=first_of(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
+        duration=get_number(wire, "duration_ms"),
+        message=get_first_text(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
     )
 
 
 def _is_anothers(wire: dict[str, object]) -> bool:
     """Whether another agent runs the hooks it found in these settings: it has its own, and reads other answers."""
-    folder, _, name = text_of(wire, "transcript_path").rpartition("/")
+    folder, _, name = get_text(wire, "transcript_path").rpartition("/")
     return name.startswith("rollout-") or (name.startswith("session-") and folder.endswith("/chats"))
 
 
-def write(event: Event, reply: Reply) -> bytes:
+def render_reply(event: Event, reply: HookReply) -> bytes:
     answer: dict[str, object] = {}
     if reply.deny and event.kind == "UserPromptSubmit":
         answer = {"decision": "block", "reason": reply.deny}  # shown to the person; the model never sees the prompt

@@ -16,24 +16,24 @@ from typing import Any
 import orjson
 
 from hardwon.agents import token_usage
-from hardwon.agents.claude_code.payload import ALIASES
-from hardwon.agents.fields import content_of, first_of, map_of, text_of
+from hardwon.agents.claude_code.payload import TOOL_ALIASES
+from hardwon.agents.fields import get_first_text, get_object, get_text, get_tool_content
 from hardwon.agents.transcript_json import (
-    Wire,
+    JsonObject,
+    extract_typed_words,
     forget_oldest,
-    kept,
-    kept_path,
-    openings,
-    parsed,
-    typed_words,
-    unfenced,
+    parse_line,
+    parse_opening_objects,
+    shorten_id,
+    strip_fenced,
+    truncate_path,
 )
 from hardwon.agents.transcript_steps import Step
-from hardwon.text.fence import outside
+from hardwon.text.fence import remove_between
 
 NAME = "claude-code"
 
-Place = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
+StepContext = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
 
 # Every line has the fields of one of these, as far as the kinds are known; a cut line has the first of its own.
 _OPENINGS = (
@@ -75,26 +75,26 @@ class Reader:
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         known = dict(state or {})
         self.malformed: int = known.get("malformed", 0)
-        self._session = text_of(known, "session")
-        self._cwd = text_of(known, "cwd")
+        self._session = get_text(known, "session")
+        self._cwd = get_text(known, "cwd")
         self._chains: dict[str, str] = dict(known.get("chains") or ())
-        self.usage = token_usage.new_counter(known.get("usage"))
+        self.usage = token_usage.create_counter(known.get("usage"))
 
-    def state(self) -> dict[str, Any]:
+    def dump_state(self) -> dict[str, Any]:
         chains = [list(link) for link in self._chains.items()]
         return {
             "malformed": self.malformed,
             "session": self._session,
             "cwd": self._cwd,
             "chains": chains,
-            "usage": token_usage.new_counter(self.usage),
+            "usage": token_usage.create_counter(self.usage),
         }
 
-    def read(self, number: int, line: bytes) -> Sequence[Step]:
+    def read_line(self, number: int, line: bytes) -> Sequence[Step]:
         try:
             wire = orjson.loads(line)
         except ValueError:
-            wire, bad = parsed(line)
+            wire, bad = parse_line(line)
             self.malformed += bad
         kind = wire.get("type") if isinstance(wire, dict) else None
         if kind == "assistant":
@@ -102,22 +102,22 @@ class Reader:
         steps = _STEPS.get(kind) if isinstance(kind, str) else None
         return steps(number, _id(wire, line), self._place(wire), wire) if steps else ()
 
-    def _count_tokens(self, wire: Wire) -> None:
-        message = map_of(wire, "message")
+    def _count_tokens(self, wire: JsonObject) -> None:
+        message = get_object(wire, "message")
         used = message.get("usage")
         if isinstance(used, dict):
-            token_usage.count(self.usage, text_of(message, "id"), token_usage.claude_code_usage(used))
+            token_usage.count_usage(self.usage, get_text(message, "id"), token_usage.parse_claude_code_usage(used))
 
-    def _place(self, wire: Wire) -> Place:
+    def _place(self, wire: JsonObject) -> StepContext:
         get = wire.get
         if get("sessionId") != self._session:
-            self._session = kept(text_of(wire, "sessionId")) or self._session
+            self._session = shorten_id(get_text(wire, "sessionId")) or self._session
         if get("cwd") != self._cwd:
-            self._cwd = kept_path(text_of(wire, "cwd")) or self._cwd
-        agent = text_of(wire, "agentId") if "agentId" in wire else ""
+            self._cwd = truncate_path(get_text(wire, "cwd")) or self._cwd
+        agent = get_text(wire, "agentId") if "agentId" in wire else ""
         if not agent and get("isSidechain"):
-            agent = self._chain(kept(text_of(wire, "uuid")), kept(text_of(wire, "parentUuid")))
-        return text_of(wire, "timestamp"), self._session, agent, self._cwd
+            agent = self._chain(shorten_id(get_text(wire, "uuid")), shorten_id(get_text(wire, "parentUuid")))
+        return get_text(wire, "timestamp"), self._session, agent, self._cwd
 
     def _chain(self, uuid: str, parent: str) -> str:
         """1.0.x wrote sub-agents into the session's file without naming them: the first line's uuid is the name."""
@@ -128,51 +128,53 @@ class Reader:
         return root
 
 
-def folders(environment: Mapping[str, str], home: str) -> list[str]:
+def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
     return [os.path.join(environment.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"), "projects")]
 
 
-def is_transcript(path: str) -> bool:
+def is_transcript_path(path: str) -> bool:
     return path.endswith(".jsonl")
 
 
-def opens(head: bytes) -> bool:
-    return any(keys <= wire.keys() for wire in openings(head) for keys in _OPENINGS)
+def is_transcript_head(head: bytes) -> bool:
+    return any(keys <= wire.keys() for wire in parse_opening_objects(head) for keys in _OPENINGS)
 
 
-def _id(wire: Wire, line: bytes) -> str:
+def _id(wire: JsonObject, line: bytes) -> str:
     """The line's uuid; a line without one is known by what it says."""
-    return text_of(wire, "uuid") or blake2b(line.strip(), digest_size=12).hexdigest()
+    return get_text(wire, "uuid") or blake2b(line.strip(), digest_size=12).hexdigest()
 
 
-def _said(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
+def _said(number: int, uuid: str, place: StepContext, wire: JsonObject) -> list[Step]:
     """An assistant's text and calls; stubs that stand for an error of the API are nobody's words."""
-    message, found = map_of(wire, "message"), []
+    message, found = get_object(wire, "message"), []
     if message.get("model") == "<synthetic>" or wire.get("isApiErrorMessage"):
         return []
     for index, block in enumerate(_blocks(message.get("content"))):
         kind = block.get("type") if isinstance(block, dict) else None
         if kind == "tool_use":
             found.append(_call(number, f"{uuid}.{index}", place, block))
-        elif kind == "text" and (text := unfenced(text_of(block, "text")).strip()):
+        elif kind == "text" and (text := strip_fenced(get_text(block, "text")).strip()):
             found.append(Step("agent", number, f"{uuid}.{index}", *place, text=text))
     return found
 
 
-def _call(number: int, uuid: str, place: Place, block: Wire) -> Step:
-    given, tool = map_of(block, "input"), text_of(block, "name")
-    call, command = text_of(block, "id"), text_of(given, "command")
+def _call(number: int, uuid: str, place: StepContext, block: JsonObject) -> Step:
+    given, tool = get_object(block, "input"), get_text(block, "name")
+    call, command = get_text(block, "id"), get_text(given, "command")
     if tool == "Bash":  # a third of all calls, and it has neither path nor content
         return Step("call", number, uuid, *place, call, tool, command)
-    path = first_of(given, "file_path", "notebook_path", "path", "glob")
-    return Step("call", number, uuid, *place, call, ALIASES.get(tool, tool), command, path, content_of(tool, given))
+    path = get_first_text(given, "file_path", "notebook_path", "path", "glob")
+    return Step(
+        "call", number, uuid, *place, call, TOOL_ALIASES.get(tool, tool), command, path, get_tool_content(tool, given)
+    )
 
 
-def _received(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
+def _received(number: int, uuid: str, place: StepContext, wire: JsonObject) -> list[Step]:
     """What came to the assistant under the name of the user: tool results, and at times a person's words."""
     if wire.get("isCompactSummary"):
         return []
-    blocks = _blocks(map_of(wire, "message").get("content"))
+    blocks = _blocks(get_object(wire, "message").get("content"))
     found = []
     for index, block in enumerate(blocks):
         if isinstance(block, dict) and block.get("type") == "tool_result":
@@ -180,19 +182,19 @@ def _received(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
     return found if len(found) == len(blocks) else found + _prompts(number, uuid, place, wire, blocks)
 
 
-def _typed_ahead(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
+def _typed_ahead(number: int, uuid: str, place: StepContext, wire: JsonObject) -> list[Step]:
     """A prompt typed while the assistant was at work: it is in no `user` line."""
-    ahead = map_of(wire, "attachment")
+    ahead = get_object(wire, "attachment")
     if ahead.get("type") != "queued_command" or ahead.get("commandMode", "prompt") != "prompt":
         return []
     return _prompts(number, uuid, place, wire, _blocks(ahead.get("prompt"))) if _may_be_typed(ahead) else []
 
 
-def _compacted(number: int, uuid: str, place: Place, wire: Wire) -> list[Step]:
+def _compacted(number: int, uuid: str, place: StepContext, wire: JsonObject) -> list[Step]:
     return [Step("compacted", number, uuid, *place)] if wire.get("subtype") == "compact_boundary" else []
 
 
-_STEPS: dict[str, Callable[[int, str, Place, Wire], list[Step]]] = {
+_STEPS: dict[str, Callable[[int, str, StepContext, JsonObject], list[Step]]] = {
     "assistant": _said,
     "user": _received,
     "attachment": _typed_ahead,
@@ -206,9 +208,9 @@ def _blocks(content: object) -> list[Any]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else []
 
 
-def _prompts(number: int, uuid: str, place: Place, wire: Wire, blocks: list[Any]) -> list[Step]:
+def _prompts(number: int, uuid: str, place: StepContext, wire: JsonObject, blocks: list[Any]) -> list[Step]:
     texts = [
-        (index, text_of(block, "text"))
+        (index, get_text(block, "text"))
         for index, block in enumerate(blocks)
         if isinstance(block, dict) and block.get("type") == "text"
     ]
@@ -217,7 +219,7 @@ def _prompts(number: int, uuid: str, place: Place, wire: Wire, blocks: list[Any]
     if any(text.lstrip().startswith("<command-") for _, text in texts):
         texts = [(index, _command(text)) for index, text in texts]
     said = [(index, _typed(text)) for index, text in texts]
-    name = text_of(wire, "promptId")
+    name = get_text(wire, "promptId")
     return [Step("person", number, f"{uuid}.{index}", *place, call=name, text=text) for index, text in said if text]
 
 
@@ -232,7 +234,7 @@ def _command(text: str) -> str:
     return f"/{name.strip().lstrip('/')} {args}".strip() if name.strip() else ""
 
 
-def _may_be_typed(wire: Wire) -> bool:
+def _may_be_typed(wire: JsonObject) -> bool:
     """Not a sub-agent's task, a skill's body, an accepted plan or anything else the program says as the user."""
     if wire.get("isMeta") or wire.get("isSidechain") or wire.get("planContent") or wire.get("sourceToolUseID"):
         return False
@@ -242,31 +244,31 @@ def _may_be_typed(wire: Wire) -> bool:
 
 def _typed(text: str) -> str:
     """The part of a prompt that a person wrote."""
-    return typed_words(outside(unfenced(text), *_REMINDER).strip())
+    return extract_typed_words(remove_between(strip_fenced(text), *_REMINDER).strip())
 
 
-def _result(number: int, uuid: str, place: Place, wire: Wire, block: Wire) -> Step:
-    call, detail = text_of(block, "tool_use_id"), wire.get("toolUseResult")
+def _result(number: int, uuid: str, place: StepContext, wire: JsonObject, block: JsonObject) -> Step:
+    call, detail = get_text(block, "tool_use_id"), wire.get("toolUseResult")
     whole = _result_text(block, detail)
-    text = unfenced(whole)
+    text = strip_fenced(whole)
     if block.get("is_error") is not True:
         return Step("result", number, uuid, *place, call, text=text, failed=_exited_badly(text, detail))
     if text is not whole and _is_only_ours(text):
         return Step("result", number, uuid, *place, call, denied=True)
-    text = outside(text, *_REMINDER)
+    text = remove_between(text, *_REMINDER)
     if _DENIED_BY_HOOK.match(text):
         return Step("result", number, uuid, *place, call, text=text, denied=True)
     return Step("result", number, uuid, *place, call, text=text, failed=True, refused=_refusal(text.strip(), wire))
 
 
-def _result_text(block: Wire, detail: object) -> str:
+def _result_text(block: JsonObject, detail: object) -> str:
     content = block.get("content")
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "\n".join(text_of(part, "text") for part in content if isinstance(part, dict) and part.get("text"))
+        return "\n".join(get_text(part, "text") for part in content if isinstance(part, dict) and part.get("text"))
     if isinstance(detail, dict):
-        return "\n".join(text for text in (text_of(detail, "stdout"), text_of(detail, "stderr")) if text)
+        return "\n".join(text for text in (get_text(detail, "stdout"), get_text(detail, "stderr")) if text)
     return detail if isinstance(detail, str) else ""
 
 
@@ -287,7 +289,7 @@ def _exited_badly(text: str, detail: object) -> bool:
     return bool(code) and code[0].removeprefix("-").isdecimal() and int(code[0]) != 0
 
 
-def _refusal(text: str, wire: Wire) -> str:
+def _refusal(text: str, wire: JsonObject) -> str:
     """A person's words when they said no, a blank if they gave none, nothing if it was not a person."""
     if text.startswith(_REFUSED):
         told = text.partition(_NOT_THEIRS)[0]
@@ -296,9 +298,9 @@ def _refusal(text: str, wire: Wire) -> str:
             if found:
                 return words.strip() or " "
         return " "
-    if text_of(wire, "toolUseResult") == "User rejected tool use":
+    if get_text(wire, "toolUseResult") == "User rejected tool use":
         return " "
-    return text if text_of(wire, "version").startswith(_BARE_VERSIONS) and _talks(text) else ""
+    return text if get_text(wire, "version").startswith(_BARE_VERSIONS) and _talks(text) else ""
 
 
 def _talks(text: str) -> bool:

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hardwon.agents import json_edit, toml_edit
-from hardwon.types import word
+from hardwon.types import frozen
 
 if TYPE_CHECKING:
-    from hardwon.agents import Made, Ours
+    from hardwon.agents import CommandPredicate, CreatedPaths
 
 _STATE, _HASH = ("hooks", "state"), "trusted_hash"
 _DEFAULT_SECONDS = 600
@@ -25,22 +25,22 @@ _NO_MATCHER = ("UserPromptSubmit", "Stop")
 _HEARD = ("PreToolUse", "PostToolUse", "SessionStart", "UserPromptSubmit", "SubagentStart")
 
 
-@word
-class Hook:
+@frozen
+class CodexHook:
     """One of our hooks as Codex knows it."""
 
     event: str
     key: str
-    hash: str
+    trust_hash: str
 
 
-def hooks(path: str, text: str, ours: Ours) -> list[Hook]:
+def list_hooks(path: str, text: str, is_included: CommandPredicate) -> list[CodexHook]:
     """Our hooks in hooks.json, which Codex knows by this path."""
-    return [Hook(*one) for one in _hooks(path, text, ours)]
+    return [CodexHook(*one) for one in _hooks(path, text, is_included)]
 
 
-def _hooks(path: str, text: str, ours: Ours) -> Iterator[tuple[str, str, str]]:
-    found = json_edit.get(text, ["hooks"])
+def _hooks(path: str, text: str, ours: CommandPredicate) -> Iterator[tuple[str, str, str]]:
+    found = json_edit.get_value(text, ["hooks"])
     for event, groups in found.items() if isinstance(found, dict) else ():
         for place, group in enumerate(groups if isinstance(groups, list) else ()):
             handlers = group.get("hooks") if isinstance(group, dict) else None
@@ -50,59 +50,59 @@ def _hooks(path: str, text: str, ours: Ours) -> Iterator[tuple[str, str, str]]:
                     yield event, key, _hash(event, group.get("matcher"), handler)
 
 
-def granted(config: str, wanted: list[Hook], made: Made) -> tuple[str, Made]:
+def grant_trust(config: str, hooks: list[CodexHook], created_paths: CreatedPaths) -> tuple[str, CreatedPaths]:
     """The config with these hooks trusted as they are now, and the tables in it that are ours, with those of before."""
-    paths = {hook.key: [*_STATE, hook.key] for hook in wanted}
-    config = revoked(config, [path for path in made if path not in paths.values()])
-    ours = [path for path in made if path in paths.values()]
-    for hook in wanted:
+    paths = {hook.key: [*_STATE, hook.key] for hook in hooks}
+    config = revoke_trust(config, [path for path in created_paths if path not in paths.values()])
+    ours = [path for path in created_paths if path in paths.values()]
+    for hook in hooks:
         path = paths[hook.key]
-        if toml_edit.get(config, [*path, _HASH]) != hook.hash:
-            config = toml_edit.append(toml_edit.remove(config, path), path, {_HASH: hook.hash})
+        if toml_edit.get_value(config, [*path, _HASH]) != hook.trust_hash:
+            config = toml_edit.append_table(toml_edit.remove_table(config, path), path, {_HASH: hook.trust_hash})
             ours += [path] if path not in ours else []
     return config, ours
 
 
-def revoked(config: str, made: Made) -> str:
+def revoke_trust(config: str, created_paths: CreatedPaths) -> str:
     """The config without these tables."""
-    for path in made:
-        config = toml_edit.remove(config, path)
+    for path in created_paths:
+        config = toml_edit.remove_table(config, path)
     return config
 
 
-def distrusted(config: str, wanted: list[Hook]) -> dict[str, list[str]]:
+def find_distrusted_hooks(config: str, hooks: list[CodexHook]) -> dict[str, list[str]]:
     """Why Codex does not run some of these hooks, each with the events it is so for."""
     found: dict[str, list[str]] = {}
-    for hook in wanted:
-        if why := _why_not(toml_edit.get(config, [*_STATE, hook.key]), hook):
+    for hook in hooks:
+        if why := _why_not(toml_edit.get_value(config, [*_STATE, hook.key]), hook):
             found.setdefault(why, []).append(hook.event)
     return found
 
 
-def moved(path: str, before: str, after: str, ours: Ours) -> list[str]:
+def find_displaced_events(path: str, old_text: str, new_text: str, is_hardwon_hook: CommandPredicate) -> list[str]:
     """The events in which hooks of others lost the place by which Codex knows them."""
 
     def theirs(command: str) -> bool:
-        return bool(command) and not ours(command)
+        return bool(command) and not is_hardwon_hook(command)
 
-    kept = [(hook.key, hook.hash) for hook in hooks(path, after, theirs)] if after.strip() else []
-    known = hooks(path, before, theirs) if before.strip() else []
-    return list(dict.fromkeys(hook.event for hook in known if (hook.key, hook.hash) not in kept))
+    kept = [(hook.key, hook.trust_hash) for hook in list_hooks(path, new_text, theirs)] if new_text.strip() else []
+    known = list_hooks(path, old_text, theirs) if old_text.strip() else []
+    return list(dict.fromkeys(hook.event for hook in known if (hook.key, hook.trust_hash) not in kept))
 
 
-def switched_off(config: str) -> bool:
+def has_hooks_disabled(config: str) -> bool:
     """By the name that the switch has, else by the one it had before, which Codex still heeds."""
-    said = [toml_edit.get(config, ["features", name]) for name in ("hooks", "codex_hooks")]
+    said = [toml_edit.get_value(config, ["features", name]) for name in ("hooks", "codex_hooks")]
     return next((one for one in said if one is not None), True) is False
 
 
-def _why_not(state: object, hook: Hook) -> str:
+def _why_not(state: object, hook: CodexHook) -> str:
     told: Mapping[str, Any] = state if isinstance(state, dict) else {}
     if told.get("enabled") is False:
         return "switched off"
     if _HASH not in told:
         return "untrusted"
-    return "" if told[_HASH] == hook.hash else "modified since"
+    return "" if told[_HASH] == hook.trust_hash else "modified since"
 
 
 def _hash(event: str, matcher: object, handler: Mapping[str, Any]) -> str:

@@ -7,24 +7,24 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hardwon.agents import toml_edit
-from hardwon.agents.codex.payload import EVENTS
-from hardwon.agents.hook_entries import SERVER, add_hooks, words_of
-from hardwon.agents.hook_entries import installed as installed
-from hardwon.agents.hook_entries import uninstall as uninstall
+from hardwon.agents.codex.payload import EVENT_TIMEOUTS
+from hardwon.agents.hook_entries import SERVER_NAME, add_hook_entries, read_server_command
+from hardwon.agents.hook_entries import find_hooks as find_hooks
+from hardwon.agents.hook_entries import remove_hooks as remove_hooks
 from hardwon.errors import UserError
 
 if TYPE_CHECKING:
-    from hardwon.agents import Made
+    from hardwon.agents import CreatedPaths
 
 TITLE = "Codex"
 PROGRAM = "codex"
-LEAST = (0, 130, 0)
-EMPTY = "{}\n"
-THEN = (
+MINIMUM_VERSION = (0, 130, 0)
+EMPTY_SETTINGS = "{}\n"
+NEXT_STEP = (
     "Codex runs no hook that you have not trusted, and does not say so: start it, type /hooks, look at hardwon's and"
     " trust them. Or have them trusted as they are shown above: hardwon install codex --trust"
 )
-PROBE = {
+PROBE_PAYLOAD = {
     "session_id": "hardwon-doctor",
     "turn_id": "hardwon-doctor",
     "transcript_path": None,
@@ -42,7 +42,7 @@ _SERVERS = "mcp_servers"
 _STARTS = 30  # seconds; on a machine that has much else to do its own 10 are over soon
 
 
-def settings_file(*, project: str = "") -> str:
+def get_settings_path(*, project: str = "") -> str:
     if project:
         raise UserError("Codex has no hooks for one project but in a file that is committed", "hardwon install codex")
     return os.path.join(_folder(), "hooks.json")
@@ -54,28 +54,28 @@ def _folder() -> str:
     return os.path.realpath(told) if told else os.path.expanduser("~/.codex")
 
 
-def install(text: str, command: Callable[[str], str]) -> tuple[str, Made]:
+def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
     """The settings with our hooks in them, and which containers had to be made for them."""
     entries = {
-        event: {"type": "command", "command": command(event), "timeout": seconds, **_WHOLE.get(event, {})}
-        for event, seconds in EVENTS.items()
+        event: {"type": "command", "command": build_command(event), "timeout": seconds, **_WHOLE.get(event, {})}
+        for event, seconds in EVENT_TIMEOUTS.items()
     }
-    return add_hooks(text, entries)
+    return add_hook_entries(text, entries)
 
 
-def mcp_file() -> str:
+def get_mcp_path() -> str:
     return os.path.join(_folder(), "config.toml")
 
 
-def add_mcp(text: str, words: Sequence[str]) -> tuple[str, Made]:
-    entry: dict[str, toml_edit.Value] = {"command": words[0], "args": words[1:], "startup_timeout_sec": _STARTS}
-    return toml_edit.append(text, [_SERVERS, SERVER], entry), []
+def add_mcp_server(text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
+    entry: dict[str, toml_edit.TomlValue] = {"command": command[0], "args": command[1:], "startup_timeout_sec": _STARTS}
+    return toml_edit.append_table(text, [_SERVERS, SERVER_NAME], entry), []
 
 
-def remove_mcp(text: str, made: Made) -> str:
-    return toml_edit.remove(text, [_SERVERS, SERVER])
+def remove_mcp_server(text: str, created_paths: CreatedPaths) -> str:
+    return toml_edit.remove_table(text, [_SERVERS, SERVER_NAME])
 
 
-def mcp(text: str) -> list[str]:
+def find_mcp_command(text: str) -> list[str]:
     """The command that starts our server, by these settings; empty if they have none."""
-    return words_of(toml_edit.get(text, [_SERVERS, SERVER]))
+    return read_server_command(toml_edit.get_value(text, [_SERVERS, SERVER_NAME]))

@@ -7,8 +7,16 @@ call and not yet its end, the hook tells nothing: at the end of the turn the rol
 
 from __future__ import annotations
 
-from hardwon.agents.codex.tools import TOOLS, Doing, call_of, changes, is_patch, shell_line, unwrapped
-from hardwon.agents.fields import first_of, folder_of, map_of, payload_of, tail_of, text_of
+from hardwon.agents.codex.tools import (
+    TOOL_NAMES,
+    ToolCall,
+    extract_shell_line,
+    is_patch,
+    parse_call,
+    parse_patch,
+    unwrap_result,
+)
+from hardwon.agents.fields import get_cwd, get_first_text, get_object, get_text, load_payload, read_tail_lines
 from hardwon.text.light_json import dumps, loads
 from hardwon.types import Event, replace
 
@@ -16,13 +24,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from hardwon.types import Reply
+    from hardwon.types import HookReply
 
 NAME = "codex"
 
 # The hooks we register, with each one's budget in seconds. It runs them in a login shell, and what a person has that
 # do counts as our time; an end of more than three seconds is cut to that.
-EVENTS = {
+EVENT_TIMEOUTS = {
     "SessionStart": 10,
     "UserPromptSubmit": 5,
     "PreToolUse": 5,
@@ -38,45 +46,45 @@ _HEARD = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Suba
 _TAIL = 256 * 1024  # bytes at a rollout's end in which a call that just ended is looked for
 
 
-def read(kind: str, payload: bytes) -> Event | None:
-    wire = payload_of(payload)
-    kind, agent = text_of(wire, "hook_event_name") or kind, text_of(wire, "agent_id")
-    if kind not in EVENTS or (agent and kind == "UserPromptSubmit"):
+def parse_payload(kind: str, payload: bytes) -> Event | None:
+    wire = load_payload(payload)
+    kind, agent = get_text(wire, "hook_event_name") or kind, get_text(wire, "agent_id")
+    if kind not in EVENT_TIMEOUTS or (agent and kind == "UserPromptSubmit"):
         return None  # what a sub-agent is told was written by a program, and a prompt counts as a person's word
-    rollout = text_of(wire, "transcript_path")
+    rollout = get_text(wire, "transcript_path")
     event = Event(
         host=NAME,
         kind=kind,
-        session=text_of(wire, "session_id"),
-        cwd=folder_of(wire),
+        session=get_text(wire, "session_id"),
+        cwd=get_cwd(wire),
         agent=agent,
-        source=text_of(wire, "source"),
-        prompt=text_of(wire, "prompt"),
+        source=get_text(wire, "source"),
+        prompt=get_text(wire, "prompt"),
         # a sub-agent's own rollout is not the session's, which it has in its last event only
         transcript="" if agent and kind != "SubagentStop" else rollout,
-        message=first_of(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
+        message=get_first_text(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
     )
-    if not text_of(wire, "tool_name"):
+    if not get_text(wire, "tool_name"):
         return event
     event = _with_call(event, wire)
     return _ended(event, wire.get("tool_response"), rollout) if kind == "PostToolUse" else event
 
 
 def _with_call(event: Event, wire: dict[str, Any]) -> Event:
-    given = map_of(wire, "tool_input")
-    event = replace(event, tool_use_id=text_of(wire, "tool_use_id"))
-    if TOOLS.get(wire["tool_name"], wire["tool_name"]) == "Bash":
-        line = shell_line(given.get("cmd", given.get("command")))
+    given = get_object(wire, "tool_input")
+    event = replace(event, tool_use_id=get_text(wire, "tool_use_id"))
+    if TOOL_NAMES.get(wire["tool_name"], wire["tool_name"]) == "Bash":
+        line = extract_shell_line(given.get("cmd", given.get("command")))
         event = replace(event, tool="Bash", command=line, input={**given, "command": line})
         # a patch on a shell's line may have more beside it, so it is looked at as both
         return replace(event, parts=(event, *_parts(event, line))) if is_patch(line) else event
-    call = call_of(text_of(wire, "tool_name"), given)
+    call = parse_call(get_text(wire, "tool_name"), given)
     event = replace(event, tool=call.tool, path=call.path, content=call.content, input=_input(call, given))
     if wire["tool_name"] != "apply_patch":
         return event
-    patch = first_of(given, "command", "input")
+    patch = get_first_text(given, "command", "input")
     parts = _parts(event, patch)
-    removed = "\n".join(change.removed for change in changes(patch) if change.removed)
+    removed = "\n".join(change.removed for change in parse_patch(patch) if change.removed)
     return replace(event, input=_edit(call.tool, call.path, call.content, removed), parts=parts)
 
 
@@ -90,7 +98,7 @@ def _parts(event: Event, patch: str) -> tuple[Event, ...]:
             content=one.added,
             input=_edit(one.tool, one.path, one.added, one.removed),
         )
-        for one in changes(patch)
+        for one in parse_patch(patch)
     )
 
 
@@ -100,7 +108,7 @@ def _edit(tool: str, path: str, added: str, removed: str) -> dict[str, str]:
     return {"file_path": path, "old_string": removed, "new_string": added}
 
 
-def _input(call: Doing, given: dict[str, Any]) -> dict[str, Any]:
+def _input(call: ToolCall, given: dict[str, Any]) -> dict[str, Any]:
     if call.tool == "Read":
         return {"file_path": call.path}
     return {"prompt": call.content} if call.tool == "Task" else given
@@ -115,7 +123,7 @@ def _ended(event: Event, response: object, rollout: str) -> Event | None:
             return None
         code = _code(item or {})
     elif isinstance(response, str):
-        response, code = unwrapped(response)
+        response, code = unwrap_result(response)
     elif isinstance(response, dict):
         code = int(response.get("isError") is True)
     if not code:
@@ -130,7 +138,7 @@ def _code(item: dict[str, Any]) -> int:
 
 def _item(rollout: str, call: str) -> dict[str, Any] | None:
     """What the rollout's end has of a call that is over; empty if it has the call alone, None if it knows of none."""
-    known = [line for line in tail_of(rollout, _TAIL) if call and dumps(call).encode() in line]
+    known = [line for line in read_tail_lines(rollout, _TAIL) if call and dumps(call).encode() in line]
     for line in reversed(known):
         if b'"item_completed"' in line and (item := _completed(line)).get("id") == call:
             return item
@@ -142,10 +150,10 @@ def _completed(line: bytes) -> dict[str, Any]:
         wire = loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return {}
-    return map_of(map_of(wire, "payload"), "item") if isinstance(wire, dict) else {}
+    return get_object(get_object(wire, "payload"), "item") if isinstance(wire, dict) else {}
 
 
-def write(event: Event, reply: Reply) -> bytes:
+def render_reply(event: Event, reply: HookReply) -> bytes:
     kind = "PostToolUse" if event.kind == _FAILURE else event.kind
     answer: dict[str, object] = {}
     if reply.deny and kind == "UserPromptSubmit":

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from os.path import join
 
-from hardwon.agents.fields import first_of, map_of, strings_in
+from hardwon.agents.fields import collect_strings, get_first_text, get_object
 from hardwon.text.light_json import loads
-from hardwon.types import word
+from hardwon.types import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-TOOLS = {
+TOOL_NAMES = {
     "write_stdin": "BashOutput",
     "apply_patch": "Edit",
     "view_image": "Read",
@@ -30,16 +30,19 @@ _SHELLS = frozenset({"bash", "zsh", "sh", "dash", "fish", "pwsh", "powershell", 
 _TEAM = "multi_agent_v"  # hooks have the tool's namespace glued to its name
 _BEGIN = "*** Begin Patch"
 _MOST_MOVES = 100  # of the shell before a patch
-MOST_FILES = 1_000  # in one patch; more would take longer to judge than a hook has
+MAX_PATCH_FILES = 1_000  # in one patch; more would take longer to judge than a hook has
 _PROGRAMS = ("apply_patch", "applypatch")
 _MOVED = "*** Move to: "
 _HEADS = {"*** Add File: ": "Write", "*** Update File: ": "Edit", "*** Delete File: ": "Edit"}
-OUTPUT, TIMED = "\nOutput:\n", "all time"  # what stands above a result ends so, and has one of two spellings of this
+OUTPUT_MARKER, DURATION_MARKER = (
+    "\nOutput:\n",
+    "all time",
+)  # what stands above a result ends so, and has one of two spellings of this
 _EXITS = ("Process exited with code ", "Exit code: ")
 
 
-@word
-class Doing:
+@frozen
+class ToolCall:
     """What a call would do, in the words all hosts share."""
 
     tool: str
@@ -48,8 +51,8 @@ class Doing:
     content: str = ""
 
 
-@word
-class Change:
+@frozen
+class FileChange:
     """What a patch does to one file. One that is deleted is an edit that adds nothing."""
 
     tool: str
@@ -58,31 +61,31 @@ class Change:
     removed: str = ""
 
 
-def call_of(name: str, given: dict[str, Any], space: str = "") -> Doing:
+def parse_call(name: str, tool_input: dict[str, Any], namespace: str = "") -> ToolCall:
     """A call by the tool's name, its namespace, and what it is given."""
-    if space.startswith("mcp__") or name.startswith("mcp__"):
-        tool = name if name.startswith("mcp__") else f"{space}__{name.lstrip('_')}"
-        return Doing(tool, content="\n".join(strings_in(given)))
+    if namespace.startswith("mcp__") or name.startswith("mcp__"):
+        tool = name if name.startswith("mcp__") else f"{namespace}__{name.lstrip('_')}"
+        return ToolCall(tool, content="\n".join(collect_strings(tool_input)))
     if name.startswith(_TEAM):
         name = name.removeprefix(_TEAM).lstrip("0123456789")
-    tool = TOOLS.get(name, name)
+    tool = TOOL_NAMES.get(name, name)
     if tool == "Bash":
-        return shell_call(given.get("cmd", given.get("command")))
+        return parse_shell_call(tool_input.get("cmd", tool_input.get("command")))
     if tool == "Edit":
-        return patch_call(first_of(given, "input", "command"))
+        return parse_patch_call(get_first_text(tool_input, "input", "command"))
     if tool == "BashOutput":
-        process = given.get("session_id")
-        return Doing(tool, path=str(process) if isinstance(process, int | str) else "")
-    content = first_of(given, "content", "pattern", "query", "url", "prompt", "message")
-    return Doing(tool, path=first_of(given, "file_path", "path", "dir_path"), content=content)
+        process = tool_input.get("session_id")
+        return ToolCall(tool, path=str(process) if isinstance(process, int | str) else "")
+    content = get_first_text(tool_input, "content", "pattern", "query", "url", "prompt", "message")
+    return ToolCall(tool, path=get_first_text(tool_input, "file_path", "path", "dir_path"), content=content)
 
 
-def shell_call(command: object) -> Doing:
-    line = shell_line(command)
-    return patch_call(line) if is_patch(line) else Doing("Bash", command=line)
+def parse_shell_call(command: object) -> ToolCall:
+    line = extract_shell_line(command)
+    return parse_patch_call(line) if is_patch(line) else ToolCall("Bash", command=line)
 
 
-def shell_line(command: object) -> str:
+def extract_shell_line(command: object) -> str:
     """The line a shell was given: `["bash", "-lc", "X"]` is X."""
     if not isinstance(command, list):
         return command if isinstance(command, str) else ""
@@ -114,20 +117,20 @@ def _patched_in(line: str) -> str | None:
     return folder
 
 
-def patch_call(patch: str) -> Doing:
-    found = changes(patch)
-    first = found[0] if found else Change("Edit", "")
-    return Doing(first.tool, path=first.path, content=added(patch))
+def parse_patch_call(patch: str) -> ToolCall:
+    found = parse_patch(patch)
+    first = found[0] if found else FileChange("Edit", "")
+    return ToolCall(first.tool, path=first.path, content=extract_added_lines(patch))
 
 
-def added(patch: str) -> str:
+def extract_added_lines(patch: str) -> str:
     """All lines that a patch or a diff adds."""
     return _begun("+", _lines(patch))
 
 
-def changes(patch: str) -> list[Change]:
+def parse_patch(patch: str) -> list[FileChange]:
     """What a patch does, file by file; a file that moves is edited under its old name and written under its new one."""
-    found: list[Change] = []
+    found: list[FileChange] = []
     folder = _patched_in(patch) or ""
     files: list[
         tuple[str, list[str], list[str]]
@@ -135,7 +138,7 @@ def changes(patch: str) -> list[Change]:
     for line in _lines(patch):
         bare = line.strip()  # Codex is not strict about it either
         head = next((head for head in _HEADS if bare.startswith(head)), "")
-        if head and len(files) == MOST_FILES:
+        if head and len(files) == MAX_PATCH_FILES:
             break
         if head:
             files.append((head, [join(folder, bare.removeprefix(head))], []))
@@ -145,7 +148,7 @@ def changes(patch: str) -> list[Change]:
             files[-1][2].append(line)
     for head, (path, *moved), lines in files:
         new, old = _begun("+", lines), _begun("-", lines)
-        found += [Change(_HEADS[head], path, new, old), *(Change("Write", other, new) for other in moved)]
+        found += [FileChange(_HEADS[head], path, new, old), *(FileChange("Write", other, new) for other in moved)]
     return found
 
 
@@ -157,7 +160,7 @@ def _begun(mark: str, lines: list[str]) -> str:
     return "\n".join(line[1:] for line in lines if line.startswith(mark))
 
 
-def stated(head: str) -> int | None:
+def parse_exit_code(head: str) -> int | None:
     """The exit code that the head of a result says on a line of its own."""
     for line in head.split("\n"):
         for says in _EXITS:
@@ -167,14 +170,14 @@ def stated(head: str) -> int | None:
     return None
 
 
-def unwrapped(result: str) -> tuple[str, int | None]:
+def unwrap_result(result: str) -> tuple[str, int | None]:
     """What a tool said, without what is put around it, and its exit code if that tells one."""
-    text, code = from_json(result)
-    head, mark, body = text.partition(OUTPUT)
-    return (body, stated(head)) if mark and TIMED in head else (text, code)
+    text, code = parse_json_result(result)
+    head, mark, body = text.partition(OUTPUT_MARKER)
+    return (body, parse_exit_code(head)) if mark and DURATION_MARKER in head else (text, code)
 
 
-def from_json(result: str) -> tuple[str, int | None]:
+def parse_json_result(result: str) -> tuple[str, int | None]:
     """A result that is JSON with an exit code inside: its output and that code."""
     if not result.startswith("{") or '"exit_code"' not in result:
         return result, None
@@ -182,6 +185,6 @@ def from_json(result: str) -> tuple[str, int | None]:
         inner = loads(result)
     except (ValueError, RecursionError):
         return result, None
-    code = inner.get("exit_code", map_of(inner, "metadata").get("exit_code"))
+    code = inner.get("exit_code", get_object(inner, "metadata").get("exit_code"))
     known = isinstance(code, int) and isinstance(inner.get("output"), str)
     return (inner["output"], code) if known else (result, None)

@@ -22,37 +22,37 @@ import orjson
 
 from hardwon.agents import token_usage
 from hardwon.agents.codex.tools import (
-    OUTPUT,
-    TIMED,
-    TOOLS,
-    Doing,
-    added,
-    call_of,
-    from_json,
-    patch_call,
-    shell_call,
-    stated,
+    DURATION_MARKER,
+    OUTPUT_MARKER,
+    TOOL_NAMES,
+    ToolCall,
+    extract_added_lines,
+    parse_call,
+    parse_exit_code,
+    parse_json_result,
+    parse_patch_call,
+    parse_shell_call,
 )
-from hardwon.agents.fields import first_of, map_of, strings_in, text_of
+from hardwon.agents.fields import collect_strings, get_first_text, get_object, get_text
 from hardwon.agents.transcript_json import (
-    Wire,
-    digest,
+    JsonObject,
+    extract_typed_words,
     forget_oldest,
-    is_ours,
-    kept,
-    kept_path,
-    openings,
-    parsed,
-    typed_words,
-    unfenced,
+    hash_text,
+    is_hardwon_denial,
+    parse_line,
+    parse_opening_objects,
+    shorten_id,
+    strip_fenced,
+    truncate_path,
 )
-from hardwon.agents.transcript_steps import Kind, Step
-from hardwon.text.fence import OPEN
+from hardwon.agents.transcript_steps import Step, StepKind
+from hardwon.text.fence import FENCE_OPEN
 from hardwon.types import replace
 
 NAME = "codex"
 
-Place = tuple[int, str]  # a line's number, and when it was written
+LinePosition = tuple[int, str]  # a line's number, and when it was written
 
 _INJECTED = re.compile(
     r"\s*(?:</?(?:environment_context|user_instructions|permissions|recommended_plugins|subagent_notification"
@@ -68,7 +68,7 @@ _FAILED = re.compile(
     re.IGNORECASE,
 )
 _DENIED_BY_HOOK = "Command blocked by PreToolUse hook: "
-_HELD = f"{_DENIED_BY_HOOK}{OPEN}"
+_HELD = f"{_DENIED_BY_HOOK}{FENCE_OPEN}"
 _REFUSED = re.compile(r"(?:(?:exec command|patch) )?(?:rejected|aborted|cancelled) by (?:the )?user")
 _COMMAND = re.compile(r"""["']?\bcmd["']?\s*:\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`)""", re.DOTALL)
 _PATCH = re.compile(r"""(["'`])\*\*\* Begin Patch(?:\\.|(?!\1)[^\\])*\1""", re.DOTALL)
@@ -80,14 +80,14 @@ _WAITING = 32  # calls without a result
 _KINDS = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """What a result says."""
 
     text: str
     failed: bool = False
-    refused: str = ""
-    process: str = ""  # the number of one that goes on
-    broken: bool = False  # a script failed, not only something it ran
+    refusal: str = ""
+    process_id: str = ""  # the number of one that goes on
+    script_failed: bool = False  # a script failed, not only something it ran
     denied: bool = False  # a hook forbade the call
 
 
@@ -105,56 +105,56 @@ class Reader:
         self.turn: str = state.get("turn", "")
         self.prompts: int = state.get("prompts", 0)  # stands for the turn where turns have no id
         self.items: bool = state.get("items", False)  # this version reports what a script ran
-        self.usage = token_usage.new_counter(state.get("usage"))
+        self.usage = token_usage.create_counter(state.get("usage"))
         self.counted: str = state.get("counted", "")  # the totals of the last count, which is told more than once
         self.unnamed: int = state.get("unnamed", 0)  # calls of this turn that have no id
         self.open: dict[str, str] = dict(state.get("open", {}))  # calls without a result: the command
         self.running: dict[str, str] = dict(state.get("running", {}))  # processes that go on: the command
         self.scripts: dict[str, list[Any]] = dict(state.get("scripts", {}))  # the same: line and call, none if told
 
-    def state(self) -> dict[str, Any]:
+    def dump_state(self) -> dict[str, Any]:
         state = {key: value.copy() if isinstance(value, dict) else value for key, value in vars(self).items()}
-        return {**state, "usage": token_usage.new_counter(self.usage)}
+        return {**state, "usage": token_usage.create_counter(self.usage)}
 
-    def read(self, number: int, line: bytes) -> Iterator[Step]:
-        wire, bad = parsed(line)
+    def read_line(self, number: int, line: bytes) -> Iterator[Step]:
+        wire, bad = parse_line(line)
         self.malformed += bad
-        kind, payload = text_of(wire, "type"), wire.get("payload")
+        kind, payload = get_text(wire, "type"), wire.get("payload")
         if payload is None:  # before the envelope, in 2025, a line was the item itself
             kind, payload = "response_item", wire
         if isinstance(payload, dict):
-            place = (number, text_of(wire, "timestamp"))
-            if kind == "response_item" and not map_of(wire, "metadata").get("compaction_output"):
+            place = (number, get_text(wire, "timestamp"))
+            if kind == "response_item" and not get_object(wire, "metadata").get("compaction_output"):
                 yield from self._item(place, payload)
             elif kind == "event_msg":
                 yield from self._event(place, payload)
             elif kind == "compacted":
-                yield self._step("compacted", place, f"compacted:{digest(text_of(payload, 'message'))}")
+                yield self._step("compacted", place, f"compacted:{hash_text(get_text(payload, 'message'))}")
             elif kind == "session_meta":
                 self._open_session(payload)
             elif kind == "turn_context":
                 self._open_turn(payload)
 
-    def _step(self, kind: Kind, place: Place, key: str, **more: Any) -> Step:
+    def _step(self, kind: StepKind, place: LinePosition, key: str, **more: Any) -> Step:
         turn = self.turn or f"{self.copied or self.session}:{self.prompts}"
         agent = "" if self.copied else self.agent
         more = {"cwd": self.cwd, **more}
         return Step(kind, place[0], f"{turn}:{key}", place[1], self.copied or self.session, agent, **more)
 
-    def _open_session(self, meta: Wire) -> None:
-        own, source = kept(text_of(meta, "id")), map_of(meta, "source")
+    def _open_session(self, meta: JsonObject) -> None:
+        own, source = shorten_id(get_text(meta, "id")), get_object(meta, "source")
         if not self.own:
             self.own, self.agent = own, own if "subagent" in source else ""
-            spawned = map_of(map_of(source, "subagent"), "thread_spawn")
-            parent = text_of(spawned, "parent_thread_id") or (text_of(meta, "parent_thread_id") if self.agent else "")
-            self.session = kept(text_of(meta, "session_id") or parent or own)
+            spawned = get_object(get_object(source, "subagent"), "thread_spawn")
+            parent = get_text(spawned, "parent_thread_id") or (get_text(meta, "parent_thread_id") if self.agent else "")
+            self.session = shorten_id(get_text(meta, "session_id") or parent or own)
         elif own != self.own and not self.turn:
-            self.copied = kept(text_of(meta, "session_id")) or own
-        self.cwd = kept_path(text_of(meta, "cwd")) or self.cwd
+            self.copied = shorten_id(get_text(meta, "session_id")) or own
+        self.cwd = truncate_path(get_text(meta, "cwd")) or self.cwd
 
-    def _open_turn(self, payload: Wire) -> None:
-        turn = kept(text_of(payload, "turn_id"))
-        self.cwd = kept_path(text_of(payload, "cwd")) or self.cwd
+    def _open_turn(self, payload: JsonObject) -> None:
+        turn = shorten_id(get_text(payload, "turn_id"))
+        self.cwd = truncate_path(get_text(payload, "cwd")) or self.cwd
         if turn and turn != self.turn:
             self.turn, self.unnamed = turn, 0
             self.open.clear()
@@ -162,35 +162,35 @@ class Reader:
             if turn > self.own:
                 self.copied = ""
 
-    def _item(self, place: Place, item: Wire) -> Iterator[Step]:
-        kind = text_of(item, "type")
+    def _item(self, place: LinePosition, item: JsonObject) -> Iterator[Step]:
+        kind = get_text(item, "type")
         if kind == "message":
             yield from self._message(place, item)
         elif kind in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call"):
             yield from self._call(place, item, _call(kind, item))
         elif kind in ("function_call_output", "custom_tool_call_output"):
-            yield from self._result(place, kept(text_of(item, "call_id")), item.get("output"))
+            yield from self._result(place, shorten_id(get_text(item, "call_id")), item.get("output"))
 
-    def _message(self, place: Place, item: Wire) -> Iterator[Step]:
-        role, texts = item.get("role"), [unfenced(text) for text in _texts(item.get("content"))]
+    def _message(self, place: LinePosition, item: JsonObject) -> Iterator[Step]:
+        role, texts = item.get("role"), [strip_fenced(text) for text in _texts(item.get("content"))]
         if role == "assistant" and (said := "\n".join(texts).strip()):
-            yield self._step("agent", place, f"agent:{digest(said)}", text=said)
+            yield self._step("agent", place, f"agent:{hash_text(said)}", text=said)
         elif role == "user":
             said = "\n".join(text for text in texts if not _INJECTED.match(text)).strip()
             said = said.partition(_REQUEST)[2].strip() if _REQUEST in said else said
-            said = typed_words(said)
+            said = extract_typed_words(said)
             self.prompts += bool(said)
             if said and (self.copied or not self.agent):
-                yield self._step("person", place, f"person:{digest(said)}", text=said)
+                yield self._step("person", place, f"person:{hash_text(said)}", text=said)
 
-    def _call(self, place: Place, item: Wire, call: Doing) -> Iterator[Step]:
-        key = kept(text_of(item, "call_id") or text_of(item, "id"))
+    def _call(self, place: LinePosition, item: JsonObject, call: ToolCall) -> Iterator[Step]:
+        key = shorten_id(get_text(item, "call_id") or get_text(item, "id"))
         if not key:
-            key, self.unnamed = f"{digest(repr(call))}.{self.unnamed}", self.unnamed + 1
+            key, self.unnamed = f"{hash_text(repr(call))}.{self.unnamed}", self.unnamed + 1
         if call.tool == "BashOutput":
             call = replace(call, command=self.running.get(call.path, ""), path="")
         if item.get("name") == "exec" and item.get("type") == "custom_tool_call" and self.items:
-            self.scripts[key] = [place[0], kept(call.tool), call.command[:_REMEMBERED], call.path[:_REMEMBERED]]
+            self.scripts[key] = [place[0], shorten_id(call.tool), call.command[:_REMEMBERED], call.path[:_REMEMBERED]]
             forget_oldest(self.scripts, _WAITING)
             return
         if item.get("type") != "web_search_call":
@@ -198,98 +198,101 @@ class Reader:
             forget_oldest(self.open, _WAITING)
         yield self._step("call", place, f"call:{key}", call=key, **vars(call))
 
-    def _result(self, place: Place, key: str, output: object) -> Iterator[Step]:
+    def _result(self, place: LinePosition, key: str, output: object) -> Iterator[Step]:
         outcome, command = _outcome(output), self.open.pop(key, "")
         script = self.scripts.pop(key, None)
         if script is not None:
-            if not (script and outcome.broken):
+            if not (script and outcome.script_failed):
                 return  # what it ran has been told, command by command
             line, tool, command, path = script
             yield self._step("call", (line, place[1]), f"call:{key}", call=key, tool=tool, command=command, path=path)
-        if outcome.process and command:
-            self.running[outcome.process] = command
+        if outcome.process_id and command:
+            self.running[outcome.process_id] = command
             forget_oldest(self.running, _PROCESSES)
         yield self._ended(place, key, outcome)
 
-    def _ended(self, place: Place, key: str, outcome: Outcome, **more: Any) -> Step:
+    def _ended(self, place: LinePosition, key: str, outcome: CallOutcome, **more: Any) -> Step:
         told = {
             "text": outcome.text,
             "failed": outcome.failed,
-            "refused": outcome.refused,
+            "refused": outcome.refusal,
             "denied": outcome.denied,
         }
         return self._step("result", place, f"result:{key}", call=key, **told, **more)
 
-    def _event(self, place: Place, event: Wire) -> Iterator[Step]:
-        kind = text_of(event, "type")
+    def _event(self, place: LinePosition, event: JsonObject) -> Iterator[Step]:
+        kind = get_text(event, "type")
         if kind == "task_started":
             self._open_turn(event)
         elif kind == "token_count":
-            self._count_tokens(map_of(event, "info"))
+            self._count_tokens(get_object(event, "info"))
         elif kind == "item_completed":
-            item = map_of(event, "item")
-            self.items = self.items or text_of(item, "type") in _ITEMS
-            key, cwd = kept(text_of(item, "id")), unquote(text_of(item, "cwd").removeprefix("file://")) or self.cwd
+            item = get_object(event, "item")
+            self.items = self.items or get_text(item, "type") in _ITEMS
+            key, cwd = (
+                shorten_id(get_text(item, "id")),
+                unquote(get_text(item, "cwd").removeprefix("file://")) or self.cwd,
+            )
             if key.startswith("exec-") and (ran := _ran(item)):
                 yield self._step("call", place, f"call:{key}", call=key, **vars(ran[0]), cwd=cwd)
                 yield self._ended(place, key, ran[1], cwd=cwd)
                 self.scripts = {one: [] for one in self.scripts} if ran[1].failed else self.scripts
         elif kind == "turn_aborted" and event.get("reason") == "interrupted":
-            yield from (self._ended(place, key, Outcome("", refused=" ")) for key in self.open)
+            yield from (self._ended(place, key, CallOutcome("", refusal=" ")) for key in self.open)
             self.scripts.update((key, []) for key in self.open)
             forget_oldest(self.scripts, 2 * _WAITING)
             self.open.clear()
 
-    def _count_tokens(self, info: Wire) -> None:
-        used, totals = map_of(info, "last_token_usage"), repr(sorted(map_of(info, "total_token_usage").items()))
+    def _count_tokens(self, info: JsonObject) -> None:
+        used, totals = get_object(info, "last_token_usage"), repr(sorted(get_object(info, "total_token_usage").items()))
         if used and totals[:_REMEMBERED] != self.counted and not self.copied:
-            token_usage.count(self.usage, "", token_usage.codex_usage(used))
+            token_usage.count_usage(self.usage, "", token_usage.parse_codex_usage(used))
         self.counted = totals[:_REMEMBERED]
 
 
-def folders(environment: Mapping[str, str], home: str) -> list[str]:
+def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
     root = environment.get("CODEX_HOME") or os.path.join(home, ".codex")
     return [os.path.join(root, "sessions"), os.path.join(root, "archived_sessions")]
 
 
-def is_transcript(path: str) -> bool:
+def is_transcript_path(path: str) -> bool:
     """Any name will do for a rollout that somebody kept elsewhere; what it holds decides."""
     return path.endswith(".jsonl") and os.path.basename(path) != "history.jsonl"
 
 
-def opens(head: bytes) -> bool:
+def is_transcript_head(head: bytes) -> bool:
     return any(
-        ("payload" in wire and text_of(wire, "type") in _KINDS) or {"id", "timestamp", "instructions"} <= wire.keys()
-        for wire in openings(head)
+        ("payload" in wire and get_text(wire, "type") in _KINDS) or {"id", "timestamp", "instructions"} <= wire.keys()
+        for wire in parse_opening_objects(head)
     )
 
 
-def _call(kind: str, item: Wire) -> Doing:
+def _call(kind: str, item: JsonObject) -> ToolCall:
     if kind == "local_shell_call":
-        return shell_call(map_of(item, "action").get("command"))
+        return parse_shell_call(get_object(item, "action").get("command"))
     if kind == "web_search_call":
-        return Doing("WebSearch", content=first_of(map_of(item, "action"), "query", "url", "pattern"))
-    name, given = text_of(item, "name"), item.get("arguments", item.get("input"))
+        return ToolCall("WebSearch", content=get_first_text(get_object(item, "action"), "query", "url", "pattern"))
+    name, given = get_text(item, "name"), item.get("arguments", item.get("input"))
     if kind == "custom_tool_call" and isinstance(given, str):
-        known = {"exec": _script, "apply_patch": patch_call}.get(name)
-        return known(given) if known else Doing(name, content=given)
+        known = {"exec": _script, "apply_patch": parse_patch_call}.get(name)
+        return known(given) if known else ToolCall(name, content=given)
     try:
         given = orjson.loads(given) if isinstance(given, str) else given
     except orjson.JSONDecodeError:
         given = {}
-    return call_of(name, given if isinstance(given, dict) else {}, text_of(item, "namespace"))
+    return parse_call(name, given if isinstance(given, dict) else {}, get_text(item, "namespace"))
 
 
-def _script(source: str) -> Doing:
+def _script(source: str) -> ToolCall:
     """What a script of code mode asks for, as far as its text tells."""
     commands = [_literal(found) for found in _COMMAND.findall(source)]
     if commands:
-        return Doing("Bash", command="\n".join(commands))
+        return ToolCall("Bash", command="\n".join(commands))
     if patch := _PATCH.search(source):
-        return patch_call(_literal(patch.group()))
+        return parse_patch_call(_literal(patch.group()))
     nested = _NESTED.search(source)
     name = nested.group(1) if nested else "exec"
-    return Doing(TOOLS.get(name, name), content=source)
+    return ToolCall(TOOL_NAMES.get(name, name), content=source)
 
 
 def _literal(quoted: str) -> str:
@@ -300,52 +303,54 @@ def _literal(quoted: str) -> str:
         return re.sub(r"\\(.)", lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), quoted[1:-1], flags=re.S)
 
 
-def _ran(item: Wire) -> tuple[Doing, Outcome] | None:
+def _ran(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:
     """A call made from inside a script, and how it ended."""
     kind, status = item.get("type"), item.get("status")
     refused = " " if status == "declined" else ""
     if kind == "CommandExecution":
         code = item.get("exit_code")
         code = code if isinstance(code, int) else 0
-        text = text_of(item, "aggregated_output") or (f"Exit code {code}" if code else "")
-        return shell_call(item.get("command")), _settled(text, code != 0 or status == "failed", refused)
+        text = get_text(item, "aggregated_output") or (f"Exit code {code}" if code else "")
+        return parse_shell_call(item.get("command")), _settled(text, code != 0 or status == "failed", refused)
     if kind == "FileChange":
-        changes = {path: change for path, change in map_of(item, "changes").items() if isinstance(change, dict)}
+        changes = {path: change for path, change in get_object(item, "changes").items() if isinstance(change, dict)}
         path, first = next(iter(changes.items()), ("", {}))
-        lines = [text_of(one, "content") or added(text_of(one, "unified_diff")) for one in changes.values()]
-        call = Doing("Write" if first.get("type") == "add" else "Edit", path=path, content="\n".join(lines))
-        return call, _settled(text_of(item, "stderr") or text_of(item, "stdout"), status == "failed", refused)
+        lines = [
+            get_text(one, "content") or extract_added_lines(get_text(one, "unified_diff")) for one in changes.values()
+        ]
+        call = ToolCall("Write" if first.get("type") == "add" else "Edit", path=path, content="\n".join(lines))
+        return call, _settled(get_text(item, "stderr") or get_text(item, "stdout"), status == "failed", refused)
     if kind == "McpToolCall":
-        result = map_of(item, "result")
-        tool = f"mcp__{text_of(item, 'server')}__{text_of(item, 'tool')}"
-        call = Doing(tool, content="\n".join(strings_in(item.get("arguments"))))
-        text = "\n".join(strings_in(item.get("error") or _texts(result.get("content"))))
+        result = get_object(item, "result")
+        tool = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
+        call = ToolCall(tool, content="\n".join(collect_strings(item.get("arguments"))))
+        text = "\n".join(collect_strings(item.get("error") or _texts(result.get("content"))))
         return call, _settled(text, status == "failed" or result.get("isError") is True, refused)
     return None
 
 
-def _settled(text: str, failed: bool, refused: str = "", process: str = "", broken: bool = False) -> Outcome:
+def _settled(text: str, failed: bool, refused: str = "", process: str = "", broken: bool = False) -> CallOutcome:
     if text.startswith(_HELD):
-        return Outcome("", denied=True)  # the call did not run, so there is no result beside our words
-    denied = failed and not refused and is_ours(text)
+        return CallOutcome("", denied=True)  # the call did not run, so there is no result beside our words
+    denied = failed and not refused and is_hardwon_denial(text)
     failed = failed and not refused and not denied
-    return Outcome(unfenced(text).strip("\n"), failed, refused, process, failed and broken, denied)
+    return CallOutcome(strip_fenced(text).strip("\n"), failed, refused, process, failed and broken, denied)
 
 
-def _outcome(output: object) -> Outcome:
+def _outcome(output: object) -> CallOutcome:
     well = True
     if isinstance(output, dict):
         well = output.get("success") is not False
         output = output.get("content", output.get("output", ""))
-    read = [from_json(part) for part in _texts(output)]
+    read = [parse_json_result(part) for part in _texts(output)]
     text = "\n".join(part for part, _ in read)
     code = next((code for _, code in read if code), None)
-    head, mark, body = text.partition(OUTPUT)
-    if not mark or TIMED not in head:
+    head, mark, body = text.partition(OUTPUT_MARKER)
+    if not mark or DURATION_MARKER not in head:
         head, body = "", text
     if not head and body.startswith(_DENIED_BY_HOOK) and not body.startswith(_HELD):
-        return Outcome(unfenced(body).strip("\n"), denied=True)
-    says = stated(head or text.partition("\n")[0])
+        return CallOutcome(strip_fenced(body).strip("\n"), denied=True)
+    says = parse_exit_code(head or text.partition("\n")[0])
     code = code if says is None else says
     broken = head.startswith("Script failed")
     failed = not well or bool(code) or broken or (not head and bool(_FAILED.match(body)))
@@ -359,4 +364,4 @@ def _texts(value: object) -> list[str]:
     """The parts of a content, which is a string or a list."""
     if isinstance(value, str):
         return [value]
-    return [text_of(one, "text") for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [get_text(one, "text") for one in value if isinstance(one, dict)] if isinstance(value, list) else []

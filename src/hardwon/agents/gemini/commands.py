@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from hardwon.agents.fields import tail_of
+from hardwon.agents.fields import read_tail_lines
 from hardwon.text.light_json import dumps, loads
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TAIL = 256 * 1024  # bytes of the log, and of a command's file
 
 
-def is_typed(event: Mapping[str, str]) -> bool:
+def is_typed_by_person(event: Mapping[str, str]) -> bool:
     """Whether no command wrote the prompt, by the names an event has for where it happened."""
     transcript = event["transcript"].replace("\0", "").encode("utf-8", "replace").decode()
     above = os.path.dirname(os.path.dirname(transcript))  # PROJECT in ~/.gemini/tmp/PROJECT/chats/CHAT
@@ -33,7 +33,7 @@ def is_typed(event: Mapping[str, str]) -> bool:
 def _latest(log: str, session: str) -> str:
     """The last that was typed in a session; the log has a line for each field."""
     latest, whose = "", b""
-    for line in tail_of(log, _TAIL):
+    for line in read_tail_lines(log, _TAIL):
         name, _, value = line.strip().rstrip(b",").partition(b": ")
         if name == b'"sessionId"':
             whose = value
@@ -66,7 +66,7 @@ def _texts(folders: Iterator[str]) -> Iterator[str]:
     for folder in folders:
         for place, _, names in os.walk(folder):
             for name in names:
-                lines = tail_of(os.path.join(place, name), _TAIL) if name.endswith(".toml") else []
+                lines = read_tail_lines(os.path.join(place, name), _TAIL) if name.endswith(".toml") else []
                 try:
                     found = tomllib.loads(b"\n".join(lines).decode("utf-8", "replace")).get("prompt")
                 except tomllib.TOMLDecodeError:

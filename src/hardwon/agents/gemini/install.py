@@ -9,20 +9,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hardwon.agents import hook_entries, json_edit
-from hardwon.agents.gemini.payload import EVENTS, THEIRS
-from hardwon.agents.hook_entries import SERVER, SERVERS, add_hooks, add_server
+from hardwon.agents.gemini.payload import EVENT_TIMEOUTS, NATIVE_EVENT_NAMES
+from hardwon.agents.hook_entries import SERVER_NAME, SERVERS_KEY, add_hook_entries, add_server_entry
 from hardwon.errors import UserError
-from hardwon.paths import plain_file
+from hardwon.paths import open_plain_file
 
 if TYPE_CHECKING:
-    from hardwon.agents import Made
+    from hardwon.agents import CreatedPaths
 
 TITLE = "Gemini CLI"
 PROGRAM = "gemini"
-LEAST = (0, 40, 0)
-EMPTY = "{}\n"
-THEN = "Gemini CLI runs hooks only in folders that you trust: say so when it asks, or type /permissions trust in it"
-PROBE = {
+MINIMUM_VERSION = (0, 40, 0)
+EMPTY_SETTINGS = "{}\n"
+NEXT_STEP = (
+    "Gemini CLI runs hooks only in folders that you trust: say so when it asks, or type /permissions trust in it"
+)
+PROBE_PAYLOAD = {
     "session_id": "hardwon-doctor",
     "transcript_path": "",
     "cwd": "/",
@@ -33,13 +35,13 @@ PROBE = {
 }
 _END = " || :"
 
-installed = partial(hook_entries.installed, comments=True)
-uninstall = partial(hook_entries.uninstall, comments=True)
-mcp = partial(hook_entries.mcp, comments=True)
-remove_mcp = partial(hook_entries.remove_mcp, comments=True)
+find_hooks = partial(hook_entries.find_hooks, allow_comments=True)
+remove_hooks = partial(hook_entries.remove_hooks, allow_comments=True)
+find_mcp_command = partial(hook_entries.find_mcp_command, allow_comments=True)
+remove_mcp_server = partial(hook_entries.remove_mcp_server, allow_comments=True)
 
 
-def settings_file(*, project: str = "") -> str:
+def get_settings_path(*, project: str = "") -> str:
     if project:
         say = "Gemini CLI has no hooks for one project but in a file that is committed"
         raise UserError(say, "leave out --project; HARDWON_OFF=1 keeps hardwon out of one session")
@@ -50,14 +52,19 @@ def _folder() -> str:
     return os.path.join(os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~"), ".gemini")
 
 
-def install(text: str, command: Callable[[str], str]) -> tuple[str, Made]:
+def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
     """The settings with our hooks in them, and which containers had to be made for them. By one name they can all be
     switched off in the program."""
     entries = {
-        THEIRS[event]: {"name": SERVER, "type": "command", "command": _quiet(command(event)), "timeout": seconds * 1000}
-        for event, seconds in EVENTS.items()
+        NATIVE_EVENT_NAMES[event]: {
+            "name": SERVER_NAME,
+            "type": "command",
+            "command": _quiet(build_command(event)),
+            "timeout": seconds * 1000,
+        }
+        for event, seconds in EVENT_TIMEOUTS.items()
     }
-    return add_hooks(text, entries, comments=True)
+    return add_hook_entries(text, entries, allow_comments=True)
 
 
 def _quiet(command: str) -> str:
@@ -65,13 +72,13 @@ def _quiet(command: str) -> str:
     return f"{command.removesuffix(_END)} 2>/dev/null{_END}"
 
 
-def hindrance(text: str, folder: str) -> str:
+def find_hook_obstacle(text: str, folder: str) -> str:
     """Why hooks in these settings do not run in a folder; empty if they do."""
-    switches = json_edit.get(text, ["hooksConfig"], comments=True)
+    switches = json_edit.get_value(text, ["hooksConfig"], allow_comments=True)
     switches = switches if isinstance(switches, dict) else {}
-    if switches.get("enabled") is False or SERVER in (switches.get("disabled") or ()):
-        return f"hooksConfig in {settings_file()} switches them off"
-    needs_trust = json_edit.get(text, ["security", "folderTrust", "enabled"], comments=True) is not False
+    if switches.get("enabled") is False or SERVER_NAME in (switches.get("disabled") or ()):
+        return f"hooksConfig in {get_settings_path()} switches them off"
+    needs_trust = json_edit.get_value(text, ["security", "folderTrust", "enabled"], allow_comments=True) is not False
     return f"{TITLE} was not told to trust {folder}" if needs_trust and not _is_trusted(folder) else ""
 
 
@@ -79,7 +86,7 @@ def _is_trusted(folder: str) -> bool:
     """By the nearest folder at or above this one about which the person has said something."""
     place = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(_folder(), "trustedFolders.json")
     try:
-        with open(place, encoding="utf-8", opener=plain_file) as file:
+        with open(place, encoding="utf-8", opener=open_plain_file) as file:
             told = json.load(file)
     except (OSError, ValueError):
         return False
@@ -91,9 +98,11 @@ def _is_trusted(folder: str) -> bool:
     return bool(found) and found[max(found, key=len)] in ("TRUST_FOLDER", "TRUST_PARENT")
 
 
-def mcp_file() -> str:
-    return settings_file()
+def get_mcp_path() -> str:
+    return get_settings_path()
 
 
-def add_mcp(text: str, words: Sequence[str]) -> tuple[str, Made]:
-    return add_server(text, [SERVERS, SERVER], {"command": words[0], "args": [*words[1:]]}, comments=True)
+def add_mcp_server(text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
+    return add_server_entry(
+        text, [SERVERS_KEY, SERVER_NAME], {"command": command[0], "args": [*command[1:]]}, allow_comments=True
+    )

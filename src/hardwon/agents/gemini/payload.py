@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import os
 
-from hardwon.agents.fields import folder_of, map_of, payload_of, tail_of, text_of
+from hardwon.agents.fields import get_cwd, get_object, get_text, load_payload, read_tail_lines
 from hardwon.agents.gemini.tools import (
-    CANCELLED,
-    SHELL,
-    about,
-    answered,
-    asked,
-    called,
-    folder,
-    id_of,
-    outcome,
-    words,
+    CANCELLED_MESSAGE,
+    SHELL_TOOL,
+    build_call_id,
+    extract_answer,
+    extract_call_fields,
+    extract_prompt,
+    join_text_parts,
+    normalize_call,
+    parse_outcome,
+    resolve_call_cwd,
 )
-from hardwon.text.fence import CLOSE, OPEN
+from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN
 from hardwon.text.light_json import dumps
 from hardwon.types import Event
 
@@ -29,12 +29,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from hardwon.types import Reply
+    from hardwon.types import HookReply
 
 NAME = "gemini"
 
 # PreCompress is not among them: it comes before every call of the model, whether anything is compressed or not.
-EVENTS = {
+EVENT_TIMEOUTS = {
     "SessionStart": 10,
     "UserPromptSubmit": 1,
     "PreToolUse": 1,
@@ -42,7 +42,7 @@ EVENTS = {
     "Stop": 2,
     "SessionEnd": 3,
 }
-THEIRS = {
+NATIVE_EVENT_NAMES = {
     "SessionStart": "SessionStart",
     "UserPromptSubmit": "BeforeAgent",
     "PreToolUse": "BeforeTool",
@@ -50,7 +50,7 @@ THEIRS = {
     "Stop": "AfterAgent",
     "SessionEnd": "SessionEnd",
 }
-_OURS = {theirs: ours for ours, theirs in THEIRS.items()}
+_OURS = {theirs: ours for ours, theirs in NATIVE_EVENT_NAMES.items()}
 _HEARD = ("SessionStart", "UserPromptSubmit", "PostToolUse")  # elsewhere it passes over what is for the model
 _BRACKETS = "(&lt; and &gt; stand for angle brackets here.)"
 _NO_WORDS = "[no response text]"
@@ -58,55 +58,59 @@ _TAIL = 256 * 1024  # bytes of a transcript in which the message that makes a ca
 _MESSAGE, _HEAD = b'{"id":"', 200  # how a line with a message begins, and where its type stands
 
 
-def read(kind: str, payload: bytes) -> Event | None:
-    wire = payload_of(payload)
-    kind = _OURS.get(text_of(wire, "hook_event_name"), kind)
-    if kind not in EVENTS:
+def parse_payload(kind: str, payload: bytes) -> Event | None:
+    wire = load_payload(payload)
+    kind = _OURS.get(get_text(wire, "hook_event_name"), kind)
+    if kind not in EVENT_TIMEOUTS:
         return None
-    said = answered(text_of(wire, "prompt_response"))
+    said = extract_answer(get_text(wire, "prompt_response"))
     event = {
-        "session": text_of(wire, "session_id"),
-        "cwd": folder_of(wire),
-        "source": text_of(wire, "source"),
-        "prompt": asked(text_of(wire, "prompt")) if kind == "UserPromptSubmit" else "",
-        "transcript": text_of(wire, "transcript_path"),
-        "message": text_of(wire, "reason") if said == _NO_WORDS else said or text_of(wire, "reason"),
+        "session": get_text(wire, "session_id"),
+        "cwd": get_cwd(wire),
+        "source": get_text(wire, "source"),
+        "prompt": extract_prompt(get_text(wire, "prompt")) if kind == "UserPromptSubmit" else "",
+        "transcript": get_text(wire, "transcript_path"),
+        "message": get_text(wire, "reason") if said == _NO_WORDS else said or get_text(wire, "reason"),
     }
     if kind == "UserPromptSubmit" and ("#lesson" in event["prompt"].lower() or "hardwon" in event["prompt"]):
-        from hardwon.agents.gemini.commands import is_typed
+        from hardwon.agents.gemini.commands import is_typed_by_person
 
-        event["source"] = "" if is_typed(event) else "command"
+        event["source"] = "" if is_typed_by_person(event) else "command"
     tool = _call(kind, wire, event) if kind in ("PreToolUse", "PostToolUse") else {"kind": kind}
     return Event(**{"host": NAME, **event, **tool})
 
 
 def _call(kind: str, wire: dict[str, Any], event: dict[str, str]) -> dict[str, Any]:
-    name, sent, served = text_of(wire, "tool_name"), map_of(wire, "tool_input"), map_of(wire, "mcp_context")
-    tool, given = called(name, sent, text_of(served, "server_name"), text_of(served, "tool_name"))
-    command, path, content = said = about(tool, given)
+    name, sent, served = get_text(wire, "tool_name"), get_object(wire, "tool_input"), get_object(wire, "mcp_context")
+    tool, given = normalize_call(name, sent, get_text(served, "server_name"), get_text(served, "tool_name"))
+    command, path, content = said = extract_call_fields(tool, given)
     agent, transcript = "", event["transcript"]
     if tool != "Task":
         agent, transcript = _at_work(transcript, event["session"])
     found = {
         "kind": kind,
-        "cwd": folder(text_of(given, "dir_path"), event["cwd"]),
+        "cwd": resolve_call_cwd(get_text(given, "dir_path"), event["cwd"]),
         "agent": agent,
         "tool": tool,
-        "tool_use_id": id_of(_message(transcript), tool, said),
+        "tool_use_id": build_call_id(_message(transcript), tool, said),
         "command": command,
         "path": path,
         "content": content,
         "input": given,
     }
-    return found if kind == "PreToolUse" else {**found, **_ended(name, map_of(wire, "tool_response"))}
+    return found if kind == "PreToolUse" else {**found, **_ended(name, get_object(wire, "tool_response"))}
 
 
 def _ended(name: str, response: dict[str, Any]) -> dict[str, Any]:
     """How a call ended. A command that failed is no error to this agent: its exit code stands in the text."""
-    wrong = map_of(response, "error")
-    raw = text_of(wrong, "message") or words(response.get("llmContent")) or words(response.get("returnDisplay"))
-    text, failed = outcome(name, raw)
-    interrupted = name == SHELL and text.startswith(CANCELLED)
+    wrong = get_object(response, "error")
+    raw = (
+        get_text(wrong, "message")
+        or join_text_parts(response.get("llmContent"))
+        or join_text_parts(response.get("returnDisplay"))
+    )
+    text, failed = parse_outcome(name, raw)
+    interrupted = name == SHELL_TOOL and text.startswith(CANCELLED_MESSAGE)
     failed = failed or interrupted or bool(wrong)
     kind = "PostToolUseFailure" if failed else "PostToolUse"
     return {"kind": kind, "response": text, "failed": failed, "interrupted": interrupted}
@@ -134,20 +138,23 @@ def _written(path: str) -> int:
 def _message(transcript: str) -> str:
     """The model's message that makes the calls: it is written before they are made, and again with what they gave, so
     one that has calls already makes no more."""
-    lines = reversed(tail_of(transcript, _TAIL))
+    lines = reversed(read_tail_lines(transcript, _TAIL))
     latest = next((line for line in lines if line.startswith(_MESSAGE)), b"")
     if b'"type":"gemini"' not in latest[:_HEAD] or b'"toolCalls":' in latest:
         return ""
     return latest[len(_MESSAGE) : _HEAD].partition(b'"')[0].decode("utf-8", "replace")
 
 
-def write(event: Event, reply: Reply) -> bytes:
+def render_reply(event: Event, reply: HookReply) -> bytes:
     answer: dict[str, object] = {}
     kind = "PostToolUse" if event.kind == "PostToolUseFailure" else event.kind
     if reply.deny:
         answer = {"decision": "deny", "reason": reply.deny}
     elif reply.context and kind in _HEARD:
-        answer["hookSpecificOutput"] = {"hookEventName": THEIRS[kind], "additionalContext": _legible(reply.context)}
+        answer["hookSpecificOutput"] = {
+            "hookEventName": NATIVE_EVENT_NAMES[kind],
+            "additionalContext": _legible(reply.context),
+        }
     if reply.notice:
         answer["systemMessage"] = reply.notice
     return dumps(answer).encode("ascii")
@@ -155,5 +162,5 @@ def write(event: Event, reply: Reply) -> bytes:
 
 def _legible(context: str) -> str:
     """It escapes angle brackets in what is for the model. Where a command has one, the model is told so."""
-    inner = context.replace(OPEN, "").replace(CLOSE, "")
-    return context.replace(OPEN, f"{OPEN}\n{_BRACKETS}", 1) if "<" in inner or ">" in inner else context
+    inner = context.replace(FENCE_OPEN, "").replace(FENCE_CLOSE, "")
+    return context.replace(FENCE_OPEN, f"{FENCE_OPEN}\n{_BRACKETS}", 1) if "<" in inner or ">" in inner else context

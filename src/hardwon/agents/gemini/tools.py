@@ -9,18 +9,18 @@ from __future__ import annotations
 from binascii import crc32
 from posixpath import join, normpath
 
-from hardwon.agents.fields import content_of, path_of, text_of
-from hardwon.text.fence import CLOSE, OPEN, outside
+from hardwon.agents.fields import get_text, get_tool_content, get_tool_path
+from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, remove_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Given = dict[str, Any]
+    ToolInput = dict[str, Any]
 
-SHELL = "run_shell_command"
-NAMES = {
-    SHELL: "Bash",
+SHELL_TOOL = "run_shell_command"
+TOOL_NAMES = {
+    SHELL_TOOL: "Bash",
     "read_background_output": "BashOutput",
     "read_file": "Read",
     "read_many_files": "Read",
@@ -45,12 +45,12 @@ _ARGUMENTS = {
     "start_line": "offset",
     "agent_name": "subagent_type",
 }
-_OF_ONE_TOOL = {SHELL: {"dir_path": "dir_path"}, "activate_skill": {"name": "skill"}}
+_OF_ONE_TOOL = {SHELL_TOOL: {"dir_path": "dir_path"}, "activate_skill": {"name": "skill"}}
 _MCP = "mcp_"
 
 _HOOKED = ("<hook_context>", "</hook_context>")
 _BRACKETS = str.maketrans({"<": "&lt;", ">": "&gt;"})
-_ESCAPED = (OPEN.translate(_BRACKETS), CLOSE.translate(_BRACKETS))
+_ESCAPED = (FENCE_OPEN.translate(_BRACKETS), FENCE_CLOSE.translate(_BRACKETS))
 # Behind a person's words: an agent they chose, the files they named. Nothing of theirs comes after these.
 _ADDED = ("\n--- Content from referenced files ---", "\n<system_note>\nThe user has explicitly selected")
 _UNTRUSTED = ("<untrusted_context>", "</untrusted_context>")
@@ -59,70 +59,70 @@ _CODE, _SIGNAL, _NO_ERROR = "Exit Code: ", "Signal: ", "Error: (none)"
 _TAIL = (_SIGNAL, "Background PIDs: ", "Process Group PGID: ")
 _NONE = ("", "0", "(none)")
 _OUT_OF_TIME = "Command was automatically cancelled"
-CANCELLED = "Command was cancelled by user"
+CANCELLED_MESSAGE = "Command was cancelled by user"
 
 
-def called(name: str, given: Given, server: str = "", tool: str = "") -> tuple[str, Given]:
+def normalize_call(name: str, tool_input: ToolInput, server: str = "", tool: str = "") -> tuple[str, ToolInput]:
     """A call by Claude Code's names; `server` and `tool` are those of MCP, which its own name only runs together."""
     if server or name.startswith(_MCP):
         first, _, rest = name.removeprefix(_MCP).partition("_")
-        return f"mcp__{server or first}__{tool or rest}", given
+        return f"mcp__{server or first}__{tool or rest}", tool_input
     own = {**_ARGUMENTS, **_OF_ONE_TOOL.get(name, {})}
-    renamed = {own.get(key, key): value for key, value in given.items()}
+    renamed = {own.get(key, key): value for key, value in tool_input.items()}
     todos = renamed.get("todos")
     if isinstance(todos, list):
         renamed["todos"] = [_todo(item) for item in todos]
-    return NAMES.get(name, name), renamed
+    return TOOL_NAMES.get(name, name), renamed
 
 
 def _todo(item: object) -> object:
-    return {"content": text_of(item, "description"), **item} if isinstance(item, dict) else item
+    return {"content": get_text(item, "description"), **item} if isinstance(item, dict) else item
 
 
-def about(tool: str, given: Given) -> tuple[str, str, str]:
+def extract_call_fields(tool: str, tool_input: ToolInput) -> tuple[str, str, str]:
     """The command, the path and the content of a call by Claude Code's names."""
-    return text_of(given, "command"), path_of(given), content_of(tool, given)
+    return get_text(tool_input, "command"), get_tool_path(tool_input), get_tool_content(tool, tool_input)
 
 
-def folder(place: str, cwd: str) -> str:
+def resolve_call_cwd(call_folder: str, cwd: str) -> str:
     """Where a call happens: a shell's may name a folder of its own, its `dir_path`."""
-    place = place.replace("\0", "").encode("utf-8", "replace").decode()
-    return normpath(join(cwd, place)) if place and cwd else cwd
+    call_folder = call_folder.replace("\0", "").encode("utf-8", "replace").decode()
+    return normpath(join(cwd, call_folder)) if call_folder and cwd else cwd
 
 
-def id_of(message: str, tool: str, said: tuple[str, str, str]) -> str:
+def build_call_id(message: str, tool: str, call_fields: tuple[str, str, str]) -> str:
     """A call's id; empty if its message is not known."""
-    return f"{message}:{crc32(chr(0).join((tool, *said)).encode('utf-8', 'replace')):08x}" if message else ""
+    return f"{message}:{crc32(chr(0).join((tool, *call_fields)).encode('utf-8', 'replace')):08x}" if message else ""
 
 
-def asked(text: str) -> str:
+def extract_prompt(text: str) -> str:
     """What the person wrote, of all that is sent as the prompt."""
-    text = unhooked(text)
+    text = strip_hook_context(text)
     for mark in _ADDED:
         text = text.partition(mark)[0]
     return text.strip()
 
 
-def answered(text: str) -> str:
+def extract_answer(text: str) -> str:
     """What the model wrote. The pattern of a lesson was shown to it with brackets escaped, so it may write them so."""
-    text = unhooked(text).strip()
+    text = strip_hook_context(text).strip()
     return text.replace("&lt;", "<").replace("&gt;", ">") if "#lesson" in text else text
 
 
-def unhooked(text: str) -> str:
+def strip_hook_context(text: str) -> str:
     """The text without what hooks added to it, ours among them."""
-    return outside(outside(outside(text, *_HOOKED), *_ESCAPED), OPEN, CLOSE)
+    return remove_between(remove_between(remove_between(text, *_HOOKED), *_ESCAPED), FENCE_OPEN, FENCE_CLOSE)
 
 
-def outcome(name: str, text: str) -> tuple[str, bool]:
+def parse_outcome(name: str, text: str) -> tuple[str, bool]:
     """What a tool gave, without the frame around it, and whether that says that it failed."""
-    text = unhooked(text)
+    text = strip_hook_context(text)
     for mark in _UNTRUSTED:
         text = text.replace(mark, "")
     lines = text.strip().split("\n")
     if lines[-1].startswith(_REWRITTEN):
         lines = "\n".join(lines[:-1]).rstrip().split("\n")
-    return _of_shell(lines) if name == SHELL else ("\n".join(lines), False)
+    return _of_shell(lines) if name == SHELL_TOOL else ("\n".join(lines), False)
 
 
 def _of_shell(lines: list[str]) -> tuple[str, bool]:
@@ -143,8 +143,8 @@ def _of_shell(lines: list[str]) -> tuple[str, bool]:
     return text.strip().removeprefix("Output: "), failed
 
 
-def words(content: object) -> str:
+def join_text_parts(content: object) -> str:
     """The text of what is one text, one part, or several."""
     parts = content if isinstance(content, list) else [content]
-    texts = (text_of(part, "text") if isinstance(part, dict) else part for part in parts)
+    texts = (get_text(part, "text") if isinstance(part, dict) else part for part in parts)
     return "\n".join(text for text in texts if isinstance(text, str) and text)

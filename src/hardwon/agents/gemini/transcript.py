@@ -20,23 +20,32 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hardwon.agents import token_usage
-from hardwon.agents.fields import map_of, strings_in, text_of
-from hardwon.agents.gemini.tools import about, answered, asked, called, folder, id_of, outcome, words
-from hardwon.agents.transcript_json import (
-    Where,
-    Wire,
-    digest,
-    forget_oldest,
-    is_ours,
-    kept,
-    kept_path,
-    lines_of,
-    openings,
-    parsed,
-    rows_of,
-    typed_words,
+from hardwon.agents.fields import collect_strings, get_object, get_text
+from hardwon.agents.gemini.tools import (
+    build_call_id,
+    extract_answer,
+    extract_call_fields,
+    extract_prompt,
+    join_text_parts,
+    normalize_call,
+    parse_outcome,
+    resolve_call_cwd,
 )
-from hardwon.agents.transcript_steps import Kind, Step
+from hardwon.agents.transcript_json import (
+    JsonObject,
+    LineFinder,
+    build_line_finder,
+    extract_typed_words,
+    forget_oldest,
+    get_objects,
+    hash_text,
+    is_hardwon_denial,
+    parse_line,
+    parse_opening_objects,
+    shorten_id,
+    truncate_path,
+)
+from hardwon.agents.transcript_steps import Step, StepKind
 
 NAME = "gemini"
 
@@ -65,100 +74,102 @@ class Reader:
         self.cwd: str = state.get("cwd", "")
         self.told = {id: dict.fromkeys(told) for id, told in state.get("told", {}).items()}
         self.past = dict.fromkeys(state.get("past", ()))
-        self.usage = token_usage.new_counter(state.get("usage"))
+        self.usage = token_usage.create_counter(state.get("usage"))
         self.held: list[str] = list(state.get("held", ()))  # a document whose end has not come
 
-    def state(self) -> dict[str, Any]:
+    def dump_state(self) -> dict[str, Any]:
         told = {id: list(told) for id, told in self.told.items()}
-        counted = token_usage.new_counter(self.usage)
+        counted = token_usage.create_counter(self.usage)
         return {**vars(self), "told": told, "past": list(self.past), "held": _storable(self.held), "usage": counted}
 
-    def read(self, number: int, line: bytes) -> Iterator[Step]:
+    def read_line(self, number: int, line: bytes) -> Iterator[Step]:
         if self.held or (number == 1 and line.removeprefix(BOM_UTF8).strip() == b"{"):
             self.held.append(line.decode("utf-8-sig", "replace").rstrip("\r\n"))
             if line.rstrip() != b"}":
                 return
             line = "\n".join(self.held).encode("utf-8", "replace")
             self.held.clear()
-        wire, bad = parsed(line)
+        wire, bad = parse_line(line)
         self.malformed += bad
         document = isinstance(wire.get("messages"), list)
-        yield from self._line(wire, lines_of(line) if document else lambda _: number)
+        yield from self._line(wire, build_line_finder(line) if document else lambda _: number)
 
-    def _line(self, wire: Wire, where: Where) -> Iterator[Step]:
+    def _line(self, wire: JsonObject, where: LineFinder) -> Iterator[Step]:
         patch = wire.get("$set")
         wire = patch if isinstance(patch, dict) else wire
-        self.session = kept(text_of(wire, "sessionId")) or self.session
+        self.session = shorten_id(get_text(wire, "sessionId")) or self.session
         if wire.get("kind") == "subagent":
             self.agent = self.session
-        for message in rows_of(wire, "messages") if "messages" in wire else [wire]:
-            id = kept(text_of(message, "id"))
-            if message.get("type") in ("user", "gemini") and id and digest(id) not in self.past:
+        for message in get_objects(wire, "messages") if "messages" in wire else [wire]:
+            id = shorten_id(get_text(message, "id"))
+            if message.get("type") in ("user", "gemini") and id and hash_text(id) not in self.past:
                 yield from self._message(id, message, where)
 
-    def _message(self, id: str, message: Wire, where: Where) -> Iterator[Step]:
+    def _message(self, id: str, message: JsonObject, where: LineFinder) -> Iterator[Step]:
         told, person = self._told(id), message.get("type") == "user"
-        raw = words(message.get("content"))
+        raw = join_text_parts(message.get("content"))
         if person and _OPENING.match(raw):
             workspace = _WORKSPACE.search(raw)
-            self.cwd = kept_path(workspace.group(1).strip()) if workspace else self.cwd
+            self.cwd = truncate_path(workspace.group(1).strip()) if workspace else self.cwd
             return
         used = message.get("tokens")
         if isinstance(used, dict):
-            token_usage.count(self.usage, id, token_usage.gemini_usage(used))
-        said = typed_words(asked(raw)) if person else answered(raw)
-        mark = digest(said)
+            token_usage.count_usage(self.usage, id, token_usage.parse_gemini_usage(used))
+        said = extract_typed_words(extract_prompt(raw)) if person else extract_answer(raw)
+        mark = hash_text(said)
         if said and mark not in told and not (person and (self.agent or said == _PROGRAM)):
             told[mark] = None
-            at = text_of(message, "timestamp")
+            at = get_text(message, "timestamp")
             yield self._step("person" if person else "agent", where(raw), id, at, text=said)
         equal: Counter[str] = Counter()
-        for index, call in enumerate(rows_of(message, "toolCalls")):
+        for index, call in enumerate(get_objects(message, "toolCalls")):
             does = _does(id, call)
             equal[does["call"]] += 1
             does["call"] += f":{equal[does['call']]}" if equal[does["call"]] > 1 else ""
-            yield from self._call(f"{id}:{kept(text_of(call, 'id')) or index}", call, does, told, where)
+            yield from self._call(f"{id}:{shorten_id(get_text(call, 'id')) or index}", call, does, told, where)
         forget_oldest(told, _MARKS)
 
     def _told(self, id: str) -> dict[str, None]:
         """What has been told of a message, which becomes the latest; the oldest is then past."""
         told = self.told[id] = self.told.pop(id, {})
         if len(self.told) > _RECENT:
-            self.past[digest(next(iter(self.told)))] = None
+            self.past[hash_text(next(iter(self.told)))] = None
         forget_oldest(self.told, _RECENT)
         forget_oldest(self.past, _PAST)
         return told
 
-    def _call(self, key: str, call: Wire, does: dict[str, str], told: dict[str, None], where: Where) -> Iterator[Step]:
-        at, own = text_of(call, "timestamp"), key.partition(":")[2]
+    def _call(
+        self, key: str, call: JsonObject, does: dict[str, str], told: dict[str, None], where: LineFinder
+    ) -> Iterator[Step]:
+        at, own = get_text(call, "timestamp"), key.partition(":")[2]
         if f"call:{own}" not in told:
             told[f"call:{own}"] = None
-            yield self._step("call", where(text_of(call, "id")), f"call:{key}", at, **does)
-        if text_of(call, "status") in _ENDED and f"result:{own}" not in told:
+            yield self._step("call", where(get_text(call, "id")), f"call:{key}", at, **does)
+        if get_text(call, "status") in _ENDED and f"result:{own}" not in told:
             told[f"result:{own}"] = None
             ended = _outcome(call)
             yield self._step("result", where(_raw(call)), f"result:{key}", at, call=does["call"], **ended)
 
-    def _step(self, kind: Kind, line: int, id: str, at: str, *, place: str = "", **more: Any) -> Step:
-        cwd = kept_path(folder(place, self.cwd))
+    def _step(self, kind: StepKind, line: int, id: str, at: str, *, place: str = "", **more: Any) -> Step:
+        cwd = truncate_path(resolve_call_cwd(place, self.cwd))
         return Step(kind, line, id, at, self.session, self.agent, cwd, **more)
 
 
-def folders(environment: Mapping[str, str], home: str) -> list[str]:
+def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
     return [os.path.join(environment.get("GEMINI_CLI_HOME") or home, ".gemini", "tmp")]
 
 
-def is_transcript(path: str) -> bool:
+def is_transcript_path(path: str) -> bool:
     name = os.path.basename(path)
     return name.startswith("session-") and name.endswith((".json", ".jsonl"))
 
 
-def opens(head: bytes) -> bool:
+def is_transcript_head(head: bytes) -> bool:
     return any(
         {"sessionId", "projectHash"} <= wire.keys()
         or "$set" in wire
-        or ({"id", "timestamp", "content"} <= wire.keys() and text_of(wire, "type") in _KINDS)
-        for wire in openings(head)
+        or ({"id", "timestamp", "content"} <= wire.keys() and get_text(wire, "type") in _KINDS)
+        for wire in parse_opening_objects(head)
     )
 
 
@@ -167,15 +178,15 @@ def _storable(held: list[str]) -> list[str]:
     return held[:] if sum(map(len, held)) <= _HELD else held[:1]
 
 
-def _does(message: str, call: Wire) -> dict[str, str]:
+def _does(message: str, call: JsonObject) -> dict[str, str]:
     """What a call would do, in the words all hosts share, and its id."""
-    served = _SERVED.fullmatch(text_of(call, "displayName")[:_NAME])
+    served = _SERVED.fullmatch(get_text(call, "displayName")[:_NAME])
     own, server = served.groups() if served else ("", "")
-    tool, given = called(text_of(call, "name"), map_of(call, "args"), server, own)
-    command, path, content = said = about(tool, given)
-    place = text_of(given, "dir_path")
+    tool, given = normalize_call(get_text(call, "name"), get_object(call, "args"), server, own)
+    command, path, content = said = extract_call_fields(tool, given)
+    place = get_text(given, "dir_path")
     return {
-        "call": id_of(message, tool, said),
+        "call": build_call_id(message, tool, said),
         "place": place,
         "tool": tool,
         "command": command,
@@ -184,12 +195,12 @@ def _does(message: str, call: Wire) -> dict[str, str]:
     }
 
 
-def _outcome(call: Wire) -> dict[str, Any]:
+def _outcome(call: JsonObject) -> dict[str, Any]:
     """The fields of a step that say how a call ended: its text, and whether it failed or was stopped, and by whom."""
     raw, wrong = _raw(call), call.get("status") == "error" or bool(_responses(call.get("result"))[1])
-    if wrong and is_ours(raw):
+    if wrong and is_hardwon_denial(raw):
         return {"text": "", "denied": True}
-    text, failed = outcome(text_of(call, "name"), raw)
+    text, failed = parse_outcome(get_text(call, "name"), raw)
     if wrong and raw.startswith(_DENIED_BY_HOOK):
         return {"text": text, "denied": True}
     if call.get("status") == "cancelled" or raw.startswith("[Operation Cancelled]"):
@@ -197,9 +208,9 @@ def _outcome(call: Wire) -> dict[str, Any]:
     return {"text": text, "failed": failed or wrong}
 
 
-def _raw(call: Wire) -> str:
+def _raw(call: JsonObject) -> str:
     outputs, errors = _responses(call.get("result"))
-    return "\n".join(errors or outputs) or text_of(call, "resultDisplay")
+    return "\n".join(errors or outputs) or get_text(call, "resultDisplay")
 
 
 def _responses(result: object) -> tuple[list[str], list[str]]:
@@ -209,7 +220,7 @@ def _responses(result: object) -> tuple[list[str], list[str]]:
             outputs.append(part)
         elif isinstance(part, dict):
             wrapped = part.get("functionResponse")
-            inner = map_of(wrapped, "response") if isinstance(wrapped, dict) else part
-            errors += strings_in(inner.get("error"))
-            outputs += strings_in(inner.get("output")) or strings_in(inner.get("text"))
+            inner = get_object(wrapped, "response") if isinstance(wrapped, dict) else part
+            errors += collect_strings(inner.get("error"))
+            outputs += collect_strings(inner.get("output")) or collect_strings(inner.get("text"))
     return outputs, errors

@@ -21,23 +21,23 @@ import orjson
 from hardwon.store import db
 
 BUSY_SECONDS = 2.0
-NAME = re.compile(r"opencode(?:-[\w.-]+)?\.db")
-_PATH = re.compile(rf"(.*/{NAME.pattern})/(?:[\w-]+/subagents/)?([\w-]+)")
+DATABASE_NAME = re.compile(r"opencode(?:-[\w.-]+)?\.db")
+_PATH = re.compile(rf"(.*/{DATABASE_NAME.pattern})/(?:[\w-]+/subagents/)?([\w-]+)")
 _ID = re.compile(r"[\w-]+")
 _TAG = "%<private%"
 _MESSAGES = "select max(time_updated) from message where session_id = session.id"
 _CHANGED = f"cast(max(coalesce(time_updated, 0), coalesce(({_MESSAGES}), 0)) as integer)"
 
 
-class Session(NamedTuple):
+class DatabaseSession(NamedTuple):
     """A session by its path, with the database's inode and when it changed, in milliseconds."""
 
     path: str
     inode: int
-    changed: int
+    changed_ms: int
 
 
-class Line(NamedTuple):
+class MessageLine(NamedTuple):
     """A message: the how many-th of its session, its id, and its rows as JSON."""
 
     number: int
@@ -46,66 +46,68 @@ class Line(NamedTuple):
 
 
 def is_database(path: str) -> bool:
-    return NAME.fullmatch(os.path.basename(path)) is not None
+    return DATABASE_NAME.fullmatch(os.path.basename(path)) is not None
 
 
-def place(path: str) -> tuple[str, str] | None:
+def split_session_path(path: str) -> tuple[str, str] | None:
     """The database and the session that a path names; None if it is the path of a file."""
     found = _PATH.fullmatch(path)
     return (found[1], found[2]) if found and not os.path.isdir(found[1]) else None
 
 
-def sessions(database: str) -> list[Session]:
+def list_sessions(database: str) -> list[DatabaseSession]:
     """All that the database holds, those that changed last behind."""
     with _reading(database) as connection:
         inode = os.stat(database).st_ino
         rows = connection.execute(f"select id, parent_id, {_CHANGED} from session order by 3, id").fetchall()
-    return [Session(_path(database, id, parent), inode, at) for id, parent, at in rows if _ID.fullmatch(str(id))]
+    return [
+        DatabaseSession(_path(database, id, parent), inode, at) for id, parent, at in rows if _ID.fullmatch(str(id))
+    ]
 
 
-def session(path: str) -> Session:
+def get_session(path: str) -> DatabaseSession:
     """One of them as it is now."""
-    database, id = place(path) or (path, "")
+    database, id = split_session_path(path) or (path, "")
     with _reading(database) as connection:
         row = connection.execute(f"select {_CHANGED} from session where id = ?", (id,)).fetchone()
         if row is None:
             raise OSError(errno.ENOENT, "there is no such session any more" if id else "it was busy; scan again")
-        return Session(path, os.stat(database).st_ino, row[0])
+        return DatabaseSession(path, os.stat(database).st_ino, row[0])
 
 
-def subagents(path: str) -> list[str]:
+def list_subagents(path: str) -> list[str]:
     """The paths of the sessions that work for this one."""
-    database, own = place(path) or (path, "")
+    database, own = split_session_path(path) or (path, "")
     with _reading(database) as connection:
         rows = connection.execute("select id from session where parent_id = ? order by id", (own,)).fetchall()
     return [_path(database, id, own) for (id,) in rows if _ID.fullmatch(str(id))]
 
 
-def located(folders: Iterable[str], own: str) -> str:
+def find_session_path(folders: Iterable[str], session_id: str) -> str:
     """The path of a session that some database in these folders has; empty if none has it."""
     for folder in folders:
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        for database in (os.path.join(folder, name) for name in names if NAME.fullmatch(name)):
-            path = _path(os.path.realpath(database), own, "")
+        for database in (os.path.join(folder, name) for name in names if DATABASE_NAME.fullmatch(name)):
+            path = _path(os.path.realpath(database), session_id, "")
             try:
-                return session(path).path
+                return get_session(path).path
             except OSError:
                 continue
     return ""
 
 
-def lines(path: str, after: str = "") -> Iterator[Line]:
+def read_messages(path: str, after_id: str = "") -> Iterator[MessageLine]:
     """The messages behind the one of this id; none of a sub-agent whose session has anything marked as private."""
-    database, own = place(path) or (path, "")
+    database, own = split_session_path(path) or (path, "")
     with _reading(database) as connection:
         about = connection.execute("select id, directory, parent_id from session where id = ?", (own,)).fetchone()
         if about is None or (about["parent_id"] and _may_be_private(connection, own)):
             return
         before = "select count(*) from message where session_id = ? and id <= ?"
-        number = connection.execute(before, (own, after)).fetchone()[0]
+        number = connection.execute(before, (own, after_id)).fetchone()[0]
         held = None
         for row in connection.execute(
-            "select id, session_id, data from message where session_id = ? and id > ? order by id", (own, after)
+            "select id, session_id, data from message where session_id = ? and id > ? order by id", (own, after_id)
         ):
             if held:
                 yield _line(connection, number, about, held)
@@ -114,10 +116,10 @@ def lines(path: str, after: str = "") -> Iterator[Line]:
             yield _line(connection, number, about, held)
 
 
-def _line(connection: sqlite3.Connection, number: int, about: sqlite3.Row, message: sqlite3.Row) -> Line:
+def _line(connection: sqlite3.Connection, number: int, about: sqlite3.Row, message: sqlite3.Row) -> MessageLine:
     parts = connection.execute("select id, message_id, data from part where message_id = ? order by id", message[:1])
     rows = {"session": [dict(about)], "message": [dict(message)], "part": [dict(part) for part in parts]}
-    return Line(number, message["id"], orjson.dumps(rows, default=str))
+    return MessageLine(number, message["id"], orjson.dumps(rows, default=str))
 
 
 def _is_finished(data: object) -> bool:
@@ -148,7 +150,7 @@ def _reading(database: str) -> Iterator[sqlite3.Connection]:
     """The database as it is at one moment."""
     os.stat(database)
     try:
-        with closing(db.reading(database, seconds=BUSY_SECONDS)) as connection:
+        with closing(db.open_read_only(database, timeout_seconds=BUSY_SECONDS)) as connection:
             connection.text_factory = lambda text: text.decode("utf-8", "replace")
             connection.execute("begin")
             yield connection

@@ -11,34 +11,34 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hardwon.agents import json_edit
-from hardwon.agents.hook_entries import SERVER, add_server
-from hardwon.agents.opencode.payload import EVENTS
+from hardwon.agents.hook_entries import SERVER_NAME, add_server_entry
+from hardwon.agents.opencode.payload import EVENT_TIMEOUTS
 from hardwon.errors import UserError
 
 if TYPE_CHECKING:
-    from hardwon.agents import Made, Ours
+    from hardwon.agents import CommandPredicate, CreatedPaths
 
 TITLE = "opencode"
 PROGRAM = "opencode"
-LEAST = (1, 18, 33)
-EMPTY = ""
-THEN = ""
-PROBE = {
+MINIMUM_VERSION = (1, 18, 33)
+EMPTY_SETTINGS = ""
+NEXT_STEP = ""
+PROBE_PAYLOAD = {
     "sessionID": "hardwon-doctor",
     "directory": "/",
     "tool": "bash",
     "callID": "call_doctor",
     "args": {"command": "true", "description": "hardwon doctor"},
 }
-PLUGIN = os.path.join("plugin", "hardwon.js")
-ANOTHER = "another version"  # what stands for an event of a plugin that is ours, but not as we would write it now
+PLUGIN_PATH = os.path.join("plugin", "hardwon.js")
+OTHER_VERSION = "another version"  # what stands for an event of a plugin that is ours, but not as we would write it now
 _TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "opencode.js")
 _HOOKS, _NONE = "const HOOKS = ", "{}"
 _SCHEMA = "https://opencode.ai/config.json"
 
 
-def settings_file(*, project: str = "") -> str:
-    return os.path.join(project, ".opencode", PLUGIN) if project else os.path.join(_folder(), PLUGIN)
+def get_settings_path(*, project: str = "") -> str:
+    return os.path.join(project, ".opencode", PLUGIN_PATH) if project else os.path.join(_folder(), PLUGIN_PATH)
 
 
 def _folder() -> str:
@@ -46,11 +46,13 @@ def _folder() -> str:
     return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "opencode")
 
 
-def install(text: str, command: Callable[[str], str]) -> tuple[str, Made]:
+def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
     """The plugin; a file of that name which somebody else wrote is theirs."""
     if text.strip():
-        raise UserError(f"a {PLUGIN} is there that hardwon did not write", "move it, then: hardwon install opencode")
-    return _plugin({event: [command(event), seconds] for event, seconds in EVENTS.items()}), []
+        raise UserError(
+            f"a {PLUGIN_PATH} is there that hardwon did not write", "move it, then: hardwon install opencode"
+        )
+    return _plugin({event: [build_command(event), seconds] for event, seconds in EVENT_TIMEOUTS.items()}), []
 
 
 def _plugin(hooks: dict[str, list[object]]) -> str:
@@ -58,18 +60,18 @@ def _plugin(hooks: dict[str, list[object]]) -> str:
         return file.read().replace(_HOOKS + _NONE, _HOOKS + json.dumps(hooks, indent=2), 1)
 
 
-def uninstall(text: str, made: Made, ours: Ours) -> str:
-    return "" if installed(text, ours) else text
+def remove_hooks(text: str, created_paths: CreatedPaths, is_hardwon_hook: CommandPredicate) -> str:
+    return "" if find_hooks(text, is_hardwon_hook) else text
 
 
-def installed(text: str, ours: Ours) -> dict[str, list[str]]:
+def find_hooks(text: str, is_hardwon_hook: CommandPredicate) -> dict[str, list[str]]:
     """Our commands in the plugin by our names of the events; all under one name if the rest is not as it should be."""
     hooks = _hooks(text)
     commands = {event: str(hook[0]) for event, hook in hooks.items() if isinstance(hook, list) and hook}
-    if not commands or not all(map(ours, commands.values())):
+    if not commands or not all(map(is_hardwon_hook, commands.values())):
         return {}
     if _plugin(hooks) != text:
-        return {ANOTHER: [*commands.values()]}
+        return {OTHER_VERSION: [*commands.values()]}
     return {event: [command] for event, command in commands.items()}
 
 
@@ -82,37 +84,41 @@ def _hooks(text: str) -> dict[str, list[object]]:
     return found if isinstance(found, dict) else {}
 
 
-def mcp_file() -> str:
+def get_mcp_path() -> str:
     """opencode reads opencode.jsonc beside it, too, and puts the two together."""
     return os.path.join(_folder(), "opencode.json")
 
 
-def add_mcp(text: str, words: Sequence[str]) -> tuple[str, Made]:
-    entry = {"type": "local", "command": [*words], "enabled": True}
+def add_mcp_server(text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
+    entry = {"type": "local", "command": [*command], "enabled": True}
     if text.strip():
-        return add_server(text, ["mcp", SERVER], entry, comments=True)
+        return add_server_entry(text, ["mcp", SERVER_NAME], entry, allow_comments=True)
     # opencode would write the schema into a file that has none, which then were no longer ours alone
-    whole = {"$schema": _SCHEMA, "mcp": {SERVER: entry}}
+    whole = {"$schema": _SCHEMA, "mcp": {SERVER_NAME: entry}}
     return json.dumps(whole, indent=2) + "\n", [[], ["mcp"]]
 
 
-def remove_mcp(text: str, made: Made) -> str:
+def remove_mcp_server(text: str, created_paths: CreatedPaths) -> str:
     _check(text)
-    after = json_edit.take(text, ["mcp", SERVER], made=made, comments=True)
-    return "" if [] in made and json_edit.get(after, [], comments=True) == {"$schema": _SCHEMA} else after
+    after = json_edit.remove_value(text, ["mcp", SERVER_NAME], created_paths=created_paths, allow_comments=True)
+    return (
+        ""
+        if [] in created_paths and json_edit.get_value(after, [], allow_comments=True) == {"$schema": _SCHEMA}
+        else after
+    )
 
 
-def mcp(text: str) -> list[str]:
+def find_mcp_command(text: str) -> list[str]:
     """The command that starts our server, by these settings; empty if they have none."""
     _check(text)
-    command = json_edit.get(text, ["mcp", SERVER, "command"], comments=True)
+    command = json_edit.get_value(text, ["mcp", SERVER_NAME, "command"], allow_comments=True)
     return [*map(str, command)] if isinstance(command, list) else []
 
 
 def _check(text: str) -> None:
     """Whether it is JSON, comments aside: all else that opencode puts up with we could not leave to the letter."""
     try:
-        json_edit.get(text, [], comments=True)
-    except json_edit.NotJson as wrong:
+        json_edit.get_value(text, [], allow_comments=True)
+    except json_edit.InvalidJsonError as wrong:
         fix = "rename it opencode.jsonc, which opencode reads as well, and hardwon writes its own opencode.json"
-        raise UserError(f"{mcp_file()} {wrong}", fix) from None
+        raise UserError(f"{get_mcp_path()} {wrong}", fix) from None

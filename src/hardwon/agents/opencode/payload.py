@@ -6,9 +6,17 @@ beside it. opencode shows the model nothing before a call, so a note comes with 
 
 from __future__ import annotations
 
-from hardwon.agents.fields import first_of, map_of, payload_of, text_of
-from hardwon.agents.opencode.tools import ABORTED, about, asked, called, changed, folder, refusal
-from hardwon.text.fence import CLOSE, OPEN, fenced, outside
+from hardwon.agents.fields import get_first_text, get_object, get_text, load_payload
+from hardwon.agents.opencode.tools import (
+    ABORTED_MESSAGES,
+    extract_call_fields,
+    normalize_call,
+    parse_file_changes,
+    parse_refusal,
+    resolve_call_cwd,
+    unquote_prompt,
+)
+from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, fence_text, remove_between
 from hardwon.text.light_json import dumps
 from hardwon.types import Event, replace
 
@@ -16,11 +24,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from hardwon.types import Reply
+    from hardwon.types import HookReply
 
 NAME = "opencode"
 
-EVENTS = {
+EVENT_TIMEOUTS = {
     "SessionStart": 10,
     "UserPromptSubmit": 1,
     "PreToolUse": 1,
@@ -32,47 +40,47 @@ EVENTS = {
     "Stop": 2,
     "SessionEnd": 3,
 }
-HANDLED = "The user's message was a command to hardwon, which has answered it. There is nothing for you to do."
+HANDLED_MESSAGE = "The user's message was a command to hardwon, which has answered it. There is nothing for you to do."
 _CALLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 
-def read(kind: str, payload: bytes) -> Event | None:
-    wire = payload_of(payload)
-    wire = {**map_of(wire, "properties"), **wire}
-    info = map_of(wire, "info")
-    own, parent = text_of(wire, "sessionID"), first_of(wire, "parentID") or text_of(info, "parentID")
-    if kind not in EVENTS:
+def parse_payload(kind: str, payload: bytes) -> Event | None:
+    wire = load_payload(payload)
+    wire = {**get_object(wire, "properties"), **wire}
+    info = get_object(wire, "info")
+    own, parent = get_text(wire, "sessionID"), get_first_text(wire, "parentID") or get_text(info, "parentID")
+    if kind not in EVENT_TIMEOUTS:
         return None
-    place = first_of(wire, "directory") or text_of(info, "directory")
+    place = get_first_text(wire, "directory") or get_text(info, "directory")
     event = Event(
         host=NAME,
         kind=kind,
         session=parent or own,
         cwd=place.replace("\0", "").encode("utf-8", "replace").decode(),
         agent=own if parent else "",
-        source=text_of(wire, "source"),
-        prompt=asked(text_of(wire, "prompt")),
-        prompt_name=text_of(wire, "messageID"),
-        message=first_of(wire, "said", "reason", "agent"),
+        source=get_text(wire, "source"),
+        prompt=unquote_prompt(get_text(wire, "prompt")),
+        prompt_name=get_text(wire, "messageID"),
+        message=get_first_text(wire, "said", "reason", "agent"),
     )
     return _call(event, wire) if kind in _CALLS else event
 
 
 def _call(event: Event, wire: dict[str, Any]) -> Event | None:
     """The event of a call; None if a person refused it, or we did."""
-    tool, given = called(text_of(wire, "tool"), map_of(wire, "args"))
-    error, code = text_of(wire, "error"), wire.get("exit")
-    aborted = error.startswith(ABORTED)
-    if OPEN in error or (refusal(error) and not aborted):
+    tool, given = normalize_call(get_text(wire, "tool"), get_object(wire, "args"))
+    error, code = get_text(wire, "error"), wire.get("exit")
+    aborted = error.startswith(ABORTED_MESSAGES)
+    if FENCE_OPEN in error or (parse_refusal(error) and not aborted):
         return None
     failed = event.kind != "PreToolUse" and bool(error or wire.get("isError") is True or _is_bad(code))
-    command, path, content = about(tool, given)
+    command, path, content = extract_call_fields(tool, given)
     call = replace(
         event,
         kind="PostToolUseFailure" if failed else event.kind,
-        cwd=folder(given, event.cwd) if tool == "Bash" else event.cwd,
+        cwd=resolve_call_cwd(given, event.cwd) if tool == "Bash" else event.cwd,
         tool=tool,
-        tool_use_id=text_of(wire, "callID"),
+        tool_use_id=get_text(wire, "callID"),
         command=command,
         path=path,
         content=content,
@@ -81,7 +89,7 @@ def _call(event: Event, wire: dict[str, Any]) -> Event | None:
         failed=failed,
         interrupted=aborted,
     )
-    files = [replace(call, tool=one.tool, path=one.path, content=one.added) for one in changed(given)]
+    files = [replace(call, tool=one.tool, path=one.path, content=one.added) for one in parse_file_changes(given)]
     return replace(call, parts=tuple(files) if len(files) > 1 else ())
 
 
@@ -92,16 +100,16 @@ def _is_bad(code: object) -> bool:
 def _given_back(wire: dict[str, Any]) -> str:
     """What a tool gave, of which an MCP server's is a list; without what was added to it for the model."""
     rows = wire.get("content")
-    texts = [text_of(row, "text") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return outside(text_of(wire, "output") or "\n".join(filter(None, texts)), OPEN, CLOSE)
+    texts = [get_text(row, "text") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return remove_between(get_text(wire, "output") or "\n".join(filter(None, texts)), FENCE_OPEN, FENCE_CLOSE)
 
 
-def write(event: Event, reply: Reply) -> bytes:
+def render_reply(event: Event, reply: HookReply) -> bytes:
     """What the plugin acts on: `deny` is thrown, `context` put before the model, `notice` shown to the person.
 
     A prompt cannot be kept from the model: an error there is shown as "Unexpected server error". So the model is told.
     """
     if reply.deny and event.kind == "UserPromptSubmit":
-        reply = replace(reply, deny="", context=fenced(HANDLED), notice=reply.deny)
+        reply = replace(reply, deny="", context=fence_text(HANDLED_MESSAGE), notice=reply.deny)
     said = {"deny": reply.deny, "context": reply.context, "notice": reply.notice}
     return dumps({name: text for name, text in said.items() if text}).encode("ascii")

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from posixpath import join, normpath
 
-from hardwon.agents.codex.tools import changes, patch_call
-from hardwon.agents.fields import content_of, path_of, text_of
+from hardwon.agents.codex.tools import parse_patch, parse_patch_call
+from hardwon.agents.fields import get_text, get_tool_content, get_tool_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from hardwon.agents.codex.tools import Change
+    from hardwon.agents.codex.tools import FileChange
 
-    Given = dict[str, Any]
+    ToolInput = dict[str, Any]
 
-TOOLS = {
+TOOL_NAMES = {
     "bash": "Bash",
     "shell": "Bash",
     "read": "Read",
@@ -47,44 +47,44 @@ _ARGUMENTS = {
 }
 _PATCH = "patchText"
 _FEEDBACK = "with the following feedback:"
-REFUSED = "The user rejected permission to use this specific tool call"
-ABORTED = ("Tool execution aborted", "Cancelled")
+REFUSED_MESSAGE = "The user rejected permission to use this specific tool call"
+ABORTED_MESSAGES = ("Tool execution aborted", "Cancelled")
 
 
-def called(name: str, given: Given) -> tuple[str, Given]:
+def normalize_call(name: str, tool_input: ToolInput) -> tuple[str, ToolInput]:
     """A call by Claude Code's names. A patch counts as one, under its first file."""
-    if name not in TOOLS and name not in _OWN and "_" in name:
-        return "mcp__{}__{}".format(*name.split("_", 1)), given
-    renamed = {_ARGUMENTS.get(key, key): value for key, value in given.items()}
+    if name not in TOOL_NAMES and name not in _OWN and "_" in name:
+        return "mcp__{}__{}".format(*name.split("_", 1)), tool_input
+    renamed = {_ARGUMENTS.get(key, key): value for key, value in tool_input.items()}
     edits = renamed.get("edits")
     if isinstance(edits, list):
-        renamed["edits"] = [called("edit", edit)[1] if isinstance(edit, dict) else edit for edit in edits]
-    if text_of(given, _PATCH):
-        return patch_call(given[_PATCH]).tool, renamed
-    return TOOLS.get(name, name), renamed
+        renamed["edits"] = [normalize_call("edit", edit)[1] if isinstance(edit, dict) else edit for edit in edits]
+    if get_text(tool_input, _PATCH):
+        return parse_patch_call(tool_input[_PATCH]).tool, renamed
+    return TOOL_NAMES.get(name, name), renamed
 
 
-def about(tool: str, given: Given) -> tuple[str, str, str]:
+def extract_call_fields(tool: str, tool_input: ToolInput) -> tuple[str, str, str]:
     """The command, the path and the content of a call by Claude Code's names."""
-    if patch := text_of(given, _PATCH):
-        call = patch_call(patch)
+    if patch := get_text(tool_input, _PATCH):
+        call = parse_patch_call(patch)
         return "", call.path, call.content
-    return text_of(given, "command"), path_of(given), content_of(tool, given)
+    return get_text(tool_input, "command"), get_tool_path(tool_input), get_tool_content(tool, tool_input)
 
 
-def changed(given: Given) -> list[Change]:
+def parse_file_changes(tool_input: ToolInput) -> list[FileChange]:
     """What a patch does, file by file; nothing if the call is none."""
-    patch = text_of(given, _PATCH)
-    return changes(patch) if patch else []
+    patch = get_text(tool_input, _PATCH)
+    return parse_patch(patch) if patch else []
 
 
-def folder(given: Given, cwd: str) -> str:
+def resolve_call_cwd(tool_input: ToolInput, cwd: str) -> str:
     """Where a call happens: a shell's may name a folder of its own."""
-    place = text_of(given, "workdir").replace("\0", "").encode("utf-8", "replace").decode()
+    place = get_text(tool_input, "workdir").replace("\0", "").encode("utf-8", "replace").decode()
     return normpath(join(cwd, place)) if place and cwd else cwd
 
 
-def asked(text: str) -> str:
+def unquote_prompt(text: str) -> str:
     """What a person wrote: `opencode run` puts quotes around what it was given as one argument."""
     inner = text.strip()[1:-1]
     if text.strip() != f'"{inner}"' or " " not in inner or '"' in inner.replace('\\"', ""):
@@ -92,10 +92,10 @@ def asked(text: str) -> str:
     return inner.replace('\\"', '"')
 
 
-def refusal(error: str) -> str:
+def parse_refusal(error: str) -> str:
     """What the person said who refused a call or broke it off, a blank if nothing; empty if nobody did."""
-    if error.startswith(ABORTED):
+    if error.startswith(ABORTED_MESSAGES):
         return " "
-    if not error.startswith(REFUSED):
+    if not error.startswith(REFUSED_MESSAGE):
         return ""
     return error.partition(_FEEDBACK)[2].strip() or " "

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from hardwon.distil.llm.exchange import Answer, Broken, Busy, Capped, Denied, Failed, Provider, Question, Refused
 from hardwon.errors import UserError
-from hardwon.privacy.limits import MODEL_KEYS
+from hardwon.privacy.limits import API_KEY_VARIABLES
 
 __all__ = [
     "Answer",
@@ -30,40 +30,40 @@ __all__ = [
     "provider",
 ]
 
-MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna", "claude": "haiku"}
+DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna", "claude": "haiku"}
 
 
 def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider | None:
     """The one the settings name, or None; UserError if they cannot be meant so."""
     name = values["llm.provider"]
-    if name not in MODELS:
+    if name not in DEFAULT_MODELS:
         return None
     url = _checked(values["llm.baseUrl"].strip())
-    model, variable = values["llm.model"].strip() or MODELS[name], key_variable(values)
+    model, variable = values["llm.model"].strip() or DEFAULT_MODELS[name], key_variable(values)
     if model.startswith("-"):
         raise UserError(f"llm.model is {model!r}, which is no model", "hardwon config set llm.model NAME")
     if name == "claude":
         from hardwon.distil.llm import claude_cli
 
-        asked = partial(claude_cli.ask, model=model, url=url, key_name=variable, around=lambda: environ)
+        asked = partial(claude_cli.ask, model=model, url=url, key_variable=variable, read_environment=lambda: environ)
         return Provider(name, model, asked)
     if name == "anthropic":
         from hardwon.distil.llm import anthropic as chosen
     else:
         from hardwon.distil.llm import openai as chosen  # type: ignore[no-redef]
-    return Provider(name, model, partial(chosen.ask, model=model, url=url, key=lambda: _key(environ, variable)))
+    return Provider(name, model, partial(chosen.ask, model=model, url=url, read_key=lambda: _key(environ, variable)))
 
 
 def key_variable(values: Mapping[str, Any]) -> str:
     """The name of the environment variable that holds the key; "" if the provider has its own login."""
     name, own = values["llm.provider"], values["llm.apiKeyEnv"].strip()
-    return own or ("" if name == "claude" else next(iter(MODEL_KEYS.get(name, ())), ""))
+    return own or ("" if name == "claude" else next(iter(API_KEY_VARIABLES.get(name, ())), ""))
 
 
 def _key(environ: Mapping[str, str], variable: str) -> str:
     found = environ.get(variable, "").strip()
     if not (found.isascii() and found.isprintable()):  # libraries would put it into the text of their error
-        raise Denied(f"{variable} is not one line of plain characters", free=True)
+        raise Denied(f"{variable} is not one line of plain characters", is_free=True)
     return found
 
 

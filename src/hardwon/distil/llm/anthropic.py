@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 from hardwon import clock
 from hardwon.distil.llm import http_post
 from hardwon.distil.llm.exchange import (
-    LONGEST_ANSWER,
+    MAX_ANSWER_CHARS,
     Answer,
     Broken,
     Busy,
     Denied,
     Question,
     Refused,
-    counted,
-    mapping,
-    said_by,
-    timed_out,
-    tokens,
-    turned_away,
+    build_status_error,
+    build_timeout_error,
+    find_error_text,
+    overestimate_tokens,
+    read_token_count,
+    to_mapping,
 )
-from hardwon.distil.llm.prices import price
+from hardwon.distil.llm.prices import find_price
 
 if TYPE_CHECKING:
     from anthropic import Anthropic
 
-OWN_ADDRESS = "https://api.anthropic.com"
-PATIENCE = 90.0  # seconds for a whole answer; the lease of a job is longer
-CONNECT = 10.0
+DEFAULT_URL = "https://api.anthropic.com"
+TIMEOUT_SECONDS = 90.0  # seconds for a whole answer; the lease of a job is longer
+CONNECT_SECONDS = 10.0
 _MISSING = "the anthropic package is missing: pip install 'hardwon[anthropic]'"
 
 
@@ -39,46 +39,48 @@ def ask(
     *,
     model: str,
     url: str = "",
-    key: Callable[[], str],
-    patience: float = PATIENCE,
+    read_key: Callable[[], str],
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Answer:
     """One request, one answer: the library's own retries are off, since each would have to be booked."""
-    secret = key()
+    secret = read_key()
     if not secret:
-        raise Denied("there is no key in the environment", free=True)
+        raise Denied("there is no key in the environment", is_free=True)
     try:
         import anthropic
         import httpx2
     except ImportError:
-        raise Denied(_MISSING, free=True) from None
-    deadline = http_post.Deadline(patience)
+        raise Denied(_MISSING, is_free=True) from None
+    deadline = http_post.Deadline(timeout)
     # A redirect is not followed: the key would go where it was not meant to.
     http = httpx2.Client(
-        timeout=httpx2.Timeout(patience, connect=min(CONNECT, patience)),
+        timeout=httpx2.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout)),
         follow_redirects=False,
         event_hooks={"request": [lambda request: request.extensions.update(trace=partial(_hold, deadline))]},
     )
     client = anthropic.Anthropic(
-        api_key=secret, base_url=url or OWN_ADDRESS, max_retries=0, http_client=http, open_telemetry=False
+        api_key=secret, base_url=url or DEFAULT_URL, max_retries=0, http_client=http, open_telemetry=False
     )
     try:
         with client, deadline:
             message = _streamed(client, question, model)
     except anthropic.APIStatusError as wrong:
         if wrong.status_code < 300:  # it began well, and then told of an error
-            raise Busy(f"an error within the stream: {said_by(wrong.body, secret)}", outcome="truncated") from None
+            raise Busy(
+                f"an error within the stream: {find_error_text(wrong.body, secret)}", outcome="truncated"
+            ) from None
         wait = wrong.response.headers.get("retry-after")
-        raise turned_away(wrong.status_code, wrong.body, wait, clock.now(), secret) from None
+        raise build_status_error(wrong.status_code, wrong.body, wait, clock.now(), secret) from None
     except (anthropic.APITimeoutError, httpx2.TimeoutException):
-        raise timed_out("no whole answer", patience) from None
+        raise build_timeout_error("no whole answer", timeout) from None
     except anthropic.APIConnectionError as wrong:
         started = isinstance(wrong.__cause__, httpx2.ConnectError)
         outcome = "unreachable" if started else "truncated"
-        raise Busy(f"the connection broke: {_cause(wrong)}", outcome=outcome, free=started) from None
+        raise Busy(f"the connection broke: {_cause(wrong)}", outcome=outcome, is_free=started) from None
     except httpx2.HTTPError as wrong:
         raise Busy(f"the connection broke: {type(wrong).__name__}", outcome="truncated") from None
     except anthropic.APIError as wrong:
-        raise Busy(f"an error within the stream: {said_by(wrong.body, secret)}", outcome="truncated") from None
+        raise Busy(f"an error within the stream: {find_error_text(wrong.body, secret)}", outcome="truncated") from None
     except (anthropic.AnthropicError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as wrong:
         # The library reads what comes without checking it, and falls over in one of these ways.
         raise Broken(f"the answer is no message: {type(wrong).__name__}", outcome="malformed") from None
@@ -88,7 +90,7 @@ def ask(
 def _hold(deadline: http_post.Deadline, step: str, info: Mapping[str, Any]) -> None:
     """Whatever socket a step of connecting gave: the plain one, then that under TLS."""
     if part := getattr(info.get("return_value"), "get_extra_info", None):
-        deadline.hold(part("socket"))
+        deadline.attach_socket(part("socket"))
 
 
 def _cause(wrong: Exception) -> str:
@@ -96,7 +98,7 @@ def _cause(wrong: Exception) -> str:
 
 
 def _extra(model: str) -> dict[str, Any]:
-    effort = price(model).effort
+    effort = find_price(model).effort
     return {"output_config": {"effort": effort}} if effort else {}
 
 
@@ -106,7 +108,7 @@ def _streamed(client: Anthropic, question: Question, model: str) -> dict[str, An
     text, ended = "", False
     stream = client.messages.create(
         model=model,
-        max_tokens=question.most_tokens,
+        max_tokens=question.max_tokens,
         system=question.system,
         messages=[{"role": "user", "content": question.prompt}],
         stream=True,
@@ -117,14 +119,14 @@ def _streamed(client: Anthropic, question: Question, model: str) -> dict[str, An
             event = each.to_dict(mode="json", warnings=False)
             kind = event.get("type")
             if kind == "message_start":
-                made |= {name: mapping(event.get("message")).get(name) for name in ("usage", "model")}
+                made |= {name: to_mapping(event.get("message")).get(name) for name in ("usage", "model")}
             elif kind in ("content_block_start", "content_block_delta"):
                 text += _piece(event)
-                if len(text) > LONGEST_ANSWER:
-                    raise Broken(f"the answer has more than {LONGEST_ANSWER:,} characters", outcome="malformed")
+                if len(text) > MAX_ANSWER_CHARS:
+                    raise Broken(f"the answer has more than {MAX_ANSWER_CHARS:,} characters", outcome="malformed")
             elif kind == "message_delta":
-                made["stop_reason"] = mapping(event.get("delta")).get("stop_reason") or made["stop_reason"]
-                made["usage"] = {**mapping(made["usage"]), **mapping(event.get("usage"))}
+                made["stop_reason"] = to_mapping(event.get("delta")).get("stop_reason") or made["stop_reason"]
+                made["usage"] = {**to_mapping(made["usage"]), **to_mapping(event.get("usage"))}
             ended = ended or kind == "message_stop"
     if not ended:
         raise Busy("the stream ended before the answer did", outcome="truncated")
@@ -132,32 +134,34 @@ def _streamed(client: Anthropic, question: Question, model: str) -> dict[str, An
 
 
 def _piece(event: Mapping[str, Any]) -> str:
-    found = mapping(event.get("delta") or event.get("content_block"))
+    found = to_mapping(event.get("delta") or event.get("content_block"))
     said = found.get("text")
     return said if isinstance(said, str) and found.get("type") in ("text", "text_delta") else ""
 
 
 def _answer(message: Mapping[str, Any], question: Question, model: str) -> Answer:
     blocks = message.get("content")
-    texts = [mapping(block).get("text") for block in (blocks if isinstance(blocks, list) else ())]
+    texts = [to_mapping(block).get("text") for block in (blocks if isinstance(blocks, list) else ())]
     text = "".join(each for each in texts if isinstance(each, str))
-    usage, named = mapping(message.get("usage")), message.get("model")
-    written, cached = (counted(usage.get(f"cache_{name}_input_tokens"), 0) for name in ("creation", "read"))
-    fresh = counted(usage.get("input_tokens"), tokens(question.system) + tokens(question.prompt))
+    usage, named = to_mapping(message.get("usage")), message.get("model")
+    written, cached = (read_token_count(usage.get(f"cache_{name}_input_tokens"), 0) for name in ("creation", "read"))
+    fresh = read_token_count(
+        usage.get("input_tokens"), overestimate_tokens(question.system) + overestimate_tokens(question.prompt)
+    )
     answer = Answer(
         text,
         fresh + written + cached,
-        counted(usage.get("output_tokens"), tokens(text)),
+        read_token_count(usage.get("output_tokens"), overestimate_tokens(text)),
         cached,
         named if isinstance(named, str) and named else model,
     )
     ended = message.get("stop_reason")
     if ended == "refusal":
-        raise Refused("the model refused", spent=answer)
+        raise Refused("the model refused", usage=answer)
     if ended in ("max_tokens", "model_context_window_exceeded"):
-        raise Broken(f"the answer is longer than {question.most_tokens} tokens", outcome="truncated", spent=answer)
+        raise Broken(f"the answer is longer than {question.max_tokens} tokens", outcome="truncated", usage=answer)
     if ended not in ("end_turn", "stop_sequence"):
-        raise Broken(f"the answer ended with {str(ended)[:40]!r}", outcome="malformed", spent=answer)
+        raise Broken(f"the answer ended with {str(ended)[:40]!r}", outcome="malformed", usage=answer)
     if not text.strip():
-        raise Broken("the answer is empty", outcome="malformed", spent=answer)
+        raise Broken("the answer is empty", outcome="malformed", usage=answer)
     return answer

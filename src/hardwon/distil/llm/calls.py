@@ -12,27 +12,27 @@ from typing import Any, TypeVar
 
 from hardwon import clock
 from hardwon.distil.llm import prices
-from hardwon.distil.llm.exchange import Answer, Busy, Capped, Failed, Provider, Question, tokens
-from hardwon.privacy.cleaning import clean
+from hardwon.distil.llm.exchange import Answer, Busy, Capped, Failed, Provider, Question, overestimate_tokens
+from hardwon.privacy.cleaning import clean_text
 from hardwon.store import runs
 from hardwon.store.db import Connection
 from hardwon.types import replace
 
-MOST_RETRIES = 2
-PATIENCE = 5.0  # seconds; who has to wait longer gives the turn to another job
-FIRST_WAIT = 0.5
-CAPS = ("runsPerDay", "tokensPerDay", "dollarsPerDay", "reflectionsPerDay")
+MAX_RETRIES = 2
+MAX_WAIT_SECONDS = 5.0  # seconds; who has to wait longer gives the turn to another job
+FIRST_WAIT_SECONDS = 0.5
+CAP_NAMES = ("runsPerDay", "tokensPerDay", "dollarsPerDay", "reflectionsPerDay")
 FINE, ABORTED = "fine", "aborted"
 
 T = TypeVar("T")
 
 
-def caps_of(values: Mapping[str, Any]) -> dict[str, float]:
+def get_caps(values: Mapping[str, Any]) -> dict[str, float]:
     """What a day may cost, by the settings."""
-    return {name: values[f"caps.{name}"] for name in CAPS}
+    return {name: values[f"caps.{name}"] for name in CAP_NAMES}
 
 
-def ask(
+def ask_model(
     connection: Connection,
     provider: Provider,
     question: Question,
@@ -41,22 +41,22 @@ def ask(
     caps: Mapping[str, float],
     project: str = "",
     session: int | None = None,
-    now: Callable[[], float] = clock.now,
+    read_clock: Callable[[], float] = clock.now,
     pause: Callable[[float], None] = sleep,
-    before: Callable[[], object] = lambda: None,
+    on_attempt: Callable[[], object] = lambda: None,
 ) -> T:
     """What `read` makes of the answer; Capped if a cap is reached, Busy if it is worth trying later.
 
-    `before` is called ahead of each attempt: whoever holds a lease renews it there.
+    `on_attempt` is called ahead of each attempt: whoever holds a lease renews it there.
     """
-    asked = replace(question, prompt=clean(question.prompt))
-    for attempt in range(MOST_RETRIES + 1):
-        before()
+    asked = replace(question, prompt=clean_text(question.prompt))
+    for attempt in range(MAX_RETRIES + 1):
+        on_attempt()
         try:
-            return _once(connection, provider, asked, read, caps, project, session, now)
+            return _once(connection, provider, asked, read, caps, project, session, read_clock)
         except Busy as busy:
-            wait = FIRST_WAIT * 2**attempt if busy.retry_after is None else busy.retry_after
-            if attempt == MOST_RETRIES or wait > PATIENCE or not busy.at_once:
+            wait = FIRST_WAIT_SECONDS * 2**attempt if busy.retry_after is None else busy.retry_after
+            if attempt == MAX_RETRIES or wait > MAX_WAIT_SECONDS or not busy.can_retry_now:
                 raise
             pause(wait)
     raise AssertionError("the last attempt returns or raises")
@@ -72,8 +72,8 @@ def _once(
     session: int | None,
     now: Callable[[], float],
 ) -> T:
-    into = tokens(asked.system) + tokens(asked.prompt)
-    most = Answer("", into, asked.most_tokens)
+    into = overestimate_tokens(asked.system) + overestimate_tokens(asked.prompt)
+    most = Answer("", into, asked.max_tokens)
     booked = runs.book(
         connection,
         purpose=asked.purpose,
@@ -82,13 +82,13 @@ def _once(
         project=project,
         session=session,
         estimate_in=into,
-        estimate_out=asked.most_tokens,
+        estimate_out=asked.max_tokens,
         estimate_cost=_cost(provider, most),
         caps=caps,
         now=now(),
     )
     if booked.id is None:
-        raise Capped(booked.refused, booked.refused_first_time)
+        raise Capped(booked.refusing_cap, booked.is_first_refusal)
     id, started, answer = booked.id, now(), None
 
     def settle(spent: Answer, outcome: str, why: str = "") -> None:
@@ -108,7 +108,7 @@ def _once(
         answer = provider.ask(asked)
         made = read(answer)
     except Failed as failed:
-        settle(answer or failed.spent or (Answer("") if failed.free else most), failed.outcome, failed.why)
+        settle(answer or failed.usage or (Answer("") if failed.is_free else most), failed.outcome, failed.reason)
         raise
     except BaseException:
         settle(answer or most, ABORTED)
@@ -121,4 +121,4 @@ def _cost(provider: Provider, spent: Answer) -> float:
     """Dollars: what the provider says, or what the table says of the model."""
     if spent.cost is not None:
         return spent.cost
-    return prices.cost(provider.model, spent.tokens_in, spent.tokens_out, spent.tokens_cached)
+    return prices.compute_cost(provider.model, spent.tokens_in, spent.tokens_out, spent.tokens_cached)

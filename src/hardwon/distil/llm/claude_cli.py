@@ -19,24 +19,24 @@ from typing import Any
 
 from hardwon import clock
 from hardwon.distil.llm.exchange import (
-    LONGEST_ANSWER,
+    MAX_ANSWER_CHARS,
     Answer,
     Broken,
     Denied,
     Question,
     Refused,
-    counted,
-    mapping,
-    shown,
-    timed_out,
-    tokens,
-    turned_away,
+    build_status_error,
+    build_timeout_error,
+    clean_error_text,
+    overestimate_tokens,
+    read_token_count,
+    to_mapping,
 )
-from hardwon.privacy.limits import MODEL_KEYS
+from hardwon.privacy.limits import API_KEY_VARIABLES
 
 PROGRAM = "claude"
-PATIENCE = 100.0  # seconds, its start included; the lease of a job is longer
-KEYS = MODEL_KEYS["claude"]
+TIMEOUT_SECONDS = 100.0  # seconds, its start included; the lease of a job is longer
+KEY_VARIABLES = API_KEY_VARIABLES["claude"]
 _KEPT = ("CLAUDE_CONFIG_DIR", "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "USER", "XDG_CONFIG_HOME")
 _QUIET = {
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
@@ -52,19 +52,19 @@ def ask(
     *,
     model: str,
     url: str = "",
-    key_name: str = "",
-    around: Callable[[], Mapping[str, str]],
-    patience: float = PATIENCE,
+    key_variable: str = "",
+    read_environment: Callable[[], Mapping[str, str]],
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Answer:
-    """One run of the program, one answer; `around` gives our own environment."""
-    environ = around()
+    """One run of the program, one answer; `read_environment` gives our own environment."""
+    environ = read_environment()
     program = shutil.which(PROGRAM, path=environ.get("PATH", os.defpath))
     if program is None:
-        raise Denied(f"there is no {PROGRAM} on the PATH", free=True)
-    given = _environment(url, key_name, environ)
+        raise Denied(f"there is no {PROGRAM} on the PATH", is_free=True)
+    given = _environment(url, key_variable, environ)
     with tempfile.TemporaryDirectory(prefix="hardwon-") as empty:
-        code, out, err = _run(_command(program, question.system, model), question.prompt, given, empty, patience)
-    secrets = [given[name] for name in KEYS if name in given]
+        code, out, err = _run(_command(program, question.system, model), question.prompt, given, empty, timeout)
+    secrets = [given[name] for name in KEY_VARIABLES if name in given]
     return _answer(out, err, code, question, model, secrets)
 
 
@@ -80,9 +80,9 @@ def _environment(url: str, key_name: str, environ: Mapping[str, str]) -> dict[st
     """Nothing of the agent or terminal around us; a key under another name goes in as the program's usual one."""
     given = {name: environ[name] for name in _KEPT if name in environ} | _QUIET
     if key_name in environ:
-        given[key_name if key_name in KEYS else KEYS[0]] = environ[key_name]
+        given[key_name if key_name in KEY_VARIABLES else KEY_VARIABLES[0]] = environ[key_name]
     elif not key_name:
-        given |= {name: environ[name] for name in KEYS if name in environ}
+        given |= {name: environ[name] for name in KEY_VARIABLES if name in environ}
     return given | ({"ANTHROPIC_BASE_URL": url} if url else {})
 
 
@@ -96,11 +96,11 @@ def _run(
             command, stdin=pipe, stdout=pipe, stderr=pipe, env=given, cwd=folder, start_new_session=True
         )
     except OSError as wrong:
-        raise Denied(f"{PROGRAM} cannot be started: {wrong.strerror}", free=True) from None
+        raise Denied(f"{PROGRAM} cannot be started: {wrong.strerror}", is_free=True) from None
     try:
         out, err = process.communicate(prompt.encode("utf-8", "replace"), timeout=patience)
     except subprocess.TimeoutExpired:
-        raise timed_out(f"{PROGRAM} did not end", patience) from None
+        raise build_timeout_error(f"{PROGRAM} did not end", patience) from None
     finally:
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -114,36 +114,38 @@ def _answer(out: bytes, err: bytes, code: int, question: Question, model: str, s
         said = err.decode("utf-8", "replace")
         for secret in secrets:
             said = said.replace(secret, "[redacted:key]")
-        raise Broken(f"{PROGRAM} ended with {code}: {shown(said, '')}", outcome="malformed")
+        raise Broken(f"{PROGRAM} ended with {code}: {clean_error_text(said, '')}", outcome="malformed")
     text = found["result"] if isinstance(found.get("result"), str) else ""
-    if len(text) > LONGEST_ANSWER:
-        raise Broken(f"the answer has more than {LONGEST_ANSWER:,} characters", outcome="malformed")
+    if len(text) > MAX_ANSWER_CHARS:
+        raise Broken(f"the answer has more than {MAX_ANSWER_CHARS:,} characters", outcome="malformed")
     answer = _spent(found, text, question, model)
     if found.get("stop_reason") == "refusal":
-        raise Refused("the model refused", spent=answer)
+        raise Refused("the model refused", usage=answer)
     if found.get("is_error") or found.get("subtype") != "success":
         for secret in secrets:
             text = text.replace(secret, "[redacted:key]")
         status = found.get("api_error_status")
         if isinstance(status, int):
-            raise turned_away(status, text, None, clock.now(), "")
-        raise Broken(shown(text, "") or str(found.get("subtype")), spent=answer)
+            raise build_status_error(status, text, None, clock.now(), "")
+        raise Broken(clean_error_text(text, "") or str(found.get("subtype")), usage=answer)
     if not text.strip():
-        raise Broken("the answer is empty", outcome="malformed", spent=answer)
+        raise Broken("the answer is empty", outcome="malformed", usage=answer)
     return answer
 
 
 def _spent(found: Mapping[str, Any], text: str, question: Question, model: str) -> Answer:
-    usage, said = mapping(found.get("usage")), found.get("total_cost_usd")
-    written, cached = (counted(usage.get(f"cache_{name}_input_tokens"), 0) for name in ("creation", "read"))
-    fresh = counted(usage.get("input_tokens"), tokens(question.system) + tokens(question.prompt))
+    usage, said = to_mapping(found.get("usage")), found.get("total_cost_usd")
+    written, cached = (read_token_count(usage.get(f"cache_{name}_input_tokens"), 0) for name in ("creation", "read"))
+    fresh = read_token_count(
+        usage.get("input_tokens"), overestimate_tokens(question.system) + overestimate_tokens(question.prompt)
+    )
     known = isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said < 1_000
     return Answer(
         text,
         fresh + written + cached,
-        counted(usage.get("output_tokens"), tokens(text)),
+        read_token_count(usage.get("output_tokens"), overestimate_tokens(text)),
         cached,
-        next(iter(mapping(found.get("modelUsage"))), model),
+        next(iter(to_mapping(found.get("modelUsage"))), model),
         float(said) if known else None,  # type: ignore[arg-type]
     )
 

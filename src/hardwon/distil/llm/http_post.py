@@ -16,20 +16,20 @@ from threading import Timer
 from types import TracebackType
 from urllib.parse import urlsplit
 
-from hardwon.distil.llm.exchange import Broken, Busy, timed_out
-from hardwon.types import word
+from hardwon.distil.llm.exchange import Broken, Busy, build_timeout_error
+from hardwon.types import frozen
 
-CONNECT = 10.0  # seconds
-LARGEST = 8_000_000  # bytes
+CONNECT_SECONDS = 10.0  # seconds
+MAX_BODY_BYTES = 8_000_000  # bytes
 _PIECE = 65_536
 
 
-@word
-class Reply:
+@frozen
+class HttpReply:
     """What came back: the status, what is known about the body, and the body."""
 
     status: int
-    kind: str
+    media_type: str
     retry_after: str | None
     body: bytes
 
@@ -49,7 +49,7 @@ class Deadline:
         self._clock.start()
         return self
 
-    def hold(self, held: socket.socket) -> None:
+    def attach_socket(self, held: socket.socket) -> None:
         held.settimeout(None)
         self._held = held
         if self._is_over:
@@ -64,18 +64,18 @@ class Deadline:
     def __exit__(self, kind: type[BaseException] | None, wrong: object, trace: TracebackType | None) -> None:
         self._clock.cancel()
         if self._is_over and (kind is None or issubclass(kind, Exception)):
-            raise timed_out("no whole answer", self._patience) from None
+            raise build_timeout_error("no whole answer", self._patience) from None
 
 
-def post(url: str, headers: Mapping[str, str], body: bytes, *, patience: float) -> Reply:
+def post(url: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -> HttpReply:
     """Send it and read the whole answer within so many seconds."""
     parts = urlsplit(url)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=min(CONNECT, patience))
+    connection = kind(parts.hostname or "", parts.port, timeout=min(CONNECT_SECONDS, timeout))
     try:
-        with Deadline(patience) as deadline:
+        with Deadline(timeout) as deadline:
             _connect(connection)
-            deadline.hold(connection.sock)
+            deadline.attach_socket(connection.sock)
             path = parts.path + (f"?{parts.query}" if parts.query else "")
             connection.request("POST", path or "/", body, dict(headers))
             response = connection.getresponse()
@@ -85,7 +85,7 @@ def post(url: str, headers: Mapping[str, str], body: bytes, *, patience: float) 
     finally:
         connection.close()
     kind_of_body = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
-    return Reply(response.status, kind_of_body, response.getheader("retry-after"), found)
+    return HttpReply(response.status, kind_of_body, response.getheader("retry-after"), found)
 
 
 def _connect(connection: HTTPConnection) -> None:
@@ -93,7 +93,7 @@ def _connect(connection: HTTPConnection) -> None:
         connection.connect()
     except OSError as wrong:
         say = f"{connection.host} cannot be reached: {_name(wrong)}"
-        raise Busy(say, outcome="unreachable", free=True) from None
+        raise Busy(say, outcome="unreachable", is_free=True) from None
 
 
 def _read(response: HTTPResponse) -> bytes:
@@ -101,8 +101,8 @@ def _read(response: HTTPResponse) -> bytes:
     while piece := response.read1(_PIECE):
         pieces.append(piece)
         size += len(piece)
-        if size > LARGEST:
-            raise Broken(f"the answer has more than {LARGEST:,} bytes", outcome="malformed")
+        if size > MAX_BODY_BYTES:
+            raise Broken(f"the answer has more than {MAX_BODY_BYTES:,} bytes", outcome="malformed")
     if response.length:
         raise IncompleteRead(b"", response.length)
     return b"".join(pieces)
@@ -113,7 +113,7 @@ def _name(wrong: Exception) -> str:
     return getattr(wrong, "strerror", None) or type(wrong).__name__
 
 
-def events(body: bytes) -> Iterator[str]:
+def parse_event_stream(body: bytes) -> Iterator[str]:
     """The data of each server-sent event that is whole."""
     data: list[str] = []
     for line in body.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")[:-1]:
@@ -124,7 +124,7 @@ def events(body: bytes) -> Iterator[str]:
             data = []
 
 
-def loads(text: str | bytes) -> object:
+def parse_json(text: str | bytes) -> object:
     """A JSON value from outside; Broken if it is none."""
     try:
         found: object = json.loads(text)

@@ -8,22 +8,22 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from hardwon.types import word
+from hardwon.types import frozen
 
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)\Z")
 
 
-@word
+@frozen
 class Price:
     """Dollars for a million tokens, and the effort to ask for where a model takes one."""
 
-    into: float
-    cached: float
-    out: float
+    input_dollars: float
+    cached_dollars: float
+    output_dollars: float
     effort: str = ""
 
 
-def price(model: str) -> Price:
+def find_price(model: str) -> Price:
     """Of a model by its name; a date at the end and a vendor in front do not make it another one."""
     table = _table()
     name = _DATED.sub("", model.rpartition("/")[2])
@@ -31,11 +31,13 @@ def price(model: str) -> Price:
     return Price(row["in"], row["cached"], row["out"], row.get("effort", ""))
 
 
-def cost(model: str, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
+def compute_cost(model: str, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
     """Dollars; `tokens_in` counts the cached ones too."""
-    each = price(model)
+    each = find_price(model)
     fresh = max(tokens_in - tokens_cached, 0)
-    return (fresh * each.into + tokens_cached * each.cached + tokens_out * each.out) / 1_000_000
+    return (
+        fresh * each.input_dollars + tokens_cached * each.cached_dollars + tokens_out * each.output_dollars
+    ) / 1_000_000
 
 
 @lru_cache(maxsize=1)
