@@ -19,7 +19,7 @@ from tests.rules.tree import Source, below, page, python_files, read, uphold
 # The left column of the glossary.
 WORDS = (
     *(
-        "Host",
+        "Agent",
         "Session",
         "Turn",
         "Event",

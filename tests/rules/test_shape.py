@@ -11,8 +11,8 @@ from tests.rules.tree import Function, Source, full_name, origins, python_files,
 
 VAGUE = frozenset({"manager", "service", "handler", "helper", "util", "base"})
 SYNONYMS = {
-    "platform": "host",
-    "harness": "host",
+    "platform": "agent",
+    "harness": "agent",
     "sdk_session": "session",
     "memory_session": "session",
     "context_dump": "brief",
@@ -112,7 +112,7 @@ def test_vague_and_second_names_are_found() -> None:
         "class Tip; the word is Lesson",
         "function base_url says base",
         "variable sdk_session says sdk session; the word is session",
-        "variable platform says platform; the word is host",
+        "variable platform says platform; the word is agent",
     }
 
 
