@@ -220,8 +220,8 @@ def test_tables_that_are_dropped_or_renamed_are_not_asked_for() -> None:
 
 
 def test_words_are_found_in_names() -> None:
-    text = "class LessonId: ...\ndef read_events(host_name): ...\njobless = 1"
-    assert used_words([Source("a.py", "a", text)]) == ["Host", "Event", "Lesson"]
+    text = "class LessonId: ...\ndef read_events(agent_name): ...\njobless = 1"
+    assert used_words([Source("a.py", "a", text)]) == ["Agent", "Event", "Lesson"]
 
 
 def test_a_broken_wide_or_silent_help_is_found() -> None:
