@@ -155,9 +155,11 @@ def memory(home: str, asked: list[str]) -> float:
     """Megabytes at most of a process like the worker that answers questions."""
     code = (
         "import json, resource, sys; import hardwon.web.server, hardwon.web.api\n"
-        "from hardwon.search import indexing; from hardwon.search.search import search_records; from hardwon.store import db\n"
+        "from hardwon.search import indexing; from hardwon.search.search import search_records; from "
+        "hardwon.store import db\n"
         "home, asked = json.load(sys.stdin); connection = db.connect(home); model = indexing.load_model_or_none()\n"
-        f"for one in asked: search_records(connection, home, one, project={PROJECT!r}, limit=10, now={NOW}, model=model)\n"
+        f"for one in asked: search_records(connection, home, one, project={PROJECT!r}, limit=10, now={NOW}, "
+        "model=model)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )
     done = subprocess.run(

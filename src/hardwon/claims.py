@@ -37,15 +37,15 @@ def take(path: str, token: str, now: float) -> float | None:
     it counts as claimed long ago: better silent than the same words, or the same hold, at every call.
     """
     try:
-        descriptor = _create(path)
+        descriptor = _create_claim(path)
     except FileExistsError:
-        return _taken(path, token)
+        return _find_claim_time(path, token)
     except OSError:
         try:
-            _make_way(path)
-            descriptor = _create(path)
+            _move_obstacles(path)
+            descriptor = _create_claim(path)
         except FileExistsError:
-            return _taken(path, token)
+            return _find_claim_time(path, token)
         except OSError:
             return LONG_AGO
     try:
@@ -57,17 +57,17 @@ def take(path: str, token: str, now: float) -> float | None:
     return None
 
 
-def _make_way(path: str) -> None:
+def _move_obstacles(path: str) -> None:
     """Move aside what keeps a claim from being made: a file or a broken link in a folder's place, or a folder that
     cannot be written."""
-    session = os.path.dirname(path)
-    for place in (os.path.dirname(session), session):
-        if os.path.lexists(place) and not (os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)):
-            os.rename(place, f"{place}.{os.urandom(4).hex()}.old")
-        make_private_folder(place)
+    session_folder = os.path.dirname(path)
+    for folder in (os.path.dirname(session_folder), session_folder):
+        if os.path.lexists(folder) and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+            os.rename(folder, f"{folder}.{os.urandom(4).hex()}.old")
+        make_private_folder(folder)
 
 
-def _create(path: str) -> int:
+def _create_claim(path: str) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         return os.open(path, flags, 0o600)
@@ -76,7 +76,7 @@ def _create(path: str) -> int:
         return os.open(path, flags, 0o600)
 
 
-def _taken(path: str, token: str) -> float | None:
+def _find_claim_time(path: str, token: str) -> float | None:
     try:
         with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
             text = file.read()
@@ -106,25 +106,25 @@ def release(path: str) -> None:
 
 def release_matching(home: str, session: str, should_release: Callable[[str], bool]) -> None:
     """Free those of the session's claims whose names are chosen."""
-    place = get_claim_folder(home, session)
+    folder = get_claim_folder(home, session)
     try:
-        names = os.listdir(place)
+        names = os.listdir(folder)
     except OSError:
         return
-    for file in names:
-        if should_release(file):
-            release(os.path.join(place, file))
+    for name in names:
+        if should_release(name):
+            release(os.path.join(folder, name))
 
 
 def prune_old(home: str, cutoff: float) -> None:
     """Forget sessions whose last claim is older than this, but not that they were paused: transcripts stay longer."""
-    place = os.path.join(home, "claims")
+    claims_folder = os.path.join(home, "claims")
     try:
-        sessions = os.listdir(place)
+        sessions = os.listdir(claims_folder)
     except OSError:
         return
     for session in sessions:
-        path = os.path.join(place, session)
+        path = os.path.join(claims_folder, session)
         try:
             if os.stat(path).st_mtime < cutoff and not session.startswith((PAUSED_PREFIX, PRIVATE_PREFIX)):
                 for file in os.listdir(path):

@@ -8,17 +8,17 @@ import sys
 SECONDS = {"SessionStart": 3.0, "UserPromptSubmit": 0.5, "PreToolUse": 0.5, "SubagentStart": 0.5}  # else a tell
 
 
-def ask(host: str, event: str, home: str, id: str, payload: bytes) -> bytes | None:
+def ask(host: str, event: str, home: str, event_id: str, payload: bytes) -> bytes | None:
     """The worker's answer, or None if it is away, mute, or died before its last byte."""
     try:
-        line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        line.settimeout(SECONDS.get(event, 0.25))
-        line.connect(posix.readlink(home + "/socket"))
-        line.sendall(f"hardwon 1 {host} {event} {id}\n".encode() + payload)
-        line.shutdown(_socket.SHUT_WR)
+        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        sock.settimeout(SECONDS.get(event, 0.25))
+        sock.connect(posix.readlink(home + "/socket"))
+        sock.sendall(f"hardwon 1 {host} {event} {event_id}\n".encode() + payload)
+        sock.shutdown(_socket.SHUT_WR)
         answer = b""
-        while part := line.recv(65536):
-            answer += part
+        while chunk := sock.recv(65536):
+            answer += chunk
         return answer[:-1] if answer[-1:] == b"\n" else None
     except OSError:
         return None
@@ -26,15 +26,15 @@ def ask(host: str, event: str, home: str, id: str, payload: bytes) -> bytes | No
 
 try:
     host, event, home = sys.argv[1:4]
-    payload, id = sys.stdin.buffer.read(), posix.urandom(16).hex()
+    payload, event_id = sys.stdin.buffer.read(), posix.urandom(16).hex()
     off = posix.environ.get(b"HARDWON_OFF", b"0") not in (b"", b"0")
     off = off or posix.environ.get(b"AI_AGENT", b"").endswith(b"_agent")  # an agent's shell plays its own hook
-    answer = b"{}" if off else None if posix.access(home + "/paused", 0) else ask(host, event, home, id, payload)
+    answer = b"{}" if off else None if posix.access(home + "/paused", 0) else ask(host, event, home, event_id, payload)
     if answer is None:
         sys.path.append(__file__.rsplit("/", 2)[0])
         from hardwon.fallback import answering
 
-        answer = answering.answer_event(host, event, home, id, payload, ask)
+        answer = answering.answer_event(host, event, home, event_id, payload, ask)
     posix.write(1, answer)
 finally:
     posix._exit(0)

@@ -77,9 +77,9 @@ def search(
     if not query.strip() and not any((kind, type, concept, file, host, since, until)):
         raise UserError("there is nothing to look for", "give a query or a filter")
     now = clock.now()
-    with _opened(context.home) as connection:
-        scope = _scope(connection, context, project)
-        found = search_for(
+    with _open_store(context.home) as connection:
+        scope = _resolve_scope(connection, context, project)
+        result = search_for(
             connection,
             context.home,
             query,
@@ -96,18 +96,20 @@ def search(
             now=now,
             model=indexing.load_model_or_none(),
         )
-        late = _unindexed(connection)
-        nothing = "" if index.list_indexed_projects(connection) else "; nothing is recorded yet"
-    if found.hits:
-        said = f'{len(found.hits)} found: get(ids=["{found.hits[0].id}"]) reads one whole'
-        listed = recalled_text.format_index([hit.__dict__ for hit in found.hits], show_project=not scope)
-        return recalled_text.format_answer(said, listed, late, found.note)
-    close = recalled_text.format_index([hit.__dict__ for hit in found.close], show_project=not scope)
-    where = ""
+        backlog_note = _describe_backlog(connection)
+        empty_note = "" if index.list_indexed_projects(connection) else "; nothing is recorded yet"
+    if result.hits:
+        headline = f'{len(result.hits)} found: get(ids=["{result.hits[0].id}"]) reads one whole'
+        hit_lines = recalled_text.format_index([hit.__dict__ for hit in result.hits], show_project=not scope)
+        return recalled_text.format_answer(headline, hit_lines, backlog_note, result.note)
+    close_lines = recalled_text.format_index([hit.__dict__ for hit in result.close], show_project=not scope)
+    scope_note = ""
     if scope:
-        where = ' in this project; project="*" looks into every one' if context.is_open else " in this project"
-    said = f"nothing was found for {query[:200]!r}{where}{nothing}" + (". Close to it:" if close else "")
-    return recalled_text.format_answer(said, close, late, found.note)
+        scope_note = ' in this project; project="*" looks into every one' if context.is_open else " in this project"
+    headline = f"nothing was found for {query[:200]!r}{scope_note}{empty_note}" + (
+        ". Close to it:" if close_lines else ""
+    )
+    return recalled_text.format_answer(headline, close_lines, backlog_note, result.note)
 
 
 def timeline(
@@ -120,9 +122,9 @@ def timeline(
     project: ProjectName = "",
 ) -> str:
     """What was asked, observed and summed up before and after something, or lately, in the order of time."""
-    with _opened(context.home) as connection:
-        scope = _scope(connection, context, project)
-        found = look_around(
+    with _open_store(context.home) as connection:
+        scope = _resolve_scope(connection, context, project)
+        result = look_around(
             connection,
             context.home,
             anchor=anchor,
@@ -134,11 +136,13 @@ def timeline(
             now=clock.now(),
             model=indexing.load_model_or_none() if query else None,
         )
-        late = _unindexed(connection)
-    if anchor and not found.records:
-        raise UserError(found.note, "search gives ids" + ('; project="*" looks everywhere' if context.is_open else ""))
+        backlog_note = _describe_backlog(connection)
+    if anchor and not result.records:
+        raise UserError(result.note, "search gives ids" + ('; project="*" looks everywhere' if context.is_open else ""))
     return recalled_text.format_answer(
-        found.note, recalled_text.format_index(found.records, marked_id=found.anchor, show_project=not scope), late
+        result.note,
+        recalled_text.format_index(result.records, marked_id=result.anchor, show_project=not scope),
+        backlog_note,
     )
 
 
@@ -151,16 +155,16 @@ def get(
     """Records whole, by ids: O observations, S summaries, P prompts, E events, L: lessons, M: memories, H: handoffs."""
     if offset and len(ids) > 1:
         raise UserError("offset goes on in one record, and several are asked for", "give one id")
-    wanted = [f"O{id}" if str(id).isdecimal() else str(id)[:300] for id in ids]
-    with _opened(context.home) as connection:
-        scope = _scope(connection, context, project)
-        found = records.fetch_records(connection, context.home, wanted)
-    for one in found:
-        if "error" not in one and not query_scope.is_in_project(scope, one):
-            one["error"] = _refuse_other(context, one["id"])
-    if all("error" in one for one in found):
-        raise UserError("; ".join(one["error"] for one in found)[:1_000], "search gives ids")
-    return recalled_text.format_answer(recalled_text.format_records(found, offset))
+    record_ids = [f"O{record_id}" if str(record_id).isdecimal() else str(record_id)[:300] for record_id in ids]
+    with _open_store(context.home) as connection:
+        scope = _resolve_scope(connection, context, project)
+        fetched = records.fetch_records(connection, context.home, record_ids)
+    for record in fetched:
+        if "error" not in record and not query_scope.is_in_project(scope, record):
+            record["error"] = _refuse_other(context, record["id"])
+    if all("error" in record for record in fetched):
+        raise UserError("; ".join(record["error"] for record in fetched)[:1_000], "search gives ids")
+    return recalled_text.format_answer(recalled_text.format_records(fetched, offset))
 
 
 def lessons(
@@ -175,13 +179,16 @@ def lessons(
         raise UserError("nothing to judge was given", "give a command or a file")
     tool = tool or ("Bash" if command else "Edit")
     event = Event("", "PreToolUse", "", context.folder, tool=tool, command=command, path=file, content=content)
-    found, _ = explanation.explain_call(context.home, event, clock.now())
-    if not found:
+    matches, _ = explanation.explain_call(context.home, event, clock.now())
+    if not matches:
         return "no lesson applies"
-    ids = [f"L:{one.entry.slug}" for one in found]
-    said = [f"{id} ({one.entry.delivery}): {one.entry.text}" for id, one in zip(ids, found, strict=True)]
+    ids = [f"L:{match.entry.slug}" for match in matches]
+    texts = [
+        f"{lesson_id} ({match.entry.delivery}): {match.entry.text}"
+        for lesson_id, match in zip(ids, matches, strict=True)
+    ]
     lead = "Lessons of hardwon that apply; a person approved them."
-    return recalled_text.format_answer(recalled_text.format_texts(list(zip(ids, said, strict=True))), lead=lead)
+    return recalled_text.format_answer(recalled_text.format_texts(list(zip(ids, texts, strict=True))), lead=lead)
 
 
 def remember(
@@ -196,8 +203,8 @@ def remember(
     sources: Annotated[tuple[str, ...], Field(max_length=MAX_IDS, description="ids of what it was learned from")] = (),
 ) -> str:
     """Propose a memory: something undated that every later session here should know. A person approves it."""
-    with _opened(context.home) as connection:
-        scope = "" if context.is_open else _scope(connection, context, "")
+    with _open_store(context.home) as connection:
+        scope = "" if context.is_open else _resolve_scope(connection, context, "")
         missing = [
             source.get("error") or _refuse_other(context, source["id"])
             for source in records.fetch_records(connection, context.home, sources)
@@ -205,7 +212,7 @@ def remember(
         ]
         if missing:
             raise UserError("; ".join(missing)[:1_000], "leave the source out, or take an id from search")
-        kept = memories.propose(
+        memory = memories.propose(
             connection,
             context.home,
             type,
@@ -215,7 +222,7 @@ def remember(
             evidence=sources,
             now=clock.now(),
         )
-    return f"proposed as memory {kept.id}. It counts once a person runs: hardwon memory approve {kept.id}"
+    return f"proposed as memory {memory.id}. It counts once a person runs: hardwon memory approve {memory.id}"
 
 
 def propose_lesson(
@@ -246,31 +253,32 @@ def propose_lesson(
 def handoff(context: ServerContext, project: ProjectName = "") -> str:
     """What the last session in this project left for the next: the handoff that a person ratified, and the last summary
     of what was asked, learned and done, and what is next."""
-    with _opened(context.home) as connection:
-        scope = _scope(connection, context, project)
+    with _open_store(context.home) as connection:
+        scope = _resolve_scope(connection, context, project)
         numbers = index.find_project_numbers(connection, scope) if scope else index.list_indexed_projects(connection)
-        last = [one for number in numbers if (one := briefs.find_last_summary(connection, number))]
-        summaries = records.fetch_records(connection, context.home, [f"S{one['id']}" for one in last])
+        last_summaries = [item for number in numbers if (item := briefs.find_last_summary(connection, number))]
+        summaries = records.fetch_records(connection, context.home, [f"S{item['id']}" for item in last_summaries])
         folders = (index.find_project_paths(connection, scope) or [scope]) if scope else [None]
         pages = [page for folder in folders if (page := handoffs.find_latest_page(connection, context.home, folder))]
         drafts = [draft for folder in folders if (draft := handoffs.find_waiting_draft(connection, folder))]
     newest = [
-        max(found, key=lambda one: float(one["at"]))
-        for found in ([records.build_handoff_record(page) for page in pages], summaries)
-        if found
+        max(group, key=lambda item: float(item["at"]))
+        for group in ([records.build_handoff_record(page) for page in pages], summaries)
+        if group
     ]
-    waits = [
-        f"{sanitize_line(handoffs.build_banner(one), 400)} (a person ratifies it: handoff {one.id})" for one in drafts
+    waiting_lines = [
+        f"{sanitize_line(handoffs.build_banner(item), 400)} (a person ratifies it: handoff {item.id})"
+        for item in drafts
     ]
-    if not newest and not waits:
+    if not newest and not waiting_lines:
         return "no session here has left anything yet"
     return recalled_text.format_answer(
-        *waits, "The last session here left this:" if newest else "", recalled_text.format_records(newest)
+        *waiting_lines, "The last session here left this:" if newest else "", recalled_text.format_records(newest)
     )
 
 
 TOOLS: tuple[Callable[..., str], ...] = (search, timeline, get, lessons, remember, propose_lesson, handoff)
-_PROPOSING = (remember, propose_lesson)
+_PROPOSING_TOOLS = (remember, propose_lesson)
 
 
 class HardwonServer(MCPServer):
@@ -279,28 +287,28 @@ class HardwonServer(MCPServer):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
     ) -> CallToolResult | InputRequiredResult:
-        known = {tool.name: tool.input_schema.get("properties", {}) for tool in await self.list_tools()}
-        if name not in known:
-            raise ToolError(f"there is no tool {name[:80]!r}; there are {', '.join(known)}")
-        if unknown := sorted(arguments.keys() - known[name].keys()):
-            raise ToolError(f"{name} has no argument {unknown[0][:80]!r}; it has {', '.join(known[name])}")
+        properties_by_tool = {tool.name: tool.input_schema.get("properties", {}) for tool in await self.list_tools()}
+        if name not in properties_by_tool:
+            raise ToolError(f"there is no tool {name[:80]!r}; there are {', '.join(properties_by_tool)}")
+        if unknown := sorted(arguments.keys() - properties_by_tool[name].keys()):
+            raise ToolError(f"{name} has no argument {unknown[0][:80]!r}; it has {', '.join(properties_by_tool[name])}")
         try:
             return await super().call_tool(name, arguments, context)
-        except ToolError as wrong:
-            if said := _said(name, wrong.__cause__):
-                raise ToolError(said) from None
+        except ToolError as error:
+            if message := _describe_cause(name, error.__cause__):
+                raise ToolError(message) from None
             raise
 
 
-def _said(name: str, cause: BaseException | None) -> str:
+def _describe_cause(name: str, cause: BaseException | None) -> str:
     """What went wrong, in a sentence; nothing for what nobody foresaw."""
     if isinstance(cause, ValidationError):
-        first = cause.errors(include_url=False, include_input=False)[0]
-        argument = ".".join(str(part) for part in first["loc"][:1])
-        if first["type"] == "missing":
+        fault = cause.errors(include_url=False, include_input=False)[0]
+        argument = ".".join(str(part) for part in fault["loc"][:1])
+        if fault["type"] == "missing":
             return f"{name} wants the argument {argument!r}"
         return (
-            f"the argument {argument!r} of {name} is not as it should be: {first['msg'][:1].lower()}{first['msg'][1:]}"
+            f"the argument {argument!r} of {name} is not as it should be: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
         )
     if isinstance(cause, UserError):
         return f"{cause.say} ({cause.fix})" if cause.fix else cause.say
@@ -313,48 +321,52 @@ def _said(name: str, cause: BaseException | None) -> str:
 
 def build_server(home: str, folder: str, *, all_projects: bool = False) -> MCPServer:
     """The server for an agent that works in this folder; with `all_projects` it may ask about every other one."""
-    said = INSTRUCTIONS.format(others=OTHERS if all_projects else "")
-    made = HardwonServer("hardwon", version=__version__, instructions=said, log_level="WARNING", subscriptions=False)
+    instructions = INSTRUCTIONS.format(others=OTHERS if all_projects else "")
+    server = HardwonServer(
+        "hardwon", version=__version__, instructions=instructions, log_level="WARNING", subscriptions=False
+    )
     for tool in TOOLS:
-        hints = ToolAnnotations(read_only_hint=tool not in _PROPOSING, destructive_hint=False, open_world_hint=False)
-        bound = partial(tool, ServerContext(home, folder, all_projects))
-        vars(bound)["__name__"] = tool.__name__  # the SDK names the arguments' model after it
-        made.add_tool(bound, tool.__name__, description=tool.__doc__, annotations=hints, structured_output=False)
-    return made
+        hints = ToolAnnotations(
+            read_only_hint=tool not in _PROPOSING_TOOLS, destructive_hint=False, open_world_hint=False
+        )
+        bound_tool = partial(tool, ServerContext(home, folder, all_projects))
+        vars(bound_tool)["__name__"] = tool.__name__  # the SDK names the arguments' model after it
+        server.add_tool(bound_tool, tool.__name__, description=tool.__doc__, annotations=hints, structured_output=False)
+    return server
 
 
-def _scope(connection: db.Connection, place: ServerContext, named: str) -> str:
+def _resolve_scope(connection: db.Connection, context: ServerContext, project: str) -> str:
     """Return the project that is meant, empty for all; UserError if the server may not answer about it.
 
     The caller is an agent, so its word alone opens no other project: that is for whoever sets the server up.
     """
-    if place.is_open:
-        return query_scope.resolve_project(connection, named, place.folder)
-    here = query_scope.resolve_project(connection, "", place.folder)
-    if not _is_name_of(here, place.folder, named):
-        say = f"this server answers about {here} only"
+    if context.is_open:
+        return query_scope.resolve_project(connection, project, context.folder)
+    current_project = query_scope.resolve_project(connection, "", context.folder)
+    if not _is_project_name(current_project, context.folder, project):
+        say = f"this server answers about {current_project} only"
         raise UserError(say, "leave project out; a person opens others: hardwon mcp --all-projects")
-    return here
+    return current_project
 
 
-def _is_name_of(project: str, folder: str, named: str) -> bool:
+def _is_project_name(project: str, folder: str, name: str) -> bool:
     """Return whether a caller means this project: by nothing, by its name, or by a path in it."""
-    if named.strip() in ("", os.path.basename(project)):
+    if name.strip() in ("", os.path.basename(project)):
         return True
-    is_path = (os.sep in named or named in (".", "..")) and "\0" not in named
-    return is_path and projects.find_project_path(os.path.realpath(os.path.join(folder, named))) == project
+    is_path = (os.sep in name or name in (".", "..")) and "\0" not in name
+    return is_path and projects.find_project_path(os.path.realpath(os.path.join(folder, name))) == project
 
 
-def _refuse_other(place: ServerContext, id: str) -> str:
-    if place.is_open:
-        return f'{id} is of another project: get(ids=["{id}"], project="*") reads it'
-    return f"{id} is of another project"
+def _refuse_other(context: ServerContext, record_id: str) -> str:
+    if context.is_open:
+        return f'{record_id} is of another project: get(ids=["{record_id}"], project="*") reads it'
+    return f"{record_id} is of another project"
 
 
-def _opened(home: str) -> AbstractContextManager[db.Connection]:
+def _open_store(home: str) -> AbstractContextManager[db.Connection]:
     return query_scope.open_store(home, ingest.drain_spool, prompts.handle_spooled_prompt)
 
 
-def _unindexed(connection: db.Connection) -> str:
+def _describe_backlog(connection: db.Connection) -> str:
     waiting, _ = documents.count_backlog(connection)
     return f"({waiting} records are not indexed yet, and may be missing here: ask again in a while)" if waiting else ""

@@ -34,8 +34,8 @@ def is_inside(folder: str, path: str) -> bool:
 def make_private_folder(path: str) -> str:
     """The folder, made if need be with those above it, readable by its owner alone."""
     if not os.path.isdir(path):
-        if above := os.path.dirname(path):
-            make_private_folder(above)
+        if parent := os.path.dirname(path):
+            make_private_folder(parent)
         try:
             os.mkdir(path, 0o700)
         except FileExistsError:

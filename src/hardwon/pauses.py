@@ -13,7 +13,7 @@ from hardwon.projects import is_in_scope, list_equivalent_folders
 EVERYWHERE = "*"
 LATEST_END = 253_402_300_799.0  # the end of the year 9999
 NAN = float("nan")
-_LARGEST_FILE = 1_000_000  # characters
+_MAX_FILE_CHARS = 1_000_000  # characters
 
 
 def read_pauses(home: str) -> list[tuple[float, str]]:
@@ -21,25 +21,25 @@ def read_pauses(home: str) -> list[tuple[float, str]]:
 
     A file that cannot be read counts as a pause everywhere: somebody wanted quiet, and nobody can tell where.
     """
-    return _read(home)[0]
+    return _parse_file(home)[0]
 
 
 def find_pause_faults(home: str) -> list[str]:
     """What is wrong with the file of pauses: a sentence each."""
-    return _read(home)[1]
+    return _parse_file(home)[1]
 
 
-def _read(home: str) -> tuple[list[tuple[float, str]], list[str]]:
+def _parse_file(home: str) -> tuple[list[tuple[float, str]], list[str]]:
     path = os.path.join(home, paths.PAUSES)
     try:
         with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
-            lines = file.read(_LARGEST_FILE).splitlines()
+            lines = file.read(_MAX_FILE_CHARS).splitlines()
     except FileNotFoundError:
         return [], []
-    except OSError as wrong:
-        return [(0.0, EVERYWHERE)], [f"{path} cannot be read ({wrong.strerror}), so hardwon is quiet everywhere"]
-    listed = []
-    wrong_lines = []
+    except OSError as error:
+        return [(0.0, EVERYWHERE)], [f"{path} cannot be read ({error.strerror}), so hardwon is quiet everywhere"]
+    pauses = []
+    faults = []
     for number, line in enumerate(lines, 1):
         until, _, where = line.partition(" ")
         try:
@@ -49,10 +49,10 @@ def _read(home: str) -> tuple[list[tuple[float, str]], list[str]]:
         if end > LATEST_END:
             end = 0.0  # later than any clock goes: until it is lifted
         if end >= 0 and where:
-            listed.append((end, where))
+            pauses.append((end, where))
         elif line.strip():
-            wrong_lines.append(f"{path} line {number} is no pause: {line[:40]!r}")
-    return listed, wrong_lines
+            faults.append(f"{path} line {number} is no pause: {line[:40]!r}")
+    return pauses, faults
 
 
 def list_active_pauses(home: str, now: float) -> list[tuple[float, str]]:
@@ -64,8 +64,8 @@ def is_paused(home: str, cwd: str, now: float) -> bool:
     current = list_active_pauses(home, now)
     if not current:
         return False
-    everywhere = any(where == EVERYWHERE for _, where in current)
-    return everywhere or any(is_in_scope(where, list_equivalent_folders(cwd)) for _, where in current)
+    is_everywhere = any(where == EVERYWHERE for _, where in current)
+    return is_everywhere or any(is_in_scope(where, list_equivalent_folders(cwd)) for _, where in current)
 
 
 def write_pauses(home: str, pauses: list[tuple[float, str]]) -> None:
@@ -93,6 +93,6 @@ def describe_pauses(home: str, now: float) -> list[str]:
 
     lines = []
     for until, where in list_active_pauses(home, now):
-        place = "everywhere" if where == EVERYWHERE else f"in {where}"
-        lines.append(f"paused {place} " + (f"until {clock.format_iso(until)}" if until else "until lifted"))
+        location = "everywhere" if where == EVERYWHERE else f"in {where}"
+        lines.append(f"paused {location} " + (f"until {clock.format_iso(until)}" if until else "until lifted"))
     return lines

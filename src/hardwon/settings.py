@@ -17,8 +17,8 @@ from hardwon.privacy.redaction import redact_text
 from hardwon.types import frozen
 
 PROVIDERS = ("none", "anthropic", "openai", "claude")
-_LARGEST = 1e15  # of any number; NaN is not within it either
-_KEY, _ADDRESS = "llm.apiKeyEnv", "llm.baseUrl"
+_MAX_NUMBER = 1e15  # of any number; NaN is not within it either
+_KEY_SETTING, _URL_SETTING = "llm.apiKeyEnv", "llm.baseUrl"
 
 
 @frozen
@@ -70,8 +70,8 @@ SETTINGS = (
     Setting("ratifyAfterDays", 0, "days after which a draft nobody looked at is ratified; 0: never", 0, 3650),
     Setting("llm.provider", "none", "who distils: none (plain code), anthropic, openai or claude", choices=PROVIDERS),
     Setting("llm.model", "", "the model to ask; empty: the provider's default"),
-    Setting(_ADDRESS, "", "where the provider answers; empty: its own address"),
-    Setting(_KEY, "", "the environment variable that holds the key; empty: the provider's usual one"),
+    Setting(_URL_SETTING, "", "where the provider answers; empty: its own address"),
+    Setting(_KEY_SETTING, "", "the environment variable that holds the key; empty: the provider's usual one"),
     Setting("caps.runsPerDay", 200, "model calls a day, retries included; 0: none", 0, 1_000_000),
     Setting("caps.tokensPerDay", 1_000_000, "tokens a day, in and out", 0, 1_000_000_000),
     Setting("caps.dollarsPerDay", 1.0, "estimated dollars a day", 0, 100_000),
@@ -97,63 +97,63 @@ def read_config(home: str) -> dict[str, Any]:
             text = file.read()
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as wrong:
-        why = getattr(wrong, "strerror", None) or wrong
-        raise UserError(f"{path} cannot be read: {why}", f"mend or move the file: {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{path} cannot be read: {reason}", f"mend or move the file: {path}") from None
     try:
-        found = json.loads(text) if text.strip() else {}
+        config = json.loads(text) if text.strip() else {}
     except RecursionError:
         raise UserError(f"{path} is nested too deeply to be settings", f"edit {path}") from None
-    except ValueError as wrong:
-        line, column = getattr(wrong, "lineno", 1), getattr(wrong, "colno", 1)
-        say = f"{path} line {line}, column {column}: {str(wrong).split(':')[0].lower()}"
+    except ValueError as error:
+        line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
+        say = f"{path} line {line}, column {column}: {str(error).split(':')[0].lower()}"
         raise UserError(say, f"edit {path}; until then the settings before the mistake stay in force") from None
-    if not isinstance(found, dict):
-        raise UserError(f"{path} holds {type(found).__name__}, not an object", 'write {"showDeliveries": true}')
-    return found
+    if not isinstance(config, dict):
+        raise UserError(f"{path} holds {type(config).__name__}, not an object", 'write {"showDeliveries": true}')
+    return config
 
 
 def find_fault(setting: Setting, value: object) -> str | None:
     """Why a setting cannot have this value, or None."""
-    wanted = type(setting.default)
-    number = wanted in (int, float)
-    if number and (isinstance(value, bool) or not isinstance(value, int | float)):
+    expected_type = type(setting.default)
+    is_number = expected_type in (int, float)
+    if is_number and (isinstance(value, bool) or not isinstance(value, int | float)):
         return f"{setting.name} is {value!r}, but wants a number such as {setting.default}"
-    if number and not -_LARGEST <= value <= _LARGEST:  # type: ignore[operator]
-        return f"{setting.name} is {_shown(value)}, but wants a number such as {setting.default}"
-    if wanted is int and value != int(value):  # type: ignore[call-overload]
+    if is_number and not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # type: ignore[operator]
+        return f"{setting.name} is {_format_value(value)}, but wants a number such as {setting.default}"
+    if expected_type is int and value != int(value):  # type: ignore[call-overload]
         return f"{setting.name} is {value!r}, but wants a whole number such as {setting.default}"
-    listed = value if isinstance(value, list) else ()
-    if not number and not (isinstance(value, wanted) and all(isinstance(one, str) for one in listed)):
+    items = value if isinstance(value, list) else ()
+    if not is_number and not (isinstance(value, expected_type) and all(isinstance(item, str) for item in items)):
         return f"{setting.name} is {value!r}, but wants {json.dumps(setting.default)} or the like"
     if setting.choices and value not in setting.choices:
         return f"{setting.name} is {value!r}, but wants one of {', '.join(setting.choices)}"
     if setting.least is not None and setting.most is not None and not setting.least <= value <= setting.most:  # type: ignore[operator]
         return f"{setting.name} is {value!r}, but wants {setting.least:g} to {setting.most:g}"
-    return _secret(setting.name, value) if value and isinstance(value, str) else None
+    return _find_secret_fault(setting.name, value) if value and isinstance(value, str) else None
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:20]}… ({len(text)} characters)"
 
 
-def _secret(name: str, value: str) -> str | None:
+def _find_secret_fault(name: str, value: str) -> str | None:
     """What is wrong with a text that may hold a key, without saying it again."""
-    if name == _KEY and not (value.isascii() and value.isidentifier() and redact_text(value) == value):
+    if name == _KEY_SETTING and not (value.isascii() and value.isidentifier() and redact_text(value) == value):
         return f"{name} is no name of a variable, such as MY_KEY; the key itself is never kept here"
-    if name == _ADDRESS and ("@" in value.replace("/@", "/") or "?" in value or "#" in value):
+    if name == _URL_SETTING and ("@" in value.replace("/@", "/") or "?" in value or "#" in value):
         return f"{name} holds a password, a query or a fragment; the key belongs in a variable"
     return None
 
 
 def find_faults(config: Mapping[str, Any]) -> list[str]:
     """What is wrong in config.json: a sentence each."""
-    given = ((setting, get_configured_value(config, setting.name)) for setting in SETTINGS)
-    found = [
-        (setting, wrong) for setting, value in given if value is not None and (wrong := find_fault(setting, value))
+    configured = ((setting, get_configured_value(config, setting.name)) for setting in SETTINGS)
+    faults = [
+        (setting, fault) for setting, value in configured if value is not None and (fault := find_fault(setting, value))
     ]
-    return [f"{wrong}; until then nothing is spent" if _is_cap(setting) else wrong for setting, wrong in found]
+    return [f"{fault}; until then nothing is spent" if _is_cap(setting) else fault for setting, fault in faults]
 
 
 def _is_cap(setting: Setting) -> bool:
@@ -163,12 +163,12 @@ def _is_cap(setting: Setting) -> bool:
 def find_unknown_keys(config: Mapping[str, Any]) -> list[str]:
     """Keys that are no setting; they stay in the file."""
     groups = {name.partition(".")[0] for name in SETTINGS_BY_NAME if "." in name}
-    found = [name for name in config if name not in SETTINGS_BY_NAME and name not in groups]
+    unknown_keys = [name for name in config if name not in SETTINGS_BY_NAME and name not in groups]
     for group in groups.intersection(config):
         inner = config[group]
         names = inner if isinstance(inner, dict) else [""]
-        found += [f"{group}.{name}" for name in names if f"{group}.{name}" not in SETTINGS_BY_NAME]
-    return found
+        unknown_keys += [f"{group}.{name}" for name in names if f"{group}.{name}" not in SETTINGS_BY_NAME]
+    return unknown_keys
 
 
 def get_configured_value(config: Mapping[str, Any], name: str) -> Any:
@@ -176,8 +176,8 @@ def get_configured_value(config: Mapping[str, Any], name: str) -> Any:
     that is none is the value of everything in it, and a wrong one."""
     group, _, inner = name.rpartition(".")
     holder = config.get(group) if group else config
-    found = holder.get(inner) if isinstance(holder, dict) else None if holder is None else [holder]
-    return config.get(name) if found is None else found
+    value = holder.get(inner) if isinstance(holder, dict) else None if holder is None else [holder]
+    return config.get(name) if value is None else value
 
 
 def resolve_settings(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,19 +186,19 @@ def resolve_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     values = {}
     for setting in SETTINGS:
         value = get_configured_value(config, setting.name)
-        kept = setting.name in (_KEY, _ADDRESS) and isinstance(value, str)
-        values[setting.name] = value if kept else resolve_with_origin(config, setting)[0]
+        is_verbatim = setting.name in (_KEY_SETTING, _URL_SETTING) and isinstance(value, str)
+        values[setting.name] = value if is_verbatim else resolve_with_origin(config, setting)[0]
     return values
 
 
 def resolve_with_origin(config: Mapping[str, Any], setting: Setting) -> tuple[Any, str]:
     """The value of a setting, and where it comes from."""
-    given = get_configured_value(config, setting.name)
-    if given is None:
+    value = get_configured_value(config, setting.name)
+    if value is None:
         return setting.default, "default"
-    if wrong := find_fault(setting, given):
-        return (0, f"none: {wrong}") if _is_cap(setting) else (setting.default, f"default: {wrong}")
-    return given, paths.CONFIG
+    if fault := find_fault(setting, value):
+        return (0, f"none: {fault}") if _is_cap(setting) else (setting.default, f"default: {fault}")
+    return value, paths.CONFIG
 
 
 def write_setting(home: str, name: str, value: object) -> None:

@@ -41,28 +41,30 @@ def frozen(cls: type[T]) -> type[T]:
     """A frozen value class from annotations: positional or keyword fields, equality, hash, repr."""
     fields = tuple(cls.__annotations__)
     defaults = {name: getattr(cls, name) for name in fields if hasattr(cls, name)}
-    known = frozenset(fields)
+    field_names = frozenset(fields)
 
     def init(self: object, *args: object, **kwargs: object) -> None:
-        given = {**defaults, **dict(zip(fields, args, strict=False)), **kwargs}
-        twice = known.intersection(fields[: len(args)], kwargs)
-        if given.keys() != known or twice or len(args) > len(fields):
-            wrong = sorted(known.symmetric_difference(given) | twice) or [f"{len(args)} positional values"]
-            raise TypeError(f"{cls.__name__}: {', '.join(wrong)} missing, given twice, or not a field")
-        self.__dict__.update({name: given[name] for name in fields})
+        field_values = {**defaults, **dict(zip(fields, args, strict=False)), **kwargs}
+        duplicates = field_names.intersection(fields[: len(args)], kwargs)
+        if field_values.keys() != field_names or duplicates or len(args) > len(fields):
+            bad_names = sorted(field_names.symmetric_difference(field_values) | duplicates) or [
+                f"{len(args)} positional values"
+            ]
+            raise TypeError(f"{cls.__name__}: {', '.join(bad_names)} missing, given twice, or not a field")
+        self.__dict__.update({name: field_values[name] for name in fields})
 
-    def refuse(self: object, name: str, value: object = None) -> None:
+    def refuse_change(self: object, name: str, value: object = None) -> None:
         raise AttributeError(f"{cls.__name__}.{name} is frozen")
 
-    def values(self: object) -> tuple[object, ...]:
+    def get_values(self: object) -> tuple[object, ...]:
         return tuple(self.__dict__[name] for name in fields)
 
     members: dict[str, object] = {
         "__init__": init,
-        "__setattr__": refuse,
-        "__delattr__": refuse,
+        "__setattr__": refuse_change,
+        "__delattr__": refuse_change,
         "__eq__": lambda self, other: self.__dict__ == other.__dict__ if type(other) is cls else NotImplemented,
-        "__hash__": lambda self: hash(values(self)),
+        "__hash__": lambda self: hash(get_values(self)),
         "__repr__": lambda self: f"{cls.__name__}({', '.join(f'{n}={v!r}' for n, v in self.__dict__.items())})",
         "__match_args__": fields,
     }

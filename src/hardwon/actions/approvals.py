@@ -56,18 +56,20 @@ def record_memory(connection: Connection, number: int, path: str, now: float) ->
         if memory is None or memory.status != "active":
             approvals.undo_subject(connection, MEMORY, str(number), now)
         else:
-            hash = memories.compute_approval_hash(memory.type, memory.text)
-            approvals.insert(connection, MEMORY, str(number), hash, memory.text, path, now)
+            content_hash = memories.compute_approval_hash(memory.type, memory.text)
+            approvals.insert(connection, MEMORY, str(number), content_hash, memory.text, path, now)
 
 
 def record_handoff(connection: Connection, number: int, path: str, now: float) -> None:
     """Approve a handoff as its file is now; one that is not ratified loses its approval."""
-    known = reflections.get(connection, number)
+    reflection = reflections.get(connection, number)
     with transaction(connection):
-        if known is None or known.status != reflections.RATIFIED:
+        if reflection is None or reflection.status != reflections.RATIFIED:
             approvals.undo_subject(connection, HANDOFF, str(number), now)
         else:
-            approvals.insert(connection, HANDOFF, str(number), handoffs.fingerprint_file(known.draft), "", path, now)
+            approvals.insert(
+                connection, HANDOFF, str(number), handoffs.fingerprint_file(reflection.draft), "", path, now
+            )
 
 
 def record_imported(
@@ -77,9 +79,9 @@ def record_imported(
     for memory in memory_rows.list_memories(connection, "active"):
         if memory.key in memory_keys:
             record_memory(connection, memory.id, path, now)
-    for known in reflections.list_reflections(connection, reflections.RATIFIED, limit=MAX_HANDOFFS):
-        if known.key in reflection_keys:
-            record_handoff(connection, known.id, path, now)
+    for reflection in reflections.list_reflections(connection, reflections.RATIFIED, limit=MAX_HANDOFFS):
+        if reflection.key in reflection_keys:
+            record_handoff(connection, reflection.id, path, now)
 
 
 def record_trust(connection: Connection, project: str, content_hash: str, now: float) -> None:
@@ -136,8 +138,12 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
         trusted = trust_file.read_trusted_hashes(home)
     except UserError:
         return 0  # a broken file is the person's to mend first; until then the last good manifest stays in force
-    wanted = {lesson.id for lesson in lessons} if is_restored else approved_lessons.find_ids_in_force(home)
-    in_force = [one for one in lessons if one.id in wanted and approved_lessons.is_marked_active(one)]
+    active_ids = {lesson.id for lesson in lessons} if is_restored else approved_lessons.find_ids_in_force(home)
+    in_force = [
+        file_lesson
+        for file_lesson in lessons
+        if file_lesson.id in active_ids and approved_lessons.is_marked_active(file_lesson)
+    ]
     active = memory_rows.list_memories(connection, "active")
     ratified = reflections.list_reflections(connection, reflections.RATIFIED, limit=MAX_HANDOFFS)
     with transaction(connection):
@@ -147,10 +153,10 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
             _record_lesson(connection, lesson, UPGRADE, now)
         for memory in active:
             _upgrade_memory(home, connection, memory, now)
-        for known in ratified:
-            _upgrade_handoff(home, connection, known, now)
-        for project, hash in trusted.items():
-            approvals.insert(connection, TRUST, project, hash, "", UPGRADE, now)
+        for reflection in ratified:
+            _upgrade_handoff(home, connection, reflection, now)
+        for project, content_hash in trusted.items():
+            approvals.insert(connection, TRUST, project, content_hash, "", UPGRADE, now)
         approvals.mark_upgraded(connection, now)
     return len(in_force) + len(active) + len(ratified) + len(trusted)
 
@@ -162,22 +168,22 @@ def _upgrade_memory(home: str, connection: Connection, memory: Memory, now: floa
     if page and page.is_edited and paths.is_inside(home, page.path):
         text = page.text
         memory_rows.reword(connection, memory.id, text)
-    hash = memories.compute_approval_hash(memory.type, text)
-    approvals.insert(connection, MEMORY, str(memory.id), hash, text, UPGRADE, now)
+    content_hash = memories.compute_approval_hash(memory.type, text)
+    approvals.insert(connection, MEMORY, str(memory.id), content_hash, text, UPGRADE, now)
 
 
-def _upgrade_handoff(home: str, connection: Connection, known: reflections.Reflection, now: float) -> None:
-    as_ratified = next((file.after for file in reversed(known.files) if file.path == known.draft), "")
-    hash = as_ratified
-    if paths.is_inside(home, known.draft):
-        hash = handoffs.fingerprint_file(known.draft)
-        ratification.record_fingerprint(connection, known)
-    approvals.insert(connection, HANDOFF, str(known.id), hash, "", UPGRADE, now)
+def _upgrade_handoff(home: str, connection: Connection, reflection: reflections.Reflection, now: float) -> None:
+    ratified_hash = next((file.after for file in reversed(reflection.files) if file.path == reflection.draft), "")
+    content_hash = ratified_hash
+    if paths.is_inside(home, reflection.draft):
+        content_hash = handoffs.fingerprint_file(reflection.draft)
+        ratification.record_fingerprint(connection, reflection)
+    approvals.insert(connection, HANDOFF, str(reflection.id), content_hash, "", UPGRADE, now)
 
 
 def describe_approvals(connection: Connection, limit: int) -> list[ListedApproval]:
     """Return the newest approvals, newest first, undone ones too."""
-    return [_describe(connection, approval) for approval in approvals.list_approvals(connection, limit)]
+    return [_describe_approval(connection, approval) for approval in approvals.list_approvals(connection, limit)]
 
 
 def find_approval_state(connection: Connection, approval: Approval) -> str:
@@ -200,40 +206,46 @@ def announce(connection: Connection, now: float) -> str:
     lines = list[str]()
     if upgraded:
         kinds = Counter(approval.kind for approval in upgraded)
-        counted = ", ".join(_count(count, _PLURALS[kind]) for kind, count in kinds.items())
-        lines.append(f"hardwon: approvals are recorded from now on; what was in force stays so: {counted}")
-    lines += _announce_each([_describe(connection, approval) for approval in others[:MAX_ANNOUNCED]], len(others))
+        counts_text = ", ".join(_format_count(count, _NOUNS[kind]) for kind, count in kinds.items())
+        lines.append(f"hardwon: approvals are recorded from now on; what was in force stays so: {counts_text}")
+    lines += _format_announcements(
+        [_describe_approval(connection, approval) for approval in others[:MAX_ANNOUNCED]], len(others)
+    )
     return "\n".join(lines)
 
 
-_PLURALS = {LESSON: "lesson", MEMORY: "memory", HANDOFF: "handoff", TRUST: "trusted file"}
+_NOUNS = {LESSON: "lesson", MEMORY: "memory", HANDOFF: "handoff", TRUST: "trusted file"}
 
 
-def _count(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}s"
 
 
-def _announce_each(shown: Sequence[ListedApproval], total: int) -> list[str]:
+def _format_announcements(listed_approvals: Sequence[ListedApproval], total: int) -> list[str]:
     if total == 1:
-        one = shown[0]
-        return [f"hardwon: since last time: {one.title} approved by {one.approval.path} (undo: {one.undo_command})"]
-    if not shown:
+        listed = listed_approvals[0]
+        return [
+            f"hardwon: since last time: {listed.title} approved by {listed.approval.path} (undo: {listed.undo_command})"
+        ]
+    if not listed_approvals:
         return []
     lines = [f"hardwon: since last time {total} approvals:"]
-    lines += [f"  {one.title} by {one.approval.path} (undo: {one.undo_command})" for one in shown]
-    if total > len(shown):
-        lines.append(f"  and {total - len(shown)} more: hardwon approvals")
+    lines += [
+        f"  {listed.title} by {listed.approval.path} (undo: {listed.undo_command})" for listed in listed_approvals
+    ]
+    if total > len(listed_approvals):
+        lines.append(f"  and {total - len(listed_approvals)} more: hardwon approvals")
     return lines
 
 
-def _describe(connection: Connection, approval: Approval) -> ListedApproval:
-    general = f"hardwon approvals undo {approval.id}"
+def _describe_approval(connection: Connection, approval: Approval) -> ListedApproval:
+    undo_command = f"hardwon approvals undo {approval.id}"
     if approval.kind == LESSON:
         lesson = approved_lessons.parse_approval_body(approval.body)
         if lesson is None:
-            return ListedApproval(approval, f"lesson {approval.subject}", general)
+            return ListedApproval(approval, f"lesson {approval.subject}", undo_command)
         return ListedApproval(approval, f'lesson "{_shorten(lesson.summary)}"', f"hardwon lessons retire {lesson.slug}")
     if approval.kind == MEMORY:
         memory = memory_rows.get(connection, int(approval.subject))
@@ -243,10 +255,10 @@ def _describe(connection: Connection, approval: Approval) -> ListedApproval:
             approval, f"memory {approval.subject}{words}", f"hardwon memory retire {approval.subject}"
         )
     if approval.kind == HANDOFF:
-        known = reflections.get(connection, int(approval.subject))
-        words = f' "{_shorten(known.topic)}"' if known and known.topic else ""
-        return ListedApproval(approval, f"handoff {approval.subject}{words}", general)
-    return ListedApproval(approval, f"lessons of {approval.subject}", general)
+        reflection = reflections.get(connection, int(approval.subject))
+        words = f' "{_shorten(reflection.topic)}"' if reflection and reflection.topic else ""
+        return ListedApproval(approval, f"handoff {approval.subject}{words}", undo_command)
+    return ListedApproval(approval, f"lessons of {approval.subject}", undo_command)
 
 
 def _shorten(text: str) -> str:

@@ -21,8 +21,13 @@ from hardwon.store.db import Connection
 from hardwon.types import Lesson
 
 ACCEPTED_CONFIDENCE = 0.9  # the confidence of what a person has read and accepted
-_PATTERNS = {"commandPatterns": "command", "pathPatterns": "path", "pathRegexes": "path", "contentPatterns": "content"}
-_FLAGS = {
+_PATTERN_LABELS = {
+    "commandPatterns": "command",
+    "pathPatterns": "path",
+    "pathRegexes": "path",
+    "contentPatterns": "content",
+}
+_FLAGS_BY_FAULT = {
     "summary": "--summary TEXT",
     "problem": "--problem TEXT",
     "solution": "--solution TEXT",
@@ -38,12 +43,12 @@ _FLAGS = {
 
 
 def find_candidate(home: str, connection: Connection, name: str) -> Candidate:
-    found = review_queue.find_in_queue(home, connection, name)
-    if found is None:
-        gone = " any more: a scan found other words for it, and gave it another number"
-        say = f"there is no candidate {name!r}" + gone * candidates.is_issued_number(connection, name)
+    candidate = review_queue.find_in_queue(home, connection, name)
+    if candidate is None:
+        gone_note = " any more: a scan found other words for it, and gave it another number"
+        say = f"there is no candidate {name!r}" + gone_note * candidates.is_issued_number(connection, name)
         raise UserError(say, "hardwon scan candidates --all")
-    return found
+    return candidate
 
 
 def accept(
@@ -63,14 +68,14 @@ def accept(
     record = adding.apply_changes(build_accepted_record(candidate), changes)
     lesson = _find_written(home, connection, candidate.id, record)
     if lesson is None:
-        _must_be_sound(record, candidate)
-        again = f"hardwon accept {candidate.number} --delivery"
+        _refuse_faulty(record, candidate)
+        command = f"hardwon accept {candidate.number} --delivery"
         refuse_unsafe_block(
             connection,
             adding.parse_valid_lesson(record),
             confirm,
-            hold_command=f"{again} hold",
-            confirm_command=f"{again} block --confirm",
+            hold_command=f"{command} hold",
+            confirm_command=f"{command} block --confirm",
         )
         lesson = review_queue.write_accepted_lesson(home, candidate, record)
     candidates.record_decision(connection, candidate.id, "active", clock.now(), lesson.id)
@@ -81,21 +86,30 @@ def refuse_unsafe_edit(
     connection: Connection, lesson: Lesson, record: dict[str, Any], *, confirm: Callable[[str], bool]
 ) -> None:
     """Refuse what would make a block of a lesson, or a block of other calls, where `accept` would."""
-    after = adding.parse_valid_lesson(record)
-    one, other = records.to_lesson_record(lesson), records.to_lesson_record(after)
-    if any(one.get(key) != other.get(key) for key in ("delivery", "triggers", "unless", "scope", "commandMatchTarget")):
-        again = f"hardwon lessons edit {lesson.slug} --delivery"
+    changed_lesson = adding.parse_valid_lesson(record)
+    old_record, new_record = records.to_lesson_record(lesson), records.to_lesson_record(changed_lesson)
+    if any(
+        old_record.get(key) != new_record.get(key)
+        for key in ("delivery", "triggers", "unless", "scope", "commandMatchTarget")
+    ):
+        command = f"hardwon lessons edit {lesson.slug} --delivery"
         refuse_unsafe_block(
-            connection, after, confirm, hold_command=f"{again} hold", confirm_command=f"{again} block --confirm"
+            connection,
+            changed_lesson,
+            confirm,
+            hold_command=f"{command} hold",
+            confirm_command=f"{command} block --confirm",
         )
 
 
-def _must_be_sound(record: dict[str, Any], proposal: Candidate) -> None:
+def _refuse_faulty(record: dict[str, Any], candidate: Candidate) -> None:
     """What is refused is mended while accepting, so that is the command to give."""
-    if wrong := adding.find_record_faults(record):
-        flags = dict.fromkeys(flag for fault in wrong for name, flag in _FLAGS.items() if fault.startswith(name))
-        fix = " ".join([f"hardwon accept {proposal.number}", *flags])
-        raise UserError(adding.build_refusal(wrong).say, fix if flags else "hardwon review, and [e]dit it")
+    if faults := adding.find_record_faults(record):
+        flags = dict.fromkeys(
+            flag for fault in faults for name, flag in _FLAGS_BY_FAULT.items() if fault.startswith(name)
+        )
+        fix = " ".join([f"hardwon accept {candidate.number}", *flags])
+        raise UserError(adding.build_refusal(faults).say, fix if flags else "hardwon review, and [e]dit it")
 
 
 def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -104,10 +118,10 @@ def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     if record.get("injection"):
         rows.append(("told as", record["injection"]))
     if record.get("unless"):
-        rows.append(("unless", _joined(record["unless"])))
+        rows.append(("unless", _join_patterns(record["unless"])))
     scope = record["scope"].get("path", "every project") if isinstance(record["scope"], dict) else record["scope"]
-    named = "".join(f", {tag}" for tag in record["tags"])
-    rows.append(("delivery", f"{record['delivery']}, priority {record['priority']}, in {scope}{named}"))
+    tags_text = "".join(f", {tag}" for tag in record["tags"])
+    rows.append(("delivery", f"{record['delivery']}, priority {record['priority']}, in {scope}{tags_text}"))
     if record["delivery"] == "block":
         rows.append(("reason", record.get("blockReason") or record["solution"]))
     return rows
@@ -115,18 +129,20 @@ def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def describe_trigger(record: Mapping[str, Any]) -> str:
     """When it fires, in a line; nothing if never."""
-    given = record["triggers"]
+    triggers = record["triggers"]
     if record["delivery"] == "start":
         return "fires when a session starts"
-    tools = given.get("toolNames") or ()
-    shown = "; ".join(f"{name} {_joined(given[key])}" for key, name in _PATTERNS.items() if given.get(key))
-    if shown:
-        return f"{', '.join(tools)}: {shown}" if tools else shown
+    tools = triggers.get("toolNames") or ()
+    patterns_text = "; ".join(
+        f"{name} {_join_patterns(triggers[key])}" for key, name in _PATTERN_LABELS.items() if triggers.get(key)
+    )
+    if patterns_text:
+        return f"{', '.join(tools)}: {patterns_text}" if tools else patterns_text
     return f"fires on every {' or '.join(tools)} call" if tools else ""
 
 
-def _joined(patterns: Iterable[Any]) -> str:
-    return " | ".join(str(one["source"] if isinstance(one, dict) else one) for one in patterns)
+def _join_patterns(patterns: Iterable[Any]) -> str:
+    return " | ".join(str(pattern["source"] if isinstance(pattern, dict) else pattern) for pattern in patterns)
 
 
 def reject(home: str, connection: Connection, candidate: Candidate) -> None:
@@ -154,10 +170,10 @@ def extract_rewording(judgement: Judgement | None) -> dict[str, Any]:
     """What a reader would change in the suggestion, if its judgement counts and calls it a lesson."""
     if judgement is None or judgement.void or judgement.verdict != "lesson":
         return {}
-    said = judgement.body
-    changes = {key: said[key] for key in ("summary", "problem", "solution", "delivery", "tags") if said.get(key)}
-    if said.get("trigger"):
-        changes["commandPatterns"] = [said["trigger"]]
+    body = judgement.body
+    changes = {key: body[key] for key in ("summary", "problem", "solution", "delivery", "tags") if body.get(key)}
+    if body.get("trigger"):
+        changes["commandPatterns"] = [body["trigger"]]
     return changes
 
 
@@ -170,14 +186,14 @@ def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: i
     return None if validation.find_disabling_faults(lesson) else replay_lesson(connection, lesson, limit=limit)
 
 
-def _find_written(home: str, connection: Connection, id: str, record: dict[str, Any]) -> Lesson | None:
+def _find_written(home: str, connection: Connection, lesson_id: str, record: dict[str, Any]) -> Lesson | None:
     """Return the lesson of a decision that was cut off: approved, or written just as it would be now.
 
     Anybody may have written another record under the same id into lessons.json.
     """
     shelf = shelves.read(shelves.get_lessons_path(home))
-    written = next((lesson for lesson in shelf.lessons if lesson.id == id and lesson.status == "active"), None)
-    if written is None or approvals.find_live(connection, approvals.LESSON, id):
+    written = next((lesson for lesson in shelf.lessons if lesson.id == lesson_id and lesson.status == "active"), None)
+    if written is None or approvals.find_live(connection, approvals.LESSON, lesson_id):
         return written
     expected = (
         [] if adding.find_record_faults(record) else [records.hash_authored_fields(adding.parse_valid_lesson(record))]
@@ -194,14 +210,14 @@ def refuse_unsafe_block(
     """
     if lesson.delivery != "block":
         return
-    found = replay_lesson(connection, lesson)
-    if found.fine:
-        sample = next(call for call in found.samples if call.outcome == "fine")
+    replay = replay_lesson(connection, lesson)
+    if replay.fine:
+        sample = next(call for call in replay.samples if call.outcome == "fine")
         call = (sample.command or sample.file)[:80]
-        fired = f"its trigger fired on {found.fine} call{'s' * (found.fine != 1)} that went fine"
+        fired = f"its trigger fired on {replay.fine} call{'s' * (replay.fine != 1)} that went fine"
         say = f"it cannot block: {fired}, such as {call!r}"
         raise UserError(say, f"narrow the trigger, or: {hold_command}")
-    fired = f"its trigger fired {found.fires} time{'s' * (found.fires != 1)} in the recorded calls"
+    fired = f"its trigger fired {replay.fires} time{'s' * (replay.fires != 1)} in the recorded calls"
     say = f"{fired}, too few to be sure that it may block"
-    if found.fires < MIN_FIRINGS and not confirm(say):
+    if replay.fires < MIN_FIRINGS and not confirm(say):
         raise UserError(say, f"if you are: {confirm_command}")

@@ -27,11 +27,11 @@ def ratify_handoff(
 ) -> RatificationResult:
     """Let a handoff count as its draft says it now, with the memories that it names."""
     approvals.ensure_upgraded(home, connection, now)
-    done = ratification.ratify(connection, home, reflection, now, should_commit=should_commit, is_read=is_read)
+    result = ratification.ratify(connection, home, reflection, now, should_commit=should_commit, is_read=is_read)
     approvals.record_handoff(connection, reflection.id, path, now)
-    for memory, _ in done.memories:
+    for memory, _ in result.memories:
         approvals.record_memory(connection, memory.id, path, now)
-    return done
+    return result
 
 
 def write_handoff(
@@ -50,12 +50,14 @@ def ratify_overdue(
     connection: Connection, home: str, values: Mapping[str, Any], now: float
 ) -> Iterator[RatificationResult | UserError | OSError]:
     """Ratify the drafts that `ratifyAfterDays` lets count unseen; one that cannot be does not hold up the others."""
-    commits = bool(values.get("handoffCommit", False))
+    should_commit = bool(values.get("handoffCommit", False))
     for draft in ratification.find_overdue_drafts(connection, values, now):
         try:
-            yield ratify_handoff(connection, home, draft, RATIFY_AFTER_DAYS, now, should_commit=commits, is_read=False)
-        except UserError as wrong:
+            yield ratify_handoff(
+                connection, home, draft, RATIFY_AFTER_DAYS, now, should_commit=should_commit, is_read=False
+            )
+        except UserError as error:
             reflections.set_status(connection, draft.id, reflections.DRAFT, now)  # it stays one, and is not tried again
-            yield wrong
-        except OSError as wrong:
-            yield wrong
+            yield error
+        except OSError as error:
+            yield error

@@ -62,7 +62,7 @@ def undo_decision(home: str, connection: Connection, candidate_id: str) -> Candi
     if proposal.lesson:
         approvals.withdraw(connection, LESSON, proposal.lesson, clock.now())
     undone = candidates.undo(home, connection, candidate_id)
-    _compile(home)
+    _build_manifest(home)
     return undone
 
 
@@ -105,7 +105,7 @@ def retire_lesson(home: str, connection: Connection, lesson: Lesson) -> Lesson:
     approvals.ensure_upgraded(home, connection, clock.now())
     retired = _set_status(home, lesson, "retired")
     approvals.withdraw(connection, LESSON, lesson.id, clock.now())
-    _compile(home)
+    _build_manifest(home)
     return retired
 
 
@@ -142,9 +142,9 @@ def import_foreign_lessons(
     """
     approvals.ensure_upgraded(home, connection, clock.now())
     checked = [_hold_back_doubtful_block(connection, record, confirm) for record in imported_records]
-    taken, refused = adding.add_imported_records(home, checked)
-    _put_in_force(home, connection, taken, path)
-    return taken, refused
+    added, refused = adding.add_imported_records(home, checked)
+    _put_in_force(home, connection, added, path)
+    return added, refused
 
 
 def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], confirm: Confirm) -> dict[str, Any]:
@@ -152,11 +152,11 @@ def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], co
         lesson = adding.parse_valid_lesson(record)
         if approved_lessons.is_marked_active(lesson):
             candidates.refuse_unsafe_block(connection, lesson, confirm, hold_command="", confirm_command="")
-    except UserError as refused:
+    except UserError as error:
         if adding.find_record_faults(record):
             return record  # `take_over` refuses it with its faults
-        earlier = record.get("importFaults")
-        faults = [*earlier, refused.say] if isinstance(earlier, list) else [refused.say]
+        earlier_faults = record.get("importFaults")
+        faults = [*earlier_faults, error.say] if isinstance(earlier_faults, list) else [error.say]
         return {**record, "status": "candidate", "importFaults": faults}
     return record
 
@@ -177,8 +177,8 @@ def import_exported_lessons(
     added: list[Lesson] = []
     refused: list[tuple[int, str]] = []
     with shelves.open_for_edit(home) as shelf:
-        ids = {one.get("id") for one in shelf.document["lessons"] if isinstance(one, dict)}
-        slugs = {one.slug for one in shelf.lessons}
+        ids = {entry.get("id") for entry in shelf.document["lessons"] if isinstance(entry, dict)}
+        slugs = {entry.slug for entry in shelf.lessons}
         for number, record in numbered_records:
             if record.get("id") in ids:
                 continue
@@ -186,17 +186,17 @@ def import_exported_lessons(
                 refused.append((number, fault))
                 note_refused_lesson(home, adding.SOURCE_IMPORT, [fault])
                 continue
-            taken = dict(record)
-            if not is_person or taken.get("source", adding.SOURCE_IMPORT) not in adding.SOURCES:
-                taken["source"] = adding.SOURCE_IMPORT  # a person's own export keeps what hardwon wrote there
+            new_record = dict(record)
+            if not is_person or new_record.get("source", adding.SOURCE_IMPORT) not in adding.SOURCES:
+                new_record["source"] = adding.SOURCE_IMPORT  # a person's own export keeps what hardwon wrote there
             if is_person:
-                taken = _hold_back_doubtful_block(connection, taken, refuse_to_confirm)
+                new_record = _hold_back_doubtful_block(connection, new_record, refuse_to_confirm)
             else:
-                taken["status"] = "candidate"
-            shelf.document["lessons"].append(taken)
-            ids.add(taken["id"])
-            slugs.add(taken["slug"])
-            added.append(records.parse_lesson(taken))
+                new_record["status"] = "candidate"
+            shelf.document["lessons"].append(new_record)
+            ids.add(new_record["id"])
+            slugs.add(new_record["slug"])
+            added.append(records.parse_lesson(new_record))
         if added:
             shelves.save(shelf)
     if added:
@@ -207,8 +207,8 @@ def import_exported_lessons(
 def _find_fault(record: dict[str, Any], slugs: set[str]) -> str:
     try:
         lesson = records.parse_lesson(record)
-    except records.BadRecord as bad:
-        return f"lesson: {'; '.join(bad.faults)}"
+    except records.BadRecord as error:
+        return f"lesson: {'; '.join(error.faults)}"
     if not lesson.id or not lesson.slug:
         return "lesson: it has no id or no slug"
     if faults := find_secret_faults(lesson):
@@ -227,29 +227,29 @@ def approve_waiting_changes(
     for change in waiting:
         if change.proposed is None:
             approvals.withdraw(connection, LESSON, change.id, now)
-    return _compile(home)
+    return _build_manifest(home)
 
 
 def undo_lesson_approval(home: str, connection: Connection, approval: Approval) -> str:
     """Undo one approval of a lesson: its earlier approved version counts again, or it is retired."""
     earlier = approvals.revert_to_earlier(connection, approval, clock.now())
-    before = approved_lessons.parse_approval_body(earlier.body) if earlier else None
+    earlier_lesson = approved_lessons.parse_approval_body(earlier.body) if earlier else None
     shelf = shelves.read(shelves.get_lessons_path(home))
     written = next((lesson for lesson in shelf.lessons if lesson.id == approval.subject), None)
-    if before is not None:
+    if earlier_lesson is not None:
         with shelves.open_for_edit(home) as shelf:
-            shelves.put_lesson(shelf, _with_authored(before, written))
+            shelves.put_lesson(shelf, _copy_file_fields(earlier_lesson, written))
             shelves.save(shelf)
-        said = f"the version approved before is in force again: {before.slug}"
+        message = f"the version approved before is in force again: {earlier_lesson.slug}"
     else:
         if written is not None:
             _set_status(home, written, "retired")
-        said = f"retired: {written.slug if written else approval.subject}"
-    _compile(home)
-    return said
+        message = f"retired: {written.slug if written else approval.subject}"
+    _build_manifest(home)
+    return message
 
 
-def _with_authored(approved: Lesson, written: Lesson | None) -> Lesson:
+def _copy_file_fields(approved: Lesson, written: Lesson | None) -> Lesson:
     """Return the approved version with the counts and dates that the file has."""
     if written is None:
         return approved
@@ -271,11 +271,11 @@ def _set_status(home: str, lesson: Lesson, status: Any) -> Lesson:
 
 def _put_in_force(home: str, connection: Connection, lessons: Sequence[Lesson], path: str) -> None:
     approvals.record_lessons(connection, lessons, path, clock.now())
-    _compile(home)
+    _build_manifest(home)
 
 
-def _compile(home: str) -> manifest.BuildResult:
+def _build_manifest(home: str) -> manifest.BuildResult:
     try:
         return manifest.build(home, clock.now())
-    except UserError as wrong:
-        raise UserError(f"it is written, but not in force yet: {wrong.say}", wrong.fix) from None
+    except UserError as error:
+        raise UserError(f"it is written, but not in force yet: {error.say}", error.fix) from None

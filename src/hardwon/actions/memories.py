@@ -39,8 +39,8 @@ def reword_memory(connection: Connection, home: str, memory: Memory, text: str, 
 def reject_or_retire_memory(connection: Connection, home: str, memory: Memory, now: float) -> Memory:
     """Reject a proposal, or retire what counts."""
     approvals.ensure_upgraded(home, connection, now)
-    after = memories.reject_or_retire(connection, memory, now)
-    approvals.withdraw(connection, MEMORY, str(after.id), now)
-    path = "memory reject" if after.status == "rejected" else "memory retire"
+    changed = memories.reject_or_retire(connection, memory, now)
+    approvals.withdraw(connection, MEMORY, str(changed.id), now)
+    path = "memory reject" if changed.status == "rejected" else "memory retire"
     deletions.record(connection, path, "memory", {"memories": 1}, now)
-    return after
+    return changed

@@ -53,9 +53,9 @@ class PromptAnswer:
 
 def handle_spooled_prompt(home: str, prompt: str, cwd: str) -> str:
     """Take in what was spooled: lessons are proposed, and no decision is carried out."""
-    said = handle_prompt(home, prompt, cwd, SPOOLED_DOUBT)
-    log_refused_answers(home, said)
-    return format_answers(said)
+    answers = handle_prompt(home, prompt, cwd, SPOOLED_DOUBT)
+    log_refused_answers(home, answers)
+    return format_answers(answers)
 
 
 def handle_prompt(home: str, prompt: str, cwd: str, doubt: str = "") -> list[PromptAnswer]:
@@ -70,20 +70,22 @@ def handle_prompt(home: str, prompt: str, cwd: str, doubt: str = "") -> list[Pro
         log.warning("%s: %s", REFUSED_DECISION, doubt)
         return [PromptAnswer(refuse_decision(home, prompt, doubt, clock.now()), False, is_logged=True)]
     if decision:
-        about, verb, names = decision
+        subject, verb, names = decision
         if verb in VERBS_WITHOUT_NAMES or verb in VERBS_WITH_TEXT:
             names = [prompt.partition(verb)[2].strip()]  # a text as it was typed
-        return [_decided(home, partial(_DECIDE[about], cwd=cwd, verb=verb, name=name)) for name in names]
-    found = lesson_tags.find_lesson_blocks(prompt)
-    if not found and lesson_tags.has_unclosed_block(prompt):
+        return [
+            _run_decision(home, partial(_DECISION_HANDLERS[subject], cwd=cwd, verb=verb, name=name)) for name in names
+        ]
+    blocks = lesson_tags.find_lesson_blocks(prompt)
+    if not blocks and lesson_tags.has_unclosed_block(prompt):
         return [PromptAnswer("the #lesson block is not closed; end it with #/lesson on a line of its own", False)]
-    if not found and not doubt and (memory := find_typed_memory(prompt)):
-        return _remember(home, cwd, memory)
+    if not blocks and not doubt and (memory := find_typed_memory(prompt)):
+        return _remember_memory(home, cwd, memory)
     why_proposed = doubt or ("" if lesson_tags.has_only_blocks(prompt) else "the prompt holds more than the lesson")
-    return [_learned(home, cwd, tag, why_proposed) for tag in found]
+    return [_learn_block(home, cwd, block, why_proposed) for block in blocks]
 
 
-def _remember(home: str, cwd: str, memory: TypedMemory) -> list[PromptAnswer]:
+def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAnswer]:
     """Approve what a person typed to be remembered: typing it is the approval."""
     values, project = settings.resolve_settings(settings.read_config(home)), find_project_path(cwd)
     if not values["rememberInTurn"] or is_below(cwd, values["denyProjects"]):
@@ -97,27 +99,29 @@ def _remember(home: str, cwd: str, memory: TypedMemory) -> list[PromptAnswer]:
             approved, path = memory_actions.approve_memory(connection, home, proposed, PROMPT, now)
             compiled_brief.delete_all(home)
             brief.compile_or_reuse(connection, home, approved.project, values)
-    except UserError as refused:
-        return [PromptAnswer(f"not remembered: {refused.say}", True)]
-    except OSError as wrong:
-        return [PromptAnswer(f"NOT remembered: {wrong}", False)]
-    quoted = "" if memory.is_whole_prompt else f' "{to_printable_line(memory.text, 100)}"'
-    place = "" if paths.is_inside(home, path) else f", {os.path.relpath(path, project)}"
+    except UserError as refusal:
+        return [PromptAnswer(f"not remembered: {refusal.say}", True)]
+    except OSError as error:
+        return [PromptAnswer(f"NOT remembered: {error}", False)]
+    quote = "" if memory.is_whole_prompt else f' "{to_printable_line(memory.text, 100)}"'
+    path_note = "" if paths.is_inside(home, path) else f", {os.path.relpath(path, project)}"
     return [
         PromptAnswer(
-            f"remembered{quoted} as memory {approved.id}{place} (undo: hardwon memory retire {approved.id})", True
+            f"remembered{quote} as memory {approved.id}{path_note} (undo: hardwon memory retire {approved.id})", True
         )
     ]
 
 
 def format_answers(answers: Iterable[PromptAnswer]) -> str:
-    return "\n".join(f"hardwon: {one.line}" for one in answers)
+    return "\n".join(f"hardwon: {answer.line}" for answer in answers)
 
 
 def log_refused_answers(home: str, answers: Iterable[PromptAnswer]) -> None:
     """Put down what was not taken where `hardwon doctor` shows it, since the person has not seen the answer."""
     lines = [
-        " ".join(one.line.split())[:MAX_LOG_LINE_CHARS] for one in answers if not one.is_accepted and not one.is_logged
+        " ".join(answer.line.split())[:MAX_LOG_LINE_CHARS]
+        for answer in answers
+        if not answer.is_accepted and not answer.is_logged
     ]
     for line in lines:
         log.warning("what a person typed was not taken: %s", line)
@@ -125,17 +129,17 @@ def log_refused_answers(home: str, answers: Iterable[PromptAnswer]) -> None:
         append_to_hook_log(home, [f"what you typed was not taken: {line}" for line in lines], clock.now())
 
 
-def _decided(home: str, decide: Callable[[db.Connection, str], str]) -> PromptAnswer:
+def _run_decision(home: str, decide: Callable[[db.Connection, str], str]) -> PromptAnswer:
     try:
         with closing(db.connect(home)) as connection:
             return PromptAnswer(decide(connection, home), True)
-    except UserError as refused:
-        return PromptAnswer(refused.say, False)
-    except OSError as wrong:
-        return PromptAnswer(f"NOT done: {wrong}", False)
+    except UserError as refusal:
+        return PromptAnswer(refusal.say, False)
+    except OSError as error:
+        return PromptAnswer(f"NOT done: {error}", False)
 
 
-def _lesson(connection: db.Connection, home: str, cwd: str, verb: str, name: str) -> str:
+def _decide_lesson(connection: db.Connection, home: str, cwd: str, verb: str, name: str) -> str:
     proposal = candidates.find_candidate(home, connection, name)
     if verb == "reject":
         candidates.reject(home, connection, proposal)
@@ -144,118 +148,134 @@ def _lesson(connection: db.Connection, home: str, cwd: str, verb: str, name: str
     return f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]"
 
 
-def _handoff(connection: db.Connection, home: str, cwd: str, verb: str, name: str) -> str:
+def _decide_handoff(connection: db.Connection, home: str, cwd: str, verb: str, name: str) -> str:
     if verb in VERBS_WITHOUT_NAMES:
-        return _handoffs(connection, home, find_project_path(cwd), verb)
+        return _describe_handoffs(connection, home, find_project_path(cwd), verb)
     now, values = clock.now(), settings.resolve_settings(settings.read_config(home))
     if verb == "write":
-        one = handoff_actions.write_handoff(connection, home, name, cwd, PROMPT, now=now)
-        said = [f"written: handoff {one.id}, {one.draft}"]
+        handoff = handoff_actions.write_handoff(connection, home, name, cwd, PROMPT, now=now)
+        messages = [f"written: handoff {handoff.id}, {handoff.draft}"]
     else:
-        one = handoffs.find_handoff(connection, name)
+        handoff = handoffs.find_handoff(connection, name)
         if verb == "amend":
-            raise UserError(f"it takes an editor: edit {one.draft}, or in a terminal: hardwon handoff amend {one.id}")
+            raise UserError(
+                f"it takes an editor: edit {handoff.draft}, or in a terminal: hardwon handoff amend {handoff.id}"
+            )
         if verb == "show":
-            page = handoffs.read_page(one)
-            return f"handoff {one.id}, {one.status}: {one.draft}\n{_page(page.text if page else 'its file is gone')}"
+            page = handoffs.read_page(handoff)
+            return (
+                f"handoff {handoff.id}, {handoff.status}: "
+                f"{handoff.draft}\n{_format_page(page.text if page else 'its file is gone')}"
+            )
         if verb == "discard":
-            ratification.discard(connection, one, now)
-            said = [f"discarded: handoff {one.id}, {one.draft} is deleted"]
+            ratification.discard(connection, handoff, now)
+            messages = [f"discarded: handoff {handoff.id}, {handoff.draft} is deleted"]
         else:
-            commits = values["handoffCommit"]
-            done = handoff_actions.ratify_handoff(connection, home, one, PROMPT, now, should_commit=commits)
-            said = ratification.describe_result(done)
+            should_commit = values["handoffCommit"]
+            result = handoff_actions.ratify_handoff(connection, home, handoff, PROMPT, now, should_commit=should_commit)
+            messages = ratification.describe_result(result)
     compiled_brief.delete_all(home)
-    brief.compile_or_reuse(connection, home, one.project, values)
-    return "; ".join(said)
+    brief.compile_or_reuse(connection, home, handoff.project, values)
+    return "; ".join(messages)
 
 
-def _handoffs(connection: db.Connection, home: str, project: str, verb: str) -> str:
+def _describe_handoffs(connection: db.Connection, home: str, project: str, verb: str) -> str:
     if verb == "list":
-        found = reflections.list_reflections(connection, reflections.DRAFT, reflections.RATIFIED, project=project)
+        handoff_rows = reflections.list_reflections(
+            connection, reflections.DRAFT, reflections.RATIFIED, project=project
+        )
         lines = [
-            f"{one.id}, {one.status}: {to_printable_line(_topic(one), 90)}, {one.draft}" for one in found[:MAX_LISTED]
+            f"{handoff.id}, {handoff.status}: {to_printable_line(_read_topic(handoff), 90)}, {handoff.draft}"
+            for handoff in handoff_rows[:MAX_LISTED]
         ]
-        return _lines("the handoffs here", lines, len(found)) if lines else "no handoffs here yet"
+        return _format_list("the handoffs here", lines, len(handoff_rows)) if lines else "no handoffs here yet"
     draft, page = handoffs.find_waiting_draft(connection, project), handoffs.find_latest_page(connection, home, project)
-    said = [f"{handoffs.build_banner(draft)} (hardwon handoff show {draft.id})"] if draft else []
-    said += [f"handoff {page.reflection.id}: {page.topic}", *handoffs.get_resume_lines(page)] if page else []
-    return "\n".join(said) or "no session here was handed off yet"
+    parts = [f"{handoffs.build_banner(draft)} (hardwon handoff show {draft.id})"] if draft else []
+    parts += [f"handoff {page.reflection.id}: {page.topic}", *handoffs.get_resume_lines(page)] if page else []
+    return "\n".join(parts) or "no session here was handed off yet"
 
 
-def _topic(one: reflections.Reflection) -> str:
-    page = handoffs.read_page(one)
-    return page.topic if page else one.topic
+def _read_topic(handoff: reflections.Reflection) -> str:
+    page = handoffs.read_page(handoff)
+    return page.topic if page else handoff.topic
 
 
-def _memory(connection: db.Connection, home: str, cwd: str, verb: str, name: str) -> str:
+def _decide_memory(connection: db.Connection, home: str, cwd: str, verb: str, name: str) -> str:
     if verb in VERBS_WITHOUT_NAMES:
-        return _memories(connection, home, find_project_path(cwd), verb)
+        return _describe_memories(connection, home, find_project_path(cwd), verb)
     now, (first, *rest) = clock.now(), name.split(None, 1)
     text = "".join(rest)
     if verb == "add":
-        one = memories.propose(connection, home, first, text, project=find_project_path(cwd), source="person", now=now)
+        memory = memories.propose(
+            connection, home, first, text, project=find_project_path(cwd), source="person", now=now
+        )
     else:
-        one = memories.find_memory(connection, first)
-    wanted = {"reject": "candidate", "retire": "active"}.get(verb, one.status)
-    if one.status != wanted:
-        raise UserError(f"memory {one.id} is {one.status}, not {wanted}")
+        memory = memories.find_memory(connection, first)
+    required_status = {"reject": "candidate", "retire": "active"}.get(verb, memory.status)
+    if memory.status != required_status:
+        raise UserError(f"memory {memory.id} is {memory.status}, not {required_status}")
     if verb == "show":
-        page = memories.read_page(home, one)
-        whence = ", ".join((one.source, *one.evidence))
-        return f"memory {one.id}, {one.type}, {one.status}, from {whence}\n{_page(page.text if page else one.text)}"
+        page = memories.read_page(home, memory)
+        origin = ", ".join((memory.source, *memory.evidence))
+        return (
+            f"memory {memory.id}, {memory.type}, {memory.status}, from "
+            f"{origin}\n{_format_page(page.text if page else memory.text)}"
+        )
     if verb == "edit" and not text:
-        raise UserError(f"say it in other words: hardwon memory edit {one.id} TEXT; a terminal opens an editor")
+        raise UserError(f"say it in other words: hardwon memory edit {memory.id} TEXT; a terminal opens an editor")
     if verb == "edit":
-        said = f"edited: memory {memory_actions.reword_memory(connection, home, one, text, PROMPT, now).id}"
+        message = f"edited: memory {memory_actions.reword_memory(connection, home, memory, text, PROMPT, now).id}"
     elif verb in ("add", "approve"):
-        _, path = memory_actions.approve_memory(connection, home, one, PROMPT, now)
-        said = f"approved as memory {one.id}: {path}"
+        _, path = memory_actions.approve_memory(connection, home, memory, PROMPT, now)
+        message = f"approved as memory {memory.id}: {path}"
     else:
-        after = memory_actions.reject_or_retire_memory(connection, home, one, now)
-        said = f"{after.status}: memory {one.id}, {to_printable_line(one.text, 100)}"
+        changed = memory_actions.reject_or_retire_memory(connection, home, memory, now)
+        message = f"{changed.status}: memory {memory.id}, {to_printable_line(memory.text, 100)}"
     compiled_brief.delete_all(home)
-    brief.compile_or_reuse(connection, home, one.project, settings.resolve_settings(settings.read_config(home)))
-    return said
+    brief.compile_or_reuse(connection, home, memory.project, settings.resolve_settings(settings.read_config(home)))
+    return message
 
 
-def _memories(connection: db.Connection, home: str, project: str, verb: str) -> str:
+def _describe_memories(connection: db.Connection, home: str, project: str, verb: str) -> str:
     if verb == "check":
         faults = [
-            f"{name}: {wrong}; {fix}" for name, wrong, fix in memories.find_memory_faults(connection, home, project)
+            f"{name}: {fault}; {fix}" for name, fault, fix in memories.find_memory_faults(connection, home, project)
         ]
-        return _lines("what is wrong", faults, len(faults)) if faults else "every memory is as it should be"
-    found = kept.list_memories(connection, "candidate", "active", project=project)
-    lines = [f"{one.id}, {one.type}, {one.status}: {to_printable_line(one.text, 120)}" for one in found[-MAX_LISTED:]]
-    return _lines("the memories here", lines, len(found)) if lines else "no memories here yet"
+        return _format_list("what is wrong", faults, len(faults)) if faults else "every memory is as it should be"
+    memory_rows = kept.list_memories(connection, "candidate", "active", project=project)
+    lines = [
+        f"{memory.id}, {memory.type}, {memory.status}: {to_printable_line(memory.text, 120)}"
+        for memory in memory_rows[-MAX_LISTED:]
+    ]
+    return _format_list("the memories here", lines, len(memory_rows)) if lines else "no memories here yet"
 
 
-def _lines(what: str, lines: Sequence[str], found: int) -> str:
-    left = [f"{found - len(lines)} more, in a terminal or the viewer"] if found > len(lines) else []
-    return "\n  ".join((f"{what}:", *map(make_printable, lines), *left))
+def _format_list(title: str, lines: Sequence[str], total: int) -> str:
+    omitted = [f"{total - len(lines)} more, in a terminal or the viewer"] if total > len(lines) else []
+    return "\n  ".join((f"{title}:", *map(make_printable, lines), *omitted))
 
 
-def _page(text: str) -> str:
+def _format_page(text: str) -> str:
     return make_printable(text if len(text) <= MAX_PAGE_CHARS else f"{text[:MAX_PAGE_CHARS]}…")
 
 
-_DECIDE = {"": _lesson, "handoff": _handoff, "memory": _memory}
+_DECISION_HANDLERS = {"": _decide_lesson, "handoff": _decide_handoff, "memory": _decide_memory}
 
 
-def _learned(home: str, cwd: str, tag: lesson_tags.LessonBlock, why_proposed: str) -> PromptAnswer:
-    if tag.faults:
-        return PromptAnswer(f"the lesson is refused: {'; '.join(tag.faults)}", False)
+def _learn_block(home: str, cwd: str, block: lesson_tags.LessonBlock, why_proposed: str) -> PromptAnswer:
+    if block.faults:
+        return PromptAnswer(f"the lesson is refused: {'; '.join(block.faults)}", False)
     try:
-        record = lesson_tags.build_block_record(tag, project=find_project_path(cwd) if cwd else "")
+        record = lesson_tags.build_block_record(block, project=find_project_path(cwd) if cwd else "")
         if why_proposed:
             lesson = lesson_actions.propose_lesson(home, record)
         else:
             with closing(db.connect(home)) as connection:
                 lesson = lesson_actions.add_lesson(home, connection, record, PROMPT)
-    except UserError as refused:
-        return PromptAnswer(refused.say, False)
+    except UserError as error:
+        return PromptAnswer(error.say, False)
     if why_proposed:
-        how = f"in force once you run: hardwon lessons restore {lesson.slug}"
-        return PromptAnswer(f"proposed, since {why_proposed}: {lesson.summary}; {how}", True)
+        next_step = f"in force once you run: hardwon lessons restore {lesson.slug}"
+        return PromptAnswer(f"proposed, since {why_proposed}: {lesson.summary}; {next_step}", True)
     state = "needs review" if lesson.needs_review else f"in force as a {lesson.delivery}"
     return PromptAnswer(f"learned, {state}: {lesson.summary} [{lesson.slug}]", True)

@@ -26,7 +26,7 @@ from hardwon.text.traces import SearchPiece
 from hardwon.types import frozen
 
 DRAFT_FILES, LOG_FILES, QUEUE_FILES = "drafts", "logs", "queues"
-_FRONT = 40  # lines in which a draft says whose it is
+_FRONT_LINES = 40  # lines in which a draft says whose it is
 
 
 @frozen
@@ -50,71 +50,73 @@ def find_purge_scope(home: str, connection: db.Connection, target: PurgeTarget, 
         target,
         pieces,
         sessions,
-        _unapproved(home, connection, target, pieces, sessions),
+        _find_unapproved(home, connection, target, pieces, sessions),
         tuple(page for page, _, status in cutting.find_target_reflections(connection, target) if status == RATIFIED),
-        tuple(_transcripts(connection, target, pieces)),
+        tuple(_find_transcripts(connection, target, pieces)),
         dry_run,
     )
 
 
-def _transcripts(
-    connection: db.Connection, aim: PurgeTarget, pieces: tuple[SearchPiece, ...]
+def _find_transcripts(
+    connection: db.Connection, target: PurgeTarget, pieces: tuple[SearchPiece, ...]
 ) -> Iterator[tuple[str, str]]:
     """The agents' transcripts that hold it, with their hosts: for a text wherever they are, else those that belong."""
-    if aim.text_pieces:
+    if target.text_pieces:
         values = settings.resolve_settings(settings.read_config(paths.get_home()))
         folders = mining.find_transcript_folders(os.environ, os.path.expanduser("~"), values["scanPaths"])
         for file in mining.find_changed_transcripts(folders, {}):
             if text_search.has_piece_in_file(file.path, pieces):
                 yield file.path, file.agent
         return
-    for path in sorted(cutting.find_target_transcripts(connection, aim)):
-        inner = glob.glob(os.path.join(glob.escape(path.removesuffix(".jsonl")), "**", "*.jsonl"), recursive=True)
-        for one in (
+    for path in sorted(cutting.find_target_transcripts(connection, target)):
+        subagent_paths = glob.glob(
+            os.path.join(glob.escape(path.removesuffix(".jsonl")), "**", "*.jsonl"), recursive=True
+        )
+        for transcript in (
             path,
             *(
                 transcript_files.list_subagent_transcripts(path)
                 if transcript_files.is_database_session(path)
-                else sorted(inner)
+                else sorted(subagent_paths)
             ),
         ):
-            if transcript_files.exists(one) and (host := transcript_files.detect_agent(one)):
-                yield one, host
+            if transcript_files.exists(transcript) and (host := transcript_files.detect_agent(transcript)):
+                yield transcript, host
 
 
-def _unapproved(
-    home: str, connection: db.Connection, aim: PurgeTarget, pieces: Sequence[SearchPiece], sessions: Set[str]
+def _find_unapproved(
+    home: str, connection: db.Connection, target: PurgeTarget, pieces: Sequence[SearchPiece], sessions: Set[str]
 ) -> Mapping[str, tuple[str, ...]]:
     """The files that go, by their kind. Asked before the database forgets what it wrote where."""
-    known = cutting.find_target_reflections(connection, aim)
-    pages = {page for page, _, _ in known if is_draft(page)}
+    reflection_rows = cutting.find_target_reflections(connection, target)
+    pages = {page for page, _, _ in reflection_rows if is_draft(page)}
     drafts = {*pages, *filter(is_draft, text_search.list_files_below(os.path.join(home, DRAFTS_FOLDER)))}
-    written = {os.path.basename(log) for _, log, _ in known}
+    log_names = {os.path.basename(log) for _, log, _ in reflection_rows}
     logs = list(text_search.list_files_below(os.path.join(home, LOGS_FOLDER)))
-    if aim.text_pieces:
-        waiting = text_search.list_files_below(memory_queue.get_queue_folder())
-        found = {DRAFT_FILES: sorted(drafts), LOG_FILES: logs, QUEUE_FILES: list(waiting)}
+    if target.text_pieces:
+        queue_files = text_search.list_files_below(memory_queue.get_queue_folder())
+        files_by_kind = {DRAFT_FILES: sorted(drafts), LOG_FILES: logs, QUEUE_FILES: list(queue_files)}
         return {
-            kind: tuple(one for one in places if text_search.has_piece_in_file(one, pieces))
-            for kind, places in found.items()
+            kind: tuple(item for item in files if text_search.has_piece_in_file(item, pieces))
+            for kind, files in files_by_kind.items()
         }
     return {
         DRAFT_FILES: tuple(
-            one for one in sorted(drafts) if one in pages or is_draft_of(one, sessions) or _is_old(one, aim)
+            item for item in sorted(drafts) if item in pages or is_draft_of(item, sessions) or _is_old(item, target)
         ),
         LOG_FILES: tuple(
-            one
-            for one in logs
-            if os.path.basename(one) in written
-            or _is_old(one, aim)
-            or (pieces and text_search.has_piece_in_file(one, pieces))
+            item
+            for item in logs
+            if os.path.basename(item) in log_names
+            or _is_old(item, target)
+            or (pieces and text_search.has_piece_in_file(item, pieces))
         ),
         QUEUE_FILES: tuple(
             sorted(
                 {
-                    one.path
-                    for one in memory_queue.read_queue(memory_queue.get_queue_folder())
-                    if _waits(one, aim, sessions)
+                    item.path
+                    for item in memory_queue.read_queue(memory_queue.get_queue_folder())
+                    if _is_queued_for(item, target, sessions)
                 }
             )
         ),
@@ -129,18 +131,18 @@ def is_draft(path: str) -> bool:
 def is_draft_of(draft: str, sessions: Set[str]) -> bool:
     """Whether a draft says that it is of one of these sessions."""
     with open(draft, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
-        said = next((line for line in islice(file, _FRONT) if line.startswith("session: ")), "")
+        session_line = next((line for line in islice(file, _FRONT_LINES) if line.startswith("session: ")), "")
     try:
-        return json.loads(said.partition(": ")[2] or '""') in sessions
+        return json.loads(session_line.partition(": ")[2] or '""') in sessions
     except (ValueError, TypeError):
         return False
 
 
-def _is_old(path: str, aim: PurgeTarget) -> bool:
-    return aim.older_than is not None and os.path.getmtime(path) < aim.older_than
+def _is_old(path: str, target: PurgeTarget) -> bool:
+    return target.older_than is not None and os.path.getmtime(path) < target.older_than
 
 
-def _waits(one: memory_queue.QueuedStatement, aim: PurgeTarget, sessions: Set[str]) -> bool:
-    if aim.older_than is not None:
-        return "" < one.at < clock.format_iso(aim.older_than)
-    return one.session in sessions or (aim.project != "" and one.project == aim.project)
+def _is_queued_for(statement: memory_queue.QueuedStatement, target: PurgeTarget, sessions: Set[str]) -> bool:
+    if target.older_than is not None:
+        return "" < statement.at < clock.format_iso(target.older_than)
+    return statement.session in sessions or (target.project != "" and statement.project == target.project)

@@ -12,18 +12,18 @@ from hardwon.store.db import Connection
 def trust_project(home: str, connection: Connection, project: str, content: bytes, now: float) -> None:
     """Use a repository's lessons as they were shown; a change to the file waits until it is trusted again."""
     approvals.ensure_upgraded(home, connection, now)
-    known = trust_file.read_trusted_hashes(home)
-    known[project] = trust_file.hash_bytes(content)
-    trust_file.write_trusted_hashes(home, known)
-    approvals.record_trust(connection, project, known[project], now)
+    trusted_hashes = trust_file.read_trusted_hashes(home)
+    trusted_hashes[project] = trust_file.hash_bytes(content)
+    trust_file.write_trusted_hashes(home, trusted_hashes)
+    approvals.record_trust(connection, project, trusted_hashes[project], now)
     manifest.build(home, now)
 
 
 def revoke_trust(home: str, connection: Connection, project: str, now: float) -> None:
     approvals.ensure_upgraded(home, connection, now)
-    known = trust_file.read_trusted_hashes(home)
-    if known.pop(project, None) is None:
+    trusted_hashes = trust_file.read_trusted_hashes(home)
+    if trusted_hashes.pop(project, None) is None:
         raise UserError(f"{project} is not trusted", "hardwon trust --list")
-    trust_file.write_trusted_hashes(home, known)
+    trust_file.write_trusted_hashes(home, trusted_hashes)
     approvals.withdraw(connection, TRUST, project, now)
     manifest.build(home, now)

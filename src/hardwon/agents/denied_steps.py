@@ -15,16 +15,16 @@ StepPredicate = Callable[[Step], bool]
 
 def build_step_exclusion(home: str, values: Mapping[str, Any]) -> StepPredicate:
     """Whether a step is left out: for its folder, for a pause in its session, or for a file that a call is about."""
-    is_below = lru_cache(maxsize=512)(lambda cwd: projects.is_below(cwd, values["denyProjects"]))
+    is_denied_folder = lru_cache(maxsize=512)(lambda cwd: projects.is_below(cwd, values["denyProjects"]))
     was_paused = lru_cache(maxsize=512)(partial(claims.has_been_paused, home))
-    files = values["denyPaths"]
+    denied_paths = values["denyPaths"]
 
     def is_denied(step: Step) -> bool:
-        if is_below(step.cwd) or was_paused(step.session):
+        if is_denied_folder(step.cwd) or was_paused(step.session):
             return True
-        is_asked = bool(files) and step.kind == "call"
-        return is_asked and projects.has_denied_path(
-            files, step.cwd, step.tool, step.command, step.content, [step.path]
+        should_check_paths = bool(denied_paths) and step.kind == "call"
+        return should_check_paths and projects.has_denied_path(
+            denied_paths, step.cwd, step.tool, step.command, step.content, [step.path]
         )
 
     return is_denied
@@ -35,7 +35,7 @@ def denied_or_deleted(is_denied: StepPredicate, tombstones: Tombstones) -> StepP
     if not tombstones:
         return is_denied
 
-    def is_left_out(step: Step) -> bool:
+    def is_excluded(step: Step) -> bool:
         if is_denied(step):
             return True
         at = parse_timestamp(step.at) or None
@@ -43,4 +43,4 @@ def denied_or_deleted(is_denied: StepPredicate, tombstones: Tombstones) -> StepP
             return True
         return tombstones.covers_text("\n".join((step.command, step.path, step.content, step.text, step.refused)), at)
 
-    return is_left_out
+    return is_excluded

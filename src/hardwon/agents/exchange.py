@@ -23,7 +23,7 @@ MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 PATH_MAX = 4096  # bytes, with the NUL at the end
 MAX_ID_LENGTH = 512
 MAX_PARTS = 1_000  # calls in one, such as the files of a patch; each takes about 0.15 ms to judge
-_IDS = ("session", "agent", "source", "tool", "tool_use_id", "prompt_name")
+_ID_FIELDS = ("session", "agent", "source", "tool", "tool_use_id", "prompt_name")
 _PATH_FIELDS = (
     "file_path",
     "notebook_path",
@@ -50,15 +50,15 @@ def read_event(agent: str, kind: str, payload: bytes) -> Event | None:
 
 def write_reply(event: Event, reply: HookReply) -> bytes:
     """Return what the hook prints for the event's agent."""
-    seen = HookReply(
+    visible_reply = HookReply(
         strip_invisible(reply.deny), strip_invisible(reply.context), strip_invisible(reply.notice), reply.deliveries
     )
-    return host_named(event.host).render_reply(event, seen)
+    return host_named(event.host).render_reply(event, visible_reply)
 
 
 def bound_event(event: Event) -> Event:
     """Return the event with no id above LONGEST_ID and no path above PATH_MAX."""
-    bounded: dict[str, Any] = {name: _shorten_id(getattr(event, name)) for name in _IDS}
+    bounded: dict[str, Any] = {name: _shorten_id(getattr(event, name)) for name in _ID_FIELDS}
     bounded["cwd"] = folder = shorten_path(event.cwd)
     bounded["transcript"] = shorten_path(event.transcript)
     bounded["path"] = shorten_path(event.path, folder)
@@ -97,5 +97,11 @@ def _shorten_id(text: str) -> str:
 def _bound_path_fields(tool_input: Any, folder: str) -> Any:
     if not isinstance(tool_input, dict):
         return tool_input
-    long = [name for name in _PATH_FIELDS if isinstance(tool_input.get(name), str) and not _is_short(tool_input[name])]
-    return {**tool_input, **{name: shorten_path(tool_input[name], folder) for name in long}} if long else tool_input
+    long_fields = [
+        name for name in _PATH_FIELDS if isinstance(tool_input.get(name), str) and not _is_short(tool_input[name])
+    ]
+    return (
+        {**tool_input, **{name: shorten_path(tool_input[name], folder) for name in long_fields}}
+        if long_fields
+        else tool_input
+    )

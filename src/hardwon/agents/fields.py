@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-_LARGEST = 1e15  # of a number; NaN is not within it either
+_MAX_NUMBER = 1e15  # of a number; NaN is not within it either
 
 
 def load_payload(payload: bytes) -> dict[str, Any]:
@@ -30,23 +30,23 @@ def get_cwd(wire: dict[str, Any]) -> str:
 def read_tail_lines(path: str, max_bytes: int) -> list[bytes]:
     """The lines at a file's end; none if it cannot be read from there, and a pipe is not waited for."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError):
         return []
     try:
-        size = os.lseek(file, 0, os.SEEK_END)
-        return os.pread(file, max_bytes, max(size - max_bytes, 0)).split(b"\n")
+        size = os.lseek(descriptor, 0, os.SEEK_END)
+        return os.pread(descriptor, max_bytes, max(size - max_bytes, 0)).split(b"\n")
     except OSError:
         return []
     finally:
-        os.close(file)
+        os.close(descriptor)
 
 
 def get_number(wire: dict[str, Any], key: str) -> float | None:
     value = wire.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if -_LARGEST <= value <= _LARGEST else None
+    return float(value) if -_MAX_NUMBER <= value <= _MAX_NUMBER else None
 
 
 def get_object(wire: dict[str, Any], key: str) -> dict[str, Any]:
@@ -89,4 +89,4 @@ def collect_strings(value: object, depth: int = 0) -> list[str]:
     if depth > 20 or not isinstance(value, dict | list):
         return []
     inner = value.values() if isinstance(value, dict) else value
-    return [text for one in inner for text in collect_strings(one, depth + 1)]
+    return [text for item in inner for text in collect_strings(item, depth + 1)]

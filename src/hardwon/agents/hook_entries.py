@@ -23,13 +23,13 @@ def add_hook_entries(
     text: str, entries: Mapping[str, Mapping[str, Any]], *, allow_comments: bool = False
 ) -> tuple[str, CreatedPaths]:
     """The settings with one entry of ours at each of the agent's events, and the containers made for them."""
-    made: CreatedPaths = []
+    created_paths: CreatedPaths = []
     for event, entry in entries.items():
-        text, new = json_edit.append_value(
+        text, new_paths = json_edit.append_value(
             text, ["hooks", event], {"hooks": [dict(entry)]}, allow_comments=allow_comments
         )
-        made.extend(map(list, new))
-    return text, made
+        created_paths.extend(map(list, new_paths))
+    return text, created_paths
 
 
 def remove_hooks(
@@ -41,7 +41,7 @@ def remove_hooks(
         text = json_edit.remove_elements(
             text,
             path,
-            lambda entry: _is_ours(entry, is_hardwon_hook),
+            lambda entry: _is_hardwon_entry(entry, is_hardwon_hook),
             created_paths=created_paths,
             allow_comments=allow_comments,
         )
@@ -51,32 +51,34 @@ def remove_hooks(
 def find_hooks(text: str, is_hardwon_hook: CommandPredicate, *, allow_comments: bool = False) -> dict[str, list[str]]:
     """Our commands in these settings, by the agent's name of the event."""
     hooks = json_edit.get_value(text, ["hooks"], allow_comments=allow_comments) if text.strip() else None
-    found: dict[str, list[str]] = {}
+    commands_by_event: dict[str, list[str]] = {}
     for event, entries in hooks.items() if isinstance(hooks, dict) else ():
         for entry in entries if isinstance(entries, list) else ():
-            found.setdefault(event, []).extend(command for command in _commands(entry) if is_hardwon_hook(command))
-    return {event: commands for event, commands in found.items() if commands}
+            commands_by_event.setdefault(event, []).extend(
+                command for command in _list_commands(entry) if is_hardwon_hook(command)
+            )
+    return {event: commands for event, commands in commands_by_event.items() if commands}
 
 
-def _is_ours(entry: object, ours: Callable[[str], bool]) -> bool:
-    commands = _commands(entry)
-    return bool(commands) and all(map(ours, commands))
+def _is_hardwon_entry(entry: object, is_hardwon_hook: Callable[[str], bool]) -> bool:
+    commands = _list_commands(entry)
+    return bool(commands) and all(map(is_hardwon_hook, commands))
 
 
-def _commands(entry: object) -> list[str]:
+def _list_commands(entry: object) -> list[str]:
     hooks = entry.get("hooks") if isinstance(entry, dict) else None
-    given = hooks if isinstance(hooks, list) else []
-    return [get_text(hook, "command") for hook in given if isinstance(hook, dict)]
+    listed_hooks = hooks if isinstance(hooks, list) else []
+    return [get_text(hook, "command") for hook in listed_hooks if isinstance(hook, dict)]
 
 
 def add_server_entry(
     text: str, path: Sequence[str], entry: object, *, allow_comments: bool = False
 ) -> tuple[str, CreatedPaths]:
     """The settings with our MCP server at the path; what stood there under our name is ours, so it goes."""
-    text, made = json_edit.insert_value(
+    text, created_paths = json_edit.insert_value(
         json_edit.remove_value(text, path, allow_comments=allow_comments), path, entry, allow_comments=allow_comments
     )
-    return text, [list(each) for each in made]
+    return text, [list(created_path) for created_path in created_paths]
 
 
 def remove_mcp_server(text: str, created_paths: CreatedPaths, *, allow_comments: bool = False) -> str:

@@ -30,29 +30,31 @@ def read_install_ledger(home: str) -> dict[str, Any]:
     """What we did to which settings file, so that it can be undone to the letter."""
     try:
         with open(os.path.join(home, paths.INSTALL_LEDGER), encoding="utf-8", opener=paths.open_plain_file) as file:
-            found = json.load(file)
-        return found if isinstance(found, dict) else {}
+            ledger = json.load(file)
+        return ledger if isinstance(ledger, dict) else {}
     except (OSError, ValueError):
         return {}
 
 
 def list_settings_files(home: str) -> list[tuple[str, str]]:
     """Every agent with each settings file of it that may hold our hooks."""
-    usual = [(name, os.path.realpath(load_install_module(name).get_settings_path())) for name in AGENT_PACKAGES]
-    noted = [
-        (str(kept["host"]), path)
-        for path, kept in read_install_ledger(home).items()
-        if kept.get("host") in AGENT_PACKAGES
+    default_files = [(name, os.path.realpath(load_install_module(name).get_settings_path())) for name in AGENT_PACKAGES]
+    ledger_files = [
+        (str(entry["host"]), path)
+        for path, entry in read_install_ledger(home).items()
+        if entry.get("host") in AGENT_PACKAGES
     ]
-    return list(dict.fromkeys([*usual, *noted]))
+    return list(dict.fromkeys([*default_files, *ledger_files]))
 
 
 def write_discovery_files(home: str) -> None:
     """Write both files anew, by what the settings files say now: a person may have edited them since."""
-    _keep(os.path.join(home, HOOK_LOCATION_FILE), [sys.executable, HOOK_PATH])
-    hooked = [(name, path) for name, path in list_settings_files(home) if _has_hooks(name, path)]
+    _write_if_changed(os.path.join(home, HOOK_LOCATION_FILE), [sys.executable, HOOK_PATH])
+    hooked_files = [(name, path) for name, path in list_settings_files(home) if _has_hooks(name, path)]
     for name in AGENT_PACKAGES:
-        _keep(os.path.join(home, HOOKED_SETTINGS_FOLDER, name), [path for host, path in hooked if host == name])
+        _write_if_changed(
+            os.path.join(home, HOOKED_SETTINGS_FOLDER, name), [path for agent, path in hooked_files if agent == name]
+        )
 
 
 def _has_hooks(name: str, path: str) -> bool:
@@ -60,25 +62,27 @@ def _has_hooks(name: str, path: str) -> bool:
         with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
             text = file.read()
         return bool(load_install_module(name).find_hooks(text, is_hardwon_hook)) and (
-            name != "codex" or _runs_them(path, text)
+            name != "codex" or _has_trusted_hooks(path, text)
         )
     except (OSError, ValueError):
         return False
 
 
-def _runs_them(path: str, text: str) -> bool:
+def _has_trusted_hooks(path: str, text: str) -> bool:
     """Whether Codex trusts all of our hooks in this file, by the config beside it."""
-    usual = load_install_module("codex").get_settings_path()
-    named = usual if os.path.realpath(usual) == path else path
+    default_path = load_install_module("codex").get_settings_path()
+    settings_path = default_path if os.path.realpath(default_path) == path else path
     with open(
-        os.path.join(os.path.dirname(named), "config.toml"), encoding="utf-8", opener=paths.open_plain_file
+        os.path.join(os.path.dirname(settings_path), "config.toml"), encoding="utf-8", opener=paths.open_plain_file
     ) as file:
         config = file.read()
-    trusted = not hook_trust.find_distrusted_hooks(config, hook_trust.list_hooks(named, text, is_hardwon_hook))
-    return trusted and not hook_trust.has_hooks_disabled(config)
+    is_trusted = not hook_trust.find_distrusted_hooks(
+        config, hook_trust.list_hooks(settings_path, text, is_hardwon_hook)
+    )
+    return is_trusted and not hook_trust.has_hooks_disabled(config)
 
 
-def _keep(path: str, lines: list[str]) -> None:
+def _write_if_changed(path: str, lines: list[str]) -> None:
     content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
     try:
         with open(path, "rb", opener=paths.open_plain_file) as file:

@@ -91,16 +91,16 @@ def find_doubt(pid: int, agent_name: str, home: str, read: Callable[[int], Proce
     if pid <= 0:
         return UNKNOWN_SENDER
     try:
-        own, hook = read(os.getpid()), read(pid)
-        if doubt := _doubt_hook(hook, own, agent_name, home):
+        this_process, hook = read(os.getpid()), read(pid)
+        if doubt := _find_hook_doubt(hook, this_process, agent_name, home):
             return doubt
         shell = read(hook.parent_pid)
-        if not _runs_installed_command(shell, hook, agent_name):
-            return f"a command ran the hook ({_name(shell)}), not {agent_name}"
+        if not _has_installed_command(shell, hook, agent_name):
+            return f"a command ran the hook ({_get_program_name(shell)}), not {agent_name}"
         agent = read(shell.parent_pid)
         if not _is_agent(agent, agent_name):
-            return f"the hook was not started by {agent_name}, but by {_name(agent)}"
-        if doubt := _doubt_streams(shell, hook, agent_name) or _doubt_environment(shell, agent):
+            return f"the hook was not started by {agent_name}, but by {_get_program_name(agent)}"
+        if doubt := _find_stream_doubt(shell, hook, agent_name) or _find_environment_doubt(shell, agent):
             return doubt
         if _is_below_another_agent(agent, read):
             return f"this {agent_name} was started by another agent"
@@ -109,19 +109,21 @@ def find_doubt(pid: int, agent_name: str, home: str, read: Callable[[int], Proce
     return ""
 
 
-def _doubt_hook(hook: Process, own: Process, host: str, home: str) -> str:
+def _find_hook_doubt(hook: Process, this_process: Process, agent_name: str, home: str) -> str:
     """Return why a process is not our hook at work for a prompt."""
     words = hook.arguments
-    if len(words) != 7 or words[1:3] != ("-I", "-S") or words[4:6] != (host, PROMPT_EVENT):
-        return f"it was sent by {_name(hook)}, not by hardwon's hook"
-    if os.path.realpath(words[3]) != os.path.realpath(HOOK_PATH) or hook.program != own.program:
-        return f"the hook belongs to another copy of hardwon: {words[3]} (hardwon install {host} puts this one in)"
+    if len(words) != 7 or words[1:3] != ("-I", "-S") or words[4:6] != (agent_name, PROMPT_EVENT):
+        return f"it was sent by {_get_program_name(hook)}, not by hardwon's hook"
+    if os.path.realpath(words[3]) != os.path.realpath(HOOK_PATH) or hook.program != this_process.program:
+        return (
+            f"the hook belongs to another copy of hardwon: {words[3]} (hardwon install {agent_name} puts this one in)"
+        )
     if os.path.realpath(words[6]) != os.path.realpath(home):
         return f"the hook is for another home: {words[6]}"
     return ""
 
 
-def _runs_installed_command(shell: Process, hook: Process, host: str) -> bool:
+def _has_installed_command(shell: Process, hook: Process, agent_name: str) -> bool:
     """Whether a shell runs our hook by the command that `hardwon install` writes, or a plugin's, and nothing else.
 
     `|| :` at its end keeps the shell from becoming the hook, so there always is one.
@@ -132,49 +134,54 @@ def _runs_installed_command(shell: Process, hook: Process, host: str) -> bool:
     if not options or not all(option.startswith("-") for option in options) or "c" not in options[-1]:
         return False
     command = shlex.join(hook.arguments)
-    if text in [command + end for end in COMMAND_SUFFIXES]:
+    if text in [command + suffix for suffix in COMMAND_SUFFIXES]:
         return True
-    end = next((end for end in reversed(COMMAND_SUFFIXES) if text.endswith(end)), "")
-    plugin_words = shlex.split(text.removesuffix(end)) if end else []
+    suffix = next((suffix for suffix in reversed(COMMAND_SUFFIXES) if text.endswith(suffix)), "")
+    plugin_words = shlex.split(text.removesuffix(suffix)) if suffix else []
     if len(plugin_words) != 4:
         return False
-    program, script, named_host, event = plugin_words
+    program, script, named_agent, event = plugin_words
     # Codex runs Claude Code's plugins as they are, and the script finds out by whom it is run.
-    hosts = (host, "claude-code") if host == "codex" else (host,)
-    return program == "sh" and os.path.basename(script) == "door.sh" and named_host in hosts and event == PROMPT_EVENT
+    agent_names = (agent_name, "claude-code") if agent_name == "codex" else (agent_name,)
+    return (
+        program == "sh"
+        and os.path.basename(script) == "door.sh"
+        and named_agent in agent_names
+        and event == PROMPT_EVENT
+    )
 
 
-def _doubt_streams(shell: Process, hook: Process, host: str) -> str:
+def _find_stream_doubt(shell: Process, hook: Process, agent_name: str) -> str:
     """Return why the hook's input and output are not those that the agent gives to a hook."""
     if (hook.stdin, hook.stdout) != (shell.stdin, shell.stdout):
         return "the hook's input was redirected by a command"
-    wanted = STREAM_PREFIXES[host]
-    known = [stream for stream in (hook.stdin, hook.stdout) if stream]
-    if not all(stream.startswith(wanted) for stream in known):
-        return f"the hook's input does not come from {host}"
+    prefix = STREAM_PREFIXES[agent_name]
+    streams = [stream for stream in (hook.stdin, hook.stdout) if stream]
+    if not all(stream.startswith(prefix) for stream in streams):
+        return f"the hook's input does not come from {agent_name}"
     return ""
 
 
-def _doubt_environment(shell: Process, agent: Process) -> str:
+def _find_environment_doubt(shell: Process, agent: Process) -> str:
     """Return why the environment is not that of a hook: agents pass theirs on, and mark that of a model's commands."""
     environment = shell.environment
     if environment is None or agent.environment is None:
         return ""
-    mark = next((name for name in TOOL_CALL_VARIABLES if environment.get(name)), "")
-    if not mark and environment.get("AI_AGENT", "").endswith("_agent"):
-        mark = "AI_AGENT"
-    if mark:
-        return f"a command that an agent ran sent it ({mark} is set)"
+    variable = next((name for name in TOOL_CALL_VARIABLES if environment.get(name)), "")
+    if not variable and environment.get("AI_AGENT", "").endswith("_agent"):
+        variable = "AI_AGENT"
+    if variable:
+        return f"a command that an agent ran sent it ({variable} is set)"
     if environment.get("HOME") != agent.environment.get("HOME"):
         return "the hook's environment is not the agent's"
     return ""
 
 
-def _is_agent(process: Process, host: str) -> bool:
+def _is_agent(process: Process, agent_name: str) -> bool:
     path = process.program
     if os.path.basename(path) in RUNTIMES:
         path = next((argument for argument in process.arguments[1:] if not argument.startswith("-")), "")
-    return AGENT_PROGRAM_NAMES[host] in path
+    return AGENT_PROGRAM_NAMES[agent_name] in path
 
 
 def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> bool:
@@ -190,7 +197,7 @@ def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> b
             ancestor = read(pid)
         except OSError:
             return False  # another user's, such as a terminal's: no agent of ours is above it
-        if not any(_is_agent(ancestor, host) for host in AGENT_PROGRAM_NAMES):
+        if not any(_is_agent(ancestor, agent_name) for agent_name in AGENT_PROGRAM_NAMES):
             is_apart = True
         elif is_apart:
             return True
@@ -198,9 +205,9 @@ def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> b
     return False
 
 
-def _name(process: Process) -> str:
+def _get_program_name(process: Process) -> str:
     name = os.path.basename(process.program) or "a program"
-    return "".join(sign for sign in name if sign.isprintable())[:40]
+    return "".join(char for char in name if char.isprintable())[:40]
 
 
 def read_process(pid: int) -> Process:
@@ -223,7 +230,7 @@ def _read_from_proc(pid: int) -> Process:
         parent_pid=int(fields[1]),
         program=os.readlink(f"{folder}/exe").removesuffix(" (deleted)"),  # an upgrade while it runs
         arguments=words,
-        environment=_mapping(environment),
+        environment=_parse_assignments(environment),
         stdin=_read_stream(f"{folder}/fd/0"),
         stdout=_read_stream(f"{folder}/fd/1"),
     )
@@ -241,7 +248,7 @@ def _decode_strings(content: bytes) -> tuple[str, ...]:
     return tuple(os.fsdecode(part) for part in parts[:-1])
 
 
-def _mapping(assignments: Sequence[str]) -> dict[str, str]:
+def _parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
     pairs = [assignment.partition("=") for assignment in assignments]
     return {name: value for name, _, value in pairs}
 
@@ -251,7 +258,7 @@ def _read_on_macos(pid: int) -> Process:
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
-    bsd_info, bsd_info_bytes, parent_at = 3, 136, 16
+    bsd_info, bsd_info_bytes, parent_offset = 3, 136, 16
     info = ctypes.create_string_buffer(bsd_info_bytes)
     path = ctypes.create_string_buffer(4096)
     if libc.proc_pidinfo(pid, bsd_info, ctypes.c_uint64(0), info, bsd_info_bytes) < bsd_info_bytes:
@@ -263,7 +270,7 @@ def _read_on_macos(pid: int) -> Process:
     if libc.sysctl(names, 3, arguments, ctypes.byref(size), None, ctypes.c_size_t(0)):
         raise OSError(ctypes.get_errno(), "sysctl")
     words, environment = parse_process_arguments(arguments.raw[: size.value])
-    parent = int.from_bytes(info.raw[parent_at : parent_at + 4], sys.byteorder)
+    parent = int.from_bytes(info.raw[parent_offset : parent_offset + 4], sys.byteorder)
     return Process(pid, parent, os.fsdecode(path.value), words, environment or None)
 
 
@@ -273,4 +280,4 @@ def parse_process_arguments(content: bytes) -> tuple[tuple[str, ...], dict[str, 
     count = int.from_bytes(content[:4], sys.byteorder)
     strings = content[4:].partition(b"\0")[2].lstrip(b"\0")
     decoded = _decode_strings(strings)
-    return decoded[:count], _mapping([text for text in decoded[count:] if text])
+    return decoded[:count], _parse_assignments([text for text in decoded[count:] if text])

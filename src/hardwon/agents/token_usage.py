@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from hardwon.agents.transcript_json import forget_oldest, shorten_id
 
 UsageCounter = dict[str, Any]  # as it is stored with a reader's state
-_TOTALS = ("in", "out", "cached")
-_LATEST = 8  # messages that may be told again
+_TOTAL_NAMES = ("in", "out", "cached")
+_MAX_LATEST = 8  # messages that may be told again
 
 
 class TokenUsage(NamedTuple):
@@ -26,23 +26,23 @@ class TokenUsage(NamedTuple):
 
 def create_counter(state: object = None) -> UsageCounter:
     """Return a counter that goes on from a stored one."""
-    known = state if isinstance(state, dict) else {}
-    latest = known.get("latest")
+    stored = state if isinstance(state, dict) else {}
+    latest = stored.get("latest")
     return {
-        **{name: _number(known.get(name)) for name in _TOTALS},
+        **{name: _read_count(stored.get(name)) for name in _TOTAL_NAMES},
         "latest": dict(latest) if isinstance(latest, dict) else {},
-        "seen": bool(known.get("seen")),
+        "seen": bool(stored.get("seen")),
     }
 
 
 def count_usage(counter: UsageCounter, message: str, usage: TokenUsage) -> None:
     """Count what a message took, in place of what was counted for it before."""
-    before = counter["latest"].pop(shorten_id(message), (0, 0, 0)) if message else (0, 0, 0)
-    for name, was, now in zip(_TOTALS, before, usage, strict=True):
-        counter[name] += now - was
+    previous = counter["latest"].pop(shorten_id(message), (0, 0, 0)) if message else (0, 0, 0)
+    for name, old_count, new_count in zip(_TOTAL_NAMES, previous, usage, strict=True):
+        counter[name] += new_count - old_count
     if message:
         counter["latest"][shorten_id(message)] = list(usage)
-        forget_oldest(counter["latest"], _LATEST)
+        forget_oldest(counter["latest"], _MAX_LATEST)
     counter["seen"] = True
 
 
@@ -50,36 +50,36 @@ def get_total_usage(counter: Mapping[str, Any]) -> TokenUsage | None:
     """Return all that was counted, None if the transcript tells of no tokens."""
     if not counter.get("seen"):
         return None
-    return TokenUsage(*(_number(counter.get(name)) for name in _TOTALS))
+    return TokenUsage(*(_read_count(counter.get(name)) for name in _TOTAL_NAMES))
 
 
 def parse_claude_code_usage(usage: Mapping[str, Any]) -> TokenUsage:
-    cached = _number(usage.get("cache_read_input_tokens"))
-    written_to_cache = _number(usage.get("cache_creation_input_tokens"))
-    tokens_in = _number(usage.get("input_tokens")) + cached + written_to_cache
-    return TokenUsage(tokens_in, _number(usage.get("output_tokens")), cached)
+    cached = _read_count(usage.get("cache_read_input_tokens"))
+    written_to_cache = _read_count(usage.get("cache_creation_input_tokens"))
+    tokens_in = _read_count(usage.get("input_tokens")) + cached + written_to_cache
+    return TokenUsage(tokens_in, _read_count(usage.get("output_tokens")), cached)
 
 
 def parse_codex_usage(usage: Mapping[str, Any]) -> TokenUsage:
     """Codex counts what was cached among the input, and reasoning among the output."""
-    cached = _number(usage.get("cached_input_tokens"))
-    return TokenUsage(_number(usage.get("input_tokens")), _number(usage.get("output_tokens")), cached)
+    cached = _read_count(usage.get("cached_input_tokens"))
+    return TokenUsage(_read_count(usage.get("input_tokens")), _read_count(usage.get("output_tokens")), cached)
 
 
 def parse_gemini_usage(usage: Mapping[str, Any]) -> TokenUsage:
-    tokens_out = _number(usage.get("output")) + _number(usage.get("thoughts"))
-    return TokenUsage(_number(usage.get("input")), tokens_out, _number(usage.get("cached")))
+    tokens_out = _read_count(usage.get("output")) + _read_count(usage.get("thoughts"))
+    return TokenUsage(_read_count(usage.get("input")), tokens_out, _read_count(usage.get("cached")))
 
 
 def parse_opencode_usage(usage: Mapping[str, Any]) -> TokenUsage:
     cache = usage.get("cache")
     cache = cache if isinstance(cache, dict) else {}
-    cached = _number(cache.get("read"))
-    tokens_in = _number(usage.get("input")) + cached + _number(cache.get("write"))
-    return TokenUsage(tokens_in, _number(usage.get("output")) + _number(usage.get("reasoning")), cached)
+    cached = _read_count(cache.get("read"))
+    tokens_in = _read_count(usage.get("input")) + cached + _read_count(cache.get("write"))
+    return TokenUsage(tokens_in, _read_count(usage.get("output")) + _read_count(usage.get("reasoning")), cached)
 
 
-def _number(value: object) -> int:
+def _read_count(value: object) -> int:
     """Return a count; what is no number, or out of all bounds, counts nothing."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
     return value if isinstance(value, int) and is_count else 0

@@ -17,7 +17,7 @@ from typing import Any
 from hardwon.agents.json_edit import EditConflictError
 from hardwon.types import frozen
 
-_PIECE = re.compile(
+_TOKEN = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}|'
     r"'''.*?'{3,5}|"
     r'"(?:\\.|[^"\\\n])*"|'
@@ -25,7 +25,7 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _LAST_NEWLINE = re.compile(r"\r?\n\Z")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 TomlValue = str | int | Sequence[str]
@@ -46,124 +46,124 @@ class _Table:
 
 def get_value(text: str, path: Sequence[str]) -> Any:
     """The value at the path, or None where there is nothing."""
-    return _at(_parsed(text), path)
+    return _get_at_path(_parse_toml(text), path)
 
 
 def append_table(text: str, path: Sequence[str], values: Mapping[str, TomlValue]) -> str:
     """The text with one more table, last in it."""
     newline = "\r\n" if "\r\n" in text else "\n"
-    header = ".".join(key if _BARE.fullmatch(key) else _quoted(key) for key in path)
-    table = newline.join([f"[{header}]", *(f"{key} = {_value(value)}" for key, value in values.items())])
-    last = _LAST_NEWLINE.search(text)
-    at = last.start() if last else len(text)
-    after = text[:at] + newline * 2 + table + text[at:] if text else table + newline
-    if _at(_parsed(text), path) is not None:
+    header = ".".join(key if _BARE_KEY.fullmatch(key) else _quote_text(key) for key in path)
+    table = newline.join([f"[{header}]", *(f"{key} = {_render_value(value)}" for key, value in values.items())])
+    last_newline = _LAST_NEWLINE.search(text)
+    position = last_newline.start() if last_newline else len(text)
+    new_text = text[:position] + newline * 2 + table + text[position:] if text else table + newline
+    if _get_at_path(_parse_toml(text), path) is not None:
         raise EditConflictError(tuple(path), "a table")
     try:
-        placed = _at(_parsed(after), path)
+        added_values = _get_at_path(_parse_toml(new_text), path)
     except InvalidTomlError:  # a part of the path stands there in a form to which nothing can be added
-        placed = None
-    if placed != {key: value if isinstance(value, str | int) else [*value] for key, value in values.items()}:
+        added_values = None
+    if added_values != {key: value if isinstance(value, str | int) else [*value] for key, value in values.items()}:
         raise EditConflictError(tuple(path[:-1]), "what cannot take another table")
-    return after
+    return new_text
 
 
 def remove_table(text: str, path: Sequence[str]) -> str:
     """The text without the table at the path and those below it; no such table, no change."""
     path = tuple(path)
-    before = _parsed(text)
-    if _at(before, path) is None:
+    old_values = _parse_toml(text)
+    if _get_at_path(old_values, path) is None:
         return text
-    after = text
-    for table in reversed([table for table in _tables(text) if table.path[: len(path)] == path]):
-        after = _cut(after, table)
-    left = _parsed(after)
-    if _at(left, path) is not None:
+    new_text = text
+    for table in reversed([table for table in _find_tables(text) if table.path[: len(path)] == path]):
+        new_text = _cut_table(new_text, table)
+    new_values = _parse_toml(new_text)
+    if _get_at_path(new_values, path) is not None:
         raise EditConflictError(path, "what is not a table of its own")
-    if _without(before, path) != _without(left, path):
+    if _drop_path(old_values, path) != _drop_path(new_values, path):
         raise EditConflictError(path, "a table that cannot be told from its neighbours")
-    return after
+    return new_text
 
 
-def _cut(text: str, table: _Table) -> str:
-    before, after = text[: table.start], text[table.end :]
-    newline = "\r\n" if after.startswith("\r\n") or before.endswith("\r\n") else "\n"
-    if not before:
-        after = after.removeprefix(newline)
-        return after.removeprefix(newline)
+def _cut_table(text: str, table: _Table) -> str:
+    head, tail = text[: table.start], text[table.end :]
+    newline = "\r\n" if tail.startswith("\r\n") or head.endswith("\r\n") else "\n"
+    if not head:
+        tail = tail.removeprefix(newline)
+        return tail.removeprefix(newline)
     for _ in range(2):
-        before = before.removesuffix(newline)
-    return before + after
+        head = head.removesuffix(newline)
+    return head + tail
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as wrong:
-        say, _, where = str(wrong).rstrip(")").rpartition(" (at ")
-        raise InvalidTomlError(f"{where}: {say[:1].lower()}{say[1:]}") from None
+    except tomllib.TOMLDecodeError as error:
+        message, _, location = str(error).rstrip(")").rpartition(" (at ")
+        raise InvalidTomlError(f"{location}: {message[:1].lower()}{message[1:]}") from None
     except RecursionError:
         raise InvalidTomlError("is nested too deeply") from None
 
 
-def _at(value: Any, path: Sequence[str]) -> Any:
+def _get_at_path(value: Any, path: Sequence[str]) -> Any:
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
-def _without(value: Any, path: Sequence[str]) -> Any:
+def _drop_path(value: Any, path: Sequence[str]) -> Any:
     """The value without what stands at the path, nor the tables that are empty on the way to it."""
     if not isinstance(value, dict) or not path:
         return value
-    inner = _without(value.get(path[0], {}), path[1:]) if len(path) > 1 else {}
-    left = {key: other for key, other in value.items() if key != path[0]}
-    return {**left, path[0]: inner} if inner != {} else left
+    inner = _drop_path(value.get(path[0], {}), path[1:]) if len(path) > 1 else {}
+    remaining = {key: other for key, other in value.items() if key != path[0]}
+    return {**remaining, path[0]: inner} if inner != {} else remaining
 
 
-def _tables(text: str) -> Iterator[_Table]:
-    starts = [*_headers(text), len(text)]
-    for start, until in pairwise(starts):
-        yield _Table(_path(text[start:].partition("\n")[0]), start, _end(text, start, until))
+def _find_tables(text: str) -> Iterator[_Table]:
+    starts = [*_find_header_starts(text), len(text)]
+    for start, next_start in pairwise(starts):
+        yield _Table(_parse_header(text[start:].partition("\n")[0]), start, _find_table_end(text, start, next_start))
 
 
-def _headers(text: str) -> Iterator[int]:
+def _find_header_starts(text: str) -> Iterator[int]:
     """Where lines begin that a bracket opens, which is in no string and no array that spans lines."""
-    depth, line, fresh = 0, 0, True
-    for piece in _PIECE.finditer(text):
-        if fresh and not depth and piece[0] == "[":
-            yield line
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(piece[0], 0)
-        fresh = piece[0] == "\n" or (fresh and not piece[0].strip())
-        line = piece.end() if piece[0] == "\n" else line
+    depth, line_start, is_line_start = 0, 0, True
+    for token in _TOKEN.finditer(text):
+        if is_line_start and not depth and token[0] == "[":
+            yield line_start
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        is_line_start = token[0] == "\n" or (is_line_start and not token[0].strip())
+        line_start = token.end() if token[0] == "\n" else line_start
 
 
-def _path(header: str) -> tuple[str, ...]:
-    found: Any = tomllib.loads(header.removesuffix("\r"))
+def _parse_header(header: str) -> tuple[str, ...]:
+    value: Any = tomllib.loads(header.removesuffix("\r"))
     path = []
-    while found:
-        ((key, found),) = found.items()
+    while value:
+        ((key, value),) = value.items()
         path.append(key)
-        found = found[0] if isinstance(found, list) else found
+        value = value[0] if isinstance(value, list) else value
     return tuple(path)
 
 
-def _end(text: str, start: int, until: int) -> int:
+def _find_table_end(text: str, start: int, next_start: int) -> int:
     """The end of the last line that says something, without its line break."""
     end = start
-    for piece in _PIECE.finditer(text, start, until):
-        if piece[0].strip() and not piece[0].startswith("#"):
-            end = piece.end()
-    line = text.find("\n", end, until)
-    return len(text[: line if line >= 0 else until].rstrip("\r\n"))
+    for token in _TOKEN.finditer(text, start, next_start):
+        if token[0].strip() and not token[0].startswith("#"):
+            end = token.end()
+    newline = text.find("\n", end, next_start)
+    return len(text[: newline if newline >= 0 else next_start].rstrip("\r\n"))
 
 
-def _value(value: TomlValue) -> str:
+def _render_value(value: TomlValue) -> str:
     if isinstance(value, int):
         return str(value)
-    return _quoted(value) if isinstance(value, str) else f"[{', '.join(map(_quoted, value))}]"
+    return _quote_text(value) if isinstance(value, str) else f"[{', '.join(map(_quote_text, value))}]"
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     """A basic string: JSON's escapes are TOML's, but for DEL; half a surrogate pair can be in neither."""
     return json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False).replace("\x7f", "\\u007f")

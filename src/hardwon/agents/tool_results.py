@@ -12,19 +12,19 @@ from typing import Any
 
 from hardwon.agents.fields import get_text
 
-_DEEPEST = 20
-_MOST_PATCH_LINES = 2_000
+_MAX_DEPTH = 20
+_MAX_PATCH_LINES = 2_000
 # Fields that hold the whole text of a result; the first that an object has is taken.
-_WHOLE_TEXT = ("llmContent", "content", "result", "output", "text", "message", "error", "returnDisplay")
+_TEXT_FIELDS = ("llmContent", "content", "result", "output", "text", "message", "error", "returnDisplay")
 _STREAMS = ("stdout", "stderr")
-_EXIT_CODES = ("exitCode", "exit_code", "code")
+_EXIT_CODE_FIELDS = ("exitCode", "exit_code", "code")
 # Left out where an object is told field by field: they repeat the call, or are no text.
-_NOT_TOLD = frozenset(
+_SKIPPED_FIELDS = frozenset(
     ("prompt", "originalFile", "oldString", "newString", "base64", "usage", "isImage", "noOutputExpected", "oldTodos")
 )
 # What the hooks of Claude Code and Gemini CLI sent was stored as JSON up to 0.1.0. An object with one of these sets of
 # fields was such a result; any other JSON is what a program printed.
-_STORED_AS_JSON = (
+_STORED_RESULT_FIELDS = (
     {"stdout", "stderr"},
     {"stdout", "interrupted"},
     {"filePath", "structuredPatch"},
@@ -42,9 +42,9 @@ def get_result_text(result: Any) -> str:
     if isinstance(result, str):
         return result
     if isinstance(result, list):
-        return "\n".join(part for part in (_text_of_block(block) for block in result) if part)
+        return "\n".join(part for part in (_render_block(block) for block in result) if part)
     if isinstance(result, dict):
-        return _text_of_object(result)
+        return _render_object(result)
     return "" if result is None else str(result)
 
 
@@ -60,7 +60,7 @@ def get_stored_result_text(stored: str) -> str:
         return result
     if isinstance(result, list):
         return get_result_text(result) or stored
-    is_result = any(fields <= result.keys() for fields in _STORED_AS_JSON)
+    is_result = any(fields <= result.keys() for fields in _STORED_RESULT_FIELDS)
     return get_result_text(result) if is_result else stored
 
 
@@ -68,7 +68,7 @@ def get_result_exit_code(result: Any) -> int:
     """Return the exit code that a result names, 0 if it names none."""
     if not isinstance(result, dict):
         return 0
-    for field in _EXIT_CODES:
+    for field in _EXIT_CODE_FIELDS:
         code = result.get(field)
         # `code` alone may be an HTTP status, as WebFetch has it.
         is_exit_code = not isinstance(code, bool)
@@ -77,34 +77,34 @@ def get_result_exit_code(result: Any) -> int:
     return 0
 
 
-def _text_of_object(result: dict[str, Any]) -> str:
+def _render_object(result: dict[str, Any]) -> str:
     if any(isinstance(result.get(stream), str) for stream in _STREAMS):
-        return _text_of_streams(result)
+        return _render_streams(result)
     if "filePath" in result or isinstance(result.get("structuredPatch"), list):
-        return _text_of_edit(result)
+        return _render_edit(result)
     file = result.get("file")
     if isinstance(file, dict):
         path = get_text(file, "filePath")
         return get_text(file, "content") or f"[{result.get('type', 'file')}] {path}".rstrip()
     names = result.get("filenames")
     listed_files = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    text = next((text for field in _WHOLE_TEXT if (text := _text_in(result.get(field)))), "")
+    text = next((text for field in _TEXT_FIELDS if (text := _read_text_field(result.get(field)))), "")
     if listed_files and not text:
         text = "\n".join(listed_files)
     if not text:
-        text = "\n".join(_told_by_field(result))
+        text = "\n".join(_render_fields(result))
     # A sub-agent is found by its id, which the agent's own transcript has in the text.
     agent = get_text(result, "agentId")
     return f"{text}\nagentId: {agent}".strip() if agent and agent not in text else text
 
 
-def _text_of_streams(result: dict[str, Any]) -> str:
+def _render_streams(result: dict[str, Any]) -> str:
     text = "\n".join(text for stream in _STREAMS if (text := get_text(result, stream)))
     code = get_result_exit_code(result)
     return f"Exit code {code}\n{text}".rstrip("\n") if code and not text.startswith("Exit code") else text
 
 
-def _text_of_edit(result: dict[str, Any]) -> str:
+def _render_edit(result: dict[str, Any]) -> str:
     """What changed in a file, as a unified diff: its path, and the hunks with the lines where they begin."""
     path = get_text(result, "filePath")
     is_new = result.get("type") == "create"
@@ -116,12 +116,12 @@ def _text_of_edit(result: dict[str, Any]) -> str:
         if isinstance(hunk.get("newStart"), int):
             old_start, old_lines = hunk.get("oldStart", hunk["newStart"]), hunk.get("oldLines", 0)
             lines.append(f"@@ -{old_start},{old_lines} +{hunk['newStart']},{hunk.get('newLines', 0)} @@")
-        changed = hunk.get("lines")
-        lines += [line for line in changed if isinstance(line, str)] if isinstance(changed, list) else []
-    return "\n".join(lines[:_MOST_PATCH_LINES])
+        hunk_lines = hunk.get("lines")
+        lines += [line for line in hunk_lines if isinstance(line, str)] if isinstance(hunk_lines, list) else []
+    return "\n".join(lines[:_MAX_PATCH_LINES])
 
 
-def _text_in(value: Any) -> str:
+def _read_text_field(value: Any) -> str:
     """Return the text of a field that holds a text or content blocks; empty for an object, which is told by field."""
     if isinstance(value, str):
         return value
@@ -130,12 +130,12 @@ def _text_in(value: Any) -> str:
     return get_text(value, "message") or get_text(value, "text") if isinstance(value, dict) else ""
 
 
-def _text_of_block(block: Any, depth: int = 0) -> str:
+def _render_block(block: Any, depth: int = 0) -> str:
     """Return the text of one block of a content: of an image only that it was one."""
     if isinstance(block, str):
         return block
     if isinstance(block, list):
-        inner = (_text_of_block(one, depth + 1) for one in block) if depth < _DEEPEST else ()
+        inner = (_render_block(item, depth + 1) for item in block) if depth < _MAX_DEPTH else ()
         return "\n".join(part for part in inner if part)
     if not isinstance(block, dict):
         return "" if block is None else str(block)
@@ -148,22 +148,22 @@ def _text_of_block(block: Any, depth: int = 0) -> str:
     if isinstance(resource, dict):
         return get_text(resource, "text") or get_text(resource, "uri")
     nested = block.get("content")
-    if isinstance(nested, list) and depth < _DEEPEST:
-        return _text_of_block(nested, depth + 1)
-    return "\n".join(_told_by_field(block))
+    if isinstance(nested, list) and depth < _MAX_DEPTH:
+        return _render_block(nested, depth + 1)
+    return "\n".join(_render_fields(block))
 
 
-def _told_by_field(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
+def _render_fields(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
     """Yield a line `name: value` for each plain value in an object, by its name with those above it."""
-    if depth > _DEEPEST or value is None or value == "":
+    if depth > _MAX_DEPTH or value is None or value == "":
         return
     if isinstance(value, dict):
         for field, inner in value.items():
-            if field not in _NOT_TOLD:
-                yield from _told_by_field(inner, f"{name}.{field}" if name else str(field), depth + 1)
+            if field not in _SKIPPED_FIELDS:
+                yield from _render_fields(inner, f"{name}.{field}" if name else str(field), depth + 1)
     elif isinstance(value, list):
         for inner in value:
-            yield from _told_by_field(inner, name, depth + 1)
+            yield from _render_fields(inner, name, depth + 1)
     else:
-        shown = json.dumps(value) if isinstance(value, bool) else str(value)
-        yield f"{name}: {shown}" if name else shown
+        rendered = json.dumps(value) if isinstance(value, bool) else str(value)
+        yield f"{name}: {rendered}" if name else rendered

@@ -19,7 +19,7 @@ from hardwon.agents.transcript_tail import NumberedLines
 from hardwon.paths import open_plain_file
 from hardwon.types import ReadPosition, replace
 
-_HEAD = 4096
+_HEAD_BYTES = 4096
 
 
 class OpenTranscript(NamedTuple):
@@ -34,16 +34,20 @@ class OpenTranscript(NamedTuple):
 def open_transcript(path: str, last_position: ReadPosition | None = None) -> Iterator[OpenTranscript]:
     """Read on behind a mark, or from the beginning if it does not hold; OSError if the transcript cannot be read."""
     if is_database_session(path):
-        stat = _stat(database.get_session(path))
-        mark = (
+        stat = _build_stat(database.get_session(path))
+        position = (
             last_position if last_position and last_position.inode == stat.st_ino else ReadPosition(inode=stat.st_ino)
         )
-        yield OpenTranscript(stat, mark, _messages(path, stat, mark))
+        yield OpenTranscript(stat, position, _read_message_portions(path, stat, position))
         return
     with open(path, "rb", opener=open_plain_file) as file:
-        stat, whole = os.fstat(file.fileno()), is_single_document(path)
-        mark = ReadPosition(inode=stat.st_ino) if whole else transcript_tail.resume_position(file, last_position)
-        yield OpenTranscript(stat, mark, transcript_tail.read_portions(file, mark, is_single_document=whole))
+        stat, is_document = os.fstat(file.fileno()), is_single_document(path)
+        position = (
+            ReadPosition(inode=stat.st_ino) if is_document else transcript_tail.resume_position(file, last_position)
+        )
+        yield OpenTranscript(
+            stat, position, transcript_tail.read_portions(file, position, is_single_document=is_document)
+        )
 
 
 def is_single_document(path: str) -> bool:
@@ -57,7 +61,7 @@ def list_sessions(path: str, stat: os.stat_result) -> list[tuple[str, os.stat_re
     if not database.is_database(path):
         return [(path, stat)]
     try:
-        return [(one.path, _stat(one)) for one in database.list_sessions(path)]
+        return [(session.path, _build_stat(session)) for session in database.list_sessions(path)]
     except OSError:
         return [(path, stat)]
 
@@ -76,7 +80,7 @@ def detect_agent(path: str) -> str:
     if is_database_session(path):
         return "opencode"
     with open(path, "rb", opener=open_plain_file) as file:
-        return transcript_steps.identify_agent(path, file.read(_HEAD))
+        return transcript_steps.identify_agent(path, file.read(_HEAD_BYTES))
 
 
 def find_session_path(agent: str, session: str) -> str:
@@ -101,9 +105,9 @@ def list_subagent_transcripts(path: str) -> list[str]:
 
 def get_inode(path: str) -> int:
     """What tells that it is still the same file, or in the same; -1 if it is gone."""
-    found = database.split_session_path(path)
+    database_session = database.split_session_path(path)
     try:
-        return os.stat(found[0] if found else path).st_ino
+        return os.stat(database_session[0] if database_session else path).st_ino
     except OSError:
         return -1
 
@@ -115,8 +119,8 @@ def exists(path: str) -> bool:
 def read_lines(path: str, first: int, limit: int) -> list[tuple[int, bytes]]:
     """So many lines from this one on, counted from 1."""
     if is_database_session(path):
-        numbered = ((line.number, line.text) for line in database.read_messages(path))
-        return list(islice(numbered, first - 1, first - 1 + limit))
+        numbered_lines = ((line.number, line.text) for line in database.read_messages(path))
+        return list(islice(numbered_lines, first - 1, first - 1 + limit))
     with open(path, "rb", opener=open_plain_file) as file:
         return list(enumerate(islice(file, first - 1, first - 1 + limit), first))
 
@@ -126,20 +130,22 @@ def is_database_session(path: str) -> bool:
     return database.is_database(path) or database.split_session_path(path) is not None
 
 
-def _stat(session: database.DatabaseSession) -> os.stat_result:
+def _build_stat(session: database.DatabaseSession) -> os.stat_result:
     """As of a file of no size: how long a session is is known when it was read."""
-    seconds, told = session.changed_ms // 1000, {"st_mtime_ns": session.changed_ms * 1_000_000}
-    return os.stat_result((0, session.inode, 0, 0, 0, 0, 0, 0, seconds, 0), told)
+    seconds, times = session.changed_ms // 1000, {"st_mtime_ns": session.changed_ms * 1_000_000}
+    return os.stat_result((0, session.inode, 0, 0, 0, 0, 0, 0, seconds, 0), times)
 
 
-def _messages(path: str, stat: os.stat_result, mark: ReadPosition) -> Iterator[tuple[NumberedLines, ReadPosition]]:
+def _read_message_portions(
+    path: str, stat: os.stat_result, position: ReadPosition
+) -> Iterator[tuple[NumberedLines, ReadPosition]]:
     """As `tail.portions`; a mark's print is the id of the last message."""
-    found: NumberedLines = []
-    start, mark = mark.offset, replace(mark, size=-1)
-    for line in database.read_messages(path, mark.print):
-        found.append((line.number, line.text))
-        mark = replace(mark, offset=mark.offset + len(line.text), line=line.number, print=line.id)
-        if mark.offset - start >= transcript_tail.PORTION_BYTES:
-            yield found, mark
-            found, start = [], mark.offset
-    yield found, replace(mark, size=stat.st_size, modified=stat.st_mtime_ns)
+    lines: NumberedLines = []
+    portion_start, position = position.offset, replace(position, size=-1)
+    for line in database.read_messages(path, position.print):
+        lines.append((line.number, line.text))
+        position = replace(position, offset=position.offset + len(line.text), line=line.number, print=line.id)
+        if position.offset - portion_start >= transcript_tail.PORTION_BYTES:
+            yield lines, position
+            lines, portion_start = [], position.offset
+    yield lines, replace(position, size=stat.st_size, modified=stat.st_mtime_ns)

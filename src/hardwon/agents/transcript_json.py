@@ -20,12 +20,12 @@ from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, remove_between
 JsonObject = dict[str, Any]
 LineFinder = Callable[[str], int]  # the line on which a text stands
 
-_LONGEST_ID = 128
-_LONGEST_PATH = 4096
-_MISSES = 100  # searches to a document's end, after which it is written in another way than we search
-_DENIED = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{FENCE_OPEN}|{FENCE_OPEN}\s*(?:Held once|Blocked) by hardwon")
-_OBJECT = re.compile(r"^\{", re.MULTILINE)
-_KEY = re.compile(r'\s*[,{]\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
+_MAX_ID_LENGTH = 128
+_MAX_PATH_LENGTH = 4096
+_MAX_MISSES = 100  # searches to a document's end, after which it is written in another way than we search
+_DENIAL = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{FENCE_OPEN}|{FENCE_OPEN}\s*(?:Held once|Blocked) by hardwon")
+_OBJECT_START = re.compile(r"^\{", re.MULTILINE)
+_OBJECT_KEY = re.compile(r'\s*[,{]\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
 _DECODER = json.JSONDecoder()
 
 
@@ -36,8 +36,8 @@ def parse_json_leniently(line: bytes) -> Any:
     except ValueError:
         pass
     try:
-        loose = json.dumps(json.loads(line.decode("utf-8-sig", "replace")), ensure_ascii=False)
-        return orjson.loads(loose.encode("utf-8", "replace"))
+        cleaned = json.dumps(json.loads(line.decode("utf-8-sig", "replace")), ensure_ascii=False)
+        return orjson.loads(cleaned.encode("utf-8", "replace"))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -62,11 +62,11 @@ def hash_text(text: str) -> str:
 
 def shorten_id(identifier: str) -> str:
     """An id as it is remembered: one of an absurd length by its digest."""
-    return identifier if len(identifier) <= _LONGEST_ID else hash_text(identifier)
+    return identifier if len(identifier) <= _MAX_ID_LENGTH else hash_text(identifier)
 
 
 def truncate_path(path: str) -> str:
-    return path[:_LONGEST_PATH]
+    return path[:_MAX_PATH_LENGTH]
 
 
 def forget_oldest(entries: dict[str, Any], limit: int) -> None:
@@ -85,38 +85,38 @@ def extract_typed_words(prompt: str) -> str:
 
 def is_hardwon_denial(text: str) -> bool:
     """A denial of ours: it comes back as an error, and is none."""
-    return FENCE_OPEN in text and _DENIED.search(text) is not None
+    return FENCE_OPEN in text and _DENIAL.search(text) is not None
 
 
 def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
     """Finds on which line of a document a text stands, asked in the document's order."""
-    place, line, missed = start, 1 + document.count(b"\n", 0, start), 0
+    offset, line, misses = start, 1 + document.count(b"\n", 0, start), 0
 
-    def where(text: str) -> int:
-        nonlocal place, line, missed
-        if text and missed < _MISSES:
-            found = document.find(orjson.dumps(text[:60])[1:-1], place)
-            missed += found < 0
-            line += document.count(b"\n", place, max(found, place))
-            place = max(found, place)
+    def find_line(text: str) -> int:
+        nonlocal offset, line, misses
+        if text and misses < _MAX_MISSES:
+            match_offset = document.find(orjson.dumps(text[:60])[1:-1], offset)
+            misses += match_offset < 0
+            line += document.count(b"\n", offset, max(match_offset, offset))
+            offset = max(match_offset, offset)
         return line
 
-    return where
+    return find_line
 
 
 def parse_opening_objects(head: bytes) -> Iterator[JsonObject]:
     """The objects that begin a line in the first bytes of a file, as far as they are there."""
     text = head.decode("utf-8-sig", "replace").lstrip()
-    return (_opening(text, found.start()) for found in _OBJECT.finditer(text))
+    return (_parse_opening(text, match.start()) for match in _OBJECT_START.finditer(text))
 
 
-def _opening(text: str, at: int) -> JsonObject:
+def _parse_opening(text: str, offset: int) -> JsonObject:
     """The fields of the object that begins here; the one in which the text is cut is None."""
     wire: JsonObject = {}
-    while key := _KEY.match(text, at):
+    while key := _OBJECT_KEY.match(text, offset):
         wire[key[1]] = None
         try:
-            wire[key[1]], at = _DECODER.raw_decode(text, key.end())
+            wire[key[1]], offset = _DECODER.raw_decode(text, key.end())
         except (ValueError, RecursionError):
             break
     return wire

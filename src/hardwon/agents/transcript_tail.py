@@ -19,7 +19,7 @@ from hardwon.types import ReadPosition, replace
 PORTION_BYTES = 4 * 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
-_PRINTED = 1024
+_FINGERPRINT_BYTES = 1024
 
 NumberedLines = list[tuple[int, bytes]]
 
@@ -36,7 +36,7 @@ def resume_position(file: BinaryIO, position: ReadPosition | None) -> ReadPositi
         position
         and position.inode == stat.st_ino
         and position.offset <= stat.st_size
-        and position.print == _print(file, position.offset)
+        and position.print == _compute_fingerprint(file, position.offset)
     ):
         return position
     return ReadPosition(inode=stat.st_ino)
@@ -54,71 +54,71 @@ def read_portions(
     if is_single_document:
         file.seek(0)
         document = file.read(MAX_DOCUMENT_BYTES) if stat.st_size <= MAX_DOCUMENT_BYTES else b"too large"
-        yield [(1, document)], _ended(stat, _moved(file, position, stat.st_size, 1))
+        yield [(1, document)], _finish_position(stat, _move_position(file, position, stat.st_size, 1))
         return
     file.seek(position.offset)
-    kept = b""
+    pending = b""
     while block := file.read(PORTION_BYTES):
-        kept += block
-        cut = kept.rfind(b"\n") + 1
-        if cut:
-            lines, position = _numbered(kept[:cut], file, replace(position, size=-1))
-            kept = kept[cut:]
-            if not kept and position.offset >= stat.st_size:
-                yield lines, _ended(stat, position)
+        pending += block
+        line_end = pending.rfind(b"\n") + 1
+        if line_end:
+            lines, position = _number_lines(pending[:line_end], file, replace(position, size=-1))
+            pending = pending[line_end:]
+            if not pending and position.offset >= stat.st_size:
+                yield lines, _finish_position(stat, position)
                 return
             yield lines, position
-        elif len(kept) > MAX_LINE_BYTES:
+        elif len(pending) > MAX_LINE_BYTES:
             if not _skip_line(file):
                 break
-            position = _moved(file, replace(position, size=-1, unended=False), file.tell(), position.line + 1)
-            yield [(position.line, kept[:_PRINTED])], position
-            kept = b""
-    if kept.strip() and len(kept) <= MAX_LINE_BYTES and _is_json(kept):
+            position = _move_position(file, replace(position, size=-1, unended=False), file.tell(), position.line + 1)
+            yield [(position.line, pending[:_FINGERPRINT_BYTES])], position
+            pending = b""
+    if pending.strip() and len(pending) <= MAX_LINE_BYTES and _is_json(pending):
         number = position.line + (not position.unended)
-        position = _moved(file, replace(position, unended=True), position.offset + len(kept), number)
-        yield [(number, kept)], _ended(stat, position)
+        position = _move_position(file, replace(position, unended=True), position.offset + len(pending), number)
+        yield [(number, pending)], _finish_position(stat, position)
     else:
-        yield [], _ended(stat, position)
+        yield [], _finish_position(stat, position)
 
 
-def _ended(stat: os.stat_result, mark: ReadPosition) -> ReadPosition:
-    return replace(mark, size=stat.st_size, modified=stat.st_mtime_ns)
+def _finish_position(stat: os.stat_result, position: ReadPosition) -> ReadPosition:
+    return replace(position, size=stat.st_size, modified=stat.st_mtime_ns)
 
 
 def _skip_line(file: BinaryIO) -> bool:
     """Go behind the end of the line that nobody reads; False if it has none yet."""
     while block := file.read(PORTION_BYTES):
-        place = block.find(b"\n") + 1
-        if place:
-            file.seek(place - len(block), os.SEEK_CUR)
+        line_end = block.find(b"\n") + 1
+        if line_end:
+            file.seek(line_end - len(block), os.SEEK_CUR)
             return True
     return False
 
 
-def _numbered(text: bytes, file: BinaryIO, mark: ReadPosition) -> tuple[NumberedLines, ReadPosition]:
+def _number_lines(text: bytes, file: BinaryIO, position: ReadPosition) -> tuple[NumberedLines, ReadPosition]:
     """The lines of a text that ends with one, counted on from the mark."""
-    offset, line = mark.offset + len(text), mark.line
-    if mark.unended:
+    offset, line = position.offset + len(text), position.line
+    if position.unended:
         rest, _, others = text.partition(b"\n")
         if rest.strip():
             line -= 1  # it goes on in the line that was read before
         else:
             text = others
     lines = list(enumerate(text.split(b"\n")[:-1], line + 1))
-    return lines, _moved(file, replace(mark, unended=False), offset, line + len(lines))
+    return lines, _move_position(file, replace(position, unended=False), offset, line + len(lines))
 
 
-def _moved(file: BinaryIO, mark: ReadPosition, offset: int, line: int) -> ReadPosition:
-    return replace(mark, offset=offset, line=line, print=_print(file, offset))
+def _move_position(file: BinaryIO, position: ReadPosition, offset: int, line: int) -> ReadPosition:
+    return replace(position, offset=offset, line=line, print=_compute_fingerprint(file, offset))
 
 
-def _print(file: BinaryIO, offset: int) -> str:
+def _compute_fingerprint(file: BinaryIO, offset: int) -> str:
     """The first bytes of a file and those before the offset, as a hash."""
-    number = file.fileno()
-    head = os.pread(number, min(_PRINTED, offset), 0)
-    start = max(offset - _PRINTED, 0)
-    return blake2b(head + os.pread(number, offset - start, start), digest_size=16).hexdigest()
+    descriptor = file.fileno()
+    head = os.pread(descriptor, min(_FINGERPRINT_BYTES, offset), 0)
+    start = max(offset - _FINGERPRINT_BYTES, 0)
+    return blake2b(head + os.pread(descriptor, offset - start, start), digest_size=16).hexdigest()
 
 
 def _is_json(line: bytes) -> bool:

@@ -79,10 +79,10 @@ class CommandGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise _interrupted() from None
-        except click.Abort as aborted:  # click makes one of an interrupt while it asks
-            if isinstance(aborted.__context__, KeyboardInterrupt):
-                raise _interrupted() from None
+            raise _report_interrupt() from None
+        except click.Abort as abort:  # click makes one of an interrupt while it asks
+            if isinstance(abort.__context__, KeyboardInterrupt):
+                raise _report_interrupt() from None
             raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -90,11 +90,15 @@ class CommandGroup(click.Group):
             return super().shell_complete(ctx, incomplete)
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem(name, help=says) for name, (_, says) in COMMANDS.items() if name.startswith(incomplete)]
+        return [
+            CompletionItem(name, help=help_text)
+            for name, (_, help_text) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, says) for name, (_, says) in COMMANDS.items()])
+            formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -109,24 +113,24 @@ def main() -> None:
         raise SystemExit("error: hardwon does not run on native Windows yet\n  fix: run it inside WSL2")
     try:
         hardwon(prog_name="hardwon")
-    except UserError as wrong:
-        raise _ended(wrong.say, wrong.fix) from None
-    except OSError as wrong:
-        where = f"{wrong.filename}: " if wrong.filename else ""
-        raise _ended(f"{where}{wrong.strerror or wrong}", "hardwon doctor") from None
+    except UserError as error:
+        raise _report_error(error.say, error.fix) from None
+    except OSError as error:
+        prefix = f"{error.filename}: " if error.filename else ""
+        raise _report_error(f"{prefix}{error.strerror or error}", "hardwon doctor") from None
     except RecursionError:
-        raise _ended("what was given is nested too deeply to be read", "write it with fewer brackets") from None
-    except Exception as wrong:
-        if type(wrong).__module__ == "sqlite3":  # by name, since `--help` must not load the store
-            raise _ended(f"the database: {wrong}", "try again in a moment, then: hardwon doctor") from None
+        raise _report_error("what was given is nested too deeply to be read", "write it with fewer brackets") from None
+    except Exception as error:
+        if type(error).__module__ == "sqlite3":  # by name, since `--help` must not load the store
+            raise _report_error(f"the database: {error}", "try again in a moment, then: hardwon doctor") from None
         raise
 
 
-def _interrupted() -> SystemExit:
+def _report_interrupt() -> SystemExit:
     click.echo("interrupted", err=True)
     return SystemExit(130)
 
 
-def _ended(say: str, fix: str) -> SystemExit:
-    click.echo(make_printable(f"error: {say}" + (f"\n  fix: {fix}" if fix else "")), err=True)
+def _report_error(message: str, fix: str) -> SystemExit:
+    click.echo(make_printable(f"error: {message}" + (f"\n  fix: {fix}" if fix else "")), err=True)
     return SystemExit(1)

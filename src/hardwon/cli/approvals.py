@@ -25,34 +25,36 @@ def approvals(ctx: click.Context, limit: int, as_json: bool) -> None:
     home = paths.get_home()
     connection = db.connect(home)
     actions.ensure_upgraded(home, connection, clock.now())
-    listed = actions.describe_approvals(connection, limit)
+    entries = actions.describe_approvals(connection, limit)
     if as_json:
-        click.echo(json.dumps([_as_json(connection, one) for one in listed], indent=2))
+        click.echo(json.dumps([_to_json(connection, entry) for entry in entries], indent=2))
         return
-    if not listed:
+    if not entries:
         click.echo("nothing is approved yet")
         return
     rows = []
-    for one in listed:
-        state = actions.find_approval_state(connection, one.approval)
-        rows.append([str(one.approval.id), format_age(one.approval.approved_at), one.approval.path, state, one.title])
+    for entry in entries:
+        state = actions.find_approval_state(connection, entry.approval)
+        rows.append(
+            [str(entry.approval.id), format_age(entry.approval.approved_at), entry.approval.path, state, entry.title]
+        )
     echo_table(["no", "when", "path", "state", "what"], rows)
     click.echo("undo      hardwon approvals undo NO")
 
 
-def _as_json(connection: db.Connection, one: actions.ListedApproval) -> dict[str, object]:
-    approval = one.approval
+def _to_json(connection: db.Connection, entry: actions.ListedApproval) -> dict[str, object]:
+    approval = entry.approval
     return {
         "id": approval.id,
         "kind": approval.kind,
         "subject": approval.subject,
-        "title": one.title,
+        "title": entry.title,
         "hash": approval.hash,
         "path": approval.path,
         "state": actions.find_approval_state(connection, approval),
         "approvedAt": clock.format_iso(approval.approved_at),
         "undoneAt": clock.format_iso(approval.undone_at) if approval.undone_at else None,
-        "undo": one.undo_command,
+        "undo": entry.undo_command,
     }
 
 

@@ -33,46 +33,53 @@ def brief(explain: bool, as_json: bool, project: str) -> None:
     if not os.path.isdir(folder):
         raise UserError(f"there is no folder {folder}", "hardwon brief --project PATH")
     home = paths.get_home()
-    opened = briefs.preview_opening(db.connect(home), home, manifest.open_current_index(home, clock.now()), folder)
+    session_brief = briefs.preview_opening(
+        db.connect(home), home, manifest.open_current_index(home, clock.now()), folder
+    )
     if as_json:
-        click.echo(json.dumps(_plain(opened, folder), indent=2))
+        click.echo(json.dumps(_to_json(session_brief, folder), indent=2))
         return
     click.echo(
-        make_printable(opened.text) or "a session opens with nothing here: lessonProtocol is off, and nothing is known"
+        make_printable(session_brief.text)
+        or "a session opens with nothing here: lessonProtocol is off, and nothing is known"
     )
     if explain:
-        _explain(opened)
+        _print_sections(session_brief)
 
 
-def _explain(opened: SessionBrief) -> None:
+def _print_sections(session_brief: SessionBrief) -> None:
     click.echo(
-        f"\n{count_characters(opened.text)} characters of {START_LIMIT} and the fence; a section takes what "
+        f"\n{count_characters(session_brief.text)} characters of {START_LIMIT} and the fence; a section takes what "
         "others leave:\n"
     )
     echo_table(
         _COLUMNS,
-        [list(map(str, _row(part).values())) for part in opened.sections if part.wanted_chars or part.noted_lines],
+        [
+            list(map(str, _describe_section(section).values()))
+            for section in session_brief.sections
+            if section.wanted_chars or section.noted_lines
+        ],
     )
     click.echo("\nfor room: lines left out for want of it; in notes: lines that CLAUDE.md or AGENTS.md has")
 
 
-def _row(part: BriefSection) -> dict[str, Any]:
+def _describe_section(section: BriefSection) -> dict[str, Any]:
     return {
-        "section": part.name,
-        "share": START_LIMIT * SECTION_SHARES[part.name] // 100,
-        "wanted": part.wanted_chars,
-        "got": part.allotted_chars,
-        "used": count_characters(part.text),
-        "lines": part.shown_lines,
-        "leftOut": part.omitted_lines,
-        "inNotes": part.noted_lines,
+        "section": section.name,
+        "share": START_LIMIT * SECTION_SHARES[section.name] // 100,
+        "wanted": section.wanted_chars,
+        "got": section.allotted_chars,
+        "used": count_characters(section.text),
+        "lines": section.shown_lines,
+        "leftOut": section.omitted_lines,
+        "inNotes": section.noted_lines,
     }
 
 
-def _plain(opened: SessionBrief, folder: str) -> dict[str, Any]:
+def _to_json(session_brief: SessionBrief, folder: str) -> dict[str, Any]:
     return {
         "folder": folder,
-        "text": opened.text,
-        "characters": count_characters(opened.text),
-        "sections": [_row(part) for part in opened.sections],
+        "text": session_brief.text,
+        "characters": count_characters(session_brief.text),
+        "sections": [_describe_section(section) for section in session_brief.sections],
     }

@@ -21,11 +21,11 @@ def config(ctx: click.Context, as_json: bool) -> None:
     """Every setting: its value, its default, and where the value comes from."""
     if ctx.invoked_subcommand:
         return
-    rows = [_row(setting) for setting in settings.SETTINGS]
+    rows = [_describe_setting(setting) for setting in settings.SETTINGS]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
-        cells = [[str(row["name"]), _plain(row["value"]), _origin(row)] for row in rows]
+        cells = [[str(row["name"]), _format_value(row["value"]), _format_origin(row)] for row in rows]
         echo_table(["setting", "value", "from"], cells, wide_column=1)
 
 
@@ -34,8 +34,8 @@ def config(ctx: click.Context, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="its default, origin and help as well")
 def get_value(name: str, as_json: bool) -> None:
     """One setting's value, as JSON."""
-    row = _row(_setting(name))
-    click.echo(json.dumps(row, indent=2) if as_json else _plain(row["value"]))
+    row = _describe_setting(_find_setting(name))
+    click.echo(json.dumps(row, indent=2) if as_json else _format_value(row["value"]))
 
 
 @config.command("set", context_settings={"ignore_unknown_options": True})  # -1 is a value
@@ -44,35 +44,35 @@ def get_value(name: str, as_json: bool) -> None:
 def set_value(name: str, value: str) -> None:
     """Set NAME to VALUE (JSON; a bare word is text). `null` gives the default back."""
     require_person("changing a setting")
-    setting, home = _setting(name), paths.get_home()
+    setting, home = _find_setting(name), paths.get_home()
     try:
-        wanted = json.loads(value)
+        new_value = json.loads(value)
     except ValueError:
-        wanted = value
-    if wanted is not None and (wrong := settings.find_fault(setting, wanted)):
-        raise UserError(wrong, f"hardwon config set {name} {_plain(setting.default)}")
-    settings.write_setting(home, name, wanted)
+        new_value = value
+    if new_value is not None and (fault := settings.find_fault(setting, new_value)):
+        raise UserError(fault, f"hardwon config set {name} {_format_value(setting.default)}")
+    settings.write_setting(home, name, new_value)
     approvals.compile_manifest(home, clock.now())
-    click.echo(f"{name} is {_plain(_row(setting)['value'])}")
+    click.echo(f"{name} is {_format_value(_describe_setting(setting)['value'])}")
 
 
-def _setting(name: str) -> settings.Setting:
+def _find_setting(name: str) -> settings.Setting:
     if name not in settings.SETTINGS_BY_NAME:
         raise UserError(f"there is no setting {name!r}", "hardwon config")
     return settings.SETTINGS_BY_NAME[name]
 
 
-def _row(setting: settings.Setting) -> dict[str, Any]:
+def _describe_setting(setting: settings.Setting) -> dict[str, Any]:
     value, origin = settings.resolve_with_origin(settings.read_config(paths.get_home()), setting)
     return {"name": setting.name, "value": value, "default": setting.default, "origin": origin, "help": setting.help}
 
 
-def _origin(row: dict[str, Any]) -> str:
+def _format_origin(row: dict[str, Any]) -> str:
     """Where a value comes from; of one that was set, what it would be otherwise."""
     if row["origin"] == "default":
         return "default"
-    return to_printable_line(f"{row['origin']} (default {_plain(row['default'])})", 40)
+    return to_printable_line(f"{row['origin']} (default {_format_value(row['default'])})", 40)
 
 
-def _plain(value: object) -> str:
+def _format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)

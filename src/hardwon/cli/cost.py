@@ -12,9 +12,14 @@ from hardwon import clock, paths, settings
 from hardwon.cli.output import to_printable_line
 from hardwon.store import db, runs
 
-_NAME, _WIDTHS = 28, (7, 12, 12, 11, 10)
-_CAPS = {"runs": "runsPerDay", "tokens": "tokensPerDay", "dollars": "dollarsPerDay", "reflections": "reflectionsPerDay"}
-_SUMS = ("runs", "tokens_in", "tokens_out", "tokens_cached", "cost", "seconds")
+_NAME_WIDTH, _COLUMN_WIDTHS = 28, (7, 12, 12, 11, 10)
+_CAP_SETTINGS = {
+    "runs": "runsPerDay",
+    "tokens": "tokensPerDay",
+    "dollars": "dollarsPerDay",
+    "reflections": "reflectionsPerDay",
+}
+_SUM_FIELDS = ("runs", "tokens_in", "tokens_out", "tokens_cached", "cost", "seconds")
 
 
 @click.command()
@@ -26,66 +31,66 @@ def cost(days: int, as_json: bool) -> None:
     Dollars are estimated. Tokens in include those a provider had cached.
     """
     home = paths.get_home()
-    told = _told(db.connect(home), settings.resolve_settings(settings.read_config(home)), days)
+    report = _build_report(db.connect(home), settings.resolve_settings(settings.read_config(home)), days)
     if as_json:
-        click.echo(json.dumps(told, indent=2))
-    elif told["total"]["runs"] or told["refusals"]:
-        _say(told)
+        click.echo(json.dumps(report, indent=2))
+    elif report["total"]["runs"] or report["refusals"]:
+        _print_report(report)
     else:
-        click.echo(f"nothing was spent in {_span(days)}: no model was asked")
+        click.echo(f"nothing was spent in {_format_span(days)}: no model was asked")
 
 
-def _told(connection: db.Connection, values: dict[str, Any], days: int) -> dict[str, Any]:
+def _build_report(connection: db.Connection, values: dict[str, Any], days: int) -> dict[str, Any]:
     now = clock.now()
     day = runs.find_budget_day(connection, now)
     since = (date.fromisoformat(day) - timedelta(days=days - 1)).isoformat()
-    by = {group: runs.sum_by_group(connection, by=group, since=since, now=now) for group in runs.GROUPS}
-    spent = runs.read_spending(connection, day).__dict__
+    groups = {group: runs.sum_by_group(connection, group=group, since=since, now=now) for group in runs.GROUPS}
+    spending = runs.read_spending(connection, day).__dict__
     return {
         "day": day,
         "days": days,
-        "today": {name: {"used": spent[name], "cap": values[f"caps.{cap}"]} for name, cap in _CAPS.items()},
+        "today": {name: {"used": spending[name], "cap": values[f"caps.{cap}"]} for name, cap in _CAP_SETTINGS.items()},
         "refusals": runs.count_refusals(connection, since=since),
-        "total": {name: sum(one[name] for one in by["day"]) for name in _SUMS},
-        "by": by,
+        "total": {name: sum(row[name] for row in groups["day"]) for name in _SUM_FIELDS},
+        "by": groups,
     }
 
 
-def _say(told: dict[str, Any]) -> None:
-    for name, one in told["today"].items():
+def _print_report(report: dict[str, Any]) -> None:
+    for name, row in report["today"].items():
         lead = "today" if name == "runs" else ""
-        click.echo(f"{lead:<10}{_number(name, one['used'])} of {_number(name, one['cap'])} {name}")
-    for one in told["refusals"]:
-        when = "today" if one["day"] == told["day"] else one["day"]
-        times = "once" if one["times"] == 1 else f"{one['times']} times"
-        click.echo(f"refused   {times} {when}, above caps.{one['cap']}: plain code did it")
-    if told["total"]["runs"]:
+        click.echo(f"{lead:<10}{_format_number(name, row['used'])} of {_format_number(name, row['cap'])} {name}")
+    for row in report["refusals"]:
+        when = "today" if row["day"] == report["day"] else row["day"]
+        times = "once" if row["times"] == 1 else f"{row['times']} times"
+        click.echo(f"refused   {times} {when}, above caps.{row['cap']}: plain code did it")
+    if report["total"]["runs"]:
         click.echo()
-        _line(_span(told["days"]), "runs", "tokens in", "tokens out", "cached", "dollars")
+        _print_line(_format_span(report["days"]), "runs", "tokens in", "tokens out", "cached", "dollars")
         for group in runs.GROUPS:
             click.echo(f"by {group}")
-            for one in told["by"][group]:
-                _row(one["name"] or "-", one)
-        _row("together", told["total"], indent="")
+            for row in report["by"][group]:
+                _print_sums(row["name"] or "-", row)
+        _print_sums("together", report["total"], indent="")
 
 
-def _row(name: str, one: dict[str, Any], *, indent: str = "  ") -> None:
+def _print_sums(name: str, sums: dict[str, Any], *, indent: str = "  ") -> None:
     """One group's sums; of a project the end of its path tells most."""
     label = to_printable_line(name)
-    room = _NAME - len(indent) - 1
-    label = label if len(label) <= room else f"…{label[-room + 1 :]}"
-    counts = [f"{one[name]:,}" for name in ("runs", "tokens_in", "tokens_out", "tokens_cached")]
-    _line(indent + label, *counts, f"{one['cost']:,.4f}")
+    max_chars = _NAME_WIDTH - len(indent) - 1
+    label = label if len(label) <= max_chars else f"…{label[-max_chars + 1 :]}"
+    counts = [f"{sums[name]:,}" for name in ("runs", "tokens_in", "tokens_out", "tokens_cached")]
+    _print_line(indent + label, *counts, f"{sums['cost']:,.4f}")
 
 
-def _line(name: str, *columns: str) -> None:
-    cells = (f"{text:>{width}}" for text, width in zip(columns, _WIDTHS, strict=True))
-    click.echo(f"{name:<{_NAME}}{''.join(cells)}")
+def _print_line(name: str, *columns: str) -> None:
+    cells = (f"{text:>{width}}" for text, width in zip(columns, _COLUMN_WIDTHS, strict=True))
+    click.echo(f"{name:<{_NAME_WIDTH}}{''.join(cells)}")
 
 
-def _number(name: str, value: float) -> str:
+def _format_number(name: str, value: float) -> str:
     return f"{round(value, 4):,}" if name == "dollars" else f"{value:,.0f}"
 
 
-def _span(days: int) -> str:
+def _format_span(days: int) -> str:
     return "the last day" if days == 1 else f"the last {days} days"

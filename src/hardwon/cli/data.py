@@ -30,16 +30,16 @@ from hardwon.store.approvals import COMMAND_LINE
 from hardwon.worker import lifecycle
 
 CLAUDE_MEM_DATABASE = "~/.claude-mem/claude-mem.db"
-_TRIES = 5
+_STOP_ATTEMPTS = 5
 _PLURALS = {"summary": "summaries", "delivery": "deliveries"}
 
 
 @contextmanager
 def hold_worker_stopped(home: str) -> Iterator[None]:
     """With the worker stopped and unable to start, and no scan at work; the worker runs again afterwards if it ran."""
-    ran, lock = False, None
-    for _ in range(_TRIES):  # a hook may start one between the two
-        ran = lifecycle.stop_worker(home) or ran
+    was_running, lock = False, None
+    for _ in range(_STOP_ATTEMPTS):  # a hook may start one between the two
+        was_running = lifecycle.stop_worker(home) or was_running
         lock = lifecycle.take_lock(home)
         if lock is not None:
             break
@@ -50,7 +50,7 @@ def hold_worker_stopped(home: str) -> Iterator[None]:
             yield
     finally:
         os.close(lock)
-        if ran:
+        if was_running:
             lifecycle.start_worker(home)
 
 
@@ -92,28 +92,28 @@ def export(ctx: click.Context, project: str | None, since: str | None, out: str)
         for line in lines:
             sys.stdout.buffer.write(line.encode("utf-8", "replace"))
         return
-    count = _written(os.path.abspath(os.path.expanduser(out)), lines)
+    count = _write_lines(os.path.abspath(os.path.expanduser(out)), lines)
     click.echo(f"exported  {pluralize(count - 1, 'record')} to {out}")
 
 
 export.add_command(export_notes)
 
 
-def _written(path: str, lines: Iterable[str]) -> int:
+def _write_lines(path: str, lines: Iterable[str]) -> int:
     """Write a file of the person's, readable by them alone, whole or not at all."""
-    half, count = f"{path}.{os.getpid()}.new", 0
+    partial_path, count = f"{path}.{os.getpid()}.new", 0
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise UserError(f"there is no folder {folder} to write {os.path.basename(path)} into", f"mkdir -p {folder}")
     try:
-        with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with open(os.open(partial_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             for line in lines:
                 file.write(line.encode("utf-8", "replace"))
                 count += 1
-        os.replace(half, path)
+        os.replace(partial_path, path)
     except BaseException:
-        if os.path.exists(half):
-            os.unlink(half)
+        if os.path.exists(partial_path):
+            os.unlink(partial_path)
         raise
     return count
 
@@ -123,21 +123,25 @@ def import_jsonl(file: str, *, as_json: bool, restore_deleted: bool) -> None:
     faults: list[tuple[int, str]] = []
     with open(file, encoding="utf-8", errors="replace") as lines:
         imports.check_header(lines.readline(), file)
-        _took(imports.parse_records(lines, faults), faults, as_json=as_json, name=file, restore_deleted=restore_deleted)
+        _import_records(
+            imports.parse_records(lines, faults), faults, as_json=as_json, name=file, restore_deleted=restore_deleted
+        )
 
 
 def import_claude_mem(file: str | None, *, as_json: bool, restore_deleted: bool) -> None:
     """import claude-mem: its sessions, prompts, observations and summaries, from its database."""
     home = paths.get_home()
     source = claude_mem.open_database(os.path.expanduser(file or CLAUDE_MEM_DATABASE))
-    known = exports.map_unique_project_names(open_drained_store(home))
-    numbered = enumerate(claude_mem.read_records(source, known), 1)
-    _took(numbered, [], as_json=as_json, name=file or CLAUDE_MEM_DATABASE, restore_deleted=restore_deleted)
+    project_names = exports.map_unique_project_names(open_drained_store(home))
+    numbered_records = enumerate(claude_mem.read_records(source, project_names), 1)
+    _import_records(
+        numbered_records, [], as_json=as_json, name=file or CLAUDE_MEM_DATABASE, restore_deleted=restore_deleted
+    )
     source.close()
 
 
-def _took(
-    numbered: Iterable[NumberedRecord],
+def _import_records(
+    numbered_records: Iterable[NumberedRecord],
     faults: list[tuple[int, str]],
     *,
     as_json: bool,
@@ -146,24 +150,26 @@ def _took(
 ) -> None:
     if restore_deleted:
         require_person("restoring what was deleted")
-    home, mark = paths.get_home(), actor.find_agent_variable(os.environ)
+    home, agent_variable = paths.get_home(), actor.find_agent_variable(os.environ)
     connection = open_drained_store(home)
     approvals.ensure_upgraded(home, connection, clock.now())
     outcome = imports.import_records(
-        connection, numbered, faults, is_approved=not mark, restore_deleted=restore_deleted
+        connection, numbered_records, faults, is_approved=not agent_variable, restore_deleted=restore_deleted
     )
     approvals.record_imported(
         connection, outcome.new_memory_keys, outcome.new_reflection_keys, COMMAND_LINE, clock.now()
     )
-    added, refused = import_exported_lessons(home, connection, outcome.lesson_records, COMMAND_LINE, is_person=not mark)
+    added, refused = import_exported_lessons(
+        home, connection, outcome.lesson_records, COMMAND_LINE, is_person=not agent_variable
+    )
     faults = sorted([*outcome.faults, *refused])
-    taken = {**outcome.imported_counts, "lesson": added}
+    counts = {**outcome.imported_counts, "lesson": added}
     if as_json:
-        listed = [{"line": number, "fault": fault} for number, fault in faults]
-        imported = {kind: count for kind, count in taken.items() if count}
-        click.echo(json.dumps({"imported": imported, "deleted": outcome.deleted, "faults": listed}))
+        fault_rows = [{"line": number, "fault": fault} for number, fault in faults]
+        imported = {kind: count for kind, count in counts.items() if count}
+        click.echo(json.dumps({"imported": imported, "deleted": outcome.deleted, "faults": fault_rows}))
     else:
-        _say(taken, faults, mark, name)
+        _report_import(counts, faults, agent_variable, name)
         if outcome.deleted:
             click.echo(
                 f"left out  {pluralize(outcome.deleted, 'record')} deleted here; --restore-deleted takes them in"
@@ -172,16 +178,17 @@ def _took(
         raise SystemExit(1)
 
 
-def _say(taken: dict[str, int], faults: list[tuple[int, str]], mark: str, name: str) -> None:
+def _report_import(counts: dict[str, int], faults: list[tuple[int, str]], agent_variable: str, name: str) -> None:
     for number, fault in faults:
         click.echo(make_printable(f"{name} line {number}: {fault}"), err=True)
-    told = [
-        f"{count} {_PLURALS.get(kind, f'{kind}s') if count != 1 else kind}" for kind, count in taken.items() if count
+    parts = [
+        f"{count} {_PLURALS.get(kind, f'{kind}s') if count != 1 else kind}" for kind, count in counts.items() if count
     ]
-    click.echo(f"imported  {', '.join(told) or 'nothing new'}")
-    if mark and taken["lesson"]:
+    click.echo(f"imported  {', '.join(parts) or 'nothing new'}")
+    if agent_variable and counts["lesson"]:
         click.echo(
-            f"          as candidates, since {mark} says an agent runs this; a person decides: hardwon lessons list"
+            f"          as candidates, since {agent_variable} says an agent runs this; a person decides: "
+            "hardwon lessons list"
         )
     if faults:
         click.echo(f"          {pluralize(len(faults), 'line')} could not be taken in")
@@ -197,15 +204,17 @@ def backup(keep: int, as_json: bool) -> None:
     if keep < DEFAULT_BACKUP_COUNT:
         require_person(f"keeping fewer than {DEFAULT_BACKUP_COUNT} backups")
     home = paths.get_home()
-    made = backups.create_backup(home, clock.now())
-    gone = backups.rotate(home, keep)
+    new_backup = backups.create_backup(home, clock.now())
+    removed = backups.rotate(home, keep)
     if as_json:
-        click.echo(json.dumps({**made.__dict__, "removed": gone}))
+        click.echo(json.dumps({**new_backup.__dict__, "removed": removed}))
         return
-    click.echo(f"backup    {made.path}")
-    click.echo(f"holds     {', '.join(made.files) or 'nothing: there is nothing yet'}, {made.bytes / 1e6:.1f} MB")
-    if gone:
-        click.echo(f"removed   {', '.join(gone)}; --keep says how many stay")
+    click.echo(f"backup    {new_backup.path}")
+    click.echo(
+        f"holds     {', '.join(new_backup.files) or 'nothing: there is nothing yet'}, {new_backup.bytes / 1e6:.1f} MB"
+    )
+    if removed:
+        click.echo(f"removed   {', '.join(removed)}; --keep says how many stay")
 
 
 @click.command()
@@ -220,40 +229,40 @@ def restore(name: str | None, restore_deleted: bool, yes: bool, as_json: bool) -
     """
     home = paths.get_home()
     if not name:
-        _list(home, as_json)
+        _list_backups(home, as_json)
         return
     require_person("restoring a backup")
     chosen = backups.find_backup(home, name)
     require_confirmation(yes, f"Put the backup {chosen.name} in place of what is there?")
     with hold_worker_stopped(home):
-        before = backups.create_backup(home, clock.now())
-        backups.restore(home, chosen, before)
+        previous_backup = backups.create_backup(home, clock.now())
+        backups.restore(home, chosen, previous_backup)
         compiled_brief.delete_all(home)
         with closing(db.connect(home)) as connection:
             approvals.ensure_upgraded(home, connection, clock.now(), is_restored=True)
-            deleted = _delete_again(connection, before) if not restore_deleted else 0
+            deleted = _delete_again(connection, previous_backup) if not restore_deleted else 0
         manifest.build(home, clock.now())
     click.echo(f"restored  {chosen.name}")
-    click.echo(f"before    what was there is the backup {before.name}")
+    click.echo(f"before    what was there is the backup {previous_backup.name}")
     if deleted:
         click.echo(f"left out  {pluralize(deleted, 'session')} deleted since; --restore-deleted keeps them")
 
 
-def _delete_again(connection: db.Connection, before: backups.Backup) -> int:
+def _delete_again(connection: db.Connection, previous_backup: backups.Backup) -> int:
     """Take over what is known of deletions and delete the sessions that a backup brought back; return how many."""
-    earlier = os.path.join(before.path, paths.DATABASE)
-    numbers = deletions.carry_over(connection, earlier) if os.path.exists(earlier) else []
+    previous_database = os.path.join(previous_backup.path, paths.DATABASE)
+    numbers = deletions.carry_over(connection, previous_database) if os.path.exists(previous_database) else []
     for number in numbers:
         sessions.delete(connection, number)
     return len(numbers)
 
 
-def _list(home: str, as_json: bool) -> None:
-    found = backups.list_backups(home)
+def _list_backups(home: str, as_json: bool) -> None:
+    existing_backups = backups.list_backups(home)
     if as_json:
-        click.echo(json.dumps([one.__dict__ for one in found], indent=2))
+        click.echo(json.dumps([entry.__dict__ for entry in existing_backups], indent=2))
         return
-    for one in found:
-        fit = "cannot be read" if one.schema is None else f"schema {one.schema}"
-        click.echo(f"{one.name}  {one.bytes / 1e6:>8.1f} MB  {fit}  {', '.join(one.files)}")
-    click.echo("next      hardwon restore NAME" if found else "no backups yet: hardwon backup")
+    for entry in existing_backups:
+        schema_text = "cannot be read" if entry.schema is None else f"schema {entry.schema}"
+        click.echo(f"{entry.name}  {entry.bytes / 1e6:>8.1f} MB  {schema_text}  {', '.join(entry.files)}")
+    click.echo("next      hardwon restore NAME" if existing_backups else "no backups yet: hardwon backup")

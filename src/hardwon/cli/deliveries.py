@@ -15,7 +15,7 @@ from hardwon.store import db, injections
 from hardwon.types import Delivery
 
 POLL_SECONDS = 0.5
-_UNDER = " " * 16  # a slug is to be copied whole, which beside the rest there is no room for
+_INDENT = " " * 16  # a slug is to be copied whole, which beside the rest there is no room for
 
 
 @click.command()
@@ -25,35 +25,47 @@ _UNDER = " " * 16  # a slug is to be copied whole, which beside the rest there i
 def deliveries(limit: int, follow: bool, as_json: bool) -> None:
     """What was delivered to agents: when, how, and which lesson."""
     connection = open_drained_store(paths.get_home())
-    found = injections.list_latest_deliveries(connection, limit=limit)
+    numbered_deliveries = injections.list_latest_deliveries(connection, limit=limit)
     if follow:
-        _follow(connection, found, as_json)
+        _follow_deliveries(connection, numbered_deliveries, as_json)
     elif as_json:
-        click.echo(json.dumps([_plain(one) for _, one in found], indent=2))
-    elif found:
-        for _, one in found:
-            *known, told = _row(one)
-            click.echo(make_printable("  ".join(known)))
-            echo_indented(_UNDER, told)
+        click.echo(json.dumps([_to_json(delivery) for _, delivery in numbered_deliveries], indent=2))
+    elif numbered_deliveries:
+        for _, delivery in numbered_deliveries:
+            *cells, text = _format_row(delivery)
+            click.echo(make_printable("  ".join(cells)))
+            echo_indented(_INDENT, text)
     else:
         click.echo("nothing has been delivered yet")
 
 
-def _follow(connection: db.Connection, found: list[tuple[int, Delivery]], as_json: bool) -> None:
-    last = 0
+def _follow_deliveries(
+    connection: db.Connection, numbered_deliveries: list[tuple[int, Delivery]], as_json: bool
+) -> None:
+    last_id = 0
     while True:
-        for number, one in found:
-            click.echo(json.dumps(_plain(one)) if as_json else make_printable("  ".join(_row(one)).replace("\n", "  ")))
-            last = number
+        for delivery_id, delivery in numbered_deliveries:
+            click.echo(
+                json.dumps(_to_json(delivery))
+                if as_json
+                else make_printable("  ".join(_format_row(delivery)).replace("\n", "  "))
+            )
+            last_id = delivery_id
         sleep(POLL_SECONDS)
         drain_spool(connection, paths.get_home())
-        found = injections.list_latest_deliveries(connection, limit=1000, after_id=last)
+        numbered_deliveries = injections.list_latest_deliveries(connection, limit=1000, after_id=last_id)
 
 
-def _row(one: Delivery) -> list[str]:
-    when = datetime.fromtimestamp(one.at).strftime("%m-%d %H:%M:%S")
-    return [when, one.delivery, one.host, one.tool or one.kind, f"{one.summary}\n{one.slug}"]
+def _format_row(delivery: Delivery) -> list[str]:
+    when = datetime.fromtimestamp(delivery.at).strftime("%m-%d %H:%M:%S")
+    return [
+        when,
+        delivery.delivery,
+        delivery.host,
+        delivery.tool or delivery.kind,
+        f"{delivery.summary}\n{delivery.slug}",
+    ]
 
 
-def _plain(one: Delivery) -> dict[str, object]:
-    return {**one.__dict__, "at": clock.format_iso(one.at)}
+def _to_json(delivery: Delivery) -> dict[str, object]:
+    return {**delivery.__dict__, "at": clock.format_iso(delivery.at)}

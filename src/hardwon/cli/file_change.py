@@ -18,12 +18,12 @@ def read_text(path: str) -> str:
             return file.read()
     except FileNotFoundError:
         return ""
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise UserError(f"{path} cannot be read: {wrong}", "mend or move that file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}", "mend or move that file") from None
 
 
-def show_diff(path: str, before: str, after: str) -> None:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=2)
+def show_diff(path: str, old_text: str, new_text: str) -> None:
+    lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), path, path, lineterm="", n=2)
     for line in lines:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         echo_styled(line, fg=colour)

@@ -45,61 +45,61 @@ def list_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
     statuses = (status,) if status else (DRAFT, RATIFIED)
     project = None if everywhere else projects.find_project_path(os.getcwd())
     connection = db.connect(paths.get_home())
-    found = reflections.list_reflections(connection, *statuses, project=project)
+    matches = reflections.list_reflections(connection, *statuses, project=project)
     if as_json:
-        click.echo(json.dumps([_plain(connection, one) for one in found], indent=2))
+        click.echo(json.dumps([_to_json(connection, reflection) for reflection in matches], indent=2))
         return
-    if not found:
+    if not matches:
         click.echo(
             "no handoffs" + (" like that" if status else " yet: hardwon reflect SESSION, or hardwon handoff write")
         )
         return
     rows = [
         [
-            str(one.id),
-            format_age(one.at),
-            _state(connection, one),
-            f"{to_printable_line(_topic(one), 200)}\n{one.draft}",
+            str(reflection.id),
+            format_age(reflection.at),
+            _describe_state(connection, reflection),
+            f"{to_printable_line(_read_topic(reflection), 200)}\n{reflection.draft}",
         ]
-        for one in found
+        for reflection in matches
     ]
     echo_table(["no", "when", "state", "about, and its file"], rows)
-    if any(one.status == DRAFT for one in found):
+    if any(reflection.status == DRAFT for reflection in matches):
         click.echo("a person decides: hardwon handoff show NO, then ratify, amend or discard")
 
 
-def _topic(one: Reflection) -> str:
-    page = handoffs.read_page(one)
-    return page.topic if page else one.topic
+def _read_topic(reflection: Reflection) -> str:
+    page = handoffs.read_page(reflection)
+    return page.topic if page else reflection.topic
 
 
-def _state(connection: db.Connection, one: Reflection) -> str:
-    page = handoffs.read_page(one)
-    if one.status in (DRAFT, RATIFIED) and page is None:
-        return f"{one.status}, file gone"
+def _describe_state(connection: db.Connection, reflection: Reflection) -> str:
+    page = handoffs.read_page(reflection)
+    if reflection.status in (DRAFT, RATIFIED) and page is None:
+        return f"{reflection.status}, file gone"
     if page and page.is_edited:
         return "edited, not told"
-    if one.status == RATIFIED and not handoffs.is_approved(connection, one):
+    if reflection.status == RATIFIED and not handoffs.is_approved(connection, reflection):
         return "not approved, not told"
-    return one.status
+    return reflection.status
 
 
-def _plain(connection: db.Connection, one: Reflection) -> dict[str, Any]:
-    page = handoffs.read_page(one)
+def _to_json(connection: db.Connection, reflection: Reflection) -> dict[str, Any]:
+    page = handoffs.read_page(reflection)
     return {
-        "id": one.id,
-        "status": one.status,
-        "state": _state(connection, one),
-        "session": one.session,
-        "host": one.host,
-        "project": one.project,
-        "at": clock.format_iso(one.at),
-        "kind": one.kind,
-        "file": one.draft,
-        "topic": page.topic if page else one.topic,
-        "confidence": page.confidence if page else one.confidence,
-        "resume": handoffs.get_resume_lines(page) if page else one.resume.splitlines(),
-        "decided_at": clock.format_iso(one.decided_at) if one.decided_at else None,
+        "id": reflection.id,
+        "status": reflection.status,
+        "state": _describe_state(connection, reflection),
+        "session": reflection.session,
+        "host": reflection.host,
+        "project": reflection.project,
+        "at": clock.format_iso(reflection.at),
+        "kind": reflection.kind,
+        "file": reflection.draft,
+        "topic": page.topic if page else reflection.topic,
+        "confidence": page.confidence if page else reflection.confidence,
+        "resume": handoffs.get_resume_lines(page) if page else reflection.resume.splitlines(),
+        "decided_at": clock.format_iso(reflection.decided_at) if reflection.decided_at else None,
     }
 
 
@@ -109,18 +109,25 @@ def _plain(connection: db.Connection, one: Reflection) -> dict[str, Any]:
 def show(name: str, as_json: bool) -> None:
     """One handoff as its file says it now."""
     connection = db.connect(paths.get_home())
-    one = handoffs.find_handoff(connection, name)
-    page = handoffs.read_page(one)
+    reflection = handoffs.find_handoff(connection, name)
+    page = handoffs.read_page(reflection)
     if as_json:
-        more = {"sections": dict(page.sections), "text": page.text} if page else {}
-        click.echo(json.dumps({**_plain(connection, one), **more}, indent=2))
+        page_fields = {"sections": dict(page.sections), "text": page.text} if page else {}
+        click.echo(json.dumps({**_to_json(connection, reflection), **page_fields}, indent=2))
         return
-    echo_indented(f"{one.id}  ", _topic(one), bold=True)
-    for label, text in (("state", _state(connection, one)), ("session", one.session), ("file", one.draft)):
+    echo_indented(f"{reflection.id}  ", _read_topic(reflection), bold=True)
+    for label, text in (
+        ("state", _describe_state(connection, reflection)),
+        ("session", reflection.session),
+        ("file", reflection.draft),
+    ):
         echo_field(label, text)
     click.echo(f"\n{page.text}" if page else "\nits file is gone, or no file of its own")
-    if one.status == DRAFT and page:
-        click.echo(f"\na person decides: hardwon handoff ratify {one.id}, amend {one.id} or discard {one.id}")
+    if reflection.status == DRAFT and page:
+        click.echo(
+            f"\na person decides: hardwon handoff ratify {reflection.id}, amend {reflection.id} or discard "
+            f"{reflection.id}"
+        )
 
 
 @handoff.command("ratify")
@@ -135,10 +142,10 @@ def ratify_handoffs(names: tuple[str, ...], commits: bool | None) -> None:
     home, now = paths.get_home(), clock.now()
     connection, values = db.connect(home), settings.resolve_settings(settings.read_config(home))
     for name in names:
-        wanted = bool(values.get("handoffCommit")) if commits is None else commits
-        known = handoffs.find_handoff(connection, name)
-        done = actions.ratify_handoff(connection, home, known, COMMAND_LINE, now, should_commit=wanted)
-        click.echo(make_printable("\n".join(ratification.describe_result(done))))
+        should_commit = bool(values.get("handoffCommit")) if commits is None else commits
+        reflection = handoffs.find_handoff(connection, name)
+        result = actions.ratify_handoff(connection, home, reflection, COMMAND_LINE, now, should_commit=should_commit)
+        click.echo(make_printable("\n".join(ratification.describe_result(result))))
     brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
 
 
@@ -148,20 +155,20 @@ def amend(name: str) -> None:
     """Open a handoff in your editor; a ratified one counts as you leave it."""
     home = paths.get_home()
     connection = db.connect(home)
-    one = handoffs.find_handoff(connection, name)
-    if one.status == RATIFIED:
+    reflection = handoffs.find_handoff(connection, name)
+    if reflection.status == RATIFIED:
         require_person("amending what was ratified")
-    if handoffs.read_page(one) is None:
-        raise UserError(f"its file is gone, or no file of its own: {one.draft}", "hardwon handoff list")
+    if handoffs.read_page(reflection) is None:
+        raise UserError(f"its file is gone, or no file of its own: {reflection.draft}", "hardwon handoff list")
     if not is_interactive():
-        raise UserError("this is not a terminal, so no editor can be opened", f"edit {one.draft}")
-    click.edit(filename=one.draft)
-    page = handoffs.read_page(one)
+        raise UserError("this is not a terminal, so no editor can be opened", f"edit {reflection.draft}")
+    click.edit(filename=reflection.draft)
+    page = handoffs.read_page(reflection)
     if page and page.is_edited:
-        actions.ratify_handoff(connection, home, one, COMMAND_LINE, clock.now())
+        actions.ratify_handoff(connection, home, reflection, COMMAND_LINE, clock.now())
         brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
-    then = "" if one.status == RATIFIED else f"; now: hardwon handoff ratify {one.id}"
-    click.echo(make_printable(f"amended: {one.draft}{then}"))
+    next_hint = "" if reflection.status == RATIFIED else f"; now: hardwon handoff ratify {reflection.id}"
+    click.echo(make_printable(f"amended: {reflection.draft}{next_hint}"))
 
 
 @handoff.command()
@@ -172,9 +179,9 @@ def discard(names: tuple[str, ...]) -> None:
     home, now = paths.get_home(), clock.now()
     connection = db.connect(home)
     for name in names:
-        one = handoffs.find_handoff(connection, name)
-        ratification.discard(connection, one, now)
-        click.echo(make_printable(f"discarded: handoff {one.id}, {one.draft} is deleted"))
+        reflection = handoffs.find_handoff(connection, name)
+        ratification.discard(connection, reflection, now)
+        click.echo(make_printable(f"discarded: handoff {reflection.id}, {reflection.draft} is deleted"))
     brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
 
 
@@ -189,19 +196,21 @@ def write(text: tuple[str, ...], name: str, topic: str) -> None:
     What a person writes counts at once; what an agent writes is a draft.
     """
     home, now = paths.get_home(), clock.now()
-    connection, mark = db.connect(home), actor.find_agent_variable(os.environ)
-    said = " ".join(text) or (click.edit(_TEMPLATE, extension=".md") or "" if is_interactive() else sys.stdin.read())
-    if not said.strip() or said == _TEMPLATE:
+    connection, agent_variable = db.connect(home), actor.find_agent_variable(os.environ)
+    content = " ".join(text) or (click.edit(_TEMPLATE, extension=".md") or "" if is_interactive() else sys.stdin.read())
+    if not content.strip() or content == _TEMPLATE:
         raise UserError("there is nothing to hand off", "hardwon handoff write TEXT")
-    if mark:
-        one = ratification.save_session_handoff(
-            connection, home, said, os.getcwd(), now=now, is_ratified=False, name=name, topic=topic
+    if agent_variable:
+        reflection = ratification.save_session_handoff(
+            connection, home, content, os.getcwd(), now=now, is_ratified=False, name=name, topic=topic
         )
     else:
-        one = actions.write_handoff(connection, home, said, os.getcwd(), COMMAND_LINE, now=now, name=name, topic=topic)
+        reflection = actions.write_handoff(
+            connection, home, content, os.getcwd(), COMMAND_LINE, now=now, name=name, topic=topic
+        )
     brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
-    state = f"written as a draft, since {mark} says an agent runs this" if mark else "written"
-    click.echo(make_printable(f"{state}: handoff {one.id}, {one.draft}"))
+    state = f"written as a draft, since {agent_variable} says an agent runs this" if agent_variable else "written"
+    click.echo(make_printable(f"{state}: handoff {reflection.id}, {reflection.draft}"))
 
 
 @click.command()
@@ -213,11 +222,11 @@ def resume(as_json: bool) -> None:
     draft = handoffs.find_waiting_draft(connection, project)
     page = handoffs.find_latest_page(connection, home, project)
     if as_json:
-        said = {
-            "draft": _plain(connection, draft) if draft else None,
-            "handoff": _plain(connection, page.reflection) if page else None,
+        report = {
+            "draft": _to_json(connection, draft) if draft else None,
+            "handoff": _to_json(connection, page.reflection) if page else None,
         }
-        click.echo(json.dumps(said, indent=2))
+        click.echo(json.dumps(report, indent=2))
         return
     if draft:
         click.echo(make_printable(f"{handoffs.build_banner(draft)} (hardwon handoff show {draft.id})"))

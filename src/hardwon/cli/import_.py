@@ -69,7 +69,7 @@ def transcripts(places: tuple[str, ...], host: str | None, since: str | None, as
     connection = db.connect(home)
     _warn_of_size_limit(connection, files, values["maxDbMb"])
     kept_until = clock.now() + values["retentionDays"] * DAY_SECONDS if values["retentionDays"] else None
-    outcome = _taken(home, connection, files, values, silent=as_json)
+    outcome = _import_files(home, connection, files, values, silent=as_json)
     if as_json:
         faults = [{"path": path, "fault": fault} for path, fault in outcome.faults]
         until = clock.format_iso(kept_until) if kept_until else None
@@ -78,8 +78,8 @@ def transcripts(places: tuple[str, ...], host: str | None, since: str | None, as
     click.echo(f"read      {pluralize(outcome.files, 'transcript')}")
     for path, fault in outcome.faults:
         click.echo(make_printable(f"          {path}: {fault}"))
-    told = [pluralize(getattr(outcome, what), what[:-1]) for what in ("sessions", "prompts", "events")]
-    click.echo(f"new       {', '.join(told)}")
+    parts = [pluralize(getattr(outcome, plural), plural[:-1]) for plural in ("sessions", "prompts", "events")]
+    click.echo(f"new       {', '.join(parts)}")
     if kept_until:
         days = values["retentionDays"]
         click.echo(f"kept      until {clock.format_iso(kept_until)[:10]}, {days} days from today (retentionDays)")
@@ -89,18 +89,18 @@ def transcripts(places: tuple[str, ...], host: str | None, since: str | None, as
         click.echo("next      hardwon sessions list")
 
 
-def _warn_of_size_limit(connection: db.Connection, files: Sequence[mining.TranscriptFile], most_megabytes: int) -> None:
+def _warn_of_size_limit(connection: db.Connection, files: Sequence[mining.TranscriptFile], max_megabytes: int) -> None:
     """Say before the import that not all of it would stay, and let the person at a terminal stop it."""
-    needed = _count_unread_bytes(connection, files) * STORED_SHARE
-    free = most_megabytes * MEGABYTE - retention.measure_used_bytes(connection)
-    if needed <= free:
+    needed_bytes = _count_unread_bytes(connection, files) * STORED_SHARE
+    free_bytes = max_megabytes * MEGABYTE - retention.measure_used_bytes(connection)
+    if needed_bytes <= free_bytes:
         return
-    needed_megabytes, free_megabytes = round(needed / MEGABYTE), max(0, round(free / MEGABYTE))
-    enough = most_megabytes + needed_megabytes - free_megabytes + 1
+    needed_megabytes, free_megabytes = round(needed_bytes / MEGABYTE), max(0, round(free_bytes / MEGABYTE))
+    enough_megabytes = max_megabytes + needed_megabytes - free_megabytes + 1
     click.echo(
         f"warning: this import takes about {needed_megabytes:,} MB, and {free_megabytes:,} MB of maxDbMb"
-        f" ({most_megabytes:,} MB) are free: the oldest events would be dropped soon after\n"
-        f"fix: hardwon config set maxDbMb {enough}, or import less with --since or --path",
+        f" ({max_megabytes:,} MB) are free: the oldest events would be dropped soon after\n"
+        f"fix: hardwon config set maxDbMb {enough_megabytes}, or import less with --since or --path",
         err=True,
     )
     if is_interactive():
@@ -117,7 +117,7 @@ def _count_unread_bytes(connection: db.Connection, files: Sequence[mining.Transc
     return unread
 
 
-def _taken(
+def _import_files(
     home: str,
     connection: db.Connection,
     files: Sequence[mining.TranscriptFile],
@@ -127,25 +127,27 @@ def _taken(
 ) -> ImportOutcome:
     """Take in every file. One that cannot be read is named and stops nobody."""
     faults: list[tuple[str, str]] = []
-    before = sessions.count_recorded(connection)
-    with show_progress(sum(file.unread_bytes for file in files), silent) as passed:
+    old_counts = sessions.count_recorded(connection)
+    with show_progress(sum(file.unread_bytes for file in files), silent) as report_progress:
         for file in files:
             try:
                 transcript_import.import_transcript(home, connection, file.agent, file.path, values)
-            except OSError as wrong:
-                faults.append((file.path, wrong.strerror or str(wrong)))
-            passed(file.unread_bytes)
-    _complete(connection, files)
-    after = sessions.count_recorded(connection)
-    new = {what: after[what] - before[what] for what in after}
-    return ImportOutcome(files=len(files), **new, faults=tuple(faults))
+            except OSError as error:
+                faults.append((file.path, error.strerror or str(error)))
+            report_progress(file.unread_bytes)
+    _complete_idle_sessions(connection, files)
+    new_counts = sessions.count_recorded(connection)
+    added_counts = {name: new_counts[name] - old_counts[name] for name in new_counts}
+    return ImportOutcome(files=len(files), **added_counts, faults=tuple(faults))
 
 
-def _complete(connection: db.Connection, files: Sequence[mining.TranscriptFile]) -> None:
-    quiet = clock.now() - QUIET_SECONDS
-    ended = {file.path for file in files if file.modified_at < quiet}
-    waiting = sessions.list_idle_sessions(connection, quiet)
-    sessions.mark_completed(connection, [number for number, path in waiting if os.path.realpath(path) in ended])
+def _complete_idle_sessions(connection: db.Connection, files: Sequence[mining.TranscriptFile]) -> None:
+    idle_since = clock.now() - QUIET_SECONDS
+    ended_paths = {file.path for file in files if file.modified_at < idle_since}
+    idle_sessions = sessions.list_idle_sessions(connection, idle_since)
+    sessions.mark_completed(
+        connection, [number for number, path in idle_sessions if os.path.realpath(path) in ended_paths]
+    )
 
 
 @import_.command()

@@ -15,7 +15,7 @@ from hardwon.store import db
 from hardwon.store import jobs as kept
 from hardwon.worker import lifecycle
 
-_TIMES = ("made_at", "due_at", "lease_until")
+_TIME_FIELDS = ("made_at", "due_at", "lease_until")
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 
@@ -28,36 +28,39 @@ def jobs() -> None:
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def list_jobs(as_json: bool) -> None:
     """What runs, what waits in the order it is taken, and what was given up."""
-    found = kept.list_jobs(db.connect(paths.get_home()))
+    listed_jobs = kept.list_jobs(db.connect(paths.get_home()))
     if as_json:
-        click.echo(json.dumps([_plain(one) for one in found], indent=2))
-    elif found:
-        echo_table(["id", "what", "state", "session", "project", "tries", "when", "why"], [_row(one) for one in found])
-        if any(one["state"] == "dead" for one in found):
+        click.echo(json.dumps([_to_json(job) for job in listed_jobs], indent=2))
+    elif listed_jobs:
+        echo_table(
+            ["id", "what", "state", "session", "project", "tries", "when", "why"],
+            [_format_row(job) for job in listed_jobs],
+        )
+        if any(job["state"] == "dead" for job in listed_jobs):
             click.echo("dead ones wait for you: hardwon jobs retry, or hardwon jobs cancel ID")
     else:
         click.echo("no job waits: everything is distilled")
 
 
-def _row(one: dict[str, Any]) -> list[str]:
-    project = to_printable_line(one["project"].rpartition("/")[2] or "-", 14)
-    words = [str(one["id"]), one["kind"], one["state"], str(one["number"]), project, str(one["tries"])]
-    return [*words, _when(one), to_printable_line(one["why"]) or "-"]
+def _format_row(job: dict[str, Any]) -> list[str]:
+    project = to_printable_line(job["project"].rpartition("/")[2] or "-", 14)
+    cells = [str(job["id"]), job["kind"], job["state"], str(job["number"]), project, str(job["tries"])]
+    return [*cells, _format_due_time(job), to_printable_line(job["why"]) or "-"]
 
 
-def _when(one: dict[str, Any]) -> str:
+def _format_due_time(job: dict[str, Any]) -> str:
     """When it is taken next."""
-    seconds = one["due_at"] - clock.now()
-    if one["state"] != "waiting":
-        return "now" if one["state"] == "running" else "-"
+    seconds = job["due_at"] - clock.now()
+    if job["state"] != "waiting":
+        return "now" if job["state"] == "running" else "-"
     for size, name in _UNITS:
         if seconds >= size:
             return f"in {seconds / size:.0f} {name}"
     return "now" if seconds <= 0 else f"in {seconds:.0f} s"
 
 
-def _plain(one: dict[str, Any]) -> dict[str, Any]:
-    return {key: clock.format_iso(value) if key in _TIMES and value else value for key, value in one.items()}
+def _to_json(job: dict[str, Any]) -> dict[str, Any]:
+    return {key: clock.format_iso(value) if key in _TIME_FIELDS and value else value for key, value in job.items()}
 
 
 @jobs.command()
@@ -66,14 +69,14 @@ def retry(ids: tuple[int, ...]) -> None:
     """Try jobs again now; without an ID all that are dead."""
     require_person("trying a job again")
     connection = db.connect(paths.get_home())
-    listed = {one["id"]: one["state"] for one in kept.list_jobs(connection)}
-    for id in ids:
-        if listed.get(id) in (None, "running"):
-            raise UserError(f"job {id} {'runs' if id in listed else 'is not there'}", "hardwon jobs list")
-    wanted = ids or tuple(id for id, state in listed.items() if state == "dead")
-    done = sum(kept.retry(connection, id, clock.now()) for id in wanted)
+    job_states = {job["id"]: job["state"] for job in kept.list_jobs(connection)}
+    for job_id in ids:
+        if job_states.get(job_id) in (None, "running"):
+            raise UserError(f"job {job_id} {'runs' if job_id in job_states else 'is not there'}", "hardwon jobs list")
+    job_ids = ids or tuple(job_id for job_id, state in job_states.items() if state == "dead")
+    retried_count = sum(kept.retry(connection, job_id, clock.now()) for job_id in job_ids)
     lifecycle.wake_worker(paths.get_home())
-    click.echo(f"{_counted(done)} again" if done else "no job is dead")
+    click.echo(f"{_format_waiting(retried_count)} again" if retried_count else "no job is dead")
 
 
 @jobs.command()
@@ -82,13 +85,13 @@ def cancel(ids: tuple[int, ...]) -> None:
     """Forget jobs until something new happens in their sessions."""
     require_person("cancelling a job")
     connection = db.connect(paths.get_home())
-    listed = {one["id"] for one in kept.list_jobs(connection)}
-    for id in ids:
-        if id not in listed:
-            raise UserError(f"job {id} is not there", "hardwon jobs list")
-    done = sum(kept.cancel(connection, id) for id in ids)
-    click.echo(f"{done} {'job' if done == 1 else 'jobs'} forgotten")
+    existing_ids = {job["id"] for job in kept.list_jobs(connection)}
+    for job_id in ids:
+        if job_id not in existing_ids:
+            raise UserError(f"job {job_id} is not there", "hardwon jobs list")
+    cancelled_count = sum(kept.cancel(connection, job_id) for job_id in ids)
+    click.echo(f"{cancelled_count} {'job' if cancelled_count == 1 else 'jobs'} forgotten")
 
 
-def _counted(count: int) -> str:
+def _format_waiting(count: int) -> str:
     return f"{count} {'job waits' if count == 1 else 'jobs wait'}"

@@ -78,17 +78,17 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
 
     Give flags, or a record with --json, --file or on stdin; at a terminal what is missing is asked for.
     """
-    record = _given_record(text, path, flags)
+    record = _read_record(text, path, flags)
     record.update(parse_flags(flags))
     if is_interactive() and not (text or path):
         _ask_for_missing(record)
-    home, mark = paths.get_home(), actor.find_agent_variable(os.environ)
-    if mark:
+    home, agent_variable = paths.get_home(), actor.find_agent_variable(os.environ)
+    if agent_variable:
         lesson = actions.propose_lesson(home, record)
     else:
         lesson = actions.add_lesson(home, db.connect(home), record, COMMAND_LINE)
-    if mark:
-        click.echo(f"proposed as a candidate, since {mark} says an agent runs this: {lesson.slug}")
+    if agent_variable:
+        click.echo(f"proposed as a candidate, since {agent_variable} says an agent runs this: {lesson.slug}")
         click.echo(f"a person puts it in force with: hardwon lessons restore {lesson.slug}")
     elif lesson.needs_review:
         click.echo(f"added, but not in force: confidence {lesson.confidence:g} needs review: {lesson.slug}")
@@ -108,14 +108,14 @@ def edit(slug: str, confirm: bool, **flags: Any) -> None:
     home = paths.get_home()
     connection = db.connect(home)
     if changes:
-        actions.edit_lesson(home, connection, lesson, changes, COMMAND_LINE, confirm=lambda say: confirm)
+        actions.edit_lesson(home, connection, lesson, changes, COMMAND_LINE, confirm=lambda message: confirm)
     else:
         record = json.dumps(records.to_lesson_record(lesson), indent=2, ensure_ascii=False)
-        edited = click.edit(record, extension=".json") if is_interactive() else None
-        if not edited or edited.strip() == record:
+        edited_text = click.edit(record, extension=".json") if is_interactive() else None
+        if not edited_text or edited_text.strip() == record:
             raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
-        given = _given_record(edited, None, {})
-        actions.rewrite_lesson(home, connection, lesson, given, COMMAND_LINE, confirm=lambda say: confirm)
+        new_record = _read_record(edited_text, None, {})
+        actions.rewrite_lesson(home, connection, lesson, new_record, COMMAND_LINE, confirm=lambda message: confirm)
     click.echo(f"changed: {lesson.slug}")
 
 
@@ -138,7 +138,7 @@ def restore(slug: str, confirm: bool) -> None:
     lesson = find_lesson(slug)
     require_person("approving a lesson")
     home = paths.get_home()
-    actions.restore_lesson(home, db.connect(home), lesson, COMMAND_LINE, confirm=lambda say: confirm)
+    actions.restore_lesson(home, db.connect(home), lesson, COMMAND_LINE, confirm=lambda message: confirm)
     click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
 
 
@@ -150,34 +150,42 @@ def build(yes: bool, no_approve: bool) -> None:
 
     Without changes it only compiles, which also happens by itself. Run by an agent it approves nothing.
     """
-    home, mark = paths.get_home(), actor.find_agent_variable(os.environ)
-    built = approvals.compile_manifest(home, clock.now())
-    for change_made in built.waiting_changes:
-        _show_change(change_made)
-    if built.waiting_changes and mark:
+    home, agent_variable = paths.get_home(), actor.find_agent_variable(os.environ)
+    build_result = approvals.compile_manifest(home, clock.now())
+    for waiting_change in build_result.waiting_changes:
+        _show_change(waiting_change)
+    if build_result.waiting_changes and agent_variable:
         click.echo(
-            f"nothing approved, since {mark} says an agent runs this; a person types: "
+            f"nothing approved, since {agent_variable} says an agent runs this; a person types: "
             f"{approved_lessons.APPROVE_COMMAND}"
         )
-    elif built.waiting_changes and not no_approve:
+    elif build_result.waiting_changes and not no_approve:
         if not yes and is_interactive() and not click.confirm("Approve this?", default=True):
             click.echo("nothing approved; what was approved before stays in force")
         else:
-            count = pluralize(len(built.waiting_changes), "change")
-            built = actions.approve_waiting_changes(home, db.connect(home), built.waiting_changes, COMMAND_LINE)
+            count = pluralize(len(build_result.waiting_changes), "change")
+            build_result = actions.approve_waiting_changes(
+                home, db.connect(home), build_result.waiting_changes, COMMAND_LINE
+            )
             click.echo(f"approved {count}; to undo: hardwon approvals")
-    waiting = f", {len(built.waiting_changes)} waiting" if built.waiting_changes else ""
-    click.echo(f"{pluralize(built.lesson_count, 'lesson')} in force, {len(built.left_out)} left out{waiting}")
+    waiting = f", {len(build_result.waiting_changes)} waiting" if build_result.waiting_changes else ""
+    click.echo(
+        f"{pluralize(build_result.lesson_count, 'lesson')} in force, {len(build_result.left_out)} left out{waiting}"
+    )
 
 
-def _show_change(waiting: WaitingChange) -> None:
+def _show_change(waiting_change: WaitingChange) -> None:
     """Show how lessons.json differs from what was approved."""
-    click.echo(make_printable(f"{waiting.change} by hand: {waiting.summary} [{waiting.slug}]"))
-    if waiting.change in (approved_lessons.ADDED, approved_lessons.CHANGED):
-        file_change.show_diff(waiting.slug, _spell_authored(waiting.approved), _spell_authored(waiting.proposed))
+    click.echo(make_printable(f"{waiting_change.change} by hand: {waiting_change.summary} [{waiting_change.slug}]"))
+    if waiting_change.change in (approved_lessons.ADDED, approved_lessons.CHANGED):
+        file_change.show_diff(
+            waiting_change.slug,
+            _format_authored_fields(waiting_change.approved),
+            _format_authored_fields(waiting_change.proposed),
+        )
 
 
-def _spell_authored(lesson: Lesson | None) -> str:
+def _format_authored_fields(lesson: Lesson | None) -> str:
     return (
         make_printable(json.dumps(records.select_authored_fields(lesson), indent=2, ensure_ascii=False))
         if lesson
@@ -197,28 +205,32 @@ def import_lessons(file: str, confirm: bool, as_json: bool) -> None:
     from hardwon.lessons import foreign_lessons
 
     require_person("importing lessons")
-    with open(file, encoding="utf-8-sig") as opened:
+    with open(file, encoding="utf-8-sig") as stream:
         try:
-            found = foreign_lessons.convert_lessons(json.load(opened))
-        except ValueError as wrong:
-            raise UserError(f"{file}: {wrong}", "give it a lessons.json or lesson-manifest.json") from None
+            converted = foreign_lessons.convert_lessons(json.load(stream))
+        except ValueError as error:
+            raise UserError(f"{file}: {error}", "give it a lessons.json or lesson-manifest.json") from None
     home = paths.get_home()
-    taken, refused = actions.import_foreign_lessons(
-        home, db.connect(home), found, COMMAND_LINE, confirm=lambda say: confirm
+    imported, refused = actions.import_foreign_lessons(
+        home, db.connect(home), converted, COMMAND_LINE, confirm=lambda message: confirm
     )
     if as_json:
-        click.echo(json.dumps({"imported": [one.slug for one in taken], "refused": refused}, indent=2))
+        click.echo(
+            json.dumps(
+                {"imported": [imported_lesson.slug for imported_lesson in imported], "refused": refused}, indent=2
+            )
+        )
         return
     for name, reason in refused.items():
         click.echo(make_printable(f"not {name}: {reason}"))
-    for lesson in taken:
+    for lesson in imported:
         if lesson.status == "candidate":
             faults = "; ".join(map(str, lesson.extra.get("importFaults", ())))
             click.echo(make_printable(f"not in force yet: {lesson.slug}: {faults}"))
-    click.echo(f"{len(taken)} imported, {len(refused)} refused")
+    click.echo(f"{len(imported)} imported, {len(refused)} refused")
 
 
-def _given_record(text: str | None, path: str | None, flags: dict[str, Any]) -> dict[str, Any]:
+def _read_record(text: str | None, path: str | None, flags: dict[str, Any]) -> dict[str, Any]:
     if path:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read()
@@ -228,19 +240,21 @@ def _given_record(text: str | None, path: str | None, flags: dict[str, Any]) -> 
         return {}
     try:
         record = json.loads(text)
-    except ValueError as wrong:
-        raise UserError(f"the record is not JSON: {wrong}", "hardwon lessons add --help") from None
+    except ValueError as error:
+        raise UserError(f"the record is not JSON: {error}", "hardwon lessons add --help") from None
     if not isinstance(record, dict):
         raise UserError("the record is not an object", 'write {"summary": …, "problem": …, "solution": …}')
     return record
 
 
 def parse_flags(flags: dict[str, Any]) -> dict[str, Any]:
-    plain = {name: flags[name] for name in ("summary", "problem", "solution", "delivery", "priority", "confidence")}
-    record = {name: value for name, value in plain.items() if value is not None}
+    plain_fields = {
+        name: flags[name] for name in ("summary", "problem", "solution", "delivery", "priority", "confidence")
+    }
+    record = {name: value for name, value in plain_fields.items() if value is not None}
     if flags["block_reason"]:
         record["blockReason"] = flags["block_reason"]
-    lists = {
+    list_fields = {
         "toolNames": flags["tools"],
         "commandPatterns": flags["commands"],
         "pathPatterns": flags["globs"],
@@ -248,7 +262,7 @@ def parse_flags(flags: dict[str, Any]) -> dict[str, Any]:
         "unless": flags["unless"],
         "tags": flags["tags"],
     }
-    record.update({name: list(values) for name, values in lists.items() if values})
+    record.update({name: list(values) for name, values in list_fields.items() if values})
     if flags["match_in"]:
         record["commandMatchTarget"] = flags["match_in"]
     if flags["here"]:
@@ -286,27 +300,29 @@ def list_lessons(status: str | None, tag: str | None, tool: str | None, as_json:
         _list_waiting(tag, tool, as_json)
         return
     home = paths.get_home()
-    shelf = shelves.read(shelves.get_lessons_path(home))
-    waiting = {one.id: one for one in approvals.find_changes_to_approve(home, clock.now())}
-    removed = [one.approved for one in waiting.values() if one.proposed is None and one.approved]
-    found = [
-        one
-        for one in (*shelf.lessons, *removed)
-        if _wanted(one, tag, tool) and status in (None, _shown_status(one, waiting))
+    parsed_file = shelves.read(shelves.get_lessons_path(home))
+    waiting = {item.id: item for item in approvals.find_changes_to_approve(home, clock.now())}
+    removed = [item.approved for item in waiting.values() if item.proposed is None and item.approved]
+    matches = [
+        item
+        for item in (*parsed_file.lessons, *removed)
+        if _has_tag_and_tool(item, tag, tool) and status in (None, _get_effective_status(item, waiting))
     ]
-    found.sort(key=lambda one: (-one.priority, one.slug))
+    matches.sort(key=lambda item: (-item.priority, item.slug))
     if as_json:
-        shown = [{**records.to_lesson_record(one), "status": _shown_status(one, waiting)} for one in found]
-        click.echo(json.dumps(shown, indent=2))
+        listed = [
+            {**records.to_lesson_record(item), "status": _get_effective_status(item, waiting)} for item in matches
+        ]
+        click.echo(json.dumps(listed, indent=2))
         return
-    if not found:
-        click.echo("no lessons" + (" like that" if shelf.lessons else " yet: hardwon lessons add"))
+    if not matches:
+        click.echo("no lessons" + (" like that" if parsed_file.lessons else " yet: hardwon lessons add"))
         return
     rows = []
-    for one in found:
-        change_made = f" ({waiting[one.id].change} by hand)" if one.id in waiting else ""
-        shown_as = f"{one.summary}\n{one.slug}{change_made}"
-        rows.append([str(one.priority), one.delivery, _shown_status(one, waiting), shown_as])
+    for item in matches:
+        change_note = f" ({waiting[item.id].change} by hand)" if item.id in waiting else ""
+        lesson_text = f"{item.summary}\n{item.slug}{change_note}"
+        rows.append([str(item.priority), item.delivery, _get_effective_status(item, waiting), lesson_text])
     echo_table(["prio", "delivery", "status", "lesson"], rows)
     if waiting:
         click.echo(
@@ -321,12 +337,12 @@ def _list_waiting(tag: str | None, tool: str | None, as_json: bool) -> None:
 
     connection = db.connect(paths.get_home())
     waiting = review_queue.list_waiting(paths.get_home(), connection)
-    found = [one for one in waiting if _is_about(one.record, tag, tool)]
+    matches = [candidate for candidate in waiting if _is_about(candidate.record, tag, tool)]
     if as_json:
-        click.echo(json.dumps([shown.to_record(connection, one) for one in found], indent=2))
+        click.echo(json.dumps([shown.to_record(connection, candidate) for candidate in matches], indent=2))
         return
-    shown.show_list(found)
-    if found:
+    shown.show_list(matches)
+    if matches:
         click.echo("next      hardwon review")
     else:
         click.echo("no candidates" + (" like that" if waiting else ": hardwon scan"))
@@ -334,31 +350,31 @@ def _list_waiting(tag: str | None, tool: str | None, as_json: bool) -> None:
 
 def _is_about(record: Mapping[str, Any], tag: str | None, tool: str | None) -> bool:
     try:
-        return _wanted(records.parse_lesson(dict(record)), tag, tool)
+        return _has_tag_and_tool(records.parse_lesson(dict(record)), tag, tool)
     except records.BadRecord:  # a tag that cannot be a lesson as it is; a person mends it while accepting
         return tag is None and tool is None
 
 
-def _shown_status(lesson: Lesson, waiting: Mapping[str, WaitingChange]) -> str:
+def _get_effective_status(lesson: Lesson, waiting_changes: Mapping[str, WaitingChange]) -> str:
     """Return the status that counts, which is not always the one that the record claims."""
-    if lesson.id in waiting:
+    if lesson.id in waiting_changes:
         return WAITING
     return NEEDS_REVIEW if lesson.status == "active" and lesson.needs_review else lesson.status
 
 
-def _wanted(lesson: Lesson, tag: str | None, tool: str | None) -> bool:
+def _has_tag_and_tool(lesson: Lesson, tag: str | None, tool: str | None) -> bool:
     return (tag is None or tag in lesson.tags) and (tool is None or tool in manifest.find_lesson_tools(lesson))
 
 
 def find_lesson(name: str) -> Lesson:
     """A lesson by slug, id, or a beginning that only one slug has."""
-    shelf = shelves.read(shelves.get_lessons_path(paths.get_home()))
-    exact = [one for one in shelf.lessons if name in (one.slug, one.id)]
-    found = exact or [one for one in shelf.lessons if one.slug.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UserError(f"{name!r} could be {', '.join(one.slug for one in found[:5])}", "write more of it")
+    parsed_file = shelves.read(shelves.get_lessons_path(paths.get_home()))
+    exact_matches = [lesson for lesson in parsed_file.lessons if name in (lesson.slug, lesson.id)]
+    matches = exact_matches or [lesson for lesson in parsed_file.lessons if lesson.slug.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UserError(f"{name!r} could be {', '.join(lesson.slug for lesson in matches[:5])}", "write more of it")
     raise UserError(f"there is no lesson {name!r}", "hardwon lessons list")
 
 
@@ -371,15 +387,15 @@ def show(slug: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(records.to_lesson_record(lesson), indent=2))
         return
-    written = records.to_lesson_record(lesson)
-    for name, value in written.items():
+    record = records.to_lesson_record(lesson)
+    for name, value in record.items():
         if value not in ("", [], None):
-            spelled = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            click.echo(make_printable(f"{name:<18}{spelled}"))
-    _say_what_followed(lesson)
+            value_text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            click.echo(make_printable(f"{name:<18}{value_text}"))
+    _print_outcomes(lesson)
 
 
-def _say_what_followed(lesson: Lesson) -> None:
+def _print_outcomes(lesson: Lesson) -> None:
     """Print the latest holds and blocks, each with the call that came instead and how it ended."""
     home = paths.get_home()
     if not os.path.exists(os.path.join(home, paths.DATABASE)):
@@ -387,21 +403,21 @@ def _say_what_followed(lesson: Lesson) -> None:
     with closing(db.connect(home)) as connection:
         deliveries = views.list_lesson_deliveries(connection, lesson=lesson.id, limit=MAX_SHOWN_DELIVERIES)
         for delivery in deliveries:
-            followed = delivery_outcomes.find_delivery_outcome(connection, delivery)
-            if delivery["delivery"] not in ("hold", "block") or followed.call is None:
+            outcome = delivery_outcomes.find_delivery_outcome(connection, delivery)
+            if delivery["delivery"] not in ("hold", "block") or outcome.call is None:
                 continue
-            said = f"{_call_in_line(followed.call)} -> "
-            said += _call_in_line(followed.instead) if followed.instead else "no call came instead"
-            at = datetime.fromtimestamp(delivery["at"]).strftime("%Y-%m-%d %H:%M")
-            click.echo(make_printable(f"{delivery['delivery']:<6}{at}  {said}"))
+            description = f"{_format_call(outcome.call)} -> "
+            description += _format_call(outcome.instead) if outcome.instead else "no call came instead"
+            time_text = datetime.fromtimestamp(delivery["at"]).strftime("%Y-%m-%d %H:%M")
+            click.echo(make_printable(f"{delivery['delivery']:<6}{time_text}  {description}"))
 
 
-def _call_in_line(call: dict[str, Any]) -> str:
-    given = parse_json_or_text(call["input"])
-    fields = given if isinstance(given, dict) else {}
-    what = get_text(fields, "command") or get_tool_path(fields) or call["tool"]
-    ended = {"fine": "passed"}.get(call["outcome"], call["outcome"])
-    return f"{to_printable_line(what, 70)} ({ended})"
+def _format_call(call: dict[str, Any]) -> str:
+    tool_input = parse_json_or_text(call["input"])
+    fields = tool_input if isinstance(tool_input, dict) else {}
+    subject = get_text(fields, "command") or get_tool_path(fields) or call["tool"]
+    outcome = {"fine": "passed"}.get(call["outcome"], call["outcome"])
+    return f"{to_printable_line(subject, 70)} ({outcome})"
 
 
 @lessons.command()
@@ -409,36 +425,36 @@ def _call_in_line(call: dict[str, Any]) -> str:
 def check(as_json: bool) -> None:
     """Check lessons.json and config.json, and say what is wrong and where."""
     home = paths.get_home()
-    broken: list[str] = []
+    faults: list[str] = []
     count, left_out = 0, []
     try:
-        built = approvals.compile_manifest(home, clock.now())
-        count, left_out = built.lesson_count, list(built.left_out)
-        broken.extend(built.faults)
+        build_result = approvals.compile_manifest(home, clock.now())
+        count, left_out = build_result.lesson_count, list(build_result.left_out)
+        faults.extend(build_result.faults)
         for lesson in shelves.read(shelves.get_lessons_path(home)).lessons:
-            broken.extend(
+            faults.extend(
                 f"{lesson.slug}: {fault}"
                 for fault in validation.find_lesson_faults(lesson)
                 if lesson.status == "active"
             )
-        unknown = settings.find_unknown_keys(settings.read_config(home))
-        broken.extend(f"config.json: {name} is no setting" for name in unknown)
-    except UserError as wrong:
-        broken.append(f"{wrong.say}\n  fix: {wrong.fix}\n  the last good manifest stays in force")
-        count = _in_force(home)
+        unknown_keys = settings.find_unknown_keys(settings.read_config(home))
+        faults.extend(f"config.json: {name} is no setting" for name in unknown_keys)
+    except UserError as error:
+        faults.append(f"{error.say}\n  fix: {error.fix}\n  the last good manifest stays in force")
+        count = _count_in_force(home)
     if as_json:
-        click.echo(json.dumps({"inForce": count, "leftOut": dict(left_out), "faults": broken}, indent=2))
+        click.echo(json.dumps({"inForce": count, "leftOut": dict(left_out), "faults": faults}, indent=2))
     else:
-        for fault in broken:
+        for fault in faults:
             click.echo(make_printable(fault))
         for slug, reason in left_out:
             click.echo(make_printable(f"left out {slug}: {reason}"))
-        click.echo(f"{pluralize(len(broken), 'fault')}, " * bool(broken) + f"{pluralize(count, 'lesson')} in force")
-    if broken:
+        click.echo(f"{pluralize(len(faults), 'fault')}, " * bool(faults) + f"{pluralize(count, 'lesson')} in force")
+    if faults:
         raise SystemExit(1)
 
 
-def _in_force(home: str) -> int:
+def _count_in_force(home: str) -> int:
     try:
         return len(open_index(home))
     except (OSError, ValueError):

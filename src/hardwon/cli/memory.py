@@ -21,7 +21,7 @@ from hardwon.store import approvals, db, memories
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.types import MEMORY_TYPES, STATUSES, Memory
 
-_STATES = {"candidate": "proposed", "active": "approved"}
+_STATE_NAMES = {"candidate": "proposed", "active": "approved"}
 
 
 @click.group()
@@ -38,48 +38,58 @@ def list_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
     home, here = paths.get_home(), projects.find_project_path(os.getcwd())
     connection = db.connect(home)
     statuses = (status,) if status else ("candidate", "active")
-    found = memories.list_memories(connection, *statuses, project=None if everywhere else here)
-    others = pages.list_unapproved_pages(connection, home, here) if not status else []
+    matches = memories.list_memories(connection, *statuses, project=None if everywhere else here)
+    unapproved_pages = pages.list_unapproved_pages(connection, home, here) if not status else []
     if as_json:
-        files = [{"file": one.path, "type": one.type, "text": one.text, "approved": False} for one in others]
-        click.echo(json.dumps([*(_plain(home, one) for one in found), *files], indent=2))
+        files = [
+            {"file": item.path, "type": item.type, "text": item.text, "approved": False} for item in unapproved_pages
+        ]
+        click.echo(json.dumps([*(_to_json(home, item) for item in matches), *files], indent=2))
         return
-    if not found and not others:
+    if not matches and not unapproved_pages:
         click.echo("no memories" + (" like that" if status else " yet: hardwon memory add TYPE TEXT"))
         return
     rows = [
-        [str(one.id), one.type, _state(connection, home, one), to_printable_line(_words(home, one), 200)]
-        for one in found
+        [
+            str(item.id),
+            item.type,
+            _describe_state(connection, home, item),
+            to_printable_line(_read_text(home, item), 200),
+        ]
+        for item in matches
     ]
-    for page in others:
+    for page in unapproved_pages:
         rows.append(
             ["-", page.type, "not approved here", f"{to_printable_line(page.text, 200)}\n{os.path.basename(page.path)}"]
         )
     echo_table(["no", "type", "state", "memory"], rows)
-    if any(one.status == "candidate" for one in found) or others:
+    if any(item.status == "candidate" for item in matches) or unapproved_pages:
         click.echo("a person decides: hardwon memory approve NO|FILE, hardwon memory reject NO")
 
 
-def _state(connection: db.Connection, home: str, one: Memory) -> str:
-    if one.status == "active" and not (page := pages.read_page(home, one)):
+def _describe_state(connection: db.Connection, home: str, record: Memory) -> str:
+    if record.status == "active" and not (page := pages.read_page(home, record)):
         return "its file is gone"
-    if one.status == "active" and page and page.is_edited:
+    if record.status == "active" and page and page.is_edited:
         return "edited since approved, not told"
-    if one.status == "active" and page and not pages.is_approved(connection, one, page):
+    if record.status == "active" and page and not pages.is_approved(connection, record, page):
         return "not approved, not told"
-    return _STATES.get(one.status, one.status)
+    return _STATE_NAMES.get(record.status, record.status)
 
 
-def _words(home: str, one: Memory) -> str:
-    page = pages.read_page(home, one)
-    return page.text if page else one.text
+def _read_text(home: str, record: Memory) -> str:
+    page = pages.read_page(home, record)
+    return page.text if page else record.text
 
 
-def _plain(home: str, one: Memory) -> dict[str, Any]:
-    page = pages.read_page(home, one)
-    said = {**one.__dict__, "evidence": list(one.evidence), "file": page.path if page else one.file}
-    times = {"at": clock.format_iso(one.at), "decided_at": clock.format_iso(one.decided_at) if one.decided_at else None}
-    return {**said, **times, "text": page.text if page else one.text, "edited": bool(page and page.is_edited)}
+def _to_json(home: str, record: Memory) -> dict[str, Any]:
+    page = pages.read_page(home, record)
+    fields = {**record.__dict__, "evidence": list(record.evidence), "file": page.path if page else record.file}
+    times = {
+        "at": clock.format_iso(record.at),
+        "decided_at": clock.format_iso(record.decided_at) if record.decided_at else None,
+    }
+    return {**fields, **times, "text": page.text if page else record.text, "edited": bool(page and page.is_edited)}
 
 
 @memory.command()
@@ -89,31 +99,31 @@ def show(name: str, as_json: bool) -> None:
     """One memory, whole, with where it came from and where its file is."""
     home = paths.get_home()
     connection = db.connect(home)
-    one = pages.find_memory(connection, name)
-    said = _plain(home, one)
-    earlier = _list_earlier(connection, one, said["text"])
+    record = pages.find_memory(connection, name)
+    fields = _to_json(home, record)
+    earlier_wordings = _list_earlier_wordings(connection, record, fields["text"])
     if as_json:
-        click.echo(json.dumps({**said, "earlier": earlier}, indent=2))
+        click.echo(json.dumps({**fields, "earlier": earlier_wordings}, indent=2))
         return
-    echo_indented(f"{one.id}  ", said["text"], bold=True)
+    echo_indented(f"{record.id}  ", fields["text"], bold=True)
     for label, text in (
-        ("type", one.type),
-        ("state", _state(connection, home, one)),
-        ("project", one.project or "every one"),
-        ("from", ", ".join((one.source, *one.evidence))),
-        ("session", one.session),
-        ("file", said["file"]),
+        ("type", record.type),
+        ("state", _describe_state(connection, home, record)),
+        ("project", record.project or "every one"),
+        ("from", ", ".join((record.source, *record.evidence))),
+        ("session", record.session),
+        ("file", fields["file"]),
     ):
         if text:
             echo_field(label, text)
-    for wording in earlier:
+    for wording in earlier_wordings:
         echo_field("earlier", f"{wording['text']} (approved {wording['approved_at']})")
 
 
-def _list_earlier(connection: db.Connection, one: Memory, text: str) -> list[dict[str, str]]:
+def _list_earlier_wordings(connection: db.Connection, record: Memory, text: str) -> list[dict[str, str]]:
     """Return the wordings that were approved before the present one, oldest first."""
     wordings: dict[str, str] = {}
-    for approval in approvals.list_of_subject(connection, approvals.MEMORY, str(one.id)):
+    for approval in approvals.list_of_subject(connection, approvals.MEMORY, str(record.id)):
         if approval.body and approval.body.strip() != text.strip():
             wordings.setdefault(approval.body, clock.format_iso(approval.approved_at))
     return [{"text": body, "approved_at": approved_at} for body, approved_at in wordings.items()]
@@ -128,15 +138,15 @@ def add(type_: str, text: tuple[str, ...]) -> None:
     A person's is approved at once and becomes a file; an agent's waits for a person.
     """
     home, now = paths.get_home(), clock.now()
-    connection, mark = db.connect(home), actor.find_agent_variable(os.environ)
+    connection, agent_variable = db.connect(home), actor.find_agent_variable(os.environ)
     project = projects.find_project_path(os.getcwd())
-    source = "agent" if mark else "person"
-    one = pages.propose(connection, home, type_, " ".join(text), project=project, source=source, now=now)
-    if mark:
-        click.echo(f"proposed as memory {one.id}, since {mark} says an agent runs this")
-        click.echo(f"a person approves it with: hardwon memory approve {one.id}")
+    source = "agent" if agent_variable else "person"
+    record = pages.propose(connection, home, type_, " ".join(text), project=project, source=source, now=now)
+    if agent_variable:
+        click.echo(f"proposed as memory {record.id}, since {agent_variable} says an agent runs this")
+        click.echo(f"a person approves it with: hardwon memory approve {record.id}")
     else:
-        _approved(connection, home, one, now)
+        _approve_memory(connection, home, record, now)
 
 
 @memory.command()
@@ -150,14 +160,14 @@ def edit(name: str, text: tuple[str, ...]) -> None:
     require_person("editing a memory")
     home, now = paths.get_home(), clock.now()
     connection = db.connect(home)
-    one = pages.find_memory(connection, name)
-    words = " ".join(text)
-    if not words and not is_interactive():
-        raise UserError("this is not a terminal, so no editor can be opened", f"hardwon memory edit {one.id} TEXT")
-    text_after = words or click.edit(_words(home, one)) or _words(home, one)
-    after = actions.reword_memory(connection, home, one, text_after, COMMAND_LINE, now)
+    record = pages.find_memory(connection, name)
+    typed_text = " ".join(text)
+    if not typed_text and not is_interactive():
+        raise UserError("this is not a terminal, so no editor can be opened", f"hardwon memory edit {record.id} TEXT")
+    new_text = typed_text or click.edit(_read_text(home, record)) or _read_text(home, record)
+    reworded = actions.reword_memory(connection, home, record, new_text, COMMAND_LINE, now)
     brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
-    click.echo(make_printable(f"edited: memory {after.id}, {_STATES.get(after.status, after.status)}"))
+    click.echo(make_printable(f"edited: memory {reworded.id}, {_STATE_NAMES.get(reworded.status, reworded.status)}"))
 
 
 @memory.command()
@@ -165,15 +175,15 @@ def edit(name: str, text: tuple[str, ...]) -> None:
 def check(as_json: bool) -> None:
     """Look through the memories that count here, and say what is wrong with them."""
     home = paths.get_home()
-    found = pages.find_memory_faults(db.connect(home), home, projects.find_project_path(os.getcwd()))
+    faults = pages.find_memory_faults(db.connect(home), home, projects.find_project_path(os.getcwd()))
     if as_json:
-        click.echo(json.dumps([{"memory": name, "wrong": wrong, "fix": fix} for name, wrong, fix in found], indent=2))
-    elif not found:
+        click.echo(json.dumps([{"memory": name, "wrong": fault, "fix": fix} for name, fault, fix in faults], indent=2))
+    elif not faults:
         click.echo("every memory is as it should be")
     else:
-        for name, wrong, fix in found:
-            echo_indented(f"{name}  ", f"{wrong}\nfix: {fix}")
-    if found:
+        for name, fault, fix in faults:
+            echo_indented(f"{name}  ", f"{fault}\nfix: {fix}")
+    if faults:
         raise SystemExit(1)
 
 
@@ -186,24 +196,26 @@ def approve(names: tuple[str, ...]) -> None:
     connection = db.connect(home)
     for name in names:
         if name.endswith(memory_files.MEMORY_SUFFIX):
-            found = pages.list_unapproved_pages(connection, home, projects.find_project_path(os.getcwd()))
-            page = next((page for page in found if os.path.basename(page.path) == os.path.basename(name)), None)
+            unapproved_pages = pages.list_unapproved_pages(connection, home, projects.find_project_path(os.getcwd()))
+            page = next(
+                (page for page in unapproved_pages if os.path.basename(page.path) == os.path.basename(name)), None
+            )
             if page is None:
                 raise UserError(f"there is no {name!r} here that waits for it", "hardwon memory list")
-            one = actions.adopt_memory_file(connection, home, page, COMMAND_LINE, now)
+            record = actions.adopt_memory_file(connection, home, page, COMMAND_LINE, now)
             brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
-            click.echo(make_printable(f"approved as memory {one.id}: {page.path}"))
+            click.echo(make_printable(f"approved as memory {record.id}: {page.path}"))
         else:
-            _approved(connection, home, pages.find_memory(connection, name), now)
+            _approve_memory(connection, home, pages.find_memory(connection, name), now)
 
 
-def _approved(connection: db.Connection, home: str, one: Memory, now: float) -> None:
-    after, path = actions.approve_memory(connection, home, one, COMMAND_LINE, now)
+def _approve_memory(connection: db.Connection, home: str, record: Memory, now: float) -> None:
+    approved, path = actions.approve_memory(connection, home, record, COMMAND_LINE, now)
     brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
-    click.echo(make_printable(f"approved as memory {after.id}: {path}"))
-    for name, said, fix in pages.find_memory_faults(connection, home, after.project):
-        if name == f"M:{after.id}":
-            click.echo(make_printable(f"  but {said}: {fix}"))
+    click.echo(make_printable(f"approved as memory {approved.id}: {path}"))
+    for name, fault, fix in pages.find_memory_faults(connection, home, approved.project):
+        if name == f"M:{approved.id}":
+            click.echo(make_printable(f"  but {fault}: {fix}"))
 
 
 @memory.command()
@@ -211,7 +223,7 @@ def _approved(connection: db.Connection, home: str, one: Memory, now: float) -> 
 def reject(names: tuple[str, ...]) -> None:
     """Say no to proposals; the same words are not proposed again."""
     require_person("rejecting a memory")
-    _set_aside(names, "candidate")
+    _reject_or_retire(names, "candidate")
 
 
 @memory.command()
@@ -219,18 +231,18 @@ def reject(names: tuple[str, ...]) -> None:
 def retire(names: tuple[str, ...]) -> None:
     """Let memories no longer count; their files stay."""
     require_person("retiring a memory")
-    _set_aside(names, "active")
+    _reject_or_retire(names, "active")
 
 
-def _set_aside(names: tuple[str, ...], status: str) -> None:
+def _reject_or_retire(names: tuple[str, ...], status: str) -> None:
     home, now = paths.get_home(), clock.now()
     connection = db.connect(home)
     for name in names:
-        one = pages.find_memory(connection, name)
-        if one.status != status:
-            raise UserError(f"memory {one.id} is {one.status}, not {status}", f"hardwon memory show {one.id}")
-        after = actions.reject_or_retire_memory(connection, home, one, now)
-        where = f"; its file stays: {memory_files.get_memory_path(home, one)}" if one.file else ""
-        click.echo(make_printable(f"{after.status}: memory {one.id}{where}"))
+        record = pages.find_memory(connection, name)
+        if record.status != status:
+            raise UserError(f"memory {record.id} is {record.status}, not {status}", f"hardwon memory show {record.id}")
+        updated = actions.reject_or_retire_memory(connection, home, record, now)
+        file_note = f"; its file stays: {memory_files.get_memory_path(home, record)}" if record.file else ""
+        click.echo(make_printable(f"{updated.status}: memory {record.id}{file_note}"))
     compiled_brief.delete_all(home)
     brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))

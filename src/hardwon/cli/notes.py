@@ -25,7 +25,7 @@ from hardwon.types import MEMORY_TYPES
 
 NOTE_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
 DEFAULT_MAX_CHARS = 6_000
-_KNOW, _LEARNED = "## What to know here", "## Learned here the hard way"
+_MEMORIES_HEADING, _LESSONS_HEADING = "## What to know here", "## Learned here the hard way"
 
 
 @click.command("notes")
@@ -42,62 +42,70 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
 
     They stand in a marked block; nothing else in the file is touched.
     """
-    top = projects.find_git_root(os.getcwd())
-    block, left_out = ("", 0) if remove else _block(paths.get_home(), top, here, most)
+    root = projects.find_git_root(os.getcwd())
+    block, omitted_count = ("", 0) if remove else _build_block(paths.get_home(), root, here, most)
     changes = []
-    for path in dict.fromkeys(os.path.realpath(os.path.join(top, name)) for name in files):
-        if not path.startswith(f"{os.path.realpath(top).rstrip('/')}/"):
-            raise UserError(f"{path} is where a link in {top} leads, and no file of it", "put a file there instead")
-        before = file_change.read_text(path)
+    for path in dict.fromkeys(os.path.realpath(os.path.join(root, name)) for name in files):
+        if not path.startswith(f"{os.path.realpath(root).rstrip('/')}/"):
+            raise UserError(f"{path} is where a link in {root} leads, and no file of it", "put a file there instead")
+        old_text = file_change.read_text(path)
         try:
-            after = notes_block.insert_block(before, block) if block else notes_block.remove_block(before)
-        except notes_block.MisplacedMarkers as wrong:
-            raise UserError(f"{path}: {wrong}", "mend or delete them, then: hardwon export notes") from None
-        if after == before:
+            new_text = notes_block.insert_block(old_text, block) if block else notes_block.remove_block(old_text)
+        except notes_block.MisplacedMarkers as error:
+            raise UserError(f"{path}: {error}", "mend or delete them, then: hardwon export notes") from None
+        if new_text == old_text:
             click.echo(f"nothing to change in {path}")
             continue
-        file_change.show_diff(path, before, after)
-        changes.append((path, before, after))
-    if left_out:
-        click.echo(f"{left_out} left out for room; --most says how much there is")
+        file_change.show_diff(path, old_text, new_text)
+        changes.append((path, old_text, new_text))
+    if omitted_count:
+        click.echo(f"{omitted_count} left out for room; --most says how much there is")
     if only_print or not changes or not file_change.confirm_change(yes, "hardwon export notes --yes"):
         return
-    for path, before, after in changes:
-        _write(path, before, after)
+    for path, old_text, new_text in changes:
+        _write_notes(path, old_text, new_text)
 
 
-def _write(path: str, before: str, after: str) -> None:
-    if file_change.read_text(path) != before:
+def _write_notes(path: str, old_text: str, new_text: str) -> None:
+    if file_change.read_text(path) != old_text:
         raise UserError(f"{path} changed while you were looking at it", "run the command again")
-    if not after:
+    if not new_text:
         os.unlink(path)
         click.echo(f"removed   {path}, which had nothing else")
         return
     mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
-    paths.replace_file(path, after.encode("utf-8"), mode)
+    paths.replace_file(path, new_text.encode("utf-8"), mode)
     click.echo(f"written   {path}")
 
 
-def _block(home: str, top: str, here: bool, most: int) -> tuple[str, int]:
-    project = projects.find_project_path(top)
-    known = [page for page in memories.list_approved_pages(db.connect(home), home, project) if page.project or not here]
+def _build_block(home: str, root: str, here: bool, max_chars: int) -> tuple[str, int]:
+    project = projects.find_project_path(root)
+    approved_pages = [
+        page for page in memories.list_approved_pages(db.connect(home), home, project) if page.project or not here
+    ]
     return notes_block.build_block(
-        [(_KNOW, (f"- {_line(page.text)}" for page in known)), (_LEARNED, _lessons(home, top, here))], most
+        [
+            (_MEMORIES_HEADING, (f"- {_clean_line(page.text)}" for page in approved_pages)),
+            (_LESSONS_HEADING, _list_lesson_lines(home, root, here)),
+        ],
+        max_chars,
     )
 
 
-def _lessons(home: str, top: str, here: bool) -> Iterator[str]:
+def _list_lesson_lines(home: str, root: str, here: bool) -> Iterator[str]:
     """What goes wrong on a line of its own, for a brief knows it by that; then what to do, and whose words it is."""
-    places = projects.list_equivalent_folders(top)
-    found = [
-        one for one in records.list_active_lessons(home) if not one.needs_review and is_in_scope(one.project, places)
+    folders = projects.list_equivalent_folders(root)
+    matched_lessons = [
+        lesson
+        for lesson in records.list_active_lessons(home)
+        if not lesson.needs_review and is_in_scope(lesson.project, folders)
     ]
-    for one in sorted(found, key=lambda one: (-one.priority, one.slug)):
-        if one.project or not here:
-            yield f"- {_line(one.summary)}\n  Instead: {_line(one.solution)} (lesson {one.slug})"
+    for lesson in sorted(matched_lessons, key=lambda lesson: (-lesson.priority, lesson.slug)):
+        if lesson.project or not here:
+            yield f"- {_clean_line(lesson.summary)}\n  Instead: {_clean_line(lesson.solution)} (lesson {lesson.slug})"
 
 
-def _line(text: str) -> str:
+def _clean_line(text: str) -> str:
     return sanitize_line(clean_text(text), MAX_FIELD)
 
 
@@ -114,25 +122,25 @@ def import_notes(file: str, type_: str, as_json: bool) -> None:
     connection = db.connect(home)
     project = projects.find_project_path(os.path.dirname(os.path.abspath(file)))
     try:
-        found = list(notes_block.find_rules(file_change.read_text(file)))
-    except notes_block.MisplacedMarkers as wrong:
-        raise UserError(f"{file}: {wrong}", "mend or delete them, then try again") from None
+        rules = list(notes_block.find_rules(file_change.read_text(file)))
+    except notes_block.MisplacedMarkers as error:
+        raise UserError(f"{file}: {error}", "mend or delete them, then try again") from None
     proposed, refused = list[int](), list[tuple[int, str]]()
-    for rule in found:
+    for rule in rules:
         evidence = [f"{name}:{rule.line_number}"]
         try:
-            one = memories.propose(
+            memory = memories.propose(
                 connection, home, type_, rule.text, project=project, source="notes", evidence=evidence, now=now
             )
-            proposed.append(one.id)
-        except UserError as wrong:
-            refused.append((rule.line_number, wrong.say))
+            proposed.append(memory.id)
+        except UserError as error:
+            refused.append((rule.line_number, error.say))
     if as_json:
-        listed = [{"line": line, "why": why} for line, why in refused]
-        click.echo(json.dumps({"proposed": proposed, "refused": listed}, indent=2))
+        refused_rows = [{"line": line, "why": reason} for line, reason in refused]
+        click.echo(json.dumps({"proposed": proposed, "refused": refused_rows}, indent=2))
         return
-    for line, why in refused:
-        click.echo(make_printable(f"{name} line {line}: {why}"))
-    click.echo(f"proposed  {pluralize(len(proposed), 'rule')} of {len(found)}, as memories that wait")
+    for line, reason in refused:
+        click.echo(make_printable(f"{name} line {line}: {reason}"))
+    click.echo(f"proposed  {pluralize(len(proposed), 'rule')} of {len(rules)}, as memories that wait")
     if proposed:
         click.echo("next      hardwon memory list, then hardwon memory approve NO or reject NO")

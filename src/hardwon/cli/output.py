@@ -17,8 +17,8 @@ from hardwon.text.printable import make_printable as make_printable
 from hardwon.text.printable import to_printable_line as to_printable_line
 
 MAX_WIDTH = 100  # columns that are still easy to read
-_NAME = 10
-_BREAKS = re.compile(r"(\s+)|(?<=\w/)")  # a path is longer than a line, and is best broken where a folder ends
+_NAME_WIDTH = 10
+_BREAK_PATTERN = re.compile(r"(\s+)|(?<=\w/)")  # a path is longer than a line, and is best broken where a folder ends
 
 
 def is_interactive() -> bool:
@@ -33,13 +33,13 @@ def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_co
     from rich.text import Text
 
     console = Console(soft_wrap=False, highlight=False)
-    shown = Table(box=None, pad_edge=False, header_style="" if _is_plain() else "dim")
-    for number, name in enumerate(columns):
-        flexible = number == wide_column % len(columns)
-        shown.add_column(name, no_wrap=not flexible, overflow="fold" if flexible else "ellipsis")
+    table = Table(box=None, pad_edge=False, header_style="" if _is_plain() else "dim")
+    for number, heading in enumerate(columns):
+        is_wide = number == wide_column % len(columns)
+        table.add_column(heading, no_wrap=not is_wide, overflow="fold" if is_wide else "ellipsis")
     for row in rows:
-        shown.add_row(*(Text(make_printable(cell)) for cell in row))
-    console.print(shown)
+        table.add_row(*(Text(make_printable(cell)) for cell in row))
+    console.print(table)
 
 
 def get_width() -> int:
@@ -55,27 +55,27 @@ def _is_plain() -> bool:
     return bool(os.environ.get("NO_COLOR"))
 
 
-def echo_field(name: str, text: str, *, indent: int = 3, **how: Any) -> None:
+def echo_field(name: str, text: str, *, indent: int = 3, **style: Any) -> None:
     """A name and what it stands for."""
-    echo_indented(f"{' ' * indent}{name:<{_NAME}}", text, **how)
+    echo_indented(f"{' ' * indent}{name:<{_NAME_WIDTH}}", text, **style)
 
 
-def echo_indented(lead: str, text: str, *, most: int = 0, **style: Any) -> None:
+def echo_indented(prefix: str, text: str, *, max_lines: int = 0, **style: Any) -> None:
     """Text from outside behind words of ours, at most so many lines of it.
 
     Every further line is indented, so that it cannot look like words of ours.
     """
-    room = get_width() - len(lead)
-    wrapper = textwrap.TextWrapper(room, break_on_hyphens=False)
-    wrapper.wordsep_simple_re = _BREAKS
+    text_width = get_width() - len(prefix)
+    wrapper = textwrap.TextWrapper(text_width, break_on_hyphens=False)
+    wrapper.wordsep_simple_re = _BREAK_PATTERN
     lines = [part for line in make_printable(text).split("\n") for part in wrapper.wrap(line) or [""]]
-    if most and len(lines) > most:
-        lines = [*lines[: most - 1], f"{lines[most - 1][: room - 1]}…"]
-    echo_styled(lead + f"\n{' ' * len(lead)}".join(lines).rstrip(), **style)
+    if max_lines and len(lines) > max_lines:
+        lines = [*lines[: max_lines - 1], f"{lines[max_lines - 1][: text_width - 1]}…"]
+    echo_styled(prefix + f"\n{' ' * len(prefix)}".join(lines).rstrip(), **style)
 
 
-def format_age(at: float) -> str:
-    seconds = max(clock.now() - at, 0)
+def format_age(timestamp: float) -> str:
+    seconds = max(clock.now() - timestamp, 0)
     for size, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.0f} {name} ago"

@@ -10,8 +10,10 @@ from hardwon import actor
 from hardwon.errors import UserError
 
 
-def require_person(what: str) -> None:
+def require_person(action: str) -> None:
     """UserError if an agent runs this program; the fix is the command as it was given."""
-    if mark := actor.find_agent_variable(os.environ):
+    if agent_variable := actor.find_agent_variable(os.environ):
         command = shlex.join(["hardwon", *sys.argv[1:]])
-        raise UserError(f"{what} is for a person, and {mark} says an agent runs this", f"they type: {command}")
+        raise UserError(
+            f"{action} is for a person, and {agent_variable} says an agent runs this", f"they type: {command}"
+        )

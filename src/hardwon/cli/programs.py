@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hardwon.agents import InstallModule
 
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_VERSION_PATTERN = re.compile(r"\d+(?:\.\d+)+")
 
 
 def read_version(program: str) -> str:
     """Empty if it does not say."""
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20).stdout
+        output = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20).stdout
     except (OSError, subprocess.SubprocessError):
         return ""
-    found = _VERSION.search(said)
-    return found[0] if found else ""
+    match = _VERSION_PATTERN.search(output)
+    return match[0] if match else ""
 
 
 def find_upgrade_hint(module: InstallModule, version: str) -> str:
@@ -35,8 +35,8 @@ def find_upgrade_hint(module: InstallModule, version: str) -> str:
 
 def find_path_fix() -> str:
     """What lets people and the commands of our plugins call us by name; empty if they can."""
-    own = os.path.join(os.path.dirname(sys.executable), "hardwon")
+    own_path = os.path.join(os.path.dirname(sys.executable), "hardwon")
     if shutil.which("hardwon"):
         return ""
     # On a fresh machine the folder is missing; a link of an earlier installation may lead nowhere.
-    return f"mkdir -p ~/.local/bin && ln -sf {shlex.quote(own)} ~/.local/bin/"
+    return f"mkdir -p ~/.local/bin && ln -sf {shlex.quote(own_path)} ~/.local/bin/"

@@ -34,8 +34,8 @@ from hardwon.store.purge_lock import hold_purge_lock
 from hardwon.text import traces
 from hardwon.types import ReadPosition, replace
 
-_SPANS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
-_APPROVED = (
+_UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
+_APPROVED_FILES = (
     paths.LESSONS,
     paths.CONFIG,
     paths.TRUSTED_PROJECTS,
@@ -45,9 +45,9 @@ _APPROVED = (
     "drafts/*.md",
 )
 LOG_LINES = 1_000  # that `--log` shows
-_BUILT = (paths.MANIFEST, paths.LESSON_INDEX)
-_OF_PROJECTS = (".hardwon/lessons.json", ".claude/memory/*.md", "docs/sessions/*.md")
-_CANNOT = (
+_BUILT_FILES = (paths.MANIFEST, paths.LESSON_INDEX)
+_PROJECT_FILES = (".hardwon/lessons.json", ".claude/memory/*.md", "docs/sessions/*.md")
+_UNREACHABLE_COPIES = (
     "file system snapshots and backups that others made, blocks that an SSD or the file system has freed but not"
     " wiped, swap, and what an agent still has in its context"
 )
@@ -79,7 +79,7 @@ def purge(
     if show_log:
         _show_log(db.connect(paths.get_home()), as_json=as_json)
         return
-    if sum(one is not None for one in (text, session, project, older_than)) != 1:
+    if sum(option is not None for option in (text, session, project, older_than)) != 1:
         raise UserError(
             "say what is to go, in one way", "hardwon purge --text TEXT, --session, --project or --older-than"
         )
@@ -87,11 +87,11 @@ def purge(
         require_person("purging")
     home = paths.get_home()
     connection = db.connect(home)
-    aim = _aim(connection, text, session, project, older_than)
+    target = _parse_target(connection, text, session, project, older_than)
     if dry_run or not (yes or as_json):
-        _said(
-            _everything(home, connection, purge_scope.find_purge_scope(home, connection, aim, dry_run=True)),
-            aim,
+        _print_report(
+            _purge_everywhere(home, connection, purge_scope.find_purge_scope(home, connection, target, dry_run=True)),
+            target,
             as_json=as_json,
         )
         if dry_run:
@@ -99,11 +99,13 @@ def purge(
     require_confirmation(yes, "Delete this? It cannot be undone")
     with hold_worker_stopped(home), hold_purge_lock(home):
         try:
-            report = _everything(home, connection, purge_scope.find_purge_scope(home, connection, aim, dry_run=False))
-        except db.StoreError as wrong:
-            raise UserError(f"the purge was cut off: {wrong}", "mend that, then purge again: it goes on") from None
+            report = _purge_everywhere(
+                home, connection, purge_scope.find_purge_scope(home, connection, target, dry_run=False)
+            )
+        except db.StoreError as error:
+            raise UserError(f"the purge was cut off: {error}", "mend that, then purge again: it goes on") from None
         connection.close()
-    _said(report, aim, as_json=as_json)
+    _print_report(report, target, as_json=as_json)
     if report["left"]:
         raise SystemExit(1)
 
@@ -115,310 +117,333 @@ def _show_log(connection: db.Connection, *, as_json: bool) -> None:
         click.echo(json.dumps([{**line.__dict__, "at": clock.format_iso(line.at)} for line in lines], indent=2))
         return
     for line in lines:
-        rows = ", ".join(f"{count} {_one(table) if count == 1 else table}" for table, count in line.rows.items())
+        rows = ", ".join(
+            f"{count} {_singularize(table) if count == 1 else table}" for table, count in line.rows.items()
+        )
         click.echo(f"{clock.format_iso(line.at)}  {line.path}, {line.kind}: {rows or 'nothing in the database'}")
     if not lines:
         click.echo("nothing was deleted yet")
 
 
-def _aim(
+def _parse_target(
     connection: db.Connection, text: str | None, session: str | None, project: str | None, older_than: str | None
 ) -> PurgeTarget:
     if text is not None:
-        given = sys.stdin.read().strip("\n") if text == "-" else text
-        if pieces := traces.split_into_pieces(given):
+        search_text = sys.stdin.read().strip("\n") if text == "-" else text
+        if pieces := traces.split_into_pieces(search_text):
             return PurgeTarget(text_pieces=pieces)
         raise UserError(f"the text has fewer than {traces.MIN_SEARCH_LENGTH} letters and digits", "give more of it")
     if session is not None:
-        found = cutting.find_session_ids(connection, session) if session else []
-        if not found:
+        session_ids = cutting.find_session_ids(connection, session) if session else []
+        if not session_ids:
             raise UserError(f"nothing is known of a session {session!r}", "hardwon sessions list")
-        if len(found) > 1:
-            raise UserError(f"{session!r} could be {', '.join(found[:5])}", "write more of it")
-        return PurgeTarget(session=found[0])
+        if len(session_ids) > 1:
+            raise UserError(f"{session!r} could be {', '.join(session_ids[:5])}", "write more of it")
+        return PurgeTarget(session=session_ids[0])
     if project is not None:
         return PurgeTarget(project=find_project_path(connection, project))
-    return PurgeTarget(older_than=clock.now() - _span(str(older_than)))
+    return PurgeTarget(older_than=clock.now() - _parse_span(str(older_than)))
 
 
-def _span(text: str) -> float:
+def _parse_span(text: str) -> float:
     number, unit = text[:-1], text[-1:]
-    if not number.isascii() or not number.isdigit() or len(number) > 6 or unit not in _SPANS:
+    if not number.isascii() or not number.isdigit() or len(number) > 6 or unit not in _UNIT_SECONDS:
         raise UserError(f"--older-than {text!r} is no span of time", "write it as 30d, 12h, 4w or 1y")
-    return int(number) * _SPANS[unit]
+    return int(number) * _UNIT_SECONDS[unit]
 
 
-def _everything(home: str, connection: db.Connection, search: PurgeScope) -> dict[str, Any]:
+def _purge_everywhere(home: str, connection: db.Connection, scope: PurgeScope) -> dict[str, Any]:
     """Do it, or with a dry run count it: what goes from where, what is only named, and what is left."""
     approved = {
-        path: text_search.find_matching_lines(path, search.text_pieces) for path in _approved(home, connection, search)
+        path: text_search.find_matching_lines(path, scope.text_pieces)
+        for path in _find_approved_files(home, connection, scope)
     }
-    gone: dict[str, Mapping[str, int]] = {
-        "database": _database(home, connection, search),
-        "spool": _spool(home, search),
-        "claims": _claims(home, search),
-        "logs": _logs(home, search),
-        "drafts": _whole(search, purge_scope.DRAFT_FILES),
-        "queues": _whole(search, purge_scope.QUEUE_FILES),
-        **_backups(home, search),
+    removed: dict[str, Mapping[str, int]] = {
+        "database": _purge_database(home, connection, scope),
+        "spool": _purge_spool(home, scope),
+        "claims": _purge_claims(home, scope),
+        "logs": _purge_logs(home, scope),
+        "drafts": _remove_unapproved(scope, purge_scope.DRAFT_FILES),
+        "queues": _remove_unapproved(scope, purge_scope.QUEUE_FILES),
+        **_purge_backups(home, scope),
     }
-    if not search.dry_run:
+    if not scope.dry_run:
         text_search.remove_unfinished_files(home)
         compiled_brief.delete_all(home)
         with suppress(UserError):  # lessons.json cannot be read, and what was built before stays
             approvals.compile_manifest(home, clock.now())
     return {
-        "dry": search.dry_run,
-        "gone": {place: dict(counts) for place, counts in gone.items() if counts},
+        "dry": scope.dry_run,
+        "gone": {location: dict(counts) for location, counts in removed.items() if counts},
         "approved": approved,
-        "transcripts": [path for path, _ in search.transcripts],
-        "left": [] if search.dry_run else _left(home, search, approved),
-        "cannot": _CANNOT,
+        "transcripts": [path for path, _ in scope.transcripts],
+        "left": [] if scope.dry_run else _find_leftovers(home, scope, approved),
+        "cannot": _UNREACHABLE_COPIES,
     }
 
 
-def _database(home: str, connection: db.Connection, search: PurgeScope) -> Counter[str]:
-    if search.dry_run:
-        return cutting.preview_purge(connection, search.target)
-    gone = cutting.purge_target(connection, search.target, _marks(connection, search), clock.now())
+def _purge_database(home: str, connection: db.Connection, scope: PurgeScope) -> Counter[str]:
+    if scope.dry_run:
+        return cutting.preview_purge(connection, scope.target)
+    removed = cutting.purge_target(connection, scope.target, _build_end_positions(connection, scope), clock.now())
     values = settings.resolve_settings(settings.read_config(home))
     proposals.refresh_candidates(connection, values, tiers=(1, 2), now=clock.now())
     if not cutting.erase_deleted_pages(connection):
         raise UserError("somebody reads the database, so its log stays", "close what reads it, then purge again")
-    return gone
+    return removed
 
 
-def _marks(connection: db.Connection, search: PurgeScope) -> Iterator[tuple[str, str, str, ReadPosition]]:
+def _build_end_positions(connection: db.Connection, scope: PurgeScope) -> Iterator[tuple[str, str, str, ReadPosition]]:
     """Each transcript that holds it, as read to its end, so that neither a scan nor a session's end brings it back."""
-    for path, host in search.transcripts:
-        if search.target.text_pieces and traces.has_any_piece(path, search.text_pieces):
+    for path, host in scope.transcripts:
+        if scope.target.text_pieces and traces.has_any_piece(path, scope.text_pieces):
             continue  # then the mark itself would hold it
         for purpose in (transcripts.SCAN_PURPOSE, transcript_import.CAPTURE_PURPOSE):
             with transcript_files.open_transcript(
                 path, transcripts.find_read_position(connection, path, purpose)
-            ) as opened:
-                mark = opened.position
-                for _, after in opened.portions:
-                    mark = after
-            yield purpose, path, host, mark
+            ) as transcript:
+                position = transcript.position
+                for _, next_position in transcript.portions:
+                    position = next_position
+            yield purpose, path, host, position
 
 
-def _spool(home: str, search: PurgeScope) -> Counter[str]:
-    gone = Counter[str]()
+def _purge_spool(home: str, scope: PurgeScope) -> Counter[str]:
+    removed = Counter[str]()
     for path in text_search.list_files_below(os.path.join(home, "spool")):
-        if _is_spooled(path, search):
-            gone["files"] += 1
-            _unlink(path, search)
-    return gone
+        if _is_spool_match(path, scope):
+            removed["files"] += 1
+            _remove_file(path, scope)
+    return removed
 
 
-def _is_spooled(path: str, search: PurgeScope) -> bool:
-    if search.target.text_pieces:
-        return text_search.has_piece_in_file(path, search.text_pieces)
+def _is_spool_match(path: str, scope: PurgeScope) -> bool:
+    if scope.target.text_pieces:
+        return text_search.has_piece_in_file(path, scope.text_pieces)
     try:
         with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
             record = json.load(file)
-        told = [one for one in (record["event"], *record["injections"]) if one]
+        entries = [entry for entry in (record["event"], *record["injections"]) if entry]
     except (OSError, ValueError, KeyError, TypeError):
-        return text_search.has_piece_in_file(path, search.text_pieces) if search.text_pieces else False
-    if search.target.older_than is not None:
-        return bool(told) and all(one.get("at", 0.0) < search.target.older_than for one in told)
-    below = f"{search.target.project}/"
+        return text_search.has_piece_in_file(path, scope.text_pieces) if scope.text_pieces else False
+    if scope.target.older_than is not None:
+        return bool(entries) and all(entry.get("at", 0.0) < scope.target.older_than for entry in entries)
+    project_prefix = f"{scope.target.project}/"
     return any(
-        one.get("session") in search.sessions or (search.target.project and f"{one.get('cwd', '')}/".startswith(below))
-        for one in told
+        entry.get("session") in scope.sessions
+        or (scope.target.project and f"{entry.get('cwd', '')}/".startswith(project_prefix))
+        for entry in entries
     )
 
 
-def _claims(home: str, search: PurgeScope) -> Counter[str]:
+def _purge_claims(home: str, scope: PurgeScope) -> Counter[str]:
     """All of a session's but that part of it was paused: while its transcript is there, nobody is to read that."""
-    gone = Counter[str]()
-    for session in search.sessions:
-        for place in (
+    removed = Counter[str]()
+    for session in scope.sessions:
+        for folder in (
             claims.get_claim_folder(home, session),
             claims.get_claim_folder(home, session, claims.PRIVATE_PREFIX),
             claims.get_claim_folder(home, session, claims.HARDWON_TURN_PREFIX),
             claims.get_claim_folder(home, delivery.DUPLICATE_PREFIX + session),
         ):
-            gone["files"] += sum(1 for _ in text_search.list_files_below(place))
-            if not search.dry_run:
-                shutil.rmtree(place, ignore_errors=True)
-    for path in text_search.list_files_below(os.path.join(home, "claims")) if search.target.text_pieces else ():
-        if text_search.has_piece_in_file(path, search.text_pieces):
-            gone["files"] += 1
-            _unlink(path, search)
-    return +gone
+            removed["files"] += sum(1 for _ in text_search.list_files_below(folder))
+            if not scope.dry_run:
+                shutil.rmtree(folder, ignore_errors=True)
+    for path in text_search.list_files_below(os.path.join(home, "claims")) if scope.target.text_pieces else ():
+        if text_search.has_piece_in_file(path, scope.text_pieces):
+            removed["files"] += 1
+            _remove_file(path, scope)
+    return +removed
 
 
-def _logs(home: str, search: PurgeScope) -> Counter[str]:
+def _purge_logs(home: str, scope: PurgeScope) -> Counter[str]:
     """The lines that hold it; the whole file if it stands across lines, or is the raw log of a reflection."""
-    gone = _whole(search, purge_scope.LOG_FILES)
+    removed = _remove_unapproved(scope, purge_scope.LOG_FILES)
     for path in text_search.list_files_below(os.path.join(home, os.path.dirname(paths.WORKER_LOG))):
         if path.startswith(os.path.join(home, LOGS_FOLDER, "")):
             continue
-        gone["lines"] += text_search.remove_lines(path, _is_logged(search), dry_run=search.dry_run)
-        if search.text_pieces and not search.dry_run and text_search.has_piece_in_file(path, search.text_pieces):
-            gone["files"] += 1
+        removed["lines"] += text_search.remove_lines(path, _build_line_filter(scope), dry_run=scope.dry_run)
+        if scope.text_pieces and not scope.dry_run and text_search.has_piece_in_file(path, scope.text_pieces):
+            removed["files"] += 1
             os.unlink(path)
-    return +gone
+    return +removed
 
 
-def _is_logged(search: PurgeScope) -> Callable[[str], bool]:
-    if search.text_pieces:
-        return lambda line: traces.has_any_piece(line, search.text_pieces)
-    limit = clock.format_iso(search.target.older_than or 0.0)
+def _build_line_filter(scope: PurgeScope) -> Callable[[str], bool]:
+    if scope.text_pieces:
+        return lambda line: traces.has_any_piece(line, scope.text_pieces)
+    limit = clock.format_iso(scope.target.older_than or 0.0)
     return lambda line: line[:4].isdigit() and line.split(" ", 1)[0] < limit
 
 
-def _whole(search: PurgeScope, kind: str) -> Counter[str]:
-    for path in search.unapproved_files[kind]:
+def _remove_unapproved(scope: PurgeScope, kind: str) -> Counter[str]:
+    for path in scope.unapproved_files[kind]:
         with suppress(OSError):  # it may lie in a repository that nobody may write to: then it is left, and named
-            _unlink(path, search)
-    return +Counter(files=len(search.unapproved_files[kind]))
+            _remove_file(path, scope)
+    return +Counter(files=len(scope.unapproved_files[kind]))
 
 
-def _backups(home: str, search: PurgeScope) -> dict[str, Counter[str]]:
+def _purge_backups(home: str, scope: PurgeScope) -> dict[str, Counter[str]]:
     """Each backup by its name, and what else lies there: copies of agents' settings, which go only for a text."""
-    gone: dict[str, Counter[str]] = {}
-    folders = backups.list_backups(home)
-    for one in folders:
-        gone[f"backups/{one.name}"] = _backup(one, search)
-    known = tuple(one.path + os.sep for one in folders)
+    removed: dict[str, Counter[str]] = {}
+    existing_backups = backups.list_backups(home)
+    for backup in existing_backups:
+        removed[f"backups/{backup.name}"] = _purge_backup(backup, scope)
+    backup_prefixes = tuple(backup.path + os.sep for backup in existing_backups)
     for path in (
-        text_search.list_files_below(os.path.join(home, backups.BACKUPS_FOLDER)) if search.target.text_pieces else ()
+        text_search.list_files_below(os.path.join(home, backups.BACKUPS_FOLDER)) if scope.target.text_pieces else ()
     ):
-        if not path.startswith(known) and text_search.has_piece_in_file(path, search.text_pieces):
-            gone[os.path.relpath(path, home)] = Counter(files=1)
-            _unlink(path, search)
-    return gone
+        if not path.startswith(backup_prefixes) and text_search.has_piece_in_file(path, scope.text_pieces):
+            removed[os.path.relpath(path, home)] = Counter(files=1)
+            _remove_file(path, scope)
+    return removed
 
 
-def _backup(one: backups.Backup, search: PurgeScope) -> Counter[str]:
+def _purge_backup(backup: backups.Backup, scope: PurgeScope) -> Counter[str]:
     """The same as in our own database; a backup whose database cannot be opened goes whole."""
     try:
-        gone = _backup_database(os.path.join(one.path, paths.DATABASE), search) if one.schema else Counter[str]()
+        removed = (
+            _purge_backup_database(os.path.join(backup.path, paths.DATABASE), scope)
+            if backup.schema
+            else Counter[str]()
+        )
     except (db.StoreError, UserError):
-        one = replace(one, schema=None)
-        gone = Counter[str]()
-    if one.schema is None:
-        if not search.dry_run:
-            shutil.rmtree(one.path)
+        backup = replace(backup, schema=None)
+        removed = Counter[str]()
+    if backup.schema is None:
+        if not scope.dry_run:
+            shutil.rmtree(backup.path)
         return Counter({"whole backups that cannot be opened": 1})
-    for path in text_search.list_files_below(one.path):
-        if os.path.relpath(path, one.path) in backups.list_copied_files(one.path) and _is_copied(path, search):
-            gone[os.path.basename(path)] += 1
-            _cut_copy(path, search)
-    return gone
+    for path in text_search.list_files_below(backup.path):
+        if os.path.relpath(path, backup.path) in backups.list_copied_files(backup.path) and _should_cut_copy(
+            path, scope
+        ):
+            removed[os.path.basename(path)] += 1
+            _cut_copy(path, scope)
+    return removed
 
 
-def _is_copied(path: str, search: PurgeScope) -> bool:
+def _should_cut_copy(path: str, scope: PurgeScope) -> bool:
     """Whether a copy holds the text; of a session, project or time only drafts go, since a person approved the rest."""
-    if search.target.text_pieces:
-        return text_search.has_piece_in_file(path, search.text_pieces)
-    names = {os.path.basename(one) for one in search.unapproved_files[purge_scope.DRAFT_FILES]}
+    if scope.target.text_pieces:
+        return text_search.has_piece_in_file(path, scope.text_pieces)
+    names = {os.path.basename(draft_path) for draft_path in scope.unapproved_files[purge_scope.DRAFT_FILES]}
     return purge_scope.is_draft(path) and (
-        os.path.basename(path) in names or purge_scope.is_draft_of(path, search.sessions)
+        os.path.basename(path) in names or purge_scope.is_draft_of(path, scope.sessions)
     )
 
 
-def _backup_database(path: str, search: PurgeScope) -> Counter[str]:
-    connection = cutting.open_backup(path, dry_run=search.dry_run)
+def _purge_backup_database(path: str, scope: PurgeScope) -> Counter[str]:
+    connection = cutting.open_backup(path, dry_run=scope.dry_run)
     try:
-        if search.dry_run:
-            return cutting.preview_purge(connection, search.target)
-        gone = cutting.purge_target(connection, search.target, (), clock.now())
+        if scope.dry_run:
+            return cutting.preview_purge(connection, scope.target)
+        removed = cutting.purge_target(connection, scope.target, (), clock.now())
         cutting.erase_deleted_pages(connection)
-        return gone
+        return removed
     finally:
         connection.close()
 
 
-def _cut_copy(path: str, search: PurgeScope) -> None:
+def _cut_copy(path: str, scope: PurgeScope) -> None:
     """Take the lessons that hold it out of a backup's copy; what still holds it goes whole."""
-    if search.dry_run:
+    if scope.dry_run:
         return
     with open(path, "rb", opener=paths.open_plain_file) as file:
         content = file.read()
     is_lessons = os.path.basename(path) == paths.LESSONS
-    after = (
-        backups.remove_matching_lessons(content, lambda text: traces.has_any_piece(text, search.text_pieces))
+    remaining_content = (
+        backups.remove_matching_lessons(content, lambda text: traces.has_any_piece(text, scope.text_pieces))
         if is_lessons
         else None
     )
-    if after is None or any(traces.has_any_piece(text, search.text_pieces) for text in traces.decode_variants(after)):
+    if remaining_content is None or any(
+        traces.has_any_piece(text, scope.text_pieces) for text in traces.decode_variants(remaining_content)
+    ):
         os.unlink(path)
     else:
-        paths.write_private(path, after)
+        paths.write_private(path, remaining_content)
 
 
-def _unlink(path: str, search: PurgeScope) -> None:
-    if not search.dry_run:
+def _remove_file(path: str, scope: PurgeScope) -> None:
+    if not scope.dry_run:
         os.unlink(path)
 
 
-def _approved(home: str, connection: db.Connection, search: PurgeScope) -> list[str]:
+def _find_approved_files(home: str, connection: db.Connection, scope: PurgeScope) -> list[str]:
     """The files a person approved that hold it: here, and in the projects that are known.
 
     Their copies in backups go with a text, and stay with a session or a project.
     """
-    if not search.text_pieces:
+    if not scope.text_pieces:
         return []
-    places = [one for name in _APPROVED for one in glob.glob(os.path.join(glob.escape(home), name))]
-    places += search.ratified_pages
-    if search.target.text_pieces:
-        known = exports.list_project_paths(connection)
-        places += [
-            one for path in known for kind in _OF_PROJECTS for one in glob.glob(os.path.join(glob.escape(path), kind))
+    file_paths = [
+        file_path for name in _APPROVED_FILES for file_path in glob.glob(os.path.join(glob.escape(home), name))
+    ]
+    file_paths += scope.ratified_pages
+    if scope.target.text_pieces:
+        project_paths = exports.list_project_paths(connection)
+        file_paths += [
+            file_path
+            for path in project_paths
+            for pattern in _PROJECT_FILES
+            for file_path in glob.glob(os.path.join(glob.escape(path), pattern))
         ]
     else:
         copies = text_search.list_files_below(os.path.join(home, backups.BACKUPS_FOLDER))
-        kept = [one for one in copies if paths.DATABASE not in os.path.basename(one) and not _is_copied(one, search)]
-        places += kept
-    going = search.unapproved_files[purge_scope.DRAFT_FILES]
-    found = [path for path in dict.fromkeys(places) if os.path.isfile(path) and path not in going]
-    return [path for path in found if text_search.has_piece_in_file(path, search.text_pieces)]
+        untouched_copies = [
+            file_path
+            for file_path in copies
+            if paths.DATABASE not in os.path.basename(file_path) and not _should_cut_copy(file_path, scope)
+        ]
+        file_paths += untouched_copies
+    drafts = scope.unapproved_files[purge_scope.DRAFT_FILES]
+    existing_files = [path for path in dict.fromkeys(file_paths) if os.path.isfile(path) and path not in drafts]
+    return [path for path in existing_files if text_search.has_piece_in_file(path, scope.text_pieces)]
 
 
-def _left(home: str, search: PurgeScope, approved: Mapping[str, list[int]]) -> list[str]:
+def _find_leftovers(home: str, scope: PurgeScope, approved: Mapping[str, list[int]]) -> list[str]:
     """The files that hold it all the same: of the home, and those that should have gone whole. What is built from
     approved files says what those say.
 
     A session or a project is still named where the database says how far its transcripts were read.
     """
-    named = {*approved}
-    if not named.isdisjoint(os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG)):
-        named |= {os.path.join(home, name) for name in _BUILT}
-    stuck = [path for places in search.unapproved_files.values() for path in places if os.path.exists(path)]
-    found = text_search.list_files_below(home) if search.text_pieces else ()
-    skipped = () if search.target.text_pieces else (paths.DATABASE,)
-    held = [
-        path
-        for path in found
-        if path not in named
-        and os.path.basename(path) not in skipped
-        and text_search.has_piece_in_file(path, search.text_pieces)
+    exempt_files = {*approved}
+    if not exempt_files.isdisjoint(os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG)):
+        exempt_files |= {os.path.join(home, name) for name in _BUILT_FILES}
+    undeleted_files = [
+        path for file_paths in scope.unapproved_files.values() for path in file_paths if os.path.exists(path)
     ]
-    return list(dict.fromkeys([*stuck, *held]))
+    home_files = text_search.list_files_below(home) if scope.text_pieces else ()
+    skipped = () if scope.target.text_pieces else (paths.DATABASE,)
+    matching_files = [
+        path
+        for path in home_files
+        if path not in exempt_files
+        and os.path.basename(path) not in skipped
+        and text_search.has_piece_in_file(path, scope.text_pieces)
+    ]
+    return list(dict.fromkeys([*undeleted_files, *matching_files]))
 
 
-def _one(what: str) -> str:
-    noun, blank, more = what.partition(" ")
-    return (f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")) + blank + more
+def _singularize(phrase: str) -> str:
+    noun, separator, rest = phrase.partition(" ")
+    return (f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")) + separator + rest
 
 
-def _said(report: dict[str, Any], aim: PurgeTarget, *, as_json: bool) -> None:
+def _print_report(report: dict[str, Any], target: PurgeTarget, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(report, indent=2))
         return
-    word = "would go" if report["dry"] else "gone"
-    for place, counts in report["gone"].items():
-        told = ", ".join(f"{count} {_one(what) if count == 1 else what}" for what, count in counts.items())
-        click.echo(make_printable(f"{word:<10}{place}: {told}"))
+    verb = "would go" if report["dry"] else "gone"
+    for location, counts in report["gone"].items():
+        details = ", ".join(f"{count} {_singularize(noun) if count == 1 else noun}" for noun, count in counts.items())
+        click.echo(make_printable(f"{verb:<10}{location}: {details}"))
     if not report["gone"]:
-        click.echo(f"{word:<10}nothing: it is nowhere in what hardwon keeps")
+        click.echo(f"{verb:<10}nothing: it is nowhere in what hardwon keeps")
     for path, numbers in report["approved"].items():
-        where = ", ".join(map(str, numbers)) if numbers != [0] else "across lines"
-        click.echo(make_printable(f"yours     {path}: line {where}; not touched, edit it yourself"))
+        line_numbers = ", ".join(map(str, numbers)) if numbers != [0] else "across lines"
+        click.echo(make_printable(f"yours     {path}: line {line_numbers}; not touched, edit it yourself"))
     for path in report["transcripts"]:
         click.echo(make_printable(f"agent's   {path} still holds it"))
     if report["transcripts"]:
@@ -426,7 +451,7 @@ def _said(report: dict[str, Any], aim: PurgeTarget, *, as_json: bool) -> None:
     for path in report["left"]:
         click.echo(make_printable(f"LEFT      {path} holds it still: look at it yourself"))
     if not report["dry"]:
-        if not report["left"] and aim.older_than is None:
-            besides = "" if aim.text_pieces else ", and the marks of its transcripts and of its pauses"
-            click.echo(f"searched  every file of the home: it is in none but those named above{besides}")
+        if not report["left"] and target.older_than is None:
+            exception_note = "" if target.text_pieces else ", and the marks of its transcripts and of its pauses"
+            click.echo(f"searched  every file of the home: it is in none but those named above{exception_note}")
         click.echo(f"unproven  {report['cannot']}")

@@ -46,8 +46,8 @@ def rebuild(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"sessions": sessions, "briefs": len(projects), **counts, "kept": unrebuildable}))
         return
-    listed = ", ".join(f"{count} {name}" for name, count in counts.items())
-    click.echo(f"rebuilt   from {sessions} sessions: {listed}")
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items())
+    click.echo(f"rebuilt   from {sessions} sessions: {summary}")
     click.echo(f"          {len(projects)} briefs and the manifest")
     if unrebuildable:
         click.echo(f"kept      what {unrebuildable} turns came to: their events are gone")

@@ -29,7 +29,7 @@ from hardwon.text import similarity
 MAX_CANDIDATE_CHARS, MAX_TOTAL_CHARS = 12_000, 80_000  # characters given to a reader
 ASK_A_MODEL = "\0"  # no file has this name
 _CHOICES = "[a]ccept [e]dit [s]kip [r]eject [u]ndo [q]uit"
-_EDITED = (
+_EDITABLE_FIELDS = (
     "summary",
     "problem",
     "solution",
@@ -42,7 +42,7 @@ _EDITED = (
     "priority",
     "tags",
 )
-_WORDS = "[w] accept with the reader's words"
+_REWORDING_CHOICE = "[w] accept with the reader's words"
 
 
 @click.command()
@@ -67,16 +67,16 @@ def review(as_json: bool, file: str | None, limit: int) -> None:
     home = paths.get_home()
     connection = db.connect(home)
     if file == ASK_A_MODEL:
-        _ask_a_model(home, connection, limit)
+        _ask_model_to_judge(home, connection, limit)
     elif file:
-        _take_judgements(home, connection, file)
+        _store_judgements(home, connection, file)
     elif as_json:
-        _print_for_a_reader(home, connection, limit)
+        _print_for_reader(home, connection, limit)
     elif not is_interactive():
         raise UserError("review asks a person, and this is not a terminal", "hardwon review --json to read them")
     else:
         require_person("deciding about lessons")
-        _Review(home, connection).go()
+        _Review(home, connection).run()
 
 
 class _Review:
@@ -84,160 +84,172 @@ class _Review:
 
     def __init__(self, home: str, connection: db.Connection) -> None:
         self.home, self.connection = home, connection
-        self.judged: dict[int, Judgement] = {}
-        self.decided: list[tuple[int, str]] = []  # where in the list, and the candidate's id
+        self.judgements: dict[int, Judgement] = {}
+        self.decisions: list[tuple[int, str]] = []  # where in the list, and the candidate's id
 
-    def go(self) -> None:
+    def run(self) -> None:
         waiting = review_queue.list_waiting(self.home, self.connection)
-        self.judged = table.list_latest_judgements(self.connection)
+        self.judgements = table.list_latest_judgements(self.connection)
         if not waiting:
             click.echo("nothing to review: hardwon scan")
             return
-        place, seen = 0, -1
-        while place < len(waiting):
-            proposal = waiting[place]
-            if place != seen:
-                self._show(proposal, self.judged.get(proposal.number), f"{place + 1} of {len(waiting)}")
-                seen = place
+        position, shown_position = 0, -1
+        while position < len(waiting):
+            candidate = waiting[position]
+            if position != shown_position:
+                self._show(candidate, self.judgements.get(candidate.number), f"{position + 1} of {len(waiting)}")
+                shown_position = position
             answer = click.prompt(_CHOICES, default="s", show_default=False, prompt_suffix=" ").strip().lower()[:1]
             if answer == "q":
                 break
-            place = self._answered(answer, place, waiting)
-        said = pluralize(len(self.decided), "decision")
-        left = len(review_queue.list_waiting(self.home, self.connection))
-        click.echo(f"{said} kept; {pluralize(left, 'candidate')} left")
+            position = self._handle_answer(answer, position, waiting)
+        decision_count = pluralize(len(self.decisions), "decision")
+        remaining_count = len(review_queue.list_waiting(self.home, self.connection))
+        click.echo(f"{decision_count} kept; {pluralize(remaining_count, 'candidate')} left")
 
-    def _answered(self, answer: str, place: int, waiting: list[Candidate]) -> int:
+    def _handle_answer(self, answer: str, position: int, waiting: list[Candidate]) -> int:
         """Do what was chosen; gives the place to go on from."""
-        proposal = waiting[place]
+        candidate = waiting[position]
         try:
             if answer == "a":
-                self._accept(proposal, {})
+                self._accept(candidate, {})
             elif answer == "w":
-                self._accept(proposal, _readers_words(proposal, self.judged.get(proposal.number)))
+                self._accept(candidate, _get_reader_wording(candidate, self.judgements.get(candidate.number)))
             elif answer == "e":
-                self._accept(proposal, _edited(proposal))
+                self._accept(candidate, _edit_in_editor(candidate))
             elif answer == "r":
-                deciding.reject(self.home, self.connection, proposal)
-                click.echo(f"rejected: {proposal.slug}")
+                deciding.reject(self.home, self.connection, candidate)
+                click.echo(f"rejected: {candidate.slug}")
             elif answer == "u":
-                return self._undo(place, waiting)
+                return self._undo(position, waiting)
             elif answer != "s":
                 click.echo(f"{answer!r} is none of these")
-                return place
-        except UserError as refused:
-            _say(refused)
-            return place
+                return position
+        except UserError as error:
+            _print_refusal(error)
+            return position
         if answer != "s":
-            self.decided.append((place, proposal.id))
-        return place + 1
+            self.decisions.append((position, candidate.id))
+        return position + 1
 
-    def _accept(self, proposal: Candidate, changes: dict[str, Any]) -> None:
-        lesson = actions.accept_candidate(self.home, self.connection, proposal, changes, COMMAND_LINE, confirm=_confirm)
+    def _accept(self, candidate: Candidate, changes: dict[str, Any]) -> None:
+        lesson = actions.accept_candidate(
+            self.home, self.connection, candidate, changes, COMMAND_LINE, confirm=_confirm_block
+        )
         shown.show_in_force(lesson, with_text=bool(changes))
 
-    def _undo(self, place: int, waiting: list[Candidate]) -> int:
-        if not self.decided:
+    def _undo(self, position: int, waiting: list[Candidate]) -> int:
+        if not self.decisions:
             click.echo("nothing was decided yet")
-            return place
-        before, id = self.decided.pop()
-        waiting[before] = actions.undo_decision(self.home, self.connection, id)
-        click.echo(f"taken back: {waiting[before].slug}")
-        return before
+            return position
+        decided_position, candidate_id = self.decisions.pop()
+        waiting[decided_position] = actions.undo_decision(self.home, self.connection, candidate_id)
+        click.echo(f"taken back: {waiting[decided_position].slug}")
+        return decided_position
 
-    def _show(self, proposal: Candidate, judgement: Judgement | None, where: str) -> None:
+    def _show(self, candidate: Candidate, judgement: Judgement | None, heading: str) -> None:
         click.echo()
-        echo_styled(f"── {where} ", dim=True)
-        shown.show_preview(proposal)
-        shown.show_reasons(proposal, judgement)
-        shown.show_replay(deciding.replay_record(self.connection, proposal.record))
+        echo_styled(f"── {heading} ", dim=True)
+        shown.show_preview(candidate)
+        shown.show_reasons(candidate, judgement)
+        shown.show_replay(deciding.replay_record(self.connection, candidate.record))
         lessons = shelves.read(shelves.get_lessons_path(self.home)).lessons
-        known = [lesson for lesson in lessons if lesson.id != proposal.id]
-        shown.show_similar_lesson(similarity.build_vocabulary(shown.drop_rejected(known)), proposal)
+        other_lessons = [lesson for lesson in lessons if lesson.id != candidate.id]
+        shown.show_similar_lesson(similarity.build_vocabulary(shown.drop_rejected(other_lessons)), candidate)
         if deciding.extract_rewording(judgement):
-            click.echo(f"   {_WORDS}")
-        for fault in shown.find_proposal_faults(proposal):
+            click.echo(f"   {_REWORDING_CHOICE}")
+        for fault in shown.find_proposal_faults(candidate):
             echo_field("to mend", fault, fg="yellow")
 
 
-def _say(refused: UserError) -> None:
+def _print_refusal(error: UserError) -> None:
     """Why it is not done; the person is asked again below."""
-    for line in refused.say.split("\n"):
+    for line in error.say.split("\n"):
         echo_indented("   ", line.strip())
-    echo_indented("   fix: ", refused.fix)
+    echo_indented("   fix: ", error.fix)
 
 
-def _readers_words(proposal: Candidate, judgement: Judgement | None) -> dict[str, Any]:
-    words = deciding.extract_rewording(judgement)
-    if not words:
+def _get_reader_wording(candidate: Candidate, judgement: Judgement | None) -> dict[str, Any]:
+    wording = deciding.extract_rewording(judgement)
+    if not wording:
         raise UserError("no reader has proposed other words for it", "hardwon review --help")
-    kind = next((key for key in ("commandPatterns", "pathPatterns") if proposal.record["triggers"].get(key)), "")
-    if kind == "pathPatterns" and "commandPatterns" in words:
-        words[kind] = words.pop("commandPatterns")
-    return words
+    trigger_key = next(
+        (key for key in ("commandPatterns", "pathPatterns") if candidate.record["triggers"].get(key)), ""
+    )
+    if trigger_key == "pathPatterns" and "commandPatterns" in wording:
+        wording[trigger_key] = wording.pop("commandPatterns")
+    return wording
 
 
-def _confirm(say: str) -> bool:
-    return click.confirm(f"{to_printable_line(say)}. Block all the same?", default=False)
+def _confirm_block(message: str) -> bool:
+    return click.confirm(f"{to_printable_line(message)}. Block all the same?", default=False)
 
 
-def _edited(proposal: Candidate) -> dict[str, Any]:
+def _edit_in_editor(candidate: Candidate) -> dict[str, Any]:
     """The suggestion as the person leaves it in their editor."""
-    before = {key: proposal.record[key] for key in _EDITED if key in proposal.record}
-    text = click.edit(json.dumps(before, indent=2, ensure_ascii=False), extension=".json")
+    old_fields = {key: candidate.record[key] for key in _EDITABLE_FIELDS if key in candidate.record}
+    text = click.edit(json.dumps(old_fields, indent=2, ensure_ascii=False), extension=".json")
     if text is None:
         raise UserError("nothing was changed", "choose [a] to accept it as it is")
     try:
-        after = json.loads(text)
-        records.parse_lesson(after)
-    except (ValueError, RecursionError) as wrong:
-        raise UserError(f"what you wrote is no lesson: {wrong}", "choose [e] again") from None
-    changed = {key: value for key, value in after.items() if value != before.get(key)}
-    return {**changed, **{key: None for key in before if key not in after}}
+        new_fields = json.loads(text)
+        records.parse_lesson(new_fields)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"what you wrote is no lesson: {error}", "choose [e] again") from None
+    changes = {key: value for key, value in new_fields.items() if value != old_fields.get(key)}
+    return {**changes, **{key: None for key in old_fields if key not in new_fields}}
 
 
-def _print_for_a_reader(home: str, connection: db.Connection, limit: int) -> None:
+def _print_for_reader(home: str, connection: db.Connection, limit: int) -> None:
     from hardwon.agents.denied_steps import build_step_exclusion
     from hardwon.mining import judge
 
     waiting = review_queue.list_waiting(home, connection)
-    given = [(one, table.list_episodes(connection, one.signature, limit=2)) for one in waiting[:limit]]
-    left_out = build_step_exclusion(home, settings.resolve_settings(settings.read_config(home)))
+    candidate_episodes = [
+        (candidate, table.list_episodes(connection, candidate.signature, limit=2)) for candidate in waiting[:limit]
+    ]
+    is_excluded = build_step_exclusion(home, settings.resolve_settings(settings.read_config(home)))
     bundle = judge.build_bundle(
-        given, max_candidate_chars=MAX_CANDIDATE_CHARS, max_bundle_chars=MAX_TOTAL_CHARS, is_excluded=left_out
+        candidate_episodes,
+        max_candidate_chars=MAX_CANDIDATE_CHARS,
+        max_bundle_chars=MAX_TOTAL_CHARS,
+        is_excluded=is_excluded,
     )
-    judged = table.list_latest_judgements(connection)
-    for one, entry in zip((one for one, _ in given), bundle["candidates"], strict=False):
-        tried = deciding.replay_record(connection, one.record)
-        counts = ("fires", "failed", "fine", "refused")
-        replay = {name: getattr(tried, name) for name in counts} if tried else None
-        judgement = judged.get(one.number)
-        entry |= {"replay": replay, "judgement": judgement and {"verdict": judgement.verdict, "void": judgement.void}}
-    bundle["leftOut"] += len(waiting) - len(given)
+    judgements = table.list_latest_judgements(connection)
+    for candidate, entry in zip((candidate for candidate, _ in candidate_episodes), bundle["candidates"], strict=False):
+        replay_result = deciding.replay_record(connection, candidate.record)
+        count_names = ("fires", "failed", "fine", "refused")
+        replay_counts = {name: getattr(replay_result, name) for name in count_names} if replay_result else None
+        judgement = judgements.get(candidate.number)
+        entry |= {
+            "replay": replay_counts,
+            "judgement": judgement and {"verdict": judgement.verdict, "void": judgement.void},
+        }
+    bundle["leftOut"] += len(waiting) - len(candidate_episodes)
     click.echo(json.dumps(bundle, indent=2))
 
 
-def _take_judgements(home: str, connection: db.Connection, file: str) -> None:
+def _store_judgements(home: str, connection: db.Connection, file: str) -> None:
     from hardwon.agents.denied_steps import build_step_exclusion
     from hardwon.mining import judge
 
-    sent = judge.parse_judgements(_text_of(file))
-    left_out = build_step_exclusion(home, settings.resolve_settings(settings.read_config(home)))
-    name, now = actor.find_agent_variable(os.environ) or shown.PERSON_READER, clock.now()
-    kept = []
-    for one in sent:
-        proposal = review_queue.find_in_queue(home, connection, str(one.candidate))
-        if proposal is None:
-            click.echo(f"{one.candidate}  not kept: there is no candidate {one.candidate}")
+    submissions = judge.parse_judgements(_read_judgements(file))
+    is_excluded = build_step_exclusion(home, settings.resolve_settings(settings.read_config(home)))
+    reader, now = actor.find_agent_variable(os.environ) or shown.PERSON_READER, clock.now()
+    judgements = []
+    for submission in submissions:
+        candidate = review_queue.find_in_queue(home, connection, str(submission.candidate))
+        if candidate is None:
+            click.echo(f"{submission.candidate}  not kept: there is no candidate {submission.candidate}")
             continue
-        void = judge.check_judgement(one, table.list_episodes(connection, proposal.signature), left_out)
-        kept.append(Judgement(proposal.number, now, name, one.verdict, one.body, void))
-    table.store_judgements(connection, kept)
-    for judgement in kept:
-        _say_kept(judgement)
+        void = judge.check_judgement(submission, table.list_episodes(connection, candidate.signature), is_excluded)
+        judgements.append(Judgement(candidate.number, now, reader, submission.verdict, submission.body, void))
+    table.store_judgements(connection, judgements)
+    for judgement in judgements:
+        _print_judgement(judgement)
 
 
-def _ask_a_model(home: str, connection: db.Connection, limit: int) -> None:
+def _ask_model_to_judge(home: str, connection: db.Connection, limit: int) -> None:
     """Have a model judge what nobody has judged yet; each judgement is kept as it comes."""
     from hardwon.agents.denied_steps import build_step_exclusion
     from hardwon.distil import llm
@@ -248,44 +260,51 @@ def _ask_a_model(home: str, connection: db.Connection, limit: int) -> None:
     provider = llm.provider(values, os.environ)
     if provider is None:
         raise UserError("no model is turned on: llm.provider is none", "hardwon config set llm.provider claude")
-    judged = table.list_latest_judgements(connection)
-    waiting = [one for one in review_queue.list_waiting(home, connection) if one.number not in judged][:limit]
-    given = [(one, table.list_episodes(connection, one.signature)) for one in waiting]
+    judgements = table.list_latest_judgements(connection)
+    waiting = [
+        candidate for candidate in review_queue.list_waiting(home, connection) if candidate.number not in judgements
+    ][:limit]
+    candidate_episodes = [(candidate, table.list_episodes(connection, candidate.signature)) for candidate in waiting]
 
-    def put(prompt: str) -> str:
+    def ask_question(prompt: str) -> str:
         question = llm.Question("You judge candidates. Answer with JSON alone.", prompt, "judge")
         try:
             return ask_model(connection, provider, question, lambda answer: answer.text, caps=get_caps(values))
         except (llm.Refused, llm.Broken):
             return ""  # which is no judgement, and is kept as a void one
 
-    name, left_out = f"{provider.name} {provider.model}", build_step_exclusion(home, values)
+    reader, is_excluded = f"{provider.name} {provider.model}", build_step_exclusion(home, values)
     try:
         for judgement in judge.judge_candidates(
-            given, put, max_candidate_chars=MAX_CANDIDATE_CHARS, is_excluded=left_out, now=clock.now(), reader=name
+            candidate_episodes,
+            ask_question,
+            max_candidate_chars=MAX_CANDIDATE_CHARS,
+            is_excluded=is_excluded,
+            now=clock.now(),
+            reader=reader,
         ):
             table.store_judgements(connection, [judgement])
-            _say_kept(judgement)
-    except llm.Failed as failed:
+            _print_judgement(judgement)
+    except llm.Failed as error:
         raise UserError(
-            f"{name} was asked no further: {failed.reason}", "hardwon cost; what was judged is kept"
+            f"{reader} was asked no further: {error.reason}", "hardwon cost; what was judged is kept"
         ) from None
     if not waiting:
         click.echo("nothing to judge: hardwon scan")
 
 
-def _say_kept(judgement: Judgement) -> None:
-    said = f"void: {judgement.void}" if judgement.void else "kept as a proposal"
-    click.echo(make_printable(f"{judgement.candidate}  {judgement.verdict:<8}{said}"))
+def _print_judgement(judgement: Judgement) -> None:
+    outcome = f"void: {judgement.void}" if judgement.void else "kept as a proposal"
+    click.echo(make_printable(f"{judgement.candidate}  {judgement.verdict:<8}{outcome}"))
 
 
-def _text_of(file: str) -> str:
+def _read_judgements(file: str) -> str:
     try:
-        with click.open_file(file, encoding="utf-8", errors="replace") as opened:
-            text: str = opened.read()
-    except OSError as wrong:
-        say = f"the judgements in {file} cannot be read: {wrong.strerror or wrong}"
-        raise UserError(say, "give --judge a file, or - to read from stdin") from None
+        with click.open_file(file, encoding="utf-8", errors="replace") as stream:
+            text: str = stream.read()
+    except OSError as error:
+        message = f"the judgements in {file} cannot be read: {error.strerror or error}"
+        raise UserError(message, "give --judge a file, or - to read from stdin") from None
     return text
 
 
@@ -305,6 +324,6 @@ def reject(names: tuple[str, ...]) -> None:
     require_person("rejecting a lesson")
     home = paths.get_home()
     connection = db.connect(home)
-    for proposal in [deciding.find_candidate(home, connection, name) for name in names]:
-        deciding.reject(home, connection, proposal)
-        click.echo(f"rejected: {proposal.slug}")
+    for candidate in [deciding.find_candidate(home, connection, name) for name in names]:
+        deciding.reject(home, connection, candidate)
+        click.echo(f"rejected: {candidate.slug}")

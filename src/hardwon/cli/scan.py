@@ -59,35 +59,35 @@ def scan(ctx: click.Context, /, **flags: Any) -> None:
         require_person("accepting lessons")
     home = paths.get_home()
     values = settings.resolve_settings(settings.read_config(home))
-    with _database(home, throw_away=flags["dry_run"]) as connection:
-        outcome = _alone(home, connection, values, flags)
+    with _open_database(home, throw_away=flags["dry_run"]) as connection:
+        outcome = _scan_exclusively(home, connection, values, flags)
         if outcome is None or flags["auto"]:
             return
-        whole = not (flags["tier1_only"] or flags["tier2_only"])
-        left = len(table.list_fresh_signatures(connection)) if whole else 0
+        all_tiers = not (flags["tier1_only"] or flags["tier2_only"])
+        waiting_count = len(table.list_fresh_signatures(connection)) if all_tiers else 0
         if flags["as_json"]:
-            _print_json(connection, outcome, left)
+            _print_json(connection, outcome, waiting_count)
         else:
-            _say(outcome, left, dry=flags["dry_run"])
+            _print_result(outcome, waiting_count, is_dry_run=flags["dry_run"])
         if not flags["dry_run"] and not flags["tier2_only"]:
             _promote_tags(home, connection, yes=flags["yes"], silent=flags["as_json"])
 
 
-def _alone(
+def _scan_exclusively(
     home: str, connection: db.Connection, values: dict[str, Any], flags: dict[str, Any]
 ) -> mining.ScanResult | None:
     """Scan while nobody else does; in the background not at all if somebody does, or if it is not due."""
-    with mining.hold_scan_lock(home, wait=False) as free:
-        if free:
-            return _mined(home, connection, values, flags)
+    with mining.hold_scan_lock(home, wait=False) as has_lock:
+        if has_lock:
+            return _scan_if_due(home, connection, values, flags)
     if flags["auto"]:
         return None
     click.echo("another scan is at work; waiting for it", err=True)
     with mining.hold_scan_lock(home, wait=True):
-        return _mined(home, connection, values, flags)
+        return _scan_if_due(home, connection, values, flags)
 
 
-def _mined(
+def _scan_if_due(
     home: str, connection: db.Connection, values: dict[str, Any], flags: dict[str, Any]
 ) -> mining.ScanResult | None:
     if flags["auto"]:
@@ -95,21 +95,21 @@ def _mined(
             return None
         os.nice(10)
     tiers = (1,) if flags["tier1_only"] else (2,) if flags["tier2_only"] else (1, 2)
-    named = {name: flags[name] for name in ("full", "auto", "places", "host", "since")}
-    return run_scan(home, connection, values, **named, tiers=tiers, silent=flags["auto"] or flags["as_json"])
+    options = {name: flags[name] for name in ("full", "auto", "places", "host", "since")}
+    return run_scan(home, connection, values, **options, tiers=tiers, silent=flags["auto"] or flags["as_json"])
 
 
-def _print_json(connection: db.Connection, outcome: mining.ScanResult, left: int) -> None:
-    said = {
+def _print_json(connection: db.Connection, outcome: mining.ScanResult, waiting_count: int) -> None:
+    report = {
         "generatedAt": clock.format_iso(clock.now()),
-        "candidates": [to_record(connection, one) for one in outcome.new_candidates],
-        "waiting": left,
+        "candidates": [to_record(connection, candidate) for candidate in outcome.new_candidates],
+        "waiting": waiting_count,
         "files": outcome.file_count,
         "bytes": outcome.byte_count,
         "malformed": outcome.malformed_lines,
         "faults": [{"path": path, "fault": fault} for path, fault in outcome.faults],
     }
-    click.echo(json.dumps(said, indent=2))
+    click.echo(json.dumps(report, indent=2))
 
 
 def run_scan(
@@ -131,25 +131,27 @@ def run_scan(
     folders = mining.find_transcript_folders(
         os.environ, os.path.expanduser("~"), places or values["scanPaths"], host or ""
     )
-    known = transcripts.list_read_positions(connection)
-    files = list(mining.find_changed_transcripts(folders, {} if full else known))
+    read_positions = transcripts.list_read_positions(connection)
+    files = list(mining.find_changed_transcripts(folders, {} if full else read_positions))
     files = [file for file in files if file.modified_at >= earliest]
-    if again := [*mining.find_vanished_transcripts(known), *(file.path for file in files if full)]:
-        transcripts.forget_transcripts(connection, again)
-    everything = not (places or host or since)
-    kind = "part" if not everything else "full" if full or not known else "auto" if auto else "new"
-    with show_progress(sum(file.unread_bytes for file in files), silent) as passed:
-        return mining.scan_transcripts(home, connection, files, values, kind=kind, tiers=tiers, report_progress=passed)
+    if reread_paths := [*mining.find_vanished_transcripts(read_positions), *(file.path for file in files if full)]:
+        transcripts.forget_transcripts(connection, reread_paths)
+    is_unfiltered = not (places or host or since)
+    kind = "part" if not is_unfiltered else "full" if full or not read_positions else "auto" if auto else "new"
+    with show_progress(sum(file.unread_bytes for file in files), silent) as report_progress:
+        return mining.scan_transcripts(
+            home, connection, files, values, kind=kind, tiers=tiers, report_progress=report_progress
+        )
 
 
-def require_transcripts(places: Sequence[str], host: str) -> None:
+def require_transcripts(sources: Sequence[str], host: str) -> None:
     fix = "give --path a transcript or a folder of them"
-    for place in places:
-        path = os.path.expanduser(place)
+    for source in sources:
+        path = os.path.expanduser(source)
         if not os.path.exists(path):
-            raise UserError(f"there is nothing at {place}", fix)
+            raise UserError(f"there is nothing at {source}", fix)
         if not os.path.isdir(path) and not any(mining.find_changed_transcripts({host: [path]}, {})):
-            raise UserError(f"{place} is no transcript of {host or 'an agent that hardwon knows'}", fix)
+            raise UserError(f"{source} is no transcript of {host or 'an agent that hardwon knows'}", fix)
 
 
 def parse_date(since: str) -> float:
@@ -160,12 +162,12 @@ def parse_date(since: str) -> float:
 
 
 @contextmanager
-def _database(home: str, *, throw_away: bool) -> Iterator[db.Connection]:
+def _open_database(home: str, *, throw_away: bool) -> Iterator[db.Connection]:
     """The home's database; to throw away, a copy of it, so that a dry run does all a scan does and leaves nothing."""
-    with tempfile.TemporaryDirectory(prefix="hardwon-") if throw_away else nullcontext(home) as place:
+    with tempfile.TemporaryDirectory(prefix="hardwon-") if throw_away else nullcontext(home) as folder:
         if throw_away:
-            db.copy_database(home, place)
-        connection = db.connect(place)
+            db.copy_database(home, folder)
+        connection = db.connect(folder)
         try:
             yield connection
         finally:
@@ -173,39 +175,39 @@ def _database(home: str, *, throw_away: bool) -> Iterator[db.Connection]:
 
 
 @contextmanager
-def show_progress(size: int, silent: bool) -> Iterator[Callable[[int], None]]:
-    if silent or not size or not sys.stderr.isatty():
-        yield lambda passed: None
+def show_progress(total_bytes: int, silent: bool) -> Iterator[Callable[[int], None]]:
+    if silent or not total_bytes or not sys.stderr.isatty():
+        yield lambda byte_count: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("reading transcripts"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=size)
-        yield lambda passed: progress.advance(task, passed)
+        task = progress.add_task("", total=total_bytes)
+        yield lambda byte_count: progress.advance(task, byte_count)
 
 
-def _say(outcome: mining.ScanResult, left: int, *, dry: bool) -> None:
+def _print_result(outcome: mining.ScanResult, waiting_count: int, *, is_dry_run: bool) -> None:
     click.echo(f"read      {describe_read_size(outcome)}")
     if outcome.malformed_lines:
         click.echo(f"          {pluralize(outcome.malformed_lines, 'line')} could not be read and were passed over")
     for path, fault in outcome.faults:
         click.echo(make_printable(f"          {path}: {fault}"))
-    word = "would be proposed" if dry else "new"
-    click.echo(f"found     {pluralize(len(outcome.new_candidates), 'candidate')} {word}")
+    verdict = "would be proposed" if is_dry_run else "new"
+    click.echo(f"found     {pluralize(len(outcome.new_candidates), 'candidate')} {verdict}")
     show_list(outcome.new_candidates[:MAX_SHOWN])
     if len(outcome.new_candidates) > MAX_SHOWN:
         click.echo(f"          and {len(outcome.new_candidates) - MAX_SHOWN} more: hardwon scan candidates --all")
-    echo_remaining(left)
-    if outcome.new_candidates and not dry:
+    echo_remaining(waiting_count)
+    if outcome.new_candidates and not is_dry_run:
         click.echo("next      hardwon review")
 
 
-def echo_remaining(left: int) -> None:
+def echo_remaining(waiting_count: int) -> None:
     """What one scan may add is limited; those that it left over come with the next."""
-    if left:
-        click.echo(f"          {left} more {'waits' if left == 1 else 'wait'} for the next scan")
+    if waiting_count:
+        click.echo(f"          {waiting_count} more {'waits' if waiting_count == 1 else 'wait'} for the next scan")
 
 
 def describe_read_size(outcome: mining.ScanResult) -> str:
@@ -218,10 +220,16 @@ def describe_read_size(outcome: mining.ScanResult) -> str:
 def _promote_tags(home: str, connection: db.Connection, *, yes: bool, silent: bool) -> None:
     """What agents reported with a tag and what is sound is previewed and asked about; the rest is for review."""
     reported = [
-        one for one in table.list_candidates(connection) if one.tier == 1 and not review_queue.is_proposed_by_agent(one)
+        reported_candidate
+        for reported_candidate in table.list_candidates(connection)
+        if reported_candidate.tier == 1 and not review_queue.is_proposed_by_agent(reported_candidate)
     ]
-    sound = [one for one in reported if not _unfit(home, one)] if reported else []
-    for number, proposal in enumerate(sound):
+    sound = (
+        [reported_candidate for reported_candidate in reported if not _find_obstacle(home, reported_candidate)]
+        if reported
+        else []
+    )
+    for number, candidate in enumerate(sound):
         if not yes and (silent or not is_interactive() or actor.find_agent_variable(os.environ)):
             if not silent:
                 click.echo(
@@ -229,27 +237,27 @@ def _promote_tags(home: str, connection: db.Connection, *, yes: bool, silent: bo
                 )
             return
         if not silent:
-            show_preview(proposal)
+            show_preview(candidate)
         question = f"Put it in force? ({number + 1} of {len(sound)}) [y]es [n]o, reject it [l]ater"
         answer = "y" if yes else click.prompt(question, default="l", show_default=False).strip().lower()[:1]
         if answer == "n":
-            candidates.reject(home, connection, proposal)
+            candidates.reject(home, connection, candidate)
         elif answer == "y":
             try:
-                lesson = actions.accept_candidate(home, connection, proposal, {}, COMMAND_LINE)
+                lesson = actions.accept_candidate(home, connection, candidate, {}, COMMAND_LINE)
                 show_in_force(lesson, with_text=False, err=silent)
-            except UserError as refused:
-                click.echo(f"not accepted: {to_printable_line(refused.say)}; it stays in review", err=silent)
+            except UserError as error:
+                click.echo(f"not accepted: {to_printable_line(error.say)}; it stays in review", err=silent)
 
 
-def _unfit(home: str, proposal: Candidate) -> str:
+def _find_obstacle(home: str, candidate: Candidate) -> str:
     """Why a reported lesson cannot go in as it is."""
     try:
-        lesson = adding.parse_valid_lesson(candidates.build_accepted_record(proposal))
-    except UserError as refused:
-        return refused.say
-    near = similarity.find_nearest_lesson(lesson, shelves.read(shelves.get_lessons_path(home)).lessons)
-    return f"much like {near[0].slug}" if near and near[1] >= similarity.SAME_THRESHOLD else ""
+        lesson = adding.parse_valid_lesson(candidates.build_accepted_record(candidate))
+    except UserError as error:
+        return error.say
+    nearest = similarity.find_nearest_lesson(lesson, shelves.read(shelves.get_lessons_path(home)).lessons)
+    return f"much like {nearest[0].slug}" if nearest and nearest[1] >= similarity.SAME_THRESHOLD else ""
 
 
 @scan.command("candidates")
@@ -262,23 +270,25 @@ def list_candidates(every: bool, rejected: bool, as_json: bool) -> None:
     connection = db.connect(home)
     waiting = review_queue.list_waiting(home, connection, "rejected" if rejected else "candidate")
     every = every or rejected
-    found = [one for one in waiting if every or len(one.sessions) > 1]
-    more = len(waiting) - len(found)
+    matches = [candidate for candidate in waiting if every or len(candidate.sessions) > 1]
+    hidden_count = len(waiting) - len(matches)
     if as_json:
-        records = [to_record(connection, one) for one in found]
+        records = [to_record(connection, candidate) for candidate in matches]
         click.echo(
-            json.dumps({"generatedAt": clock.format_iso(clock.now()), "candidates": records, "more": more}, indent=2)
+            json.dumps(
+                {"generatedAt": clock.format_iso(clock.now()), "candidates": records, "more": hidden_count}, indent=2
+            )
         )
         return
-    show_list(found)
+    show_list(matches)
     if not waiting:
         click.echo("no candidates: hardwon scan")
-    elif not found:
+    elif not matches:
         click.echo("no candidates seen in two sessions")
-    if more:
-        wait = "waits" if more == 1 else "wait"
-        click.echo(f"{more} more {wait}, seen once or proposed by an agent: hardwon scan candidates --all")
-    if found:
+    if hidden_count:
+        verb = "waits" if hidden_count == 1 else "wait"
+        click.echo(f"{hidden_count} more {verb}, seen once or proposed by an agent: hardwon scan candidates --all")
+    if matches:
         click.echo("next      hardwon review")
 
 
@@ -296,10 +306,12 @@ def accept_by_name(name: str, changes: dict[str, Any], *, confirm: bool, should_
     require_person("accepting a lesson")
     home = paths.get_home()
     connection = db.connect(home)
-    proposal = candidates.find_candidate(home, connection, name)
+    candidate = candidates.find_candidate(home, connection, name)
     if should_ask and not changes:
-        changes = ask_for_fields(proposal)
-    lesson = actions.accept_candidate(home, connection, proposal, changes, COMMAND_LINE, confirm=lambda say: confirm)
+        changes = ask_for_fields(candidate)
+    lesson = actions.accept_candidate(
+        home, connection, candidate, changes, COMMAND_LINE, confirm=lambda message: confirm
+    )
     show_in_force(lesson)
 
 
@@ -309,19 +321,19 @@ def state(as_json: bool) -> None:
     """How far each transcript was read."""
     connection = db.connect(paths.get_home())
     files, malformed = transcripts.read_scan_progress(connection)
-    latest, full = table.find_last_scan_time(connection), table.find_last_scan_time(connection, "full")
+    last_scan, last_full_scan = table.find_last_scan_time(connection), table.find_last_scan_time(connection, "full")
     if as_json:
-        shown = {
+        report = {
             "files": files,
-            "lastFullScanAt": full and clock.format_iso(full),
-            "lastScanAt": latest and clock.format_iso(latest),
+            "lastFullScanAt": last_full_scan and clock.format_iso(last_full_scan),
+            "lastScanAt": last_scan and clock.format_iso(last_scan),
         }
-        click.echo(json.dumps({**shown, "malformed": malformed}, indent=2))
+        click.echo(json.dumps({**report, "malformed": malformed}, indent=2))
         return
     for path, offset in files.items():
         click.echo(make_printable(f"{offset:>12,}  {path}"))
     click.echo(f"{pluralize(len(files), 'transcript')}, {pluralize(malformed, 'malformed line')}")
     click.echo(
-        f"last scan {clock.format_iso(latest) if latest else 'never'}; full "
-        f"{clock.format_iso(full) if full else 'never'}"
+        f"last scan {clock.format_iso(last_scan) if last_scan else 'never'}; full "
+        f"{clock.format_iso(last_full_scan) if last_full_scan else 'never'}"
     )

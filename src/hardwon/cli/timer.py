@@ -23,8 +23,8 @@ from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
 
 INTERVAL_MINUTES = 10
-_WITHOUT = "nothing need be done: while the worker runs, its own clock does it"
-_SECONDS = 30
+_NO_TIMER_HINT = "nothing need be done: while the worker runs, its own clock does it"
+_TIMEOUT_SECONDS = 30
 
 
 def build_timer_name(home: str) -> str:
@@ -41,30 +41,32 @@ def build_files(kind: str, home: str) -> dict[str, str]:
     if kind == "systemd":
         folder = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "systemd", "user")
         return {
-            os.path.join(folder, f"{name}.service"): _unit(home),
-            os.path.join(folder, f"{name}.timer"): _timer(),
+            os.path.join(folder, f"{name}.service"): _build_service_unit(home),
+            os.path.join(folder, f"{name}.timer"): _build_timer_unit(),
         }
     if kind == "launchd":
         folder = os.path.expanduser("~/Library/LaunchAgents")
-        return {os.path.join(folder, f"{name}.plist"): _agent(home)}
+        return {os.path.join(folder, f"{name}.plist"): _build_launch_agent(home)}
     return {}
 
 
-def _unit(home: str) -> str:
-    words = " ".join(_unit_word(word).replace("$", "$$") for word in build_command())  # in a command $ is systemd's own
+def _build_service_unit(home: str) -> str:
+    command = " ".join(
+        _quote_unit_word(word).replace("$", "$$") for word in build_command()
+    )  # in a command $ is systemd's own
     return (
         "[Unit]\nDescription=hardwon reflects on sessions that were left\n\n[Service]\nType=oneshot\nNice=10\n"
-        f"Environment={_unit_word(f'HARDWON_HOME={home}')}\nExecStart={words}\n"
+        f"Environment={_quote_unit_word(f'HARDWON_HOME={home}')}\nExecStart={command}\n"
     )
 
 
-def _unit_word(word: str) -> str:
+def _quote_unit_word(word: str) -> str:
     """A word as systemd reads it, to which % is its own."""
     quoted = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{quoted}"'
 
 
-def _timer() -> str:
+def _build_timer_unit() -> str:
     return (
         f"[Unit]\nDescription=every {INTERVAL_MINUTES} minutes, for "
         f"hardwon\n\n[Timer]\nOnActiveSec={INTERVAL_MINUTES}min\n"
@@ -72,15 +74,15 @@ def _timer() -> str:
     )
 
 
-def _agent(home: str) -> str:
-    said = {
+def _build_launch_agent(home: str) -> str:
+    properties = {
         "Label": build_timer_name(home),
         "ProgramArguments": build_command(),
         "EnvironmentVariables": {"HARDWON_HOME": home},
         "StartInterval": INTERVAL_MINUTES * 60,
         "ProcessType": "Background",
     }
-    return plistlib.dumps(said).decode()
+    return plistlib.dumps(properties).decode()
 
 
 def build_cron_line(home: str) -> str:
@@ -91,15 +93,15 @@ def build_cron_line(home: str) -> str:
 
 def install(home: str, kind: str | None, *, only_print: bool, confirm: Callable[[str], bool]) -> None:
     """Show what is written, ask, and write it; the same again changes nothing, another clockwork takes its place."""
-    chosen = kind or find_scheduler()
-    wanted = build_files(chosen, home)
-    table = _table() if chosen == "cron" else ""
-    after = _with_line(table, home) if chosen == "cron" else ""
-    others = [other for other in find_installed_schedulers(home) if other != chosen]
-    if not others and table == after and all(_read(path) == text for path, text in wanted.items()):
-        click.echo(f"already installed: {', '.join(wanted) or build_cron_line(home)}")
+    scheduler = kind or find_scheduler()
+    files = build_files(scheduler, home)
+    table = _read_cron_table() if scheduler == "cron" else ""
+    new_table = _add_cron_line(table, home) if scheduler == "cron" else ""
+    others = [other for other in find_installed_schedulers(home) if other != scheduler]
+    if not others and table == new_table and all(_read_file(path) == text for path, text in files.items()):
+        click.echo(f"already installed: {', '.join(files) or build_cron_line(home)}")
         return
-    for path, text in wanted.items() or [("your cron table", build_cron_line(home))]:
+    for path, text in files.items() or [("your cron table", build_cron_line(home))]:
         click.echo(f"{path}\n" + "\n".join(f"+ {line}" for line in text.splitlines()))
     if only_print:
         return
@@ -107,93 +109,96 @@ def install(home: str, kind: str | None, *, only_print: bool, confirm: Callable[
     if not confirm("hardwon install timer --yes"):
         return
     for other in others:
-        _take_out(other, home)
-    for path, text in wanted.items():
+        _remove_timer(other, home)
+    for path, text in files.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         paths.replace_file(path, text.encode(), 0o644)
     try:
-        _start(chosen, home, after)
-    except UserError as refused:
-        if wanted:
-            _take_out(chosen, home)
-        raise UserError(f"nothing is installed: {refused.say}", _WITHOUT) from None
-    click.echo(f"installed: every {INTERVAL_MINUTES} minutes by {chosen}; hardwon uninstall timer takes it out")
+        _start_timer(scheduler, home, new_table)
+    except UserError as error:
+        if files:
+            _remove_timer(scheduler, home)
+        raise UserError(f"nothing is installed: {error.say}", _NO_TIMER_HINT) from None
+    click.echo(f"installed: every {INTERVAL_MINUTES} minutes by {scheduler}; hardwon uninstall timer takes it out")
 
 
 def uninstall(home: str, *, quietly: bool = False) -> None:
     """Take out what `install` put in, whichever clockwork has it."""
-    found = find_installed_schedulers(home)
-    for kind in found:
-        _take_out(kind, home)
-    if found or not quietly:
-        click.echo(f"uninstalled the timer from {', '.join(found)}" if found else "no timer of ours is installed")
+    schedulers = find_installed_schedulers(home)
+    for kind in schedulers:
+        _remove_timer(kind, home)
+    if schedulers or not quietly:
+        click.echo(
+            f"uninstalled the timer from {', '.join(schedulers)}" if schedulers else "no timer of ours is installed"
+        )
 
 
 def find_scheduler() -> str:
     """What keeps time here; UserError if nothing does."""
     if sys.platform == "darwin":
         return "launchd"
-    if shutil.which("systemctl") and _run(["systemctl", "--user", "show-environment"]).returncode == 0:
+    if shutil.which("systemctl") and _run_command(["systemctl", "--user", "show-environment"]).returncode == 0:
         return "systemd"
     if shutil.which("crontab"):
         return "cron"
-    raise UserError("there is neither a user's systemd nor cron here", _WITHOUT)
+    raise UserError("there is neither a user's systemd nor cron here", _NO_TIMER_HINT)
 
 
 def find_installed_schedulers(home: str) -> list[str]:
     """The clockworks that have something of this home's."""
-    found = [kind for kind in ("systemd", "launchd") if any(map(os.path.lexists, build_files(kind, home)))]
+    schedulers = [kind for kind in ("systemd", "launchd") if any(map(os.path.lexists, build_files(kind, home)))]
     with suppress(UserError):  # a cron that does not answer has nothing that we could take out
-        found += ["cron"] if shutil.which("crontab") and build_timer_name(home) in _table() else []
-    return found
+        schedulers += ["cron"] if shutil.which("crontab") and build_timer_name(home) in _read_cron_table() else []
+    return schedulers
 
 
-def _start(kind: str, home: str, table: str) -> None:
+def _start_timer(kind: str, home: str, table: str) -> None:
     if kind == "systemd":
-        _must(["systemctl", "--user", "daemon-reload"])
-        _must(["systemctl", "--user", "enable", "--now", f"{build_timer_name(home)}.timer"])
+        _run_or_fail(["systemctl", "--user", "daemon-reload"])
+        _run_or_fail(["systemctl", "--user", "enable", "--now", f"{build_timer_name(home)}.timer"])
     elif kind == "launchd":
         (path,) = build_files(kind, home)
-        _run(["launchctl", "unload", path])  # one that was loaded before is another
-        _must(["launchctl", "load", "-w", path])
+        _run_command(["launchctl", "unload", path])  # one that was loaded before is another
+        _run_or_fail(["launchctl", "load", "-w", path])
     else:
-        _must(["crontab", "-"], table)
+        _run_or_fail(["crontab", "-"], table)
 
 
-def _take_out(kind: str, home: str) -> None:
+def _remove_timer(kind: str, home: str) -> None:
     """Stop it and delete its files; a clockwork that does not answer must not keep them."""
     if kind == "cron":
-        _must(
-            ["crontab", "-"], "".join(line for line in _table().splitlines(True) if build_timer_name(home) not in line)
+        _run_or_fail(
+            ["crontab", "-"],
+            "".join(line for line in _read_cron_table().splitlines(True) if build_timer_name(home) not in line),
         )
         return
     files = build_files(kind, home)
     if kind == "systemd":
-        _run(["systemctl", "--user", "disable", "--now", f"{build_timer_name(home)}.timer"])
+        _run_command(["systemctl", "--user", "disable", "--now", f"{build_timer_name(home)}.timer"])
     else:
-        _run(["launchctl", "unload", "-w", *files])
+        _run_command(["launchctl", "unload", "-w", *files])
     for path in files:
         with suppress(FileNotFoundError):
             os.unlink(path)
     if kind == "systemd":
-        _run(["systemctl", "--user", "daemon-reload"])
+        _run_command(["systemctl", "--user", "daemon-reload"])
 
 
-def _with_line(table: str, home: str) -> str:
-    kept = [line for line in table.splitlines() if build_timer_name(home) not in line]
-    own = build_cron_line(home)
-    return table if own in table.splitlines() else "\n".join([*kept, own, ""])
+def _add_cron_line(table: str, home: str) -> str:
+    other_lines = [line for line in table.splitlines() if build_timer_name(home) not in line]
+    cron_line = build_cron_line(home)
+    return table if cron_line in table.splitlines() else "\n".join([*other_lines, cron_line, ""])
 
 
-def _table() -> str:
+def _read_cron_table() -> str:
     """The person's cron table; empty if they have none."""
-    ran = _run(["crontab", "-l"])
-    if ran.returncode and "no crontab" not in ran.stderr.lower():
-        raise UserError(f"crontab -l: {' '.join(ran.stderr.split())[:200]}", _WITHOUT)
-    return ran.stdout if ran.returncode == 0 else ""
+    result = _run_command(["crontab", "-l"])
+    if result.returncode and "no crontab" not in result.stderr.lower():
+        raise UserError(f"crontab -l: {' '.join(result.stderr.split())[:200]}", _NO_TIMER_HINT)
+    return result.stdout if result.returncode == 0 else ""
 
 
-def _read(path: str) -> str:
+def _read_file(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
             return file.read()
@@ -201,16 +206,22 @@ def _read(path: str) -> str:
         return ""
 
 
-def _must(words: Sequence[str], given: str = "") -> None:
-    ran = _run(words, given)
-    if ran.returncode:
-        raise UserError(f"{shlex.join(words)}: {' '.join(ran.stderr.split())[:200]}", "hardwon uninstall timer")
+def _run_or_fail(command: Sequence[str], stdin_text: str = "") -> None:
+    result = _run_command(command, stdin_text)
+    if result.returncode:
+        raise UserError(f"{shlex.join(command)}: {' '.join(result.stderr.split())[:200]}", "hardwon uninstall timer")
 
 
-def _run(words: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
+def _run_command(command: Sequence[str], stdin_text: str = "") -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            words, input=given, capture_output=True, text=True, encoding="utf-8", errors="replace", timeout=_SECONDS
+            command,
+            input=stdin_text,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TIMEOUT_SECONDS,
         )
-    except (OSError, subprocess.TimeoutExpired) as wrong:
-        return subprocess.CompletedProcess(words, 1, "", str(wrong))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(command, 1, "", str(error))

@@ -19,7 +19,7 @@ from hardwon.lessons import trust_file as trusting
 from hardwon.store import approvals, db
 from hardwon.types import Lesson
 
-_TEXTS = ("unless", "status", "problem", "solution", "injection", "blockReason")
+_TEXT_FIELDS = ("unless", "status", "problem", "solution", "injection", "blockReason")
 
 
 @click.command()
@@ -35,9 +35,9 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
     trusted again.
     """
     home = paths.get_home()
-    known = trusting.read_trusted_hashes(home)
+    trusted_hashes = trusting.read_trusted_hashes(home)
     if only_list:
-        _list(home, known, as_json)
+        _list_trusted(home, trusted_hashes, as_json)
         return
     require_person("trusting")
     project = projects.find_project_path(os.path.abspath(folder))
@@ -48,41 +48,45 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
         return
     if not os.path.exists(path):
         raise UserError(f"there is no {path}", "put lessons there, in the shape of your own lessons.json")
-    held = trusting.read_project_lessons(path)
-    shelf = shelves.parse_content(path, held)
-    for lesson in shelf.lessons:
-        _show(lesson)
-    for fault in shelf.faults:
+    content = trusting.read_project_lessons(path)
+    parsed_file = shelves.parse_content(path, content)
+    for lesson in parsed_file.lessons:
+        _show_lesson(lesson)
+    for fault in parsed_file.faults:
         click.echo(make_printable(fault), err=True)
     if not yes and not is_interactive():
         raise UserError("nothing is trusted: this is not a terminal, so nobody can be asked", "hardwon trust --yes")
     if not yes and not click.confirm("Trust these lessons, in this project only?"):
         return
-    actions.trust_project(home, db.connect(home), project, held, clock.now())
-    click.echo(f"trusted as it stands now: {path} ({pluralize(len(shelf.lessons), 'lesson')}, in this project only)")
+    actions.trust_project(home, db.connect(home), project, content, clock.now())
+    click.echo(
+        f"trusted as it stands now: {path} ({pluralize(len(parsed_file.lessons), 'lesson')}, in this project only)"
+    )
 
 
-def _show(lesson: Lesson) -> None:
+def _show_lesson(lesson: Lesson) -> None:
     """When it fires and every text of it that an agent may be given."""
-    written = records.to_lesson_record(lesson)
+    record = records.to_lesson_record(lesson)
     click.echo(make_printable(f"{lesson.delivery:<6} {lesson.summary} [{lesson.slug}]"))
-    shown = {name: value for name, value in written["triggers"].items() if value}
-    shown.update({name: written[name] for name in _TEXTS if written.get(name)})
-    for name, value in shown.items():
-        spelled = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        click.echo(make_printable(f"  {name:<16} {spelled}"))
+    fields = {name: value for name, value in record["triggers"].items() if value}
+    fields.update({name: record[name] for name in _TEXT_FIELDS if record.get(name)})
+    for name, value in fields.items():
+        value_text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        click.echo(make_printable(f"  {name:<16} {value_text}"))
 
 
-def _list(home: str, known: dict[str, str], as_json: bool) -> None:
-    in_force = approvals.read_live_approvals(home)
-    approved = in_force.trusted_hashes if in_force else known  # before the upgrade every one counts as approved
+def _list_trusted(home: str, trusted_hashes: dict[str, str], as_json: bool) -> None:
+    live_approvals = approvals.read_live_approvals(home)
+    approved_hashes = (
+        live_approvals.trusted_hashes if live_approvals else trusted_hashes
+    )  # before the upgrade every one counts as approved
     rows = [
         {
             "project": project,
-            "unchanged": trusting.hash_file(trusting.get_project_lessons_path(project)) == hash,
-            "approved": approved.get(project) == hash,
+            "unchanged": trusting.hash_file(trusting.get_project_lessons_path(project)) == content_hash,
+            "approved": approved_hashes.get(project) == content_hash,
         }
-        for project, hash in sorted(known.items())
+        for project, content_hash in sorted(trusted_hashes.items())
     ]
     if as_json:
         click.echo(json.dumps(rows, indent=2))

@@ -24,7 +24,7 @@ from hardwon.text.excerpts import pluralize
 from hardwon.worker import lifecycle
 
 MAX_HANDOFFS = 100_000
-_DATA = (
+_DATA_FILES = (
     paths.LESSONS,
     paths.CONFIG,
     paths.TRUSTED_PROJECTS,
@@ -36,7 +36,7 @@ _DATA = (
     backups.DRAFTS_FOLDER,
     "token",
 )
-_BUILT = (
+_BUILT_FILES = (
     paths.MANIFEST,
     paths.LESSON_INDEX,
     paths.WORKER_INFO,
@@ -61,30 +61,30 @@ _BUILT = (
 )
 
 
-def uninstall_everything(take_out: Sequence[Callable[[], None]], *, delete_data: bool, yes: bool) -> None:
+def uninstall_everything(removals: Sequence[Callable[[], None]], *, delete_data: bool, yes: bool) -> None:
     """Take what is ours out of every settings file by these calls, then out of the home; say what is left and where."""
     home = paths.get_home()
-    what = f"delete everything in {home}" if delete_data else f"leave only your data in {home}"
-    require_confirmation(yes, f"Take hardwon out of every agent, and {what}?")
-    refused = _refused(take_out)
+    effect = f"delete everything in {home}" if delete_data else f"leave only your data in {home}"
+    require_confirmation(yes, f"Take hardwon out of every agent, and {effect}?")
+    refusals = _collect_refusals(removals)
     lifecycle.stop_worker(home)
     lifecycle.wait_for_jobs(home)  # one that a killed worker had started would write what was just removed
-    _drain(home)
+    _drain_spool(home)
     files_elsewhere = _find_files_elsewhere(home) if delete_data else []
-    for name in _BUILT:
-        _remove(os.path.join(home, name))
+    for name in _BUILT_FILES:
+        _remove_path(os.path.join(home, name))
     socket = lifecycle.get_socket_path(home)
     for path in (socket, socket.removesuffix(".sock") + ".api"):  # a worker that was killed left them
-        _remove(path)
-    if delete_data and not refused:
-        for name in (*_DATA, "spool"):
-            _remove(os.path.join(home, name))
+        _remove_path(path)
+    if delete_data and not refusals:
+        for name in (*_DATA_FILES, "spool"):
+            _remove_path(os.path.join(home, name))
         memory_queue.remove_statements(memory_queue.read_queue(memory_queue.get_queue_folder()))
         with suppress(OSError):  # there is none, or somebody else's files are in it
             os.rmdir(memory_queue.get_queue_folder())
-    if not refused:
-        _remove(os.path.join(home, paths.INSTALL_LEDGER))
-    _say(home, refused, [path for path in files_elsewhere if os.path.lexists(path)])
+    if not refusals:
+        _remove_path(os.path.join(home, paths.INSTALL_LEDGER))
+    _print_leftovers(home, refusals, [path for path in files_elsewhere if os.path.lexists(path)])
 
 
 def _find_files_elsewhere(home: str) -> list[str]:
@@ -97,29 +97,29 @@ def _find_files_elsewhere(home: str) -> list[str]:
     try:
         with closing(db.connect(home)) as connection:
             handoffs = reflections.list_reflections(connection, limit=MAX_HANDOFFS)
-            written = {file.path for handoff in handoffs for file in handoff.files if file.after}
-            written |= {
+            written_paths = {file.path for handoff in handoffs for file in handoff.files if file.after}
+            written_paths |= {
                 memory_files.get_memory_path(home, memory)
                 for memory in memories.list_memories(connection)
                 if memory.file
             }
     except (UserError, db.StoreError):
         return []
-    return sorted(path for path in written if os.path.lexists(path) and not paths.is_inside(home, path))
+    return sorted(path for path in written_paths if os.path.lexists(path) and not paths.is_inside(home, path))
 
 
-def _refused(calls: Sequence[Callable[[], None]]) -> list[str]:
+def _collect_refusals(calls: Sequence[Callable[[], None]]) -> list[str]:
     """Why some settings files stay as they are; one of them stops nobody."""
-    refused = []
+    refusals = []
     for call in calls:
         try:
             call()
-        except UserError as wrong:
-            refused.append(f"{wrong.say}; {wrong.fix}")
-    return refused
+        except UserError as error:
+            refusals.append(f"{error.say}; {error.fix}")
+    return refusals
 
 
-def _drain(home: str) -> None:
+def _drain_spool(home: str) -> None:
     """Take in what waits, so that nothing that was told is lost; what cannot be read stays where it is."""
     if os.path.isdir(spool.get_spool_folder(home)):
         open_drained_store(home).close()
@@ -127,19 +127,19 @@ def _drain(home: str) -> None:
             os.rmdir(spool.get_spool_folder(home))
 
 
-def _remove(path: str) -> None:
+def _remove_path(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
     elif os.path.lexists(path):
         os.unlink(path)
 
 
-def _say(home: str, refused: list[str], files_elsewhere: Sequence[str]) -> None:
+def _print_leftovers(home: str, refusals: list[str], files_elsewhere: Sequence[str]) -> None:
     with suppress(OSError):  # it is not there, is not empty, or is a link to a folder of the person's
         os.rmdir(home)
-    left = sorted(os.listdir(home)) if os.path.isdir(home) else []
-    if left:
-        click.echo(f"left      {home}: {', '.join(left)}")
+    remaining_names = sorted(os.listdir(home)) if os.path.isdir(home) else []
+    if remaining_names:
+        click.echo(f"left      {home}: {', '.join(remaining_names)}")
     elif not files_elsewhere:
         click.echo("left      nothing")
     if files_elsewhere:
@@ -154,7 +154,7 @@ def _say(home: str, refused: list[str], files_elsewhere: Sequence[str]) -> None:
     click.echo("          agents that are running call the hook until they start anew")
     click.echo("          a plugin of ours: remove it in the agent, such as claude plugin uninstall hardwon@hardwon")
     click.echo("          the program itself: remove it the way you installed it, such as pipx uninstall hardwon")
-    for say in refused:
-        click.echo(make_printable(f"not out   {say}"), err=True)
-    if refused:
+    for refusal in refusals:
+        click.echo(make_printable(f"not out   {refusal}"), err=True)
+    if refusals:
         raise SystemExit(1)

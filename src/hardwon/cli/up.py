@@ -32,29 +32,29 @@ MAX_SHOWN_MISTAKES = 5
 def up(ctx: click.Context, yes: bool) -> None:
     """Start hardwon, say where things are and what to do next."""
     home = paths.get_home()
-    built = approvals.compile_manifest(home, clock.now())
+    build_result = approvals.compile_manifest(home, clock.now())
     plugin_discovery.write_discovery_files(home)
-    said = lifecycle.start_worker(home)
-    click.echo(f"worker    running, process {said.pid}")
+    worker_status = lifecycle.start_worker(home)
+    click.echo(f"worker    running, process {worker_status.pid}")
     for pause in pauses.describe_pauses(home, clock.now()):
         click.echo(f"pause     {pause}; lift it: hardwon unpause")
     click.echo(f"home      {home}")
-    click.echo(f"lessons   {built.lesson_count} in force")
+    click.echo(f"lessons   {build_result.lesson_count} in force")
     for name in AGENT_PACKAGES:
         module = load_install_module(name)
-        where = module.get_settings_path()
+        settings_path = module.get_settings_path()
         try:
-            if _has_hooks(name, where):
+            if _has_hooks(name, settings_path):
                 click.echo(f"agent     {module.TITLE}: hooks installed")
             elif not shutil.which(module.PROGRAM):
                 click.echo(f"agent     {module.TITLE}: not found on the PATH")
             elif yes or is_interactive():
-                click.echo(f"agent     {module.TITLE}: found, no hooks yet; they would go into {where}")
+                click.echo(f"agent     {module.TITLE}: found, no hooks yet; they would go into {settings_path}")
                 ctx.invoke(install, agent=name, here=False, only_print=False, yes=yes)
             else:
                 click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
-        except UserError as wrong:  # one agent's file must not keep the others waiting
-            click.echo(f"agent     {module.TITLE}: {wrong.say}; {wrong.fix}")
+        except UserError as error:  # one agent's file must not keep the others waiting
+            click.echo(f"agent     {module.TITLE}: {error.say}; {error.fix}")
     if fix := find_path_fix():
         click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
     click.echo(f"handoffs  {_describe_handoffs(home)}")
@@ -70,8 +70,8 @@ def _describe_handoffs(home: str) -> str:
     values = settings.resolve_settings(settings.read_config(home))
     if not values["autoReflect"]:
         return "not drafted (on: hardwon config set autoReflect true)"
-    idle = values["idleMinutes"]
-    when = f"after {pluralize(idle, 'minute')} idle" if idle else "when a session ends"
+    idle_minutes = values["idleMinutes"]
+    when = f"after {pluralize(idle_minutes, 'minute')} idle" if idle_minutes else "when a session ends"
     timer = ", by a timer too" if find_installed_schedulers(home) else ""
     return f"drafted {when}{timer}\n          (off: hardwon config set autoReflect false)"
 
@@ -80,13 +80,13 @@ def _show_mistakes(home: str) -> bool:
     """Scan what is new, and show what agents keep getting wrong."""
     values = settings.resolve_settings(settings.read_config(home))
     connection = db.connect(home)
-    with mining.hold_scan_lock(home, wait=False) as free:
-        if free:
+    with mining.hold_scan_lock(home, wait=False) as has_lock:
+        if has_lock:
             click.echo(f"scanned   {describe_read_size(run_scan(home, connection, values))}")
         else:
             click.echo("scanned   another scan is at work")
     waiting = review_queue.list_waiting(home, connection)
-    waiting.sort(key=lambda one: (-len(one.sessions), -one.occurrences, -one.score))
+    waiting.sort(key=lambda candidate: (-len(candidate.sessions), -candidate.occurrences, -candidate.score))
     if waiting:
         click.echo(f"mistakes  {pluralize(len(waiting), 'candidate')} for a lesson; the most repeated:")
         show_list(waiting[:MAX_SHOWN_MISTAKES])
@@ -104,5 +104,5 @@ def _has_hooks(name: str, path: str) -> bool:
             return bool(load_install_module(name).find_hooks(file.read(), plugin_discovery.is_hardwon_hook))
     except FileNotFoundError:
         return False
-    except (OSError, ValueError) as wrong:
-        raise UserError(f"{path}: {wrong}", f"mend it, then: hardwon install {name}") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: {error}", f"mend it, then: hardwon install {name}") from None

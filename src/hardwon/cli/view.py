@@ -25,7 +25,7 @@ def view(only_print: bool) -> None:
     """
     require_person("opening the viewer")
     home = paths.get_home()
-    link = sign_in_links.create_link(home, _port(home), clock.now())
+    link = sign_in_links.create_link(home, _wait_for_port(home), clock.now())
     if only_print:
         click.echo(link)
     elif webbrowser.open(link):
@@ -35,15 +35,15 @@ def view(only_print: bool) -> None:
         click.echo(link)
 
 
-def _port(home: str) -> int:
+def _wait_for_port(home: str) -> int:
     """Where the pages are served; they come up a moment after the worker."""
     if settings.resolve_settings(settings.read_config(home))["apiPort"] < 0:
         raise UserError("the viewer is served with the API, and apiPort is -1", "hardwon config set apiPort null")
-    said = lifecycle.start_worker(home)
-    end = monotonic() + PORT_SECONDS
-    while said.running and not said.port and monotonic() < end:
+    worker_status = lifecycle.start_worker(home)
+    deadline = monotonic() + PORT_SECONDS
+    while worker_status.running and not worker_status.port and monotonic() < deadline:
         sleep(0.05)
-        said = lifecycle.read_status(home)
-    if not said.port:
+        worker_status = lifecycle.read_status(home)
+    if not worker_status.port:
         raise UserError("the worker runs but serves no pages", "hardwon restart, then hardwon logs")
-    return said.port
+    return worker_status.port

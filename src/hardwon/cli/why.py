@@ -14,7 +14,7 @@ from hardwon.lessons import explanation as judging
 from hardwon.types import Event
 
 MAX_OTHERS = 15
-_WOULD = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
+_VERDICTS = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
 
 
 @click.command()
@@ -33,26 +33,28 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
         raise UserError("nothing to judge was given", "hardwon why 'git stash'   (or --path, --content, --tool)")
     home, tool = paths.get_home(), tool or ("Bash" if command else "Edit")
     event = Event("", "PreToolUse", "", os.getcwd(), tool=tool, command=command, path=path, content=content)
-    found, unmet = judging.explain_call(home, event, clock.now())
-    fire = [
-        {"slug": one.entry.slug, "would": one.entry.delivery, "summary": one.entry.summary, "in": one.matched_text}
-        for one in found
+    matches, unmet = judging.explain_call(home, event, clock.now())
+    firings = [
+        {"slug": item.entry.slug, "would": item.entry.delivery, "summary": item.entry.summary, "in": item.matched_text}
+        for item in matches
     ]
     is_paused = pauses.is_paused(home, os.getcwd(), clock.now())
     others = [{"slug": slug, "why": reason} for slug, reason in (*unmet, *judging.explain_inactive_lessons(home))]
     if as_json:
-        click.echo(json.dumps({"fires": fire, "others": others, "paused": is_paused}, indent=2))
+        click.echo(json.dumps({"fires": firings, "others": others, "paused": is_paused}, indent=2))
         return
     if is_paused:
         click.echo("paused here, so nothing fires until you lift it (hardwon unpause); then:")
-    for one in fire:
+    for item in firings:
         click.echo(
-            make_printable(f"{_WOULD[one['would']]}: {one['summary']} [{one['slug']}]\n  matched in: {one['in']}")
+            make_printable(
+                f"{_VERDICTS[item['would']]}: {item['summary']} [{item['slug']}]\n  matched in: {item['in']}"
+            )
         )
-    if not fire:
+    if not firings:
         click.echo("no lesson would fire")
-    shown = others if show_all else others[:MAX_OTHERS]
-    for one in shown:
-        click.echo(make_printable(f"not {one['slug']}: it {one['why']}"))
-    if len(shown) < len(others):
-        click.echo(f"… and {len(others) - len(shown)} more: hardwon why --all")
+    shown_others = others if show_all else others[:MAX_OTHERS]
+    for item in shown_others:
+        click.echo(make_printable(f"not {item['slug']}: it {item['why']}"))
+    if len(shown_others) < len(others):
+        click.echo(f"… and {len(others) - len(shown_others)} more: hardwon why --all")

@@ -19,11 +19,11 @@ from hardwon.errors import UserError
 from hardwon.store import db
 from hardwon.store.observations import FROM_CLAUDE_MEM
 
-_HOSTS = {"claude": "claude-code", "": "claude-code"}
-_OWN = ("content_session_id", "claude_session_id")  # the agent's id of a session
-_ITS = ("memory_session_id", "sdk_session_id")  # claude-mem's own
-_TITLE = 100
-_GONE = 0  # the number of no session
+_AGENTS = {"claude": "claude-code", "": "claude-code"}
+_AGENT_ID_COLUMNS = ("content_session_id", "claude_session_id")  # the agent's id of a session
+_MEM_ID_COLUMNS = ("memory_session_id", "sdk_session_id")  # claude-mem's own
+_MAX_TITLE_CHARS = 100
+_NO_SESSION = 0  # the number of no session
 Row = Mapping[str, Any]
 
 
@@ -33,11 +33,11 @@ def open_database(path: str) -> sqlite3.Connection:
         raise UserError(f"there is no {path}", "give claude-mem's database: hardwon import claude-mem FILE")
     connection = db.open_read_only(path)
     try:
-        if not _has(connection, "sdk_sessions"):
+        if not _has_table(connection, "sdk_sessions"):
             raise UserError(f"{path} is not claude-mem's: it has no table sdk_sessions", "give it another file")
-    except sqlite3.DatabaseError as wrong:
+    except sqlite3.DatabaseError as error:
         connection.close()
-        raise UserError(f"{path}: {wrong}", "give it another file") from None
+        raise UserError(f"{path}: {error}", "give it another file") from None
     return connection
 
 
@@ -46,89 +46,117 @@ def read_records(connection: sqlite3.Connection, project_paths: Mapping[str, str
 
     What is of a session that is gone comes last, under the id it names.
     """
-    sessions = list(_rows(connection, "sdk_sessions"))
-    of_own = {str(_first(row, *_OWN)): row for row in sessions}
-    of_its = {str(its): row for row in sessions if (its := _first(row, *_ITS))}
-    prompts = _grouped(_rows(connection, "user_prompts"), lambda row: of_own.get(str(_first(row, *_OWN))))
-    observed = _grouped(_rows(connection, "observations"), lambda row: of_its.get(str(_first(row, *_ITS))))
-    summed = _grouped(_rows(connection, "session_summaries"), lambda row: of_its.get(str(_first(row, *_ITS))))
-    for name, at in _projects(sessions).items():
+    sessions = list(_read_rows(connection, "sdk_sessions"))
+    by_agent_id = {str(_get_first(row, *_AGENT_ID_COLUMNS)): row for row in sessions}
+    by_mem_id = {str(mem_id): row for row in sessions if (mem_id := _get_first(row, *_MEM_ID_COLUMNS))}
+    prompts = _group_by_session(
+        _read_rows(connection, "user_prompts"), lambda row: by_agent_id.get(str(_get_first(row, *_AGENT_ID_COLUMNS)))
+    )
+    observations = _group_by_session(
+        _read_rows(connection, "observations"), lambda row: by_mem_id.get(str(_get_first(row, *_MEM_ID_COLUMNS)))
+    )
+    summaries = _group_by_session(
+        _read_rows(connection, "session_summaries"), lambda row: by_mem_id.get(str(_get_first(row, *_MEM_ID_COLUMNS)))
+    )
+    for name, at in _collect_projects(sessions).items():
         path = project_paths.get(name, name)
         yield {"what": "project", "path": path, "name": name, "remote": "", "at": at}
     for row in sessions:
-        id = row["id"]
-        told = [_prompt(row, one) for one in prompts.get(id, ())] or _only_prompt(row)
-        last = max(
-            [at for one in (*observed.get(id, ()), *summed.get(id, ())) if (at := _at(one, "created_at"))] or [0.0]
+        row_id = row["id"]
+        prompt_records = [_build_prompt(row, child_row) for child_row in prompts.get(row_id, ())] or _build_only_prompt(
+            row
         )
-        yield _session(row, told, last, project_paths)
-        yield from told
-        yield from (_observation(row, one) for one in observed.get(id, ()))
-        yield from (_summary(row, one) for one in summed.get(id, ()))
-    for grouped, told_of in ((prompts, _prompt), (observed, _observation), (summed, _summary)):
-        yield from (told_of({_OWN[0]: _first(one, *_OWN, *_ITS)}, one) for one in grouped.get(_GONE, ()))
+        last_at = max(
+            [
+                at
+                for child_row in (*observations.get(row_id, ()), *summaries.get(row_id, ()))
+                if (at := _parse_time(child_row, "created_at"))
+            ]
+            or [0.0]
+        )
+        yield _build_session(row, prompt_records, last_at, project_paths)
+        yield from prompt_records
+        yield from (_build_observation(row, child_row) for child_row in observations.get(row_id, ()))
+        yield from (_build_summary(row, child_row) for child_row in summaries.get(row_id, ()))
+    for rows_by_session, build_record in (
+        (prompts, _build_prompt),
+        (observations, _build_observation),
+        (summaries, _build_summary),
+    ):
+        yield from (
+            build_record({_AGENT_ID_COLUMNS[0]: _get_first(child_row, *_AGENT_ID_COLUMNS, *_MEM_ID_COLUMNS)}, child_row)
+            for child_row in rows_by_session.get(_NO_SESSION, ())
+        )
 
 
-def _has(connection: sqlite3.Connection, table: str) -> bool:
-    found = connection.execute("select 1 from sqlite_master where type = 'table' and name = ?", (table,))
-    return found.fetchone() is not None
+def _has_table(connection: sqlite3.Connection, table: str) -> bool:
+    cursor = connection.execute("select 1 from sqlite_master where type = 'table' and name = ?", (table,))
+    return cursor.fetchone() is not None
 
 
-def _rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
-    if _has(connection, table):
+def _read_rows(connection: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
+    if _has_table(connection, table):
         yield from (dict(row) for row in connection.execute(f"select * from {table} order by id"))
 
 
-def _grouped(rows: Iterator[dict[str, Any]], session_of: Any) -> dict[int, list[dict[str, Any]]]:
+def _group_by_session(rows: Iterator[dict[str, Any]], find_session: Any) -> dict[int, list[dict[str, Any]]]:
     """Rows by the number of their session."""
-    found: dict[int, list[dict[str, Any]]] = {}
+    groups: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
-        session = session_of(row)
-        found.setdefault(session["id"] if session else _GONE, []).append(row)
-    return found
+        session = find_session(row)
+        groups.setdefault(session["id"] if session else _NO_SESSION, []).append(row)
+    return groups
 
 
-def _projects(sessions: list[dict[str, Any]]) -> dict[str, float]:
+def _collect_projects(sessions: list[dict[str, Any]]) -> dict[str, float]:
     """Each project with the time it was first met."""
-    found: dict[str, float] = {}
+    first_times: dict[str, float] = {}
     for row in sessions:
-        if name := _text(row, "project"):
-            found[name] = min(found.get(name, _at(row, "started_at")), _at(row, "started_at"))
-    return dict(sorted(found.items()))
+        if name := _get_text(row, "project"):
+            first_times[name] = min(
+                first_times.get(name, _parse_time(row, "started_at")), _parse_time(row, "started_at")
+            )
+    return dict(sorted(first_times.items()))
 
 
-def _session(row: Row, prompts: list[dict[str, Any]], last: float, known: Mapping[str, str]) -> dict[str, Any]:
-    name, started, ended = _text(row, "project"), _at(row, "started_at"), _at(row, "completed_at") or None
-    times = [started, last, ended or 0.0, *(one["at"] for one in prompts)]
+def _build_session(
+    row: Row, prompts: list[dict[str, Any]], last_at: float, project_paths: Mapping[str, str]
+) -> dict[str, Any]:
+    name, started_at, ended_at = (
+        _get_text(row, "project"),
+        _parse_time(row, "started_at"),
+        _parse_time(row, "completed_at") or None,
+    )
+    times = [started_at, last_at, ended_at or 0.0, *(prompt["at"] for prompt in prompts)]
     return {
         "what": "session",
-        **_known_as(row),
-        "project": known.get(name, name) or None,
+        **_get_session_ref(row),
+        "project": project_paths.get(name, name) or None,
         "cwd": "",
         "transcript": "",
         "first_prompt": prompts[0]["prompt"] if prompts else "",
         "prompts": len(prompts),
-        "status": "completed" if ended else "active" if prompts else "initialized",
+        "status": "completed" if ended_at else "active" if prompts else "initialized",
         "reason": "",
-        "started_at": started,
-        "opened_at": started,
+        "started_at": started_at,
+        "opened_at": started_at,
         "last_at": max(times),
-        "ended_at": ended,
+        "ended_at": ended_at,
     }
 
 
-def _known_as(session: Row) -> dict[str, str]:
-    source = _text(session, "platform_source")
-    return {"host": _HOSTS.get(source, source), "session": str(_first(session, *_OWN))}
+def _get_session_ref(session: Row) -> dict[str, str]:
+    source = _get_text(session, "platform_source")
+    return {"host": _AGENTS.get(source, source), "session": str(_get_first(session, *_AGENT_ID_COLUMNS))}
 
 
-def _prompt(session: Row, row: Row) -> dict[str, Any]:
-    number, text = int(row.get("prompt_number") or 1), _text(row, "prompt_text")
-    key = _key("prompt", _known_as(session), number, text)
-    at = _at(row, "created_at") or _at(session, "started_at")
+def _build_prompt(session: Row, row: Row) -> dict[str, Any]:
+    number, text = int(row.get("prompt_number") or 1), _get_text(row, "prompt_text")
+    key = _build_key("prompt", _get_session_ref(session), number, text)
+    at = _parse_time(row, "created_at") or _parse_time(session, "started_at")
     return {
         "what": "prompt",
-        **_known_as(session),
+        **_get_session_ref(session),
         "key": key,
         "number": number,
         "at": at,
@@ -137,26 +165,26 @@ def _prompt(session: Row, row: Row) -> dict[str, Any]:
     }
 
 
-def _only_prompt(session: Row) -> list[dict[str, Any]]:
+def _build_only_prompt(session: Row) -> list[dict[str, Any]]:
     """Before there was a table of prompts, a session kept its first."""
-    text = _text(session, "user_prompt")
-    return [_prompt(session, {"prompt_number": 1, "prompt_text": text})] if text else []
+    text = _get_text(session, "user_prompt")
+    return [_build_prompt(session, {"prompt_number": 1, "prompt_text": text})] if text else []
 
 
-def _observation(session: Row, row: Row) -> dict[str, Any]:
-    text = _text(row, "narrative") or _text(row, "text")
-    title = _text(row, "title") or text.strip().partition("\n")[0][:_TITLE]
-    at = _at(row, "created_at")
-    lists = {name: _list(row, name) for name in ("facts", "concepts", "files_read", "files_modified")}
+def _build_observation(session: Row, row: Row) -> dict[str, Any]:
+    text = _get_text(row, "narrative") or _get_text(row, "text")
+    title = _get_text(row, "title") or text.strip().partition("\n")[0][:_MAX_TITLE_CHARS]
+    at = _parse_time(row, "created_at")
+    lists = {name: _parse_list(row, name) for name in ("facts", "concepts", "files_read", "files_modified")}
     return {
         "what": "observation",
-        **_known_as(session),
-        "key": _key("observation", _known_as(session), at, row.get("type"), title, text, lists["facts"]),
+        **_get_session_ref(session),
+        "key": _build_key("observation", _get_session_ref(session), at, row.get("type"), title, text, lists["facts"]),
         "at": at,
         "prompt": int(row.get("prompt_number") or 0),
-        "type": _text(row, "type"),
+        "type": _get_text(row, "type"),
         "title": title,
-        "subtitle": _text(row, "subtitle"),
+        "subtitle": _get_text(row, "subtitle"),
         "narrative": text,
         **lists,
         "events": [],
@@ -166,45 +194,45 @@ def _observation(session: Row, row: Row) -> dict[str, Any]:
     }
 
 
-def _summary(session: Row, row: Row) -> dict[str, Any]:
-    parts = {name: _text(row, name) for name in ("request", "investigated", "learned", "completed", "next_steps")}
-    at = _at(row, "created_at")
-    key = _key("summary", _known_as(session), at, parts)
-    if notes := _text(row, "notes"):
+def _build_summary(session: Row, row: Row) -> dict[str, Any]:
+    parts = {name: _get_text(row, name) for name in ("request", "investigated", "learned", "completed", "next_steps")}
+    at = _parse_time(row, "created_at")
+    key = _build_key("summary", _get_session_ref(session), at, parts)
+    if notes := _get_text(row, "notes"):
         parts["learned"] = f"{parts['learned']}\n\n{notes}".strip()
-    return {"what": "summary", **_known_as(session), "key": key, "at": at, **parts, "made": FROM_CLAUDE_MEM}
+    return {"what": "summary", **_get_session_ref(session), "key": key, "at": at, **parts, "made": FROM_CLAUDE_MEM}
 
 
-def _first(row: Row, *names: str) -> Any:
+def _get_first(row: Row, *names: str) -> Any:
     return next((row[name] for name in names if row.get(name)), "")
 
 
-def _text(row: Row, name: str) -> str:
+def _get_text(row: Row, name: str) -> str:
     value = row.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _list(row: Row, name: str) -> list[str]:
+def _parse_list(row: Row, name: str) -> list[str]:
     """A list that was kept as JSON; what is not JSON is the only thing in it."""
-    text = _text(row, name)
+    text = _get_text(row, name)
     try:
-        found = json.loads(text) if text else []
+        items = json.loads(text) if text else []
     except ValueError:
-        found = text
-    return [str(one) for one in found] if isinstance(found, list) else [str(found)]
+        items = text
+    return [str(item) for item in items] if isinstance(items, list) else [str(items)]
 
 
-def _at(row: Row, name: str) -> float:
+def _parse_time(row: Row, name: str) -> float:
     """A time in seconds: kept in milliseconds, in the oldest versions in seconds, and beside it as text."""
     epoch = row.get(f"{name}_epoch")
     if isinstance(epoch, int | float) and epoch:
         return epoch / 1000 if epoch > 1e11 else float(epoch)
     try:
-        return datetime.fromisoformat(_text(row, name)).timestamp()
+        return datetime.fromisoformat(_get_text(row, name)).timestamp()
     except ValueError:
         return 0.0
 
 
-def _key(*parts: object) -> str:
-    said = json.dumps(parts, sort_keys=True).encode()
-    return f"{FROM_CLAUDE_MEM}:{blake2b(said, digest_size=16).hexdigest()}"
+def _build_key(*parts: object) -> str:
+    content = json.dumps(parts, sort_keys=True).encode()
+    return f"{FROM_CLAUDE_MEM}:{blake2b(content, digest_size=16).hexdigest()}"

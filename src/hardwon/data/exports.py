@@ -19,7 +19,7 @@ from hardwon.store.db import parse_json_or_text
 from hardwon.store.migrations import MIGRATIONS
 
 EXPORT_FORMAT, EXPORT_VERSION = "hardwon-export", 1
-_SECONDS = "coalesce(cast(strftime('%s', at) as real), 0)"  # of a transcript's own way to write a time
+_AT_SECONDS = "coalesce(cast(strftime('%s', at) as real), 0)"  # of a transcript's own way to write a time
 
 
 class Column(NamedTuple):
@@ -30,17 +30,23 @@ class Column(NamedTuple):
     cleaning: str = ""
 
 
-def _columns(text: str, /, **cleaned: str) -> tuple[Column, ...]:
+def _parse_columns(text: str, /, **cleaning: str) -> tuple[Column, ...]:
     types = {"i": int, "r": float, "o": object}
     pairs = (word.partition(":") for word in text.split())
-    return tuple(Column(name, types.get(kind, str), cleaned.get(name, "")) for name, _, kind in pairs)
+    return tuple(Column(name, types.get(kind, str), cleaning.get(name, "")) for name, _, kind in pairs)
 
 
-_FIELDS = {"title": "text", "subtitle": "text", "narrative": "text", "facts": "value", "concepts": "value"}
-_SUMMED = dict.fromkeys(("request", "investigated", "learned", "completed", "next_steps"), "text")
+_OBSERVATION_CLEANING = {
+    "title": "text",
+    "subtitle": "text",
+    "narrative": "text",
+    "facts": "value",
+    "concepts": "value",
+}
+_SUMMARY_CLEANING = dict.fromkeys(("request", "investigated", "learned", "completed", "next_steps"), "text")
 COLUMNS = {
-    "project": _columns("path name remote at:r"),
-    "session": _columns(
+    "project": _parse_columns("path name remote at:r"),
+    "session": _parse_columns(
         "host session cwd transcript first_prompt prompts:i status reason started_at:r opened_at:r last_at:r"
         " ended_at:r",
         first_prompt="text",
@@ -48,42 +54,42 @@ COLUMNS = {
         cwd="text",
         transcript="text",
     ),
-    "prompt": _columns("key number:i at:r prompt name", prompt="text"),
-    "event": _columns(
+    "prompt": _parse_columns("key number:i at:r prompt name", prompt="text"),
+    "event": _parse_columns(
         "key kind at:r prompt:i agent tool tool_use_id input response outcome signature duration:r origin",
         input="json",
         response="json",
         signature="text",
     ),
-    "observation": _columns(
+    "observation": _parse_columns(
         "key at:r prompt:i type title subtitle narrative facts:o concepts:o files_read:o files_modified:o events:o"
         " tokens:i times:i made",
-        **_FIELDS,
+        **_OBSERVATION_CLEANING,
     ),
-    "summary": _columns("key at:r request investigated learned completed next_steps made", **_SUMMED),
-    "delivery": _columns("event at:r host session agent kind tool lesson slug summary delivery", summary="text"),
-    "signal": _columns(
+    "summary": _parse_columns("key at:r request investigated learned completed next_steps made", **_SUMMARY_CLEANING),
+    "delivery": _parse_columns("event at:r host session agent kind tool lesson slug summary delivery", summary="text"),
+    "signal": _parse_columns(
         "key tier:i signature host path session agent project at score:r body:o", signature="text", body="value"
     ),
-    "candidate": _columns(
+    "candidate": _parse_columns(
         "id slug signature tier:i status score:r parts:o occurrences:i sessions:o projects:o record:o lesson"
         " found_at:r decided_at:r",
         signature="text",
         record="value",
     ),
-    "judgement": _columns("at:r reader verdict body:o void", body="value", void="text"),
-    "memory": _columns(
+    "judgement": _parse_columns("at:r reader verdict body:o void", body="value", void="text"),
+    "memory": _parse_columns(
         "key type text project session status source evidence:o file at:r decided_at:r", text="text", evidence="value"
     ),
     # What it wrote over stays at home: it can be undone only there.
-    "reflection": _columns(
+    "reflection": _parse_columns(
         "key host session project at:r kind status draft topic resume confidence findings:o decided_at:r",
         topic="text",
         resume="text",
         findings="value",
     ),
-    "kept": _columns("reflection item was at:r"),
-    "run": _columns(
+    "kept": _parse_columns("reflection item was at:r"),
+    "run": _parse_columns(
         "at:r purpose provider model project tokens_in:i tokens_out:i tokens_cached:i cost:r duration:r outcome why",
         why="text",
     ),
@@ -122,59 +128,61 @@ def export_lines(
         "schema": len(MIGRATIONS),
         "at": clock.format_iso(exported_at),
     }
-    narrowed = {"project": project, "since": clock.format_iso(since) if since else ""}
-    yield _line("header", header | {name: value for name, value in narrowed.items() if value})
+    filters = {"project": project, "since": clock.format_iso(since) if since else ""}
+    yield _format_line("header", header | {name: value for name, value in filters.items() if value})
     connection.execute("begin")
     try:
-        yield from _plain(connection, "project", project, since)
-        yield from _sessions(connection, project, since)
-        yield from _plain(connection, "delivery", project, since)
-        yield from _runs(connection, project, since)
-        yield from _found(connection, project, since)
+        yield from _export_table(connection, "project", project, since)
+        yield from _export_sessions(connection, project, since)
+        yield from _export_table(connection, "delivery", project, since)
+        yield from _export_runs(connection, project, since)
+        yield from _export_candidates(connection, project, since)
         for kind in ("memory", "reflection", "kept"):
-            yield from _plain(connection, kind, project, since)
+            yield from _export_table(connection, kind, project, since)
     finally:
         connection.execute("rollback")
-    yield from _lessons(home, project, since)
+    yield from _export_lessons(home, project, since)
 
 
-def _line(kind: str, record: Mapping[str, Any]) -> str:
+def _format_line(kind: str, record: Mapping[str, Any]) -> str:
     return json.dumps({"what": kind, **record}, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _record(kind: str, row: sqlite3.Row) -> dict[str, Any]:
+def _build_record(kind: str, row: sqlite3.Row) -> dict[str, Any]:
     """A row as it goes out: what is JSON in the database is a value in the line."""
     return {
-        column.name: _value(row[column.name]) if column.value_type is object else row[column.name]
+        column.name: _parse_value(row[column.name]) if column.value_type is object else row[column.name]
         for column in COLUMNS[kind]
     }
 
 
-def _value(text: str) -> Any:
-    found = parse_json_or_text(text)
-    return found if isinstance(found, dict | list) else text
+def _parse_value(text: str) -> Any:
+    value = parse_json_or_text(text)
+    return value if isinstance(value, dict | list) else text
 
 
-_DECIDED = "max(at, coalesce(decided_at, 0)) >= :since and (:project = '' or project = :project) order by at, key"
-_WANTED = {
+_DECIDED_CONDITION = (
+    "max(at, coalesce(decided_at, 0)) >= :since and (:project = '' or project = :project) order by at, key"
+)
+_CONDITIONS = {
     "project": "(:project = '' or path = :project)"
     " and (:since = 0 or id in (select project from sessions where last_at >= :since)) order by path",
     "delivery": "at >= :since and (:project = '' or (host, session) in (select host, session from sessions"
     " join projects on projects.id = sessions.project where projects.path = :project)) order by at, event, lesson",
-    "memory": _DECIDED,  # what an approved one says now is in its file
-    "reflection": _DECIDED,
+    "memory": _DECIDED_CONDITION,  # what an approved one says now is in its file
+    "reflection": _DECIDED_CONDITION,
     "kept": "at >= :since and :project = '' order by at, reflection, item",  # of no project: it goes with all
 }
 
 
-def _plain(connection: sqlite3.Connection, kind: str, project: str, since: float) -> Iterator[str]:
+def _export_table(connection: sqlite3.Connection, kind: str, project: str, since: float) -> Iterator[str]:
     """The rows of a table as they stand in it."""
-    query = f"select {join_column_names(kind)} from {TABLES[kind]} where {_WANTED[kind]}"
+    query = f"select {join_column_names(kind)} from {TABLES[kind]} where {_CONDITIONS[kind]}"
     for row in connection.execute(query, {"project": project, "since": since}):
-        yield _line(kind, _record(kind, row))
+        yield _format_line(kind, _build_record(kind, row))
 
 
-def _sessions(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
+def _export_sessions(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
     """Each session that was heard of since, whole: first itself, then what happened in it."""
     rows = connection.execute(
         f"select sessions.id, projects.path as project, {join_column_names('session')} from sessions"
@@ -183,17 +191,17 @@ def _sessions(connection: sqlite3.Connection, project: str, since: float) -> Ite
         (project, project, since),
     )
     for row in rows:
-        known_as = {"host": row["host"], "session": row["session"]}
-        yield _line("session", {**known_as, "project": row["project"], **_record("session", row)})
+        session_ref = {"host": row["host"], "session": row["session"]}
+        yield _format_line("session", {**session_ref, "project": row["project"], **_build_record("session", row)})
         for kind in SESSION_KINDS:
-            inner = connection.execute(
+            child_rows = connection.execute(
                 f"select {join_column_names(kind)} from {TABLES[kind]} where session = ? order by at, key", (row["id"],)
             )
-            for one in inner:
-                yield _line(kind, {**known_as, **_record(kind, one)})
+            for child_row in child_rows:
+                yield _format_line(kind, {**session_ref, **_build_record(kind, child_row)})
 
 
-def _runs(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
+def _export_runs(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
     """What was asked of models; a run's time is its name. The day it counts for is the importing clock's to say."""
     rows = connection.execute(
         f"select sessions.host, sessions.session, {join_column_names('run')} from runs"
@@ -202,10 +210,10 @@ def _runs(connection: sqlite3.Connection, project: str, since: float) -> Iterato
         (since, project, project),
     )
     for row in rows:
-        yield _line("run", {"host": row["host"], "session": row["session"], **_record("run", row)})
+        yield _format_line("run", {"host": row["host"], "session": row["session"], **_build_record("run", row)})
 
 
-def _found(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
+def _export_candidates(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
     """The candidates with what speaks for them, then the signals that none was made of.
 
     For one project only those that no other project has a part in: the evidence would be the other's.
@@ -220,40 +228,40 @@ def _found(connection: sqlite3.Connection, project: str, since: float) -> Iterat
         signals = connection.execute(
             f"select {join_column_names('signal')} from signals where signature = ? order by key", (row["signature"],)
         )
-        judged = connection.execute(
+        judgements = connection.execute(
             f"select {join_column_names('judgement')} from judgements where candidate = ? order by at, id",
             (row["number"],),
         )
-        told = {
-            "signals": [_signal(connection, one) for one in signals],
-            "judgements": [_record("judgement", one) for one in judged],
+        evidence = {
+            "signals": [_build_signal(connection, child_row) for child_row in signals],
+            "judgements": [_build_record("judgement", child_row) for child_row in judgements],
         }
-        yield _line("candidate", _record("candidate", row) | told)
-    others = connection.execute(
+        yield _format_line("candidate", _build_record("candidate", row) | evidence)
+    other_signals = connection.execute(
         f"select {join_column_names('signal')} from signals where signature not in (select signature from candidates)"
-        f" and (? = '' or project = ?) and {_SECONDS} >= ? order by key",
+        f" and (? = '' or project = ?) and {_AT_SECONDS} >= ? order by key",
         (project, project, since),
     )
-    for row in others:
-        yield _line("signal", _signal(connection, row))
+    for row in other_signals:
+        yield _format_line("signal", _build_signal(connection, row))
 
 
-def _signal(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
+def _build_signal(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
     errors = connection.execute("select error from signal_errors where signal = ? order by error", (row["key"],))
-    return {**_record("signal", row), "errors": [error for (error,) in errors]}
+    return {**_build_record("signal", row), "errors": [error for (error,) in errors]}
 
 
-def _lessons(home: str, project: str, since: float) -> Iterator[str]:
+def _export_lessons(home: str, project: str, since: float) -> Iterator[str]:
     """The records of lessons.json as they stand there; one that cannot be read stays at home."""
-    shelf = shelves.read(shelves.get_lessons_path(home))
-    wanted = {
-        one.id
-        for one in shelf.lessons
-        if (not project or one.project == project) and (not since or one.updated_at >= clock.format_iso(since))
+    stored = shelves.read(shelves.get_lessons_path(home))
+    selected_ids = {
+        lesson.id
+        for lesson in stored.lessons
+        if (not project or lesson.project == project) and (not since or lesson.updated_at >= clock.format_iso(since))
     }
-    for one in shelf.document["lessons"]:
-        if isinstance(one, dict) and one.get("id") in wanted:
-            yield _line("lesson", {"lesson": one})
+    for lesson in stored.document["lessons"]:
+        if isinstance(lesson, dict) and lesson.get("id") in selected_ids:
+            yield _format_line("lesson", {"lesson": lesson})
 
 
 def resolve_project_name(connection: sqlite3.Connection, name: str, path: str) -> str:
@@ -263,13 +271,13 @@ def resolve_project_name(connection: sqlite3.Connection, name: str, path: str) -
         " where project in (?1, ?2) union select project from reflections where project in (?1, ?2)",
         (name, path),
     ).fetchall()
-    found = [str(one) for (one,) in rows]
-    if path in found:
+    matching_paths = [str(matching_path) for (matching_path,) in rows]
+    if path in matching_paths:
         return path
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UserError(f"{name!r} could be {', '.join(found)}", "give its path")
+    if len(matching_paths) == 1:
+        return matching_paths[0]
+    if matching_paths:
+        raise UserError(f"{name!r} could be {', '.join(matching_paths)}", "give its path")
     raise UserError(f"nothing is known of a project {name!r}", "hardwon sessions list")
 
 

@@ -29,12 +29,12 @@ from hardwon.types import frozen
 BATCH_SIZE = 200  # lines in one transaction
 SAME_PROMPT_SECONDS = 120.0  # within which the same words are the same prompt, whoever told it
 _CLEANED_IDS = frozenset({"host", "session", "agent", "tool", "tool_use_id"})
-_IDS = frozenset({"path", "sourceSessionIds", "id", "slug", "contentHash", "host", "session"})
-_PROSE = frozenset(
+_UNCLEANED_KEYS = frozenset({"path", "sourceSessionIds", "id", "slug", "contentHash", "host", "session"})
+_PROSE_KEYS = frozenset(
     {"summary", "problem", "solution", "mistake", "fix", "remediation", "injection", "blockReason", "quote"}
 )
-_LARGEST = 2**62
-_DATED_WHEN_TAKEN = ("session", "event")  # retention counts these from when they were imported
+_MAX_NUMBER = 2**62
+_DATED_WHEN_IMPORTED = ("session", "event")  # retention counts these from when they were imported
 NumberedRecord = tuple[int, dict[str, Any]]
 
 
@@ -65,8 +65,8 @@ def check_header(line: str, name: str) -> None:
         raise UserError(f"{name} does not begin with the header of an export", "write one with: hardwon export")
     version = header.get("version")
     if not isinstance(version, int) or version > EXPORT_VERSION:
-        say = f"{name} has version {version} of the format, this hardwon knows {EXPORT_VERSION}"
-        raise UserError(say, "upgrade hardwon")
+        message = f"{name} has version {version} of the format, this hardwon knows {EXPORT_VERSION}"
+        raise UserError(message, "upgrade hardwon")
 
 
 def parse_records(lines: Iterable[str], faults: list[tuple[int, str]]) -> Iterator[NumberedRecord]:
@@ -96,100 +96,104 @@ def import_records(
 
     What was deleted here stays out, unless a person wants it back.
     """
-    desk = _Desk(connection, is_approved, restore_deleted=restore_deleted)
-    rest = iter(records)
-    while batch := list(islice(rest, BATCH_SIZE)):
-        fit: list[tuple[int, str, dict[str, Any]]] = []
+    importer = _Importer(connection, is_approved, restore_deleted=restore_deleted)
+    remaining = iter(records)
+    while batch := list(islice(remaining, BATCH_SIZE)):
+        valid_records: list[tuple[int, str, dict[str, Any]]] = []
         for number, record in batch:
             try:
-                fit.append((number, str(record.get("what")), _checked(record)))
-            except BadLine as bad:
-                faults.append((number, str(bad)))
+                valid_records.append((number, str(record.get("what")), _check_record(record)))
+            except BadLine as error:
+                faults.append((number, str(error)))
         with transaction(connection):
-            for number, kind, record in fit:
+            for number, kind, record in valid_records:
                 try:
-                    desk.take(number, kind, record)
-                except BadLine as bad:
-                    faults.append((number, str(bad)))
-            desk.settle()
-    desk.close()
+                    importer.import_record(number, kind, record)
+                except BadLine as error:
+                    faults.append((number, str(error)))
+            importer.recount_sessions()
+    importer.finish()
     return ImportResult(
-        desk.taken,
+        importer.imported_counts,
         tuple(sorted(faults)),
-        tuple(desk.lessons),
-        tuple(desk.new_keys["memory"]),
-        tuple(desk.new_keys["reflection"]),
-        desk.deleted,
+        tuple(importer.lesson_records),
+        tuple(importer.new_keys["memory"]),
+        tuple(importer.new_keys["reflection"]),
+        importer.deleted_count,
     )
 
 
-def _checked(record: Mapping[str, Any]) -> dict[str, Any]:
+def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record with the right types and nothing in it that may not be kept."""
     kind = record.get("what")
     if kind == "lesson":
         if not isinstance(record.get("lesson"), dict):
             raise BadLine("it has no lesson")
-        lesson = map_strings(record["lesson"], lambda text, key: clean_text(text) if key in _PROSE else text)
+        lesson = map_strings(record["lesson"], lambda text, key: clean_text(text) if key in _PROSE_KEYS else text)
         return {"lesson": lesson}
     if not isinstance(kind, str) or kind not in COLUMNS or kind == "judgement":
         raise BadLine(f"{kind!r} is no kind of record")
-    found = _fields(kind, record)
+    fields = _check_fields(kind, record)
     if kind in SESSION_KINDS or kind == "session":
-        found |= {name: clean_id(_typed(kind, name, str, record.get(name))) for name in ("host", "session")}
-        if not (found["host"] and found["session"]):
+        fields |= {name: clean_id(_check_type(kind, name, str, record.get(name))) for name in ("host", "session")}
+        if not (fields["host"] and fields["session"]):
             raise BadLine(f"{kind}: host and session are empty")
     if kind == "project":
-        found["remote"] = strip_credentials(found["remote"])
+        fields["remote"] = strip_credentials(fields["remote"])
     if kind == "session":
-        found["project"] = record.get("project") and _typed(kind, "project", str, record["project"])
+        fields["project"] = record.get("project") and _check_type(kind, "project", str, record["project"])
     if kind == "run":
-        named = {name: record.get(name) for name in ("host", "session")}
-        found |= {name: value and clean_id(_typed(kind, name, str, value)) for name, value in named.items()}
+        session_ref = {name: record.get(name) for name in ("host", "session")}
+        fields |= {name: value and clean_id(_check_type(kind, name, str, value)) for name, value in session_ref.items()}
     if kind == "signal":
-        found["errors"] = [str(error) for error in record.get("errors") or ()]
+        fields["errors"] = [str(error) for error in record.get("errors") or ()]
     if kind == "candidate":
-        found["signals"] = [_checked({**_object(one), "what": "signal"}) for one in record.get("signals") or ()]
-        found["judgements"] = [_fields("judgement", _object(one)) for one in record.get("judgements") or ()]
-    return found
+        fields["signals"] = [
+            _check_record({**_require_object(item), "what": "signal"}) for item in record.get("signals") or ()
+        ]
+        fields["judgements"] = [
+            _check_fields("judgement", _require_object(item)) for item in record.get("judgements") or ()
+        ]
+    return fields
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _require_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadLine("what speaks for a candidate is not an object")
     return value
 
 
-def _fields(kind: str, record: Mapping[str, Any]) -> dict[str, Any]:
+def _check_fields(kind: str, record: Mapping[str, Any]) -> dict[str, Any]:
     fields = {}
     for column in COLUMNS[kind]:
-        value = _typed(kind, column.name, column.value_type, record.get(column.name))
+        value = _check_type(kind, column.name, column.value_type, record.get(column.name))
         is_id = column.name in _CLEANED_IDS and isinstance(value, str)
-        fields[column.name] = clean_id(value) if is_id else _cleaned(column.cleaning, value)
+        fields[column.name] = clean_id(value) if is_id else _clean_value(column.cleaning, value)
     return fields
 
 
-def _typed(kind: str, name: str, type: type, value: Any) -> Any:
+def _check_type(kind: str, name: str, value_type: type, value: Any) -> Any:
     if value is None and name in NULLABLE_COLUMNS:
         return None
-    too_large = isinstance(value, int | float) and not -_LARGEST < value < _LARGEST
-    if type is float and isinstance(value, int) and not isinstance(value, bool) and not too_large:
+    is_too_large = isinstance(value, int | float) and not -_MAX_NUMBER < value < _MAX_NUMBER
+    if value_type is float and isinstance(value, int) and not isinstance(value, bool) and not is_too_large:
         value = float(value)
-    wanted = str | dict | list if type is object else type
-    if not isinstance(value, wanted) or isinstance(value, bool) or too_large:
+    expected_type = str | dict | list if value_type is object else value_type
+    if not isinstance(value, expected_type) or isinstance(value, bool) or is_too_large:
         raise BadLine(f"{kind}: {name} is {'missing' if value is None else 'not what it should be'}")
     return value
 
 
-def _cleaned(how: str, value: Any) -> Any:
-    if how == "text":
+def _clean_value(cleaning: str, value: Any) -> Any:
+    if cleaning == "text":
         return clean_text(value)
-    if how == "value":
-        after = map_strings(value, lambda text, key: text if key in _IDS else clean_text(text))
-        return value if after == value else after
-    return _cleaned_json(value) if how == "json" else value
+    if cleaning == "value":
+        cleaned = map_strings(value, lambda text, key: text if key in _UNCLEANED_KEYS else clean_text(text))
+        return value if cleaned == value else cleaned
+    return _clean_json(value) if cleaning == "json" else value
 
 
-def _cleaned_json(text: str) -> str:
+def _clean_json(text: str) -> str:
     """A text that may be JSON is cleaned value by value, and stays as it is if nothing was found."""
     try:
         value = json.loads(text) if text[:1] in ("{", "[", '"') else text
@@ -197,8 +201,8 @@ def _cleaned_json(text: str) -> str:
         value = text
     if isinstance(value, str) and value == text:
         return clean_text(text)
-    after = redact_value(strip_private_deep(value))
-    return text if after == value else json.dumps(after)
+    cleaned = redact_value(strip_private_deep(value))
+    return text if cleaned == value else json.dumps(cleaned)
 
 
 def _is_covered(tombstones: deletions.Tombstones, kind: str, record: Mapping[str, Any]) -> bool:
@@ -214,45 +218,45 @@ def _is_covered(tombstones: deletions.Tombstones, kind: str, record: Mapping[str
     return tombstones.covers_text(json.dumps(record, ensure_ascii=False), at)
 
 
-class _Desk:
+class _Importer:
     """Owns what one import knows of the database so far."""
 
-    def __init__(self, connection: Connection, approved: bool, *, restore_deleted: bool) -> None:
-        self._connection, self._approved = connection, approved
+    def __init__(self, connection: Connection, is_approved: bool, *, restore_deleted: bool) -> None:
+        self._connection, self._is_approved = connection, is_approved
         self._tombstones = None if restore_deleted else deletions.read_tombstones(connection)
         self._deleted_sessions: set[tuple[str, str]] = set()
         self._deleted_projects: dict[str, dict[str, Any]] = {}
-        self.deleted = 0
-        self._sessions: dict[tuple[str, str], int] = {}
-        self._old: set[int] = set()
-        self._changed: set[int] = set()
-        self._hidden: set[tuple[int, int]] = set()
-        self._distilled: dict[int, dict[int, str]] = {}
-        self.taken: Counter[str] = Counter()
-        self.lessons: list[NumberedRecord] = []
+        self.deleted_count = 0
+        self._session_ids: dict[tuple[str, str], int] = {}
+        self._existing_sessions: set[int] = set()
+        self._changed_sessions: set[int] = set()
+        self._private_turns: set[tuple[int, int]] = set()
+        self._distilled_turns: dict[int, dict[int, str]] = {}
+        self.imported_counts: Counter[str] = Counter()
+        self.lesson_records: list[NumberedRecord] = []
         self.new_keys: dict[str, list[str]] = {"memory": [], "reflection": []}
 
-    def take(self, number: int, kind: str, record: dict[str, Any]) -> None:
+    def import_record(self, number: int, kind: str, record: dict[str, Any]) -> None:
         if self._tombstones and self._is_deleted(self._tombstones, kind, record):
-            self.deleted += 1
+            self.deleted_count += 1
         elif kind == "lesson":
-            self.lessons.append((number, record["lesson"]))
+            self.lesson_records.append((number, record["lesson"]))
         elif kind == "session":
-            self._take_session(record)
+            self._import_session(record)
         elif kind == "candidate":
-            self._take_candidate(record)
+            self._import_candidate(record)
         elif kind == "signal":
-            self._take_signal(record, fresh=True)
+            self._import_signal(record, fresh=True)
         elif kind in SESSION_KINDS:
-            self._take_inner(kind, record)
+            self._import_session_item(kind, record)
         elif kind == "run":
-            self._take_run(record)
-        elif kind == "memory" and not self._approved:
-            self._insert(kind, record, status="candidate", decided_at=None, file="")
-        elif kind == "reflection" and not self._approved:  # it names a file, and what is next is told to agents
-            self._insert(kind, record, status="moot", draft="")
+            self._import_run(record)
+        elif kind == "memory" and not self._is_approved:
+            self._insert_record(kind, record, status="candidate", decided_at=None, file="")
+        elif kind == "reflection" and not self._is_approved:  # it names a file, and what is next is told to agents
+            self._insert_record(kind, record, status="moot", draft="")
         else:
-            self._insert(kind, record)
+            self._insert_record(kind, record)
 
     def _is_deleted(self, tombstones: deletions.Tombstones, kind: str, record: dict[str, Any]) -> bool:
         """Return whether a record is part of what was deleted here: by its session, its project or its words."""
@@ -266,44 +270,46 @@ class _Desk:
             self._deleted_projects[record["path"]] = record
         return is_deleted
 
-    def settle(self) -> None:
+    def recount_sessions(self) -> None:
         """Sessions that were here before and got something are counted anew."""
-        for session in self._changed:
+        for session in self._changed_sessions:
             recount.recount_session(self._connection, session)
-        self._changed.clear()
+        self._changed_sessions.clear()
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """Turns that came with what was made of them need not be distilled here; those of sessions that were here
         before may know more than what came, and are."""
-        for session, made in self._distilled.items():
-            turns.mark_distilled(self._connection, session, made)
+        for session, makers in self._distilled_turns.items():
+            turns.mark_distilled(self._connection, session, makers)
         turns.enqueue_undistilled(self._connection, clock.now())
 
-    def _insert(self, kind: str, record: Mapping[str, Any], **more: Any) -> bool:
-        row = {column.name: _column(record[column.name]) for column in COLUMNS[kind]} | more
-        if kind in _DATED_WHEN_TAKEN:
+    def _insert_record(self, kind: str, record: Mapping[str, Any], **extra: Any) -> bool:
+        row = {column.name: _encode_column(record[column.name]) for column in COLUMNS[kind]} | extra
+        if kind in _DATED_WHEN_IMPORTED:
             row["taken_at"] = clock.now()
-        new = self._connection.execute(
+        inserted = self._connection.execute(
             f"insert or ignore into {TABLES[kind]} ({', '.join(row)}) values ({', '.join('?' * len(row))})",
             tuple(row.values()),
         ).rowcount
-        self.taken[kind] += new
-        if new and kind in self.new_keys:
+        self.imported_counts[kind] += inserted
+        if inserted and kind in self.new_keys:
             self.new_keys[kind].append(str(row["key"]))
-        return bool(new)
+        return bool(inserted)
 
-    def _take_session(self, record: dict[str, Any]) -> None:
+    def _import_session(self, record: dict[str, Any]) -> None:
         path = record["project"]
         if path in self._deleted_projects:  # it has sessions from after it was deleted
-            self._insert("project", self._deleted_projects.pop(path))
-        found = self._connection.execute("select id from projects where path = ?", (to_storable(path),)).fetchone()
-        if path and not found:
+            self._insert_record("project", self._deleted_projects.pop(path))
+        project_row = self._connection.execute(
+            "select id from projects where path = ?", (to_storable(path),)
+        ).fetchone()
+        if path and not project_row:
             raise BadLine(f"session: nothing was told before of the project {path!r}")
-        project = found["id"] if found else None
-        new = self._insert("session", record, project=project, to_fill=0)
-        session = self._session(record)
-        if not new:
-            self._old.add(session)
+        project = project_row["id"] if project_row else None
+        is_new = self._insert_record("session", record, project=project, to_fill=0)
+        session = self._find_session_id(record)
+        if not is_new:
+            self._existing_sessions.add(session)
             times = [record[name] for name in ("started_at", "opened_at", "last_at", "ended_at")]
             changed = self._connection.execute(
                 "update sessions set project = coalesce(project, ?1), started_at = min(started_at, ?2),"
@@ -314,86 +320,86 @@ class _Desk:
                 (project, *times, session),
             ).rowcount
             if changed:
-                self._changed.add(session)
+                self._changed_sessions.add(session)
 
-    def _session(self, record: Mapping[str, Any]) -> int:
-        known_as = (record["host"], record["session"])
-        if known_as not in self._sessions:
+    def _find_session_id(self, record: Mapping[str, Any]) -> int:
+        session_ref = (record["host"], record["session"])
+        if session_ref not in self._session_ids:
             row = self._connection.execute(
-                "select id from sessions where host = ? and session = ?", tuple(map(to_storable, known_as))
+                "select id from sessions where host = ? and session = ?", tuple(map(to_storable, session_ref))
             ).fetchone()
             if row is None:
-                raise BadLine(f"nothing was told before of the session {known_as[1]!r}")
-            self._sessions[known_as] = row["id"]
-        return self._sessions[known_as]
+                raise BadLine(f"nothing was told before of the session {session_ref[1]!r}")
+            self._session_ids[session_ref] = row["id"]
+        return self._session_ids[session_ref]
 
-    def _take_inner(self, kind: str, record: dict[str, Any]) -> None:
+    def _import_session_item(self, kind: str, record: dict[str, Any]) -> None:
         """What happened in a session; of a turn whose prompt was wholly private nothing comes in."""
-        session = self._session(record)
+        session = self._find_session_id(record)
         if kind == "prompt" and not record["prompt"].strip():
-            self._hidden.add((session, record["number"]))
-            self._changed.add(session)
-        if (session, record.get("number" if kind == "prompt" else "prompt")) in self._hidden:
+            self._private_turns.add((session, record["number"]))
+            self._changed_sessions.add(session)
+        if (session, record.get("number" if kind == "prompt" else "prompt")) in self._private_turns:
             return
-        if kind == "prompt" and session in self._old and self._is_told(session, record):
+        if kind == "prompt" and session in self._existing_sessions and self._has_prompt(session, record):
             return
-        new = self._insert(kind, record, session=session)
-        if new and session in self._old:
-            self._changed.add(session)
-        elif new and kind == "observation" and record["made"] != FROM_CLAUDE_MEM:
-            self._distilled.setdefault(session, {})[record["prompt"]] = record["made"]
+        is_new = self._insert_record(kind, record, session=session)
+        if is_new and session in self._existing_sessions:
+            self._changed_sessions.add(session)
+        elif is_new and kind == "observation" and record["made"] != FROM_CLAUDE_MEM:
+            self._distilled_turns.setdefault(session, {})[record["prompt"]] = record["made"]
 
-    def _take_run(self, record: Mapping[str, Any]) -> None:
+    def _import_run(self, record: Mapping[str, Any]) -> None:
         """A run is known by its time and what it was for; it counts for that day, as if it had been made here."""
         try:
-            before, day, after = (runs.to_local_day(record["at"] + hours * 3600) for hours in (-36, 0, 36))
+            first_day, day, last_day = (runs.to_local_day(record["at"] + hours * 3600) for hours in (-36, 0, 36))
         except (OverflowError, ValueError, OSError):
             raise BadLine("run: at is no time") from None
-        known = self._connection.execute(
+        existing = self._connection.execute(
             "select 1 from runs where day between ? and ? and at = ? and (purpose, provider, model) = (?, ?, ?)",
-            (before, after, *(to_storable(record[name]) for name in ("at", "purpose", "provider", "model"))),
+            (first_day, last_day, *(to_storable(record[name]) for name in ("at", "purpose", "provider", "model"))),
         ).fetchone()
-        if not known:
-            session = self._session(record) if record["session"] else None
-            self._insert("run", record, day=day, session=session)
+        if not existing:
+            session = self._find_session_id(record) if record["session"] else None
+            self._insert_record("run", record, day=day, session=session)
 
-    def _is_told(self, session: int, record: Mapping[str, Any]) -> bool:
+    def _has_prompt(self, session: int, record: Mapping[str, Any]) -> bool:
         row = self._connection.execute(
             "select 1 from prompts where session = ? and prompt = ? and abs(at - ?) < ?",
             (session, to_storable(record["prompt"]), record["at"], SAME_PROMPT_SECONDS),
         ).fetchone()
         return row is not None
 
-    def _take_signal(self, record: Mapping[str, Any], *, fresh: bool) -> bool:
-        new = self._insert("signal", record, fresh=fresh)
-        if new:
+    def _import_signal(self, record: Mapping[str, Any], *, fresh: bool) -> bool:
+        is_new = self._insert_record("signal", record, fresh=fresh)
+        if is_new:
             self._connection.executemany(
                 "insert or ignore into signal_errors (error, signal) values (?, ?)",
                 [(to_storable(error), to_storable(record["key"])) for error in record["errors"]],
             )
-        return new
+        return is_new
 
-    def _take_candidate(self, record: dict[str, Any]) -> None:
+    def _import_candidate(self, record: dict[str, Any]) -> None:
         """A candidate under a number of its own here. One that is here stays as it is, and is weighed anew."""
-        known = self._connection.execute(
+        existing = self._connection.execute(
             "select 1 from candidates where signature = ? or id = ?", (record["signature"], record["id"])
         ).fetchone()
         for signal in record["signals"]:
-            self._take_signal(signal, fresh=known is not None)
-        if known:
+            self._import_signal(signal, fresh=existing is not None)
+        if existing:
             return
-        if not self._approved:
+        if not self._is_approved:
             record |= {"status": "candidate", "decided_at": None, "lesson": ""}
-        taken = {slug for (slug,) in self._connection.execute("select slug from candidates")}
-        if record["slug"] in taken:
-            record["slug"] = slugs.create_slug(record["slug"], taken, clock.create_suffix)
-        self._insert("candidate", record)
-        number = self._connection.execute("select number from candidates where id = ?", (record["id"],)).fetchone()
-        for one in record["judgements"]:
-            self._insert("judgement", one, candidate=number["number"])
+        used_slugs = {slug for (slug,) in self._connection.execute("select slug from candidates")}
+        if record["slug"] in used_slugs:
+            record["slug"] = slugs.create_slug(record["slug"], used_slugs, clock.create_suffix)
+        self._insert_record("candidate", record)
+        row = self._connection.execute("select number from candidates where id = ?", (record["id"],)).fetchone()
+        for judgement in record["judgements"]:
+            self._insert_record("judgement", judgement, candidate=row["number"])
 
 
-def _column(value: Any) -> object:
+def _encode_column(value: Any) -> object:
     if isinstance(value, dict | list):
         value = json.dumps(value, separators=(",", ":"))
     return to_storable(value)

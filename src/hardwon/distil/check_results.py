@@ -14,40 +14,42 @@ _COUNT = (
     r"|problems?|warnings?|tests?|examples?|xfailed|xpassed)"
 )
 # A line that sums a run up, as the runners write it.
-_SUMS = re.compile(
+_SUMMARY_LINE = re.compile(
     rf"^[^\w\n]{{0,40}}(?:Tests:?\s{{1,10}}|test result: \w+\. )?{_COUNT}\b"
     rf"(?:[,;|\s(]{{1,12}}(?:{_COUNT}|\d+ total|\d+ (?:measured|filtered out))\b)*\)?"
     r"(?=[^\w\n]{0,40}(?:$|in \d|\(\d|\[|across|from|total|;|finished))",
     re.M,
 )
-_SAYS = re.compile(
+_VERDICT_LINE = re.compile(
     r"^[^\w\n]{0,40}(Success: no issues found(?: in \d+ source files?)?|All checks passed!?"
     r"|Found \d+ (?:errors?|warnings?)\b[^\n]{0,60}|Ran \d+ tests? in [\d.]+s"
     r"|FAILED \((?:failures|errors)=[^)\n]{0,60}\)|(?:Passed|Failed)!\s+- Failed:[^\n]{0,80}"
     r"|BUILD (?:SUCCESSFUL|FAILED)|Test Suites: \d+ failed[^\n]{0,60})",
     re.M,
 )
-_BAD = re.compile(
+_FAILED_RESULT = re.compile(
     r"\b[1-9]\d* (?:failed|failing|fail|failures?|errors?|issues?|problems?)\b|FAILED|Failed!|[=:] *[1-9]\d* error"
 )
-_PARTS = re.compile(
+_COUNT_PARTS = re.compile(
     r"(\d+) (passed|failed|failures?|errors?|passing|failing|pass|fail|skipped|ignored|issues?|problems?)\b"
 )
-_GO = re.compile(r"^(ok|FAIL|---? FAIL:)[ \t]+(\S+)", re.M)
-_TYPES = re.compile(r"\berror TS\d+:")
-_PLACE = re.compile(r"^(?:\[[\w:.-]+\] )?[^\s:(]*\w\.\w{1,5}(?::\d+(?::\d+)?:?|\(\d+,\d+\):)\s+\S[^\n]*", re.M)
-_ASSERTS = re.compile(r"^E  +(\w*(?:Error|Exception|Exit|assert)\b[^\n]*)", re.M)
+_GO_RESULT = re.compile(r"^(ok|FAIL|---? FAIL:)[ \t]+(\S+)", re.M)
+_TYPE_ERROR = re.compile(r"\berror TS\d+:")
+_SOURCE_LOCATION = re.compile(
+    r"^(?:\[[\w:.-]+\] )?[^\s:(]*\w\.\w{1,5}(?::\d+(?::\d+)?:?|\(\d+,\d+\):)\s+\S[^\n]*", re.M
+)
+_PYTEST_ERROR = re.compile(r"^E  +(\w*(?:Error|Exception|Exit|assert)\b[^\n]*)", re.M)
 # What those say that started the failing program, and what was fine.
-_AROUND = re.compile(
+_RUNNER_NOISE = re.compile(
     r"^(?:\[\S+\] )?(?:ERROR task failed.*|make(?:\[\d+\])?: \*\*\*.*|error: Recipe .*|.*ELIFECYCLE.*|ok\s+\S+.*"
     r"|npm (?:ERR!|error) (?:code|errno|syscall|path|command|workspace|location|A complete log|Lifecycle)\b.*"
     r"|.*(?:exited with code|Command failed with exit code) \d+.*|\[\S+\] \$ .*|FAIL|PASS|\? .*\[no test files\])$\n?",
     re.M,
 )
-_EXIT = re.compile(r"\A(?:Error: )?(?:Exit code|Process exited with code):? (-?\d+)")
+_EXIT_CODE = re.compile(r"\A(?:Error: )?(?:Exit code|Process exited with code):? (-?\d+)")
 _COMMIT = re.compile(r"^\[([^\]\s]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.M)
-_STAT = re.compile(r"(\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?")
-_PULL = re.compile(r"https?://[^\s/]+/[^\s]+?/(?:pull|merge_requests)/\d+")
+_DIFF_STAT = re.compile(r"(\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?")
+_PULL_REQUEST = re.compile(r"https?://[^\s/]+/[^\s]+?/(?:pull|merge_requests)/\d+")
 
 
 @frozen
@@ -60,77 +62,81 @@ class CheckResult:
 
 def parse_check_result(text: str) -> CheckResult | None:
     """What the run of a check says of itself; None if it sums nothing up."""
-    seen = cut_middle(text)
-    sums = [to_plain_line(found[0]).lstrip("=-✖×✓ℹ# ") for found in _SUMS.finditer(seen)]
-    tests = [line for line in sums if line.startswith("Tests")] or sums
-    if len([line for line in tests if line.startswith("test result")]) > 1:
-        tests = [_added(tests)]
-    if tests:
-        said = ", ".join(tests) if all(line.count(" ") == 1 for line in tests[:3]) and len(tests) <= 3 else tests[-1]
-        said = re.sub(r"^Tests:?\s+|^test result: \w+\. ", "", said)
-        return CheckResult(shorten_line(said, 90), bool(_BAD.search(said)))
-    if states := _GO.findall(seen):
-        return _of_go(states)
-    if types := len(_TYPES.findall(seen)):
-        return CheckResult(f"{types} type error{'s' * (types > 1)}", True)
-    said = ", ".join(dict.fromkeys(to_plain_line(found[1]) for found in _SAYS.finditer(seen)))
-    return CheckResult(shorten_line(said, 90), bool(_BAD.search(said))) if said else None
+    excerpt = cut_middle(text)
+    summary_lines = [to_plain_line(match[0]).lstrip("=-✖×✓ℹ# ") for match in _SUMMARY_LINE.finditer(excerpt)]
+    test_lines = [line for line in summary_lines if line.startswith("Tests")] or summary_lines
+    if len([line for line in test_lines if line.startswith("test result")]) > 1:
+        test_lines = [_sum_crate_results(test_lines)]
+    if test_lines:
+        result_text = (
+            ", ".join(test_lines)
+            if all(line.count(" ") == 1 for line in test_lines[:3]) and len(test_lines) <= 3
+            else test_lines[-1]
+        )
+        result_text = re.sub(r"^Tests:?\s+|^test result: \w+\. ", "", result_text)
+        return CheckResult(shorten_line(result_text, 90), bool(_FAILED_RESULT.search(result_text)))
+    if go_results := _GO_RESULT.findall(excerpt):
+        return _summarize_go_results(go_results)
+    if type_errors := len(_TYPE_ERROR.findall(excerpt)):
+        return CheckResult(f"{type_errors} type error{'s' * (type_errors > 1)}", True)
+    result_text = ", ".join(dict.fromkeys(to_plain_line(match[1]) for match in _VERDICT_LINE.finditer(excerpt)))
+    return CheckResult(shorten_line(result_text, 90), bool(_FAILED_RESULT.search(result_text))) if result_text else None
 
 
-def _added(tests: list[str]) -> str:
+def _sum_crate_results(test_lines: list[str]) -> str:
     """Cargo sums up each crate by itself."""
-    sums = dict[str, int]()
-    for line in tests:
-        for count, what in _PARTS.findall(line):
-            sums[what] = sums.get(what, 0) + int(count)
-    return ", ".join(f"{count} {what}" for what, count in sums.items() if count or what in ("passed", "failed"))
+    totals = dict[str, int]()
+    for line in test_lines:
+        for count, label in _COUNT_PARTS.findall(line):
+            totals[label] = totals.get(label, 0) + int(count)
+    return ", ".join(f"{count} {label}" for label, count in totals.items() if count or label in ("passed", "failed"))
 
 
-def _of_go(states: list[tuple[str, str]]) -> CheckResult:
-    fine = len({name for state, name in states if state == "ok"})
-    bad = list(dict.fromkeys(name for state, name in states if state != "ok" and state != "FAIL"))
-    packages = list(dict.fromkeys(name for state, name in states if state == "FAIL"))
-    said = [f"{fine} package{'s' * (fine > 1)} ok"] if fine else []
-    if named := bad or packages:
-        more = f" and {len(named) - 2} more" if len(named) > 2 else ""
-        said.insert(0, f"FAIL {', '.join(named[:2])}{more}")
-    return CheckResult("; ".join(said), bool(bad or packages))
+def _summarize_go_results(go_results: list[tuple[str, str]]) -> CheckResult:
+    ok_count = len({name for state, name in go_results if state == "ok"})
+    failed_tests = list(dict.fromkeys(name for state, name in go_results if state != "ok" and state != "FAIL"))
+    failed_packages = list(dict.fromkeys(name for state, name in go_results if state == "FAIL"))
+    parts = [f"{ok_count} package{'s' * (ok_count > 1)} ok"] if ok_count else []
+    if failed_names := failed_tests or failed_packages:
+        more = f" and {len(failed_names) - 2} more" if len(failed_names) > 2 else ""
+        parts.insert(0, f"FAIL {', '.join(failed_names[:2])}{more}")
+    return CheckResult("; ".join(parts), bool(failed_tests or failed_packages))
 
 
 def find_error_line(text: str, *, is_shell: bool) -> str:
     """The line that tells most about a failure: the place in a file and what is wrong there, else the one named."""
-    seen = cut_middle(text)
+    excerpt = cut_middle(text)
     if is_shell:
-        inside = _AROUND.sub("", seen)
-        seen = inside if inside.strip() else seen
-        asserted = _ASSERTS.search(seen)
-        placed = _PLACE.search(seen)
-        if asserted or placed:
-            return shorten_line(asserted[1] if asserted else placed[0] if placed else "", MAX_ERROR_CHARS)
-    return shorten_line(find_failure_line(seen, is_shell=is_shell).removeprefix("Error: "), MAX_ERROR_CHARS)
+        program_output = _RUNNER_NOISE.sub("", excerpt)
+        excerpt = program_output if program_output.strip() else excerpt
+        assertion = _PYTEST_ERROR.search(excerpt)
+        location = _SOURCE_LOCATION.search(excerpt)
+        if assertion or location:
+            return shorten_line(assertion[1] if assertion else location[0] if location else "", MAX_ERROR_CHARS)
+    return shorten_line(find_failure_line(excerpt, is_shell=is_shell).removeprefix("Error: "), MAX_ERROR_CHARS)
 
 
 def is_source_location(line: str) -> bool:
-    return bool(_PLACE.match(line))
+    return bool(_SOURCE_LOCATION.match(line))
 
 
 def find_exit_code(text: str) -> str:
-    found = _EXIT.match(text)
-    return found[1] if found else ""
+    match = _EXIT_CODE.match(text)
+    return match[1] if match else ""
 
 
 def parse_commits(text: str) -> list[tuple[str, str, str, str]]:
     """Branch, hash, subject and size of each commit that git reports."""
-    found = list(_COMMIT.finditer(text))
-    ends_at = [each.start() for each in found[1:]] + [len(text)] * bool(found)
+    matches = list(_COMMIT.finditer(text))
+    ends = [match.start() for match in matches[1:]] + [len(text)] * bool(matches)
     return [
-        (to_plain_line(each[1]), each[2][:12], to_plain_line(each[3]), _size(text[each.end() : end]))
-        for each, end in zip(found, ends_at, strict=True)
+        (to_plain_line(match[1]), match[2][:12], to_plain_line(match[3]), _format_diff_stat(text[match.end() : end]))
+        for match, end in zip(matches, ends, strict=True)
     ]
 
 
-def _size(text: str) -> str:
-    stat = _STAT.search(text)
+def _format_diff_stat(text: str) -> str:
+    stat = _DIFF_STAT.search(text)
     if not stat:
         return ""
     changes = [f"{sign}{count}" for sign, count in (("+", stat[2]), ("-", stat[3])) if count]
@@ -138,5 +144,5 @@ def _size(text: str) -> str:
 
 
 def find_pull_request(text: str) -> str:
-    found = _PULL.search(text)
-    return found[0] if found else ""
+    match = _PULL_REQUEST.search(text)
+    return match[0] if match else ""

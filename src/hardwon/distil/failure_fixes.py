@@ -12,12 +12,12 @@ from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.shell.failures import Failure, FailureKind, has_failure_words, is_read_only
 from hardwon.types import EDIT_TOOLS, frozen, replace
 
-_SEEN = 1_000  # characters from each end of a failed result, by which it is compared with others
+_MAX_END_CHARS = 1_000  # characters from each end of a failed result, by which it is compared with others
 MAX_CALLS_TO_FIX = 40  # calls after a failure in which it may be put right
 # A slip that the next call mends by itself teaches nobody anything.
-_SLIPS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition", "path", "refused"))
-_LOOKS = frozenset(("looked", "noise"))
-_LOOKING = frozenset(("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "Task"))
+_SLIP_KINDS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition", "path", "refused"))
+_LOOK_KINDS = frozenset(("looked", "noise"))
+_LOOK_TOOLS = frozenset(("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "Task"))
 
 
 @frozen
@@ -37,98 +37,113 @@ class FailureFix:
         return (*self.failed_actions, *self.edits, *((self.worked,) if self.worked else ()))
 
 
-def find_failure_fixes(done: Sequence[ToolAction]) -> list[FailureFix]:
+def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
     """Every failure that says something, in the order in which they began."""
-    first = next((place for place, deed in enumerate(done) if deed.failed), len(done))
-    done = done[first:]
-    places = {deed.call.key: place for place, deed in enumerate(done)}
-    watch = EpisodeTracker(window=MAX_CALLS_TO_FIX)
-    ended = [episode for step in _steps(done) for episode in watch.process_step(step)] + watch.list_unfinished()
-    before = dict[str, tuple[Failure, ...]]()
-    found = list[FailureFix]()
-    for episode in sorted(ended, key=lambda one: one.errors[0].line):
-        errors = before.get(episode.errors[0].id, ()) + episode.errors
-        worked = done[places[episode.working_call.call]] if episode.working_call else None
-        if worked and worked.failed:  # it got further, and failed there
-            before[worked.call.key] = errors
-        elif not _is_slip(episode) and done[places[errors[0].id]].kind not in _LOOKS:
-            mend = _mend(episode, [done[places[error.id]] for error in errors], worked, done, places)
-            found.append(replace(mend, worked=None) if _only_dodged(mend) else mend)
-    return found
+    first_failure = next((position for position, action in enumerate(actions) if action.failed), len(actions))
+    actions = actions[first_failure:]
+    positions = {action.call.key: position for position, action in enumerate(actions)}
+    tracker = EpisodeTracker(window=MAX_CALLS_TO_FIX)
+    episodes = [
+        episode for step in _build_steps(actions) for episode in tracker.process_step(step)
+    ] + tracker.list_unfinished()
+    earlier_errors = dict[str, tuple[Failure, ...]]()
+    fixes = list[FailureFix]()
+    for episode in sorted(episodes, key=lambda item: item.errors[0].line):
+        errors = earlier_errors.get(episode.errors[0].id, ()) + episode.errors
+        working_action = actions[positions[episode.working_call.call]] if episode.working_call else None
+        if working_action and working_action.failed:  # it got further, and failed there
+            earlier_errors[working_action.call.key] = errors
+        elif not _is_slip(episode) and actions[positions[errors[0].id]].kind not in _LOOK_KINDS:
+            fix = _build_fix(
+                episode, [actions[positions[error.id]] for error in errors], working_action, actions, positions
+            )
+            fixes.append(replace(fix, worked=None) if _is_only_dodged(fix) else fix)
+    return fixes
 
 
-def _only_dodged(mend: FailureFix) -> bool:
+def _is_only_dodged(fix: FailureFix) -> bool:
     """Whether the code was at fault and stayed as it was: another check that passes, or a look, puts nothing right."""
-    if not mend.worked or mend.worked.label == mend.failed_actions[-1].label:
+    if not fix.worked or fix.worked.label == fix.failed_actions[-1].label:
         return False
-    return mend.worked.kind in _LOOKS or (not mend.edits and mend.failure_kind in ("code", "silent"))
+    return fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent"))
 
 
-def _mend(
+def _build_fix(
     episode: Episode,
-    failing: list[ToolAction],
-    worked: ToolAction | None,
-    done: Sequence[ToolAction],
-    places: Mapping[str, int],
+    failed_actions: list[ToolAction],
+    working_action: ToolAction | None,
+    actions: Sequence[ToolAction],
+    positions: Mapping[str, int],
 ) -> FailureFix:
-    edited = list[ToolAction]()
-    if worked:
-        between = done[places[failing[0].call.key] + 1 : places[worked.call.key]]
-        edited = [deed for deed in between if deed.kind == "changed" and not deed.failed and _same_agent(deed, worked)]
+    edits = list[ToolAction]()
+    if working_action:
+        between = actions[positions[failed_actions[0].call.key] + 1 : positions[working_action.call.key]]
+        edits = [
+            action
+            for action in between
+            if action.kind == "changed" and not action.failed and _is_same_agent(action, working_action)
+        ]
     return FailureFix(
-        failed_actions=tuple(failing),
+        failed_actions=tuple(failed_actions),
         failure_kind=episode.errors[0].kind,
         signature=episode.signature,
-        worked=worked,
-        edits=tuple(edited),
+        worked=working_action,
+        edits=tuple(edits),
         removed_arguments=episode.removed_arguments,
         added_arguments=episode.added_arguments,
     )
 
 
-def _same_agent(one: ToolAction, other: ToolAction) -> bool:
-    return one.call.agent == other.call.agent
+def _is_same_agent(action: ToolAction, other: ToolAction) -> bool:
+    return action.call.agent == other.call.agent
 
 
 def _is_slip(episode: Episode) -> bool:
-    failing, about = episode.failing_call, episode.errors[0].kind
-    if about in _SLIPS or failing.tool in EDIT_TOOLS or failing.tool in _LOOKING:
+    failing_call, failure_kind = episode.failing_call, episode.errors[0].kind
+    if failure_kind in _SLIP_KINDS or failing_call.tool in EDIT_TOOLS or failing_call.tool in _LOOK_TOOLS:
         return True
-    if failing.tool.startswith("mcp__"):
-        return about not in ("interface", "environment")
-    return failing.tool == "Bash" and is_read_only(failing.command)
+    if failing_call.tool.startswith("mcp__"):
+        return failure_kind not in ("interface", "environment")
+    return failing_call.tool == "Bash" and is_read_only(failing_call.command)
 
 
-def find_standing_failures(found: Iterable[FailureFix], done: Sequence[ToolAction]) -> list[FailureFix]:
+def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAction]) -> list[FailureFix]:
     """The failures of checks and commands that nothing put right, each command once."""
-    every = list(found)
-    mended = {one.signature for one in every if one.worked}
-    left = {one.failed_actions[-1].label: one for one in every if not one.worked and one.signature not in mended}
-    places = {deed.call.key: place for place, deed in enumerate(done)}
-    passed = [
-        (place, _asks_for(deed.label)) for place, deed in enumerate(done) if deed.kind == "check" and not deed.failed
+    all_fixes = list(fixes)
+    fixed_signatures = {fix.signature for fix in all_fixes if fix.worked}
+    unfixed = {
+        fix.failed_actions[-1].label: fix
+        for fix in all_fixes
+        if not fix.worked and fix.signature not in fixed_signatures
+    }
+    positions = {action.call.key: position for position, action in enumerate(actions)}
+    passed_checks = [
+        (position, _parse_check_targets(action.label))
+        for position, action in enumerate(actions)
+        if action.kind == "check" and not action.failed
     ]
     return [
-        one
-        for what, one in left.items()
-        if one.failed_actions[-1].kind in ("check", "saved")
+        fix
+        for label, fix in unfixed.items()
+        if fix.failed_actions[-1].kind in ("check", "saved")
         and not any(
-            place > places[one.failed_actions[-1].call.key] and _asks_for(what) >= wider for place, wider in passed
+            position > positions[fix.failed_actions[-1].call.key] and _parse_check_targets(label) >= targets
+            for position, targets in passed_checks
         )
     ]
 
 
-def _asks_for(what: str) -> frozenset[str]:
+def _parse_check_targets(command: str) -> frozenset[str]:
     """What a check is about: one that asks for less looks at more, and at all that the longer one looks at."""
-    return frozenset(word for word in what.split() if not word.startswith("-") and word not in (".", "./..."))
+    return frozenset(word for word in command.split() if not word.startswith("-") and word not in (".", "./..."))
 
 
-def _steps(done: Iterable[ToolAction]) -> Iterable[Step]:
+def _build_steps(actions: Iterable[ToolAction]) -> Iterable[Step]:
     """The deeds as a watch for failures reads them; what only looks puts nothing right, so its result is left out."""
-    for number, deed in enumerate(done):
-        call = deed.call
-        given = call.input if isinstance(call.input, dict) else {}
-        command = get_text(given, "command")
+    for number, action in enumerate(actions):
+        call = action.call
+        arguments = call.input if isinstance(call.input, dict) else {}
+        command = get_text(arguments, "command")
         yield Step(
             "call",
             2 * number,
@@ -137,26 +152,28 @@ def _steps(done: Iterable[ToolAction]) -> Iterable[Step]:
             call=call.key,
             tool="Bash" if command and call.tool not in EDIT_TOOLS else call.tool,
             command=command,
-            path=get_first_text(given, "file_path", "notebook_path", "path", "glob"),
-            content=get_first_text(given, "new_string", "content", "pattern", "query", "url", "prompt"),
+            path=get_first_text(arguments, "file_path", "notebook_path", "path", "glob"),
+            content=get_first_text(arguments, "new_string", "content", "pattern", "query", "url", "prompt"),
         )
-        if call.outcome in ("fine", "failed") and (deed.failed or deed.kind not in _LOOKS):
-            text = _ends(deed.text) if deed.failed else ""
+        if call.outcome in ("fine", "failed") and (action.failed or action.kind not in _LOOK_KINDS):
+            text = _keep_ends(action.text) if action.failed else ""
             yield Step(
-                "result", 2 * number + 1, call.key, agent=call.agent, call=call.key, text=text, failed=deed.failed
+                "result", 2 * number + 1, call.key, agent=call.agent, call=call.key, text=text, failed=action.failed
             )
 
 
-def _ends(text: str) -> str:
-    return text if len(text) <= 2 * _SEEN else f"{text[:_SEEN]}\n{text[-_SEEN:]}"
+def _keep_ends(text: str) -> str:
+    return text if len(text) <= 2 * _MAX_END_CHARS else f"{text[:_MAX_END_CHARS]}\n{text[-_MAX_END_CHARS:]}"
 
 
-def describe_failure(deed: ToolAction) -> str:
+def describe_failure(action: ToolAction) -> str:
     """What a failed deed says, with the exit code where it says little."""
-    line = check_results.find_error_line(deed.text, is_shell=deed.kind in ("check", "ran", "saved"))
-    code = check_results.find_exit_code(deed.text)
-    if deed.tally and deed.tally.has_failed:
-        told = deed.tally.text in line or not (has_failure_words(line) or check_results.is_source_location(line))
-        return deed.tally.text if told else f"{deed.tally.text}; {line}"
-    ended = f"exit code {code}" if code else ""
-    return f"{line} ({ended})" if line and ended else line or ended
+    line = check_results.find_error_line(action.text, is_shell=action.kind in ("check", "ran", "saved"))
+    exit_code = check_results.find_exit_code(action.text)
+    if action.tally and action.tally.has_failed:
+        is_tally_enough = action.tally.text in line or not (
+            has_failure_words(line) or check_results.is_source_location(line)
+        )
+        return action.tally.text if is_tally_enough else f"{action.tally.text}; {line}"
+    exit_text = f"exit code {exit_code}" if exit_code else ""
+    return f"{line} ({exit_text})" if line and exit_text else line or exit_text

@@ -29,43 +29,43 @@ class ObservationLabel:
 def load_labels() -> tuple[tuple[ObservationLabel, ...], tuple[ObservationLabel, ...]]:
     """The types, the first that fits counts, and the concepts, of which several may fit."""
     table = json.loads(files("hardwon.distil").joinpath("kinds.json").read_text("utf-8"))
-    return tuple(map(_kind, table["types"])), tuple(map(_kind, table["concepts"]))
+    return tuple(map(_parse_label, table["types"])), tuple(map(_parse_label, table["concepts"]))
 
 
-def _kind(row: dict[str, object]) -> ObservationLabel:
-    when = row.get("when")
+def _parse_label(row: dict[str, object]) -> ObservationLabel:
+    signs = row.get("when")
     return ObservationLabel(
         name=str(row["name"]),
         meaning=str(row["meaning"]),
-        required_signs=frozenset(when if isinstance(when, list) else ()),
-        word_pattern=_any(row.get("words"), r"\b(?:{})\b"),
-        path_pattern=_any(row.get("paths"), "(?:{})"),
-        command_pattern=_any(row.get("commands"), r"(?:^|\s)(?:{})(?:\s|$)"),
+        required_signs=frozenset(signs if isinstance(signs, list) else ()),
+        word_pattern=_compile_any(row.get("words"), r"\b(?:{})\b"),
+        path_pattern=_compile_any(row.get("paths"), "(?:{})"),
+        command_pattern=_compile_any(row.get("commands"), r"(?:^|\s)(?:{})(?:\s|$)"),
     )
 
 
-def _any(signs: object, frame: str) -> re.Pattern[str] | None:
+def _compile_any(signs: object, frame: str) -> re.Pattern[str] | None:
     return re.compile(frame.format("|".join(signs)), re.I) if isinstance(signs, list) else None
 
 
-def classify_type(what: frozenset[str], words: str) -> str:
-    return next(kind.name for kind in load_labels()[0] if _fits(kind, what, words, (), ()))
+def classify_type(signs: frozenset[str], words: str) -> str:
+    return next(label.name for label in load_labels()[0] if _is_match(label, signs, words, (), ()))
 
 
-def find_concepts(what: frozenset[str], words: str, paths: Sequence[str], commands: Sequence[str]) -> tuple[str, ...]:
-    found = (kind.name for kind in load_labels()[1] if _fits(kind, what, words, paths, commands))
-    return tuple(found)[:MAX_CONCEPTS]
+def find_concepts(signs: frozenset[str], words: str, paths: Sequence[str], commands: Sequence[str]) -> tuple[str, ...]:
+    names = (label.name for label in load_labels()[1] if _is_match(label, signs, words, paths, commands))
+    return tuple(names)[:MAX_CONCEPTS]
 
 
-def _fits(
-    kind: ObservationLabel, what: frozenset[str], words: str, paths: Iterable[str], commands: Iterable[str]
+def _is_match(
+    label: ObservationLabel, signs: frozenset[str], words: str, paths: Iterable[str], commands: Iterable[str]
 ) -> bool:
-    if not kind.required_signs <= what:
+    if not label.required_signs <= signs:
         return False
-    if not (kind.word_pattern or kind.path_pattern or kind.command_pattern):
+    if not (label.word_pattern or label.path_pattern or label.command_pattern):
         return True
     return bool(
-        (kind.word_pattern and kind.word_pattern.search(words))
-        or (kind.path_pattern and any(map(kind.path_pattern.search, paths)))
-        or (kind.command_pattern and any(map(kind.command_pattern.search, commands)))
+        (label.word_pattern and label.word_pattern.search(words))
+        or (label.path_pattern and any(map(label.path_pattern.search, paths)))
+        or (label.command_pattern and any(map(label.command_pattern.search, commands)))
     )

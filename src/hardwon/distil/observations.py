@@ -22,192 +22,214 @@ from hardwon.types import Observation, Turn, replace
 MAX_TITLE_CHARS = 80
 MAX_SUBTITLE_CHARS = 160
 LONG_STRETCH_CALLS, MAX_STRETCH_CALLS = 40, 80  # calls: a longer stretch ends with the next commit, or at last here
-_SHORT_REST = 15
-_SHARE, _LEAST, _MOST = 0.035, 320, 1_600  # characters of facts per token that was spent, and for one observation
-_TOLD = 600  # characters at least of what failed and what put it right
-_MOST_READ = 15
-_MOST_MENDED = 6
-_SAME = 0.6
+_MIN_REST_CALLS = 15
+_FACT_SHARE, _MIN_FACT_CHARS, _MAX_FACT_CHARS = (
+    0.035,
+    320,
+    1_600,
+)  # characters of facts per token that was spent, and for one observation
+_MIN_FIX_CHARS = 600  # characters at least of what failed and what put it right
+_MAX_FILES_READ = 15
+_MAX_FIXES = 6
+_MIN_SIMILARITY = 0.6
 
 
 def observe_turn(turn: Turn) -> list[Observation]:
     """The observations of a turn, in the order in which their work began."""
-    done = classify_calls(turn)
-    if all(deed.kind == "noise" for deed in done):
-        return _chat(turn)
-    found = list[Observation]()
-    for agent in dict.fromkeys(deed.call.agent for deed in done):
-        own = [deed for deed in done if deed.call.agent == agent]
-        task = _task(agent, done) if agent else turn.prompt
-        found += _of_agent(turn, own, task, agent)
-    return sorted(found, key=lambda one: one.at)
+    actions = classify_calls(turn)
+    if all(action.kind == "noise" for action in actions):
+        return _observe_chat(turn)
+    observations = list[Observation]()
+    for agent in dict.fromkeys(action.call.agent for action in actions):
+        agent_actions = [action for action in actions if action.call.agent == agent]
+        task = _find_task(agent, actions) if agent else turn.prompt
+        observations += _observe_agent(turn, agent_actions, task, agent)
+    return sorted(observations, key=lambda observation: observation.at)
 
 
-def _of_agent(turn: Turn, done: list[ToolAction], asked: str, agent: str) -> list[Observation]:
+def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: str) -> list[Observation]:
     """What one agent did; a single failure that is the whole story is told as the work itself."""
-    failed = find_failure_fixes(done)
-    merged = _alike([mend for mend in failed if mend.worked])
-    left = find_standing_failures(failed, done)
-    stretches = list(_stretches(done))
-    only = merged[0] if len(merged) == len(stretches) == 1 and _is_all(merged[0], done) else None
-    found = list[Observation]()
+    fixes = find_failure_fixes(actions)
+    fix_groups = _group_similar([fix for fix in fixes if fix.worked])
+    unfixed = find_standing_failures(fixes, actions)
+    stretches = list(_split_stretches(actions))
+    sole_group = (
+        fix_groups[0] if len(fix_groups) == len(stretches) == 1 and _is_only_work(fix_groups[0], actions) else None
+    )
+    observations = list[Observation]()
     for number, stretch in enumerate(stretches):
-        keys = {deed.call.key for deed in stretch}
-        own = [mend for mend in left if mend.failed_actions[-1].call.key in keys]
-        last = number == len(stretches) - 1
-        work = _work(turn, stretch, asked, agent, own, only, said=turn.final_message if last and not agent else "")
-        found += [work] if work else []
-    return found + ([] if only else [_mended(turn, mends, asked, agent) for mends in merged[:_MOST_MENDED]])
-
-
-def _stretches(done: list[ToolAction]) -> Iterator[list[ToolAction]]:
-    start = 0
-    for place, deed in enumerate(done, 1):
-        long_enough = place - start >= MAX_STRETCH_CALLS or (
-            place - start >= LONG_STRETCH_CALLS and deed.kind == "saved"
+        keys = {action.call.key for action in stretch}
+        stretch_failures = [fix for fix in unfixed if fix.failed_actions[-1].call.key in keys]
+        is_last = number == len(stretches) - 1
+        observation = _observe_work(
+            turn,
+            stretch,
+            request,
+            agent,
+            stretch_failures,
+            sole_group,
+            final_message=turn.final_message if is_last and not agent else "",
         )
-        if long_enough and len(done) - place >= _SHORT_REST:
-            yield done[start:place]
-            start = place
-    yield done[start:]
+        observations += [observation] if observation else []
+    return observations + (
+        [] if sole_group else [_observe_fix(turn, group, request, agent) for group in fix_groups[:_MAX_FIXES]]
+    )
 
 
-def _alike(found: list[FailureFix]) -> list[list[FailureFix]]:
+def _split_stretches(actions: list[ToolAction]) -> Iterator[list[ToolAction]]:
+    start = 0
+    for position, action in enumerate(actions, 1):
+        long_enough = position - start >= MAX_STRETCH_CALLS or (
+            position - start >= LONG_STRETCH_CALLS and action.kind == "saved"
+        )
+        if long_enough and len(actions) - position >= _MIN_REST_CALLS:
+            yield actions[start:position]
+            start = position
+    yield actions[start:]
+
+
+def _group_similar(fixes: list[FailureFix]) -> list[list[FailureFix]]:
     """Failures of the same command, or that say the same, count as one."""
     groups = list[list[FailureFix]]()
-    words = list[frozenset[str]]()
-    for mend in found:
-        own = tokenize(f"{mend.failed_actions[0].label} {mend.signature}")
-        near = (
-            place
-            for place, group in enumerate(groups)
-            if group[0].failure_kind == mend.failure_kind
+    group_tokens = list[frozenset[str]]()
+    for fix in fixes:
+        tokens = tokenize(f"{fix.failed_actions[0].label} {fix.signature}")
+        matches = (
+            position
+            for position, group in enumerate(groups)
+            if group[0].failure_kind == fix.failure_kind
             and (
-                group[0].failed_actions[0].label == mend.failed_actions[0].label
-                or compute_jaccard(own, words[place]) >= _SAME
+                group[0].failed_actions[0].label == fix.failed_actions[0].label
+                or compute_jaccard(tokens, group_tokens[position]) >= _MIN_SIMILARITY
             )
         )
-        place = next(near, -1)
-        if place < 0:
-            groups.append([mend])
-            words.append(own)
+        position = next(matches, -1)
+        if position < 0:
+            groups.append([fix])
+            group_tokens.append(tokens)
         else:
-            groups[place].append(mend)
+            groups[position].append(fix)
     return groups
 
 
-def _is_all(group: list[FailureFix], done: Sequence[ToolAction]) -> bool:
+def _is_only_work(group: list[FailureFix], actions: Sequence[ToolAction]) -> bool:
     """Whether every change of the turn was made to put this right."""
-    changed = {deed.call.key for deed in done if deed.kind == "changed" and not deed.failed}
-    edited = {deed.call.key for mend in group for deed in mend.edits}
-    return bool(edited) and changed <= edited and not any(deed.kind == "saved" for deed in done)
+    changed_keys = {action.call.key for action in actions if action.kind == "changed" and not action.failed}
+    edited_keys = {action.call.key for fix in group for action in fix.edits}
+    return bool(edited_keys) and changed_keys <= edited_keys and not any(action.kind == "saved" for action in actions)
 
 
-def _work(
+def _observe_work(
     turn: Turn,
-    done: list[ToolAction],
-    asked: str,
+    actions: list[ToolAction],
+    request: str,
     agent: str,
-    left: list[FailureFix],
-    only: list[FailureFix] | None,
+    unfixed: list[FailureFix],
+    sole_group: list[FailureFix] | None,
     *,
-    said: str,
+    final_message: str,
 ) -> Observation | None:
-    spent = sum(deed.tokens for deed in done)
-    facts = phrasing.write_facts(done, left, only or ())
+    tokens = sum(action.tokens for action in actions)
+    facts = phrasing.write_facts(actions, unfixed, sole_group or ())
     title = (
-        phrasing.write_fix_title(only, MAX_TITLE_CHARS) if only else phrasing.write_title(done, left, MAX_TITLE_CHARS)
+        phrasing.write_fix_title(sole_group, MAX_TITLE_CHARS)
+        if sole_group
+        else phrasing.write_title(actions, unfixed, MAX_TITLE_CHARS)
     )
-    read = phrasing.list_files_read(done)
-    if not title or not (facts or read):
+    files_read = phrasing.list_files_read(actions)
+    if not title or not (facts or files_read):
         return None
     paths, commands = (
-        phrasing.list_files_modified(done),
-        [deed.label for deed in done if deed.kind in ("check", "saved", "ran")],
+        phrasing.list_files_modified(actions),
+        [action.label for action in actions if action.kind in ("check", "saved", "ran")],
     )
-    what = _what(done, left, only, bool(paths), said)
-    words = to_plain_line(" ".join([asked[:400], *phrasing.list_commit_subjects(done)]))
+    signs = _collect_signs(actions, unfixed, sole_group, bool(paths), final_message)
+    words = to_plain_line(" ".join([request[:400], *phrasing.list_commit_subjects(actions)]))
     return Observation(
-        key=_key(turn, agent, "work", done[0].call.key),
-        at=done[0].call.at,
-        type="bugfix" if only else classify_type(what, words),
+        key=_compute_key(turn, agent, "work", actions[0].call.key),
+        at=actions[0].call.at,
+        type="bugfix" if sole_group else classify_type(signs, words),
         title=title,
-        subtitle=phrasing.write_request_line(asked, MAX_SUBTITLE_CHARS, agent),
-        narrative=phrasing.write_narrative(done, said),
-        facts=tuple(select_fitting(list(dict.fromkeys(facts)), _room(spent))),
-        concepts=find_concepts(what, words, paths or read, commands),
-        files_read=tuple(select_fitting([path for path in read if path not in paths], _room(spent))[:_MOST_READ]),
+        subtitle=phrasing.write_request_line(request, MAX_SUBTITLE_CHARS, agent),
+        narrative=phrasing.write_narrative(actions, final_message),
+        facts=tuple(select_fitting(list(dict.fromkeys(facts)), _compute_room(tokens))),
+        concepts=find_concepts(signs, words, paths or files_read, commands),
+        files_read=tuple(
+            select_fitting([path for path in files_read if path not in paths], _compute_room(tokens))[:_MAX_FILES_READ]
+        ),
         files_modified=tuple(paths),
-        events=tuple(deed.call.key for deed in done if deed.kind != "noise"),
-        tokens=spent,
-        times=len(only) if only else 1,
+        events=tuple(action.call.key for action in actions if action.kind != "noise"),
+        tokens=tokens,
+        times=len(sole_group) if sole_group else 1,
     )
 
 
-def _what(done: Sequence[ToolAction], left: list[FailureFix], only: object, changed: bool, said: str) -> frozenset[str]:
+def _collect_signs(
+    actions: Sequence[ToolAction], unfixed: list[FailureFix], sole_group: object, has_changes: bool, final_message: str
+) -> frozenset[str]:
     """What the signs of types and concepts may ask for."""
     signs = {
-        "changed": changed,
-        "unchanged": not changed,
-        "saved": any(deed.kind == "saved" and not deed.failed for deed in done),
-        "read": any(deed.kind in ("read", "searched", "fetched") for deed in done),
-        "standing": bool(left),
-        "mended": bool(only),
-        "decided": bool(said and find_decision(said)),
+        "changed": has_changes,
+        "unchanged": not has_changes,
+        "saved": any(action.kind == "saved" and not action.failed for action in actions),
+        "read": any(action.kind in ("read", "searched", "fetched") for action in actions),
+        "standing": bool(unfixed),
+        "mended": bool(sole_group),
+        "decided": bool(final_message and find_decision(final_message)),
     }
     return frozenset(name for name, holds in signs.items() if holds)
 
 
-def _mended(turn: Turn, group: list[FailureFix], asked: str, agent: str) -> Observation:
-    every = list({deed.call.key: deed for mend in group for deed in mend.actions}.values())
-    spent = sum(deed.tokens for deed in every)
-    paths = phrasing.list_files_modified(every)
-    what = frozenset(("mended", "changed") if paths else ("mended", "other way"))
+def _observe_fix(turn: Turn, group: list[FailureFix], request: str, agent: str) -> Observation:
+    actions = list({action.call.key: action for fix in group for action in fix.actions}.values())
+    tokens = sum(action.tokens for action in actions)
+    paths = phrasing.list_files_modified(actions)
+    signs = frozenset(("mended", "changed") if paths else ("mended", "other way"))
     return Observation(
-        key=_key(turn, agent, "mended", group[0].failed_actions[0].call.key),
+        key=_compute_key(turn, agent, "mended", group[0].failed_actions[0].call.key),
         at=group[0].failed_actions[0].call.at,
         type="bugfix" if paths else "failure",
         title=phrasing.write_fix_title(group, MAX_TITLE_CHARS),
-        subtitle=phrasing.write_request_line(asked, MAX_SUBTITLE_CHARS // 2, agent),
-        facts=tuple(select_fitting(phrasing.write_fix_facts(group), max(_room(spent), _TOLD))),
-        concepts=find_concepts(what, "", paths, [group[0].failed_actions[0].label]),
+        subtitle=phrasing.write_request_line(request, MAX_SUBTITLE_CHARS // 2, agent),
+        facts=tuple(select_fitting(phrasing.write_fix_facts(group), max(_compute_room(tokens), _MIN_FIX_CHARS))),
+        concepts=find_concepts(signs, "", paths, [group[0].failed_actions[0].label]),
         files_modified=tuple(paths),
-        events=tuple(deed.call.key for deed in every),
-        tokens=spent,
+        events=tuple(action.call.key for action in actions),
+        tokens=tokens,
         times=len(group),
     )
 
 
-def _room(spent: int) -> int:
-    return int(min(max(_SHARE * 4 * spent, _LEAST), _MOST))
+def _compute_room(tokens: int) -> int:
+    return int(min(max(_FACT_SHARE * 4 * tokens, _MIN_FACT_CHARS), _MAX_FACT_CHARS))
 
 
-def _key(turn: Turn, *parts: str) -> str:
-    whole = "\0".join((turn.agent, turn.name, *parts))
-    return blake2b(whole.encode("utf-8", "replace"), digest_size=12).hexdigest()
+def _compute_key(turn: Turn, *parts: str) -> str:
+    identity = "\0".join((turn.agent, turn.name, *parts))
+    return blake2b(identity.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def _task(agent: str, done: Sequence[ToolAction]) -> str:
+def _find_task(agent: str, actions: Sequence[ToolAction]) -> str:
     """What a sub-agent was asked, if the call that started it names it."""
-    calls = (deed for deed in done if deed.kind == "agent" and agent in deed.text)
-    return next((deed.label for deed in calls), "")
+    calls = (action for action in actions if action.kind == "agent" and agent in action.text)
+    return next((action.label for action in calls), "")
 
 
-def _chat(turn: Turn) -> list[Observation]:
+def _observe_chat(turn: Turn) -> list[Observation]:
     """Words alone are worth keeping where they decide something."""
-    decided = find_decision(turn.final_message) if turn.prompt else ""
-    if not decided:
+    decision = find_decision(turn.final_message) if turn.prompt else ""
+    if not decision:
         return []
-    every = split_sentences(turn.final_message)
-    place = next((number for number, sentence in enumerate(every) if sentence == decided), 0)
+    sentences = split_sentences(turn.final_message)
+    position = next((number for number, sentence in enumerate(sentences) if sentence == decision), 0)
     words = to_plain_line(f"{turn.prompt[:400]} {turn.final_message[:400]}")
-    made = Observation(
-        key=_key(turn, "", "said", str(turn.number)),
+    observation = Observation(
+        key=_compute_key(turn, "", "said", str(turn.number)),
         at=turn.at,
         type="decision",
-        title=shorten_line(decided, MAX_TITLE_CHARS),
+        title=shorten_line(decision, MAX_TITLE_CHARS),
         subtitle=phrasing.write_request_line(turn.prompt, MAX_SUBTITLE_CHARS, ""),
-        narrative=" ".join(select_fitting(every[place : place + 3], 400)),
+        narrative=" ".join(select_fitting(sentences[position : position + 3], 400)),
         concepts=find_concepts(frozenset(("decided",)), words, (), ()),
     )
-    return [replace(made, narrative="")] if made.narrative == made.title else [made]
+    return [replace(observation, narrative="")] if observation.narrative == observation.title else [observation]

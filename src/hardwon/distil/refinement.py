@@ -36,8 +36,8 @@ MAX_SUMMARISED_CHARS = 24_000
 READ_ONLY_KINDS = frozenset(
     {"read", "searched", "fetched", "looked", "noise", "agent"}
 )  # kinds of calls that change no file
-_SLOT = re.compile(r"\{\{(\w+)\}\}")
-_LEAST_FILE = 2
+_TEMPLATE_SLOT = re.compile(r"\{\{(\w+)\}\}")
+_MIN_FILE_CHARS = 2
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class AskModel(Protocol):
     """Sends a question and gives what `read` makes of the answer."""
 
-    def __call__(self, question: Question, read: Callable[[Answer], T], /) -> T: ...
+    def __call__(self, question: Question, read_answer: Callable[[Answer], T], /) -> T: ...
 
 
 @frozen
@@ -67,36 +67,38 @@ def refine_turn(turn: Turn, plain: Sequence[Observation], ask: AskModel) -> list
     """
     if not plain:
         return None
-    made, covered = list[Observation](), set[str]()
-    groups = _groups(turn)
-    whole = True
+    refined, covered = list[Observation](), set[str]()
+    groups = _group_calls(turn)
+    is_fully_refined = True
     for number, group in enumerate(groups):
         try:
-            found, is_complete = ask(*_question(turn, group, number, made, last=number == len(groups) - 1))
+            observations, is_complete = ask(
+                *_build_question(turn, group, number, refined, is_last=number == len(groups) - 1)
+            )
         except (Busy, Capped):
-            if not made:
+            if not refined:
                 raise
-            whole = False
+            is_fully_refined = False
             break
         except (Refused, Broken):
-            found, is_complete = [], False
-        made += found
-        if found and is_complete:
+            observations, is_complete = [], False
+        refined += observations
+        if observations and is_complete:
             covered |= {call.key for call in group}
         else:
             # The plain observations stand in for the ones that did not hold.
-            covered |= {key for observation in found for key in observation.events}
-        whole = whole and bool(found) and is_complete
-    if not made:
+            covered |= {key for observation in observations for key in observation.events}
+        is_fully_refined = is_fully_refined and bool(observations) and is_complete
+    if not refined:
         return None
-    kept = [one for one in plain if not (whole or (one.events and covered.issuperset(one.events)))]
-    return sorted([*kept, *made], key=lambda one: one.at)
+    remaining = [item for item in plain if not (is_fully_refined or (item.events and covered.issuperset(item.events)))]
+    return sorted([*remaining, *refined], key=lambda item: item.at)
 
 
-def _groups(turn: Turn) -> list[list[SentCall]]:
+def _group_calls(turn: Turn) -> list[list[SentCall]]:
     """The calls in order, cut where a prompt would get too long; one group even without calls."""
     groups, size = [list[SentCall]()], 0
-    for call in map(_shown, classify_calls(turn)):
+    for call in map(_build_sent_call, classify_calls(turn)):
         if groups[-1] and size + len(call.text) > MAX_GROUP_CHARS:
             groups.append([])
             size = 0
@@ -105,103 +107,110 @@ def _groups(turn: Turn) -> list[list[SentCall]]:
     return groups
 
 
-def _shown(deed: ToolAction) -> SentCall:
-    call = deed.call
-    wrote = trim_text(_as_text(map_strings(call.input, lambda text, _: clean_text(text))), MAX_INPUT_CHARS)
-    response = trim_text(clean_text(deed.text), MAX_RESPONSE_CHARS)
-    by = f" by {call.agent}" if call.agent else ""
-    text = f"call {call.tool}{by} ({call.outcome})\n{wrote}\nresult:\n{response}\n"
-    return SentCall(call.key, text, wrote, deed.kind not in READ_ONLY_KINDS, estimate_call_tokens(call), call.at)
+def _build_sent_call(action: ToolAction) -> SentCall:
+    call = action.call
+    input_text = trim_text(_format_input(map_strings(call.input, lambda text, _: clean_text(text))), MAX_INPUT_CHARS)
+    response = trim_text(clean_text(action.text), MAX_RESPONSE_CHARS)
+    agent_suffix = f" by {call.agent}" if call.agent else ""
+    text = f"call {call.tool}{agent_suffix} ({call.outcome})\n{input_text}\nresult:\n{response}\n"
+    return SentCall(call.key, text, input_text, action.kind not in READ_ONLY_KINDS, estimate_call_tokens(call), call.at)
 
 
-def _as_text(given: object) -> str:
+def _format_input(call_input: object) -> str:
     """A call's input with its texts as they are: escaped, they could not be quoted."""
-    cut = trim_value(given, MAX_INPUT_CHARS, 2 * MAX_INPUT_CHARS)
-    if isinstance(cut, dict):
-        return "\n".join(f"{name}: {value if isinstance(value, str) else dumps(value)}" for name, value in cut.items())
-    return cut if isinstance(cut, str) else dumps(cut)
+    trimmed = trim_value(call_input, MAX_INPUT_CHARS, 2 * MAX_INPUT_CHARS)
+    if isinstance(trimmed, dict):
+        return "\n".join(
+            f"{name}: {value if isinstance(value, str) else dumps(value)}" for name, value in trimmed.items()
+        )
+    return trimmed if isinstance(trimmed, str) else dumps(trimmed)
 
 
-def _question(
-    turn: Turn, group: list[SentCall], number: int, made: Sequence[Observation], *, last: bool
+def _build_question(
+    turn: Turn, group: list[SentCall], number: int, refined: Sequence[Observation], *, is_last: bool
 ) -> tuple[Question, Callable[[Answer], tuple[list[Observation], bool]]]:
-    said = trim_text(clean_text(turn.final_message), MAX_FINAL_MESSAGE_CHARS) if last else ""
-    asked = trim_text(clean_text(turn.prompt), MAX_CONTEXT_CHARS if number else MAX_PROMPT_CHARS)
-    events = "\n".join([*(call.text for call in group), *((f"the agent said at the end:\n{said}",) if said else ())])
-    noted = trim_text("\n".join(f"- {one.title}" for one in made), MAX_CONTEXT_CHARS)
-    prompt = _marked("continuation" if number else "initial", asked=asked, noted=noted, events=events)
+    final_message = trim_text(clean_text(turn.final_message), MAX_FINAL_MESSAGE_CHARS) if is_last else ""
+    request = trim_text(clean_text(turn.prompt), MAX_CONTEXT_CHARS if number else MAX_PROMPT_CHARS)
+    events = "\n".join(
+        [*(call.text for call in group), *((f"the agent said at the end:\n{final_message}",) if final_message else ())]
+    )
+    noted_titles = trim_text("\n".join(f"- {observation.title}" for observation in refined), MAX_CONTEXT_CHARS)
+    prompt = _fill_marked("continuation" if number else "initial", asked=request, noted=noted_titles, events=events)
 
-    def read(answer: Answer) -> tuple[list[Observation], bool]:
-        types, concepts = _names()
-        told = model_answers.parse_observations(answer.text, types, concepts)
-        checked = [_without_untrue(one, group, f"{asked}\n{events}") for one in told]
-        held = [one for one in checked if one is not None]
-        if told and not held:
-            raise _untrue(f"most quotes are not in the events, such as {told[0].quotes[0][:80]!r}")
-        found = [_observation(turn, one, group, number, place, answer, held) for place, one in enumerate(held)]
-        return found, len(held) == len(told)
+    def read_answer(answer: Answer) -> tuple[list[Observation], bool]:
+        types, concepts = _list_label_names()
+        parsed = model_answers.parse_observations(answer.text, types, concepts)
+        checked = [_drop_untrue(item, group, f"{request}\n{events}") for item in parsed]
+        verified = [item for item in checked if item is not None]
+        if parsed and not verified:
+            raise _build_untrue_error(f"most quotes are not in the events, such as {parsed[0].quotes[0][:80]!r}")
+        observations = [
+            _build_observation(turn, item, group, number, position, answer, verified)
+            for position, item in enumerate(verified)
+        ]
+        return observations, len(verified) == len(parsed)
 
-    return Question(_instructions(), prompt, "observation"), read
+    return Question(_build_instructions(), prompt, "observation"), read_answer
 
 
-def _without_untrue(told: ModelObservation, group: Sequence[SentCall], events: str) -> ModelObservation | None:
+def _drop_untrue(parsed: ModelObservation, group: Sequence[SentCall], events: str) -> ModelObservation | None:
     """Return an observation without the quotes and files that stand nowhere in what was sent.
 
     None if fewer than half of its quotes are true: what is left would rest on too little.
     """
-    quotes = _true_quotes(told.quotes, events)
-    if 2 * len(quotes) < len(told.quotes):
+    quotes = _select_true_quotes(parsed.quotes, events)
+    if 2 * len(quotes) < len(parsed.quotes):
         return None
-    wrote = "\n".join(call.agent_text for call in group if call.can_change_files)
-    files_read = tuple(file for file in told.files_read if _stands(file, events))
-    files_modified = tuple(file for file in told.files_modified if _stands(file, wrote))
-    return replace(told, quotes=quotes, files_read=files_read, files_modified=files_modified)
+    written_text = "\n".join(call.agent_text for call in group if call.can_change_files)
+    files_read = tuple(file for file in parsed.files_read if _is_path_in(file, events))
+    files_modified = tuple(file for file in parsed.files_modified if _is_path_in(file, written_text))
+    return replace(parsed, quotes=quotes, files_read=files_read, files_modified=files_modified)
 
 
-def _true_quotes(quotes: Iterable[str], sent: str) -> tuple[str, ...]:
-    said = collapse_spaces(sent)
-    return tuple(quote for quote in quotes if collapse_spaces(quote) in said)
+def _select_true_quotes(quotes: Iterable[str], sent: str) -> tuple[str, ...]:
+    collapsed = collapse_spaces(sent)
+    return tuple(quote for quote in quotes if collapse_spaces(quote) in collapsed)
 
 
-def _stands(file: str, text: str) -> bool:
+def _is_path_in(file: str, text: str) -> bool:
     """Whether the path stands in a text as a whole, not as a part of another name."""
-    return len(file) >= _LEAST_FILE and bool(re.search(rf"(?<![\w.-]){re.escape(file)}(?![\w/-]|\.\w)", text))
+    return len(file) >= _MIN_FILE_CHARS and bool(re.search(rf"(?<![\w.-]){re.escape(file)}(?![\w/-]|\.\w)", text))
 
 
-def _observation(
+def _build_observation(
     turn: Turn,
-    told: ModelObservation,
+    parsed: ModelObservation,
     group: Sequence[SentCall],
     number: int,
-    place: int,
+    position: int,
     answer: Answer,
-    every: Sequence[ModelObservation],
+    verified: Sequence[ModelObservation],
 ) -> Observation:
     """The calls that it quotes or names files of are where it came from; all of the group if those are none."""
     texts = [(call, collapse_spaces(call.text)) for call in group]
-    quoted = {call.key for call, text in texts for quote in told.quotes if collapse_spaces(quote) in text}
-    named = {
+    quoting_keys = {call.key for call, text in texts for quote in parsed.quotes if collapse_spaces(quote) in text}
+    modifying_keys = {
         call.key
         for call in group
-        for file in told.files_modified
-        if call.can_change_files and _stands(file, call.agent_text)
+        for file in parsed.files_modified
+        if call.can_change_files and _is_path_in(file, call.agent_text)
     }
-    source = [call for call in group if call.key in quoted | named] or list(group)
+    source_calls = [call for call in group if call.key in quoting_keys | modifying_keys] or list(group)
     roots = tuple(f"{root.rstrip('/')}/" for root in (turn.project, turn.cwd) if root.startswith("/"))
-    whole = "\0".join((turn.agent, turn.name, "model", str(turn.number), str(number), str(place)))
+    identity = "\0".join((turn.agent, turn.name, "model", str(turn.number), str(number), str(position)))
     return Observation(
-        key=blake2b(whole.encode("utf-8", "replace"), digest_size=12).hexdigest(),
-        at=source[0].at if source else turn.at,
-        type=told.type,
-        title=told.title,
-        subtitle=told.subtitle,
-        narrative=told.narrative,
-        facts=told.facts,
-        concepts=told.concepts,
-        files_read=tuple(to_relative_path(file, roots) for file in told.files_read),
-        files_modified=tuple(to_relative_path(file, roots) for file in told.files_modified),
-        events=tuple(call.key for call in source),
-        tokens=sum(call.tokens for call in group) // len(every),
+        key=blake2b(identity.encode("utf-8", "replace"), digest_size=12).hexdigest(),
+        at=source_calls[0].at if source_calls else turn.at,
+        type=parsed.type,
+        title=parsed.title,
+        subtitle=parsed.subtitle,
+        narrative=parsed.narrative,
+        facts=parsed.facts,
+        concepts=parsed.concepts,
+        files_read=tuple(to_relative_path(file, roots) for file in parsed.files_read),
+        files_modified=tuple(to_relative_path(file, roots) for file in parsed.files_modified),
+        events=tuple(call.key for call in source_calls),
+        tokens=sum(call.tokens for call in group) // len(verified),
         made=answer.model,
     )
 
@@ -210,91 +219,105 @@ def refine_summary(
     turns: Sequence[Turn], observations: Sequence[Observation], plain: Summary, ask: AskModel
 ) -> Summary | None:
     """The session's summary in a model's words; None if the plain one stays."""
-    sent = _session(turns, observations)
-    question = Question(_template("summary"), _between(sent), "summary", 2_000)
+    sent = _describe_session(turns, observations)
+    question = Question(_load_template("summary"), _wrap_in_marks(sent), "summary", 2_000)
 
-    def read(answer: Answer) -> tuple[ModelSummary | None, str]:
-        told = model_answers.parse_summary(answer.text)
-        if told and 2 * len(_true_quotes(told.quotes, sent)) < len(told.quotes):
-            raise _untrue(f"most quotes are not in the session, such as {told.quotes[0][:80]!r}")
-        return told, answer.model
+    def read_answer(answer: Answer) -> tuple[ModelSummary | None, str]:
+        parsed = model_answers.parse_summary(answer.text)
+        if parsed and 2 * len(_select_true_quotes(parsed.quotes, sent)) < len(parsed.quotes):
+            raise _build_untrue_error(f"most quotes are not in the session, such as {parsed.quotes[0][:80]!r}")
+        return parsed, answer.model
 
     try:
-        told, model = ask(question, read)
+        model_summary, model = ask(question, read_answer)
     except (Refused, Broken):
         return None
-    if told is None:
+    if model_summary is None:
         return None
     return Summary(
-        plain.key, plain.at, told.request, told.investigated, told.learned, told.completed, told.next_steps, model
+        plain.key,
+        plain.at,
+        model_summary.request,
+        model_summary.investigated,
+        model_summary.learned,
+        model_summary.completed,
+        model_summary.next_steps,
+        model,
     )
 
 
-def _session(turns: Sequence[Turn], observations: Sequence[Observation]) -> str:
+def _describe_session(turns: Sequence[Turn], observations: Sequence[Observation]) -> str:
     """What is known of a session in one prompt; of a long one the beginning and the end."""
-    asked = [f"asked:\n{trim_text(clean_text(turn.prompt), MAX_CONTEXT_CHARS)}\n" for turn in turns if turn.prompt]
-    noted = [
+    requests = [f"asked:\n{trim_text(clean_text(turn.prompt), MAX_CONTEXT_CHARS)}\n" for turn in turns if turn.prompt]
+    notes = [
         "\n".join(
-            (f"noted: {one.type}: {one.title}", *(f"- {fact}" for fact in one.facts[:6]), trim_text(one.narrative, 400))
+            (
+                f"noted: {observation.type}: {observation.title}",
+                *(f"- {fact}" for fact in observation.facts[:6]),
+                trim_text(observation.narrative, 400),
+            )
         )
-        for one in observations
+        for observation in observations
     ]
-    said = trim_text(
+    final_message = trim_text(
         clean_text(next((turn.final_message for turn in reversed(turns) if turn.final_message), "")),
         MAX_FINAL_MESSAGE_CHARS,
     )
     return "\n".join(
         (
-            trim_text("\n".join(asked), MAX_SUMMARISED_CHARS // 3),
-            trim_text(clean_text("\n".join(noted)), MAX_SUMMARISED_CHARS // 2),
-            f"the agent said at the end:\n{said}",
+            trim_text("\n".join(requests), MAX_SUMMARISED_CHARS // 3),
+            trim_text(clean_text("\n".join(notes)), MAX_SUMMARISED_CHARS // 2),
+            f"the agent said at the end:\n{final_message}",
         )
     )
 
 
 @lru_cache(maxsize=1)
-def _instructions() -> str:
+def _build_instructions() -> str:
     types, concepts = (
-        "\n".join(f"  - `{name}`: {meaning}" for name, meaning in _meanings(rows).items()) for rows in load_labels()
+        "\n".join(f"  - `{name}`: {meaning}" for name, meaning in _collect_meanings(rows).items())
+        for rows in load_labels()
     )
-    return _filled(_template("observation"), most=str(model_answers.MAX_OBSERVATIONS), types=types, concepts=concepts)
+    return _fill_template(
+        _load_template("observation"), most=str(model_answers.MAX_OBSERVATIONS), types=types, concepts=concepts
+    )
 
 
-def _names() -> tuple[frozenset[str], frozenset[str]]:
+def _list_label_names() -> tuple[frozenset[str], frozenset[str]]:
     types, concepts = load_labels()
-    return frozenset(kind.name for kind in types), frozenset(kind.name for kind in concepts)
+    return frozenset(label.name for label in types), frozenset(label.name for label in concepts)
 
 
-def _meanings(rows: Iterable[ObservationLabel]) -> dict[str, str]:
+def _collect_meanings(rows: Iterable[ObservationLabel]) -> dict[str, str]:
     """Names with what they mean; one that stands in the table twice has both meanings."""
-    found = dict[str, str]()
+    meanings = dict[str, str]()
     for row in rows:
-        found[row.name] = f"{found[row.name]}; or {row.meaning}" if row.name in found else row.meaning
-    return found
+        meanings[row.name] = f"{meanings[row.name]}; or {row.meaning}" if row.name in meanings else row.meaning
+    return meanings
 
 
-def _marked(name: str, **parts: str) -> str:
-    return _filled(_template(name), mark=_mark("\0".join(parts.values())), **parts)
+def _fill_marked(name: str, **parts: str) -> str:
+    return _fill_template(_load_template(name), mark=_build_mark("\0".join(parts.values())), **parts)
 
 
-def _between(text: str) -> str:
-    mark = _mark(text)
+def _wrap_in_marks(text: str) -> str:
+    mark = _build_mark(text)
     return f"{mark}\n{text}\n{mark}\n"
 
 
-def _mark(text: str) -> str:
+def _build_mark(text: str) -> str:
     return f"===== data {blake2b(text.encode('utf-8', 'replace'), digest_size=8).hexdigest()} ====="
 
 
-def _filled(template: str, **parts: str) -> str:
+def _fill_template(template: str, **parts: str) -> str:
     """The template with each slot filled once; a slot in what is filled in stays as it is."""
-    return _SLOT.sub(lambda found: parts.get(found[1], ""), template)
+    return _TEMPLATE_SLOT.sub(lambda match: parts.get(match[1], ""), template)
 
 
 @lru_cache(maxsize=4)
-def _template(name: str) -> str:
+def _load_template(name: str) -> str:
     return files("hardwon.distil").joinpath("prompts", f"{name}.md").read_text("utf-8")
 
 
-def _untrue(what: str) -> Broken:
-    return Broken(what, outcome="untrue")
+def _build_untrue_error(reason: str) -> Broken:
+    return Broken(reason, outcome="untrue")

@@ -17,31 +17,33 @@ from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.text.excerpts import is_informative, join_names, select_fitting, shorten_line, split_sentences
 from hardwon.types import Observation, Summary, Turn
 
-_LINE = 180
-_SHARE, _LEAST, _MOST = 0.018, 160, 900  # characters of a part per token of the session
-_MOST_FILES = 10
-_RECENT = 5  # turns whose failures may stand
+_MAX_LINE_CHARS = 180
+_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.018, 160, 900  # characters of a part per token of the session
+_MAX_FILES = 10
+_RECENT_TURNS = 5  # turns whose failures may stand
 _CHATTER = re.compile(
     r"^\W*(?:\w|yes|no|ok|okay|sure|thanks?|thank you|continue|go(?: ahead| on)?|proceed|do it|next|great|good|nice"
     r"|perfect|please|cool|done|clear|compact|exit|quit|\d+|(?:[\w,]+ ){0,4}(?:commit|push)(?: \w+){0,3}"
     r"|(?:yes|ok|okay|sure)[, ]+(?:please|go ahead|do it|continue|proceed))\W*$",
     re.I,
 )
-_REMAINS = re.compile(
+_REMAINING_WORK = re.compile(
     r"\b(?:next(?: steps?|(?=:))|remain(?:s|ing)|still (?:needs?|to|has to|have to|open|missing|pending)"
     r"|left to do|(?<!the )(?<!this )(?<!your )to-?do|follow[- ]?ups?|not (?:yet|done|finished|implemented|tested)"
     r"|(?:you|we|I)(?:'ll| will)? (?:may |might |should |could )?(?:still )?(?:want|need) to"
     r"|would you like me to|want me to|shall I|should I|let me know (?:if|when)|once (?:you|that|it)|pending)\b",
     re.I,
 )
-_TASK = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
-_ENDED = ("completed", "deleted", "cancelled")
-_HEADS_NEXT = re.compile(
+_TASK_ID = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
+_CLOSED_STATUSES = ("completed", "deleted", "cancelled")
+_NEXT_STEPS_HEADING = re.compile(
     r"^\W*(?:next steps?|remaining(?: work)?|to-?do|follow[- ]?ups?|what's (?:left|next)|still open)\b.{0,30}:?\W*$",
     re.I,
 )
-_LEADS_NEXT = re.compile(r"^(?:next(?: steps?)?|to-?do|remaining)\s*:\s+", re.I)  # whoever tells it says so themselves
-_LEARNS = re.compile(
+_NEXT_STEPS_PREFIX = re.compile(
+    r"^(?:next(?: steps?)?|to-?do|remaining)\s*:\s+", re.I
+)  # whoever tells it says so themselves
+_CAUSE_WORDS = re.compile(
     r"\b(?:turns out|root cause|the (?:problem|issue|bug|cause|reason|culprit) (?:is|was)|because|it seems that"
     r"|happens when|confirmed|verified that)\b",
     re.I,
@@ -50,139 +52,172 @@ _LEARNS = re.compile(
 
 def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]) -> Summary:
     """The summary of a session's turns and what was observed in them."""
-    by_turn = [classify_calls(turn) for turn in turns]
-    done = [deed for own in by_turn for deed in own]
-    room = int(min(max(_SHARE * sum(deed.tokens for deed in done), _LEAST), _MOST))
+    actions_by_turn = [classify_calls(turn) for turn in turns]
+    actions = [action for turn_actions in actions_by_turn for action in turn_actions]
+    room = int(min(max(_CHARS_PER_TOKEN * sum(action.tokens for action in actions), _MIN_PART_CHARS), _MAX_PART_CHARS))
     first, last = (turns[0], turns[-1]) if turns else (None, None)
-    recent = [deed for own in by_turn[-_RECENT:] for deed in own]
+    recent_actions = [action for turn_actions in actions_by_turn[-_RECENT_TURNS:] for action in turn_actions]
     parts = (
-        _request(turns),
-        _investigated(done),
-        _learned(turns, observations),
-        _completed(turns, done),
-        _next(turns, done, recent),
+        _list_requests(turns),
+        _describe_investigation(actions),
+        _describe_findings(turns, observations),
+        _describe_completion(turns, actions),
+        _list_next_steps(turns, actions, recent_actions),
     )
-    asked = _ends(parts[0], room)
+    request_lines = _keep_ends(parts[0], room)
     return Summary(
-        key=_key(first) if first else "",
-        at=max([*(turn.at for turn in turns), *(deed.call.at for deed in done)], default=last.at if last else 0.0),
-        request="\n".join(asked),
-        investigated=_text(parts[1], room),
-        learned=_text(parts[2], room),
-        completed=_text(parts[3], room),
-        next_steps=_text(parts[4], room),
+        key=_compute_key(first) if first else "",
+        at=max(
+            [*(turn.at for turn in turns), *(action.call.at for action in actions)], default=last.at if last else 0.0
+        ),
+        request="\n".join(request_lines),
+        investigated=_join_fitting(parts[1], room),
+        learned=_join_fitting(parts[2], room),
+        completed=_join_fitting(parts[3], room),
+        next_steps=_join_fitting(parts[4], room),
     )
 
 
 def has_work(turns: Iterable[Turn]) -> bool:
     """Return whether there is something to sum up: a person asked for something, or a call did something."""
-    return any(turn.prompt or any(deed.kind != "noise" for deed in classify_calls(turn)) for turn in turns)
+    return any(turn.prompt or any(action.kind != "noise" for action in classify_calls(turn)) for turn in turns)
 
 
-def _key(turn: Turn) -> str:
+def _compute_key(turn: Turn) -> str:
     return blake2b(f"{turn.agent}\0{turn.name}\0summary".encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def _request(turns: Iterable[Turn]) -> list[str]:
+def _list_requests(turns: Iterable[Turn]) -> list[str]:
     """The first request, then the latest ones, without what only keeps the work going."""
-    asked = [
-        phrasing.pick_first_sentence(turn.prompt, _LINE) for turn in turns if not _CHATTER.match(turn.prompt[:200])
+    requests = [
+        phrasing.pick_first_sentence(turn.prompt, _MAX_LINE_CHARS)
+        for turn in turns
+        if not _CHATTER.match(turn.prompt[:200])
     ]
-    return list(dict.fromkeys(line for line in asked if line))
+    return list(dict.fromkeys(line for line in requests if line))
 
 
-def _investigated(done: Sequence[ToolAction]) -> list[str]:
+def _describe_investigation(actions: Sequence[ToolAction]) -> list[str]:
     """What was read and looked for, without what was then changed."""
-    changed = frozenset(phrasing.list_files_modified(done))
-    read = [path for path in phrasing.list_files_read(done) if path not in changed]
-    searched = [deed.label for deed in done if deed.kind == "searched"]
-    fetched = [deed.label for deed in done if deed.kind == "fetched" and deed.label]
-    agents = [deed.label for deed in done if deed.kind == "agent" and deed.label]
+    changed_paths = frozenset(phrasing.list_files_modified(actions))
+    files_read = [path for path in phrasing.list_files_read(actions) if path not in changed_paths]
+    searched = [action.label for action in actions if action.kind == "searched"]
+    fetched = [action.label for action in actions if action.kind == "fetched" and action.label]
+    agents = [action.label for action in actions if action.kind == "agent" and action.label]
     return [
-        *([f"Read {join_names(map(phrasing.shorten_path, read), _MOST_FILES)}"] if read else []),
+        *([f"Read {join_names(map(phrasing.shorten_path, files_read), _MAX_FILES)}"] if files_read else []),
         *([f"Searched for {join_names(searched, 4, quote='“{}”')}"] if searched else []),
         *([f"Looked up {join_names(fetched, 3)}"] if fetched else []),
         *([f"Sub-agents: {join_names(agents, 4, quote='“{}”')}"] if agents else []),
     ]
 
 
-def _learned(turns: Iterable[Turn], observations: Iterable[Observation]) -> list[str]:
+def _describe_findings(turns: Iterable[Turn], observations: Iterable[Observation]) -> list[str]:
     """Failures and what put them right, what was decided, and sentences that give a cause."""
-    mended = [f"{one.title}{_cause(one)}" for one in observations if "problem-solution" in one.concepts]
-    decided = [one.title for one in observations if one.type == "decision"]
-    said = [
-        shorten_line(sentence, _LINE)
+    fixes = [
+        f"{observation.title}{_format_cause(observation)}"
+        for observation in observations
+        if "problem-solution" in observation.concepts
+    ]
+    decisions = [observation.title for observation in observations if observation.type == "decision"]
+    cause_sentences = [
+        shorten_line(sentence, _MAX_LINE_CHARS)
         for turn in turns
         for sentence in split_sentences(turn.final_message[:8_000])
-        if _LEARNS.search(sentence) and is_informative(sentence)
+        if _CAUSE_WORDS.search(sentence) and is_informative(sentence)
     ]
-    return [*said[-3:], *mended, *decided]
+    return [*cause_sentences[-3:], *fixes, *decisions]
 
 
-def _cause(one: Observation) -> str:
-    _, found, reason = one.facts[0].partition(": ") if one.facts else ("", "", "")
-    return f": {shorten_line(reason, 120)}" if found else ""
+def _format_cause(observation: Observation) -> str:
+    _, separator, reason = observation.facts[0].partition(": ") if observation.facts else ("", "", "")
+    return f": {shorten_line(reason, 120)}" if separator else ""
 
 
-def _completed(turns: Sequence[Turn], done: Sequence[ToolAction]) -> list[str]:
-    made = [commit for deed in done if deed.kind == "saved" for commit in check_results.parse_commits(deed.text)]
-    pulls = [found for deed in done if deed.kind == "saved" and (found := check_results.find_pull_request(deed.text))]
-    changed = phrasing.list_files_modified(done)
-    checks = {deed.label: deed for deed in done if deed.kind == "check"}
-    passed = [deed for deed in checks.values() if not deed.failed]
-    said = phrasing.pick_first_sentence(phrasing.strip_opener(turns[-1].final_message), _LINE) if turns else ""
+def _describe_completion(turns: Sequence[Turn], actions: Sequence[ToolAction]) -> list[str]:
+    commits = [
+        commit for action in actions if action.kind == "saved" for commit in check_results.parse_commits(action.text)
+    ]
+    pulls = [
+        url for action in actions if action.kind == "saved" and (url := check_results.find_pull_request(action.text))
+    ]
+    changed_paths = phrasing.list_files_modified(actions)
+    checks = {action.label: action for action in actions if action.kind == "check"}
+    passed_checks = [action for action in checks.values() if not action.failed]
+    closing_sentence = (
+        phrasing.pick_first_sentence(phrasing.strip_opener(turns[-1].final_message), _MAX_LINE_CHARS) if turns else ""
+    )
     return [
-        *([said] if said and is_informative(said) and not said.endswith("?") and not is_acknowledgement(said) else []),
-        *(f"Committed {name}: “{shorten_line(subject, 90)}”" for _, name, subject, _ in made[-6:]),
+        *(
+            [closing_sentence]
+            if closing_sentence
+            and is_informative(closing_sentence)
+            and not closing_sentence.endswith("?")
+            and not is_acknowledgement(closing_sentence)
+            else []
+        ),
+        *(f"Committed {short_hash}: “{shorten_line(subject, 90)}”" for _, short_hash, subject, _ in commits[-6:]),
         *(f"Pull request {pull}" for pull in pulls),
-        *([f"Changed {join_names(map(phrasing.shorten_path, changed), _MOST_FILES)}"] if changed else []),
-        *([f"Passing at the end: {'; '.join(map(_passed, passed[-3:]))}"] if passed else []),
+        *([f"Changed {join_names(map(phrasing.shorten_path, changed_paths), _MAX_FILES)}"] if changed_paths else []),
+        *([f"Passing at the end: {'; '.join(map(_format_check, passed_checks[-3:]))}"] if passed_checks else []),
     ]
 
 
-def _passed(deed: ToolAction) -> str:
-    return f"`{shorten_line(deed.label, 70)}`" + (f" ({deed.tally.text})" if deed.tally else "")
+def _format_check(action: ToolAction) -> str:
+    return f"`{shorten_line(action.label, 70)}`" + (f" ({action.tally.text})" if action.tally else "")
 
 
-def _next(turns: Sequence[Turn], done: Sequence[ToolAction], recent: Sequence[ToolAction]) -> list[str]:
+def _list_next_steps(
+    turns: Sequence[Turn], actions: Sequence[ToolAction], recent_actions: Sequence[ToolAction]
+) -> list[str]:
     """What the agent said remains or has on its list, and the checks that failed lately and were not seen to pass."""
-    left = [one.failed_actions[-1] for one in find_standing_failures(find_failure_fixes(recent), recent)]
-    fails = [
-        f"`{shorten_line(deed.label, 90)}` fails: {shorten_line(describe_failure(deed), 140)}" for deed in left[-3:]
+    failed_actions = [
+        fix.failed_actions[-1] for fix in find_standing_failures(find_failure_fixes(recent_actions), recent_actions)
     ]
-    return [*_remaining(turns[-1].final_message if turns else ""), *_listed_open(done), *fails]
+    failure_lines = [
+        f"`{shorten_line(action.label, 90)}` fails: {shorten_line(describe_failure(action), 140)}"
+        for action in failed_actions[-3:]
+    ]
+    return [*_find_remaining_work(turns[-1].final_message if turns else ""), *_list_open_tasks(actions), *failure_lines]
 
 
-def _listed_open(done: Iterable[ToolAction]) -> list[str]:
+def _list_open_tasks(actions: Iterable[ToolAction]) -> list[str]:
     """What stands unfinished on the agent's own list, however the host keeps one."""
-    open: dict[str, str] = {}
-    for deed in done:
-        given = deed.call.input if isinstance(deed.call.input, dict) else {}
-        if deed.call.tool == "TaskCreate":
-            number = _TASK.search(deed.text)
-            open[(number[1] or number[2]) if number else ""] = get_text(given, "subject")
-        elif deed.call.tool == "TaskUpdate" and get_text(given, "status") in _ENDED:
-            open.pop(get_text(given, "taskId"), None)
-        elif deed.call.tool == "TodoWrite" and isinstance(todos := given.get("todos"), list):
-            items = [item for item in todos if isinstance(item, dict) and get_text(item, "status") not in _ENDED]
-            open = {str(number): get_text(item, "content") for number, item in enumerate(items)}
-    return [f"Open: {shorten_line(item, _LINE)}" for item in open.values() if item][:5]
+    open_tasks: dict[str, str] = {}
+    for action in actions:
+        arguments = action.call.input if isinstance(action.call.input, dict) else {}
+        if action.call.tool == "TaskCreate":
+            number = _TASK_ID.search(action.text)
+            open_tasks[(number[1] or number[2]) if number else ""] = get_text(arguments, "subject")
+        elif action.call.tool == "TaskUpdate" and get_text(arguments, "status") in _CLOSED_STATUSES:
+            open_tasks.pop(get_text(arguments, "taskId"), None)
+        elif action.call.tool == "TodoWrite" and isinstance(todos := arguments.get("todos"), list):
+            items = [
+                item for item in todos if isinstance(item, dict) and get_text(item, "status") not in _CLOSED_STATUSES
+            ]
+            open_tasks = {str(number): get_text(item, "content") for number, item in enumerate(items)}
+    return [f"Open: {shorten_line(item, _MAX_LINE_CHARS)}" for item in open_tasks.values() if item][:5]
 
 
-def _text(lines: Sequence[str], room: int) -> str:
+def _join_fitting(lines: Sequence[str], room: int) -> str:
     return "\n".join(select_fitting(list(dict.fromkeys(lines)), room))
 
 
-def _ends(lines: list[str], room: int) -> list[str]:
+def _keep_ends(lines: list[str], room: int) -> list[str]:
     """The first line and as many of the last as fit."""
     latest = select_fitting(lines[:0:-1], room - len(lines[0])) if len(lines) > 1 else []
     return [*lines[:1], *latest[::-1]]
 
 
-def _remaining(said: str) -> list[str]:
-    every = split_sentences(said[:12_000])
-    heads = [place for place, sentence in enumerate(every) if _HEADS_NEXT.match(sentence)]
-    if heads:
-        return [shorten_line(sentence, _LINE) for sentence in every[heads[-1] + 1 : heads[-1] + 5]]
-    found = [_LEADS_NEXT.sub("", sentence) or sentence for sentence in every if _REMAINS.search(sentence)]
-    return [shorten_line(sentence, _LINE) for sentence in found][-3:]
+def _find_remaining_work(final_message: str) -> list[str]:
+    sentences = split_sentences(final_message[:12_000])
+    heading_positions = [position for position, sentence in enumerate(sentences) if _NEXT_STEPS_HEADING.match(sentence)]
+    if heading_positions:
+        return [
+            shorten_line(sentence, _MAX_LINE_CHARS)
+            for sentence in sentences[heading_positions[-1] + 1 : heading_positions[-1] + 5]
+        ]
+    remaining = [
+        _NEXT_STEPS_PREFIX.sub("", sentence) or sentence for sentence in sentences if _REMAINING_WORK.search(sentence)
+    ]
+    return [shorten_line(sentence, _MAX_LINE_CHARS) for sentence in remaining][-3:]

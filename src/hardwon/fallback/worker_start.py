@@ -18,7 +18,7 @@ MAX_WAIT_SECONDS = 3600.0
 STARTS_FILE = "worker.starts"
 
 # What a worker may know of the terminal or editor it happened to be started from.
-_KEPT = (
+_KEPT_VARIABLES = (
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
     "GEMINI_CLI_HOME",
@@ -62,17 +62,17 @@ def clear_failed_starts(home: str) -> None:
 
 def build_environment(home: str) -> dict[str, str]:
     """A clean one for processes of this home, with the key of the model that the person turned on, if any."""
-    kept = (*_KEPT, *_keys(home))
-    return {**{name: os.environ[name] for name in kept if name in os.environ}, "HARDWON_HOME": home}
+    names = (*_KEPT_VARIABLES, *_list_key_variables(home))
+    return {**{name: os.environ[name] for name in names if name in os.environ}, "HARDWON_HOME": home}
 
 
-def _keys(home: str) -> tuple[str, ...]:
+def _list_key_variables(home: str) -> tuple[str, ...]:
     """The names of variables that hold a key, as far as config.json asks for them."""
     try:
         with open(os.path.join(home, paths.CONFIG), encoding="utf-8-sig", opener=paths.open_plain_file) as file:
-            wanted = loads(file.read())["llm"]
-        if wanted["provider"] in API_KEY_VARIABLES:
-            return (*API_KEY_VARIABLES[wanted["provider"]], str(wanted.get("apiKeyEnv", "")).strip())
+            llm_settings = loads(file.read())["llm"]
+        if llm_settings["provider"] in API_KEY_VARIABLES:
+            return (*API_KEY_VARIABLES[llm_settings["provider"]], str(llm_settings.get("apiKeyEnv", "")).strip())
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         pass
     return ()
@@ -80,8 +80,8 @@ def _keys(home: str) -> tuple[str, ...]:
 
 def launch_worker(home: str) -> int:
     """Start a worker for this home in a session of its own and return its process id, without waiting for it."""
-    log = os.path.join(home, paths.WORKER_LOG)
-    paths.make_private_folder(os.path.dirname(log))
+    log_path = os.path.join(home, paths.WORKER_LOG)
+    paths.make_private_folder(os.path.dirname(log_path))
     with open(os.open(os.path.join(home, STARTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
         file.write(".")
     command = [sys.executable, "-I", "-m", "hardwon.worker"]
@@ -92,7 +92,7 @@ def launch_worker(home: str) -> int:
         os.setsid()
         os.chdir("/")
         null = os.open(os.devnull, os.O_RDWR)
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        output = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for descriptor, standard in ((null, 0), (output, 1), (output, 2)):
             os.dup2(descriptor, standard)
         os.closerange(3, 256)

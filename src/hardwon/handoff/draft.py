@@ -38,14 +38,14 @@ MIN_CONTAINED_WORDS, MIN_CONTAINED_SHARE = (
     0.9,
 )  # of the shorter's words, if it has as many, from which on two memories are one
 CONFIDENCE_NAMES = {"H": "high", "M": "middling", "L": "low"}
-_STREAM = re.compile(r"(?:^|/)(?:workstreams?|plans|phases)/([\w.-]{1,80})", re.I)
-_SEEN = 60  # characters, in which a way that fails must differ from the one that works
-_GENERIC = "src lib libs app apps packages internal pkg cmd tests test docs crates modules"
-_HOLDS_CODE = frozenset(_GENERIC.split())
-_LEADING = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+)\b[,!]?\s+)+", re.I)
-_FOLDER_OF_ONE = re.compile(r"(?:\b[A-Z]:)?/(?:Users|home)/[^/\s\"'`]+(?=/)")
+_WORKSTREAM_PATH = re.compile(r"(?:^|/)(?:workstreams?|plans|phases)/([\w.-]{1,80})", re.I)
+_COMPARED_CHARS = 60  # characters, in which a way that fails must differ from the one that works
+_GENERIC_NAMES = "src lib libs app apps packages internal pkg cmd tests test docs crates modules"
+_GENERIC_FOLDERS = frozenset(_GENERIC_NAMES.split())
+_LEADING_FILLER = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+)\b[,!]?\s+)+", re.I)
+_HOME_FOLDER = re.compile(r"(?:\b[A-Z]:)?/(?:Users|home)/[^/\s\"'`]+(?=/)")
 _NO_LESSON = re.compile(r"requires? approval|permission to use|was refused:.*\?$", re.I)
-_TRUNKS = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
+_TRUNK_BRANCHES = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
 
 
 class SuggestedLesson(NamedTuple):
@@ -68,14 +68,14 @@ class Draft(NamedTuple):
     summary: tuple[Statement, ...]
     decisions: tuple[Statement, ...]
     failed: tuple[Statement, ...]
-    open: tuple[Statement, ...]
+    open_ends: tuple[Statement, ...]
     resume: tuple[Statement, ...]
     confidence: str
     because: str
     findings: tuple[Finding, ...] = ()
     memories: tuple[SuggestedMemory, ...] = ()
     lessons: tuple[SuggestedLesson, ...] = ()
-    made: str = PLAIN
+    made_by: str = PLAIN
 
 
 def build_draft(
@@ -85,121 +85,137 @@ def build_draft(
     time_zone: tzinfo | None = None,
 ) -> Draft:
     """What plain code has to say of a session; `zone` is where the person is, by default where the machine is."""
-    of = draft_statements.gather_facts(story)
-    asked, came_to = draft_statements.list_requests(of), draft_statements.list_outcomes(of)
+    facts = draft_statements.gather_facts(story)
+    requests, outcomes = draft_statements.list_requests(facts), draft_statements.list_outcomes(facts)
     open_ends = draft_statements.drop_near_duplicates(
-        [*draft_statements.list_open_ends(of), *_noticed(findings, NOT_DONE_ITEM)]
+        [*draft_statements.list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)]
     )[: draft_statements.MAX_OPEN_ENDS]
-    streams = find_workstreams(phrasing.list_files_modified(of.actions), _branch(of))
-    confidence, because = _confidence(of, open_ends)
+    workstreams = find_workstreams(phrasing.list_files_modified(facts.actions), _find_branch(facts))
+    confidence, because = _rate_confidence(facts, open_ends)
     return Draft(
         story=story,
-        topic=_topic(of),
-        workstream=streams[0] if streams else "",
-        touched_workstreams=tuple(streams[:MAX_WORKSTREAMS]),
+        topic=_choose_topic(facts),
+        workstream=workstreams[0] if workstreams else "",
+        touched_workstreams=tuple(workstreams[:MAX_WORKSTREAMS]),
         fatigue_window=find_fatigue_window(story, time_zone),
-        summary=tuple(draft_statements.drop_near_duplicates([*asked, *came_to, *draft_statements.list_causes(of)])),
-        decisions=tuple(draft_statements.list_decisions(of)),
+        summary=tuple(
+            draft_statements.drop_near_duplicates([*requests, *outcomes, *draft_statements.list_causes(facts)])
+        ),
+        decisions=tuple(draft_statements.list_decisions(facts)),
         failed=tuple(
             draft_statements.drop_near_duplicates(
-                [*draft_statements.list_failures(of), *_noticed(findings, FAILED_EXPERIMENTS_ITEM)]
+                [*draft_statements.list_failures(facts), *_select_statements(findings, FAILED_EXPERIMENTS_ITEM)]
             )
         ),
-        open=tuple(open_ends),
-        resume=tuple(_resume(of, asked, open_ends)),
+        open_ends=tuple(open_ends),
+        resume=tuple(_build_resume(facts, requests, open_ends)),
         confidence=confidence,
         because=because,
         findings=tuple(select_findings(findings)),
         memories=tuple(memories),
-        lessons=tuple(_lessons(story)),
+        lessons=tuple(_suggest_lessons(story)),
     )
 
 
 def next_step(draft: Draft) -> str:
     """Return what comes first in the next session, or nothing if that is not known."""
     # A model names it in its resume prompt, and need not list anything as open beside that.
-    named = draft.open or (draft.resume if draft.made != PLAIN else ())
-    return named[0].text if named else ""
+    candidates = draft.open_ends or (draft.resume if draft.made_by != PLAIN else ())
+    return candidates[0].text if candidates else ""
 
 
-def _noticed(findings: Iterable[Finding], item: str) -> list[Statement]:
-    return [Statement(one.text, one.evidence) for one in findings if one.item == item]
+def _select_statements(findings: Iterable[Finding], item: str) -> list[Statement]:
+    return [Statement(finding.text, finding.evidence) for finding in findings if finding.item == item]
 
 
-def _topic(of: SessionFacts) -> str:
+def _choose_topic(facts: SessionFacts) -> str:
     """The first thing that was asked; if that tells nothing, what was committed, or what it came to."""
-    asked = next((one.text.partition(": ")[2] for one in draft_statements.list_requests(of)), "")
-    told = _LEADING.sub("", asked)
-    subjects = phrasing.list_commit_subjects(of.actions)
-    said = next((one.text for one in draft_statements.list_outcomes(of)), "")
-    if told and not draft_statements.is_trivial_request(told):
-        return shorten_line(told, MAX_TOPIC_CHARS)
+    request = next((statement.text.partition(": ")[2] for statement in draft_statements.list_requests(facts)), "")
+    stripped = _LEADING_FILLER.sub("", request)
+    subjects = phrasing.list_commit_subjects(facts.actions)
+    outcome = next((statement.text for statement in draft_statements.list_outcomes(facts)), "")
+    if stripped and not draft_statements.is_trivial_request(stripped):
+        return shorten_line(stripped, MAX_TOPIC_CHARS)
     return shorten_line(
-        (subjects[-1] if subjects else "") or said or asked or "A session without a request", MAX_TOPIC_CHARS
+        (subjects[-1] if subjects else "") or outcome or request or "A session without a request", MAX_TOPIC_CHARS
     )
 
 
-def _branch(of: SessionFacts) -> str:
+def _find_branch(facts: SessionFacts) -> str:
     """The branch of the last commit, unless everything is done on it."""
-    branch = next((branch for _, (branch, *_) in reversed(draft_statements.list_commits(of))), "")
-    return "" if branch in _TRUNKS else branch
+    branch = next((branch for _, (branch, *_) in reversed(draft_statements.list_commits(facts))), "")
+    return "" if branch in _TRUNK_BRANCHES else branch
 
 
 def find_workstreams(paths: Iterable[str], branch: str = "") -> list[str]:
     """The streams of work that files belong to: those that are named, the branch, then the busiest areas."""
-    inside = draft_statements.select_project_paths(paths)
-    named = Counter(found[1].removesuffix(".md") for path in inside if (found := _STREAM.search(path)))
-    areas = Counter(area for path in inside if (area := _area(path)) and not _STREAM.search(path))
+    project_paths = draft_statements.select_project_paths(paths)
+    named_streams = Counter(
+        match[1].removesuffix(".md") for path in project_paths if (match := _WORKSTREAM_PATH.search(path))
+    )
+    areas = Counter(area for path in project_paths if (area := _get_area(path)) and not _WORKSTREAM_PATH.search(path))
     return [
-        *(name for name, _ in named.most_common()),
+        *(name for name, _ in named_streams.most_common()),
         *([branch] if branch else []),
         *(name for name, _ in areas.most_common()),
     ]
 
 
-def _area(path: str) -> str:
-    folders = [part for part in path.split("/")[:-1] if part not in _HOLDS_CODE and not part.startswith(".")]
+def _get_area(path: str) -> str:
+    folders = [part for part in path.split("/")[:-1] if part not in _GENERIC_FOLDERS and not part.startswith(".")]
     return "/".join(folders[:2])
 
 
-def _resume(of: SessionFacts, asked: Sequence[Statement], open_ends: Sequence[Statement]) -> list[Statement]:
+def _build_resume(
+    facts: SessionFacts, requests: Sequence[Statement], open_ends: Sequence[Statement]
+) -> list[Statement]:
     """What to say to the next session: what it is about, where it stands, what comes first, what to look at."""
-    last = [(one.text.partition(": ")[2], one) for one in asked[-1:] if not draft_statements.is_unfinished(of)]
-    found = [Statement(f"Last asked: {line}", one.evidence) for line, one in last]
-    if saved := draft_statements.list_commits(of):
-        deed, (branch, name, subject, _) = saved[-1]
-        found.append(
+    last_requests = [
+        (statement.text.partition(": ")[2], statement)
+        for statement in requests[-1:]
+        if not draft_statements.is_unfinished(facts)
+    ]
+    statements = [Statement(f"Last asked: {line}", statement.evidence) for line, statement in last_requests]
+    if commits := draft_statements.list_commits(facts):
+        action, (branch, commit_id, subject, _) = commits[-1]
+        statements.append(
             Statement(
-                f"The last commit is {name} on {branch}: “{shorten_line(subject, 90)}”",
-                draft_statements.cite_action(of, deed, name),
+                f"The last commit is {commit_id} on {branch}: “{shorten_line(subject, 90)}”",
+                draft_statements.cite_action(facts, action, commit_id),
             )
         )
-    found += [
-        Statement(f"{'First' if not place else 'Then'}: {one.text}", one.evidence)
-        for place, one in enumerate(open_ends[:3])
+    statements += [
+        Statement(f"{'First' if not index else 'Then'}: {statement.text}", statement.evidence)
+        for index, statement in enumerate(open_ends[:3])
     ]
-    edits = [deed for deed in of.recent_actions if deed.kind == "changed" and not deed.failed and deed.paths]
+    edits = [
+        action for action in facts.recent_actions if action.kind == "changed" and not action.failed and action.paths
+    ]
     if edits:
         paths = draft_statements.select_project_paths(phrasing.list_files_modified(reversed(edits)))[:MAX_RESUME_FILES]
-        found += (
-            [Statement(f"Look at {join_names(paths, 4)}", draft_statements.cite_action(of, edits[-1]))] if paths else []
+        statements += (
+            [Statement(f"Look at {join_names(paths, 4)}", draft_statements.cite_action(facts, edits[-1]))]
+            if paths
+            else []
         )
-    return found
+    return statements
 
 
-def _confidence(of: SessionFacts, open_ends: Sequence[Statement]) -> tuple[str, str]:
+def _rate_confidence(facts: SessionFacts, open_ends: Sequence[Statement]) -> tuple[str, str]:
     """How far the next step is known: by what is open, and by whether a check or a commit shows where things stand."""
-    last = next((deed for deed in reversed(of.actions) if deed.kind == "check"), None)
-    saved = any(deed.kind == "saved" and not deed.failed for deed in of.recent_actions)
-    if draft_statements.is_unfinished(of) and any(deed.kind == "check" for deed in classify_calls(of.turns[-1])):
+    last_check = next((action for action in reversed(facts.actions) if action.kind == "check"), None)
+    has_commit = any(action.kind == "saved" and not action.failed for action in facts.recent_actions)
+    if draft_statements.is_unfinished(facts) and any(
+        action.kind == "check" for action in classify_calls(facts.turns[-1])
+    ):
         return "M", "the session was cut off, but the last check shows where things stand"
-    if draft_statements.is_unfinished(of):
+    if draft_statements.is_unfinished(facts):
         return "L", "the session ended before the last request was answered"
-    if open_ends and (last or saved):
+    if open_ends and (last_check or has_commit):
         return "H", "what is open was said or seen, and a check or commit shows where things stand"
     if open_ends:
         return "M", "what is open was said, but no check or commit shows where things stand"
-    if (last and not last.failed) or saved:
+    if (last_check and not last_check.failed) or has_commit:
         return "M", "what was asked seems done; nothing says what comes next"
     return "L", "nothing says what comes next, and no check or commit shows where things stand"
 
@@ -207,120 +223,156 @@ def _confidence(of: SessionFacts, open_ends: Sequence[Statement]) -> tuple[str, 
 def select_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Two to four of what comes best first, each item of the menu once; what says little only to make it two, and what
     people keep dropping not at all."""
-    best = dict[str, Finding]()
-    for one in findings:
-        if one.score >= MIN_SCORE:
-            best.setdefault(one.item, one)
-    ranked = list(best.values())
+    best_by_item = dict[str, Finding]()
+    for finding in findings:
+        if finding.score >= MIN_SCORE:
+            best_by_item.setdefault(finding.item, finding)
+    ranked = list(best_by_item.values())
     return [
-        one for place, one in enumerate(ranked[:MAX_FINDINGS]) if one.score >= TELLING_SCORE or place < MIN_FINDINGS
+        finding
+        for index, finding in enumerate(ranked[:MAX_FINDINGS])
+        if finding.score >= TELLING_SCORE or index < MIN_FINDINGS
     ]
 
 
 def find_stated_memories(story: Story) -> Iterator[SuggestedMemory]:
     """What a person said that later sessions should know, by the turn in which they said it."""
-    for number, one in enumerate(telltale.split_exchanges(story), 1):
-        if one.prompt:
-            for type, text in find_lasting_statements(one.prompt.text):
-                yield SuggestedMemory(type, text, (telltale.quote_step(story, one.prompt, text),), number)
+    for number, exchange in enumerate(telltale.split_exchanges(story), 1):
+        if exchange.prompt:
+            for memory_type, text in find_lasting_statements(exchange.prompt.text):
+                yield SuggestedMemory(memory_type, text, (telltale.quote_step(story, exchange.prompt, text),), number)
 
 
-def drop_known_memories(memories: Iterable[SuggestedMemory], known: Iterable[str]) -> list[SuggestedMemory]:
+def drop_known_memories(memories: Iterable[SuggestedMemory], known_texts: Iterable[str]) -> list[SuggestedMemory]:
     """Each memory once, without those that are known already in nearly the same words, or among others."""
-    told, kept = list(known), list[SuggestedMemory]()
-    for one in memories:
-        if tokenize(one.text) and not any(
-            is_same_statement(one.text, other) or _is_within(one.text, other) for other in told
+    seen_texts, new_memories = list(known_texts), list[SuggestedMemory]()
+    for memory in memories:
+        if tokenize(memory.text) and not any(
+            is_same_statement(memory.text, other) or _is_within(memory.text, other) for other in seen_texts
         ):
-            kept.append(one)
-            told.append(one.text)
-    return kept
+            new_memories.append(memory)
+            seen_texts.append(memory.text)
+    return new_memories
 
 
-def _is_within(one: str, other: str) -> bool:
+def _is_within(text: str, other: str) -> bool:
     """Whether the longer says all of the shorter, and speaks against none of it that the shorter speaks for."""
-    own, its = tokenize(one), tokenize(other)
-    least, shared = min(len(own), len(its)), own & its
+    words, other_words = tokenize(text), tokenize(other)
+    shortest, shared_words = min(len(words), len(other_words)), words & other_words
     return (
-        least >= MIN_CONTAINED_WORDS
-        and len(shared) >= MIN_CONTAINED_SHARE * least
-        and not shared & (find_negated_words(one) ^ find_negated_words(other))
+        shortest >= MIN_CONTAINED_WORDS
+        and len(shared_words) >= MIN_CONTAINED_SHARE * shortest
+        and not shared_words & (find_negated_words(text) ^ find_negated_words(other))
     )
 
 
-def _lessons(story: Story) -> list[SuggestedLesson]:
+def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
     """The corrections in the session that a scan would propose."""
-    found = sorted(
-        (one for one in find_episodes(story.steps) if one.score >= MIN_LESSON_SCORE), key=lambda one: -one.score
+    episodes = sorted(
+        (candidate for candidate in find_episodes(story.steps) if candidate.score >= MIN_LESSON_SCORE),
+        key=lambda candidate: -candidate.score,
     )
-    made = [_lesson(story, one) for one in found]
+    lessons = [_build_lesson(story, candidate) for candidate in episodes]
     return [
-        one
-        for one in made
-        if one.problem[:_SEEN] not in one.solution and one.solution[:_SEEN] not in one.problem
-        if not _NO_LESSON.search(one.problem) and not one.solution.endswith("?")
+        candidate
+        for candidate in lessons
+        if candidate.problem[:_COMPARED_CHARS] not in candidate.solution
+        and candidate.solution[:_COMPARED_CHARS] not in candidate.problem
+        if not _NO_LESSON.search(candidate.problem) and not candidate.solution.endswith("?")
     ][:MAX_LESSONS]
 
 
-def _lesson(story: Story, one: Episode) -> SuggestedLesson:
+def _build_lesson(story: Story, episode: Episode) -> SuggestedLesson:
     steps = {step.line: draft_statements.find_starting_call(story, step) for step in story.steps}
-    shown = tuple(
-        telltale.quote_step(story, steps[each.line], each.quote) for each in one.evidence if each.line in steps
+    evidence = tuple(
+        telltale.quote_step(story, steps[source.line], source.quote)
+        for source in episode.evidence
+        if source.line in steps
     )
     return SuggestedLesson(
-        shorten_line(one.problem, 160), shorten_line(one.solution.lstrip("-* "), 160), round(one.score, 2), shown
+        shorten_line(episode.problem, 160),
+        shorten_line(episode.solution.lstrip("-* "), 160),
+        round(episode.score, 2),
+        evidence,
     )
 
 
-def list_statements(of: Draft) -> list[Statement]:
+def list_statements(draft: Draft) -> list[Statement]:
     """All that a draft says, each with its evidence."""
-    said = [*of.summary, *of.decisions, *of.failed, *of.open, *of.resume]
-    said += [Statement(one.text, one.evidence) for one in of.findings]
-    said += [Statement(one.text, one.evidence) for one in of.memories]
-    return said + [Statement(one.problem, one.evidence) for one in of.lessons]
+    statements = [*draft.summary, *draft.decisions, *draft.failed, *draft.open_ends, *draft.resume]
+    statements += [Statement(entry.text, entry.evidence) for entry in draft.findings]
+    statements += [Statement(entry.text, entry.evidence) for entry in draft.memories]
+    return statements + [Statement(entry.problem, entry.evidence) for entry in draft.lessons]
 
 
-def render_draft(of: Draft) -> str:
+def render_draft(draft: Draft) -> str:
     """The draft as the file that a person reads and edits; a finding that a section tells is named, not told twice."""
-    told = {one.text: name for name, said in ((FAILED_HEADING, of.failed), (OPEN_HEADING, of.open)) for one in said}
-    found = [(one, f"see {told[one.text]}" if one.text in told else one.text) for one in of.findings]
+    section_by_text = {
+        entry.text: name
+        for name, statements in ((FAILED_HEADING, draft.failed), (OPEN_HEADING, draft.open_ends))
+        for entry in statements
+    }
+    finding_rows = [
+        (entry, f"see {section_by_text[entry.text]}" if entry.text in section_by_text else entry.text)
+        for entry in draft.findings
+    ]
     sections = (
-        ("Summary", _bullets(of.summary)),
-        ("Decisions", _bullets(of.decisions)),
-        (FAILED_HEADING, _bullets(of.failed)),
-        (OPEN_HEADING, _bullets(of.open)),
-        ("Resume Prompt", _prompt(of)),
-        ("Findings", [f"- **{one.item}** → {one.target}: {_told(text, one.evidence)}" for one, text in found]),
-        ("Memories to approve", [f"- {one.type}: {_told(one.text, one.evidence)}" for one in of.memories]),
-        ("Lessons to consider", [f"- {_told(f'{one.problem} → {one.solution}', one.evidence)}" for one in of.lessons]),
+        ("Summary", _render_bullets(draft.summary)),
+        ("Decisions", _render_bullets(draft.decisions)),
+        (FAILED_HEADING, _render_bullets(draft.failed)),
+        (OPEN_HEADING, _render_bullets(draft.open_ends)),
+        ("Resume Prompt", _render_resume(draft)),
+        (
+            "Findings",
+            [
+                f"- **{entry.item}** → {entry.target}: {_cite_lines(text, entry.evidence)}"
+                for entry, text in finding_rows
+            ],
+        ),
+        (
+            "Memories to approve",
+            [f"- {entry.type}: {_cite_lines(entry.text, entry.evidence)}" for entry in draft.memories],
+        ),
+        (
+            "Lessons to consider",
+            [f"- {_cite_lines(f'{entry.problem} → {entry.solution}', entry.evidence)}" for entry in draft.lessons],
+        ),
     )
     body = [f"## {name}\n\n" + "\n".join(lines) for name, lines in sections if lines]
-    return "\n\n".join([_front(of), anonymize_paths("\n\n".join([f"# {_safe(of.topic)}", *body]), of.story)]) + "\n"
+    return (
+        "\n\n".join(
+            [
+                _render_front_matter(draft),
+                anonymize_paths("\n\n".join([f"# {_escape_markup(draft.topic)}", *body]), draft.story),
+            ]
+        )
+        + "\n"
+    )
 
 
 def anonymize_paths(text: str, story: Story) -> str:
     """Paths from the project on, and without whose machine it was."""
     for folder in filter(None, (story.project, story.cwd)):
         text = text.replace(f"{folder}/", "")
-    return _FOLDER_OF_ONE.sub("~", text)
+    return _HOME_FOLDER.sub("~", text)
 
 
-def _front(of: Draft) -> str:
-    story = of.story
+def _render_front_matter(draft: Draft) -> str:
+    story = draft.story
     fields = {
-        "topic": anonymize_paths(of.topic, story),
-        "workstream": of.workstream,
-        "workstreams_touched": list(of.touched_workstreams),
+        "topic": anonymize_paths(draft.topic, story),
+        "workstream": draft.workstream,
+        "workstreams_touched": list(draft.touched_workstreams),
         "session": story.session,
         "host": story.agent,
         "began": clock.format_iso(story.started_at) if story.started_at else "",
         "ended": clock.format_iso(story.ended_at) if story.ended_at else "",
         "minutes": round(story.active_minutes),
-        **_tokens(story),
-        "fatigue_window": of.fatigue_window or False,
-        "confidence": of.confidence,
+        **_count_tokens(story),
+        "fatigue_window": draft.fatigue_window or False,
+        "confidence": draft.confidence,
         "status": "draft",
-        "made": of.made,
+        "made": draft.made_by,
         "transcript": story.path,
     }
     lines = [
@@ -331,7 +383,7 @@ def _front(of: Draft) -> str:
     return "\n".join(["---", *lines, "---"])
 
 
-def _tokens(story: Story) -> dict[str, int]:
+def _count_tokens(story: Story) -> dict[str, int]:
     """The tokens as the transcript counts them; no field where it does not, rather than a guess."""
     if story.usage is None:
         return {}
@@ -339,20 +391,20 @@ def _tokens(story: Story) -> dict[str, int]:
     return {"tokens": total, "tokens_out": story.usage.tokens_out} if total else {}
 
 
-def _bullets(statements: Iterable[Statement]) -> list[str]:
-    return [f"- {_told(one.text, one.evidence)}" for one in statements]
+def _render_bullets(statements: Iterable[Statement]) -> list[str]:
+    return [f"- {_cite_lines(statement.text, statement.evidence)}" for statement in statements]
 
 
-def _prompt(of: Draft) -> list[str]:
-    quoted = [f"> {_told(one.text, one.evidence)}  " for one in of.resume]
-    return [*quoted, *([""] if quoted else []), f"Confidence: {of.confidence} ({of.because})"]
+def _render_resume(draft: Draft) -> list[str]:
+    quoted = [f"> {_cite_lines(statement.text, statement.evidence)}  " for statement in draft.resume]
+    return [*quoted, *([""] if quoted else []), f"Confidence: {draft.confidence} ({draft.because})"]
 
 
-def _told(text: str, evidence: Sequence[Evidence]) -> str:
-    lines = sorted({one.line for one in evidence})[:MAX_SOURCE_LINES]
-    return f"{_safe(text)} ({', '.join(f'L{line}' for line in lines)})" if lines else _safe(text)
+def _cite_lines(text: str, evidence: Sequence[Evidence]) -> str:
+    lines = sorted({source.line for source in evidence})[:MAX_SOURCE_LINES]
+    return f"{_escape_markup(text)} ({', '.join(f'L{line}' for line in lines)})" if lines else _escape_markup(text)
 
 
-def _safe(text: str) -> str:
+def _escape_markup(text: str) -> str:
     """One line that is no markup for a page: tags and comments show as they are."""
     return to_plain_line(text).replace("<", "\\<") if "<" in text else to_plain_line(text)

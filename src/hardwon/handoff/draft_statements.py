@@ -32,30 +32,32 @@ from hardwon.types import Summary, Turn, frozen
 
 MAX_LINE_CHARS = 220
 POLL_TOOL = "BashOutput"
-_BEGINNING = 200
+_MAX_REMEMBERED_CHARS = 200
 MAX_REQUESTS, MAX_COMMITS, MAX_FILES, MAX_CHECKS, MAX_CAUSES, MAX_READ_FILES = 4, 5, 8, 3, 2, 5
 MAX_DECISIONS, MAX_FAILURES, MAX_OPEN_ENDS = 5, 5, 6
-_RECENT = 5  # turns whose failures may stand
-_SAME = 0.6
+_RECENT_TURNS = 5  # turns whose failures may stand
+_SAME_THRESHOLD = 0.6
 # A statement that only introduces what somebody said, such as: Left out, says the agent: “The cache is missing.”
-_QUOTES_ONE = re.compile(r"[^“”]*: “([^“”]+)”")
-_NEAR = 60  # characters from the start of a sentence: further on it tells of something else
-_SAYS_WHY = 7  # words that a cause takes
+_QUOTED_STATEMENT = re.compile(r"[^“”]*: “([^“”]+)”")
+_SENTENCE_START_CHARS = 60  # characters from the start of a sentence: further on it tells of something else
+_MIN_CAUSE_WORDS = 7  # words that a cause takes
 _NOD = re.compile(r"^(?:no|nope|yes|yeah|yep|ok|okay|nice|great|good|thanks)\b", re.I)
-_PICKS = re.compile(r"(?:let'?s )?(?:do|go with|take|use|option|number)? ?(?:option|number|#)? ?\w{1,2}\W*", re.I)
-_OPENS = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b)", re.I)  # it tells nothing yet
+_PICKS_OPTION = re.compile(
+    r"(?:let'?s )?(?:do|go with|take|use|option|number)? ?(?:option|number|#)? ?\w{1,2}\W*", re.I
+)
+_OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b)", re.I)  # it tells nothing yet
 _IS_DONE = re.compile(r"\b(?:already (?:\w+ )?(?:in|done|fixed|handled|covered)|but now|no longer needed)\b|→", re.I)
-_INLINE = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
-_FRAME = re.compile(r"at \S+ \(|File \"")  # a line of a trace, which gives no reason
-_ANSWERED = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
-_SETTLES = re.compile(
+_INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
+_TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a line of a trace, which gives no reason
+_QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
+_DECISION_WORDS = re.compile(
     r"\b(?:let'?s (?:go with|use|keep|not|skip|stick|drop|remove)|(?:go|stick) with|I(?:'d| would)? (?:prefer|rather)"
     r"|we (?:should(?:n't| not)|don'?t want|do not want|decided|will use|won'?t)"
     r"|(?:don'?t|do not|never|always) (?:use|add|change|touch|commit|push|make|create|write|run|include|rely)"
     r"|use [^.\n]{1,60} instead)\b",
     re.I,
 )
-_CAUSE = re.compile(
+_CAUSE_WORDS = re.compile(
     r"\b(?:turns out|root cause|the (?:real )?(?:problem|issue|bug|cause|reason|culprit)(?: here)? (?:is|was)"
     r"|happens when)\b|\bcause:",
     re.I,
@@ -88,118 +90,147 @@ class SessionFacts:
 def gather_facts(story: Story) -> SessionFacts:
     """Everything that is told more than once, made once."""
     turns = telltale.build_turns(story)
-    by_turn = [classify_calls(turn) for turn in turns]
+    actions_by_turn = [classify_calls(turn) for turn in turns]
     return SessionFacts(
         story=story,
         exchanges=telltale.split_exchanges(story),
         turns=turns,
-        summary=summarise_session(turns, [one for turn in turns for one in observe_turn(turn)]),
-        actions=tuple(deed for own in by_turn for deed in own),
-        recent_actions=tuple(deed for own in by_turn[-_RECENT:] for deed in own),
+        summary=summarise_session(turns, [observation for turn in turns for observation in observe_turn(turn)]),
+        actions=tuple(action for turn_actions in actions_by_turn for action in turn_actions),
+        recent_actions=tuple(action for turn_actions in actions_by_turn[-_RECENT_TURNS:] for action in turn_actions),
         calls=telltale.pair_calls(story),
-        failure_fixes=tuple(mend for own in by_turn for mend in find_failure_fixes(own)),
-        last_working_exchange=max((place for place, own in enumerate(by_turn) if own), default=len(turns) - 1),
+        failure_fixes=tuple(fix for turn_actions in actions_by_turn for fix in find_failure_fixes(turn_actions)),
+        last_working_exchange=max(
+            (index for index, turn_actions in enumerate(actions_by_turn) if turn_actions), default=len(turns) - 1
+        ),
     )
 
 
-def cite_step(of: SessionFacts, step: Step, words: str = "") -> tuple[Evidence, ...]:
+def cite_step(facts: SessionFacts, step: Step, words: str = "") -> tuple[Evidence, ...]:
     """The line of a step, quoting the one of its lines that has these words."""
     start = to_plain_line(words)[:40]
-    raw = next((line for line in step.text.splitlines() if start and start in " ".join(list_prose_lines(line))), words)
-    return (telltale.quote_step(of.story, step, raw),)
+    raw_line = next(
+        (line for line in step.text.splitlines() if start and start in " ".join(list_prose_lines(line))), words
+    )
+    return (telltale.quote_step(facts.story, step, raw_line),)
 
 
-def cite_action(of: SessionFacts, deed: ToolAction, words: str = "") -> tuple[Evidence, ...]:
+def cite_action(facts: SessionFacts, action: ToolAction, words: str = "") -> tuple[Evidence, ...]:
     """The line of a call's result where there are words to quote, else that of the call."""
-    call, result = of.calls[deed.call.key]
+    call, result = facts.calls[action.call.key]
     if words and result:
-        line = next((one for one in result.text.splitlines() if words[:60] in to_plain_line(one)), "")
-        return (telltale.quote_step(of.story, result, line),)
-    call = find_starting_call(of.story, call)
-    return (telltale.quote_step(of.story, call, call.command or call.path),)
+        line = next((candidate for candidate in result.text.splitlines() if words[:60] in to_plain_line(candidate)), "")
+        return (telltale.quote_step(facts.story, result, line),)
+    call = find_starting_call(facts.story, call)
+    return (telltale.quote_step(facts.story, call, call.command or call.path),)
 
 
 def find_starting_call(story: Story, call: Step) -> Step:
     """The call that has the command in its line: a later look at how it goes has not."""
-    start = call.command[:_BEGINNING]  # a reader remembers no more of a long one
-    same = (step for step in story.steps if step.command.startswith(start) and step.tool != POLL_TOOL)
-    return next(same, call) if call.tool == POLL_TOOL and call.command else call
+    start = call.command[:_MAX_REMEMBERED_CHARS]  # a reader remembers no more of a long one
+    matching_steps = (step for step in story.steps if step.command.startswith(start) and step.tool != POLL_TOOL)
+    return next(matching_steps, call) if call.tool == POLL_TOOL and call.command else call
 
 
-def list_requests(of: SessionFacts) -> list[Statement]:
+def list_requests(facts: SessionFacts) -> list[Statement]:
     """What was asked first, and last."""
-    every = of.summary.request.split("\n") if of.summary.request else []
-    asked = [(phrasing.pick_first_sentence(one.prompt.text, 180), one.prompt) for one in of.exchanges if one.prompt]
-    pasted = {
+    request_lines = facts.summary.request.split("\n") if facts.summary.request else []
+    prompts = [
+        (phrasing.pick_first_sentence(exchange.prompt.text, 180), exchange.prompt)
+        for exchange in facts.exchanges
+        if exchange.prompt
+    ]
+    pasted_lines = {
         line
-        for line, step in asked
+        for line, step in prompts
         if len(step.text) <= telltale.MAX_TYPED_CHARS and not telltale.get_spoken_sentences(step)
     }
-    wanted = [line for line in every if not is_trivial_request(line) and line not in pasted] or every[:1]
-    chosen = [*wanted[:1], *wanted[1:][-(MAX_REQUESTS - 1) :]]
-    found = [(line, step) for line in chosen for step in [_first(asked, line)] if step]
+    relevant_lines = [
+        line for line in request_lines if not is_trivial_request(line) and line not in pasted_lines
+    ] or request_lines[:1]
+    chosen = [*relevant_lines[:1], *relevant_lines[1:][-(MAX_REQUESTS - 1) :]]
+    requests = [(line, step) for line in chosen for step in [_find_step(prompts, line)] if step]
     return [
-        Statement(f"{'Then asked' if place else 'Asked'}: {line.rstrip(chr(92))}", cite_step(of, step, line))
-        for place, (line, step) in enumerate(found)
+        Statement(f"{'Then asked' if index else 'Asked'}: {line.rstrip(chr(92))}", cite_step(facts, step, line))
+        for index, (line, step) in enumerate(requests)
     ]
 
 
-def is_trivial_request(asked: str) -> bool:
+def is_trivial_request(request: str) -> bool:
     """Whether a request only nods, picks one of what was offered, or is a word or two."""
-    words = asked.split()
-    return len(words) <= 2 or (len(words) <= 5 and bool(_NOD.match(asked) or _PICKS.fullmatch(asked)))
+    words = request.split()
+    return len(words) <= 2 or (len(words) <= 5 and bool(_NOD.match(request) or _PICKS_OPTION.fullmatch(request)))
 
 
-def _first(pairs: Sequence[tuple[str, Step]], wanted: str) -> Step | None:
-    return next((step for line, step in pairs if line == wanted), None)
+def _find_step(pairs: Sequence[tuple[str, Step]], request_line: str) -> Step | None:
+    return next((step for line, step in pairs if line == request_line), None)
 
 
-def list_outcomes(of: SessionFacts) -> list[Statement]:
+def list_outcomes(facts: SessionFacts) -> list[Statement]:
     """What the agent said it came to, then what the calls show: commits, pull requests, files, checks that pass."""
-    found = list[Statement]()
-    if of.exchanges and (said := _closing(of)):
-        found.append(said)
-    saved = list_commits(of)
-    kept = {subject: (deed, name, subject) for deed, (_, name, subject, _) in saved}  # amended, it is still one
-    for deed, name, subject in list(kept.values())[-MAX_COMMITS:]:
-        found.append(Statement(f"Committed {name}: “{shorten_line(subject, 100)}”", cite_action(of, deed, name)))
-    if len(kept) > MAX_COMMITS:
-        deed, (_, name, *_) = saved[0]
-        found.append(
-            Statement(f"{pluralize(len(kept) - MAX_COMMITS, 'commit')} before these", cite_action(of, deed, name))
+    statements = list[Statement]()
+    if facts.exchanges and (closing := _find_closing_statement(facts)):
+        statements.append(closing)
+    commits = list_commits(facts)
+    commits_by_subject = {
+        subject: (action, commit_id, subject) for action, (_, commit_id, subject, _) in commits
+    }  # amended, it is still one
+    for action, commit_id, subject in list(commits_by_subject.values())[-MAX_COMMITS:]:
+        statements.append(
+            Statement(f"Committed {commit_id}: “{shorten_line(subject, 100)}”", cite_action(facts, action, commit_id))
         )
-    pulls = {
-        pull: deed
-        for deed in of.actions
-        if deed.kind == "saved" and (pull := check_results.find_pull_request(deed.text))
+    if len(commits_by_subject) > MAX_COMMITS:
+        action, (_, commit_id, *_) = commits[0]
+        statements.append(
+            Statement(
+                f"{pluralize(len(commits_by_subject) - MAX_COMMITS, 'commit')} before these",
+                cite_action(facts, action, commit_id),
+            )
+        )
+    pull_requests = {
+        pull_request: action
+        for action in facts.actions
+        if action.kind == "saved" and (pull_request := check_results.find_pull_request(action.text))
     }
-    found += [Statement(f"Pull request {pull}", cite_action(of, deed, pull)) for pull, deed in pulls.items()][-2:]
-    if edits := [deed for deed in of.actions if deed.kind != "read" and deed.paths and not deed.failed]:
+    statements += [
+        Statement(f"Pull request {pull_request}", cite_action(facts, action, pull_request))
+        for pull_request, action in pull_requests.items()
+    ][-2:]
+    if edits := [action for action in facts.actions if action.kind != "read" and action.paths and not action.failed]:
         paths = phrasing.list_files_modified(edits)
-        shown = join_names(map(phrasing.shorten_path, paths), MAX_FILES)
-        found.append(Statement(f"Changed {shown}", (*cite_action(of, edits[0]), *cite_action(of, edits[-1]))))
+        file_names = join_names(map(phrasing.shorten_path, paths), MAX_FILES)
+        statements.append(
+            Statement(f"Changed {file_names}", (*cite_action(facts, edits[0]), *cite_action(facts, edits[-1])))
+        )
     else:
-        found += _looked(of)
-    checks = {deed.label: deed for deed in of.actions if deed.kind == "check"}
-    passed = [deed for deed in checks.values() if not deed.failed][-MAX_CHECKS:]
-    return found + [_passed(of, deed) for deed in passed]
+        statements += _list_lookups(facts)
+    checks = {action.label: action for action in facts.actions if action.kind == "check"}
+    passed_checks = [action for action in checks.values() if not action.failed][-MAX_CHECKS:]
+    return statements + [_describe_passed_check(facts, action) for action in passed_checks]
 
 
-def _looked(of: SessionFacts) -> list[Statement]:
+def _list_lookups(facts: SessionFacts) -> list[Statement]:
     """Where nothing was changed: what was read, looked up and searched for."""
     kinds = (("read", "Read", phrasing.shorten_path), ("fetched", "Looked up", str), ("searched", "Searched for", str))
-    found = list[Statement]()
-    for kind, verb, shown in kinds:
-        if own := [deed for deed in of.actions if deed.kind == kind and deed.label and not deed.failed]:
-            names = join_names(map(shown, dict.fromkeys(deed.label for deed in own)), MAX_READ_FILES)
-            found.append(Statement(f"{verb} {names}", (*cite_action(of, own[0]), *cite_action(of, own[-1]))))
-    return found[:2]
+    statements = list[Statement]()
+    for kind, verb, format_label in kinds:
+        if actions := [
+            action for action in facts.actions if action.kind == kind and action.label and not action.failed
+        ]:
+            names = join_names(map(format_label, dict.fromkeys(action.label for action in actions)), MAX_READ_FILES)
+            statements.append(
+                Statement(f"{verb} {names}", (*cite_action(facts, actions[0]), *cite_action(facts, actions[-1])))
+            )
+    return statements[:2]
 
 
-def list_commits(of: SessionFacts) -> list[tuple[ToolAction, tuple[str, str, str, str]]]:
+def list_commits(facts: SessionFacts) -> list[tuple[ToolAction, tuple[str, str, str, str]]]:
     """Each commit that git reported: branch, hash, subject and size."""
     return [
-        (deed, one) for deed in of.actions if deed.kind == "saved" for one in check_results.parse_commits(deed.text)
+        (action, commit)
+        for action in facts.actions
+        if action.kind == "saved"
+        for commit in check_results.parse_commits(action.text)
     ]
 
 
@@ -208,138 +239,150 @@ def select_project_paths(paths: Iterable[str]) -> list[str]:
     return [path for path in paths if not path.startswith(("/", "~", "..")) and ":" not in path]
 
 
-def _closing(of: SessionFacts) -> Statement | None:
+def _find_closing_statement(facts: SessionFacts) -> Statement | None:
     """The first sentence with which the last work ended that tells something."""
-    if is_unfinished(of):
+    if is_unfinished(facts):
         return None
-    said = split_sentences(phrasing.strip_opener(of.turns[of.last_working_exchange].final_message)[:4_000])
-    told = [
-        place
-        for place, line in enumerate(said)
-        if is_informative(line) and not line.endswith(("?", ":")) and not _OPENS.match(line)
+    sentences = split_sentences(phrasing.strip_opener(facts.turns[facts.last_working_exchange].final_message)[:4_000])
+    candidates = [
+        index
+        for index, line in enumerate(sentences)
+        if is_informative(line) and not line.endswith(("?", ":")) and not _OPENER.match(line)
     ]
-    place = next((place for place in told if said[place].endswith((".", "!"))), next(iter(told), -1))
-    room = 2 if place >= 0 and len(said[place].split()) <= 3 else 1
-    line = " ".join(said[place : place + room]) if place >= 0 else ""
+    index = next((index for index in candidates if sentences[index].endswith((".", "!"))), next(iter(candidates), -1))
+    sentence_count = 2 if index >= 0 and len(sentences[index].split()) <= 3 else 1
+    line = " ".join(sentences[index : index + sentence_count]) if index >= 0 else ""
     return (
-        _by_agent(
-            of,
+        _quote_agent(
+            facts,
             shorten_line(line, MAX_LINE_CHARS),
-            of.exchanges[of.last_working_exchange : of.last_working_exchange + 1],
+            facts.exchanges[facts.last_working_exchange : facts.last_working_exchange + 1],
         )
         if " " in line
         else None
     )
 
 
-def is_unfinished(of: SessionFacts) -> bool:
+def is_unfinished(facts: SessionFacts) -> bool:
     """Whether the session ends with a request or a call, and not with the agent's words."""
-    last = of.exchanges[-1].steps[-1:] if of.exchanges else ()
-    return bool(of.exchanges) and (not last or last[0].kind in ("call", "result"))
+    last_steps = facts.exchanges[-1].steps[-1:] if facts.exchanges else ()
+    return bool(facts.exchanges) and (not last_steps or last_steps[0].kind in ("call", "result"))
 
 
-def _cut_off(of: SessionFacts) -> list[Statement]:
+def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
     """The request that was under way when the session ended."""
-    asked = of.exchanges[-1].prompt if of.exchanges and is_unfinished(of) else None
-    line = phrasing.pick_first_sentence(asked.text, MAX_LINE_CHARS) if asked else ""
-    if not asked or not line:
+    prompt = facts.exchanges[-1].prompt if facts.exchanges and is_unfinished(facts) else None
+    line = phrasing.pick_first_sentence(prompt.text, MAX_LINE_CHARS) if prompt else ""
+    if not prompt or not line:
         return []
-    if _PICKS.fullmatch(line):  # which one it was, the agent says
-        said = [
+    if _PICKS_OPTION.fullmatch(line):  # which one it was, the agent says
+        agent_lines = [
             phrasing.pick_first_sentence(step.text, MAX_LINE_CHARS)
-            for step in of.exchanges[-1].steps
+            for step in facts.exchanges[-1].steps
             if step.kind == "agent"
         ]
-        made = _by_agent(of, said[-1], of.exchanges[-1:]) if said else None
-        return [Statement(f"Under way when the session ended: {made.text}", made.evidence)] if made else []
-    state = "was under way when the session ended" if of.exchanges[-1].steps else "was asked last and not answered"
-    return [Statement(f"“{line}” {state}", cite_step(of, asked, line))]
+        statement = _quote_agent(facts, agent_lines[-1], facts.exchanges[-1:]) if agent_lines else None
+        return (
+            [Statement(f"Under way when the session ended: {statement.text}", statement.evidence)] if statement else []
+        )
+    state = "was under way when the session ended" if facts.exchanges[-1].steps else "was asked last and not answered"
+    return [Statement(f"“{line}” {state}", cite_step(facts, prompt, line))]
 
 
-def _by_agent(of: SessionFacts, line: str, where: Sequence[Exchange]) -> Statement | None:
+def _quote_agent(facts: SessionFacts, line: str, exchanges: Sequence[Exchange]) -> Statement | None:
     """Words of the agent, where it said them."""
     start = to_plain_line(line).rstrip(" …")[:40]
-    for exchange in reversed(where):
+    for exchange in reversed(exchanges):
         for step in reversed(exchange.steps):
             if step.kind == "agent" and start in " ".join(list_prose_lines(step.text)):
-                return Statement(line, cite_step(of, step, line))
+                return Statement(line, cite_step(facts, step, line))
     return None
 
 
-def _passed(of: SessionFacts, deed: ToolAction) -> Statement:
-    said = deed.tally.text if deed.tally else ""
+def _describe_passed_check(facts: SessionFacts, action: ToolAction) -> Statement:
+    tally_text = action.tally.text if action.tally else ""
     return Statement(
-        f"`{shorten_line(deed.label, 80)}` passes" + (f": {said}" if said else ""), cite_action(of, deed, said)
+        f"`{shorten_line(action.label, 80)}` passes" + (f": {tally_text}" if tally_text else ""),
+        cite_action(facts, action, tally_text),
     )
 
 
-def list_causes(of: SessionFacts) -> list[Statement]:
+def list_causes(facts: SessionFacts) -> list[Statement]:
     """Sentences of the agent that give a cause."""
-    found = [
-        Statement(shorten_line(line, MAX_LINE_CHARS), cite_step(of, step, line))
-        for exchange in of.exchanges
+    causes = [
+        Statement(shorten_line(line, MAX_LINE_CHARS), cite_step(facts, step, line))
+        for exchange in facts.exchanges
         for step in exchange.steps
-        if step.kind == "agent" and _CAUSE.search(step.text)
+        if step.kind == "agent" and _CAUSE_WORDS.search(step.text)
         for line in split_sentences(step.text[:8_000])
-        if _CAUSE.search(line) and is_informative(line) and not line.endswith("?") and len(line.split()) >= _SAYS_WHY
+        if _CAUSE_WORDS.search(line)
+        and is_informative(line)
+        and not line.endswith("?")
+        and len(line.split()) >= _MIN_CAUSE_WORDS
     ]
-    return drop_near_duplicates(found)[-MAX_CAUSES:]
+    return drop_near_duplicates(causes)[-MAX_CAUSES:]
 
 
-def list_decisions(of: SessionFacts) -> list[Statement]:
+def list_decisions(facts: SessionFacts) -> list[Statement]:
     """What the person settled, in their words or by answering or refusing, and what the agent says was decided."""
-    found = list[Statement]()
-    for exchange, turn in zip(of.exchanges, of.turns, strict=True):
+    decisions = list[Statement]()
+    for exchange, turn in zip(facts.exchanges, facts.turns, strict=True):
         if exchange.prompt:
-            found += [
-                Statement(f"You: “{shorten_line(line, MAX_LINE_CHARS)}”", cite_step(of, exchange.prompt, line))
+            decisions += [
+                Statement(f"You: “{shorten_line(line, MAX_LINE_CHARS)}”", cite_step(facts, exchange.prompt, line))
                 for line in split_sentences(exchange.prompt.text[:3_000])
-                if _SETTLES.search(line[:_NEAR]) and not line.endswith("?") and len(line) <= 2 * MAX_LINE_CHARS
+                if _DECISION_WORDS.search(line[:_SENTENCE_START_CHARS])
+                and not line.endswith("?")
+                and len(line) <= 2 * MAX_LINE_CHARS
             ][:2]
         for step in exchange.steps:
-            found += _settled(of, step)
+            decisions += _find_person_decisions(facts, step)
         if line := phrasing.find_decision(turn.final_message):
-            made = _by_agent(of, shorten_line(line, MAX_LINE_CHARS), [exchange])
-            found += [made] if made else []
-    return drop_near_duplicates(found)[-MAX_DECISIONS:]
+            statement = _quote_agent(facts, shorten_line(line, MAX_LINE_CHARS), [exchange])
+            decisions += [statement] if statement else []
+    return drop_near_duplicates(decisions)[-MAX_DECISIONS:]
 
 
-def _settled(of: SessionFacts, step: Step) -> Iterator[Statement]:
+def _find_person_decisions(facts: SessionFacts, step: Step) -> Iterator[Statement]:
     """An answer to a question of the agent's, or the words with which a call was refused."""
     if step.kind == "result" and step.refused.strip() and not step.refused.rstrip().endswith("?"):
         yield Statement(
-            f"You refused a call: “{shorten_line(step.refused, MAX_LINE_CHARS)}”", cite_step(of, step, step.refused)
+            f"You refused a call: “{shorten_line(step.refused, MAX_LINE_CHARS)}”", cite_step(facts, step, step.refused)
         )
     elif step.kind == "result" and "answered your question" in step.text[:200]:
-        for question, answer in _ANSWERED.findall(step.text)[:3]:
+        for question, answer in _QUESTION_ANSWER.findall(step.text)[:3]:
             yield Statement(
-                f"{shorten_line(question, 140)} You: “{shorten_line(answer, 120)}”", cite_step(of, step, answer)
+                f"{shorten_line(question, 140)} You: “{shorten_line(answer, 120)}”", cite_step(facts, step, answer)
             )
 
 
-def list_failures(of: SessionFacts) -> list[Statement]:
+def list_failures(facts: SessionFacts) -> list[Statement]:
     """What failed and what put it right, then what was given up."""
-    merged = dict[str, list[FailureFix]]()
-    for mend in of.failure_fixes:
-        if mend.worked and not _is_retry(mend) and not _INLINE.search(mend.failed_actions[0].label):
-            merged.setdefault(mend.failed_actions[0].label, []).append(mend)
-    groups = sorted(merged.values(), key=lambda group: -sum(len(mend.failed_actions) for mend in group))[:MAX_FAILURES]
-    return [_mended(of, group) for group in sorted(groups, key=lambda group: group[0].failed_actions[0].call.at)]
+    fixes_by_label = dict[str, list[FailureFix]]()
+    for fix in facts.failure_fixes:
+        if fix.worked and not _is_retry(fix) and not _INLINE_SCRIPT.search(fix.failed_actions[0].label):
+            fixes_by_label.setdefault(fix.failed_actions[0].label, []).append(fix)
+    groups = sorted(fixes_by_label.values(), key=lambda group: -sum(len(fix.failed_actions) for fix in group))[
+        :MAX_FAILURES
+    ]
+    return [
+        _describe_fix(facts, group) for group in sorted(groups, key=lambda group: group[0].failed_actions[0].call.at)
+    ]
 
 
-def _is_retry(mend: FailureFix) -> bool:
+def _is_retry(fix: FailureFix) -> bool:
     """Whether the same command worked the next time, unchanged: nothing was ruled out."""
-    last = mend.failed_actions[-1]
-    return mend.worked is not None and not mend.edits and mend.worked.call.input == last.call.input
+    last_failure = fix.failed_actions[-1]
+    return fix.worked is not None and not fix.edits and fix.worked.call.input == last_failure.call.input
 
 
-def _mended(of: SessionFacts, group: Sequence[FailureFix]) -> Statement:
+def _describe_fix(facts: SessionFacts, group: Sequence[FailureFix]) -> Statement:
     failing, worked = group[0].failed_actions[0], group[-1].worked
     assert worked, "only what was put right comes here"
-    reason = _reason(failing)
-    paths = phrasing.list_files_modified([deed for mend in group for deed in mend.edits])
-    count = sum(len(mend.failed_actions) for mend in group)
-    mended = (
+    reason = _find_reason(failing)
+    paths = phrasing.list_files_modified([action for fix in group for action in fix.edits])
+    count = sum(len(fix.failed_actions) for fix in group)
+    ending = (
         f"; passed after editing {join_names(map(phrasing.shorten_path, paths), 3)}"
         if paths
         else f"; `{shorten_line(worked.label, 90)}` worked"
@@ -349,86 +392,103 @@ def _mended(of: SessionFacts, group: Sequence[FailureFix]) -> Statement:
     text = (
         f"`{shorten_line(failing.label, 90)}` failed{format_times(count)}"
         + (f": {shorten_line(reason, 160)}" if reason else "")
-        + mended
+        + ending
     )
     return Statement(
         text,
         (
-            *cite_action(of, failing, check_results.find_error_line(failing.text, is_shell=True)),
-            *cite_action(of, worked),
+            *cite_action(facts, failing, check_results.find_error_line(failing.text, is_shell=True)),
+            *cite_action(facts, worked),
         ),
     )
 
 
-def _reason(failing: ToolAction) -> str:
-    said = describe_failure(failing)
-    return "" if _FRAME.match(said) else said
+def _find_reason(failing: ToolAction) -> str:
+    reason = describe_failure(failing)
+    return "" if _TRACE_FRAME.match(reason) else reason
 
 
-def list_open_ends(of: SessionFacts) -> list[Statement]:
+def list_open_ends(facts: SessionFacts) -> list[Statement]:
     """Checks that fail still, what is on the agent's list or was said to remain, and changes without a commit."""
-    left = find_standing_failures(find_failure_fixes(of.recent_actions), of.recent_actions)
-    fails = [deed for one in left for deed in one.failed_actions[-1:] if not _moved_on(of, deed)][-3:]
-    found = _cut_off(of) + [
+    standing_failures = find_standing_failures(find_failure_fixes(facts.recent_actions), facts.recent_actions)
+    failing_actions = [
+        action
+        for failure in standing_failures
+        for action in failure.failed_actions[-1:]
+        if not _is_overtaken(facts, action)
+    ][-3:]
+    statements = _describe_interrupted_request(facts) + [
         Statement(
-            f"`{shorten_line(deed.label, 90)}` fails" + (f": {shorten_line(reason, 160)}" if reason else ""),
-            cite_action(of, deed, reason),
+            f"`{shorten_line(action.label, 90)}` fails" + (f": {shorten_line(reason, 160)}" if reason else ""),
+            cite_action(facts, action, reason),
         )
-        for deed in fails
-        for reason in [_reason(deed)]
+        for action in failing_actions
+        for reason in [_find_reason(action)]
     ]
-    for line, where in ((line, where) for line, where in _said_open(of) if not _IS_DONE.search(line)):
-        made = _by_agent(of, line, where)
-        asks = made and line.endswith("?")
-        found += [Statement(f"The agent asked: “{line}”", made.evidence) if asks else made] if made else []
-    found += _uncommitted(of)
-    return drop_near_duplicates(found)[:MAX_OPEN_ENDS]
+    for line, exchanges in (
+        (line, exchanges) for line, exchanges in _find_stated_open_ends(facts) if not _IS_DONE.search(line)
+    ):
+        statement = _quote_agent(facts, line, exchanges)
+        is_question = statement and line.endswith("?")
+        statements += (
+            [Statement(f"The agent asked: “{line}”", statement.evidence) if is_question else statement]
+            if statement
+            else []
+        )
+    statements += _list_uncommitted_changes(facts)
+    return drop_near_duplicates(statements)[:MAX_OPEN_ENDS]
 
 
-def _said_open(of: SessionFacts) -> Iterator[tuple[str, Sequence[Exchange]]]:
+def _find_stated_open_ends(facts: SessionFacts) -> Iterator[tuple[str, Sequence[Exchange]]]:
     """What was said to remain with the last words, and if nothing was done since, when the last work ended."""
-    yield from ((line, of.exchanges[-1:]) for line in of.summary.next_steps.split("\n") if line)
-    if of.last_working_exchange < len(of.turns) - 1:
-        before = summarise_session(of.turns[of.last_working_exchange : of.last_working_exchange + 1], ())
+    yield from ((line, facts.exchanges[-1:]) for line in facts.summary.next_steps.split("\n") if line)
+    if facts.last_working_exchange < len(facts.turns) - 1:
+        earlier_summary = summarise_session(
+            facts.turns[facts.last_working_exchange : facts.last_working_exchange + 1], ()
+        )
         yield from (
-            (line, of.exchanges[of.last_working_exchange : of.last_working_exchange + 1])
-            for line in before.next_steps.split("\n")
+            (line, facts.exchanges[facts.last_working_exchange : facts.last_working_exchange + 1])
+            for line in earlier_summary.next_steps.split("\n")
             if line
         )
 
 
-def _moved_on(of: SessionFacts, failing: ToolAction) -> bool:
+def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
     """Whether another check passed later and the work was committed then: this one failed for itself."""
-    keys = [deed.call.key for deed in of.actions]
-    later = of.actions[keys.index(failing.call.key) + 1 :]
-    passed = any(deed.kind == "check" and not deed.failed for deed in later)
-    return passed and any(deed.kind == "saved" and check_results.parse_commits(deed.text) for deed in later)
-
-
-def _uncommitted(of: SessionFacts) -> list[Statement]:
-    """Files that were changed after the last commit, in a session that commits."""
-    places = [
-        place
-        for place, deed in enumerate(of.actions)
-        if deed.kind == "saved" and check_results.parse_commits(deed.text)
-    ]
-    after = (
-        [deed for deed in of.actions[places[-1] + 1 :] if deed.kind == "changed" and not deed.failed] if places else []
+    keys = [action.call.key for action in facts.actions]
+    later_actions = facts.actions[keys.index(failing.call.key) + 1 :]
+    has_passed_check = any(action.kind == "check" and not action.failed for action in later_actions)
+    return has_passed_check and any(
+        action.kind == "saved" and check_results.parse_commits(action.text) for action in later_actions
     )
-    paths = select_project_paths(phrasing.list_files_modified(after))
+
+
+def _list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
+    """Files that were changed after the last commit, in a session that commits."""
+    commit_indexes = [
+        index
+        for index, action in enumerate(facts.actions)
+        if action.kind == "saved" and check_results.parse_commits(action.text)
+    ]
+    later_edits = (
+        [action for action in facts.actions[commit_indexes[-1] + 1 :] if action.kind == "changed" and not action.failed]
+        if commit_indexes
+        else []
+    )
+    paths = select_project_paths(phrasing.list_files_modified(later_edits))
     if not paths:
         return []
-    shown = join_names(paths, MAX_FILES)
-    return [Statement(f"Changed after the last commit: {shown}", cite_action(of, after[-1]))]
+    file_names = join_names(paths, MAX_FILES)
+    return [Statement(f"Changed after the last commit: {file_names}", cite_action(facts, later_edits[-1]))]
 
 
-def drop_near_duplicates(found: Sequence[Statement]) -> list[Statement]:
+def drop_near_duplicates(statements: Sequence[Statement]) -> list[Statement]:
     """Without what was said already in nearly the same words, as a statement or in quotes."""
-    kept, known = list[Statement](), list[frozenset[str]]()
-    for one in found:
-        quoted = _QUOTES_ONE.fullmatch(one.text)
-        words = tokenize(quoted[1] if quoted else one.text)
-        if all(compute_jaccard(words, other) < _SAME for other in known):
-            kept.append(one)
-            known.append(words)
-    return kept
+    unique_statements, known_word_sets = list[Statement](), list[frozenset[str]]()
+    for statement in statements:
+        quoted = _QUOTED_STATEMENT.fullmatch(statement.text)
+        words = tokenize(quoted[1] if quoted else statement.text)
+        if all(compute_jaccard(words, other) < _SAME_THRESHOLD for other in known_word_sets):
+            unique_statements.append(statement)
+            known_word_sets.append(words)
+    return unique_statements

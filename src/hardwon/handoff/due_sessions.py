@@ -26,24 +26,24 @@ class DueTranscript(NamedTuple):
     cwd: str
 
 
-class _Seen(NamedTuple):
-    quiet: SessionActivity
+class _ObservedSession(NamedTuple):
+    activity: SessionActivity
     transcript: str
-    host: str
+    agent: str
     session: str
     cwd: str
 
 
-class _Decided(NamedTuple):
+class _PastDecisions(NamedTuple):
     """When a session was last reflected on and last handed off for good, 0 for never, and how often it was read."""
 
-    read: float
-    handed_off: float
-    reflections: int
+    read_at: float
+    handed_off_at: float
+    reflection_count: int
 
 
-DecisionsBySession = dict[str, _Decided]
-_NEVER = _Decided(0.0, 0.0, 0)
+DecisionsBySession = dict[str, _PastDecisions]
+_NO_DECISIONS = _PastDecisions(0.0, 0.0, 0)
 
 
 def find_sessions_due_for_reflection(
@@ -64,92 +64,113 @@ def find_sessions_due_for_reflection(
     if not values["autoReflect"]:
         return []
     set_up_at, sensitive_words = set_up.read_time(connection), values.get("sensitiveWords", ())
-    decided = _decided(connection)
-    waiting = [one.session for one in memory_queue.read_queue(queue_folder or memory_queue.get_queue_folder())]
-    every = [
-        *_recorded(connection, home, now, is_denied, decided, waiting, sensitive_words),
-        *_told_by_nobody(connection, home, environment, now, is_denied, decided, waiting, sensitive_words),
+    decisions = _read_decisions(connection)
+    queued_sessions = [
+        entry.session for entry in memory_queue.read_queue(queue_folder or memory_queue.get_queue_folder())
     ]
-    known = {one.quiet.id: one for one in every if one.quiet.last_event_at >= set_up_at}
-    found = select_due_sessions(
-        [one.quiet for one in known.values()], now, values, model_reflections_today=model_reflections_today
+    candidates = [
+        *_find_recorded_sessions(connection, home, now, is_denied, decisions, queued_sessions, sensitive_words),
+        *_find_unrecorded_sessions(
+            connection, home, environment, now, is_denied, decisions, queued_sessions, sensitive_words
+        ),
+    ]
+    sessions_by_id = {entry.activity.id: entry for entry in candidates if entry.activity.last_event_at >= set_up_at}
+    due_sessions = select_due_sessions(
+        [entry.activity for entry in sessions_by_id.values()],
+        now,
+        values,
+        model_reflections_today=model_reflections_today,
     )
-    return [DueTranscript(one, *known[one.id][1:]) for one in found]
+    return [DueTranscript(entry, *sessions_by_id[entry.id][1:]) for entry in due_sessions]
 
 
-def _decided(connection: Connection) -> DecisionsBySession:
-    found = DecisionsBySession()
-    for one in reflections.list_reflections(connection, limit=10 * MAX_TRANSCRIPTS):
-        known = found.get(one.session, _NEVER)
-        ratified = (one.decided_at or one.at) if one.status == reflections.RATIFIED else 0.0
-        found[one.session] = _Decided(max(known.read, one.at), max(known.handed_off, ratified), known.reflections + 1)
-    return found
+def _read_decisions(connection: Connection) -> DecisionsBySession:
+    decisions = DecisionsBySession()
+    for reflection in reflections.list_reflections(connection, limit=10 * MAX_TRANSCRIPTS):
+        earlier = decisions.get(reflection.session, _NO_DECISIONS)
+        ratified_at = (reflection.decided_at or reflection.at) if reflection.status == reflections.RATIFIED else 0.0
+        decisions[reflection.session] = _PastDecisions(
+            max(earlier.read_at, reflection.at), max(earlier.handed_off_at, ratified_at), earlier.reflection_count + 1
+        )
+    return decisions
 
 
-def _recorded(
+def _find_recorded_sessions(
     connection: Connection,
     home: str,
     now: float,
-    denied: Callable[[str], bool],
-    decided: DecisionsBySession,
-    waiting: list[str],
+    is_denied: Callable[[str], bool],
+    decisions: DecisionsBySession,
+    queued_sessions: list[str],
     sensitive_words: Sequence[str],
-) -> Iterator[_Seen]:
-    for one in sessions.list_sessions(connection, limit=MAX_TRANSCRIPTS):
-        name = str(one["session"])
-        known = decided.get(name, _NEVER)
-        if not one["transcript"] or one["last_at"] <= max(now - MAX_AGE_SECONDS, known.read):
+) -> Iterator[_ObservedSession]:
+    for row in sessions.list_sessions(connection, limit=MAX_TRANSCRIPTS):
+        session_id = str(row["session"])
+        past_decisions = decisions.get(session_id, _NO_DECISIONS)
+        if not row["transcript"] or row["last_at"] <= max(now - MAX_AGE_SECONDS, past_decisions.read_at):
             continue
-        every = turns.list_turns(connection, one["id"])
-        quiet = _quiet(one["id"], every, one["last_at"], one["ended_at"] or 0.0, known, waiting)
-        is_sensitive = has_sensitive_word((turn.prompt for turn in every), sensitive_words)
-        quiet = replace(
-            quiet, is_private=_is_private(home, name), is_denied=denied(one["cwd"]), is_sensitive=is_sensitive
+        session_turns = turns.list_turns(connection, row["id"])
+        activity = _build_activity(
+            row["id"], session_turns, row["last_at"], row["ended_at"] or 0.0, past_decisions, queued_sessions
         )
-        yield _Seen(quiet, one["transcript"], one["host"], name, one["cwd"])
+        is_sensitive = has_sensitive_word((turn.prompt for turn in session_turns), sensitive_words)
+        activity = replace(
+            activity,
+            is_private=_is_private(home, session_id),
+            is_denied=is_denied(row["cwd"]),
+            is_sensitive=is_sensitive,
+        )
+        yield _ObservedSession(activity, row["transcript"], row["host"], session_id, row["cwd"])
 
 
 def _is_private(home: str, session: str) -> bool:
     return claims.is_last_prompt_private(home, session) or claims.has_been_paused(home, session)
 
 
-def _quiet(
-    id: int, every: Sequence[Turn], last: float, ended: float, known: _Decided, waiting: list[str]
+def _build_activity(
+    row_id: int,
+    session_turns: Sequence[Turn],
+    last_event_at: float,
+    ended_at: float,
+    past_decisions: _PastDecisions,
+    queued_sessions: list[str],
 ) -> SessionActivity:
     """The session so far; whether it may be looked at is said by whoever knows."""
     return SessionActivity(
-        id=id,
-        last_event_at=last,
-        prompt_times=tuple(turn.at for turn in every if turn.prompt),
-        ended_at=ended,
-        handed_off_at=max([known.handed_off, *(turn.at for turn in every if is_handoff(turn))]),
-        reflected_until=known.read,
-        reflection_count=known.reflections,
-        call_count=sum(len(turn.calls) for turn in every),
-        queued_count=waiting.count(every[-1].name) if every else 0,
-        is_under_way=bool(every) and not ended and not every[-1].final_message,
+        id=row_id,
+        last_event_at=last_event_at,
+        prompt_times=tuple(turn.at for turn in session_turns if turn.prompt),
+        ended_at=ended_at,
+        handed_off_at=max([past_decisions.handed_off_at, *(turn.at for turn in session_turns if is_handoff(turn))]),
+        reflected_until=past_decisions.read_at,
+        reflection_count=past_decisions.reflection_count,
+        call_count=sum(len(turn.calls) for turn in session_turns),
+        queued_count=queued_sessions.count(session_turns[-1].name) if session_turns else 0,
+        is_under_way=bool(session_turns) and not ended_at and not session_turns[-1].final_message,
     )
 
 
-def _told_by_nobody(
+def _find_unrecorded_sessions(
     connection: Connection,
     home: str,
     environment: Mapping[str, str],
     now: float,
-    denied: Callable[[str], bool],
-    decided: DecisionsBySession,
-    waiting: list[str],
+    is_denied: Callable[[str], bool],
+    decisions: DecisionsBySession,
+    queued_sessions: list[str],
     sensitive_words: Sequence[str],
-) -> Iterator[_Seen]:
+) -> Iterator[_ObservedSession]:
     """The sessions of hosts without hooks, by their transcripts; numbered below zero."""
-    for number, (host, path, _) in enumerate(find_unrecorded_transcripts(connection, environment, now), 1):
+    for number, (agent, path, _) in enumerate(find_unrecorded_transcripts(connection, environment, now), 1):
         try:
-            told = transcript_story.read_story(path, host)
+            story = transcript_story.read_story(path, agent)
         except (OSError, UserError):
             continue
-        every = list(transcript_story.build_turns(told))
-        quiet = _quiet(-number, every, told.ended_at, 0.0, decided.get(told.session, _NEVER), waiting)
-        is_private = told.is_last_prompt_private or not told.steps or _is_private(home, told.session)
-        is_sensitive = has_sensitive_word((turn.prompt for turn in every), sensitive_words)
-        quiet = replace(quiet, is_private=is_private, is_denied=denied(told.cwd), is_sensitive=is_sensitive)
-        yield _Seen(quiet, path, host, told.session, told.cwd)
+        session_turns = list(transcript_story.build_turns(story))
+        activity = _build_activity(
+            -number, session_turns, story.ended_at, 0.0, decisions.get(story.session, _NO_DECISIONS), queued_sessions
+        )
+        is_private = story.is_last_prompt_private or not story.steps or _is_private(home, story.session)
+        is_sensitive = has_sensitive_word((turn.prompt for turn in session_turns), sensitive_words)
+        activity = replace(activity, is_private=is_private, is_denied=is_denied(story.cwd), is_sensitive=is_sensitive)
+        yield _ObservedSession(activity, path, agent, story.session, story.cwd)

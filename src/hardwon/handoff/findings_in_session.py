@@ -28,9 +28,9 @@ from hardwon.text.excerpts import is_informative, shorten_line, split_sentences
 from hardwon.types import EDIT_TOOLS
 
 MAX_PER_ITEM = 2  # findings of an item in one session
-_LINE = 240
-_LEAST_WORDS = 7
-_MOST_LISTED = 4
+_MAX_CHARS = 240
+_MIN_SENTENCE_WORDS = 7
+_MAX_LISTED = 4
 _POINTS_BACK = re.compile(r"(?:this|it|that|these|those|they|which)\b", re.I)
 _SCRATCH = re.compile(r"(?:^|[/_.-])(?:tmp|temp|scratch|repro|probe|debug|demo|playground|zz)(?:[/_.-]|$)", re.I)
 _TAKES_BACK = re.compile(
@@ -39,8 +39,8 @@ _TAKES_BACK = re.compile(
     r"|start(?:ing)? over|abandon\w*|dead end|back out|swapping|switch(?:ing)? back)\b",
     re.I,
 )
-_THROWS_ALL = (("git", "reset", "--hard"), ("git", "branch", "-D"), ("git", "revert"), ("gh", "pr", "close"))
-_THROWS_SOME = (("rm",), ("git", "restore"), ("git", "checkout"), ("git", "stash"), ("git", "rm"))
+_DISCARD_ALL_COMMANDS = (("git", "reset", "--hard"), ("git", "branch", "-D"), ("git", "revert"), ("gh", "pr", "close"))
+_DISCARD_FILE_COMMANDS = (("rm",), ("git", "restore"), ("git", "checkout"), ("git", "stash"), ("git", "rm"))
 _ASKS_BACK = re.compile(
     r"\b(?:revert (?:your|that|this|it|the|those|these|all|my|to)|undo (?:your|that|this|it|the|those|these|all)"
     r"|(?:put|change|switch|roll|bring) (?:it|that|this|them|everything) back|go back to (?:the|how|what)"
@@ -131,7 +131,7 @@ _RENAMES = (
         re.I,
     ),
 )
-_LEFT_OUT = re.compile(
+_OMITS = re.compile(
     r"\b(?:(?:I|we)(?:'ve| have)? (?:intentionally |deliberately )?(?:skipped|deferred|left out|postponed"
     r"|(?:did(?:n't| not)|have(?:n't| not)|could(?:n't| not)|(?:was|were)(?:n't| not) able to)"
     r" (?:yet )?(?:implement|add|touch|run|test|fix|verify|include|push|commit|migrate|update|reproduce)\w*)"
@@ -142,13 +142,13 @@ _LEFT_OUT = re.compile(
     r"|step))?)\b",
     re.I,
 )
-_LISTS_LEFT = re.compile(
+_LISTS_OMITTED = re.compile(
     r"\W*(?:not (?:done|included|covered|addressed)|skipped|deferred|out of scope|left out|still open"
     r"|remaining(?: work)?|known limitations)\b[^.?!]{0,40}",
     re.I,
 )
-_NOT_SAID = re.compile(r"^(?:if|when|unless|once)\b|\?$|\bdiagnostics\b|\b(?:break|find|found)\b", re.I)
-_CUTS = re.compile(
+_CONDITIONAL = re.compile(r"^(?:if|when|unless|once)\b|\?$|\bdiagnostics\b|\b(?:break|find|found)\b", re.I)
+_POSTPONES = re.compile(
     r"\b(?:(?:let'?s )?(?:skip|leave|drop|defer|postpone) (?:that|this|it|the \w+)"
     r"|(?:do|fix|handle|address|tackle|add) (?:that|this|it|them) (?:later|another time|in (?:a|another"
     r"|the next) \w+)"
@@ -157,54 +157,69 @@ _CUTS = re.compile(
     r"|we(?:'ll| will) (?:do|come back to|revisit|get to|handle) [^.?!]{1,40}(?:later|another|next))\b",
     re.I,
 )
-_PICKS = re.compile(r"(?:ok(?:ay)?,? |yes,? )?(?:let'?s )?(?:do|go with|take) (?:option |number |#)?\w{1,2}\W*", re.I)
-_CUT_LATER = re.compile(r"\blater|now\b|another|next|scope|follow|separate|defer|postpone", re.I)
+_PICKS_OPTION = re.compile(
+    r"(?:ok(?:ay)?,? |yes,? )?(?:let'?s )?(?:do|go with|take) (?:option |number |#)?\w{1,2}\W*", re.I
+)
+_POSTPONE_WORDS = re.compile(r"\blater|now\b|another|next|scope|follow|separate|defer|postpone", re.I)
 
 
 def detect_failed_experiments(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """What was made and taken back: by a person's word, or by the agent where it says why."""
-    found, before = list[Finding](), None
-    for one in split_exchanges(story):
-        asked = _asked_back(story, one, before)
-        found += asked or list(_taken_back(story, one))[:1]
-        before = one
-    return found[:MAX_PER_ITEM]
+    findings, previous = list[Finding](), None
+    for exchange in split_exchanges(story):
+        requested = _find_requested_reverts(story, exchange, previous)
+        findings += requested or list(_find_reverted_edits(story, exchange))[:1]
+        previous = exchange
+    return findings[:MAX_PER_ITEM]
 
 
-def _asked_back(story: Story, one: Exchange, before: Exchange | None) -> list[Finding]:
-    said = next((line for line in get_spoken_sentences(one.prompt) if has_match(_ASKS_BACK, line)), "")
-    if not (said and one.prompt and before and any(map(_changes, before.steps))):
+def _find_requested_reverts(story: Story, exchange: Exchange, previous: Exchange | None) -> list[Finding]:
+    sentence = next((line for line in get_spoken_sentences(exchange.prompt) if has_match(_ASKS_BACK, line)), "")
+    if not (sentence and exchange.prompt and previous and any(map(_is_change, previous.steps))):
         return []
-    done = pick_first_sentence(get_final_message(before), 120)
-    done = done if is_informative(done) else pick_first_sentence(before.prompt.text, 120) if before.prompt else ""
-    text = f"Tried, then taken back at the person's word: “{shorten_line(one.prompt.text, _LINE)}”" + (
-        f" It was: {done}" if done else ""
+    outcome = pick_first_sentence(get_final_message(previous), 120)
+    outcome = (
+        outcome
+        if is_informative(outcome)
+        else pick_first_sentence(previous.prompt.text, 120)
+        if previous.prompt
+        else ""
     )
-    return [Finding("failed experiments", text, 0.85, "learning", (quote_step(story, one.prompt, said),))]
+    text = f"Tried, then taken back at the person's word: “{shorten_line(exchange.prompt.text, _MAX_CHARS)}”" + (
+        f" It was: {outcome}" if outcome else ""
+    )
+    return [Finding("failed experiments", text, 0.85, "learning", (quote_step(story, exchange.prompt, sentence),))]
 
 
-def _changes(step: Step) -> bool:
+def _is_change(step: Step) -> bool:
     return step.kind == "call" and (step.tool in EDIT_TOOLS or "git commit" in step.command)
 
 
-def _taken_back(story: Story, one: Exchange) -> Iterator[Finding]:
+def _find_reverted_edits(story: Story, exchange: Exchange) -> Iterator[Finding]:
     """Edits of the session thrown away, where the words before say that they were wrong or not needed."""
-    made = frozenset(
-        _name(step.path) for step in story.steps if step.tool in EDIT_TOOLS and not _is_scratch(step, story)
+    edited_names = frozenset(
+        _get_base_name(step.path) for step in story.steps if step.tool in EDIT_TOOLS and not _is_scratch(step, story)
     )
-    results, words = pair_calls(story), one.prompt
-    for step in one.steps:
-        words = step if step.kind == "agent" else words
-        way = _undoes(step, made) if step.kind == "call" and made and words else ""
-        ended = results[step.call or step.id][1] if way else None
-        if not way or not words or (ended and ended.failed):
+    call_pairs, source_step = pair_calls(story), exchange.prompt
+    for step in exchange.steps:
+        source_step = step if step.kind == "agent" else source_step
+        undo_command = (
+            _find_undo_command(step, edited_names) if step.kind == "call" and edited_names and source_step else ""
+        )
+        result = call_pairs[step.call or step.id][1] if undo_command else None
+        if not undo_command or not source_step or (result and result.failed):
             continue
-        said = get_spoken_sentences(words) if words.kind == "person" else split_sentences(words.text)
-        place = next((number for number, line in enumerate(said) if has_match(_TAKES_BACK, line)), -1)
-        if place >= 0:
-            told = " ".join(said[max(place - 1, 0) : place + 1])
-            text = f"Tried, then taken back (`{_shown(way, story)}`): “{shorten_line(told, _LINE)}”"
-            evidence = (quote_step(story, words, said[place]), quote_step(story, step, way))
+        sentences = (
+            get_spoken_sentences(source_step) if source_step.kind == "person" else split_sentences(source_step.text)
+        )
+        index = next((number for number, line in enumerate(sentences) if has_match(_TAKES_BACK, line)), -1)
+        if index >= 0:
+            excerpt = " ".join(sentences[max(index - 1, 0) : index + 1])
+            text = (
+                f"Tried, then taken back (`{_shorten_command(undo_command, story)}`): "
+                f"“{shorten_line(excerpt, _MAX_CHARS)}”"
+            )
+            evidence = (quote_step(story, source_step, sentences[index]), quote_step(story, step, undo_command))
             yield Finding("failed experiments", text, 0.7, "learning", evidence)
 
 
@@ -218,123 +233,139 @@ def _is_scratch(step: Step, story: Story) -> bool:
     return bool(_SCRATCH.search(path))
 
 
-def _name(path: str) -> str:
+def _get_base_name(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
-def _shown(command: str, story: Story) -> str:
+def _shorten_command(command: str, story: Story) -> str:
     for folder in filter(None, (story.project, story.cwd)):
         command = command.replace(f"{folder}/", "")
     return shorten_line(command, 80)
 
 
-def _undoes(step: Step, made: frozenset[str]) -> str:
+def _find_undo_command(step: Step, edited_names: frozenset[str]) -> str:
     """The part of a call that throws away what the session made; nothing if none does."""
     if step.tool == "TaskStop":
         return "TaskStop"
     for part in list_simple_commands(step.command):
-        way = (part.program, *part.words[1:3])
-        own = made.intersection(_name(word.strip("'\"")) for word in part.words)
-        if any(way[: len(one)] == one for one in (*_THROWS_ALL, *(_THROWS_SOME if own else ()))):
+        command_words = (part.program, *part.words[1:3])
+        matched_names = edited_names.intersection(_get_base_name(word.strip("'\"")) for word in part.words)
+        if any(
+            command_words[: len(prefix)] == prefix
+            for prefix in (*_DISCARD_ALL_COMMANDS, *(_DISCARD_FILE_COMMANDS if matched_names else ()))
+        ):
             return part.full_text.partition("\n")[0]
     return ""
 
 
 def detect_implicit_decisions(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """A choice of the agent's that a person let pass with a word, and that was then built upon."""
-    found = list[Finding]()
-    before: Exchange | None = None
-    for one in split_exchanges(story):
-        teller = _last_said(before) if before and one.prompt and _lets_pass(one.prompt.text) else None
-        chosen, told = _choice(teller.text) if teller and any(map(_changes, one.steps)) else ("", "")
-        if teller and one.prompt and chosen:
+    findings = list[Finding]()
+    previous: Exchange | None = None
+    for exchange in split_exchanges(story):
+        agent_step = (
+            _find_last_message(previous)
+            if previous and exchange.prompt and _is_acceptance(exchange.prompt.text)
+            else None
+        )
+        choice, excerpt = (
+            _find_choice(agent_step.text) if agent_step and any(map(_is_change, exchange.steps)) else ("", "")
+        )
+        if agent_step and exchange.prompt and choice:
             text = (
-                f"Accepted with “{shorten_line(one.prompt.text, 40)}” and recorded nowhere: "
-                f"“{shorten_line(told, _LINE)}”"
+                f"Accepted with “{shorten_line(exchange.prompt.text, 40)}” and recorded nowhere: "
+                f"“{shorten_line(excerpt, _MAX_CHARS)}”"
             )
-            evidence = (quote_step(story, teller, chosen), quote_step(story, one.prompt, one.prompt.text))
-            found.append(Finding("implicit decisions", text, 0.65, "adr", evidence))
-        before = one
-    return found[-MAX_PER_ITEM:]
+            evidence = (quote_step(story, agent_step, choice), quote_step(story, exchange.prompt, exchange.prompt.text))
+            findings.append(Finding("implicit decisions", text, 0.65, "adr", evidence))
+        previous = exchange
+    return findings[-MAX_PER_ITEM:]
 
 
-def _lets_pass(said: str) -> bool:
-    return len(said) < 60 and bool(_ACCEPTS.fullmatch(said.strip())) and not has_match(_OBJECTS, said)
+def _is_acceptance(text: str) -> bool:
+    return len(text) < 60 and bool(_ACCEPTS.fullmatch(text.strip())) and not has_match(_OBJECTS, text)
 
 
-def _choice(said: str) -> tuple[str, str]:
+def _find_choice(text: str) -> tuple[str, str]:
     """The sentence in which an agent chose and the same as it is told; what it recommends before what it weighs."""
-    every = split_sentences(said)
-    places = [place for place in reversed(range(len(every))) if is_informative(every[place])]
-    for sign in (_CHOOSES, _WEIGHS):
-        for place in places:
-            if has_match(sign, every[place]):
-                return every[place], _with_before(every, place)
+    sentences = split_sentences(text)
+    indexes = [index for index in reversed(range(len(sentences))) if is_informative(sentences[index])]
+    for pattern in (_CHOOSES, _WEIGHS):
+        for index in indexes:
+            if has_match(pattern, sentences[index]):
+                return sentences[index], _join_previous(sentences, index)
     return "", ""
 
 
-def _with_before(every: Sequence[str], place: int) -> str:
+def _join_previous(sentences: Sequence[str], index: int) -> str:
     """A sentence, after the one before if it says little by itself."""
-    bare = _POINTS_BACK.match(every[place]) or len(every[place].split()) < _LEAST_WORDS
-    return " ".join(every[place - 1 if bare and place else place : place + 1])
+    needs_previous = _POINTS_BACK.match(sentences[index]) or len(sentences[index].split()) < _MIN_SENTENCE_WORDS
+    return " ".join(sentences[index - 1 if needs_previous and index else index : index + 1])
 
 
-def _last_said(exchange: Exchange) -> Step | None:
+def _find_last_message(exchange: Exchange) -> Step | None:
     return next((step for step in reversed(exchange.steps) if step.kind == "agent"), None)
 
 
 def detect_assumptions(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """What somebody says is taken for granted, in a sentence or in a list under that heading."""
-    found = list[Finding]()
-    for one in split_exchanges(story):
-        score = 0.6 if any(map(_changes, one.steps)) else 0.5
-        for step in (*([one.prompt] if one.prompt else ()), *one.steps):
-            for line in _assumed(step):
-                text = f"Rests on an assumption: “{shorten_line(line, _LINE)}”"
-                found.append(Finding("assumptions", text, score, "adr", (quote_step(story, step, line),)))
-    return list({one.text: one for one in found}.values())[-MAX_PER_ITEM:]
+    findings = list[Finding]()
+    for item in split_exchanges(story):
+        score = 0.6 if any(map(_is_change, item.steps)) else 0.5
+        for step in (*([item.prompt] if item.prompt else ()), *item.steps):
+            for line in _find_assumptions(step):
+                text = f"Rests on an assumption: “{shorten_line(line, _MAX_CHARS)}”"
+                findings.append(Finding("assumptions", text, score, "adr", (quote_step(story, step, line),)))
+    return list({item.text: item for item in findings}.values())[-MAX_PER_ITEM:]
 
 
-def _assumed(step: Step) -> list[str]:
-    said = (
+def _find_assumptions(step: Step) -> list[str]:
+    sentences = (
         get_spoken_sentences(step)
         if step.kind == "person"
         else split_sentences(step.text)
         if step.kind == "agent"
         else []
     )
-    head = next((place for place, line in enumerate(said) if _LISTS_ASSUMED.fullmatch(line)), len(said))
-    listed = list(takewhile(is_informative, said[head + 1 : head + 1 + _MOST_LISTED]))
-    named = [line for line in said if has_match(_ASSUMES, line) and "?" not in line and not has_match(_DOUBTED, line)]
-    return [line for line in (*named, *listed) if is_informative(line)]
+    heading_index = next(
+        (index for index, line in enumerate(sentences) if _LISTS_ASSUMED.fullmatch(line)), len(sentences)
+    )
+    listed = list(takewhile(is_informative, sentences[heading_index + 1 : heading_index + 1 + _MAX_LISTED]))
+    stated = [
+        line for line in sentences if has_match(_ASSUMES, line) and "?" not in line and not has_match(_DOUBTED, line)
+    ]
+    return [line for line in (*stated, *listed) if is_informative(line)]
 
 
 def detect_external_events(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """What a person mentions of the world outside the repository."""
-    found = list[Finding]()
-    for one in split_exchanges(story):
-        for line in get_spoken_sentences(one.prompt):
-            if one.prompt and has_match(_EVENTS, line) and not line.endswith(":"):
-                text = f"Mentioned in passing: “{shorten_line(line, _LINE)}”"
+    findings = list[Finding]()
+    for exchange in split_exchanges(story):
+        for line in get_spoken_sentences(exchange.prompt):
+            if exchange.prompt and has_match(_EVENTS, line) and not line.endswith(":"):
+                text = f"Mentioned in passing: “{shorten_line(line, _MAX_CHARS)}”"
                 memory = "" if has_match(_ASKS, line) else "project"  # words for the work at hand are none to remember
-                shown = (quote_step(story, one.prompt, line),)
-                found.append(Finding("external events", text, 0.7, "memory", shown, memory))
-    return found[:MAX_PER_ITEM]
+                evidence = (quote_step(story, exchange.prompt, line),)
+                findings.append(Finding("external events", text, 0.7, "memory", evidence, memory))
+    return findings[:MAX_PER_ITEM]
 
 
 def detect_naming_inconsistencies(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """A thing that a person renamed and that is called by its old name afterwards."""
-    found = list[Finding]()
-    for place, step in enumerate(story.steps):
+    findings = list[Finding]()
+    for index, step in enumerate(story.steps):
         for line in get_spoken_sentences(step):
             for match in filter(None, (pattern.search(line) for pattern in _RENAMES)):
                 old, new = match["old"].strip("./-"), match["new"].strip("./-")
-                later = _last_named(story.steps[place + 1 :], old, new)
+                later = _find_last_use(story.steps[index + 1 :], old, new)
                 if later and _is_name(old) and old.lower() != new.lower():
                     text = f"“{old}” became “{new}”, and is still called “{old}” later on: pick one"
-                    evidence = (quote_step(story, step, line), quote_step(story, later, _around(later.text, old)))
-                    found.append(Finding("naming inconsistencies", text, 0.55, "convention", evidence))
-    return found[:MAX_PER_ITEM]
+                    evidence = (
+                        quote_step(story, step, line),
+                        quote_step(story, later, _find_line_with(later.text, old)),
+                    )
+                    findings.append(Finding("naming inconsistencies", text, 0.55, "convention", evidence))
+    return findings[:MAX_PER_ITEM]
 
 
 def _is_name(word: str) -> bool:
@@ -342,53 +373,63 @@ def _is_name(word: str) -> bool:
     return not word.isalpha() or word.lower() != word
 
 
-def _last_named(steps: Iterable[Step], old: str, new: str) -> Step | None:
-    named = re.compile(rf"(?<![\w./-]){re.escape(old)}(?![\w/-])")
-    said = [step for step in steps if step.kind == "person" and named.search(step.text) and new not in step.text]
-    return said[-1] if said else None
+def _find_last_use(steps: Iterable[Step], old: str, new: str) -> Step | None:
+    pattern = re.compile(rf"(?<![\w./-]){re.escape(old)}(?![\w/-])")
+    matching_steps = [
+        step for step in steps if step.kind == "person" and pattern.search(step.text) and new not in step.text
+    ]
+    return matching_steps[-1] if matching_steps else None
 
 
-def _around(text: str, word: str) -> str:
+def _find_line_with(text: str, word: str) -> str:
     return next((line for line in text.splitlines() if word in line), "")
 
 
 def detect_unfinished_work(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """What a person put off, what the agent says it left out, and a last request without an answer."""
-    every, found = split_exchanges(story), list[Finding]()
-    for number, one in enumerate(every, 1):
-        said = get_spoken_sentences(one.prompt)
-        is_done = any(_takes_up(after.prompt.text) for after in every[number : number + 1] if after.prompt)
-        for place, line in enumerate(said):
-            if one.prompt and not is_done and has_match(_CUTS, line) and has_match(_CUT_LATER, line):
-                text = f"Put off by the person: “{shorten_line(_with_before(said, place), _LINE)}”"
-                found.append(Finding("not done", text, 0.7, "workstream", (quote_step(story, one.prompt, line),)))
-    for one in every[-MAX_PER_ITEM:]:
-        teller = _last_said(one) if any(map(_changes, one.steps)) else None
-        for line in _left_out(teller.text) if teller else ():
-            text = f"Left out, says the agent: “{shorten_line(line, _LINE)}”"
-            found += (
-                [Finding("not done", text, 0.65, "workstream", (quote_step(story, teller, line),))] if teller else []
+    exchanges, findings = split_exchanges(story), list[Finding]()
+    for number, exchange in enumerate(exchanges, 1):
+        sentences = get_spoken_sentences(exchange.prompt)
+        is_done = any(
+            _is_taken_up(next_exchange.prompt.text)
+            for next_exchange in exchanges[number : number + 1]
+            if next_exchange.prompt
+        )
+        for index, line in enumerate(sentences):
+            if exchange.prompt and not is_done and has_match(_POSTPONES, line) and has_match(_POSTPONE_WORDS, line):
+                text = f"Put off by the person: “{shorten_line(_join_previous(sentences, index), _MAX_CHARS)}”"
+                findings.append(
+                    Finding("not done", text, 0.7, "workstream", (quote_step(story, exchange.prompt, line),))
+                )
+    for exchange in exchanges[-MAX_PER_ITEM:]:
+        agent_step = _find_last_message(exchange) if any(map(_is_change, exchange.steps)) else None
+        for line in _find_omissions(agent_step.text) if agent_step else ():
+            text = f"Left out, says the agent: “{shorten_line(line, _MAX_CHARS)}”"
+            findings += (
+                [Finding("not done", text, 0.65, "workstream", (quote_step(story, agent_step, line),))]
+                if agent_step
+                else []
             )
-    last = every[-1] if every else None
-    if last and last.prompt and not last.steps and len(every) > 1 and len(last.prompt.text.split()) > 2:
-        text = f"The last request was not answered: “{shorten_line(last.prompt.text, _LINE)}”"
-        found.insert(
+    last = exchanges[-1] if exchanges else None
+    if last and last.prompt and not last.steps and len(exchanges) > 1 and len(last.prompt.text.split()) > 2:
+        text = f"The last request was not answered: “{shorten_line(last.prompt.text, _MAX_CHARS)}”"
+        findings.insert(
             0, Finding("not done", text, 0.8, "workstream", (quote_step(story, last.prompt, last.prompt.text),))
         )
-    return found[:MAX_PER_ITEM]
+    return findings[:MAX_PER_ITEM]
 
 
-def _takes_up(said: str) -> bool:
+def _is_taken_up(text: str) -> bool:
     """Whether a person has done now what they had just put to the agent."""
-    return bool(_PICKS.fullmatch(said.strip())) or _lets_pass(said)
+    return bool(_PICKS_OPTION.fullmatch(text.strip())) or _is_acceptance(text)
 
 
-def _left_out(said: str) -> list[str]:
-    every = split_sentences(said)
+def _find_omissions(text: str) -> list[str]:
+    sentences = split_sentences(text)
     return [
         line
-        for place, line in enumerate(every)
+        for index, line in enumerate(sentences)
         if is_informative(line)
-        and not has_match(_NOT_SAID, line)
-        and (has_match(_LEFT_OUT, line) or (place and _LISTS_LEFT.fullmatch(every[place - 1])))
+        and not has_match(_CONDITIONAL, line)
+        and (has_match(_OMITS, line) or (index and _LISTS_OMITTED.fullmatch(sentences[index - 1])))
     ]

@@ -26,8 +26,8 @@ MAX_FILE_BYTES = 200_000  # bytes of a file
 RESUME_HEADING, FINDINGS_HEADING, MEMORIES_HEADING = "Resume Prompt", "Findings", "Memories to approve"
 HEADING_PATTERN = re.compile(r"## +(.+?) *#*")
 SOURCE_LINES_PATTERN = re.compile(r" \((L\d+(?:, L\d+)*)\)\s*$")  # the lines of the transcript behind a statement
-_MOST = 1_000
-_NEWEST = 5  # whose files are looked at for one that stands
+_MAX_HANDOFFS = 1_000
+_MAX_NEWEST = 5  # whose files are looked at for one that stands
 
 
 @frozen
@@ -44,30 +44,38 @@ class HandoffPage:
     is_edited: bool  # since it was ratified
 
 
-def read_page(known: Reflection) -> HandoffPage | None:
+def read_page(reflection: Reflection) -> HandoffPage | None:
     """What its file says; None if that is gone, a link, or too large to be one."""
-    text = read_page_text(known.draft)
+    text = read_page_text(reflection.draft)
     if text is None:
         return None
     fields, body = memory_files.split_front_matter(make_printable(clean_text(text)))
-    topic = to_printable_line(fields.get("topic", "") or known.topic, 200)
-    confidence = fields.get("confidence", "")[:1].upper() or known.confidence
-    as_ratified = next((file.after for file in reversed(known.files) if file.path == known.draft), "")
-    is_edited = known.status == RATIFIED and fingerprint_file(known.draft) != as_ratified
-    return HandoffPage(known, known.draft, topic, confidence, fields, split_sections(body), body.strip(), is_edited)
+    topic = to_printable_line(fields.get("topic", "") or reflection.topic, 200)
+    confidence = fields.get("confidence", "")[:1].upper() or reflection.confidence
+    ratified_fingerprint = next(
+        (file.after for file in reversed(reflection.files) if file.path == reflection.draft), ""
+    )
+    is_edited = reflection.status == RATIFIED and fingerprint_file(reflection.draft) != ratified_fingerprint
+    return HandoffPage(
+        reflection, reflection.draft, topic, confidence, fields, split_sections(body), body.strip(), is_edited
+    )
 
 
 def find_handoff(connection: Connection, name: str) -> Reflection:
     """By its number, which may stand behind `H:`, or the newest of a session by the beginning of its id."""
     number = name.removeprefix("H:")
     is_number = number.isascii() and number.isdigit() and len(number) < 16
-    if is_number and (one := reflections.get(connection, int(number))):
-        return one
-    every = reflections.list_reflections(connection, limit=_MOST)
-    found = [each for each in every if each.session == name or (each.session.startswith(name) and len(name) >= 4)]
-    if not found:
+    if is_number and (reflection := reflections.get(connection, int(number))):
+        return reflection
+    recent = reflections.list_reflections(connection, limit=_MAX_HANDOFFS)
+    matches = [
+        candidate
+        for candidate in recent
+        if candidate.session == name or (candidate.session.startswith(name) and len(name) >= 4)
+    ]
+    if not matches:
         raise UserError(f"there is no handoff {name!r}", "hardwon handoff list --all")
-    return next((each for each in found if each.status == DRAFT), found[0])
+    return next((candidate for candidate in matches if candidate.status == DRAFT), matches[0])
 
 
 def fingerprint_file(path: str) -> str:
@@ -81,14 +89,14 @@ def fingerprint_file(path: str) -> str:
 
 def split_sections(body: str) -> dict[str, str]:
     """What stands below each heading of the second rank."""
-    found, name = dict[str, list[str]](), ""
+    sections, name = dict[str, list[str]](), ""
     for line in body.splitlines():
         if heading := HEADING_PATTERN.fullmatch(line):
             name = heading[1]
-            found.setdefault(name, [])
+            sections.setdefault(name, [])
         elif name:
-            found[name].append(line)
-    return {name: "\n".join(lines).strip() for name, lines in found.items()}
+            sections[name].append(line)
+    return {name: "\n".join(lines).strip() for name, lines in sections.items()}
 
 
 def get_resume_lines(page: HandoffPage) -> list[str]:
@@ -101,42 +109,52 @@ def get_resume_lines(page: HandoffPage) -> list[str]:
 
 
 def list_ratified_pages(
-    connection: Connection, home: str, project: str | None = None, limit: int = _MOST
+    connection: Connection, home: str, project: str | None = None, limit: int = _MAX_HANDOFFS
 ) -> list[HandoffPage]:
     """The handoffs that a person ratified, as their files say them, newest first."""
-    approved = approvals.read_live_hashes(connection, approvals.HANDOFF)
+    approved_hashes = approvals.read_live_hashes(connection, approvals.HANDOFF)
     pages = list[HandoffPage]()
-    for known in reflections.list_reflections(connection, RATIFIED, project=project, limit=limit):
-        page = read_page(known)
-        if page and approved.get(str(known.id)) == fingerprint_file(known.draft):
+    for reflection in reflections.list_reflections(connection, RATIFIED, project=project, limit=limit):
+        page = read_page(reflection)
+        if page and approved_hashes.get(str(reflection.id)) == fingerprint_file(reflection.draft):
             pages.append(page)
     return pages
 
 
-def is_approved(connection: Connection, known: Reflection) -> bool:
+def is_approved(connection: Connection, reflection: Reflection) -> bool:
     """Return whether a person ratified what the file says now."""
-    approval = approvals.find_live(connection, approvals.HANDOFF, str(known.id))
-    return known.status == RATIFIED and approval is not None and approval.hash == fingerprint_file(known.draft)
+    approval = approvals.find_live(connection, approvals.HANDOFF, str(reflection.id))
+    return (
+        reflection.status == RATIFIED and approval is not None and approval.hash == fingerprint_file(reflection.draft)
+    )
 
 
 def find_latest_page(connection: Connection, home: str, project: str | None) -> HandoffPage | None:
     """The newest of those, of one project or of all, if it is among the few that are looked at."""
-    return next(iter(list_ratified_pages(connection, home, project, _NEWEST)), None)
+    return next(iter(list_ratified_pages(connection, home, project, _MAX_NEWEST)), None)
 
 
 def find_waiting_draft(connection: Connection, project: str | None) -> Reflection | None:
     """The newest draft of a project that nobody decided about, if nothing newer was ratified."""
-    found = reflections.list_reflections(connection, DRAFT, RATIFIED, project=project, limit=20)
-    there = [one for one in found if read_page_text(one.draft) is not None]
-    return there[0] if there and there[0].status == DRAFT else None
+    candidates = reflections.list_reflections(connection, DRAFT, RATIFIED, project=project, limit=20)
+    existing = [reflection for reflection in candidates if read_page_text(reflection.draft) is not None]
+    return existing[0] if existing and existing[0].status == DRAFT else None
 
 
 def fingerprint_ratified(connection: Connection) -> str:
     """Another text whenever another handoff counts, or one of the files is another."""
-    found = reflections.list_reflections(connection, RATIFIED, limit=_MOST)
-    approved = approvals.read_live_hashes(connection, approvals.HANDOFF)
-    seen = [(one.id, one.draft, approved.get(str(one.id)), memory_files.read_file_stamp(one.draft)) for one in found]
-    return sha256(repr(seen).encode("utf-8", "replace")).hexdigest()
+    ratified = reflections.list_reflections(connection, RATIFIED, limit=_MAX_HANDOFFS)
+    approved_hashes = approvals.read_live_hashes(connection, approvals.HANDOFF)
+    stamps = [
+        (
+            reflection.id,
+            reflection.draft,
+            approved_hashes.get(str(reflection.id)),
+            memory_files.read_file_stamp(reflection.draft),
+        )
+        for reflection in ratified
+    ]
+    return sha256(repr(stamps).encode("utf-8", "replace")).hexdigest()
 
 
 def read_page_text(path: str) -> str | None:
@@ -150,7 +168,11 @@ def read_page_text(path: str) -> str | None:
         return None
 
 
-def build_banner(known: Reflection) -> str:
+def build_banner(reflection: Reflection) -> str:
     """What the next session, and whoever sits before it, is told of a draft."""
-    path = os.path.relpath(known.draft, known.project) if known.draft.startswith(f"{known.project}/") else known.draft
-    return f"previous session auto-handed-off at {strftime('%Y-%m-%d %H:%M', localtime(known.at))}; review {path}"
+    path = (
+        os.path.relpath(reflection.draft, reflection.project)
+        if reflection.draft.startswith(f"{reflection.project}/")
+        else reflection.draft
+    )
+    return f"previous session auto-handed-off at {strftime('%Y-%m-%d %H:%M', localtime(reflection.at))}; review {path}"

@@ -23,14 +23,16 @@ MAX_FACTOR = 4.0
 UNDER_WAY_FACTOR = 4.0  # the agent may be waiting for a long command, or nobody told that it stopped
 MIN_CALLS = 10  # with fewer, a session of too few prompts is too short
 MAX_AGE_SECONDS = 72 * HOUR  # a weekend
-_COMMAND = re.compile(r"\s*(?:<command-name>\s*)?/(?:[\w-]+:)?hand-?off\b|\s*hardwon handoff (?:write|ratify)\b", re.I)
-_COMMITS = re.compile(
+_HANDOFF_COMMAND = re.compile(
+    r"\s*(?:<command-name>\s*)?/(?:[\w-]+:)?hand-?off\b|\s*hardwon handoff (?:write|ratify)\b", re.I
+)
+_HANDOFF_COMMIT = re.compile(
     r"\bgit\b[^|;&\n]{0,200}\bcommit\b[^|;&\n]{0,200}?\s(?:-\w*m|--message)[\s=]*[\"']?"
     r"(?:\$\(cat\s*<<-?\s*[\"'\\]?\w+[\"']?\s*\n\s*)?(?:(?:docs|chore|session)(?:\([^()]*\))?:\s*)?"
     r"(?:session[ -])?hand-?off\b|\bhardwon\s+handoff\s+(?:write|ratify)\b",
     re.I,
 )
-_PAGE = re.compile(r"(?:^|/)docs/sessions/[^/]+(?<!\.draft)\.md$")
+_HANDOFF_PAGE = re.compile(r"(?:^|/)docs/sessions/[^/]+(?<!\.draft)\.md$")
 
 RECHECK_SECONDS = 600.0  # seconds after which sessions that were not due the last time are looked at again
 DueReason = Literal["ended", "idle"]
@@ -45,13 +47,15 @@ class LastCheck:
 
 
 def plan_check(
-    left: Sequence[tuple[int, float]], now: float, last: LastCheck, *, has_overdue: bool = False
+    session_times: Sequence[tuple[int, float]], now: float, last_check: LastCheck, *, has_overdue: bool = False
 ) -> LastCheck | None:
     """What is to be looked at now, None if nothing is: what is left has changed, or the last look is a while ago."""
-    if not left and not has_overdue:
+    if not session_times and not has_overdue:
         return None
-    is_recent = 0 <= now - last.checked_at < RECHECK_SECONDS
-    return None if is_recent and tuple(left) == last.session_times else LastCheck(tuple(left), now)
+    is_recent = 0 <= now - last_check.checked_at < RECHECK_SECONDS
+    return (
+        None if is_recent and tuple(session_times) == last_check.session_times else LastCheck(tuple(session_times), now)
+    )
 
 
 @frozen
@@ -94,16 +98,19 @@ def select_due_sessions(
 
     Whoever reflects books each call all the same: the cap is held there.
     """
-    found = [
-        (at, session, why)
+    due = [
+        (at, session, reason)
         for session in sessions
         if (due_at := find_due_time(session, values))
         and (at := due_at[0]) <= now < session.last_event_at + MAX_AGE_SECONDS
-        for why in [due_at[1]]
+        for reason in [due_at[1]]
     ]
-    left = values["caps.reflectionsPerDay"] - model_reflections_today if values["llm.provider"] != "none" else 0
-    ordered = sorted(found, key=lambda one: (one[0], one[1].id))
-    return [DueSession(session.id, why, at, number < left) for number, (at, session, why) in enumerate(ordered)]
+    model_budget = values["caps.reflectionsPerDay"] - model_reflections_today if values["llm.provider"] != "none" else 0
+    ordered = sorted(due, key=lambda entry: (entry[0], entry[1].id))
+    return [
+        DueSession(session.id, reason, at, number < model_budget)
+        for number, (at, session, reason) in enumerate(ordered)
+    ]
 
 
 def find_due_time(session: SessionActivity, values: Mapping[str, Any]) -> tuple[float, DueReason] | None:
@@ -139,16 +146,16 @@ def find_skip_reason(session: SessionActivity, values: Mapping[str, Any]) -> str
 
 def compute_idle_limit(session: SessionActivity, values: Mapping[str, Any]) -> float:
     """How long it may be quiet before it counts as left; 0: for ever."""
-    grown = 1.0 + max(compute_worked_seconds(session) - GROWTH_START_SECONDS, 0.0) / DOUBLING_SECONDS
-    times = min(grown * RETURN_FACTOR ** min(session.reflection_count, 9), MAX_FACTOR)
-    return float(values["idleMinutes"] * MINUTE * times * (UNDER_WAY_FACTOR if session.is_under_way else 1.0))
+    growth = 1.0 + max(compute_worked_seconds(session) - GROWTH_START_SECONDS, 0.0) / DOUBLING_SECONDS
+    factor = min(growth * RETURN_FACTOR ** min(session.reflection_count, 9), MAX_FACTOR)
+    return float(values["idleMinutes"] * MINUTE * factor * (UNDER_WAY_FACTOR if session.is_under_way else 1.0))
 
 
 def compute_worked_seconds(session: SessionActivity) -> float:
     """The time that was spent in a session, long pauses counted short."""
     return sum(
-        min(after - before, MAX_PROMPT_GAP_SECONDS)
-        for before, after in pairwise(sorted((*session.prompt_times, session.last_event_at)))
+        min(later - earlier, MAX_PROMPT_GAP_SECONDS)
+        for earlier, later in pairwise(sorted((*session.prompt_times, session.last_event_at)))
     )
 
 
@@ -159,19 +166,19 @@ def is_handoff(turn: Turn) -> bool:
 
 def find_handoff_time(turn: Turn) -> float | None:
     """When that was; None if it was not."""
-    times = [call.at for call in turn.calls if call.outcome == "fine" and _hands_off(call)]
-    return max([*times, turn.at]) if times or _COMMAND.match(turn.prompt) else None
+    times = [call.at for call in turn.calls if call.outcome == "fine" and _is_handoff_call(call)]
+    return max([*times, turn.at]) if times or _HANDOFF_COMMAND.match(turn.prompt) else None
 
 
-def _hands_off(call: Call) -> bool:
-    said = dict(_texts(call.input))
-    command, path = said.get("command", ""), said.get("file_path", "").replace("\\", "/")
+def _is_handoff_call(call: Call) -> bool:
+    fields = dict(_list_text_fields(call.input))
+    command, path = fields.get("command", ""), fields.get("file_path", "").replace("\\", "/")
     if call.tool in ("Skill", "SlashCommand"):
-        return bool(_COMMAND.match(command or f"/{said.get('skill', '')}"))
-    return bool(_COMMITS.search(command) or (call.tool == "Write" and _PAGE.search(path)))
+        return bool(_HANDOFF_COMMAND.match(command or f"/{fields.get('skill', '')}"))
+    return bool(_HANDOFF_COMMIT.search(command) or (call.tool == "Write" and _HANDOFF_PAGE.search(path)))
 
 
-def _texts(value: Any) -> Iterator[tuple[str, str]]:
+def _list_text_fields(value: Any) -> Iterator[tuple[str, str]]:
     for name, text in value.items() if isinstance(value, dict) else ():
         if isinstance(text, str):
             yield name, text[:20_000]

@@ -18,35 +18,36 @@ MAX_STATEMENTS = 6  # in one prompt; whoever has more pasted a page
 _QUOTED = re.compile(r"`[^`\n]{1,300}`|\"[^\"\n]{2,300}\"|“[^”\n]{2,300}”|«[^»\n]{2,300}»|(?<!\w)'[^'\n]{3,200}'(?!\w)")
 
 
-def _any(words: str) -> str:
+def _join_words(words: str) -> str:
     """A pattern for any of these, given with blanks between them; `_` is a blank within one."""
     return f"(?:{'|'.join(words.split()).replace('_', ' ')})"
 
 
 # What agents are told to do. What programs do ("always return", "never render") is about the work at hand.
-_VERBS = _any(r"""use run commit push pull ask check write test read prefer explain format lint squash rebase branch
-    create make keep follow add include put start wait confirm verify install update respond reply answer speak talk
+_VERBS = _join_words(r"""use run commit push pull ask check write test read prefer explain format lint squash rebase
+branch create make keep follow add include put start wait confirm verify install update respond reply answer speak talk
     delegate name sign touch edit modify delete remove change force[-_]push amend skip mock guess assume merge deploy
     bump pin document review plan propose show_me tell_me give_me summari[sz]e build work stage open close mention
     import leave do look search double[-_]check disable bypass revert reset stash generate invent apologi[sz]e""")
 _DO = rf"(?:re-?)?{_VERBS}\b"
-_DOING = _any("""using adding committing pushing writing putting creating asking apologi[sz]ing saying including editing
-    touching changing making guessing assuming summari[sz]ing explaining repeating wrapping mocking skipping ignoring
-    generating mentioning signing telling inventing force[-_]pushing disabling rewriting reformatting being""")
+_DOING = _join_words("""using adding committing pushing writing putting creating asking apologi[sz]ing saying
+including editing touching changing making guessing assuming summari[sz]ing explaining repeating wrapping mocking
+skipping ignoring generating mentioning signing telling inventing force[-_]pushing disabling rewriting
+reformatting being""")
 _NO = r"(?:don'?t|do not)"
 _FIRST = r"(?:please|always|never|only|all|every|each|any|no|we|you|I|it|the|our|this|let'?s|stop|don'?t|do not)\b"
 _LASTS = r"(?:from (?:now|here) on(?:wards?)?|going forward|moving forward|in (?:the )?future|henceforth)"
-_CLICK = _any("click save press hover scroll type select poll drag log load receive get hit call open see")
+_CLICK = _join_words("click save press hover scroll type select poll drag log load receive get hit call open see")
 # Where a wish may begin: at the start of a sentence, after what people say before it, or where another clause ends.
 _WHEN = r"(?:when(?:ever)?|before|after) (?:you [\w ]{2,60}?|\w+ing(?: [\w ]{2,40}?)?),? "
-_FILLER = _any(r"""ok(?:ay)? yes yeah yep no nope great perfect thanks thank_you nice good cool right alright sure
-    hmm+ ah oh ugh wait btw fyi by_the_way also and but so then again one_more(?:_thing)? one_thing important reminder
+_FILLER = _join_words(r"""ok(?:ay)? yes yeah yep no nope great perfect thanks thank_you nice good cool right alright
+sure hmm+ ah oh ugh wait btw fyi by_the_way also and but so then again one_more(?:_thing)? one_thing important reminder
     note rule just for_the_record careful heads_up (?:in|for)_this_(?:repo|repository|project|codebase) in_general""")
 _START = (
     rf"(?:^\W*(?:{_FILLER}[,.:!;\s-]+){{0,4}}|[;.!]\s+|\s[-–—]+\s+"
     r"|,?\s(?:and|but|so|then|also)\s+(?:also\s+|then\s+)?)(?:please,?\s+)?"
 )
-_TOLD = _any(r"""(?:make|be)_sure_(?:to|you|that_you|we) important_that_you
+_URGED = _join_words(r"""(?:make|be)_sure_(?:to|you|that_you|we) important_that_you
     (?:told|asked|want|need|like)_you_(?:\w+_)?to
     you_(?:should|must|need_to|have_to) remember_to (?:can|could)_you(?:_please)?""")
 _SAYS = rf"(?:{_START}|\b(?:that|because|since) )"  # where a statement may begin
@@ -57,12 +58,12 @@ _DAY = (
     r"|end of (?:the )?(?:day|week|month|quarter|sprint|year)|Q[1-4]\b|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
     rf"|{_MONTH}\.? \d{{1,2}}|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}\b)"
 )
-_HAPPENS = _any(r"""freez\w+ fr[eo]zen? ship(?:ping)? releas(?:e|ing) launch(?:ing)? going_live go_live deprecat\w+
-    sunset\w* migrat(?:e|ing) switch(?:ing)? mov(?:e|ing) cut(?:ting)? shut(?:ting)?_down turn(?:ing)?_off
+_HAPPENS = _join_words(r"""freez\w+ fr[eo]zen? ship(?:ping)? releas(?:e|ing) launch(?:ing)? going_live go_live
+deprecat\w+ sunset\w* migrat(?:e|ing) switch(?:ing)? mov(?:e|ing) cut(?:ting)? shut(?:ting)?_down turn(?:ing)?_off
     retir(?:e|ing) drop(?:ping)?""")
-_EVENT = _any("""(?:code_|merge_|feature_)?freeze deadline release(?:_date)? launch go-live demo cut-?off migration
-    cut-?over maintenance_window audit milestone rollout""")
-_THING = _any("""repo(?:sitory)? project package service api main master staging production prod database db
+_EVENT = _join_words("""(?:code_|merge_|feature_)?freeze deadline release(?:_date)? launch go-live demo cut-?off
+migration cut-?over maintenance_window audit milestone rollout""")
+_ASSET = _join_words("""repo(?:sitory)? project package service api main master staging production prod database db
     cluster ci pipeline org(?:ani[sz]ation)? domain server binary cli app environment library""")
 _SHUT = r"(?:frozen|read-only|locked|shut down)"  # a fault, unless it is said since or until when
 _STATE = (
@@ -72,20 +73,21 @@ _STATE = (
 )
 _RENAMED = r"(?!(?:the|an?|this)\b)\S+"
 _OTHER = r"(?!(?:main|master|develop|dev|the|an?|this|that)\b|\S*/)\S+"  # no branch, no place in the code
-_TOOL = _any(r"""linear jira notion confluence slack grafana datadog sentry google_(?:drive|docs) sharepoint
+_TOOL = _join_words(r"""linear jira notion confluence slack grafana datadog sentry google_(?:drive|docs) sharepoint
     pagerduty figma 1password asana trello wiki""")
 _HOST = r"(?!localhost|127\.|0\.0\.0\.0)(?!\S*/(?:pulls?|issues|commit|actions|runs|compare|discussions)/)\S+"
-_PLACE = (
+_TARGET = (
     rf"(?:https?://{_HOST}"
     rf"|(?:the |our )?(?:\S+ )?{_TOOL}\b|#[a-z][\w-]{{2,}})"
 )
 _IS = r"(?:is|are|lives?|can be found|(?:is|are) (?:tracked|documented|kept|hosted|stored|managed|described)|go|goes)"
-_LIES = rf"{_IS} (?:at|in|on|under|here:?|via|to) ?{_PLACE}"
-_TRANSIENT = _any(
+_LIES = rf"{_IS} (?:at|in|on|under|here:?|via|to) ?{_TARGET}"
+_TRANSIENT = _join_words(
     "error bug issue problem pr diff logs? screenshots? failure output code branch comments? commit run token key"
 )
-_ROLE = _any("""developer engineer programmer designer scientist researcher manager founder student teacher writer
-    analyst maintainer beginner architect consultant freelancer sysadmin sre advocate lawyer physicist statistician""")
+_ROLE = _join_words("""developer engineer programmer designer scientist researcher manager founder student teacher
+writer analyst maintainer beginner architect consultant freelancer sysadmin sre advocate lawyer physicist
+statistician""")
 _CHOICE = r"(?:the |an? )?(?:option|first|second|third|latter|former|other|one|approach|version|your|last|previous)\b"
 
 
@@ -99,172 +101,176 @@ class StatementRule:
     is_firm: bool
 
 
-def _row(name: str, type: str, pattern: str, *, firm: bool = False) -> StatementRule:
-    return StatementRule(name, type, re.compile(pattern, re.I), firm)
+def _build_rule(name: str, memory_type: str, pattern: str, *, is_firm: bool = False) -> StatementRule:
+    return StatementRule(name, memory_type, re.compile(pattern, re.I), is_firm)
 
 
 STATEMENT_RULES = (
-    _row(
+    _build_rule(
         "remember that",
         "",
         rf"(?:{_START}|\b(?:please|(?:sure|you (?:need|have)) to|you (?:should|must)) )remember,?\s*"
         r"(?:that\b,?|this:|:|,)(?!\s+\w+\s+(?:we|i|you|from|where|that|which)\b)\s+(?P<said>.+)",
-        firm=True,
+        is_firm=True,
     ),
-    _row("remember I", "", rf"{_START}remember (?P<said>(?:I|we|our|my|always|never|not to)\b.+)", firm=True),
-    _row(
+    _build_rule("remember I", "", rf"{_START}remember (?P<said>(?:I|we|our|my|always|never|not to)\b.+)", is_firm=True),
+    _build_rule(
         "remember the",
         "",
         rf"{_START}remember (?P<said>the [\w -]{{2,40}} (?:is|are|has|have|needs?|must|runs?|lives?|uses?)\b.+)",
     ),
-    _row(
+    _build_rule(
         "remember to",
         "feedback",
         rf"{_START}(?P<said>remember to (?=.*\b(?:every|each|any) ?time\b|.*\bwhenever\b).+)",
-        firm=True,
+        is_firm=True,
     ),
-    _row(
+    _build_rule(
         "for later",
         "",
         rf"{_START}(?:for (?:the future|future reference|next time)|as a rule)\s*[,:]\s+(?P<said>.+)",
-        firm=True,
+        is_firm=True,
     ),
-    _row(
+    _build_rule(
         "keep in mind",
         "",
         rf"\b(?:keep|bear|have) in mind[,:]?(?: that)? (?P<said>.*\b(?:always|never|every time|{_LASTS})\b.*)",
     ),
-    _row(
+    _build_rule(
         "from now on",
         "feedback",
         rf"{_START}(?P<said>(?:{_LASTS}|for all future \w+|next time)\b(?:[,:] .+| (?:{_DO}|{_FIRST}).+))",
-        firm=True,
+        is_firm=True,
     ),
-    _row(
+    _build_rule(
         "this, from now on",
         "feedback",
         rf"{_START}(?P<said>(?:{_DO}|{_NO}|always|never|only|let'?s|we|stop|you (?:should|must|need to|have to))\b"
         rf".{{3,200}}\b{_LASTS}\W*$)",
-        firm=True,
+        is_firm=True,
     ),
-    _row(
+    _build_rule(
         "always, never",
         "feedback",
-        rf"(?:{_START}|\b{_TOLD}\s+)(?P<said>(?:{_WHEN})?(?:let'?s )?(?:always|never|{_NO} ever),? "
+        rf"(?:{_START}|\b{_URGED}\s+)(?P<said>(?:{_WHEN})?(?:let'?s )?(?:always|never|{_NO} ever),? "
         rf"(?:ever )?(?:again )?{_DO}.+)",
     ),
-    _row(
+    _build_rule(
         "this, never that",
         "feedback",
         rf"{_START}(?P<said>(?:use|run|write|prefer|only use|always) .{{2,100}}(?:,| and) never "
         r"(?!(?:an?|the)\b)\S+.*)",
     ),
-    _row(
+    _build_rule(
         "not any more",
         "feedback",
         rf"{_START}(?P<said>{_NO} (?:\w+ )?{_DO}.*\b(?:again|any ?more|unless I (?:ask|say|tell)"
         r"|without (?:asking|my|permission|checking with)|(?:every|each) time|(?:on|for|after) (?:every|each))\b.*)",
     ),
-    _row(
+    _build_rule(
         "stop doing",
         "feedback",
         rf"{_START}(?:(?:can|could) you )?(?:please )?(?P<said>(?:stop|quit|avoid) {_DOING}\b(?! changes\b).*)",
     ),
-    _row(
+    _build_rule(
         "each time you",
         "feedback",
         rf"{_START}(?P<said>(?:whenever|(?:every|each|any) ?time) you (?!{_CLICK}\b).{{3,100}}, "
         rf"(?:please |then |also |make sure (?:to|you) )*(?:{_DO}|{_NO}|never|always).+)",
     ),
-    _row(
+    _build_rule(
         "I prefer",
         "feedback",
         r"\b(?P<said>I (?:(?:really|always|generally|usually|much|strongly|personally) )?prefer "
         rf"(?!{_CHOICE}|(?:that|this|it|if|not|to)\b|#?\d|[A-D]\b)\S+.+)",
     ),
-    _row("prefer", "feedback", rf"{_START}(?P<said>prefer .{{2,120}} (?:over|to|instead of|rather than|and not) .+)"),
-    _row(
+    _build_rule(
+        "prefer", "feedback", rf"{_START}(?P<said>prefer .{{2,120}} (?:over|to|instead of|rather than|and not) .+)"
+    ),
+    _build_rule(
         "I hate when you",
         "feedback",
         r"\b(?P<said>I (?:hate|dislike|don'?t like|can'?t stand) (?:it )?when (?:you|claude|the agent) .+)",
     ),
-    _row("we always", "feedback", rf"{_SAYS}(?P<said>we (?:always|never) {_DO} (?!(?:forward|it|them|any ?more)\b).+)"),
-    _row(
+    _build_rule(
+        "we always", "feedback", rf"{_SAYS}(?P<said>we (?:always|never) {_DO} (?!(?:forward|it|them|any ?more)\b).+)"
+    ),
+    _build_rule(
         "we use this, not that",
         "project",
         rf"{_START}(?P<said>we (?:only )?(?:use|write|(?:deploy|test|build) with) [^,]{{2,60}}"
         r"(?:,? (?:and )?not |,? never |,? instead of |,? rather than ).+)",
     ),
-    _row(
+    _build_rule(
         "we use it everywhere",
         "project",
         rf"{_START}(?P<said>we (?:only )?(?:use|write) .{{2,80}} (?:in|across|for) "
         r"(?:this|the whole|all our|our) (?:repo(?:sitory)?|project|codebase|company|team|org)s?\b.*)",
     ),
-    _row(
+    _build_rule(
         "our convention",
         "project",
         r"\b(?P<said>(?:(?:our|the team'?s|the project'?s) (?:\w+ ){0,2}(?:convention|policy|rule|standard)"
         r"|the (?:\w+ )?convention in this (?:repo|project|codebase)) "
         r"(?:is|says|requires) (?!(?:broken|wrong|failing|not|too|missing|unclear)\b).+)",
     ),
-    _row(
+    _build_rule(
         "announced",
         "project",
         rf"{_SAYS}(?P<said>(?:we|the team|they|\w+ team)(?:'re|'ll| are| will(?: be)?| have to| need to| plan to)?"
         rf"(?: (?:going|planning) to)? {_HAPPENS}\b(?=.*\b{_DAY}).+)",
     ),
-    _row(
+    _build_rule(
         "dated",
         "project",
         rf"{_SAYS}(?P<said>(?:(?:the|our|a|there(?:'s| is) a) )?(?:\w+ ){{0,2}}{_EVENT} "
         rf"(?:is|starts?|begins?|ends?|(?:has |was |got )?moved|will be|runs|lasts)\b(?=.*\b{_DAY}).+)",
     ),
-    _row(
+    _build_rule(
         "state",
         "project",
-        rf"{_SAYS}(?P<said>(?:(?:the|our) (?:[\w-]+ ){{0,2}}?{_THING}|main|master|staging|production) "
+        rf"{_SAYS}(?P<said>(?:(?:the|our) (?:[\w-]+ ){{0,2}}?{_ASSET}|main|master|staging|production) "
         rf"(?:is|are|has been|have been|got|was)(?: now {_SHUT}|(?: now)? {_STATE}).*)",
     ),
-    _row(
+    _build_rule(
         "we renamed",
         "project",
         rf"{_SAYS}(?P<said>we(?:'ve| have| just| also| now)* (?:(?:renamed|moved|transferred) (?:the |our )?"
-        rf"(?:[\w-]+ )?{_THING}\b.{{0,60}}? to {_RENAMED}"
+        rf"(?:[\w-]+ )?{_ASSET}\b.{{0,60}}? to {_RENAMED}"
         rf"|(?:migrated|switched) (?:from [\w. ]{{2,30}} )?to {_OTHER}).*)",
     ),
-    _row(
+    _build_rule(
         "where it is",
         "reference",
         rf"{_SAYS}(?P<said>(?!(?:\w+ ){{0,2}}{_TRANSIENT}\b|(?:it|this|that|here|there|which|what)\b)"
         rf"(?:(?:the|our|all)(?: our)? (?:[\w-]+ ){{1,5}}{_LIES}|(?:[\w-]+ ){{1,5}}{_IS} (?:at|on|under) https?://(?={_HOST})).*)",
-        firm=True,
+        is_firm=True,
     ),
-    _row("who I am", "user", rf"\b(?P<said>I(?:'m| am) (?:a|an|the) (?:[\w/-]+ ){{0,4}}{_ROLE}\b.*)"),
-    _row(
+    _build_rule("who I am", "user", rf"\b(?P<said>I(?:'m| am) (?:a|an|the) (?:[\w/-]+ ){{0,4}}{_ROLE}\b.*)"),
+    _build_rule(
         "new to",
         "user",
         r"\b(?P<said>I(?:'m| am) (?:\w+ )?(?:new to|colou?r-?blind|not (?:a native|familiar with|technical))\b.*)",
     ),
-    _row(
+    _build_rule(
         "long at it",
         "user",
         r"\b(?P<said>I(?:'ve| have) (?:been (?:writing|using|programming|coding|working (?:with|in))|written|used) "
         r"(?!(?:it|this|that)\b).{2,60} for (?:\w+ ){0,2}(?:years|decades|months)\b.*)",
     ),
-    _row(
+    _build_rule(
         "I always",
         "user",
         r"\b(?P<said>I (?:always|never|usually|generally) (?:use|work|write|test|commit|deploy|develop|squash|rebase) "
         r"(?!(?:it|this|that|the same)\b).+)",
     ),
-    _row(
+    _build_rule(
         "mine",
         "user",
         r"\b(?P<said>my (?:name|time ?zone|pronouns|native language|mother tongue|first language|job|role"
         r"|github (?:user(?:name)?|handle)) (?:is|are)\b.+|call me (?-i:[A-Z][a-z]+)\W*$)",
     ),
-    _row(
+    _build_rule(
         "my machine",
         "user",
         r"\b(?P<said>I(?:'m| am| work| develop)(?: mostly)? on (?:an? )?"
@@ -279,15 +285,16 @@ _REQUEST = re.compile(
     r"(?:,? (?:can|could|would) you\b|,? please (?:update|fix|change|go)\b|,? so (?:can|could|please)\b).*$", re.I
 )
 # Before the words that made it count: then they are asked, supposed, told of somebody else, or text to be written.
-_TELLS = _any(r"said says? saying wrote writes claim\w* states? suggest\w* reads prints? printed")
-_SUPPOSES = _any(r"""if should_(?:we|i|it) shall why how whether does do_(?:we|you|they) did is_it maybe perhaps might
-    are_(?:we|you|they|there) pretend imagine suppose assum\w+ act_as as_if hypothetical\w* would could_it i_think
-    i_guess i_wonder not_sure seems? apparently according_to (?:it|he|she|they)_told error warning message comment
+_TELLS = _join_words(r"said says? saying wrote writes claim\w* states? suggest\w* reads prints? printed")
+_SUPPOSES = _join_words(r"""if should_(?:we|i|it) shall why how whether does do_(?:we|you|they) did is_it maybe
+perhaps might are_(?:we|you|they|there) pretend imagine suppose assum\w+ act_as as_if hypothetical\w* would could_it
+i_think i_guess i_wonder not_sure seems? apparently according_to (?:it|he|she|they)_told error warning message comment
     button label tooltip placeholder title tweet headline test_case user_story as_a_user claude\.md agents\.md readme
     document i_don'?t can'?t cannot used_to called named example""")
 _SUPPOSED = re.compile(rf"(?<!I )(?<!I've )\b{_TELLS}\b|\b{_SUPPOSES}\b", re.I)
-_THIS = _any("""file function test pr branch commit change case one line method class page component endpoint step time
-    part section table field screen button issue loop variable value query script run ticket task session feature""")
+_THIS = _join_words("""file function test pr branch commit change case one line method class page component endpoint
+step time part section table field screen button issue loop variable value query script run ticket task session
+feature""")
 _AT_HAND = re.compile(
     rf"\b(?:this|that|these|those) (?:\w+ )?{_THIS}s?\b|\bhere\b"
     r"|\b(?:stop|quit|avoid) \w+ing (?:that|this|it|them)\b"
@@ -300,7 +307,7 @@ _FOR_NOW = re.compile(
     re.I,
 )
 # Of a statement of fact in these rows: then it reports a fault.
-_FACTS = frozenset(("mine", "my machine", "state", "dated", "new to", "where it is"))
+_FACT_RULES = frozenset(("mine", "my machine", "state", "dated", "new to", "where it is"))
 _FAULT = re.compile(
     r"\b(?:fail\w*|broken|wrong|missing|stuck|crash\w*|errors?|not (?:shown|updated|set)|shown|displayed)\b", re.I
 )
@@ -315,41 +322,43 @@ _WHERE = re.compile(rf"\b{_LIES}", re.I)
 
 def find_lasting_statements(prompt: str) -> list[tuple[str, str]]:
     """What is to last of a prompt: the type of memory and the words as they were said, blanks made one."""
-    found: list[tuple[str, str]] = []
+    statements: list[tuple[str, str]] = []
     for sentence in find_typed_sentences(prompt):
-        one = _lasting(sentence)
-        if one and tokenize(one[1]) not in [tokenize(text) for _, text in found]:
-            found.append(one)
-    return found if len(found) <= MAX_STATEMENTS else []
+        statement = _match_statement(sentence)
+        if statement and tokenize(statement[1]) not in [tokenize(text) for _, text in statements]:
+            statements.append(statement)
+    return statements if len(statements) <= MAX_STATEMENTS else []
 
 
-def _lasting(sentence: str) -> tuple[str, str] | None:
+def _match_statement(sentence: str) -> tuple[str, str] | None:
     """The first row that finds something, of a sentence that neither asks nor supposes."""
     if len(sentence) > 2 * MAX_STATEMENT_CHARS or _FOR_NOW.search(sentence):
         return None
     if sentence.rstrip(" \"')").endswith("?") and not _POLITE.search(sentence):
-        sentence, asked = _REQUEST.sub("", sentence), sentence  # "the repo moved to x, can you fix the links?"
-        if sentence == asked:
+        sentence, original = _REQUEST.sub("", sentence), sentence  # "the repo moved to x, can you fix the links?"
+        if sentence == original:
             return None
     masked = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), sentence)
-    for row in STATEMENT_RULES:
-        found = row.pattern.search(masked)
-        if not found or _SUPPOSED.search(masked[: found.start("said")]):
+    for rule in STATEMENT_RULES:
+        match = rule.pattern.search(masked)
+        if not match or _SUPPOSED.search(masked[: match.start("said")]):
             continue
-        said = sentence[found.start("said") :]
-        if row.name in _FACTS and _FAULT.search(masked[found.start("said") :]):
+        statement = sentence[match.start("said") :]
+        if rule.name in _FACT_RULES and _FAULT.search(masked[match.start("said") :]):
             continue
-        if not row.is_firm and _AT_HAND.search(masked[found.start("said") :]):
+        if not rule.is_firm and _AT_HAND.search(masked[match.start("said") :]):
             continue
-        said = (_REQUEST.sub("", said) if row.type in ("project", "reference") else said).rstrip(" ?,;:")
-        if len(said) <= MAX_STATEMENT_CHARS and len(said.split()) > 1 and tokenize(said):
-            return row.type or _type_of(said), said
+        statement = (_REQUEST.sub("", statement) if rule.type in ("project", "reference") else statement).rstrip(
+            " ?,;:"
+        )
+        if len(statement) <= MAX_STATEMENT_CHARS and len(statement.split()) > 1 and tokenize(statement):
+            return rule.type or _guess_type(statement), statement
     return None
 
 
-def _type_of(said: str) -> str:
-    if _WHERE.search(said):
+def _guess_type(statement: str) -> str:
+    if _WHERE.search(statement):
         return "reference"
-    if _WISH.search(said):
+    if _WISH.search(statement):
         return "feedback"
-    return "user" if _MINE.search(said) else "project"
+    return "user" if _MINE.search(statement) else "project"

@@ -46,18 +46,18 @@ def propose(
     says."""
     if memory_type not in MEMORY_TYPES:
         raise UserError(f"{memory_type!r} is no type of memory", f"one of: {', '.join(MEMORY_TYPES)}")
-    text = _fit(text)
+    text = _clean_memory_text(text)
     project = "" if memory_type == "user" else project
     if len(kept.list_memories(connection, "candidate")) >= MAX_WAITING:
         raise UserError(f"{MAX_WAITING} proposals wait for a person", "they decide with: hardwon memory list")
     refuse_duplicate(connection, home, text, project, *(["active"] if source == "person" else []))
-    known = Memory(
+    memory = Memory(
         0, clock.create_ulid(now), memory_type, text, project, session, "candidate", source, tuple(evidence), "", now
     )
-    return kept.insert(connection, known)
+    return kept.insert(connection, memory)
 
 
-def _fit(text: str) -> str:
+def _clean_memory_text(text: str) -> str:
     """The words that can be kept; UserError if they are too few or too many."""
     text = make_printable(clean_text(text)).strip()
     if not tokenize(text) or not SHORTEST <= len(text) <= MAX_MEMORY_CHARS:
@@ -84,20 +84,20 @@ def refuse_duplicate(connection: Connection, home: str, text: str, project: str,
 def find_memory(connection: Connection, name: str) -> Memory:
     """By its number, which may stand behind `M:`."""
     number = name.removeprefix("M:")
-    one = kept.get(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
-    if one is None:
+    memory = kept.get(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
+    if memory is None:
         raise UserError(f"there is no memory {name!r}", "hardwon memory list --all")
-    return one
+    return memory
 
 
 def approve(connection: Connection, home: str, memory: Memory, now: float) -> tuple[Memory, str]:
     """Write its file, or if it has one let count what that says now; gives the file's path too."""
     folder, file = files.get_memory_folder(home, memory), memory.file
     page = read_page(home, memory) if file else None
-    if there := bool(file) and os.path.exists(os.path.join(folder, file)):
+    if has_file := bool(file) and os.path.exists(os.path.join(folder, file)):
         if page and is_approved(connection, memory, page):
             raise UserError(f"memory {memory.id} is approved already", f"edit {os.path.join(folder, file)}")
-    elif there := bool(twin := _twin(connection, home, memory)):
+    elif has_file := bool(twin := _find_twin_file(connection, home, memory)):
         file = twin
     else:
         if memory.status == "candidate":
@@ -108,37 +108,37 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
         )
     try:
         with transaction(connection):
-            _decide(connection, memory, "active", file, now)
+            _record_decision(connection, memory, "active", file, now)
             if page:
                 kept.reword(connection, memory.id, page.text)
     except BaseException:
-        if not there:
+        if not has_file:
             os.unlink(os.path.join(folder, file))
         raise
-    if not there:
-        _enter(home, folder, file, memory.text)
+    if not has_file:
+        _add_to_index(home, folder, file, memory.text)
     return replace(memory, status="active", file=file, decided_at=now), os.path.join(folder, file)
 
 
-def _twin(connection: Connection, home: str, memory: Memory) -> str:
+def _find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
     """The name of a file that is there already and says the very same; nothing if there is none."""
-    found = list_unapproved_pages(connection, home, memory.project) if memory.type != "user" else []
-    return next((os.path.basename(page.path) for page in found if page.text == memory.text), "")
+    pages = list_unapproved_pages(connection, home, memory.project) if memory.type != "user" else []
+    return next((os.path.basename(page.path) for page in pages if page.text == memory.text), "")
 
 
-def _enter(home: str, folder: str, file: str, text: str) -> None:
+def _add_to_index(home: str, folder: str, file: str, text: str) -> None:
     """Add a memory to the list that people keep beside the files."""
     if path := files.find_index_file(folder):
-        with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as listed:
-            said = listed.read().rstrip("\n")
-        if f"({file})" not in said:
-            paths.write_document(home, path, files.add_index_entry(said, file, text))
+        with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as index_file:
+            index_text = index_file.read().rstrip("\n")
+        if f"({file})" not in index_text:
+            paths.write_document(home, path, files.add_index_entry(index_text, file, text))
 
 
 def adopt_file(connection: Connection, page: files.MemoryPage, now: float) -> Memory:
     """Let a file count that somebody else put there."""
     file = os.path.basename(page.path)
-    known = Memory(
+    memory = Memory(
         0,
         clock.create_ulid(now),
         page.type,
@@ -152,25 +152,25 @@ def adopt_file(connection: Connection, page: files.MemoryPage, now: float) -> Me
         now,
         now,
     )
-    return kept.insert(connection, known)
+    return kept.insert(connection, memory)
 
 
 def reword(connection: Connection, home: str, memory: Memory, text: str, now: float) -> Memory:
     """Say it in other words: a proposal waits on, and an approved one has them in its file."""
-    text = _fit(text)
+    text = _clean_memory_text(text)
     if memory.status not in ("candidate", "active"):
         raise UserError(f"memory {memory.id} is {memory.status}", f"hardwon memory show {memory.id}")
-    after = replace(memory, text=text)
+    reworded = replace(memory, text=text)
     if memory.status == "active":
         page = read_page(home, memory)
         if page is None:
             raise UserError(f"the file of memory {memory.id} is gone", f"hardwon memory approve {memory.id}")
         with open(page.path, encoding="utf-8-sig", errors="replace", opener=paths.open_plain_file) as file:
             fields, _ = files.split_front_matter(file.read())
-        paths.write_document(home, page.path, files.render_memory(home, replace(after, type=page.type), now, fields))
+        paths.write_document(home, page.path, files.render_memory(home, replace(reworded, type=page.type), now, fields))
     with transaction(connection):
         kept.reword(connection, memory.id, text)
-    return after
+    return reworded
 
 
 def reject_or_retire(connection: Connection, memory: Memory, now: float) -> Memory:
@@ -179,11 +179,11 @@ def reject_or_retire(connection: Connection, memory: Memory, now: float) -> Memo
     if memory.status not in ("candidate", "active"):
         raise UserError(f"memory {memory.id} is {memory.status} already", f"hardwon memory show {memory.id}")
     with transaction(connection):
-        _decide(connection, memory, status, memory.file, now)
+        _record_decision(connection, memory, status, memory.file, now)
     return replace(memory, status=status, decided_at=now)
 
 
-def _decide(connection: Connection, memory: Memory, status: str, file: str, now: float) -> None:
+def _record_decision(connection: Connection, memory: Memory, status: str, file: str, now: float) -> None:
     if not kept.record_decision(connection, memory, status, file, now):
         raise UserError(f"somebody decided about memory {memory.id} meanwhile", f"hardwon memory show {memory.id}")
 
@@ -203,11 +203,11 @@ def list_approved_pages(connection: Connection, home: str, project: str | None =
 
     A file that was changed since it was approved does not: somebody else may have changed it.
     """
-    approved = approvals.read_live_hashes(connection, approvals.MEMORY)
+    approved_hashes = approvals.read_live_hashes(connection, approvals.MEMORY)
     pages = list[files.MemoryPage]()
     for memory in kept.list_memories(connection, "active", project=project):
         page = read_page(home, memory)
-        if page and page.text and approved.get(str(memory.id)) == compute_approval_hash(memory.type, page.text):
+        if page and page.text and approved_hashes.get(str(memory.id)) == compute_approval_hash(memory.type, page.text):
             pages.append(page)
     return sorted(pages, key=lambda page: (MEMORY_TYPES.index(page.type), page.number))
 
@@ -226,18 +226,18 @@ def is_approved(connection: Connection, memory: Memory, page: files.MemoryPage) 
 
 def fingerprint_approved(connection: Connection, home: str) -> str:
     """Another text whenever what counts, or one of the files, is another."""
-    approved = approvals.read_live_hashes(connection, approvals.MEMORY)
-    seen = [
+    approved_hashes = approvals.read_live_hashes(connection, approvals.MEMORY)
+    stamps = [
         (
-            one.id,
-            one.type,
-            one.project,
-            approved.get(str(one.id)),
-            files.read_file_stamp(files.get_memory_path(home, one)),
+            memory.id,
+            memory.type,
+            memory.project,
+            approved_hashes.get(str(memory.id)),
+            files.read_file_stamp(files.get_memory_path(home, memory)),
         )
-        for one in kept.list_memories(connection, "active")
+        for memory in kept.list_memories(connection, "active")
     ]
-    return sha256(repr(seen).encode("utf-8", "replace")).hexdigest()
+    return sha256(repr(stamps).encode("utf-8", "replace")).hexdigest()
 
 
 def list_unapproved_pages(connection: Connection, home: str, project: str) -> list[files.MemoryPage]:
@@ -245,46 +245,51 @@ def list_unapproved_pages(connection: Connection, home: str, project: str) -> li
     folder = files.get_project_folder(home, project)
     if paths.is_inside(home, folder):
         return []
-    known = {one.file for one in kept.list_memories(connection, project=project) if one.project == project}
-    names = [name for name in sorted(files.list_file_names(folder)) if name not in known]
-    found = [files.read_memory_file(os.path.join(folder, name), project) for name in names]
-    return [page for page in found if page and page.text]
+    known_files = {
+        memory.file for memory in kept.list_memories(connection, project=project) if memory.project == project
+    }
+    names = [name for name in sorted(files.list_file_names(folder)) if name not in known_files]
+    pages = [files.read_memory_file(os.path.join(folder, name), project) for name in names]
+    return [page for page in pages if page and page.text]
 
 
 def find_memory_faults(connection: Connection, home: str, project: str) -> list[tuple[str, str, str]]:
     """What is wrong with the memories that count here: whose, what, and what mends it."""
-    found, seen = list[tuple[str, str, str]](), list[files.MemoryPage]()
-    for one in kept.list_memories(connection, "active", project=project):
-        name, page = f"M:{one.id}", read_page(home, one)
+    faults, checked_pages = list[tuple[str, str, str]](), list[files.MemoryPage]()
+    for memory in kept.list_memories(connection, "active", project=project):
+        name, page = f"M:{memory.id}", read_page(home, memory)
         if page is None:
-            gone = (
-                f"its file is gone, a link or too large: {os.path.join(files.get_memory_folder(home, one), one.file)}"
+            missing_file = (
+                "its file is gone, a link or too large: "
+                f"{os.path.join(files.get_memory_folder(home, memory), memory.file)}"
             )
-            found.append((name, gone, f"hardwon memory approve {one.id}, or retire {one.id}"))
+            faults.append((name, missing_file, f"hardwon memory approve {memory.id}, or retire {memory.id}"))
             continue
         if not page.text:
-            found.append((name, f"its file says nothing: {page.path}", f"hardwon memory retire {one.id}"))
+            faults.append((name, f"its file says nothing: {page.path}", f"hardwon memory retire {memory.id}"))
         if page.is_edited:
-            found.append((name, "its file says something else than was approved", f"hardwon memory approve {one.id}"))
-        elif not is_approved(connection, one, page):
-            found.append((name, "nobody approved it here, so it is not told", f"hardwon memory approve {one.id}"))
+            faults.append(
+                (name, "its file says something else than was approved", f"hardwon memory approve {memory.id}")
+            )
+        elif not is_approved(connection, memory, page):
+            faults.append((name, "nobody approved it here, so it is not told", f"hardwon memory approve {memory.id}"))
         if len(page.text) > MAX_MEMORY_CHARS:
-            found.append((name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two"))
-        twin = next((other for other in seen if is_same_statement(other.text, page.text)), None)
+            faults.append((name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two"))
+        twin = next((other for other in checked_pages if is_same_statement(other.text, page.text)), None)
         if twin:
-            found.append((name, f"it says what M:{twin.number} says", f"hardwon memory retire {one.id}"))
-        against = next((other for other in seen if is_contradiction(page.text, other.text)), None)
-        if against:
-            said = f"it and M:{against.number} speak against each other"
-            found.append((name, said, f"hardwon memory retire {one.id}, or retire {against.number}"))
-        seen.append(page)
+            faults.append((name, f"it says what M:{twin.number} says", f"hardwon memory retire {memory.id}"))
+        opposite = next((other for other in checked_pages if is_contradiction(page.text, other.text)), None)
+        if opposite:
+            conflict = f"it and M:{opposite.number} speak against each other"
+            faults.append((name, conflict, f"hardwon memory retire {memory.id}, or retire {opposite.number}"))
+        checked_pages.append(page)
     for page in list_unapproved_pages(connection, home, project):
         file = os.path.basename(page.path)
-        found.append((file, "nobody approved it here, so it is not told", f"hardwon memory approve {file}"))
-    return [*found, *_misindexed(files.get_project_folder(home, project))]
+        faults.append((file, "nobody approved it here, so it is not told", f"hardwon memory approve {file}"))
+    return [*faults, *_find_index_faults(files.get_project_folder(home, project))]
 
 
-def _misindexed(folder: str) -> Iterator[tuple[str, str, str]]:
+def _find_index_faults(folder: str) -> Iterator[tuple[str, str, str]]:
     """Files that the list beside them does not have, and lines of it that lead nowhere."""
     path = files.find_index_file(folder)
     if not path:

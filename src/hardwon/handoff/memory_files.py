@@ -21,7 +21,7 @@ MEMORY_SUFFIX = ".md"
 INDEX_FILES = ("MEMORY.md", "INDEX.md", "README.md")  # a list that people keep beside the files, if they do
 MAX_FILE_BYTES = 64_000  # bytes of a memory's file
 _FENCE = "---"
-_PLAIN = re.compile(r"[A-Za-z0-9/][\w ./,+-]*")  # what YAML reads as it stands
+_PLAIN_YAML = re.compile(r"[A-Za-z0-9/][\w ./,+-]*")  # what YAML reads as it stands
 
 
 @frozen
@@ -44,12 +44,12 @@ def choose_file_name(folder: str, memory: Memory) -> str:
     before."""
     line, tries = memory.text.split("\n")[0], count()
     stem = line if any(char.isascii() and char.isalnum() for char in line) else "memory"
-    there = {name.removesuffix(MEMORY_SUFFIX).removeprefix(f"{memory.type}_") for name in list_file_names(folder)}
+    existing = {name.removesuffix(MEMORY_SUFFIX).removeprefix(f"{memory.type}_") for name in list_file_names(folder)}
 
-    def suffix() -> str:
+    def create_suffix() -> str:
         return sha256(f"{next(tries)} {memory.text}".encode("utf-8", "replace")).hexdigest()[:4]
 
-    return f"{memory.type}_{slugs.create_slug(stem, there, suffix)}{MEMORY_SUFFIX}"
+    return f"{memory.type}_{slugs.create_slug(stem, existing, create_suffix)}{MEMORY_SUFFIX}"
 
 
 def get_memory_folder(home: str, memory: Memory) -> str:
@@ -65,39 +65,39 @@ def get_project_folder(home: str, project: str) -> str:
     """Where the files of a project's memories lie: in its repository, unless a link leads out of that."""
     folder = os.path.join(project, REPOSITORY_FOLDER)
     in_repository = os.path.isabs(project) and os.path.lexists(os.path.join(project, ".git"))
-    own = in_repository and paths.is_inside(os.path.realpath(project), os.path.realpath(folder))
-    return folder if own else os.path.join(home, HOME_FOLDER)
+    is_contained = in_repository and paths.is_inside(os.path.realpath(project), os.path.realpath(folder))
+    return folder if is_contained else os.path.join(home, HOME_FOLDER)
 
 
-def render_memory(home: str, memory: Memory, now: float, others: Mapping[str, str] | None = None) -> str:
+def render_memory(home: str, memory: Memory, now: float, extra_fields: Mapping[str, str] | None = None) -> str:
     """The file of a memory, with fields of others' that it had; one in a repository need not say where that lies."""
     fields = {
-        **(others or {}),
+        **(extra_fields or {}),
         "name": memory.file.removesuffix(MEMORY_SUFFIX).removeprefix(f"{memory.type}_"),
         "description": to_printable_line(memory.text, 120),
         "type": memory.type,
         "created": clock.format_iso(memory.at)[:10],
         "updated": clock.format_iso(now)[:10],
         "project": memory.project if paths.is_inside(home, get_memory_folder(home, memory)) else "",
-        "source": ", ".join((memory.source, *_learned_from(memory))),
+        "source": ", ".join((memory.source, *_list_sources(memory))),
         "hash": hash_content(memory.text),
     }
     lines = [f"{name}: {quote_yaml(value)}" for name, value in fields.items() if value]
     return "\n".join([_FENCE, *lines, _FENCE, "", memory.text, ""])
 
 
-def _learned_from(memory: Memory) -> Iterator[str]:
+def _list_sources(memory: Memory) -> Iterator[str]:
     """What may be told to everybody: of a transcript its session and the line, since its path is this machine's."""
     if memory.session:
         yield f"session {memory.session}"
-    for one in memory.evidence:
-        path, _, line = one.rpartition(":")
-        yield f"L{line}" if os.path.isabs(path) else one
+    for reference in memory.evidence:
+        path, _, line = reference.rpartition(":")
+        yield f"L{line}" if os.path.isabs(path) else reference
 
 
 def quote_yaml(value: str) -> str:
     """A value as YAML reads it."""
-    return value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)
+    return value if _PLAIN_YAML.fullmatch(value) else json.dumps(value, ensure_ascii=False)
 
 
 def hash_content(text: str) -> str:
@@ -119,10 +119,10 @@ def list_file_names(folder: str) -> list[str]:
 def read_file_stamp(path: str) -> tuple[int, int]:
     """What tells that a file is another; zeros if it is gone."""
     try:
-        found = os.stat(path)
+        file_stat = os.stat(path)
     except OSError:
         return 0, 0
-    return found.st_mtime_ns, found.st_size
+    return file_stat.st_mtime_ns, file_stat.st_size
 
 
 def read_memory_file(path: str, project: str) -> MemoryPage | None:
@@ -137,12 +137,14 @@ def read_memory_file(path: str, project: str) -> MemoryPage | None:
     fields, body = split_front_matter(content)
     body = body.strip()
     text = make_printable(clean_text(body)).strip()
-    named = os.path.basename(path).partition("_")[0]
-    type = next((one for one in (fields.get("type", ""), named) if one in MEMORY_TYPES), "project")
+    name_prefix = os.path.basename(path).partition("_")[0]
+    memory_type = next(
+        (candidate for candidate in (fields.get("type", ""), name_prefix) if candidate in MEMORY_TYPES), "project"
+    )
     description = to_printable_line(clean_text(fields.get("description", "")), 200) or to_printable_line(text, 120)
     sources = tuple(part.strip() for part in fields.get("source", "").split(",") if part.strip())
     return MemoryPage(
-        0, type, text[:MAX_FILE_BYTES], description, project, path, fields.get("updated", ""), sources, False
+        0, memory_type, text[:MAX_FILE_BYTES], description, project, path, fields.get("updated", ""), sources, False
     )
 
 
@@ -152,10 +154,10 @@ def split_front_matter(content: str) -> tuple[dict[str, str], str]:
     if not lines or lines[0].strip() != _FENCE or _FENCE not in [line.strip() for line in lines[1:]]:
         return {}, content
     end = [line.strip() for line in lines].index(_FENCE, 1)
-    return dict(_fields(lines[1:end])), "\n".join(lines[end + 1 :])
+    return dict(_parse_fields(lines[1:end])), "\n".join(lines[end + 1 :])
 
 
-def _fields(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _parse_fields(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         name, colon, value = (part.strip() for part in line.partition(":"))
         if not colon or line[:1].isspace():
@@ -172,11 +174,11 @@ def _fields(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def find_index_file(folder: str) -> str:
     """The list that people keep beside the files; nothing if they keep none."""
-    there = (os.path.join(folder, name) for name in INDEX_FILES)
-    return next((path for path in there if os.path.isfile(path) and not os.path.islink(path)), "")
+    candidates = (os.path.join(folder, name) for name in INDEX_FILES)
+    return next((path for path in candidates if os.path.isfile(path) and not os.path.islink(path)), "")
 
 
-def add_index_entry(said: str, file: str, text: str) -> str:
+def add_index_entry(index_text: str, file: str, text: str) -> str:
     """A list with a memory added to it."""
     name = file.removesuffix(MEMORY_SUFFIX).partition("_")[2]
-    return f"{said}\n- [{name}]({file}): {to_printable_line(text, 120)}\n".lstrip("\n")
+    return f"{index_text}\n- [{name}]({file}): {to_printable_line(text, 120)}\n".lstrip("\n")

@@ -26,7 +26,7 @@ from hardwon.types import MEMORY_TYPES, Turn, frozen
 QUEUE_FOLDER = os.path.join("~", ".claude", "memory_queue")
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 64_000  # bytes; what is larger is not ours
-_NAME = re.compile(r"(.+)-(\d{1,9})\.json")
+_FILE_NAME = re.compile(r"(.+)-(\d{1,9})\.json")
 
 
 @frozen
@@ -53,16 +53,22 @@ def build_queue_path(folder: str, session: str, turn: int) -> str:
     return os.path.join(folder, f"{paths.to_safe_name(session)}-{turn}.json")
 
 
-def queue_statements(folder: str, turn: Turn, transcript: str = "", known: Sequence[str] = ()) -> str:
+def queue_statements(folder: str, turn: Turn, transcript: str = "", known_texts: Sequence[str] = ()) -> str:
     """Queue what a turn says is to last, and give the file; nothing for most turns, nor for one that hands off.
 
     What is among the memories that are known already, such as one approved by typing it, does not wait again.
     """
-    found = (
-        [] if is_handoff(turn) else [(type, clean_text(text)) for type, text in find_lasting_statements(turn.prompt)]
+    statements = (
+        []
+        if is_handoff(turn)
+        else [(memory_type, clean_text(text)) for memory_type, text in find_lasting_statements(turn.prompt)]
     )
-    found = [(type, text) for type, text in found if not any(is_same_statement(text, other) for other in known)]
-    if not found or not turn.name:
+    statements = [
+        (memory_type, text)
+        for memory_type, text in statements
+        if not any(is_same_statement(text, other) for other in known_texts)
+    ]
+    if not statements or not turn.name:
         return ""
     content = {
         "version": FORMAT_VERSION,
@@ -72,42 +78,43 @@ def queue_statements(folder: str, turn: Turn, transcript: str = "", known: Seque
         "project": turn.project,
         "transcript": transcript,
         "at": clock.format_iso(turn.at),
-        "memories": [{"type": type, "text": text} for type, text in found],
+        "memories": [{"type": memory_type, "text": text} for memory_type, text in statements],
     }
-    written = json.dumps(content, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    encoded = json.dumps(content, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     path = build_queue_path(folder, turn.name, turn.number)
-    if _content(path) != written.decode():
-        paths.write_private(path, written)
+    if _read_content(path) != encoded.decode():
+        paths.write_private(path, encoded)
     return path
 
 
 def read_queue(folder: str, session: str = "") -> list[QueuedStatement]:
     """What waits, of one session or of all, in the order of the turns; files that are not ours are passed over."""
-    found = [queued for path in _paths(folder, session) for queued in _queued(path)]
+    statements = [queued for path in _find_queue_files(folder, session) for queued in _read_statements(path)]
     return sorted(
-        (one for one in found if session in ("", one.session)), key=lambda one: (one.session, one.turn, one.path)
+        (statement for statement in statements if session in ("", statement.session)),
+        key=lambda statement: (statement.session, statement.turn, statement.path),
     )
 
 
-def remove_statements(queued: Iterable[QueuedStatement]) -> None:
+def remove_statements(statements: Iterable[QueuedStatement]) -> None:
     """Remove the files these came from; one that was written again since waits on."""
-    for path, raw in {one.path: one.raw for one in queued if one.path}.items():
-        if _content(path) == raw:
+    for path, raw in {statement.path: statement.raw for statement in statements if statement.path}.items():
+        if _read_content(path) == raw:
             os.unlink(path)
 
 
-def _paths(folder: str, session: str) -> Iterator[str]:
+def _find_queue_files(folder: str, session: str) -> Iterator[str]:
     try:
         names = os.listdir(folder)
     except OSError:
         return
     for name in names:
-        found = _NAME.fullmatch(name)
-        if found and (not session or found[1] == paths.to_safe_name(session)):
+        match = _FILE_NAME.fullmatch(name)
+        if match and (not session or match[1] == paths.to_safe_name(session)):
             yield os.path.join(folder, name)
 
 
-def _content(path: str) -> str | None:
+def _read_content(path: str) -> str | None:
     """What a file holds; None for what is not a small file of its own."""
     try:
         if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_FILE_BYTES:
@@ -118,27 +125,27 @@ def _content(path: str) -> str | None:
         return None
 
 
-def _queued(path: str) -> Iterator[QueuedStatement]:
-    raw = _content(path)
+def _read_statements(path: str) -> Iterator[QueuedStatement]:
+    raw = _read_content(path)
     try:
-        said = json.loads(raw) if raw else None
+        data = json.loads(raw) if raw else None
     except (ValueError, RecursionError):
         return
-    if not isinstance(said, dict) or said.get("version") != FORMAT_VERSION or not isinstance(said.get("turn"), int):
+    if not isinstance(data, dict) or data.get("version") != FORMAT_VERSION or not isinstance(data.get("turn"), int):
         return
-    session, host, project, transcript, at = (
-        value if isinstance(value := said.get(name), str) else ""
+    session, agent, project, transcript, at = (
+        value if isinstance(value := data.get(name), str) else ""
         for name in ("session", "host", "project", "transcript", "at")
     )
-    if not session or path != build_queue_path(os.path.dirname(path), session, said["turn"]):
+    if not session or path != build_queue_path(os.path.dirname(path), session, data["turn"]):
         return
-    for type, text in _memories(said.get("memories")):
-        yield QueuedStatement(type, text, session, said["turn"], host, project, transcript, at, path, raw or "")
+    for memory_type, text in _parse_memories(data.get("memories")):
+        yield QueuedStatement(memory_type, text, session, data["turn"], agent, project, transcript, at, path, raw or "")
 
 
-def _memories(said: Any) -> Iterator[tuple[str, str]]:
+def _parse_memories(data: Any) -> Iterator[tuple[str, str]]:
     """Whoever wrote them, they are redacted here too: the folder is not ours alone."""
-    for one in said if isinstance(said, list) else ():
-        type, text = (one.get("type"), one.get("text")) if isinstance(one, dict) else (None, None)
-        if type in MEMORY_TYPES and isinstance(text, str) and text.strip():
-            yield type, clean_text(text)
+    for entry in data if isinstance(data, list) else ():
+        memory_type, text = (entry.get("type"), entry.get("text")) if isinstance(entry, dict) else (None, None)
+        if memory_type in MEMORY_TYPES and isinstance(text, str) and text.strip():
+            yield memory_type, clean_text(text)

@@ -132,5 +132,5 @@ MENU: tuple[MenuItem, ...] = (
 
 def detect_findings(story: Story, past: ReflectionContext) -> list[Finding]:
     """What the menu finds in a session, the most telling first."""
-    found = [one for item in MENU for one in item.detect(story, past)]
-    return sorted(found, key=lambda one: -one.score)
+    findings = [finding for item in MENU for finding in item.detect(story, past)]
+    return sorted(findings, key=lambda finding: -finding.score)

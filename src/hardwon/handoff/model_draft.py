@@ -47,21 +47,21 @@ def refine_draft(
     plain_draft: Draft, past: ReflectionContext, ask: AskModel, log: dict[str, Any], *, max_turns: int = MAX_TURNS
 ) -> Draft:
     """The draft as a model tells it; Failed if it cannot or may not. `log` gets the question and the answer."""
-    sent = _sent(plain_draft.story, max_turns)
-    told = "\n".join(entry for _, entry in sent)
+    entries = _select_entries(plain_draft.story, max_turns)
+    session_text = "\n".join(entry for _, entry in entries)
     data = (
         f"what plain code noted:\n{trim_text(clean_text(render_draft(plain_draft)), MAX_DRAFT_CHARS)}\n\nthe "
-        f"session:\n{told}"
+        f"session:\n{session_text}"
     )
     mark = f"===== data {blake2b(data.encode('utf-8', 'replace'), digest_size=8).hexdigest()} ====="
     question = Question(build_instructions(), f"{mark}\n{data}\n{mark}\n", REFLECT, 4_000)
     log["question"] = question.prompt
 
-    def read(answer: Answer) -> Draft:
+    def read_answer(answer: Answer) -> Draft:
         log["answer"] = answer.text
-        return _read(answer, plain_draft, past, sent)
+        return _parse_answer(answer, plain_draft, past, entries)
 
-    return ask(question, read)
+    return ask(question, read_answer)
 
 
 def build_instructions() -> str:
@@ -69,21 +69,21 @@ def build_instructions() -> str:
     return template.replace("{{menu}}", "\n".join(f"- {item.name}: {item.help}" for item in MENU))
 
 
-def _sent(story: Story, most_turns: int) -> list[tuple[Step, str]]:
+def _select_entries(story: Story, max_turns: int) -> list[tuple[Step, str]]:
     """The steps of the last turns as the model sees them; of a long stretch the latest that fit."""
-    starts = [place for place, step in enumerate(story.steps) if step.kind == "person"]
-    first = starts[-most_turns] if len(starts) > most_turns else 0
-    shown = [(step, entry) for step in story.steps[first:] if (entry := _entry(step))]
-    room, kept = MAX_SESSION_CHARS, list[tuple[Step, str]]()
-    for step, entry in reversed(shown):
-        room -= len(entry) + 1
-        if room < 0:
+    starts = [index for index, step in enumerate(story.steps) if step.kind == "person"]
+    first = starts[-max_turns] if len(starts) > max_turns else 0
+    entries = [(step, entry) for step in story.steps[first:] if (entry := _render_entry(step))]
+    remaining_chars, selected = MAX_SESSION_CHARS, list[tuple[Step, str]]()
+    for step, entry in reversed(entries):
+        remaining_chars -= len(entry) + 1
+        if remaining_chars < 0:
             break
-        kept.append((step, entry))
-    return kept[::-1]
+        selected.append((step, entry))
+    return selected[::-1]
 
 
-def _entry(step: Step) -> str:
+def _render_entry(step: Step) -> str:
     by = " of a sub-agent" if step.agent else ""
     if step.kind in ("person", "agent"):
         return f"L{step.line} {step.kind}{by}: {trim_text(step.text, MAX_MESSAGE_CHARS)}"
@@ -106,85 +106,89 @@ def _entry(step: Step) -> str:
 class _Claims:
     """Owns the lines that were sent, and counts what did not hold."""
 
-    def __init__(self, story: Story, sent: Sequence[tuple[Step, str]]) -> None:
+    def __init__(self, story: Story, entries: Sequence[tuple[Step, str]]) -> None:
         self._story = story
         self._lines = dict[int, list[tuple[Step, str]]]()
-        for step, entry in sent:
+        for step, entry in entries:
             self._lines.setdefault(step.line, []).append((step, collapse_spaces(entry)))
-        self.held = self.thrown_away = 0
+        self.verified_count = self.rejected_count = 0
 
-    def evidence(self, claim: Mapping[str, Any]) -> tuple[Evidence, ...]:
+    def check_evidence(self, claim: Mapping[str, Any]) -> tuple[Evidence, ...]:
         """The quotes of a claim as evidence; none if one of them is not in its line."""
-        given = claim.get("evidence")
-        quotes = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
-        found = [held for one in quotes[:MAX_QUOTES] for held in [self._held(one)]]
-        whole = bool(found) and len(found) == len(quotes[:MAX_QUOTES]) and all(found)
-        self.held += whole
-        self.thrown_away += not whole
-        return tuple(one for one in found if one) if whole else ()
+        raw_quotes = claim.get("evidence")
+        quotes = [item for item in raw_quotes if isinstance(item, dict)] if isinstance(raw_quotes, list) else []
+        sources = [source for item in quotes[:MAX_QUOTES] for source in [self._locate_quote(item)]]
+        is_complete = bool(sources) and len(sources) == len(quotes[:MAX_QUOTES]) and all(sources)
+        self.verified_count += is_complete
+        self.rejected_count += not is_complete
+        return tuple(item for item in sources if item) if is_complete else ()
 
-    def _held(self, one: Mapping[str, Any]) -> Evidence | None:
-        quote, line = _text(one, "quote", MAX_QUOTE_CHARS), one.get("line")
+    def _locate_quote(self, claim: Mapping[str, Any]) -> Evidence | None:
+        quote, line = _read_text(claim, "quote", MAX_QUOTE_CHARS), claim.get("line")
         if len(quote) < MIN_QUOTE_CHARS or not isinstance(line, int):
             return None
         steps = [step for step, entry in self._lines.get(line, ()) if quote in entry]
-        found = [telltale.quote_step(self._story, step, quote) for step in steps]
-        return next((made for made in found if made.quote in quote), None)
+        sources = [telltale.quote_step(self._story, step, quote) for step in steps]
+        return next((evidence for evidence in sources if evidence.quote in quote), None)
 
 
-def _read(answer: Answer, before: Draft, past: ReflectionContext, sent: Sequence[tuple[Step, str]]) -> Draft:
-    wire = _object(answer.text)
-    claims = _Claims(before.story, sent)
-    sections = {name: _statements(wire, name, claims) for name in _SECTIONS}
-    findings, memories = _findings(wire, claims), _memories(wire, claims)
-    if claims.thrown_away > claims.held:
-        raise Broken(f"{claims.thrown_away} of its claims quote what is not there", outcome="untrue")
+def _parse_answer(
+    answer: Answer, plain_draft: Draft, past: ReflectionContext, entries: Sequence[tuple[Step, str]]
+) -> Draft:
+    wire = _parse_object(answer.text)
+    claims = _Claims(plain_draft.story, entries)
+    sections = {name: _read_statements(wire, name, claims) for name in _SECTIONS}
+    findings, memories = _read_findings(wire, claims), _read_memories(wire, claims)
+    if claims.rejected_count > claims.verified_count:
+        raise Broken(f"{claims.rejected_count} of its claims quote what is not there", outcome="untrue")
     if not sections["summary"] or not sections["resume"] or wire.get("confidence") not in CONFIDENCE_NAMES:
-        raise _wrong("no summary, no resume or no confidence that holds")
-    return before._replace(
-        topic=shorten_line(_text(wire, "topic", 4 * MAX_TOPIC_CHARS), MAX_TOPIC_CHARS) or before.topic,
-        workstream=_text(wire, "workstream", 80) or before.workstream,
+        raise _build_error("no summary, no resume or no confidence that holds")
+    return plain_draft._replace(
+        topic=shorten_line(_read_text(wire, "topic", 4 * MAX_TOPIC_CHARS), MAX_TOPIC_CHARS) or plain_draft.topic,
+        workstream=_read_text(wire, "workstream", 80) or plain_draft.workstream,
         summary=sections["summary"],
         decisions=sections["decisions"],
         failed=sections["failed"],
-        open=sections["open"],
+        open_ends=sections["open"],
         resume=sections["resume"],
         confidence=wire["confidence"],
-        because=_text(wire, "because", 200) or "as the model judges",
-        findings=findings or before.findings,
-        memories=tuple(drop_known_memories([*before.memories, *memories], [text for _, text in past.memories])),
-        made=answer.model,
+        because=_read_text(wire, "because", 200) or "as the model judges",
+        findings=findings or plain_draft.findings,
+        memories=tuple(drop_known_memories([*plain_draft.memories, *memories], [text for _, text in past.memories])),
+        made_by=answer.model,
     )
 
 
-def _object(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     if len(text) > MAX_ANSWER_CHARS:
-        raise _wrong(f"{len(text):,} characters")
+        raise _build_error(f"{len(text):,} characters")
     body = text[text.find("{") : text.rfind("}") + 1]
     try:
         wire = json.loads(body)
     except (ValueError, RecursionError):
-        raise _wrong("it is no JSON") from None
+        raise _build_error("it is no JSON") from None
     if not isinstance(wire, dict):
-        raise _wrong("it is no object")
+        raise _build_error("it is no object")
     return wire
 
 
-def _rows(wire: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def _read_rows(wire: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     rows = wire.get(name, [])
     if not isinstance(rows, list) or len(rows) > MAX_STATEMENTS or not all(isinstance(row, dict) for row in rows):
-        raise _wrong(f"{name} is no list of at most {MAX_STATEMENTS} objects")
+        raise _build_error(f"{name} is no list of at most {MAX_STATEMENTS} objects")
     return rows
 
 
-def _statements(wire: Mapping[str, Any], name: str, claims: _Claims) -> tuple[Statement, ...]:
-    made = [Statement(_text(row, "text", MAX_TEXT_CHARS), claims.evidence(row)) for row in _rows(wire, name)]
-    return tuple(one for one in made if one.text and one.evidence)
+def _read_statements(wire: Mapping[str, Any], name: str, claims: _Claims) -> tuple[Statement, ...]:
+    statements = [
+        Statement(_read_text(row, "text", MAX_TEXT_CHARS), claims.check_evidence(row)) for row in _read_rows(wire, name)
+    ]
+    return tuple(statement for statement in statements if statement.text and statement.evidence)
 
 
-def _findings(wire: Mapping[str, Any], claims: _Claims) -> tuple[Finding, ...]:
-    items, found = {item.name for item in MENU}, list[Finding]()
-    for row in _rows(wire, "findings")[:MAX_FINDINGS]:
+def _read_findings(wire: Mapping[str, Any], claims: _Claims) -> tuple[Finding, ...]:
+    items, findings = {item.name for item in MENU}, list[Finding]()
+    for row in _read_rows(wire, "findings")[:MAX_FINDINGS]:
         item, target, score = row.get("item"), row.get("target"), row.get("score")
         if (
             item not in items
@@ -192,30 +196,32 @@ def _findings(wire: Mapping[str, Any], claims: _Claims) -> tuple[Finding, ...]:
             or not isinstance(score, int | float)
             or not 0 <= score <= 1
         ):
-            raise _wrong(f"a finding of item {item!r:.40}, target {target!r:.40}, score {score!r:.20}")
-        if evidence := claims.evidence(row):
-            found.append(Finding(item, _text(row, "text", MAX_TEXT_CHARS), float(score), target, evidence))
-    return tuple(one for one in found if one.text)
+            raise _build_error(f"a finding of item {item!r:.40}, target {target!r:.40}, score {score!r:.20}")
+        if evidence := claims.check_evidence(row):
+            findings.append(Finding(item, _read_text(row, "text", MAX_TEXT_CHARS), float(score), target, evidence))
+    return tuple(finding for finding in findings if finding.text)
 
 
-def _memories(wire: Mapping[str, Any], claims: _Claims) -> list[SuggestedMemory]:
-    found = list[SuggestedMemory]()
-    for row in _rows(wire, "memories"):
+def _read_memories(wire: Mapping[str, Any], claims: _Claims) -> list[SuggestedMemory]:
+    memories = list[SuggestedMemory]()
+    for row in _read_rows(wire, "memories"):
         if row.get("type") not in MEMORY_TYPES:
-            raise _wrong(f"the type {row.get('type')!r:.40} of a memory")
-        if evidence := claims.evidence(row):
-            found.append(SuggestedMemory(row["type"], _text(row, "text", MAX_TEXT_CHARS), evidence))
-    return [one for one in found if one.text]
+            raise _build_error(f"the type {row.get('type')!r:.40} of a memory")
+        if evidence := claims.check_evidence(row):
+            memories.append(SuggestedMemory(row["type"], _read_text(row, "text", MAX_TEXT_CHARS), evidence))
+    return [memory for memory in memories if memory.text]
 
 
-def _text(wire: Mapping[str, Any], name: str, longest: int) -> str:
-    found = wire.get(name, "")
-    if not isinstance(found, str) or len(found) > 4 * longest:
-        raise _wrong(f"{name} is no text of at most {longest} characters")
+def _read_text(wire: Mapping[str, Any], name: str, max_chars: int) -> str:
+    value = wire.get(name, "")
+    if not isinstance(value, str) or len(value) > 4 * max_chars:
+        raise _build_error(f"{name} is no text of at most {max_chars} characters")
     return (
-        clean_text(shorten_line(to_plain_line(found), longest)) if name != "quote" else collapse_spaces(found)[:longest]
+        clean_text(shorten_line(to_plain_line(value), max_chars))
+        if name != "quote"
+        else collapse_spaces(value)[:max_chars]
     )
 
 
-def _wrong(what: str) -> Broken:
-    return Broken(f"the answer is not as asked for: {what}", outcome="malformed")
+def _build_error(problem: str) -> Broken:
+    return Broken(f"the answer is not as asked for: {problem}", outcome="malformed")

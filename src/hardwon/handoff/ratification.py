@@ -40,10 +40,10 @@ from hardwon.types import MEMORY_TYPES, Memory, frozen, replace
 DRAFT_SUFFIX, PAGE_SUFFIX = ".draft.md", ".md"
 REFLECTION_SOURCE = "reflection"  # of a memory that came with a draft
 DAY_SECONDS = 86_400.0
-_MEMORY = re.compile(rf"[-*] ({'|'.join(MEMORY_TYPES)}): (.+)")
-_FRONT = re.compile(r"\A---\n((?:.*\n)*?)---[ \t]*\n")
-_STATE = re.compile(r"^status:.*\n", re.M)
-_TRANSCRIPT = re.compile(r"^transcript:.*\n", re.M)
+_MEMORY_LINE = re.compile(rf"[-*] ({'|'.join(MEMORY_TYPES)}): (.+)")
+_FRONT_MATTER = re.compile(r"\A---\n((?:.*\n)*?)---[ \t]*\n")
+_STATUS_LINE = re.compile(r"^status:.*\n", re.M)
+_TRANSCRIPT_LINE = re.compile(r"^transcript:.*\n", re.M)
 
 
 @frozen
@@ -53,21 +53,21 @@ class RatificationResult:
     page_path: str
     memories: tuple[tuple[Memory, str], ...] = ()
     commit: git_commit.Commit | None = None
-    left: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
-def describe_result(done: RatificationResult) -> list[str]:
+def describe_result(result: RatificationResult) -> list[str]:
     """What was done, and what was not, for the person who asked for it."""
-    lines = [f"ratified: {done.page_path}"]
-    lines += [f"approved as memory {memory.id}: {path}" for memory, path in done.memories]
-    lines += [f"committed as {done.commit.id[:12]}: {', '.join(done.commit.files)}"] if done.commit else []
-    return [*lines, *done.left]
+    lines = [f"ratified: {result.page_path}"]
+    lines += [f"approved as memory {memory.id}: {path}" for memory, path in result.memories]
+    lines += [f"committed as {result.commit.id[:12]}: {', '.join(result.commit.files)}"] if result.commit else []
+    return [*lines, *result.problems]
 
 
 def ratify(
     connection: Connection,
     home: str,
-    known: Reflection,
+    reflection: Reflection,
     now: float,
     *,
     should_commit: bool = False,
@@ -78,230 +78,259 @@ def ratify(
     A page that was edited since is ratified as it is now. Of a draft that nobody has read nothing is learned about what
     people keep.
     """
-    page = read_page(known)
+    page = read_page(reflection)
     if page is None:
-        raise UserError(f"its file is gone or cannot be read: {known.draft}", f"hardwon handoff discard {known.id}")
-    if known.status == RATIFIED and not handoffs.is_approved(connection, known):
-        return _ratify_again(connection, known)
-    if known.status != DRAFT:
-        raise UserError(f"handoff {known.id} is {known.status} already", f"hardwon handoff show {known.id}")
-    may_commit = [
-        path for path in (known.draft, *_indexes(home, known)) if should_commit and git_commit.is_committed(path)
+        raise UserError(
+            f"its file is gone or cannot be read: {reflection.draft}", f"hardwon handoff discard {reflection.id}"
+        )
+    if reflection.status == RATIFIED and not handoffs.is_approved(connection, reflection):
+        return _ratify_again(connection, reflection)
+    if reflection.status != DRAFT:
+        raise UserError(
+            f"handoff {reflection.id} is {reflection.status} already", f"hardwon handoff show {reflection.id}"
+        )
+    committed_paths = [
+        path
+        for path in (reflection.draft, *_list_index_files(home, reflection))
+        if should_commit and git_commit.is_committed(path)
     ]
-    path, files = _write_page(connection, home, known, page, now, is_read)
-    approved, left, more = _approve(connection, home, known, page, now)
-    reflections.set_files(connection, known.id, (*files, *more))
-    done = RatificationResult(path, tuple(approved), None, tuple(left))
+    path, files = _write_page(connection, home, reflection, page, now, is_read)
+    approved, problems, extra_files = _approve_memories(connection, home, reflection, page, now)
+    reflections.set_files(connection, reflection.id, (*files, *extra_files))
+    result = RatificationResult(path, tuple(approved), None, tuple(problems))
     top = projects.find_git_root(os.path.dirname(path))
-    ours = [
+    page_files = [
         path,
-        *(one.path for one in more if one.before is None and projects.find_git_root(os.path.dirname(one.path)) == top),
+        *(
+            written.path
+            for written in extra_files
+            if written.before is None and projects.find_git_root(os.path.dirname(written.path)) == top
+        ),
     ]
-    return _commit(done, [*ours, *may_commit], page) if should_commit else done
+    return _commit_page(result, [*page_files, *committed_paths], page) if should_commit else result
 
 
-def _ratify_again(connection: Connection, known: Reflection) -> RatificationResult:
-    record_fingerprint(connection, known)
-    return RatificationResult(known.draft)
+def _ratify_again(connection: Connection, reflection: Reflection) -> RatificationResult:
+    record_fingerprint(connection, reflection)
+    return RatificationResult(reflection.draft)
 
 
-def record_fingerprint(connection: Connection, known: Reflection) -> None:
+def record_fingerprint(connection: Connection, reflection: Reflection) -> None:
     """Keep what a ratified page says now as what was ratified."""
-    others = [one for one in known.files if one.path != known.draft]
-    first = next((one for one in known.files if one.path == known.draft), WrittenFile(known.draft))
-    reflections.set_files(connection, known.id, (*others, replace(first, after=fingerprint_file(known.draft))))
+    others = [written for written in reflection.files if written.path != reflection.draft]
+    page_file = next(
+        (written for written in reflection.files if written.path == reflection.draft), WrittenFile(reflection.draft)
+    )
+    reflections.set_files(
+        connection, reflection.id, (*others, replace(page_file, after=fingerprint_file(reflection.draft)))
+    )
 
 
 def _write_page(
-    connection: Connection, home: str, known: Reflection, page: HandoffPage, now: float, is_read: bool
+    connection: Connection, home: str, reflection: Reflection, page: HandoffPage, now: float, is_read: bool
 ) -> tuple[str, tuple[WrittenFile, ...]]:
     """Write the page, and remove the draft; gives the page's path, and all files of the reflection so far."""
-    path = choose_page_path(connection, home, known)
-    text = build_page_text(known.draft, now)
-    earlier = _giving_way(connection, known, path, text)
-    before = read_page_text(path) if earlier else None
+    path = choose_page_path(connection, home, reflection)
+    text = build_page_text(reflection.draft, now)
+    earlier = _find_replaced_handoff(connection, reflection, path, text)
+    previous_text = read_page_text(path) if earlier else None
     paths.write_document(home, path, text)
-    files = (*known.files, WrittenFile(path, before, fingerprint_file(path)))
+    files = (*reflection.files, WrittenFile(path, previous_text, fingerprint_file(path)))
     try:
         with transaction(connection):
-            _decide(connection, known, RATIFIED, now)
-            reflections.set_files(connection, known.id, files, draft=path)
+            _record_decision(connection, reflection, RATIFIED, now)
+            reflections.set_files(connection, reflection.id, files, draft=path)
             if earlier:
                 reflections.set_status(connection, earlier.id, MOOT, now, expected_status=RATIFIED)
-            for finding in known.findings if is_read else ():
-                was = "kept" if f"**{finding.item}**" in page.sections.get(FINDINGS_HEADING, "") else "dropped"
-                reflections.record_item_decision(connection, known, finding.item, was, now)
+            for finding in reflection.findings if is_read else ():
+                decision = "kept" if f"**{finding.item}**" in page.sections.get(FINDINGS_HEADING, "") else "dropped"
+                reflections.record_item_decision(connection, reflection, finding.item, decision, now)
     except BaseException:
-        paths.write_document(home, path, before) if before is not None else os.unlink(path)
+        paths.write_document(home, path, previous_text) if previous_text is not None else os.unlink(path)
         raise
-    if path != known.draft:
-        _unlink(known.draft)
+    if path != reflection.draft:
+        _remove_file(reflection.draft)
     return path, files
 
 
-def choose_page_path(connection: Connection, home: str, known: Reflection) -> str:
+def choose_page_path(connection: Connection, home: str, reflection: Reflection) -> str:
     """Return where ratifying a draft writes its page: in the repository that the session was in.
 
     Without one, or where that must not or cannot be written, the page stays in the home. A draft that lies in a
     repository already, as version 0.1.0 put it there, becomes the page beside it.
     """
-    beside = known.draft.removesuffix(DRAFT_SUFFIX).removesuffix(PAGE_SUFFIX) + PAGE_SUFFIX
-    if known.status != DRAFT or not paths.is_inside(home, known.draft):
+    beside = reflection.draft.removesuffix(DRAFT_SUFFIX).removesuffix(PAGE_SUFFIX) + PAGE_SUFFIX
+    if reflection.status != DRAFT or not paths.is_inside(home, reflection.draft):
         return beside
     folder = projects.find_sessions_folder(
-        sessions.find_cwd_by_session_id(connection, known.host, known.session) or known.project
+        sessions.find_cwd_by_session_id(connection, reflection.host, reflection.session) or reflection.project
     )
-    return os.path.join(folder, f"{paths.to_safe_name(known.session or 'session')}{PAGE_SUFFIX}") if folder else beside
+    return (
+        os.path.join(folder, f"{paths.to_safe_name(reflection.session or 'session')}{PAGE_SUFFIX}")
+        if folder
+        else beside
+    )
 
 
-def _giving_way(connection: Connection, known: Reflection, path: str, text: str) -> Reflection | None:
+def _find_replaced_handoff(connection: Connection, reflection: Reflection, path: str, text: str) -> Reflection | None:
     """The handoff of the same session whose page this one replaces; UserError if another's page stands there.
 
     One that says the very same is ours: somebody was cut off while ratifying.
     """
-    if path == known.draft or not os.path.lexists(path) or read_page_text(path) == text:
+    if path == reflection.draft or not os.path.lexists(path) or read_page_text(path) == text:
         return None
-    for one in reflections.list_reflections(connection, RATIFIED, session=known.session):
-        if one.draft == path and (page := read_page(one)) and not page.is_edited:
-            return one
-    raise UserError(f"there is a handoff of this session already: {path}", f"hardwon handoff discard {known.id}")
+    for earlier in reflections.list_reflections(connection, RATIFIED, session=reflection.session):
+        if earlier.draft == path and (page := read_page(earlier)) and not page.is_edited:
+            return earlier
+    raise UserError(f"there is a handoff of this session already: {path}", f"hardwon handoff discard {reflection.id}")
 
 
 def build_page_text(draft: str, now: float) -> str:
     """The draft as it was written and edited, its state said anew: without what there was to decide, and without where
     the transcript lies on this machine, since the page is for everybody."""
-    kept, is_decided = list[str](), False
+    lines, is_decided = list[str](), False
     for line in clean_text(read_page_text(draft) or "").splitlines():
         if heading := HEADING_PATTERN.fullmatch(line):
             is_decided = heading[1] == MEMORIES_HEADING
         if not is_decided:
-            kept.append(line)
-    text = "\n".join(kept).rstrip() + "\n"
-    front = _FRONT.match(text)
+            lines.append(line)
+    text = "\n".join(lines).rstrip() + "\n"
+    front = _FRONT_MATTER.match(text)
     fields, body = (front[1], text[front.end() :]) if front else ("", f"\n{text}")
-    fields = _TRANSCRIPT.sub("", fields)
+    fields = _TRANSCRIPT_LINE.sub("", fields)
     state = f"status: {RATIFIED}\nratified: {clock.format_iso(now)[:10]}\n"
-    fields = _STATE.sub(state, fields, count=1) if _STATE.search(fields) else state + fields
+    fields = _STATUS_LINE.sub(state, fields, count=1) if _STATUS_LINE.search(fields) else state + fields
     return f"---\n{fields}---\n{body}"
 
 
 def plan_memories(
-    connection: Connection, known: Reflection, page: HandoffPage, now: float
+    connection: Connection, reflection: Reflection, page: HandoffPage, now: float
 ) -> tuple[list[Memory], list[Memory]]:
     """The memories that a draft names, those without a number not proposed yet; and what it proposed and took out."""
-    waiting, named = proposed.list_memories(connection, "candidate", project=known.project), list[Memory]()
-    for type, text, evidence in parse_memories(page.sections.get(MEMORIES_HEADING, "")):
-        own = next((one for one in waiting if is_same_statement(one.text, text)), None)
-        waiting = [one for one in waiting if one is not own]
+    candidates, planned = proposed.list_memories(connection, "candidate", project=reflection.project), list[Memory]()
+    for memory_type, text, evidence in parse_memories(page.sections.get(MEMORIES_HEADING, "")):
+        proposal = next((memory for memory in candidates if is_same_statement(memory.text, text)), None)
+        candidates = [memory for memory in candidates if memory is not proposal]
         new = Memory(
             0,
             "",
-            type,
+            memory_type,
             text,
-            "" if type == "user" else known.project,
-            known.session,
+            "" if memory_type == "user" else reflection.project,
+            reflection.session,
             "candidate",
             REFLECTION_SOURCE,
             tuple(evidence),
             "",
             now,
         )
-        named.append(replace(own, text=text) if own else new)
-    return named, [one for one in waiting if one.session == known.session and one.source == REFLECTION_SOURCE]
+        planned.append(replace(proposal, text=text) if proposal else new)
+    return planned, [
+        memory for memory in candidates if memory.session == reflection.session and memory.source == REFLECTION_SOURCE
+    ]
 
 
-def _approve(
-    connection: Connection, home: str, known: Reflection, page: HandoffPage, now: float
+def _approve_memories(
+    connection: Connection, home: str, reflection: Reflection, page: HandoffPage, now: float
 ) -> tuple[list[tuple[Memory, str]], list[str], list[WrittenFile]]:
     """Approve the memories that the draft names, in its words; a proposal whose line was taken out is rejected."""
-    named, unnamed = plan_memories(connection, known, page, now)
-    approved, left = list[tuple[Memory, str]](), list[str]()
-    before = {path: read_page_text(path) for path in _indexes(home, known)}
-    folders = (memory_files.get_project_folder(home, project) for project in (known.project, ""))
-    there = {path for folder in folders for path in memory_files.list_files(folder)}
-    for one in named:
+    planned, removed = plan_memories(connection, reflection, page, now)
+    approved, problems = list[tuple[Memory, str]](), list[str]()
+    index_texts = {path: read_page_text(path) for path in _list_index_files(home, reflection)}
+    folders = (memory_files.get_project_folder(home, project) for project in (reflection.project, ""))
+    existing_paths = {path for folder in folders for path in memory_files.list_files(folder)}
+    for memory in planned:
         try:
-            if one.id:
-                proposed.reword(connection, one.id, one.text)
-            own = (
-                one
-                if one.id
+            if memory.id:
+                proposed.reword(connection, memory.id, memory.text)
+            candidate = (
+                memory
+                if memory.id
                 else memories.propose(
                     connection,
                     home,
-                    one.type,
-                    one.text,
-                    project=known.project,
+                    memory.type,
+                    memory.text,
+                    project=reflection.project,
                     source=REFLECTION_SOURCE,
-                    session=known.session,
-                    evidence=one.evidence,
+                    session=reflection.session,
+                    evidence=memory.evidence,
                     now=now,
                 )
             )
-            approved.append(memories.approve(connection, home, own, now))
-        except (UserError, OSError) as wrong:
-            why = wrong.say if isinstance(wrong, UserError) else wrong.strerror
-            left.append(f"not approved: {to_printable_line(one.text, 60)} ({why})")
-    for one in unnamed:
-        memories.reject_or_retire(connection, one, now)
-    files = [WrittenFile(path, None, fingerprint_file(path)) for _, path in approved if path not in there]
+            approved.append(memories.approve(connection, home, candidate, now))
+        except (UserError, OSError) as error:
+            reason = error.say if isinstance(error, UserError) else error.strerror
+            problems.append(f"not approved: {to_printable_line(memory.text, 60)} ({reason})")
+    for memory in removed:
+        memories.reject_or_retire(connection, memory, now)
+    files = [WrittenFile(path, None, fingerprint_file(path)) for _, path in approved if path not in existing_paths]
     files += [
-        WrittenFile(path, text, fingerprint_file(path)) for path, text in before.items() if read_page_text(path) != text
+        WrittenFile(path, text, fingerprint_file(path))
+        for path, text in index_texts.items()
+        if read_page_text(path) != text
     ]
-    return approved, left, files
+    return approved, problems, files
 
 
 def parse_memories(section: str) -> Iterator[tuple[str, str, list[str]]]:
     """Type, words and lines of the transcript of each memory that the draft names."""
     for line in section.splitlines():
-        shown = SOURCE_LINES_PATTERN.search(line)
-        if found := _MEMORY.fullmatch(SOURCE_LINES_PATTERN.sub("", line).strip()):
-            yield found[1], found[2].replace("\\<", "<"), shown[1].split(", ") if shown else []
+        source_lines = SOURCE_LINES_PATTERN.search(line)
+        if match := _MEMORY_LINE.fullmatch(SOURCE_LINES_PATTERN.sub("", line).strip()):
+            yield match[1], match[2].replace("\\<", "<"), source_lines[1].split(", ") if source_lines else []
 
 
-def _indexes(home: str, known: Reflection) -> list[str]:
-    found = (
-        memory_files.find_index_file(memory_files.get_project_folder(home, project)) for project in (known.project, "")
+def _list_index_files(home: str, reflection: Reflection) -> list[str]:
+    index_paths = (
+        memory_files.find_index_file(memory_files.get_project_folder(home, project))
+        for project in (reflection.project, "")
     )
-    return [path for path in found if path]
+    return [path for path in index_paths if path]
 
 
-def _commit(done: RatificationResult, files: Sequence[str], page: HandoffPage) -> RatificationResult:
+def _commit_page(result: RatificationResult, files: Sequence[str], page: HandoffPage) -> RatificationResult:
     message = (
         f"Handoff: {to_printable_line(page.topic or page.reflection.session, 60)}\n\nSession "
         f"{page.reflection.session}\n"
     )
     try:
-        made = git_commit.commit_files(files, message)
-    except UserError as wrong:
-        return replace(done, left=(*done.left, f"not committed: {wrong.say}"))
-    ignored = tuple(f"not committed: git is told to ignore {name}" for name in made.ignored)
-    return replace(done, commit=made, left=(*done.left, *ignored))
+        commit = git_commit.commit_files(files, message)
+    except UserError as error:
+        return replace(result, problems=(*result.problems, f"not committed: {error.say}"))
+    ignored = tuple(f"not committed: git is told to ignore {name}" for name in commit.ignored)
+    return replace(result, commit=commit, problems=(*result.problems, *ignored))
 
 
-def discard(connection: Connection, known: Reflection, now: float) -> None:
+def discard(connection: Connection, reflection: Reflection, now: float) -> None:
     """Say no to a draft: its file goes, and nothing it found was kept. The memories it proposed wait on."""
-    if known.status != DRAFT:
-        raise UserError(f"handoff {known.id} is {known.status} already", f"hardwon handoff show {known.id}")
+    if reflection.status != DRAFT:
+        raise UserError(
+            f"handoff {reflection.id} is {reflection.status} already", f"hardwon handoff show {reflection.id}"
+        )
     with transaction(connection):
-        _decide(connection, known, DISCARDED, now)
-        for finding in known.findings:
-            reflections.record_item_decision(connection, known, finding.item, "dropped", now)
-    _unlink(known.draft)
+        _record_decision(connection, reflection, DISCARDED, now)
+        for finding in reflection.findings:
+            reflections.record_item_decision(connection, reflection, finding.item, "dropped", now)
+    _remove_file(reflection.draft)
 
 
 def drop_session_drafts(connection: Connection, session: str, now: float) -> int:
     """A session was handed off otherwise: what reflecting drafted of it goes, unless somebody edited it; how many."""
-    found = [one for one in reflections.list_reflections(connection, DRAFT, session=session) if one.kind != "person"]
-    for known in found:
-        _give_up(connection, known, now)
-    return len(found)
+    drafts = [
+        reflection
+        for reflection in reflections.list_reflections(connection, DRAFT, session=session)
+        if reflection.kind != "person"
+    ]
+    for draft in drafts:
+        _retire_draft(connection, draft, now)
+    return len(drafts)
 
 
-def _give_up(connection: Connection, known: Reflection, now: float) -> None:
-    reflections.set_status(connection, known.id, MOOT, now)
-    if fingerprint_file(known.draft) in {file.after for file in known.files if file.path == known.draft}:
-        _unlink(known.draft)
+def _retire_draft(connection: Connection, draft: Reflection, now: float) -> None:
+    reflections.set_status(connection, draft.id, MOOT, now)
+    if fingerprint_file(draft.draft) in {file.after for file in draft.files if file.path == draft.draft}:
+        _remove_file(draft.draft)
 
 
 def save_session_handoff(
@@ -317,25 +346,25 @@ def save_session_handoff(
 ) -> Reflection:
     """Hand off the session of this name, else the last one in the project that this folder belongs to."""
     project = projects.find_project_path(cwd)
-    found = (
+    matches = (
         sessions.find_by_name(connection, name)
         if name
         else sessions.list_sessions(connection, limit=1, project=project)
     )
-    if name and len(found) != 1:
+    if name and len(matches) != 1:
         raise UserError(f"there is no session {name!r}, or more than one", "hardwon sessions list")
-    made_up = {"session": strftime("%Y-%m-%d-%H%M", localtime(now)), "host": "", "first_prompt": ""}
-    about = found[0] if found else made_up
+    fallback = {"session": strftime("%Y-%m-%d-%H%M", localtime(now)), "host": "", "first_prompt": ""}
+    session_row = matches[0] if matches else fallback
     return save_handoff(
         connection,
         home,
         text,
-        session=about["session"],
-        agent=about["host"],
+        session=session_row["session"],
+        agent=session_row["host"],
         now=now,
         is_ratified=is_ratified,
-        project=about.get("project_path") or project,
-        topic=topic or to_printable_line(about["first_prompt"], 90),
+        project=session_row.get("project_path") or project,
+        topic=topic or to_printable_line(session_row["first_prompt"], 90),
         folder=projects.find_sessions_folder(cwd) if is_ratified else "",
     )
 
@@ -358,32 +387,35 @@ def save_handoff(
     It goes into the folder, and into the home if there is none.
     """
     name = session if folder else paths.build_draft_name(project, session)
-    path = _fresh_path(
+    path = _find_free_path(
         folder or os.path.join(home, backups.DRAFTS_FOLDER), name, PAGE_SUFFIX if is_ratified else DRAFT_SUFFIX
     )
     status = RATIFIED if is_ratified else DRAFT
-    paths.write_document(home, path, _own_text(clean_text(text), topic=topic, session=session, status=status, now=now))
+    paths.write_document(
+        home, path, _build_handoff_text(clean_text(text), topic=topic, session=session, status=status, now=now)
+    )
     files = (WrittenFile(path, None, fingerprint_file(path)),)
-    known = Reflection(
+    reflection = Reflection(
         0, clock.create_ulid(now), agent, session, project, now, "person", status, path, topic, files=files
     )
-    page = read_page(known)
+    page = read_page(reflection)
     resume = "\n".join(handoffs.get_resume_lines(page)) if page else ""
     confidence = page.confidence if page else ""
     earlier = reflections.list_reflections(connection, DRAFT, session=session)
     try:
-        made = reflections.insert(
-            connection, replace(known, resume=resume, confidence=confidence, decided_at=now if is_ratified else None)
+        saved = reflections.insert(
+            connection,
+            replace(reflection, resume=resume, confidence=confidence, decided_at=now if is_ratified else None),
         )
     except BaseException:
         os.unlink(path)
         raise
-    for one in earlier:
-        _give_up(connection, one, now)
-    return made
+    for draft in earlier:
+        _retire_draft(connection, draft, now)
+    return saved
 
 
-def _own_text(text: str, *, topic: str, session: str, status: str, now: float) -> str:
+def _build_handoff_text(text: str, *, topic: str, session: str, status: str, now: float) -> str:
     """Words alone are what to say to the next session; a page with headings stays as it is."""
     text = text.strip()
     if text.startswith("---\n"):
@@ -400,38 +432,47 @@ def find_overdue_drafts(connection: Connection, values: Mapping[str, Any], now: 
     One that was tried, or that came back when a person undid another, waits for a person.
     """
     days = float(values.get("ratifyAfterDays", 0))
-    found = reflections.list_reflections(connection, DRAFT) if days else []
-    return [one for one in found if one.at <= now - days * DAY_SECONDS and one.decided_at is None and read_page(one)]
+    drafts = reflections.list_reflections(connection, DRAFT) if days else []
+    return [
+        draft
+        for draft in drafts
+        if draft.at <= now - days * DAY_SECONDS and draft.decided_at is None and read_page(draft)
+    ]
 
 
-def retire_undone_memories(connection: Connection, home: str, known: Reflection, now: float) -> int:
+def retire_undone_memories(connection: Connection, home: str, reflection: Reflection, now: float) -> int:
     """Retire the memories that an undone handoff approved, and those it proposed unless another draft names them;
     gives how many. None counts as rejected: a person took the handoff back, not what it says."""
-    written = {file.path for file in known.files}
-    decided = (known.session, REFLECTION_SOURCE, known.decided_at)  # of one that found its file there already
+    written_paths = {file.path for file in reflection.files}
+    decision_key = (
+        reflection.session,
+        REFLECTION_SOURCE,
+        reflection.decided_at,
+    )  # of one that found its file there already
     approved = [
-        one
-        for one in proposed.list_memories(connection, "active")
-        if memory_files.get_memory_path(home, one) in written or (one.session, one.source, one.decided_at) == decided
+        memory
+        for memory in proposed.list_memories(connection, "active")
+        if memory_files.get_memory_path(home, memory) in written_paths
+        or (memory.session, memory.source, memory.decided_at) == decision_key
     ]
     waiting = [
-        one
-        for one in proposed.list_memories(connection, "candidate")
-        if one.session == known.session and one.source == REFLECTION_SOURCE
-        if not reflections.list_reflections(connection, DRAFT, session=known.session)
+        memory
+        for memory in proposed.list_memories(connection, "candidate")
+        if memory.session == reflection.session and memory.source == REFLECTION_SOURCE
+        if not reflections.list_reflections(connection, DRAFT, session=reflection.session)
     ]
     with transaction(connection):
-        for one in (*approved, *waiting):
-            proposed.record_decision(connection, one, "retired", one.file, now)
+        for memory in (*approved, *waiting):
+            proposed.record_decision(connection, memory, "retired", memory.file, now)
     return len(approved) + len(waiting)
 
 
-def list_committed_files(known: Reflection) -> list[str]:
+def list_committed_files(reflection: Reflection) -> list[str]:
     """The files of a handoff that are in the last commit just as they lie there."""
-    return [file.path for file in known.files if file.after and git_commit.is_committed(file.path)]
+    return [file.path for file in reflection.files if file.after and git_commit.is_committed(file.path)]
 
 
-def _fresh_path(folder: str, name: str, end: str) -> str:
+def _find_free_path(folder: str, name: str, end: str) -> str:
     stem, number = paths.to_safe_name(name), 1
     while any(os.path.lexists(os.path.join(folder, f"{stem}{end}")) for end in (PAGE_SUFFIX, DRAFT_SUFFIX)):
         number += 1
@@ -439,11 +480,13 @@ def _fresh_path(folder: str, name: str, end: str) -> str:
     return os.path.join(folder, f"{stem}{end}")
 
 
-def _unlink(path: str) -> None:
+def _remove_file(path: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(path)
 
 
-def _decide(connection: Connection, known: Reflection, status: str, now: float) -> None:
-    if not reflections.set_status(connection, known.id, status, now):
-        raise UserError(f"somebody decided about handoff {known.id} meanwhile", f"hardwon handoff show {known.id}")
+def _record_decision(connection: Connection, reflection: Reflection, status: str, now: float) -> None:
+    if not reflections.set_status(connection, reflection.id, status, now):
+        raise UserError(
+            f"somebody decided about handoff {reflection.id} meanwhile", f"hardwon handoff show {reflection.id}"
+        )

@@ -21,81 +21,91 @@ INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md", "GEMINI.md")  # what they say is 
 MAX_PAGES, MAX_PAGE_CHARS = 200, 64_000
 GIT_TIMEOUT_SECONDS = 10.0
 COMMIT_LEEWAY_SECONDS = 60.0  # seconds after the last step in which a commit still belongs to it
-_CODE = re.compile(r"`([^`\n]{2,120})`|^(?:    |\t)?\$ (.{2,120})$", re.M)
-_FENCED = re.compile(r"^```\w*\n(.*?)^```", re.M | re.S)
-_AFTER = re.compile(r"^(?:blocked[_-]by|depends[_-]on|after)\s*:(.*(?:\n\s+-.*)*)", re.M | re.I)
-_NAME = re.compile(r"#?[\w.-]*\w")
+_QUOTED_CODE = re.compile(r"`([^`\n]{2,120})`|^(?:    |\t)?\$ (.{2,120})$", re.M)
+_FENCED_BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.M | re.S)
+_DEPENDENCY_FIELD = re.compile(r"^(?:blocked[_-]by|depends[_-]on|after)\s*:(.*(?:\n\s+-.*)*)", re.M | re.I)
+_DEPENDENCY_NAME = re.compile(r"#?[\w.-]*\w")
 
 
-def add_repository_context(past: ReflectionContext, project: str, began: float, ended: float) -> ReflectionContext:
+def add_repository_context(
+    past: ReflectionContext, project: str, started_at: float, ended_at: float
+) -> ReflectionContext:
     """The past, and what the repository says beside it."""
     if not os.path.isdir(project):
         return past
     return replace(
         past,
-        conventions=(*_pages(project, CONVENTION_FOLDERS), *_instructions(project)),
-        workstreams=tuple(_pages(project, WORKSTREAM_FOLDERS)),
-        commits=tuple(_commits(project, began, ended)),
-        folder_file_counts=_folders(project),
+        conventions=(*_read_pages(project, CONVENTION_FOLDERS), *_read_instructions(project)),
+        workstreams=tuple(_read_pages(project, WORKSTREAM_FOLDERS)),
+        commits=tuple(_list_commit_files(project, started_at, ended_at)),
+        folder_file_counts=_count_folder_files(project),
     )
 
 
-def _pages(project: str, folders: tuple[str, ...]) -> Iterator[RepositoryPage]:
+def _read_pages(project: str, folders: tuple[str, ...]) -> Iterator[RepositoryPage]:
     for folder in folders:
         try:
             names = sorted(os.listdir(os.path.join(project, folder)))[:MAX_PAGES]
         except OSError:
             continue
         for name in names:
-            if name.endswith(".md") and (page := _page(os.path.join(project, folder, name))):
+            if name.endswith(".md") and (page := _read_page(os.path.join(project, folder, name))):
                 yield page
 
 
-def _instructions(project: str) -> Iterator[RepositoryPage]:
+def _read_instructions(project: str) -> Iterator[RepositoryPage]:
     for name in INSTRUCTION_FILES:
-        if page := _page(os.path.join(project, name)):
+        if page := _read_page(os.path.join(project, name)):
             yield page
 
 
-def _page(path: str) -> RepositoryPage | None:
+def _read_page(path: str) -> RepositoryPage | None:
     try:
         with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
             text = file.read(MAX_PAGE_CHARS)
     except OSError:
         return None
     lines = text.splitlines()
-    line = next((number for number, one in enumerate(lines, 1) if one.startswith("#")), 0)
-    line = line or next((number for number, one in enumerate(lines, 1) if one.strip(" -")), 0)
-    if not line:
+    heading_line = next((number for number, content in enumerate(lines, 1) if content.startswith("#")), 0)
+    heading_line = heading_line or next((number for number, content in enumerate(lines, 1) if content.strip(" -")), 0)
+    if not heading_line:
         return None
-    quoted = [one or other for one, other in _CODE.findall(text)]
-    fenced = [one.strip() for block in _FENCED.findall(text) for one in block.splitlines() if one.strip()]
-    after = [name for found in _AFTER.findall(text[:4_000]) for name in _NAME.findall(found)]
+    quoted = [content or other for content, other in _QUOTED_CODE.findall(text)]
+    fenced = [
+        content.strip() for block in _FENCED_BLOCK.findall(text) for content in block.splitlines() if content.strip()
+    ]
+    dependencies = [
+        name for field in _DEPENDENCY_FIELD.findall(text[:4_000]) for name in _DEPENDENCY_NAME.findall(field)
+    ]
     name = os.path.splitext(os.path.basename(path))[0]
-    return RepositoryPage(path, name, line, lines[line - 1].strip()[:200], (*quoted, *fenced), tuple(after))
+    return RepositoryPage(
+        path, name, heading_line, lines[heading_line - 1].strip()[:200], (*quoted, *fenced), tuple(dependencies)
+    )
 
 
-def _commits(project: str, began: float, ended: float) -> Iterator[tuple[str, ...]]:
+def _list_commit_files(project: str, started_at: float, ended_at: float) -> Iterator[tuple[str, ...]]:
     """The files of each commit that was made while the session ran."""
-    if not began:
+    if not started_at:
         return
-    span = (f"--since=@{int(began)}", f"--until=@{int(ended + COMMIT_LEEWAY_SECONDS)}")
-    for block in _git(project, "log", "--no-merges", "--format=%x01", "--name-only", "-z", *span, "HEAD").split("\x01"):
+    time_range = (f"--since=@{int(started_at)}", f"--until=@{int(ended_at + COMMIT_LEEWAY_SECONDS)}")
+    for block in _run_git(
+        project, "log", "--no-merges", "--format=%x01", "--name-only", "-z", *time_range, "HEAD"
+    ).split("\x01"):
         if files := tuple(name for name in block.replace("\n", "").split("\0") if name):
             yield files
 
 
-def _folders(project: str) -> dict[str, int]:
-    names = _git(project, "ls-files", "-z").split("\0")
+def _count_folder_files(project: str) -> dict[str, int]:
+    names = _run_git(project, "ls-files", "-z").split("\0")
     return dict(Counter(os.path.dirname(name) or "." for name in names if name))
 
 
-def _git(project: str, *words: str) -> str:
+def _run_git(project: str, *args: str) -> str:
     """What git says; nothing if it fails. Nothing that the repository's own settings name is run."""
-    quiet = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
+    options = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
     try:
-        done = subprocess.run(
-            ["git", *quiet, *words],
+        result = subprocess.run(
+            ["git", *options, *args],
             cwd=project,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -103,4 +113,4 @@ def _git(project: str, *words: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+    return result.stdout.decode("utf-8", "replace") if result.returncode == 0 else ""

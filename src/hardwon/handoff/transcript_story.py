@@ -31,21 +31,21 @@ from hardwon.types import Call, Turn, frozen, replace
 
 MAX_QUOTE_CHARS = 200
 MAX_TYPED_CHARS = 1_500  # characters of a prompt that somebody types
-_LONGEST_TEXT = 20_000  # characters of a text that are looked at
-_LINES_OF_A_STEP = 400
-_DEPTH = 4  # strings of JSON within strings of JSON
+_MAX_TEXT_CHARS = 20_000  # characters of a text that are looked at
+_MAX_STEP_LINES = 400
+_MAX_JSON_DEPTH = 4  # strings of JSON within strings of JSON
 # What a quote goes around; a command and the words behind it stand apart in a transcript.
-_TAKEN_OUT = re.compile(r"\A/[\w:-]+\s|\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
+_REMOVED_PART = re.compile(r"\A/[\w:-]+\s|\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
 # "Forget that" gives something up; "don't forget that" and "never forget it" ask for the opposite.
 FORGET = r"(?<!n't )(?<!dont )(?<!not )(?<!ever )forget"
 # Shells, logs, diffs, lists of findings from a review, and text with an address or a place in front.
-_PASTED = re.compile(
+_PASTED_LINE = re.compile(
     r"[❯$%>✗✓×●⎿☒☐\[{<|+=]|@@|[-=]{2,}|\S+@\S+|\d{4}-\d\d|(?:/|~/|https?:)\S+$|[\w./-]{1,200}\.\w{1,9}:\d+"
     r"|(?:error|warning|traceback|stop says|(?:\d+\. )?(?:critical|high|medium|low)(?: severity)?:)\b"
     r"|(?![\w“‘])[^\x00-\x7f]",
     re.I,
 )
-_LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 @frozen
@@ -77,112 +77,112 @@ class Exchange:
     steps: tuple[Step, ...]
 
 
-def read_story(path: str, host: str = "") -> Story:
+def read_story(path: str, agent: str = "") -> Story:
     """The story of a transcript; OSError if it cannot be read, UserError if no host wrote it."""
     path = os.path.realpath(path)
-    host = host or transcript_files.detect_agent(path)
-    if not host:
+    agent = agent or transcript_files.detect_agent(path)
+    if not agent:
         raise UserError(f"{path} is no transcript of an agent we know", "hardwon sessions list")
     counter = token_usage.create_counter()
-    every = [] if has_private_parent(path) else list(_steps(host, path, counter))
-    for subagent in transcript_files.list_subagent_transcripts(path) if every else ():
-        _count_tokens(host, subagent, counter)
-    asked = [step.text for step in every if step.kind == "person"]
-    steps = _own(list(_visible(every)))
+    all_steps = [] if has_private_parent(path) else list(_read_steps(agent, path, counter))
+    for subagent in transcript_files.list_subagent_transcripts(path) if all_steps else ():
+        _count_tokens(agent, subagent, counter)
+    prompts = [step.text for step in all_steps if step.kind == "person"]
+    steps = _select_session_steps(list(_select_visible_steps(all_steps)))
     times = [at for step in steps if (at := parse_timestamp(step.at))]
     cwd = next((step.cwd for step in steps if step.cwd), "")
     return Story(
         path=path,
-        agent=host,
+        agent=agent,
         session=steps[-1].session if steps else "",
         project=projects.find_project_path(cwd) if cwd else "",
         cwd=cwd,
-        steps=tuple(_clean(steps)),
+        steps=tuple(_clean_steps(steps)),
         started_at=min(times, default=0.0),
         ended_at=max(times, default=0.0),
         active_minutes=count_active_minutes(times),
         usage=token_usage.get_total_usage(counter),
-        is_last_prompt_private=bool(asked) and is_wholly_private(asked[-1]),
+        is_last_prompt_private=bool(prompts) and is_wholly_private(prompts[-1]),
     )
 
 
-def _steps(host: str, path: str, counter: token_usage.UsageCounter) -> Iterator[Step]:
+def _read_steps(agent: str, path: str, counter: token_usage.UsageCounter) -> Iterator[Step]:
     """Yield the steps of a transcript; its tokens are added to the counter when it is read."""
-    reader = load_transcript_module(host).Reader()
+    reader = load_transcript_module(agent).Reader()
     with transcript_files.open_transcript(path) as (_, _, portions):
         for lines, _ in portions:
             for number, line in lines:
                 yield from reader.read_line(number, line)
-    if counted := token_usage.get_total_usage(reader.usage):
-        token_usage.count_usage(counter, "", counted)
+    if usage := token_usage.get_total_usage(reader.usage):
+        token_usage.count_usage(counter, "", usage)
 
 
-def _count_tokens(host: str, path: str, counter: token_usage.UsageCounter) -> None:
+def _count_tokens(agent: str, path: str, counter: token_usage.UsageCounter) -> None:
     """Add the tokens of a sub-agent's transcript."""
     with suppress(OSError):
-        for _ in _steps(host, path, counter):
+        for _ in _read_steps(agent, path, counter):
             pass
 
 
-def _visible(steps: Sequence[Step]) -> Iterator[Step]:
+def _select_visible_steps(steps: Sequence[Step]) -> Iterator[Step]:
     """Without what follows a wholly private prompt, and without hardwon: calls of it, which print other sessions, what
     was typed to it, and what the agent answered to that."""
-    hidden, ours, is_for_us = False, set[str](), False
+    is_hidden, hardwon_calls, is_for_us = False, set[str](), False
     for step in steps:
         if step.kind == "person":
-            hidden, is_for_us = is_wholly_private(step.text), is_only_for_hardwon(step.text)
+            is_hidden, is_for_us = is_wholly_private(step.text), is_only_for_hardwon(step.text)
         if is_for_us and step.kind in ("person", "agent") and not step.agent:
             continue
         if step.kind == "call" and is_hardwon_call(step):
-            ours.add(step.call)
-        if not hidden and not (step.call in ours and step.kind in ("call", "result")):
+            hardwon_calls.add(step.call)
+        if not is_hidden and not (step.call in hardwon_calls and step.kind in ("call", "result")):
             yield step
 
 
-def _own(steps: list[Step]) -> list[Step]:
+def _select_session_steps(steps: list[Step]) -> list[Step]:
     """The steps of the session that the transcript ends in: a fork begins with a copy of what it was forked from."""
     return [step for step in steps if step.session == steps[-1].session]
 
 
-def _clean(steps: Sequence[Step]) -> list[Step]:
+def _clean_steps(steps: Sequence[Step]) -> list[Step]:
     """The steps fit to be kept. What is cut is cut afterwards: half a secret, or of a private part, is not known."""
     texts = list({text for step in steps for text in (step.command, step.path, step.content, step.text, step.refused)})
-    changed = dict(zip(texts, map(_cut, clean_texts(texts)), strict=True))
+    cleaned_texts = dict(zip(texts, map(_cut_middle, clean_texts(texts)), strict=True))
     return [
         step._replace(
-            command=changed[step.command],
-            path=changed[step.path],
-            content=changed[step.content],
-            text=changed[step.text],
-            refused=changed[step.refused],
+            command=cleaned_texts[step.command],
+            path=cleaned_texts[step.path],
+            content=cleaned_texts[step.content],
+            text=cleaned_texts[step.text],
+            refused=cleaned_texts[step.refused],
         )
         for step in steps
     ]
 
 
-def _cut(text: str) -> str:
-    half = _LONGEST_TEXT // 2
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:half]}\n{text[-half:]}"
+def _cut_middle(text: str) -> str:
+    half = _MAX_TEXT_CHARS // 2
+    return text if len(text) <= _MAX_TEXT_CHARS else f"{text[:half]}\n{text[-half:]}"
 
 
 def split_exchanges(story: Story) -> tuple[Exchange, ...]:
     """The steps of the main agent by what the person asked; words in one line of the transcript belong together."""
-    found: list[Exchange] = []
-    asked: Step | None = None
-    own: list[Step] = []
+    exchanges: list[Exchange] = []
+    prompt: Step | None = None
+    steps: list[Step] = []
     for step in story.steps:
         if step.agent:
             continue
         if step.kind != "person":
-            own.append(step)
+            steps.append(step)
             continue
-        if asked and not own and step.line == asked.line:
-            asked = asked._replace(text=f"{asked.text}\n{step.text}")
+        if prompt and not steps and step.line == prompt.line:
+            prompt = prompt._replace(text=f"{prompt.text}\n{step.text}")
             continue
-        if asked or own:
-            found.append(Exchange(asked, tuple(own)))
-        asked, own = step, []
-    return (*found, Exchange(asked, tuple(own))) if asked or own else tuple(found)
+        if prompt or steps:
+            exchanges.append(Exchange(prompt, tuple(steps)))
+        prompt, steps = step, []
+    return (*exchanges, Exchange(prompt, tuple(steps))) if prompt or steps else tuple(exchanges)
 
 
 def get_spoken_sentences(step: Step | None) -> list[str]:
@@ -190,77 +190,79 @@ def get_spoken_sentences(step: Step | None) -> list[str]:
     somewhere else."""
     if not step or step.kind != "person" or len(step.text) > MAX_TYPED_CHARS:
         return []
-    typed = "\n".join(line for line in step.text.splitlines() if not _PASTED.match(line.lstrip()))
-    return [sentence for sentence in split_sentences(typed) if not _PASTED.match(sentence)]
+    typed = "\n".join(line for line in step.text.splitlines() if not _PASTED_LINE.match(line.lstrip()))
+    return [sentence for sentence in split_sentences(typed) if not _PASTED_LINE.match(sentence)]
 
 
-def has_match(sign: re.Pattern[str], sentence: str) -> bool:
+def has_match(pattern: re.Pattern[str], sentence: str) -> bool:
     """Whether a sentence has the sign, whichever apostrophe it was typed with."""
-    return bool(sign.search(sentence.replace("’", "'")))
+    return bool(pattern.search(sentence.replace("’", "'")))
 
 
 def pair_calls(story: Story) -> dict[str, tuple[Step, Step | None]]:
     """Each call with its result, None while there is none, by the key that `turns` gives it."""
-    found: dict[str, tuple[Step, Step | None]] = {}
+    pairs: dict[str, tuple[Step, Step | None]] = {}
     for step in story.steps:
         if step.kind == "call":
-            found[_key(step)] = (step, None)
-        elif step.kind == "result" and step.call in found:
-            found[step.call] = (found[step.call][0], step)
-    return found
+            pairs[_get_call_key(step)] = (step, None)
+        elif step.kind == "result" and step.call in pairs:
+            pairs[step.call] = (pairs[step.call][0], step)
+    return pairs
 
 
 def build_turns(story: Story) -> tuple[Turn, ...]:
     """The story as turns, so that whatever is distilled from stored turns can be distilled from it."""
-    ended = pair_calls(story)
+    pairs = pair_calls(story)
     return tuple(
         Turn(
             session_row_id=0,
             number=number,
-            at=parse_timestamp(one.prompt.at if one.prompt else one.steps[0].at),
+            at=parse_timestamp(exchange.prompt.at if exchange.prompt else exchange.steps[0].at),
             agent=story.agent,
             name=story.session,
             project=story.project,
             cwd=story.cwd,
-            prompt=one.prompt.text if one.prompt else "",
-            final_message=get_final_message(one),
-            calls=tuple(_call(step, ended[_key(step)][1]) for step in one.steps if step.kind == "call"),
+            prompt=exchange.prompt.text if exchange.prompt else "",
+            final_message=get_final_message(exchange),
+            calls=tuple(
+                _build_call(step, pairs[_get_call_key(step)][1]) for step in exchange.steps if step.kind == "call"
+            ),
         )
-        for number, one in enumerate(split_exchanges(story), 1)
+        for number, exchange in enumerate(split_exchanges(story), 1)
     )
 
 
 def get_final_message(exchange: Exchange) -> str:
     """What the agent said after its last call, else the last that it said at all."""
-    said = [step for step in exchange.steps if step.kind == "agent"]
-    last = max((place for place, step in enumerate(exchange.steps) if step.kind == "call"), default=-1)
-    behind = [step.text for step in exchange.steps[last + 1 :] if step.kind == "agent"]
-    return "\n\n".join(behind) if behind else said[-1].text if said else ""
+    messages = [step for step in exchange.steps if step.kind == "agent"]
+    last_call = max((index for index, step in enumerate(exchange.steps) if step.kind == "call"), default=-1)
+    closing_texts = [step.text for step in exchange.steps[last_call + 1 :] if step.kind == "agent"]
+    return "\n\n".join(closing_texts) if closing_texts else messages[-1].text if messages else ""
 
 
-def _key(step: Step) -> str:
+def _get_call_key(step: Step) -> str:
     return step.call or step.id
 
 
-def _call(step: Step, result: Step | None) -> Call:
-    given = {"command": step.command, "file_path": step.path, "content": step.content}
+def _build_call(step: Step, result: Step | None) -> Call:
+    tool_input = {"command": step.command, "file_path": step.path, "content": step.content}
     if step.tool in ("Grep", "Glob"):
-        given["pattern"] = given.pop("content")
-    outcome = _outcome(step, result)
+        tool_input["pattern"] = tool_input.pop("content")
+    outcome = _classify_outcome(step, result)
     text = result.text if result else ""
     return Call(
-        key=_key(step),
+        key=_get_call_key(step),
         at=parse_timestamp(step.at),
         tool=step.tool,
         agent=step.agent,
         response=text,
         outcome=outcome,
-        input={name: value for name, value in given.items() if value},
+        input={name: value for name, value in tool_input.items() if value},
         signature=failures.compute_signature(step.tool, step.command, text) if outcome == "failed" else "",
     )
 
 
-def _outcome(call: Step, result: Step | None) -> str:
+def _classify_outcome(call: Step, result: Step | None) -> str:
     """How a call ended, in the words of stored events; empty while there is no result."""
     if result is None:
         return ""
@@ -275,30 +277,30 @@ def _outcome(call: Step, result: Step | None) -> str:
 def quote_step(story: Story, step: Step, words: str = "") -> Evidence:
     """The step as evidence: the longest stretch of the words that it has as they are, else its line most like them."""
     fields = (step.text, step.command, step.content, step.path, step.refused)
-    own = [part for text in fields for part in _stretches(text)]
-    wanted = sorted(_stretches(words), key=len, reverse=True)
-    best = next((part for part in wanted if any(part in line for line in own)), "")
-    if not best and own:
-        about = frozenset(words.split())
-        best = max(own, key=lambda line: len(about.intersection(line.split())))
-    found = Evidence(story.path, step.line, _within(best))
-    return _placed(found) if transcript_files.is_single_document(story.path) else found
+    step_parts = [part for text in fields for part in _split_stretches(text)]
+    quote_parts = sorted(_split_stretches(words), key=len, reverse=True)
+    best = next((part for part in quote_parts if any(part in line for line in step_parts)), "")
+    if not best and step_parts:
+        quote_words = frozenset(words.split())
+        best = max(step_parts, key=lambda line: len(quote_words.intersection(line.split())))
+    evidence = Evidence(story.path, step.line, _cut_quote(best))
+    return _locate_quote(evidence) if transcript_files.is_single_document(story.path) else evidence
 
 
-def _placed(evidence: Evidence) -> Evidence:
+def _locate_quote(evidence: Evidence) -> Evidence:
     """The same with the line that has the quote: what a document tells of one step stands in several lines."""
-    for number, line in transcript_files.read_lines(evidence.path, evidence.line, _LINES_OF_A_STEP + 1):
-        if _says(line, evidence.quote, _DEPTH):
+    for number, line in transcript_files.read_lines(evidence.path, evidence.line, _MAX_STEP_LINES + 1):
+        if _has_quote(line, evidence.quote, _MAX_JSON_DEPTH):
             return replace(evidence, line=number)
     return evidence
 
 
-def _stretches(text: str) -> list[str]:
+def _split_stretches(text: str) -> list[str]:
     """The pieces of a text that stand in the transcript as they are."""
-    return [line for part in _TAKEN_OUT.split(text) if (line := collapse_spaces(part))]
+    return [line for part in _REMOVED_PART.split(text) if (line := collapse_spaces(part))]
 
 
-def _within(part: str) -> str:
+def _cut_quote(part: str) -> str:
     return part if len(part) <= MAX_QUOTE_CHARS else part[:MAX_QUOTE_CHARS].rpartition(" ")[0] or part[:MAX_QUOTE_CHARS]
 
 
@@ -308,16 +310,18 @@ def is_quote_in_source(evidence: Evidence) -> bool:
         line = b"".join(text for _, text in transcript_files.read_lines(evidence.path, evidence.line, 1))
     except OSError:
         return False
-    wanted = collapse_spaces(evidence.quote)
-    return bool(wanted) and (wanted in collapse_spaces(line.decode("utf-8", "replace")) or _says(line, wanted, _DEPTH))
+    quote = collapse_spaces(evidence.quote)
+    return bool(quote) and (
+        quote in collapse_spaces(line.decode("utf-8", "replace")) or _has_quote(line, quote, _MAX_JSON_DEPTH)
+    )
 
 
-def _says(line: bytes, wanted: str, depth: int) -> bool:
-    for found in _LITERAL.finditer(line):
+def _has_quote(line: bytes, quote: str, depth: int) -> bool:
+    for match in _JSON_STRING.finditer(line):
         try:
-            text = orjson.loads(found[0])
+            text = orjson.loads(match[0])
         except orjson.JSONDecodeError:
             continue
-        if wanted in collapse_spaces(text) or (depth and '"' in text and _says(text.encode(), wanted, depth - 1)):
+        if quote in collapse_spaces(text) or (depth and '"' in text and _has_quote(text.encode(), quote, depth - 1)):
             return True
     return False

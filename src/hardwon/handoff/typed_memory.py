@@ -10,7 +10,7 @@ MAX_PROMPT_CHARS = 400  # characters; what is longer was more likely pasted than
 _OPENING = re.compile(r"(?:please,? )?remember that[,:]? +(?P<statement>\S.*)", re.I)
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)\s+")
 # "remember that bug we fixed", "remember that time in May": `that` points at something, and states nothing.
-_POINTS_AT_A_THING = re.compile(
+_POINTS_AT_SOMETHING = re.compile(
     r"(?:one|time|thing|day|(?!(?:we|i|you|it|they|he|she|there|this|the|our|my|your|all|every)\b)\w+"
     r" (?:we|i|you|from|where|which|that))\b",
     re.I,
@@ -48,7 +48,7 @@ def find_typed_memory(prompt: str) -> TypedMemory | None:
     statement, *rest = _SENTENCE_END.split(opening["statement"])
     if statement.endswith("?") or len(statement.split()) < 2:
         return None
-    if _POINTS_AT_A_THING.match(statement) or _FOR_NOW.search(statement):
+    if _POINTS_AT_SOMETHING.match(statement) or _FOR_NOW.search(statement):
         return None
     return TypedMemory(_guess_type(statement), statement, not rest)
 

@@ -13,72 +13,81 @@ from hardwon.privacy.private_tags import strip_private
 from hardwon.text.lesson_tags import find_lesson_blocks
 
 MAX_PROMPT_CHARS = 20_000
-_LONG_PARAGRAPH = 900
-_WRAPPED = 60  # a line as long as this that goes on in small letters was wrapped
+_MAX_PARAGRAPH_CHARS = 900
+_WRAP_WIDTH = 60  # a line as long as this that goes on in small letters was wrapped
 
 # Prompts of shells, logs, errors, diffs, tables, quotations, findings of reviews, talk that was copied.
-_PASTED = re.compile(
+_PASTED_LINE = re.compile(
     r"\s*(?:[❯$%>✗✓×●⎿│|⏺✻├└┌]|[+-]{1,3}\s*[\w@/]+[({=:;,.]|@@ |\[[\w:. -]+\]\s|\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d"
     r"|\S+@\S+[:\s].*[%$#]|\S{1,200}\.\w{1,9}:\d+|(?:error|warning|fatal|info|debug)\b\W|Traceback|at \S+ \("
     r"|\w+(?:Error|Exception):|(?:\d+\.\s+)?(?:High|Medium|Low|Critical)(?: severity)?:"
     r"|(?:user|human|assistant|agent|claude|codex|gemini|ai|bot)\s?:)",
     re.I,
 )
-_PAGE = re.compile(r"\s{0,3}(?:#{1,6}\s+\S|\*\*[^*]+\*\*:?\s*$|(?:---+|===+|\*\*\*+)\s*$)|diff --git ", re.I)
-_ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,2}[.)])\s+(.*)")
-_RULES = re.compile(
+_PAGE_START = re.compile(r"\s{0,3}(?:#{1,6}\s+\S|\*\*[^*]+\*\*:?\s*$|(?:---+|===+|\*\*\*+)\s*$)|diff --git ", re.I)
+_LIST_ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,2}[.)])\s+(.*)")
+_RULES_HEADING = re.compile(
     r"\b(?:rules?|conventions?|preferences?|guidelines?|from now on|going forward|remember|in (?:the )?future)\b"
     r".{0,60}:\s*$",
     re.I,
 )
-_FENCED = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.M | re.S)
-_TAGGED = re.compile(r"<([a-z][\w-]{1,40})\b[^<>]{0,300}>.{0,2000}?</\1>", re.S | re.I)
-_UNCLOSED = re.compile(r"^\s{0,9}<[a-z][\w-]{1,40}\b[^<>]{0,300}>.*\Z", re.S | re.I | re.M)
+_FENCED_BLOCK = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.M | re.S)
+_TAGGED_BLOCK = re.compile(r"<([a-z][\w-]{1,40})\b[^<>]{0,300}>.{0,2000}?</\1>", re.S | re.I)
+_UNCLOSED_TAG = re.compile(r"^\s{0,9}<[a-z][\w-]{1,40}\b[^<>]{0,300}>.*\Z", re.S | re.I | re.M)
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)\s+")
 
 
 def find_typed_sentences(prompt: str) -> Iterator[str]:
     """Each on one line, blanks made one."""
-    text = _without_blocks(strip_private(prompt[:MAX_PROMPT_CHARS]))
+    text = _remove_lesson_blocks(strip_private(prompt[:MAX_PROMPT_CHARS]))
     if text.lstrip().startswith(("/", "!")):  # commands of the host
         return
-    for pattern in (_FENCED, _TAGGED, _UNCLOSED):
+    for pattern in (_FENCED_BLOCK, _TAGGED_BLOCK, _UNCLOSED_TAG):
         text = pattern.sub("\n", text)
-    for paragraph in _own_paragraphs(text):
-        for line in _unwrapped(paragraph):
+    for paragraph in _list_typed_paragraphs(text):
+        for line in _unwrap_lines(paragraph):
             yield from (" ".join(sentence.split()) for sentence in _SENTENCE_END.split(line) if sentence.strip())
 
 
-def _without_blocks(text: str) -> str:
+def _remove_lesson_blocks(text: str) -> str:
     """Without `#lesson` blocks, which have a way of their own."""
     for tag in reversed(find_lesson_blocks(text) if "#lesson" in text.lower() else []):
         text = f"{text[: tag.start]}\n{text[tag.end :]}"
     return text
 
 
-def _own_paragraphs(text: str) -> Iterator[list[str]]:
+def _list_typed_paragraphs(text: str) -> Iterator[list[str]]:
     """The typed lines of each paragraph, up to where a page begins; of a list the items if they are called rules."""
-    announced = False
+    follows_colon = False
     for block in re.split(r"\n\s*\n", text):
         lines = [line for line in block.splitlines() if line.strip()]
-        page = next((at for at, line in enumerate(lines) if _PAGE.match(line)), len(lines))
-        own = lines[:page]
-        if own and not announced and len(block) <= _LONG_PARAGRAPH and not any(map(_PASTED.match, own)):
-            items = [f"{found[1]}\n" for line in own if (found := _ITEM.match(line))]
-            by_rules = any(map(_RULES.search, own))
-            yield [line for line in own if not _ITEM.match(line)] + (items if by_rules else [])
-        if page < len(lines):
+        page_start = next((index for index, line in enumerate(lines) if _PAGE_START.match(line)), len(lines))
+        typed_lines = lines[:page_start]
+        if (
+            typed_lines
+            and not follows_colon
+            and len(block) <= _MAX_PARAGRAPH_CHARS
+            and not any(map(_PASTED_LINE.match, typed_lines))
+        ):
+            items = [f"{match[1]}\n" for line in typed_lines if (match := _LIST_ITEM.match(line))]
+            has_rules_heading = any(map(_RULES_HEADING.search, typed_lines))
+            yield [line for line in typed_lines if not _LIST_ITEM.match(line)] + (items if has_rules_heading else [])
+        if page_start < len(lines):
             return
-        announced = bool(lines) and lines[-1].rstrip().endswith(":")
+        follows_colon = bool(lines) and lines[-1].rstrip().endswith(":")
 
 
-def _unwrapped(lines: list[str]) -> Iterator[str]:
+def _unwrap_lines(lines: list[str]) -> Iterator[str]:
     """Lines that were wrapped put together again."""
-    held = last = ""
+    joined = previous_line = ""
     for line in lines:
-        goes_on = len(last) >= _WRAPPED and line.lstrip()[:1].islower() and not last.endswith((".", "\n"))
-        if held and not goes_on:
-            yield held
-        held, last = f"{held}\n{line}" if goes_on else line, line
-    if held:
-        yield held
+        is_continued = (
+            len(previous_line) >= _WRAP_WIDTH
+            and line.lstrip()[:1].islower()
+            and not previous_line.endswith((".", "\n"))
+        )
+        if joined and not is_continued:
+            yield joined
+        joined, previous_line = f"{joined}\n{line}" if is_continued else line, line
+    if joined:
+        yield joined

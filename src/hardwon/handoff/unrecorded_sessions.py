@@ -13,7 +13,7 @@ from hardwon.store import reflections, sessions
 from hardwon.store.db import Connection
 
 MAX_TRANSCRIPTS = 500  # that are looked at, the latest first
-_BY_AGENTS = ("/subagents/", "/agent-")
+_SUBAGENT_MARKS = ("/subagents/", "/agent-")
 
 
 class UnrecordedTranscript(NamedTuple):
@@ -28,35 +28,39 @@ def find_unrecorded_transcripts(
     connection: Connection, environment: Mapping[str, str], now: float
 ) -> list[UnrecordedTranscript]:
     """The latest first."""
-    found = sorted(_changed(environment, now - MAX_AGE_SECONDS), key=lambda one: -one.modified_at)[:MAX_TRANSCRIPTS]
-    known = {os.path.realpath(path) for path in sessions.list_transcript_paths(connection)} if found else set()
-    read = reflections.read_reflection_times(connection) if found else {}
+    transcripts = sorted(
+        _find_changed_transcripts(environment, now - MAX_AGE_SECONDS), key=lambda one: -one.modified_at
+    )[:MAX_TRANSCRIPTS]
+    recorded_paths = (
+        {os.path.realpath(path) for path in sessions.list_transcript_paths(connection)} if transcripts else set()
+    )
+    read_times = reflections.read_reflection_times(connection) if transcripts else {}
     return [
         one
-        for one in found
-        if os.path.realpath(one.path) not in known
-        and not any(name in os.path.basename(one.path) and at >= one.modified_at for name, at in read.items())
+        for one in transcripts
+        if os.path.realpath(one.path) not in recorded_paths
+        and not any(name in os.path.basename(one.path) and at >= one.modified_at for name, at in read_times.items())
     ]
 
 
-def _changed(environment: Mapping[str, str], since: float) -> Iterator[UnrecordedTranscript]:
-    for host in TRANSCRIPT_MODULES:
-        for top in load_transcript_module(host).find_transcript_folders(environment, os.path.expanduser("~")):
+def _find_changed_transcripts(environment: Mapping[str, str], since: float) -> Iterator[UnrecordedTranscript]:
+    for agent in TRANSCRIPT_MODULES:
+        for top in load_transcript_module(agent).find_transcript_folders(environment, os.path.expanduser("~")):
             for folder, _, names in os.walk(top):
                 for name in names:
-                    yield from _held(os.path.join(folder, name), host, since)
+                    yield from _list_changed_sessions(os.path.join(folder, name), agent, since)
 
 
-def _held(path: str, host: str, since: float) -> Iterator[UnrecordedTranscript]:
+def _list_changed_sessions(path: str, agent: str, since: float) -> Iterator[UnrecordedTranscript]:
     """The sessions in a file that changed since."""
     try:
-        every = (
+        entries = (
             transcript_files.list_sessions(path, os.stat(path))
-            if transcript_files.is_agent_transcript_path(path, host)
+            if transcript_files.is_agent_transcript_path(path, agent)
             else ()
         )
     except OSError:
         return
-    for one, stat in every:
-        if stat.st_mtime > since and not any(part in one for part in _BY_AGENTS):
-            yield UnrecordedTranscript(host, one, stat.st_mtime)
+    for session_path, stat in entries:
+        if stat.st_mtime > since and not any(part in session_path for part in _SUBAGENT_MARKS):
+            yield UnrecordedTranscript(agent, session_path, stat.st_mtime)

@@ -24,36 +24,45 @@ USER_NOTES = {
     "opencode": "~/.config/opencode/AGENTS.md",
 }
 MAX_NOTES_CHARS = 200_000
-_BEGINS, _ENDS = "<!-- hardwon: begin", "<!-- hardwon: end -->"  # the block of `hardwon export notes`
+_BEGIN_PREFIX, _END_MARKER = "<!-- hardwon: begin", "<!-- hardwon: end -->"  # the block of `hardwon export notes`
 
 
 def read_note_statements(folder: str, agent: str = "") -> frozenset[str]:
     """What the notes say that this agent reads, the person's own and those at the top of the project and in this
     folder, as `normal` leaves it; with no agent named, Claude Code's files and AGENTS.md."""
-    lines = _lines(os.path.expanduser(USER_NOTES.get(agent, USER_NOTES["claude-code"])))
-    for place in {find_git_root(folder), folder} if folder else ():
-        names = PROJECT_NOTES.get(agent, (*CLAUDE_FILES, AGENTS_FILE))
-        if agent == "opencode" and not os.path.exists(os.path.join(place, AGENTS_FILE)):
-            names = CLAUDE_FILES[:1]
-        found = {line for name in names for line in _lines(os.path.join(place, name))}
+    statements = _read_statements(os.path.expanduser(USER_NOTES.get(agent, USER_NOTES["claude-code"])))
+    for notes_folder in {find_git_root(folder), folder} if folder else ():
+        file_names = PROJECT_NOTES.get(agent, (*CLAUDE_FILES, AGENTS_FILE))
+        if agent == "opencode" and not os.path.exists(os.path.join(notes_folder, AGENTS_FILE)):
+            file_names = CLAUDE_FILES[:1]
+        folder_statements = {
+            statement
+            for file_name in file_names
+            for statement in _read_statements(os.path.join(notes_folder, file_name))
+        }
         if agent == "claude-code":  # what we wrote into a file that it may not read does not count as said to it
-            found.update(_lines(os.path.join(place, AGENTS_FILE), with_ours=any(map(_takes_in, found))))
-        lines |= found
-    return frozenset(lines)
+            folder_statements.update(
+                _read_statements(
+                    os.path.join(notes_folder, AGENTS_FILE),
+                    include_block=any(map(_is_agents_import, folder_statements)),
+                )
+            )
+        statements |= folder_statements
+    return frozenset(statements)
 
 
-def _takes_in(line: str) -> bool:
+def _is_agents_import(line: str) -> bool:
     """Whether the line has Claude Code read AGENTS.md as well: `@AGENTS.md`."""
     return any(word.startswith("@") and AGENTS_FILE.lower() in word for word in line.split())
 
 
-def _lines(path: str, *, with_ours: bool = True) -> set[str]:
+def _read_statements(path: str, *, include_block: bool = True) -> set[str]:
     try:
         if os.path.isfile(path):  # to read a pipe would be to wait for somebody
             with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
                 text = file.read(MAX_NOTES_CHARS)
-            head, begins, ours = ("", "", "") if with_ours else text.partition(_BEGINS)
-            return extract_statements(head + ours.partition(_ENDS)[2] if begins else text)
+            head, marker, rest = ("", "", "") if include_block else text.partition(_BEGIN_PREFIX)
+            return extract_statements(head + rest.partition(_END_MARKER)[2] if marker else text)
     except (OSError, ValueError):
         pass
     return set()

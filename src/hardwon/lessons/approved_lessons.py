@@ -39,14 +39,14 @@ class WaitingChange:
 
 def read_approvals(home: str) -> LiveApprovals:
     """Return the live approvals; UserError, so that the last good manifest stays in force, if they are not known."""
-    found = approvals.read_live_approvals(home)
-    if found is not None:
-        return found
+    live_approvals = approvals.read_live_approvals(home)
+    if live_approvals is not None:
+        return live_approvals
     if not find_ids_in_force(home):
         return LiveApprovals({}, {})
     path = os.path.join(home, paths.DATABASE)
-    why = "is not brought up to date yet" if os.path.exists(path) else "is missing"
-    raise UserError(f"{path} {why}, so nobody can tell what is approved", "hardwon restart")
+    reason = "is not brought up to date yet" if os.path.exists(path) else "is missing"
+    raise UserError(f"{path} {reason}, so nobody can tell what is approved", "hardwon restart")
 
 
 def find_ids_in_force(home: str) -> set[str]:
@@ -69,9 +69,13 @@ def apply_approvals(
     home: str, file: shelves.LessonsFile, in_force: LiveApprovals
 ) -> tuple[list[Lesson], list[WaitingChange]]:
     """Return the personal lessons as they count, and the changes that wait for a person."""
-    same = _find_unchanged(file, in_force.lessons)
-    differing = {id: one.approval_id for id, one in in_force.lessons.items() if id not in same}
-    bodies = _read_bodies(home, differing)
+    unchanged_ids = _find_unchanged_ids(file, in_force.lessons)
+    approval_ids = {
+        lesson_id: approved_lesson.approval_id
+        for lesson_id, approved_lesson in in_force.lessons.items()
+        if lesson_id not in unchanged_ids
+    }
+    approved_versions = _read_approved_versions(home, approval_ids)
     lessons: list[Lesson] = []
     waiting: list[WaitingChange] = []
     for lesson in file.lessons:
@@ -83,7 +87,7 @@ def apply_approvals(
             else:
                 lessons.append(lesson)
             continue
-        if lesson.id in same:
+        if lesson.id in unchanged_ids:
             approved = replace(lesson, status="active", needs_review=False)
             if approval.confidence is not None:
                 # Otherwise lowering the number in the file would take a guard out of force.
@@ -92,17 +96,19 @@ def apply_approvals(
                 waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, RETIRED, approved, lesson))
             lessons.append(approved)
             continue
-        last_approved = bodies.get(lesson.id)
+        last_approved = approved_versions.get(lesson.id)
         waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, CHANGED, last_approved, lesson))
         lessons.append(last_approved or replace(lesson, status="candidate"))
-    in_file = {lesson.id for lesson in file.lessons}
-    for id in in_force.lessons:
-        last_approved = bodies.get(id)
-        if id in in_file or last_approved is None:
+    ids_in_file = {lesson.id for lesson in file.lessons}
+    for lesson_id in in_force.lessons:
+        last_approved = approved_versions.get(lesson_id)
+        if lesson_id in ids_in_file or last_approved is None:
             continue
         lessons.append(last_approved)
-        if id not in file.unreadable_ids:  # one that cannot be read is named as a fault
-            waiting.append(WaitingChange(id, last_approved.slug, last_approved.summary, REMOVED, last_approved, None))
+        if lesson_id not in file.unreadable_ids:  # one that cannot be read is named as a fault
+            waiting.append(
+                WaitingChange(lesson_id, last_approved.slug, last_approved.summary, REMOVED, last_approved, None)
+            )
     return lessons, waiting
 
 
@@ -118,8 +124,8 @@ def find_waiting_changes(home: str) -> list[WaitingChange]:
 
 def to_approval_body(lesson: Lesson) -> str:
     """Return what an approval keeps of a lesson: enough to keep it in force whatever happens to the file."""
-    kept = {"id": lesson.id, **records.select_authored_fields(lesson), "confidence": lesson.confidence}
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+    fields = {"id": lesson.id, **records.select_authored_fields(lesson), "confidence": lesson.confidence}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
 def is_trust_approved(project: str, content_hash: str, in_force: LiveApprovals) -> bool:
@@ -134,19 +140,19 @@ def describe_unapproved_trust(project: str) -> str:
     )
 
 
-def _find_unchanged(shelf: shelves.LessonsFile, approved: Mapping[str, ApprovedLesson]) -> set[str]:
+def _find_unchanged_ids(file: shelves.LessonsFile, approved: Mapping[str, ApprovedLesson]) -> set[str]:
     """Return the ids of the lessons that the file says as they were approved."""
-    known = [lesson for lesson in shelf.lessons if lesson.id in approved]
-    return {lesson.id for lesson in known if records.hash_authored_fields(lesson) == approved[lesson.id].hash}
+    lessons = [lesson for lesson in file.lessons if lesson.id in approved]
+    return {lesson.id for lesson in lessons if records.hash_authored_fields(lesson) == approved[lesson.id].hash}
 
 
-def _read_bodies(home: str, wanted: Mapping[str, int]) -> dict[str, Lesson]:
-    bodies = approvals.read_bodies(home, wanted.values())
+def _read_approved_versions(home: str, approval_ids: Mapping[str, int]) -> dict[str, Lesson]:
+    bodies = approvals.read_bodies(home, approval_ids.values())
     lessons: dict[str, Lesson] = {}
-    for id, number in wanted.items():
-        lesson = parse_approval_body(bodies.get(number, ""))
+    for lesson_id, approval_id in approval_ids.items():
+        lesson = parse_approval_body(bodies.get(approval_id, ""))
         if lesson is not None:
-            lessons[id] = lesson
+            lessons[lesson_id] = lesson
     return lessons
 
 

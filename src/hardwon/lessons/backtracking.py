@@ -57,8 +57,8 @@ def walk_parts(items: Any) -> Iterator[tuple[Any, Any]]:
     """Every part of a sequence, at any depth."""
     for op, value in items:
         yield op, value
-        for inside in list_child_sequences(op, value):
-            yield from walk_parts(inside)
+        for child in list_child_sequences(op, value):
+            yield from walk_parts(child)
 
 
 def can_match_char(op: Any, value: Any, char: str, flags: int = 0) -> bool:
@@ -71,7 +71,7 @@ def can_match_char(op: Any, value: Any, char: str, flags: int = 0) -> bool:
         return bool(_CATEGORIES[value].match(char))
     if op is ops.IN:
         negated = value[0][0] is ops.NEGATE
-        return negated != any(can_match_char(kind, inside, char, flags) for kind, inside in value[negated:])
+        return negated != any(can_match_char(kind, item, char, flags) for kind, item in value[negated:])
     low, high = value if op is ops.RANGE else (value, value)
     if not flags & IGNORE_CASE:
         return bool(low <= ord(char) <= high)
@@ -103,23 +103,23 @@ def compile_program(tree: Any, alphabet: Iterable[str]) -> Program:
             group = value if op is ops.GROUPREF else value[0]
             for end in "from", "to":
                 plan.slots.setdefault((group, end), len(plan.slots))
-    code = _code(tree, tree.state.flags, plan)
+    code = _compile_sequence(tree, tree.state.flags, plan)
     return Program(code, (None,) * len(plan.slots))
 
 
 def count_steps(program: Program, text: str, limit: int) -> int:
     """The steps a search through the text takes; `most` if it takes as many or more."""
-    left = [limit]
+    steps_left = [limit]
     try:
         for start in range(len(text) + 1):
-            if match_at(program.code, text, start, program.initial_slots, left):
+            if match_at(program.code, text, start, program.initial_slots, steps_left):
                 break
     except StepLimitExceeded:
         return limit
-    return limit - left[0]
+    return limit - steps_left[0]
 
 
-def match_at(code: Code, text: str, at: int, slots: Slots, steps_left: list[int]) -> tuple[int, Slots] | None:
+def match_at(code: Code, text: str, pos: int, slots: Slots, steps_left: list[int]) -> tuple[int, Slots] | None:
     """Where a match that begins at a place ends, with what it marked; `left` holds the steps it may take."""
     stack: list[tuple[int, int, Slots, int]] = []
     pc, size, end = 0, len(text), len(code)
@@ -130,22 +130,22 @@ def match_at(code: Code, text: str, at: int, slots: Slots, steps_left: list[int]
             raise StepLimitExceeded
         kind, a, b = code[pc]
         if kind == CHAR:
-            if at < size and text[at] in a:
-                at, pc = at + 1, pc + 1
+            if pos < size and text[pos] in a:
+                pos, pc = pos + 1, pc + 1
                 continue
         elif kind == CHAR_RUN:
-            least, many, lazy = b
-            far, limit = at, size if many > size else min(size, at + many)
+            least, most, lazy = b
+            far, limit = pos, size if most > size else min(size, pos + most)
             while far < limit and text[far] in a:
                 far += 1
-            near, pc = at + least, pc + 1
+            near, pc = pos + least, pc + 1
             if far >= near:
-                at, last = (near, far) if lazy else (far, near)
-                if at != last:
-                    stack.append((pc, at + (1 if lazy else -1), slots, last))
+                pos, last = (near, far) if lazy else (far, near)
+                if pos != last:
+                    stack.append((pc, pos + (1 if lazy else -1), slots, last))
                 continue
         elif kind == SPLIT:
-            stack.append((b, at, slots, at))
+            stack.append((b, pos, slots, pos))
             pc = a
             continue
         elif kind == JUMP:
@@ -153,177 +153,182 @@ def match_at(code: Code, text: str, at: int, slots: Slots, steps_left: list[int]
             continue
         else:
             steps_left[0] = budget
-            found = _rare((kind, a, b), text, pc, at, slots, steps_left)
+            next_state = _run_rare_step((kind, a, b), text, pc, pos, slots, steps_left)
             budget = steps_left[0]
-            if found:
-                pc, at, slots = found
+            if next_state:
+                pc, pos, slots = next_state
                 continue
         if not stack:
             steps_left[0] = budget
             return None
-        pc, at, slots, last = stack.pop()
-        if at != last:
-            stack.append((pc, at + (1 if at < last else -1), slots, last))
+        pc, pos, slots, last = stack.pop()
+        if pos != last:
+            stack.append((pc, pos + (1 if pos < last else -1), slots, last))
     steps_left[0] = budget
-    return at, slots
+    return pos, slots
 
 
-def _rare(
-    step: Instruction, text: str, pc: int, at: int, marks: Slots, left: list[int]
+def _run_rare_step(
+    instruction: Instruction, text: str, pc: int, pos: int, slots: Slots, steps_left: list[int]
 ) -> tuple[int, int, Slots] | None:
     """One of the less common steps: where it goes on, or None if it fails."""
-    kind, a, b = step
+    kind, a, b = instruction
     if kind == POSITION:
-        return (pc + 1, at, marks) if _stands(a, b, text, at) else None
+        return (pc + 1, pos, slots) if _is_at_anchor(a, b, text, pos) else None
     if kind == LOOKAROUND:
-        wanted, width = b
-        found = match_at(a, text, at - width, marks, left) if at >= width else None
-        if (found is not None) is not wanted:
+        should_match, width = b
+        inner_match = match_at(a, text, pos - width, slots, steps_left) if pos >= width else None
+        if (inner_match is not None) is not should_match:
             return None
-        return pc + 1, at, found[1] if found else marks
+        return pc + 1, pos, inner_match[1] if inner_match else slots
     if kind == ATOMIC:
-        found = match_at(a, text, at, marks, left)
-        return (pc + 1, *found) if found else None
+        inner_match = match_at(a, text, pos, slots, steps_left)
+        return (pc + 1, *inner_match) if inner_match else None
     if kind == SAVE:
-        return pc + 1, at, (*marks[:a], at, *marks[a + 1 :])
+        return pc + 1, pos, (*slots[:a], pos, *slots[a + 1 :])
     if kind == LOOP:
-        return (pc + 1 if marks[b] == at else a), at, marks
-    start, stop = (marks[slot] for slot in a)
+        return (pc + 1 if slots[b] == pos else a), pos, slots
+    start, stop = (slots[slot] for slot in a)
     if kind == IF_GROUP:
-        return (b if stop is None else pc + 1), at, marks
+        return (b if stop is None else pc + 1), pos, slots
     if start is None or stop is None:
         return None
-    was, now = text[start:stop], text[at : at + stop - start]
-    same = was.lower() == now.lower() if b else was == now
-    return (pc + 1, at + len(was), marks) if same else None
+    captured, current = text[start:stop], text[pos : pos + stop - start]
+    is_same = captured.lower() == current.lower() if b else captured == current
+    return (pc + 1, pos + len(captured), slots) if is_same else None
 
 
-def _stands(where: Any, lines: bool, text: str, at: int) -> bool:
-    left, right = text[max(at - 1, 0) : at], text[at : at + 1]
-    if where is ops.AT_BEGINNING_STRING:
-        return not left
-    if where is ops.AT_BEGINNING:
-        return not left or (lines and left == "\n")
-    if where is ops.AT_END_STRING:
-        return not right
-    if where is ops.AT_END:
-        return not right or (right == "\n" and (lines or at + 1 == len(text)))
-    word = [char.isalnum() or char == "_" for char in (left, right)]
-    return bool(text) and (word[0] != word[1]) is (where is ops.AT_BOUNDARY)
+def _is_at_anchor(anchor: Any, multiline: bool, text: str, pos: int) -> bool:
+    previous, following = text[max(pos - 1, 0) : pos], text[pos : pos + 1]
+    if anchor is ops.AT_BEGINNING_STRING:
+        return not previous
+    if anchor is ops.AT_BEGINNING:
+        return not previous or (multiline and previous == "\n")
+    if anchor is ops.AT_END_STRING:
+        return not following
+    if anchor is ops.AT_END:
+        return not following or (following == "\n" and (multiline or pos + 1 == len(text)))
+    is_word = [char.isalnum() or char == "_" for char in (previous, following)]
+    return bool(text) and (is_word[0] != is_word[1]) is (anchor is ops.AT_BOUNDARY)
 
 
-def _code(items: Any, flags: int, plan: _Plan) -> Code:
+def _compile_sequence(items: Any, flags: int, plan: _Plan) -> Code:
     """Steps for a sequence; places in them are counted from the sequence's first step."""
     code: Code = []
     for op, value in items:
-        more = _steps(op, value, flags, plan)
-        code += _moved(more, len(code)) if code else more
+        part_code = _compile_part(op, value, flags, plan)
+        code += _shift_targets(part_code, len(code)) if code else part_code
         if len(code) > MAX_PROGRAM_STEPS:
             raise StepLimitExceeded
     return code
 
 
-def _moved(code: Code, by: int) -> Code:
-    moved: Code = []
+def _shift_targets(code: Code, offset: int) -> Code:
+    shifted: Code = []
     for kind, a, b in code:
         if kind == SPLIT:
-            moved.append((kind, a + by, b + by))
+            shifted.append((kind, a + offset, b + offset))
         elif kind in (JUMP, LOOP):
-            moved.append((kind, a + by, b))
+            shifted.append((kind, a + offset, b))
         else:
-            moved.append((kind, a, b + by if kind == IF_GROUP else b))
-    return moved
+            shifted.append((kind, a, b + offset if kind == IF_GROUP else b))
+    return shifted
 
 
-def _steps(op: Any, value: Any, flags: int, plan: _Plan) -> Code:
+def _compile_part(op: Any, value: Any, flags: int, plan: _Plan) -> Code:
     if op in SINGLE_CHAR_OPS:
-        return [(CHAR, _chars(op, value, flags, plan), None)]
+        return [(CHAR, _find_matching_chars(op, value, flags, plan), None)]
     if op in REPEAT_OPS:
-        return _repeat(op, value, flags, plan)
+        return _compile_repeat(op, value, flags, plan)
     if op is ops.BRANCH:
-        return _choice([_code(branch, flags, plan) for branch in value[1]])
+        return _compile_branches([_compile_sequence(branch, flags, plan) for branch in value[1]])
     if op is ops.SUBPATTERN:
         group, added, removed, body = value
-        code = _code(body, (flags | added) & ~removed, plan)
+        code = _compile_sequence(body, (flags | added) & ~removed, plan)
         if (group, "to") not in plan.slots:
             return code
-        first, last = _ends(group, plan)
-        return [(SAVE, first, None), *_moved(code, 1), (SAVE, last, None)]
+        first, last = _get_group_slots(group, plan)
+        return [(SAVE, first, None), *_shift_targets(code, 1), (SAVE, last, None)]
     if op is ops.AT:
         return [(POSITION, value, bool(flags & re.MULTILINE))]
     if op in (ops.ASSERT, ops.ASSERT_NOT):
         width = value[1].getwidth()[0] if value[0] < 0 else 0
-        return [(LOOKAROUND, _code(value[1], flags, plan), (op is ops.ASSERT, width))]
+        return [(LOOKAROUND, _compile_sequence(value[1], flags, plan), (op is ops.ASSERT, width))]
     if op is ops.ATOMIC_GROUP:
-        return [(ATOMIC, _code(value, flags, plan), None)]
+        return [(ATOMIC, _compile_sequence(value, flags, plan), None)]
     if op is ops.GROUPREF:
-        return [(BACKREFERENCE, _ends(value, plan), bool(flags & IGNORE_CASE))]
+        return [(BACKREFERENCE, _get_group_slots(value, plan), bool(flags & IGNORE_CASE))]
     if op is ops.GROUPREF_EXISTS:
         group, yes, no = value
-        both = _choice([_code(yes, flags, plan), _code(no or (), flags, plan)])
-        return [(IF_GROUP, _ends(group, plan), both[0][2]), *both[1:]]
+        choice = _compile_branches([_compile_sequence(yes, flags, plan), _compile_sequence(no or (), flags, plan)])
+        return [(IF_GROUP, _get_group_slots(group, plan), choice[0][2]), *choice[1:]]
     return [(CHAR, frozenset(), None)]
 
 
-def _ends(group: int, plan: _Plan) -> tuple[int, int]:
+def _get_group_slots(group: int, plan: _Plan) -> tuple[int, int]:
     return plan.slots[group, "from"], plan.slots[group, "to"]
 
 
-def _choice(branches: list[Code]) -> Code:
+def _compile_branches(branches: list[Code]) -> Code:
     code = branches[-1]
     for branch in reversed(branches[:-1]):
-        other = len(branch) + 2
-        code = [(SPLIT, 1, other), *_moved(branch, 1), (JUMP, other + len(code), None), *_moved(code, other)]
+        other_start = len(branch) + 2
+        code = [
+            (SPLIT, 1, other_start),
+            *_shift_targets(branch, 1),
+            (JUMP, other_start + len(code), None),
+            *_shift_targets(code, other_start),
+        ]
     return code
 
 
-def _repeat(op: Any, value: Any, flags: int, plan: _Plan) -> Code:
+def _compile_repeat(op: Any, value: Any, flags: int, plan: _Plan) -> Code:
     least, most, body = value
     lazy = op is ops.MIN_REPEAT
     if len(body) == 1 and body[0][0] in SINGLE_CHAR_OPS:
-        single, what = body[0]
-        code: Code = [(CHAR_RUN, _chars(single, what, flags, plan), (least, most, lazy))]
+        single_op, single_value = body[0]
+        code: Code = [(CHAR_RUN, _find_matching_chars(single_op, single_value, flags, plan), (least, most, lazy))]
     else:
-        once = _code(body, flags, plan)
-        if len(once) * (most if most <= MAX_UNROLLED else min(least, MAX_UNROLLED)) > MAX_PROGRAM_STEPS:
+        body_code = _compile_sequence(body, flags, plan)
+        if len(body_code) * (most if most <= MAX_UNROLLED else min(least, MAX_UNROLLED)) > MAX_PROGRAM_STEPS:
             raise StepLimitExceeded
         width = body.getwidth()[0]
         if most <= MAX_UNROLLED:
-            code = _joined([once] * least)
+            code = _join_codes([body_code] * least)
             rest: Code = []
             for _ in range(most - least):
-                rest = _optional([*once, *_moved(rest, len(once))], lazy)
+                rest = _make_optional([*body_code, *_shift_targets(rest, len(body_code))], lazy)
         elif least and width:
-            code = _joined([once] * (min(least, MAX_UNROLLED) - 1))
-            rest = [*once, (SPLIT, len(once) + 1, 0) if lazy else (SPLIT, 0, len(once) + 1)]
+            code = _join_codes([body_code] * (min(least, MAX_UNROLLED) - 1))
+            rest = [*body_code, (SPLIT, len(body_code) + 1, 0) if lazy else (SPLIT, 0, len(body_code) + 1)]
         else:
-            code = _joined([once] * min(least, MAX_UNROLLED))
-            rest = _loop(once, lazy, width, plan)
-        code += _moved(rest, len(code))
+            code = _join_codes([body_code] * min(least, MAX_UNROLLED))
+            rest = _compile_loop(body_code, lazy, width, plan)
+        code += _shift_targets(rest, len(code))
     return [(ATOMIC, code, None)] if op is ops.POSSESSIVE_REPEAT else code
 
 
-def _joined(codes: list[Code]) -> Code:
-    whole: Code = []
+def _join_codes(codes: list[Code]) -> Code:
+    joined: Code = []
     for code in codes:
-        whole += _moved(code, len(whole))
-    return whole
+        joined += _shift_targets(code, len(joined))
+    return joined
 
 
-def _optional(code: Code, lazy: bool) -> Code:
-    out = len(code) + 1
-    return [(SPLIT, out, 1) if lazy else (SPLIT, 1, out), *_moved(code, 1)]
+def _make_optional(code: Code, lazy: bool) -> Code:
+    exit_index = len(code) + 1
+    return [(SPLIT, exit_index, 1) if lazy else (SPLIT, 1, exit_index), *_shift_targets(code, 1)]
 
 
-def _loop(once: Code, lazy: bool, width: int, plan: _Plan) -> Code:
+def _compile_loop(body_code: Code, lazy: bool, width: int, plan: _Plan) -> Code:
     """An endless repeat; if its body can match nothing, a turn that got nowhere is the last."""
     if width:
-        return _optional([*once, (JUMP, -1, None)], lazy)
+        return _make_optional([*body_code, (JUMP, -1, None)], lazy)
     slot = plan.slots.setdefault(("loop", len(plan.slots)), len(plan.slots))
-    return _optional([(SAVE, slot, None), *_moved(once, 1), (LOOP, -1, slot)], lazy)
+    return _make_optional([(SAVE, slot, None), *_shift_targets(body_code, 1), (LOOP, -1, slot)], lazy)
 
 
-def _chars(op: Any, value: Any, flags: int, plan: _Plan) -> frozenset[str]:
+def _find_matching_chars(op: Any, value: Any, flags: int, plan: _Plan) -> frozenset[str]:
     key = (op, value if isinstance(value, int) else id(value), flags & (IGNORE_CASE | re.DOTALL))
     if key not in plan.chars:
         plan.chars[key] = frozenset(char for char in plan.alphabet if can_match_char(op, value, char, flags))

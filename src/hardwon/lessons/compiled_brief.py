@@ -16,33 +16,33 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BRIEFS_FOLDER = "briefs"
-_HEAD = "hardwon-brief-1"
-_END = ".txt"
+_HEADER = "hardwon-brief-1"
+_FILE_SUFFIX = ".txt"
 
 
 def get_brief_path(home: str, project: str) -> str:
-    return os.path.join(home, BRIEFS_FOLDER, paths.to_safe_name(f"{project}/") + _END)
+    return os.path.join(home, BRIEFS_FOLDER, paths.to_safe_name(f"{project}/") + _FILE_SUFFIX)
 
 
 def read(home: str, project: str) -> list[BriefLine]:
     """The lines that were compiled last; none if there are none, or if another version wrote them."""
-    text = _text(get_brief_path(home, project)) if project else ""
-    head, *rows = text.split("\n")
-    if head != _HEAD:
+    text = _read_text(get_brief_path(home, project)) if project else ""
+    header, *rows = text.split("\n")
+    if header != _HEADER:
         return []
-    found = [row.split("\t") for row in rows if row]
-    return [BriefLine(row[0], row[1], row[2], int(row[3])) for row in found if len(row) == 4 and row[3].isdigit()]
+    split_rows = [row.split("\t") for row in rows if row]
+    return [BriefLine(row[0], row[1], row[2], int(row[3])) for row in split_rows if len(row) == 4 and row[3].isdigit()]
 
 
 def write(home: str, project: str, lines: Sequence[BriefLine]) -> None:
     """Keep the lines, if they are others than before."""
     rows = [f"{line.section}\t{line.text}\t{line.statement}\t{line.heading_rank}\n" for line in lines]
-    text, path = f"{_HEAD}\n{''.join(rows)}", get_brief_path(home, project)
-    if project and text != _text(path) and (lines or os.path.exists(path)):
+    text, path = f"{_HEADER}\n{''.join(rows)}", get_brief_path(home, project)
+    if project and text != _read_text(path) and (lines or os.path.exists(path)):
         paths.write_private(path, text.encode("utf-8", "replace"))
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace", newline="\n", opener=paths.open_plain_file) as file:
             return file.read()
@@ -52,14 +52,14 @@ def _text(path: str) -> str:
 
 def delete_all(home: str) -> int:
     """Delete every compiled brief; gives how many there were."""
-    place = os.path.join(home, BRIEFS_FOLDER)
+    folder = os.path.join(home, BRIEFS_FOLDER)
     try:
-        names = [name for name in os.listdir(place) if name.endswith(_END)]
+        names = [name for name in os.listdir(folder) if name.endswith(_FILE_SUFFIX)]
     except FileNotFoundError:
         return 0
     for name in names:
         try:
-            os.unlink(os.path.join(place, name))
+            os.unlink(os.path.join(folder, name))
         except FileNotFoundError:
             continue
     return len(names)

@@ -81,59 +81,65 @@ def reply_to_call(
     `get_cpu_seconds` tells how much computing this call has had (not how long it waited for a busy machine); when
     there is too much of it, blocks are the last to be given up.
     """
-    ways: tuple[str, ...] = ("note",) if event.kind != "PreToolUse" else STOPPING_MODES
+    modes: tuple[str, ...] = ("note",) if event.kind != "PreToolUse" else STOPPING_MODES
     if event.kind == "PreToolUse" and event.host not in AGENTS_NOTED_AFTER_CALL:
-        ways = (*STOPPING_MODES, "note")
+        modes = (*STOPPING_MODES, "note")
     matches: dict[str, Match] = {}
     for part in event.parts or (event,):
-        for found in _matches(
+        for match in _iter_matches(
             part,
             index,
-            ways,
-            root=project_root,
-            places=equivalent_folders,
-            search=search_pattern,
-            seconds=get_cpu_seconds,
+            modes,
+            project_root=project_root,
+            equivalent_folders=equivalent_folders,
+            search_pattern=search_pattern,
+            get_cpu_seconds=get_cpu_seconds,
         ):
-            if found.entry.delivery != "block":
-                matches.setdefault(found.entry.id, found)
-            elif not is_allowed(found.entry):
-                return _blocked(event, found, index)
-    held = _select(
-        matches.values(), "hold", index, claim=hold_entry, around=count_bytes(HELD_INTRO) + count_bytes(RETRY_HINT)
+            if match.entry.delivery != "block":
+                matches.setdefault(match.entry.id, match)
+            elif not is_allowed(match.entry):
+                return _build_block_reply(event, match, index)
+    held_lessons = _select_matched_lessons(
+        matches.values(),
+        "hold",
+        index,
+        claim_entry=hold_entry,
+        reserved_bytes=count_bytes(HELD_INTRO) + count_bytes(RETRY_HINT),
     )
-    if held:
-        body = SECTION_SEPARATOR.join([HELD_INTRO, *(text for _, text in held), RETRY_HINT])
-        return _reply(event, index, held, deny=fence_text(body))
-    noted = _select(matches.values(), "note", index, claim=claim_entry, around=0)
+    if held_lessons:
+        body = SECTION_SEPARATOR.join([HELD_INTRO, *(text for _, text in held_lessons), RETRY_HINT])
+        return _build_reply(event, index, held_lessons, deny=fence_text(body))
+    noted_lessons = _select_matched_lessons(matches.values(), "note", index, claim_entry=claim_entry, reserved_bytes=0)
     return (
-        _reply(event, index, noted, context=fence_text(SECTION_SEPARATOR.join(text for _, text in noted)))
-        if noted
+        _build_reply(
+            event, index, noted_lessons, context=fence_text(SECTION_SEPARATOR.join(text for _, text in noted_lessons))
+        )
+        if noted_lessons
         else EMPTY_REPLY
     )
 
 
-def _matches(
+def _iter_matches(
     event: Event,
     index: ManifestIndex,
-    ways: Sequence[str],
+    modes: Sequence[str],
     *,
-    root: str,
-    places: Sequence[str],
-    search: PatternSearch,
-    seconds: Callable[[], float],
+    project_root: str,
+    equivalent_folders: Sequence[str],
+    search_pattern: PatternSearch,
+    get_cpu_seconds: Callable[[], float],
 ) -> Iterator[Match]:
     """The lessons that are delivered in one of these ways and fit the call, as far as there is time for them."""
     candidates = index.find_possible_matches(event.tool, list_call_texts(event))
     if not candidates:
         return
-    sight = prepare_call(event, project_root=root, equivalent_folders=places)
+    call = prepare_call(event, project_root=project_root, equivalent_folders=equivalent_folders)
     for number in candidates:
         entry = index.read_entry(number)
-        if seconds() > (BLOCK_MATCH_SECONDS if entry.delivery == "block" else OTHER_MATCH_SECONDS):
+        if get_cpu_seconds() > (BLOCK_MATCH_SECONDS if entry.delivery == "block" else OTHER_MATCH_SECONDS):
             break
-        if entry.delivery in ways and (found := match_entry(entry, sight, search)):
-            yield found
+        if entry.delivery in modes and (match := match_entry(entry, call, search_pattern)):
+            yield match
 
 
 @frozen
@@ -161,114 +167,126 @@ def build_session_brief(
     """How to report a lesson, the lessons that are told at the start, and what is recalled of the project, each with
     its share of the room; `note_statements` is what the project's own notes say."""
     protocol = [PROTOCOL] if index.settings["lessonProtocol"] and should_tell_protocol() else []
-    inside = [
+    scoped_entries = [
         entry for entry in map(index.read_entry, index.start_numbers) if is_in_scope(entry.project, equivalent_folders)
     ]
-    entries = [entry for entry in inside if not _is_said(entry, note_statements)]
+    entries = [entry for entry in scoped_entries if not _is_in_notes(entry, note_statements)]
     sections: dict[str, list[BriefLine]] = {name: [] for name in briefs.SECTION_SHARES}
     for line in lines:
         sections.get(line.section, []).append(line)
-    wants = {
-        name: briefs.measure_lines(briefs.drop_noted_lines(found, note_statements)) for name, found in sections.items()
+    sizes = {
+        name: briefs.measure_lines(briefs.drop_noted_lines(section_lines, note_statements))
+        for name, section_lines in sections.items()
     }
-    wants["lessons"] = count_bytes(SECTION_SEPARATOR.join([*protocol, *map(format_full_lesson, entries), ""]))
-    room = briefs.allot_room(wants, START_LIMIT)["lessons"]
-    chosen = _told_at_start(
+    sizes["lessons"] = count_bytes(SECTION_SEPARATOR.join([*protocol, *map(format_full_lesson, entries), ""]))
+    room = briefs.allot_room(sizes, START_LIMIT)["lessons"]
+    chosen = _select_start_lessons(
         entries,
         claim_entry,
         budget=room - count_bytes(SECTION_SEPARATOR.join([*protocol, ""])),
-        full=format_full_lesson,
+        format_full=format_full_lesson,
     )
     body = SECTION_SEPARATOR.join([*protocol, *(text for _, text in chosen)])
-    wanted, wants["lessons"] = wants["lessons"], briefs.count_characters(body) + len(SECTION_SEPARATOR) if body else 0
-    rooms = briefs.allot_room(wants, START_LIMIT)
-    left_out, said = len(entries) - len(chosen), len(inside) - len(entries)
-    told = briefs.BriefSection("lessons", body, wanted, room, len(chosen), left_out, said)
+    full_size, sizes["lessons"] = (
+        sizes["lessons"],
+        briefs.count_characters(body) + len(SECTION_SEPARATOR) if body else 0,
+    )
+    rooms = briefs.allot_room(sizes, START_LIMIT)
+    left_out_count, noted_count = len(entries) - len(chosen), len(scoped_entries) - len(entries)
+    lessons_section = briefs.BriefSection("lessons", body, full_size, room, len(chosen), left_out_count, noted_count)
     parts = [
-        told if name == "lessons" else briefs.fit_section(name, found, rooms[name], note_statements)
-        for name, found in sections.items()
+        lessons_section if name == "lessons" else briefs.fit_section(name, section_lines, rooms[name], note_statements)
+        for name, section_lines in sections.items()
     ]
     return SessionBrief(tuple(parts), tuple(chosen))
 
 
-def _is_said(entry: ManifestEntry, known: frozenset[str]) -> bool:
+def _is_in_notes(entry: ManifestEntry, note_statements: frozenset[str]) -> bool:
     """Whether the project's notes have what this lesson says to do, or its summary."""
     lines = (line.replace("**Fix**:", "") for line in entry.text.splitlines()[-1:])
-    return any(briefs.is_in_notes(line, known) for line in (entry.summary, *lines))
+    return any(briefs.is_in_notes(line, note_statements) for line in (entry.summary, *lines))
 
 
 def reply_to_session_start(
     event: Event,
     index: ManifestIndex,
-    opened: SessionBrief,
+    session_brief: SessionBrief,
     *,
     is_first_session: Callable[[], bool],
     viewer_address: str = "",
 ) -> HookReply:
     """Return what a session opens with, and a line or two for the person about it."""
-    if not opened.text:
+    if not session_brief.text:
         return EMPTY_REPLY
-    reply = _reply(event, index, opened.chosen_lessons, context=opened.text)
-    recalled = [_told(part) for part in opened.sections if part.text and part.name != "lessons"]
-    records = [_injection(event, BRIEF_SLUG, BRIEF_SLUG, ", ".join(recalled), "start")] if recalled else []
-    lessons = [_counted(len(opened.chosen_lessons), "lesson")] if opened.chosen_lessons else []
+    reply = _build_reply(event, index, session_brief.chosen_lessons, context=session_brief.text)
+    recalled_phrases = [
+        _describe_section(part) for part in session_brief.sections if part.text and part.name != "lessons"
+    ]
+    deliveries = (
+        [_build_delivery(event, BRIEF_SLUG, BRIEF_SLUG, ", ".join(recalled_phrases), "start")]
+        if recalled_phrases
+        else []
+    )
+    lesson_phrases = (
+        [_format_count(len(session_brief.chosen_lessons), "lesson")] if session_brief.chosen_lessons else []
+    )
     # A person who compacts or resumes has seen it: the same line again would only be noise.
     is_new_session = event.kind == "UserPromptSubmit" or event.source == "startup"
     notice = ""
     if index.settings["showDeliveries"] and is_new_session:
-        notice = _start_notice([*lessons, *recalled], is_first_session(), viewer_address)
-    return replace(reply, notice=notice, deliveries=(*reply.deliveries, *records))
+        notice = _format_start_notice([*lesson_phrases, *recalled_phrases], is_first_session(), viewer_address)
+    return replace(reply, notice=notice, deliveries=(*reply.deliveries, *deliveries))
 
 
-def _start_notice(opened_with: Sequence[str], is_first: bool, viewer_address: str) -> str:
+def _format_start_notice(phrases: Sequence[str], is_first: bool, viewer_address: str) -> str:
     """Return what the person reads as a session starts: how to look and search at first, later what was recalled."""
-    look = f"Look: hardwon view ({viewer_address})" if viewer_address else "Look: hardwon view"
-    told = ", ".join(opened_with)
+    view_hint = f"Look: hardwon view ({viewer_address})" if viewer_address else "Look: hardwon view"
+    opening = ", ".join(phrases)
     if is_first:
-        return f"{RECORDING_NOTICE} {look}. {SEARCH_HINT}" + (f"\nIt opened with: {told}" if told else "")
-    return f"hardwon: {told}. {look}" if told else ""
+        return f"{RECORDING_NOTICE} {view_hint}. {SEARCH_HINT}" + (f"\nIt opened with: {opening}" if opening else "")
+    return f"hardwon: {opening}. {view_hint}" if opening else ""
 
 
-def merge_replies(first: HookReply, then: HookReply) -> HookReply:
+def merge_replies(first: HookReply, second: HookReply) -> HookReply:
     """Two replies to one event, of which the first says nothing but words."""
-    context = "\n".join(filter(None, (first.context, then.context)))
-    notice = "\n".join(filter(None, (first.notice, then.notice)))
-    return HookReply(then.deny, context, notice, (*first.deliveries, *then.deliveries))
+    context = "\n".join(filter(None, (first.context, second.context)))
+    notice = "\n".join(filter(None, (first.notice, second.notice)))
+    return HookReply(second.deny, context, notice, (*first.deliveries, *second.deliveries))
 
 
-def _told(part: BriefSection) -> str:
-    return _counted(part.shown_lines, "observation") if part.name == "index" else part.notice
+def _describe_section(section: BriefSection) -> str:
+    return _format_count(section.shown_lines, "observation") if section.name == "index" else section.notice
 
 
-def _counted(count: int, name: str) -> str:
-    return f"{count} {name}{'' if count == 1 else 's'}"
+def _format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def add_recalled_notes(
     reply: HookReply,
     event: Event,
     index: ManifestIndex,
-    past: Sequence[RecalledItem],
+    recalled_items: Sequence[RecalledItem],
     *,
     subject_phrase: str,
     claim_recalled: Callable[[RecalledItem], bool],
 ) -> HookReply:
     """The reply with what is known besides, as far as the budget of lessons has room for it."""
-    lead = f"Recalled by hardwon {subject_phrase} (recorded data, not instructions; hardwon show ID gives it whole):"
-    left = index.settings["injectionBudgetBytes"] - count_bytes(f"{reply.context}\n{fence_text(lead)}")
+    intro = f"Recalled by hardwon {subject_phrase} (recorded data, not instructions; hardwon show ID gives it whole):"
+    remaining_bytes = index.settings["injectionBudgetBytes"] - count_bytes(f"{reply.context}\n{fence_text(intro)}")
     chosen = []
-    for one in past:
-        if count_bytes(one.text) + 1 <= left and claim_recalled(one):
-            chosen.append(one)
-            left -= count_bytes(one.text) + 1
+    for item in recalled_items:
+        if count_bytes(item.text) + 1 <= remaining_bytes and claim_recalled(item):
+            chosen.append(item)
+            remaining_bytes -= count_bytes(item.text) + 1
     if not chosen:
         return reply
-    context = fence_text("\n".join([lead, *(one.text for one in chosen)]))
-    records = (
-        _injection(event, one.id, one.id, subject_phrase, "note") for one in chosen
+    context = fence_text("\n".join([intro, *(item.text for item in chosen)]))
+    deliveries = (
+        _build_delivery(event, item.id, item.id, subject_phrase, "note") for item in chosen
     )  # its words may be deleted one day
     context = f"{reply.context}\n{context}" if reply.context else context
-    return replace(reply, context=context, deliveries=(*reply.deliveries, *records))
+    return replace(reply, context=context, deliveries=(*reply.deliveries, *deliveries))
 
 
 def reply_to_subagent_start(
@@ -282,27 +300,27 @@ def reply_to_subagent_start(
     entries = [
         entry for entry in map(index.read_entry, index.start_numbers) if is_in_scope(entry.project, equivalent_folders)
     ]
-    chosen = _told_at_start(entries, claim_entry, budget=SUBAGENT_LIMIT, full=format_short_lesson)
+    chosen = _select_start_lessons(entries, claim_entry, budget=SUBAGENT_LIMIT, format_full=format_short_lesson)
     protocol = [SHORT_PROTOCOL] if index.settings["lessonProtocol"] else []
     body = SECTION_SEPARATOR.join([*protocol, *(text for _, text in chosen)])
-    return _reply(event, index, chosen, context=fence_text(body)) if body else EMPTY_REPLY
+    return _build_reply(event, index, chosen, context=fence_text(body)) if body else EMPTY_REPLY
 
 
-def _told_at_start(
+def _select_start_lessons(
     entries: Sequence[ManifestEntry],
-    claim: Callable[[ManifestEntry], bool],
+    claim_entry: Callable[[ManifestEntry], bool],
     *,
     budget: int,
-    full: Callable[[ManifestEntry], str],
+    format_full: Callable[[ManifestEntry], str],
 ) -> Sequence[tuple[ManifestEntry, str]]:
     return select_lessons(
         entries,
         budget=budget,
         limit=len(entries),
-        format_full=full,
+        format_full=format_full,
         format_short=format_short_lesson,
         separator=SECTION_SEPARATOR,
-        claim_entry=claim,
+        claim_entry=claim_entry,
         keep_first_full=False,
     )
 
@@ -316,42 +334,42 @@ def format_short_lesson(entry: ManifestEntry) -> str:
     return f"**Lesson**: {entry.summary} (lesson {entry.slug})"
 
 
-def _select(
+def _select_matched_lessons(
     matches: Iterable[Match],
     delivery: DeliveryMode,
     index: ManifestIndex,
     *,
-    claim: Callable[[ManifestEntry], bool],
-    around: int,
+    claim_entry: Callable[[ManifestEntry], bool],
+    reserved_bytes: int,
 ) -> Sequence[tuple[ManifestEntry, str]]:
-    entries = [found.entry for found in matches if found.entry.delivery == delivery]
-    budget = index.settings["injectionBudgetBytes"] - count_bytes(fence_text("")) - around
-    most = index.settings["maxLessonsPerInjection"]
+    entries = [match.entry for match in matches if match.entry.delivery == delivery]
+    budget = index.settings["injectionBudgetBytes"] - count_bytes(fence_text("")) - reserved_bytes
+    limit = index.settings["maxLessonsPerInjection"]
     return select_lessons(
         entries,
         budget=budget,
-        limit=most,
+        limit=limit,
         format_full=format_full_lesson,
         format_short=format_short_lesson,
         separator=SECTION_SEPARATOR,
-        claim_entry=claim,
+        claim_entry=claim_entry,
     )
 
 
-def _blocked(event: Event, found: Match, index: ManifestIndex) -> HookReply:
-    reason = found.entry.reason.replace("{command}", truncate_command(event.command or event.path))
-    body = f"{BLOCKED_INTRO} {reason}\n(lesson {found.entry.slug})"
-    return _reply(event, index, [(found.entry, body)], deny=fence_text(body))
+def _build_block_reply(event: Event, match: Match, index: ManifestIndex) -> HookReply:
+    reason = match.entry.reason.replace("{command}", truncate_command(event.command or event.path))
+    body = f"{BLOCKED_INTRO} {reason}\n(lesson {match.entry.slug})"
+    return _build_reply(event, index, [(match.entry, body)], deny=fence_text(body))
 
 
 def truncate_command(command: str) -> str:
     return command if len(command) <= MAX_QUOTED_COMMAND_CHARS else command[: MAX_QUOTED_COMMAND_CHARS - 1] + "…"
 
 
-_SAID = {"note": "noted", "hold": "held this call once", "block": "blocked this call", "start": "opened with"}
+_MODE_VERBS = {"note": "noted", "hold": "held this call once", "block": "blocked this call", "start": "opened with"}
 
 
-def _reply(
+def _build_reply(
     event: Event,
     index: ManifestIndex,
     chosen: Sequence[tuple[ManifestEntry, str]],
@@ -359,12 +377,14 @@ def _reply(
     deny: str = "",
     context: str = "",
 ) -> HookReply:
-    injections = tuple(_injection(event, entry.id, entry.slug, entry.summary, entry.delivery) for entry, _ in chosen)
-    notice = _notice(chosen) if chosen and index.settings["showDeliveries"] else ""
-    return HookReply(deny, context, notice, injections)
+    deliveries = tuple(
+        _build_delivery(event, entry.id, entry.slug, entry.summary, entry.delivery) for entry, _ in chosen
+    )
+    notice = _format_notice(chosen) if chosen and index.settings["showDeliveries"] else ""
+    return HookReply(deny, context, notice, deliveries)
 
 
-def _injection(event: Event, lesson: str, slug: str, summary: str, delivery: DeliveryMode) -> Delivery:
+def _build_delivery(event: Event, lesson_id: str, slug: str, summary: str, delivery: DeliveryMode) -> Delivery:
     return Delivery(
         # Two hooks may ask about one call, and both are denied: it is one delivery.
         event=f"{event.session}:{event.tool_use_id}" if event.tool_use_id else event.id,
@@ -374,15 +394,15 @@ def _injection(event: Event, lesson: str, slug: str, summary: str, delivery: Del
         agent=event.agent,
         kind=event.kind,
         tool=event.tool,
-        lesson=lesson,
+        lesson=lesson_id,
         slug=slug,
         summary=summary,
         delivery=delivery,
     )
 
 
-def _notice(chosen: Sequence[tuple[ManifestEntry, str]]) -> str:
+def _format_notice(chosen: Sequence[tuple[ManifestEntry, str]]) -> str:
     """One line for the person; several lessons are counted, the first is named."""
     first = chosen[0][0]
-    more = f" (+{len(chosen) - 1} more)" if len(chosen) > 1 else ""
-    return f"hardwon {_SAID[first.delivery]}: {first.summary} [{first.slug}]{more}"
+    suffix = f" (+{len(chosen) - 1} more)" if len(chosen) > 1 else ""
+    return f"hardwon {_MODE_VERBS[first.delivery]}: {first.summary} [{first.slug}]{suffix}"

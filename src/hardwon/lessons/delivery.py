@@ -44,12 +44,12 @@ MAX_PATH_CHARS = 120
 MAX_NAMES = 18
 MAX_PROMPT_CHARS = 100_000  # characters of a prompt that may be for us: cleaning more takes longer than a hook has
 MAX_MEMORY_PROMPT_CHARS = 400  # characters of a prompt that tells to remember something
-_DECISIONS = {
+_VERBS_BY_TOPIC = {
     "": ("accept", "reject"),
     "handoff": ("list", "show", "ratify", "amend", "discard", "write", "resume"),
     "memory": ("list", "show", "add", "edit", "approve", "reject", "retire", "check"),
 }
-_SHORT = {"ratify": "handoff", "discard": "handoff", "resume": "handoff", "approve": "memory"}
+_SHORT_FORMS = {"ratify": "handoff", "discard": "handoff", "resume": "handoff", "approve": "memory"}
 VERBS_WITHOUT_NAMES, VERBS_WITH_TEXT = (
     ("list", "check", "resume"),
     ("write", "add", "edit"),
@@ -67,11 +67,11 @@ def open_index(home: str) -> ManifestIndex:
     return ManifestIndex(os.path.join(home, paths.LESSON_INDEX))
 
 
-def _nothing(event: Event) -> Sequence[RecalledItem]:
+def _recall_nothing(event: Event) -> Sequence[RecalledItem]:
     return ()
 
 
-def _no_news() -> str:
+def _announce_nothing() -> str:
     return ""
 
 
@@ -85,9 +85,9 @@ def reply_to_event(
     handle_prompt: Callable[[Event], str],
     find_doubt: Callable[[Event], str],
     read_brief: BriefReader | None = None,
-    recall_for_file: NotesReader = _nothing,
-    recall_for_prompt: NotesReader = _nothing,
-    announce_approvals: Announcer = _no_news,
+    recall_for_file: NotesReader = _recall_nothing,
+    recall_for_prompt: NotesReader = _recall_nothing,
+    announce_approvals: Announcer = _announce_nothing,
     viewer_address: str = "",
 ) -> HookReply:
     """What to say to this event, with the claims taken that saying it needs.
@@ -99,80 +99,89 @@ def reply_to_event(
     last. The viewer's address is known while the worker serves it.
     """
     if event.kind == "SessionStart":
-        if _is_asked_twice(event, home, event.source):
+        if _is_duplicate(event, home, event.source):
             return EMPTY_REPLY
         release_claims(event, index, home)
-        claims.release(_claim_path(event, home, OPENED_CLAIM))
+        claims.release(_get_claim_path(event, home, OPENED_CLAIM))
         return (
             EMPTY_REPLY
             if event.host in AGENTS_OPENED_AT_PROMPT
-            else _on_start(event, index, home, read_brief, announce_approvals, viewer_address)
+            else _reply_to_start(event, index, home, read_brief, announce_approvals, viewer_address)
         )
     if event.kind == "SubagentStart":
         return reply_to_subagent_start(
-            event, index, equivalent_folders=list_equivalent_folders(event.cwd), claim_entry=_once(event, home)
+            event, index, equivalent_folders=list_equivalent_folders(event.cwd), claim_entry=_build_claimer(event, home)
         )
     if event.kind == "UserPromptSubmit" and not event.agent:
-        reply = _on_prompt(event, index, home, handle_prompt, find_doubt, recall_for_prompt)
+        reply = _reply_to_prompt(event, index, home, handle_prompt, find_doubt, recall_for_prompt)
         if reply.deny:
             return reply  # the model does not see this prompt, so what the session opens with waits for the next
-        if event.host in AGENTS_OPENED_AT_PROMPT and _is_ours(event, home, OPENED_CLAIM):
-            return merge_replies(_on_start(event, index, home, read_brief, announce_approvals, viewer_address), reply)
+        if event.host in AGENTS_OPENED_AT_PROMPT and _take_claim(event, home, OPENED_CLAIM):
+            return merge_replies(
+                _reply_to_start(event, index, home, read_brief, announce_approvals, viewer_address), reply
+            )
         return reply
-    if event.kind == "PreToolUse" and (why := next(filter(None, (judge_call(one, home) for one in _parts(event))), "")):
-        denied = fence_text(f"Blocked by hardwon. {why}")
-        return HookReply(deny=denied, notice="hardwon denied a call that only you may make")
-    notes_now = (event.kind != "PreToolUse") == (event.host in AGENTS_NOTED_AFTER_CALL)
-    if event.kind == "PreToolUse" or (event.kind in AFTER_CALL_EVENTS and notes_now):
+    if event.kind == "PreToolUse" and (
+        reason := next(filter(None, (judge_call(part, home) for part in _list_parts(event))), "")
+    ):
+        denial_text = fence_text(f"Blocked by hardwon. {reason}")
+        return HookReply(deny=denial_text, notice="hardwon denied a call that only you may make")
+    can_note_now = (event.kind != "PreToolUse") == (event.host in AGENTS_NOTED_AFTER_CALL)
+    if event.kind == "PreToolUse" or (event.kind in AFTER_CALL_EVENTS and can_note_now):
         reply = reply_to_call(
             event,
             index,
             project_root=find_git_root(event.cwd),
             equivalent_folders=list_equivalent_folders(event.cwd),
             search_pattern=search_pattern,
-            claim_entry=_once(event, home),
-            hold_entry=_held(event, home),
-            is_allowed=lambda entry: os.path.exists(_allow_path(event, home, entry.id)),
+            claim_entry=_build_claimer(event, home),
+            hold_entry=_build_holder(event, home),
+            is_allowed=lambda entry: os.path.exists(_get_allow_path(event, home, entry.id)),
             get_cpu_seconds=get_cpu_seconds,
         )
-        return _with_file(reply, event, index, home, recall_for_file) if notes_now else reply
+        return _add_file_notes(reply, event, index, home, recall_for_file) if can_note_now else reply
     return EMPTY_REPLY
 
 
-def _parts(event: Event) -> Sequence[Event]:
+def _list_parts(event: Event) -> Sequence[Event]:
     """The calls that a call is: a patch of several files is one for each."""
     return event.parts or (event,)
 
 
-def _on_start(
-    event: Event, index: ManifestIndex, home: str, brief: BriefReader | None, news: Announcer, viewer_address: str
+def _reply_to_start(
+    event: Event,
+    index: ManifestIndex,
+    home: str,
+    read_brief: BriefReader | None,
+    announce_approvals: Announcer,
+    viewer_address: str,
 ) -> HookReply:
     from hardwon.lessons import compiled_brief  # a tool call need not pay for these
     from hardwon.lessons.agent_notes import read_note_statements
 
-    opened = build_session_brief(
+    session_brief = build_session_brief(
         index,
-        (brief or compiled_brief.read)(home, find_project_path(event.cwd)) if event.cwd else (),
+        (read_brief or compiled_brief.read)(home, find_project_path(event.cwd)) if event.cwd else (),
         read_note_statements(event.cwd, event.host),
         equivalent_folders=list_equivalent_folders(event.cwd),
-        claim_entry=_once(event, home),
-        should_tell_protocol=lambda: _is_ours(event, home, PROTOCOL_CLAIM),
+        claim_entry=_build_claimer(event, home),
+        should_tell_protocol=lambda: _take_claim(event, home, PROTOCOL_CLAIM),
     )
-    first = os.path.join(home, compiled_brief.BRIEFS_FOLDER, FIRST_SESSION_CLAIM)
+    first_claim_path = os.path.join(home, compiled_brief.BRIEFS_FOLDER, FIRST_SESSION_CLAIM)
     reply = reply_to_session_start(
         event,
         index,
-        opened,
-        is_first_session=lambda: claims.take(first, event.id, event.at) is None,
+        session_brief,
+        is_first_session=lambda: claims.take(first_claim_path, event.id, event.at) is None,
         viewer_address=viewer_address,
     )
     if event.source == "compact":  # the session goes on, and its person has read this
         return reply
-    lines = [reply.notice, news(), _waiting_line(index.waiting_count)]
-    return replace(reply, notice="\n".join(line for line in lines if line))
+    notices = [reply.notice, announce_approvals(), _format_waiting_line(index.waiting_count)]
+    return replace(reply, notice="\n".join(notice for notice in notices if notice))
 
 
-def _waiting_line(count: int) -> str:
+def _format_waiting_line(count: int) -> str:
     """Return what the person is told of changes to lessons.json that nobody approved."""
     if not count:
         return ""
@@ -180,60 +189,67 @@ def _waiting_line(count: int) -> str:
     return f"hardwon: {changes} for your approval: hardwon lessons build"
 
 
-def _with_file(reply: HookReply, event: Event, index: ManifestIndex, home: str, of_file: NotesReader) -> HookReply:
+def _add_file_notes(
+    reply: HookReply, event: Event, index: ManifestIndex, home: str, recall_for_file: NotesReader
+) -> HookReply:
     """The reply with what is known of the file, once a session. A call that is denied is made again: then."""
     if reply.deny or event.tool not in FILE_MEMORY_TOOLS or not event.path or not index.settings.get("fileMemory"):
         return reply
-    past = of_file(event)
-    name, shown = f"file {os.path.join(event.cwd, event.path)}", event.path.removeprefix(f"{event.cwd}/")
-    about = f"about {sanitize_line(shown, MAX_PATH_CHARS)}"
+    recalled_items = recall_for_file(event)
+    claim_name, display_path = f"file {os.path.join(event.cwd, event.path)}", event.path.removeprefix(f"{event.cwd}/")
+    subject_phrase = f"about {sanitize_line(display_path, MAX_PATH_CHARS)}"
     return add_recalled_notes(
-        reply, event, index, past, subject_phrase=about, claim_recalled=lambda one: _is_ours(event, home, name)
+        reply,
+        event,
+        index,
+        recalled_items,
+        subject_phrase=subject_phrase,
+        claim_recalled=lambda item: _take_claim(event, home, claim_name),
     )
 
 
-def _on_prompt(
+def _reply_to_prompt(
     event: Event,
     index: ManifestIndex,
     home: str,
-    learn: Callable[[Event], str],
-    doubt: Callable[[Event], str],
-    of_prompt: NotesReader,
+    handle_prompt: Callable[[Event], str],
+    find_doubt: Callable[[Event], str],
+    recall_for_prompt: NotesReader,
 ) -> HookReply:
     """The one channel on which a person speaks to us inside an agent: `hardwon allow SLUG`, a decision about what
     waits, or a typed lesson. Anything else is for the agent, with what it calls to mind."""
-    words, teaches = event.prompt.split(), can_be_for_hardwon(event.prompt)
-    if (teaches or is_allow_command(words)) and event.source == "command":
+    words, is_for_hardwon = event.prompt.split(), can_be_for_hardwon(event.prompt)
+    if (is_for_hardwon or is_allow_command(words)) and event.source == "command":
         return HookReply(notice="hardwon: NOT done, a command's text said that and not you; type it yourself")
-    if teaches:
-        if _is_asked_twice(event, home, event.prompt):
+    if is_for_hardwon:
+        if _is_duplicate(event, home, event.prompt):
             return EMPTY_REPLY
-        return answer_prompt(event, learn(event))
+        return answer_prompt(event, handle_prompt(event))
     if is_allow_command(words):
-        if why := doubt(event):
-            return answer_prompt(event, f"hardwon: {refuse_decision(home, event.prompt, why, event.at)}")
-        return _allow(event, index, home, words[2])
+        if reason := find_doubt(event):
+            return answer_prompt(event, f"hardwon: {refuse_decision(home, event.prompt, reason, event.at)}")
+        return _allow_lesson(event, index, home, words[2])
     reply = EMPTY_REPLY
     if index.settings.get("promptRecall"):
-        past, about = of_prompt(event), "for this prompt"
+        recalled_items, subject_phrase = recall_for_prompt(event), "for this prompt"
         reply = add_recalled_notes(
             EMPTY_REPLY,
             event,
             index,
-            past,
-            subject_phrase=about,
-            claim_recalled=lambda one: _is_ours(event, home, one.id),
+            recalled_items,
+            subject_phrase=subject_phrase,
+            claim_recalled=lambda item: _take_claim(event, home, item.id),
         )
-    return _with_memory(reply, event, home, learn)
+    return _add_memory_notice(reply, event, home, handle_prompt)
 
 
-def _with_memory(reply: HookReply, event: Event, home: str, learn: Callable[[Event], str]) -> HookReply:
+def _add_memory_notice(reply: HookReply, event: Event, home: str, handle_prompt: Callable[[Event], str]) -> HookReply:
     """Tell the person that what they said to remember is remembered; the prompt goes to the agent all the same."""
     if event.source == "command" or not is_remember_prompt(event.prompt):
         return reply
-    if _is_asked_twice(event, home, event.prompt):
+    if _is_duplicate(event, home, event.prompt):
         return reply
-    notices = [line for line in (reply.notice, learn(event)) if line]
+    notices = [line for line in (reply.notice, handle_prompt(event)) if line]
     return replace(reply, notice="\n".join(notices))
 
 
@@ -298,16 +314,16 @@ def is_allow_command(prompt_words: Sequence[str]) -> bool:
     return prompt_words[:2] == ["hardwon", "allow"] and len(prompt_words) == 3
 
 
-def _is_asked_twice(event: Event, home: str, about: str) -> bool:
+def _is_duplicate(event: Event, home: str, subject: str) -> bool:
     """Whether another hook has just been answered the same: a plugin may stand beside the settings."""
     folder = claims.get_claim_folder(
         home, DUPLICATE_PREFIX + event.session
     )  # its own: a session that starts frees its claims
-    path = os.path.join(folder, claims.build_claim_name(event.kind, about))
+    path = os.path.join(folder, claims.build_claim_name(event.kind, subject))
     for _ in range(2):
-        taken = claims.take(path, event.id, event.at)
-        if taken is None or abs(event.at - taken) < DUPLICATE_SECONDS:
-            return taken is not None
+        claimed_at = claims.take(path, event.id, event.at)
+        if claimed_at is None or abs(event.at - claimed_at) < DUPLICATE_SECONDS:
+            return claimed_at is not None
         claims.release(path)
     return False
 
@@ -328,15 +344,15 @@ def parse_decision(prompt_words: Sequence[str]) -> tuple[str, str, Sequence[str]
     """
     if len(prompt_words) < 2 or prompt_words[0] != "hardwon":
         return None
-    about, verb, names = _SHORT.get(prompt_words[1], ""), prompt_words[1], prompt_words[2:]
-    if verb in _DECISIONS and names:
-        about, verb, names = prompt_words[1], prompt_words[2], prompt_words[3:]
+    topic, verb, names = _SHORT_FORMS.get(prompt_words[1], ""), prompt_words[1], prompt_words[2:]
+    if verb in _VERBS_BY_TOPIC and names:
+        topic, verb, names = prompt_words[1], prompt_words[2], prompt_words[3:]
     elif verb == "reject" and all(name.startswith("M:") for name in names):
-        about = "memory"
-    return (about, verb, names) if verb in _DECISIONS[about] and _fits(verb, names) else None
+        topic = "memory"
+    return (topic, verb, names) if verb in _VERBS_BY_TOPIC[topic] and _has_valid_names(verb, names) else None
 
 
-def _fits(verb: str, names: Sequence[str]) -> bool:
+def _has_valid_names(verb: str, names: Sequence[str]) -> bool:
     if verb in VERBS_WITHOUT_NAMES or not names:
         return verb in VERBS_WITHOUT_NAMES and not names
     if verb in VERBS_WITH_TEXT:
@@ -350,17 +366,17 @@ def _is_name(word: str) -> bool:
     return (word[2:] if word[:2] in ("H:", "M:") else word).isdigit() or (len(word) > 5 and "-" in word[1:-1])
 
 
-def _allow(event: Event, index: ManifestIndex, home: str, slug: str) -> HookReply:
+def _allow_lesson(event: Event, index: ManifestIndex, home: str, slug: str) -> HookReply:
     entry = next((entry for entry in map(index.read_entry, range(len(index))) if entry.slug == slug), None)
     if entry is None:
         return HookReply(notice=f"hardwon: there is no lesson {slug} in force; hardwon lessons list has their names")
     if entry.delivery != "block":
         return HookReply(notice=f"hardwon: {slug} does not block, so there is nothing to allow")
-    claims.take(_allow_path(event, home, entry.id), event.id, event.at)
-    if not os.path.exists(_allow_path(event, home, entry.id)):
+    claims.take(_get_allow_path(event, home, entry.id), event.id, event.at)
+    if not os.path.exists(_get_allow_path(event, home, entry.id)):
         return HookReply(notice=f"hardwon: {slug} still blocks: {home} cannot be written")
-    told = f"The person allowed what the lesson {slug} blocks, for this session. The call may be made now."
-    return HookReply(context=fence_text(told), notice=f"hardwon: {slug} blocks nothing more in this session")
+    message = f"The person allowed what the lesson {slug} blocks, for this session. The call may be made now."
+    return HookReply(context=fence_text(message), notice=f"hardwon: {slug} blocks nothing more in this session")
 
 
 def release_claims(event: Event, index: ManifestIndex, home: str) -> None:
@@ -370,39 +386,45 @@ def release_claims(event: Event, index: ManifestIndex, home: str) -> None:
     elif event.source == "compact":
         threshold = index.settings["compactionReinjectionThreshold"]
         entries = map(index.read_entry, range(len(index)))
-        again = {paths.to_safe_name(e.id) for e in entries if e.delivery == "start" or e.priority >= threshold}
-        again.add(PROTOCOL_CLAIM)
-        claims.release_matching(home, event.session, lambda claim: claim.partition(".")[2] in again and claim[0] != "+")
+        released_names = {
+            paths.to_safe_name(entry.id)
+            for entry in entries
+            if entry.delivery == "start" or entry.priority >= threshold
+        }
+        released_names.add(PROTOCOL_CLAIM)
+        claims.release_matching(
+            home, event.session, lambda claim: claim.partition(".")[2] in released_names and claim[0] != "+"
+        )
 
 
-def _allow_path(event: Event, home: str, lesson: str) -> str:
-    return os.path.join(claims.get_claim_folder(home, event.session), f"+allowed.{paths.to_safe_name(lesson)}")
+def _get_allow_path(event: Event, home: str, lesson_id: str) -> str:
+    return os.path.join(claims.get_claim_folder(home, event.session), f"+allowed.{paths.to_safe_name(lesson_id)}")
 
 
-def _claim_path(event: Event, home: str, lesson: str) -> str:
-    return os.path.join(claims.get_claim_folder(home, event.session), claims.build_claim_name(event.agent, lesson))
+def _get_claim_path(event: Event, home: str, claim_name: str) -> str:
+    return os.path.join(claims.get_claim_folder(home, event.session), claims.build_claim_name(event.agent, claim_name))
 
 
-def _once(event: Event, home: str) -> Callable[[ManifestEntry], bool]:
-    return lambda entry: _is_ours(event, home, entry.id)
+def _build_claimer(event: Event, home: str) -> Callable[[ManifestEntry], bool]:
+    return lambda entry: _take_claim(event, home, entry.id)
 
 
-def _is_ours(event: Event, home: str, name: str) -> bool:
+def _take_claim(event: Event, home: str, claim_name: str) -> bool:
     """Once per session. The token is the hook's own, so that it may ask again when its worker died on it."""
-    return claims.take(_claim_path(event, home, name), event.id, event.at) is None
+    return claims.take(_get_claim_path(event, home, claim_name), event.id, event.at) is None
 
 
-def _held(event: Event, home: str) -> Callable[[ManifestEntry], bool]:
+def _build_holder(event: Event, home: str) -> Callable[[ManifestEntry], bool]:
     """Held until the model can have read why: the call itself whenever it is asked about again, and its twins."""
 
-    def hold(entry: ManifestEntry) -> bool:
-        path, token = _claim_path(event, home, entry.id), event.tool_use_id or event.id
-        taken = claims.take(path, token, event.at)
-        if taken is None:
+    def hold_entry(entry: ManifestEntry) -> bool:
+        path, token = _get_claim_path(event, home, entry.id), event.tool_use_id or event.id
+        claimed_at = claims.take(path, token, event.at)
+        if claimed_at is None:
             return True
-        if abs(event.at - taken) >= PARALLEL_CALL_SECONDS:  # a twin stamped earlier may have come second
+        if abs(event.at - claimed_at) >= PARALLEL_CALL_SECONDS:  # a twin stamped earlier may have come second
             return False
         claims.join(path, token)
         return True
 
-    return hold
+    return hold_entry

@@ -26,27 +26,27 @@ def find_delivery_outcome(connection: Connection, delivery: dict[str, Any]) -> D
 
     A call with the same aim is preferred to one that only came sooner: after a denial agents often look around first.
     """
-    session = delivery["number"]
-    if not session:
+    session_number = delivery["number"]
+    if not session_number:
         return DeliveryOutcome(None, None)
     is_denial = delivery["delivery"] in ("hold", "block")
-    denied = views.find_denied_call(connection, session, delivery) if is_denial else None
-    later = views.list_calls_after(connection, session, delivery, limit=MAX_CALLS_AHEAD)
-    if denied is None:
-        return DeliveryOutcome(None, later[0] if later else None)
-    same_aim = (call for call in later if _has_same_aim(denied, call))
-    return DeliveryOutcome(denied, next(same_aim, later[0] if later else None))
+    denied_call = views.find_denied_call(connection, session_number, delivery) if is_denial else None
+    later_calls = views.list_calls_after(connection, session_number, delivery, limit=MAX_CALLS_AHEAD)
+    if denied_call is None:
+        return DeliveryOutcome(None, later_calls[0] if later_calls else None)
+    same_aim_calls = (call for call in later_calls if _has_same_aim(denied_call, call))
+    return DeliveryOutcome(denied_call, next(same_aim_calls, later_calls[0] if later_calls else None))
 
 
-def _has_same_aim(denied: dict[str, Any], call: dict[str, Any]) -> bool:
+def _has_same_aim(denied_call: dict[str, Any], call: dict[str, Any]) -> bool:
     """Return whether two calls run a program in common, or are about the same file."""
-    wanted, came = _input_of(denied), _input_of(call)
-    if command := get_text(wanted, "command"):
+    denied_input, later_input = _parse_input(denied_call), _parse_input(call)
+    if command := get_text(denied_input, "command"):
         programs = {part.program for part in list_working_commands(command)}
-        return not programs.isdisjoint(part.program for part in list_working_commands(get_text(came, "command")))
-    return bool(get_tool_path(wanted)) and get_tool_path(wanted) == get_tool_path(came)
+        return not programs.isdisjoint(part.program for part in list_working_commands(get_text(later_input, "command")))
+    return bool(get_tool_path(denied_input)) and get_tool_path(denied_input) == get_tool_path(later_input)
 
 
-def _input_of(call: dict[str, Any]) -> dict[str, Any]:
-    given = parse_json_or_text(call["input"])
-    return given if isinstance(given, dict) else {}
+def _parse_input(call: dict[str, Any]) -> dict[str, Any]:
+    parsed = parse_json_or_text(call["input"])
+    return parsed if isinstance(parsed, dict) else {}

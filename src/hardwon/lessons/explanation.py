@@ -14,21 +14,21 @@ SlugReasons = list[tuple[str, str]]
 def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], SlugReasons]:
     """The lessons that would fire on a call, and the slugs of the others with what keeps each from it."""
     index = manifest.open_current_index(home, now)
-    sight = prepare_call(
+    call = prepare_call(
         event,
         project_root=projects.find_git_root(event.cwd),
         equivalent_folders=projects.list_equivalent_folders(event.cwd),
     )
     search = PatternCache().search
-    fire: list[Match] = []
-    others: SlugReasons = []
+    matches: list[Match] = []
+    mismatches: SlugReasons = []
     for entry in map(index.read_entry, range(len(index))):
-        found = match_entry(entry, sight, search) if entry.delivery != "start" else None
-        if found:
-            fire.append(found)
+        match = match_entry(entry, call, search) if entry.delivery != "start" else None
+        if match:
+            matches.append(match)
         else:
-            others.append((entry.slug, explain_mismatch(entry, sight, search)))
-    return fire, others
+            mismatches.append((entry.slug, explain_mismatch(entry, call, search)))
+    return matches, mismatches
 
 
 def explain_inactive_lessons(home: str) -> SlugReasons:

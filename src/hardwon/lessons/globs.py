@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     PatternSearch = Callable[[Pattern, str], bool]
 
-_POSIX = {  # git's own, which know ASCII only
+_POSIX_CLASSES = {  # git's own, which know ASCII only
     "alnum": "0-9A-Za-z",
     "alpha": "A-Za-z",
     "blank": r" \t",
@@ -41,29 +41,29 @@ _FOLDER = f"(?:{_NAME}/)"
 def has_matching_glob(globs: Sequence[Glob], relative: str, absolute: str, search: PatternSearch) -> bool:
     """Whether the globs take in a file; `relative` begins with `../` if it is outside the project."""
     return any(
-        _takes_in([glob for glob in globs if glob.is_absolute == whether], path, search)
-        for path, whether in ((relative, False), (absolute, True))
+        _is_included([glob for glob in globs if glob.is_absolute == is_absolute], path, search)
+        for path, is_absolute in ((relative, False), (absolute, True))
     )
 
 
-def _takes_in(globs: Sequence[Glob], path: str, search: PatternSearch) -> bool:
-    for place in _from_the_top(path) if globs else ():
+def _is_included(globs: Sequence[Glob], path: str, search: PatternSearch) -> bool:
+    for prefix in _iter_prefixes(path) if globs else ():
         for glob in reversed(globs):
-            if not (glob.folders_only and place == path) and search(Pattern(glob.source, glob.flags), place):
+            if not (glob.folders_only and prefix == path) and search(Pattern(glob.source, glob.flags), prefix):
                 if glob.is_include:
                     return True
                 break
     return False
 
 
-def _from_the_top(path: str) -> Iterator[str]:
+def _iter_prefixes(path: str) -> Iterator[str]:
     """The folders above a path, outermost first, and the path; neither `/` nor `..`, which no glob is about."""
-    at = 1 if path.startswith("/") else 0
-    while path.startswith(_OUTSIDE, at):
-        at += len(_OUTSIDE)
-    while (at := path.find("/", at)) >= 0:
-        yield path[:at]
-        at += 1
+    pos = 1 if path.startswith("/") else 0
+    while path.startswith(_OUTSIDE, pos):
+        pos += len(_OUTSIDE)
+    while (pos := path.find("/", pos)) >= 0:
+        yield path[:pos]
+        pos += 1
     if path.rpartition("/")[2] not in ("", ".."):
         yield path
 
@@ -72,113 +72,113 @@ def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -
     """None for a blank, a comment, and what can match nothing, such as a class that is not closed."""
     from re import IGNORECASE
 
-    body = "" if glob.startswith("#") else _without_trailing_blanks(glob)
-    include = not body.startswith("!")
+    body = "" if glob.startswith("#") else _strip_trailing_blanks(glob)
+    is_include = not body.startswith("!")
     body = body.removeprefix("!")
     if user_home and (body == "~" or body.startswith("~/")):
         body = "".join("\\" + char if char in "\\*?[" else char for char in user_home.rstrip("/")) + body[1:]
-    folder, body = body.endswith("/"), body.removesuffix("/")
-    absolute = body.startswith("/")
+    folders_only, body = body.endswith("/"), body.removesuffix("/")
+    is_absolute = body.startswith("/")
     try:
-        segments = [_segment(tokens) for tokens in _split(_tokens(body[absolute:]), "/")]
+        segments = [_compile_segment(tokens) for tokens in _split_at(_split_tokens(body[is_absolute:]), "/")]
     except (IndexError, KeyError, ValueError):
         return None  # the glob ends inside an escape or a class, or names a class that there is not
     if not all(segments):
         return None  # two slashes side by side, or nothing at all: no path is like that
     if "/" not in body:
         segments.insert(0, "**")
-    root = "/" if absolute else _MAYBE_OUTSIDE if segments[0] == "**" else _NOT_OUTSIDE
-    source = rf"\A{root}{_path(segments)}\Z"
-    return Glob(source, int(IGNORECASE) if ignore_case else 0, include, folder, absolute)
+    root = "/" if is_absolute else _MAYBE_OUTSIDE if segments[0] == "**" else _NOT_OUTSIDE
+    source = rf"\A{root}{_compile_path(segments)}\Z"
+    return Glob(source, int(IGNORECASE) if ignore_case else 0, is_include, folders_only, is_absolute)
 
 
-def _without_trailing_blanks(glob: str) -> str:
-    bare = glob.rstrip(" ")
-    escaped = (len(bare) - len(bare.rstrip("\\"))) % 2
-    return glob[: len(bare) + escaped]
+def _strip_trailing_blanks(glob: str) -> str:
+    stripped = glob.rstrip(" ")
+    escaped = (len(stripped) - len(stripped.rstrip("\\"))) % 2
+    return glob[: len(stripped) + escaped]
 
 
-def _tokens(body: str) -> list[str]:
+def _split_tokens(body: str) -> list[str]:
     """`/`, `*` and `**` as they are, everything else as a regular expression for one character."""
     from re import escape
 
     tokens = []
-    at = 0
-    while at < len(body):
-        token = body[at]
-        at += 1
-        if token == "*" and body.startswith("*", at):
+    pos = 0
+    while pos < len(body):
+        token = body[pos]
+        pos += 1
+        if token == "*" and body.startswith("*", pos):
             token = "**"
-            at = len(body) - len(body[at:].lstrip("*"))
+            pos = len(body) - len(body[pos:].lstrip("*"))
         elif token == "?":
             token = _CHAR
         elif token == "[":
-            token, at = _class(body, at)
+            token, pos = _compile_class(body, pos)
         elif token == "\\":
-            token = escape(body[at])
-            at += 1
+            token = escape(body[pos])
+            pos += 1
         elif token not in "*/":
             token = escape(token)
         tokens.append(token)
     return tokens
 
 
-def _class(body: str, at: int) -> tuple[str, int]:
+def _compile_class(body: str, pos: int) -> tuple[str, int]:
     """The class that opened just before `at`, and where the glob goes on."""
     from re import escape, match
 
-    negated = body[at] in "!^"
-    first = at = at + negated
+    negated = body[pos] in "!^"
+    first_pos = pos = pos + negated
     items: list[str] = []
     low = ""
-    while (char := body[at]) != "]" or at == first:
-        if char == "-" and low and body[at + 1] != "]":
-            at += 2 if body[at + 1] == "\\" else 1
-            if low <= body[at]:
-                items.append(f"{escape(low)}-{escape(body[at])}")
+    while (char := body[pos]) != "]" or pos == first_pos:
+        if char == "-" and low and body[pos + 1] != "]":
+            pos += 2 if body[pos + 1] == "\\" else 1
+            if low <= body[pos]:
+                items.append(f"{escape(low)}-{escape(body[pos])}")
             low = ""
-        elif char == "[" and body[at + 1] == ":" and body[at + 2 : (end := body.index("]", at + 2))].endswith(":"):
-            items.append(_POSIX[body[at + 2 : end - 1]])
-            at, low = end, ""
+        elif char == "[" and body[pos + 1] == ":" and body[pos + 2 : (end := body.index("]", pos + 2))].endswith(":"):
+            items.append(_POSIX_CLASSES[body[pos + 2 : end - 1]])
+            pos, low = end, ""
         else:
-            at += char == "\\"
-            low = body[at]
+            pos += char == "\\"
+            low = body[pos]
             items.append(escape(low))
-        at += 1
-    inside = "".join(items)
+        pos += 1
+    class_body = "".join(items)
     if negated:
-        return f"[^/{inside}]", at + 1
-    return f"(?!/)[{inside}]" if match(f"[{inside}]", "/") else f"[{inside}]", at + 1
+        return f"[^/{class_body}]", pos + 1
+    return f"(?!/)[{class_body}]" if match(f"[{class_body}]", "/") else f"[{class_body}]", pos + 1
 
 
-def _segment(tokens: Sequence[str]) -> str:
+def _compile_segment(tokens: Sequence[str]) -> str:
     if list(tokens) == ["**"]:
         return "**"
     starred = ["*" if token == "**" else token for token in tokens]
     if starred == ["*"]:
         return _NAME
-    return _spread(["".join(part) for part in _split(starred, "*")], _CHAR)
+    return _join_with_gaps(["".join(part) for part in _split_at(starred, "*")], _CHAR)
 
 
-def _path(segments: list[str]) -> str:
+def _compile_path(segments: list[str]) -> str:
     if segments[-1] == "**":
         segments = [*segments, _NAME]
-    *above, last = _split(segments, "**")
-    return _spread(["".join(f"{name}/" for name in part) for part in above] + ["/".join(last)], _FOLDER)
+    *leading, last = _split_at(segments, "**")
+    return _join_with_gaps(["".join(f"{name}/" for name in part) for part in leading] + ["/".join(last)], _FOLDER)
 
 
-def _spread(parts: Sequence[str], gap: str) -> str:
+def _join_with_gaps(parts: Sequence[str], gap: str) -> str:
     """The parts in this order, with any number of gaps between each two."""
     if len(parts) == 1:
         return parts[0]
-    between = "".join(f"(?>{gap}*?{part})" for part in parts[1:-1] if part)
-    return f"{parts[0]}{between}{gap}*{parts[-1]}"
+    middle = "".join(f"(?>{gap}*?{part})" for part in parts[1:-1] if part)
+    return f"{parts[0]}{middle}{gap}*{parts[-1]}"
 
 
-def _split(items: Sequence[str], mark: str) -> list[list[str]]:
+def _split_at(items: Sequence[str], separator: str) -> list[list[str]]:
     parts: list[list[str]] = [[]]
     for item in items:
-        if item == mark:
+        if item == separator:
             parts.append([])
         else:
             parts[-1].append(item)

@@ -66,36 +66,38 @@ def replay_calls(
 
     `locate_folder` gives the root and the places of a folder.
     """
-    counted: Counter[tuple[str, str]] = Counter()
-    fired: dict[str, list[ScannedCall]] = {}
+    call_counts: Counter[tuple[str, str]] = Counter()
+    calls_by_lesson: dict[str, list[ScannedCall]] = {}
     for call in calls:
-        counted[call.tool, call.cwd] += 1
+        call_counts[call.tool, call.cwd] += 1
         event = to_event(call)
         numbers = index.find_possible_matches(call.tool, {text for text in list_call_texts(event) if text})
         if not numbers:
             continue
-        root, places = locate_folder(call.cwd)
-        sight = prepare_call(event, project_root=root, equivalent_folders=places)
+        project_root, folders = locate_folder(call.cwd)
+        matchable_call = prepare_call(event, project_root=project_root, equivalent_folders=folders)
         for entry in map(index.read_entry, numbers):
-            if match_entry(entry, sight, search_pattern):
-                fired.setdefault(entry.id, []).append(call)
+            if match_entry(entry, matchable_call, search_pattern):
+                calls_by_lesson.setdefault(entry.id, []).append(call)
 
     @cache
-    def chances(tools: tuple[str, ...], project: str) -> int:
-        met = (key for key in counted if key[0] in tools and is_in_scope(project, locate_folder(key[1])[1]))
-        return sum(counted[key] for key in met)
+    def count_eligible_calls(tools: tuple[str, ...], project: str) -> int:
+        eligible_keys = (
+            key for key in call_counts if key[0] in tools and is_in_scope(project, locate_folder(key[1])[1])
+        )
+        return sum(call_counts[key] for key in eligible_keys)
 
     entries = [index.read_entry(number) for number in range(len(index))]
     return (
-        {entry.id: chances(entry.tools, entry.project) for entry in entries if entry.delivery != "start"},
-        {id: _replayed(those) for id, those in fired.items()},
+        {entry.id: count_eligible_calls(entry.tools, entry.project) for entry in entries if entry.delivery != "start"},
+        {lesson_id: _summarize_replay(fired_calls) for lesson_id, fired_calls in calls_by_lesson.items()},
     )
 
 
-def _replayed(fired: Sequence[ScannedCall]) -> Replay:
-    fine = [call for call in fired if call.outcome == "fine"]
-    failed = sum(call.outcome == "failed" for call in fired)
-    return Replay(len(fired), failed, len(fine), tuple(fine[:1]))
+def _summarize_replay(calls: Sequence[ScannedCall]) -> Replay:
+    fine_calls = [call for call in calls if call.outcome == "fine"]
+    failed_count = sum(call.outcome == "failed" for call in calls)
+    return Replay(len(calls), failed_count, len(fine_calls), tuple(fine_calls[:1]))
 
 
 def find_advice(
@@ -119,38 +121,47 @@ def find_too_broad(lessons: Iterable[Lesson], facts: LessonFacts, search: Patter
     for lesson in lessons:
         if lesson.delivery == "start":
             continue
-        if found := _tool_alone(lesson):
+        if finding := _describe_missing_pattern(lesson):
             flag = "--command REGEX" if SHELL_TOOL in find_lesson_tools(lesson) else "--path GLOB"
-            yield Advice("too broad", lesson, f"{lesson.slug} {found}", _edit(lesson, flag))
+            yield Advice("too broad", lesson, f"{lesson.slug} {finding}", _format_edit_command(lesson, flag))
         elif lesson.commands and SHELL_TOOL in find_lesson_tools(lesson):
-            tried = facts.eligible_calls.get(lesson.id, 0) >= MIN_CALLS
-            if found := _too_often(lesson, facts) if tried else _everyday(lesson, search):
-                yield Advice("too broad", lesson, f"{lesson.slug} {found}", _edit(lesson, "--command REGEX"))
+            has_enough_calls = facts.eligible_calls.get(lesson.id, 0) >= MIN_CALLS
+            if (
+                finding := _describe_frequent_firing(lesson, facts)
+                if has_enough_calls
+                else _describe_everyday_match(lesson, search)
+            ):
+                yield Advice(
+                    "too broad", lesson, f"{lesson.slug} {finding}", _format_edit_command(lesson, "--command REGEX")
+                )
 
 
-def _tool_alone(lesson: Lesson) -> str:
+def _describe_missing_pattern(lesson: Lesson) -> str:
     if lesson.commands or lesson.contents or lesson.paths or lesson.path_regexes:
         return ""
     tool = next((tool for tool in find_lesson_tools(lesson) if tool in EVERYDAY_TOOLS), "")
     return f"fires on every {tool} call: it has no pattern" if tool else ""
 
 
-def _too_often(lesson: Lesson, facts: LessonFacts) -> str:
-    chances, seen = facts.eligible_calls[lesson.id], facts.replays.get(lesson.id, EMPTY_REPLAY)
-    if seen.fires <= MAX_FIRING_SHARE * chances or seen.fine * 2 <= seen.fires:
+def _describe_frequent_firing(lesson: Lesson, facts: LessonFacts) -> str:
+    eligible_count, replay = facts.eligible_calls[lesson.id], facts.replays.get(lesson.id, EMPTY_REPLAY)
+    if replay.fires <= MAX_FIRING_SHARE * eligible_count or replay.fine * 2 <= replay.fires:
         return ""
-    sample = f", such as {_cut(seen.samples[0].command)!r}" if seen.samples else ""
-    return f"would have fired on {seen.fires} of {chances} recorded calls; {seen.fine} of them went fine{sample}"
+    sample = f", such as {_truncate_command(replay.samples[0].command)!r}" if replay.samples else ""
+    return (
+        f"would have fired on {replay.fires} of {eligible_count} recorded calls; {replay.fine} of them went "
+        f"fine{sample}"
+    )
 
 
-def _cut(command: str) -> str:
+def _truncate_command(command: str) -> str:
     return command if len(command) <= MAX_SAMPLE_CHARS else command[: MAX_SAMPLE_CHARS - 1] + "…"
 
 
-def _everyday(lesson: Lesson, search: PatternSearch) -> str:
+def _describe_everyday_match(lesson: Lesson, search: PatternSearch) -> str:
     for command in EVERYDAY_COMMANDS:
-        fires = any(search(one, command) for one in lesson.commands)
-        if fires and not any(search(one, command) for one in lesson.unless):
+        fires = any(search(pattern, command) for pattern in lesson.commands)
+        if fires and not any(search(pattern, command) for pattern in lesson.unless):
             return f"fires on a plain {command!r}"
     return ""
 
@@ -158,19 +169,21 @@ def _everyday(lesson: Lesson, search: PatternSearch) -> str:
 def find_never_firing(lessons: Iterable[Lesson], facts: LessonFacts, now: float) -> Iterator[Advice]:
     """Old lessons that were never delivered, and would not have been on any recorded call."""
     for lesson in lessons:
-        chances, seen = facts.eligible_calls.get(lesson.id, 0), facts.replays.get(lesson.id, EMPTY_REPLAY)
+        eligible_count, replay = facts.eligible_calls.get(lesson.id, 0), facts.replays.get(lesson.id, EMPTY_REPLAY)
         if (
             lesson.id in facts.delivery_totals
-            or chances < MIN_CALLS
-            or seen.fires
-            or now - _created(lesson, now) < MIN_AGE_SECONDS
+            or eligible_count < MIN_CALLS
+            or replay.fires
+            or now - _parse_creation_time(lesson, now) < MIN_AGE_SECONDS
         ):
             continue
-        found = f"{lesson.slug} was never delivered, and fires on none of {chances} recorded calls"
-        yield Advice("never fires", lesson, found, f"{_edit(lesson)}, or: {_retire(lesson)}")
+        finding = f"{lesson.slug} was never delivered, and fires on none of {eligible_count} recorded calls"
+        yield Advice(
+            "never fires", lesson, finding, f"{_format_edit_command(lesson)}, or: {_format_retire_command(lesson)}"
+        )
 
 
-def _created(lesson: Lesson, now: float) -> float:
+def _parse_creation_time(lesson: Lesson, now: float) -> float:
     try:
         return datetime.fromisoformat(lesson.created_at).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -178,94 +191,100 @@ def _created(lesson: Lesson, now: float) -> float:
 
 
 def find_stale(
-    lessons: Iterable[Lesson], facts: LessonFacts, now: float, exists: Callable[[str], bool]
+    lessons: Iterable[Lesson], facts: LessonFacts, now: float, path_exists: Callable[[str], bool]
 ) -> Iterator[Advice]:
     """Lessons about what is gone, and lessons that were of use once."""
     for lesson in lessons:
         count, latest = facts.delivery_totals.get(lesson.id, (0, now))
-        gone = next((path for path in _named(lesson) if not exists(path)), "")
-        if lesson.project and not exists(lesson.project):
-            found, fix = f"belongs to {lesson.project}, which is gone", _retire(lesson)
-        elif gone:
-            found, fix = f"is about {gone}, which is gone", f"{_edit(lesson)}, or: {_retire(lesson)}"
+        missing_path = next((path for path in _iter_lesson_paths(lesson) if not path_exists(path)), "")
+        if lesson.project and not path_exists(lesson.project):
+            finding, fix = f"belongs to {lesson.project}, which is gone", _format_retire_command(lesson)
+        elif missing_path:
+            finding, fix = (
+                f"is about {missing_path}, which is gone",
+                f"{_format_edit_command(lesson)}, or: {_format_retire_command(lesson)}",
+            )
         elif count and now - latest > STALE_SECONDS:
-            found, fix = f"was last delivered {(now - latest) / DAY_SECONDS:.0f} days ago", _retire(lesson)
+            finding, fix = (
+                f"was last delivered {(now - latest) / DAY_SECONDS:.0f} days ago",
+                _format_retire_command(lesson),
+            )
         else:
             continue
-        yield Advice("stale", lesson, f"{lesson.slug} {found}", fix)
+        yield Advice("stale", lesson, f"{lesson.slug} {finding}", fix)
 
 
-def _named(lesson: Lesson) -> Iterator[str]:
+def _iter_lesson_paths(lesson: Lesson) -> Iterator[str]:
     """The absolute paths that a lesson names. A quote stands for its transcript, and agents delete old transcripts, so
     evidence with a quote names none."""
-    for one in lesson.evidence:
-        path = one.get("path")
-        if isinstance(path, str) and path.startswith(("/", "~/")) and not one.get("quote"):
+    for item in lesson.evidence:
+        path = item.get("path")
+        if isinstance(path, str) and path.startswith(("/", "~/")) and not item.get("quote"):
             yield path
     for glob in lesson.paths:
         parts = glob.rstrip(" ").split("/")
-        plain = "/".join(takewhile(lambda part: not set(part) & set("*?[\\"), parts))
-        if glob.startswith(("/", "~/")) and plain not in ("", "~"):
-            yield plain
+        fixed_prefix = "/".join(takewhile(lambda part: not set(part) & set("*?[\\"), parts))
+        if glob.startswith(("/", "~/")) and fixed_prefix not in ("", "~"):
+            yield fixed_prefix
 
 
 def find_similar(lessons: Sequence[Lesson], facts: LessonFacts) -> Iterator[Advice]:
     """Lessons that say the same in other words; the one to retire has the lower priority, then the fewer deliveries."""
 
-    def weight(lesson: Lesson) -> tuple[int, int]:
+    def get_weight(lesson: Lesson) -> tuple[int, int]:
         return lesson.priority, facts.delivery_totals.get(lesson.id, (0, 0.0))[0]
 
-    for earlier, later, share in _pairs(lessons):
-        weaker = later if weight(later) <= weight(earlier) else earlier
-        found = f"{earlier.slug} and {later.slug} have {share:.0%} of their words in common"
-        yield Advice("alike", weaker, found, _retire(weaker))
+    for earlier, later, share in _find_similar_pairs(lessons):
+        weaker = later if get_weight(later) <= get_weight(earlier) else earlier
+        finding = f"{earlier.slug} and {later.slug} have {share:.0%} of their words in common"
+        yield Advice("alike", weaker, finding, _format_retire_command(weaker))
 
 
-def _pairs(lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Lesson, float]]:
+def _find_similar_pairs(lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Lesson, float]]:
     """Two lessons with half their words in common share a few of the rarer half, so only those that do are compared.
 
     A lesson that is like an earlier one is compared with no third: of a crowd each is told its first likeness.
     """
-    users = similarity.build_vocabulary(lessons).lessons_by_token
-    said: list[list[str]] = [[] for _ in lessons]
-    for one in sorted(users, key=lambda one: (len(users[one]), one)):
-        for number in users[one]:
-            said[number].append(one)
-    words = [frozenset(own) for own in said]
-    met: dict[str, list[int]] = {}
-    for number, own in enumerate(said):
-        half = ceil(similarity.SAME_THRESHOLD * len(own))
-        rarer = own[: len(own) - half + MIN_SHARED_WORDS]
-        shared: Counter[int] = Counter()
-        for one in rarer:
-            shared.update(met.get(one, ()))
-        likely = (rival for rival, count in shared.items() if count >= min(MIN_SHARED_WORDS, half))
-        rivals = (rival for rival in likely if _meet(lessons[rival], lessons[number]))
-        shares = ((similarity.compute_jaccard(words[rival], words[number]), -rival) for rival in rivals)
+    lessons_by_token = similarity.build_vocabulary(lessons).lessons_by_token
+    tokens_by_lesson: list[list[str]] = [[] for _ in lessons]
+    for token in sorted(lessons_by_token, key=lambda token: (len(lessons_by_token[token]), token)):
+        for number in lessons_by_token[token]:
+            tokens_by_lesson[number].append(token)
+    token_sets = [frozenset(tokens) for tokens in tokens_by_lesson]
+    numbers_by_token: dict[str, list[int]] = {}
+    for number, tokens in enumerate(tokens_by_lesson):
+        half = ceil(similarity.SAME_THRESHOLD * len(tokens))
+        rare_tokens = tokens[: len(tokens) - half + MIN_SHARED_WORDS]
+        shared_counts: Counter[int] = Counter()
+        for token in rare_tokens:
+            shared_counts.update(numbers_by_token.get(token, ()))
+        likely_rivals = (rival for rival, count in shared_counts.items() if count >= min(MIN_SHARED_WORDS, half))
+        rivals = (rival for rival in likely_rivals if _has_common_scope(lessons[rival], lessons[number]))
+        shares = ((similarity.compute_jaccard(token_sets[rival], token_sets[number]), -rival) for rival in rivals)
         share, nearest = max(shares, default=(0.0, 0))
         if share >= similarity.SAME_THRESHOLD:
             yield lessons[-nearest], lessons[number], share
             continue
-        for one in rarer:
-            met.setdefault(one, []).append(number)
+        for token in rare_tokens:
+            numbers_by_token.setdefault(token, []).append(number)
 
 
-def _meet(a: Lesson, b: Lesson) -> bool:
+def _has_common_scope(a: Lesson, b: Lesson) -> bool:
     """Whether there is a place where both are in force."""
     return is_in_scope(a.project, [b.project]) or is_in_scope(b.project, [a.project])
 
 
 def find_equal_priorities(lessons: Sequence[Lesson], facts: LessonFacts) -> Iterator[Advice]:
     if len(lessons) >= MIN_EQUAL_PRIORITIES and len({lesson.priority for lesson in lessons}) == 1:
-        foremost = max(lessons, key=lambda lesson: facts.delivery_totals.get(lesson.id, (0, 0.0))[0])
-        found = f"all {len(lessons)} lessons have priority {foremost.priority}: none goes first where room is short"
-        other = 8 if foremost.priority < 8 else 5
-        yield Advice("priorities", foremost, found, _edit(foremost, f"--priority {other}"))
+        top_lesson = max(lessons, key=lambda lesson: facts.delivery_totals.get(lesson.id, (0, 0.0))[0])
+        finding = f"all {len(lessons)} lessons have priority {top_lesson.priority}: none goes first where room is short"
+        new_priority = 8 if top_lesson.priority < 8 else 5
+        yield Advice("priorities", top_lesson, finding, _format_edit_command(top_lesson, f"--priority {new_priority}"))
 
 
-def _edit(lesson: Lesson, flag: str = "") -> str:
+def _format_edit_command(lesson: Lesson, flag: str = "") -> str:
     return f"hardwon lessons edit {quote(lesson.slug)} {flag}".rstrip()
 
 
-def _retire(lesson: Lesson) -> str:
+def _format_retire_command(lesson: Lesson) -> str:
     return f"hardwon lessons retire {quote(lesson.slug)}"

@@ -24,33 +24,33 @@ class UntranslatablePattern(ValueError):
 class _Frame:
     """An open group: how it was opened, the modifiers in force, the captures in it, and whether it has alternatives."""
 
-    opened: str
+    opening: str
     modifiers: frozenset[str]
     number: int = 0
     captures: list[int] = field(default_factory=list)
-    divided: bool = False
+    has_alternatives: bool = False
 
 
 @dataclass
-class _Reading:
+class _TranslationState:
     """How far a pattern is read. `sure` are the captures that took part in every match that gets here."""
 
     source: str
-    unicode: bool
+    is_unicode: bool
     captures: list[str]
     frames: list[_Frame]
-    at: int = 0
-    opened: int = 0
-    out: list[str] = field(default_factory=list)
-    sure: set[int] = field(default_factory=set)
-    last: list[int] = field(default_factory=list)
-    repeatable: bool = False
-    ascii: bool = False
+    pos: int = 0
+    opened_count: int = 0
+    output: list[str] = field(default_factory=list)
+    certain_captures: set[int] = field(default_factory=set)
+    last_captures: list[int] = field(default_factory=list)
+    is_repeatable: bool = False
+    needs_ascii: bool = False
 
-    def put(self, text: str, *, repeatable: bool = True, captures: list[int] | None = None) -> None:
-        self.out.append(text)
-        self.repeatable = repeatable
-        self.last = captures or []
+    def emit(self, text: str, *, is_repeatable: bool = True, captures: list[int] | None = None) -> None:
+        self.output.append(text)
+        self.is_repeatable = is_repeatable
+        self.last_captures = captures or []
 
 
 _TOKEN = re.compile(
@@ -64,7 +64,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CAPTURE = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|(\((?:(?!\?)|\?<(?![=!])([^>]*)>))", re.DOTALL)
-_CODE = re.compile(
+_CODE_ESCAPE = re.compile(
     r"""\\(?:
       u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})
     | u\{(?P<point>[0-9a-fA-F]+)\}
@@ -74,32 +74,32 @@ _CODE = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
-_NAMED = {"n": "\n", "r": "\r", "t": "\t", "v": "\v", "f": "\f"}
-_LINE_END = r"[^\n\r\u2028\u2029]"
-_KINDS = frozenset({r"\d", r"\D", r"\w", r"\W", r"\s", r"\S"})
+_CONTROL_CHARS = {"n": "\n", "r": "\r", "t": "\t", "v": "\v", "f": "\f"}
+_NOT_LINE_END = r"[^\n\r\u2028\u2029]"
+_CLASS_ESCAPES = frozenset({r"\d", r"\D", r"\w", r"\W", r"\s", r"\S"})
 
 
 def translate_pattern(source: str, flags: str = "") -> tuple[str, str]:
     """The same pattern for Python's `re`, with the letters of its flags; Untranslatable if there is none."""
-    if wrong := [letter for letter in flags if letter not in "dgimsuvy" or flags.count(letter) > 1]:
-        raise UntranslatablePattern(f"JavaScript refuses the flags {flags!r}: leave out {wrong[0]!r}")
+    if bad_flags := [letter for letter in flags if letter not in "dgimsuvy" or flags.count(letter) > 1]:
+        raise UntranslatablePattern(f"JavaScript refuses the flags {flags!r}: leave out {bad_flags[0]!r}")
     if "v" in flags:
         raise UntranslatablePattern(
             "the flag v, sets of characters, has no counterpart in Python's re: list the characters"
         )
-    captures = ["", *(found[2] or "" for found in _CAPTURE.finditer(source) if found[1])]
-    reading = _Reading(source, "u" in flags, captures, [_Frame("", frozenset(flags) & {*"ims"})])
-    while reading.at < len(source):
-        start, found = reading.at, _TOKEN.match(source, reading.at)
-        _STEPS[found.lastgroup if found else None](reading, found)
-        if found and reading.at == start:
-            reading.at = found.end()
-    if len(reading.frames) > 1:
+    captures = ["", *(match[2] or "" for match in _CAPTURE.finditer(source) if match[1])]
+    state = _TranslationState(source, "u" in flags, captures, [_Frame("", frozenset(flags) & {*"ims"})])
+    while state.pos < len(source):
+        start, match = state.pos, _TOKEN.match(source, state.pos)
+        _HANDLERS[match.lastgroup if match else None](state, match)
+        if match and state.pos == start:
+            state.pos = match.end()
+    if len(state.frames) > 1:
         raise UntranslatablePattern(r"a parenthesis is not closed: write \( for the parenthesis itself")
-    python = "".join(reading.out)
+    python = "".join(state.output)
     if "y" in flags:
         python = rf"\A(?:{python})"
-    letters = "i" * ("i" in flags) + "s" * ("s" in flags) + "a" * (reading.ascii or "i" in flags)
+    letters = "i" * ("i" in flags) + "s" * ("s" in flags) + "a" * (state.needs_ascii or "i" in flags)
     try:
         re.compile(f"(?{letters}){python}" if letters else python)
     except (re.error, OverflowError, RecursionError) as error:
@@ -108,195 +108,199 @@ def translate_pattern(source: str, flags: str = "") -> tuple[str, str]:
     return python, letters
 
 
-def _no(at: int, why: str) -> NoReturn:
-    raise UntranslatablePattern(f"column {at + 1}: {why}")
+def _refuse(pos: int, reason: str) -> NoReturn:
+    raise UntranslatablePattern(f"column {pos + 1}: {reason}")
 
 
-def _open(reading: _Reading, found: re.Match[str]) -> None:
-    text, above = found["open"], reading.frames[-1].modifiers
-    if text == "(" and reading.source.startswith("?", found.end()):
-        _no(reading.at, f"JavaScript knows no group {reading.source[found.start() : found.end() + 2]}")
-    frame = _Frame(text, above)
-    if text == "(" or found["called"]:
-        reading.opened += 1
-        frame.number = reading.opened
-        if found["called"]:
-            if not found["called"].isidentifier():
-                _no(reading.at, f"{found['called']!r} cannot name a group in Python's re: use letters and digits")
-            text = f"(?P<{found['called']}>"
-    elif found["on"] is not None:
-        on, off = {*found["on"]}, {*(found["off"] or "")}
-        frame.modifiers = frozenset(above | on) - off
-        reading.ascii |= "i" in on
-        less = "".join(sorted(off - {"m"}))  # what m does is written out
-        text = f"(?{''.join(sorted(on - {'m'}))}{'-' * bool(less)}{less}:"
-    reading.frames.append(frame)
-    reading.put(text, repeatable=False)
+def _translate_open(state: _TranslationState, match: re.Match[str]) -> None:
+    text, outer_modifiers = match["open"], state.frames[-1].modifiers
+    if text == "(" and state.source.startswith("?", match.end()):
+        _refuse(state.pos, f"JavaScript knows no group {state.source[match.start() : match.end() + 2]}")
+    frame = _Frame(text, outer_modifiers)
+    if text == "(" or match["called"]:
+        state.opened_count += 1
+        frame.number = state.opened_count
+        if match["called"]:
+            if not match["called"].isidentifier():
+                _refuse(state.pos, f"{match['called']!r} cannot name a group in Python's re: use letters and digits")
+            text = f"(?P<{match['called']}>"
+    elif match["on"] is not None:
+        on, off = {*match["on"]}, {*(match["off"] or "")}
+        frame.modifiers = frozenset(outer_modifiers | on) - off
+        state.needs_ascii |= "i" in on
+        removed = "".join(sorted(off - {"m"}))  # what m does is written out
+        text = f"(?{''.join(sorted(on - {'m'}))}{'-' * bool(removed)}{removed}:"
+    state.frames.append(frame)
+    state.emit(text, is_repeatable=False)
 
 
-def _close(reading: _Reading) -> None:
-    if len(reading.frames) == 1:
-        _no(reading.at, r"nothing is open here: write \) for the parenthesis itself")
-    frame = reading.frames.pop()
-    if frame.divided or frame.opened.endswith("!"):
-        reading.sure.difference_update(frame.captures)
+def _translate_close(state: _TranslationState) -> None:
+    if len(state.frames) == 1:
+        _refuse(state.pos, r"nothing is open here: write \) for the parenthesis itself")
+    frame = state.frames.pop()
+    if frame.has_alternatives or frame.opening.endswith("!"):
+        state.certain_captures.difference_update(frame.captures)
     if frame.number:
-        reading.sure.add(frame.number)
+        state.certain_captures.add(frame.number)
         frame.captures.append(frame.number)
-    reading.frames[-1].captures += frame.captures
-    looks = frame.opened[-1] in "=!"
-    reading.put(")", repeatable=not looks, captures=frame.captures)
+    state.frames[-1].captures += frame.captures
+    is_lookaround = frame.opening[-1] in "=!"
+    state.emit(")", is_repeatable=not is_lookaround, captures=frame.captures)
 
 
-def _repeat(reading: _Reading, found: re.Match[str]) -> None:
-    if not reading.repeatable:
-        _no(reading.at, rf"nothing to repeat before {found['repeat']}: write \{found['repeat'][0]} for the sign itself")
-    if found["repeat"][0] in "*?" or (found["least"] and not int(found["least"][:20])):
-        reading.sure.difference_update(reading.last)
-    reading.put(found["repeat"], repeatable=False)
+def _translate_repeat(state: _TranslationState, match: re.Match[str]) -> None:
+    if not state.is_repeatable:
+        _refuse(
+            state.pos, rf"nothing to repeat before {match['repeat']}: write \{match['repeat'][0]} for the sign itself"
+        )
+    if match["repeat"][0] in "*?" or (match["least"] and not int(match["least"][:20])):
+        state.certain_captures.difference_update(state.last_captures)
+    state.emit(match["repeat"], is_repeatable=False)
 
 
-def _sign(reading: _Reading, found: re.Match[str]) -> None:
-    sign, frame = found["sign"], reading.frames[-1]
-    lines = "m" in frame.modifiers
+def _translate_sign(state: _TranslationState, match: re.Match[str]) -> None:
+    sign, frame = match["sign"], state.frames[-1]
+    is_multiline = "m" in frame.modifiers
     if sign == ")":
-        _close(reading)
+        _translate_close(state)
     elif sign == "|":
-        frame.divided = True
-        reading.sure.difference_update(frame.captures)
-        reading.put("|", repeatable=False)
+        frame.has_alternatives = True
+        state.certain_captures.difference_update(frame.captures)
+        state.emit("|", is_repeatable=False)
     elif sign == "^":
-        reading.put(f"(?<!{_LINE_END})" if lines else "^", repeatable=False)
+        state.emit(f"(?<!{_NOT_LINE_END})" if is_multiline else "^", is_repeatable=False)
     elif sign == "$":
-        reading.put(f"(?!{_LINE_END})" if lines else r"\Z", repeatable=False)
+        state.emit(f"(?!{_NOT_LINE_END})" if is_multiline else r"\Z", is_repeatable=False)
     else:
-        reading.ascii |= sign != "."
-        reading.put(sign, repeatable=sign[-1] not in "bB")
+        state.needs_ascii |= sign != "."
+        state.emit(sign, is_repeatable=sign[-1] not in "bB")
 
 
-def _reference(reading: _Reading, found: re.Match[str]) -> None:
-    text, name = found["reference"], found["name"]
+def _translate_reference(state: _TranslationState, match: re.Match[str]) -> None:
+    text, name = match["reference"], match["name"]
     if name is None:
         number = int(text[1:])
-        known = number < len(reading.captures)
+        is_reference = number < len(state.captures)
     else:
-        number = reading.captures.index(name) if name in reading.captures[1:] else 0
-        known = reading.unicode or any(reading.captures)
+        number = state.captures.index(name) if name in state.captures[1:] else 0
+        is_reference = state.is_unicode or any(state.captures)
         text = f"(?P={name})"
-    if not known:
-        return _literal(reading)
-    if number not in reading.sure or any(frame.opened in ("(?<=", "(?<!") for frame in reading.frames):
-        why = "need not have matched, which JavaScript takes for empty and Python for a failure"
-        _no(reading.at, f"{text} refers to a group that {why}: write the group's pattern again")
-    return reading.put(text)
+    if not is_reference:
+        return _translate_literal(state)
+    if number not in state.certain_captures or any(frame.opening in ("(?<=", "(?<!") for frame in state.frames):
+        reason = "need not have matched, which JavaScript takes for empty and Python for a failure"
+        _refuse(state.pos, f"{text} refers to a group that {reason}: write the group's pattern again")
+    return state.emit(text)
 
 
-def _class(reading: _Reading, found: re.Match[str]) -> None:
-    negated = found["class"].startswith("[^")
-    at, end = reading.at + 1 + negated, found.end() - 1
+def _translate_class(state: _TranslationState, match: re.Match[str]) -> None:
+    negated = match["class"].startswith("[^")
+    pos, end = state.pos + 1 + negated, match.end() - 1
     parts: list[str] = []
-    while at < end:
-        low, at = _member(reading, at)
-        if reading.source[at] != "-" or at + 1 == end:
-            parts.append(_both(reading, low) or _inside(low))
+    while pos < end:
+        low, pos = _read_member(state, pos)
+        if state.source[pos] != "-" or pos + 1 == end:
+            parts.append(_find_both_cases(state, low) or _escape_member(low))
             continue
-        high, then = _member(reading, at + 1)
-        kinds = low in _KINDS or high in _KINDS
-        if reading.unicode and kinds:
-            _no(at, "JavaScript refuses a range from or to a class")
-        if not kinds and low > high:
-            _no(at, r"a range runs backwards: put the - last, or write \-")
-        if _both(reading, low) or _both(reading, high):
-            _no(at, f"ignoring case, Python's re cannot say {low}-{high}: write both cases of each letter")
-        low, high = _inside(low), _inside(high)
-        parts += [low, r"\-", high] if kinds else [f"{low}-{high}"]
-        at = then
-    reading.ascii |= not _KINDS.isdisjoint(parts)
-    everything = any({part, part.swapcase()} <= {*parts} for part in _KINDS)
+        high, next_pos = _read_member(state, pos + 1)
+        has_class_escape = low in _CLASS_ESCAPES or high in _CLASS_ESCAPES
+        if state.is_unicode and has_class_escape:
+            _refuse(pos, "JavaScript refuses a range from or to a class")
+        if not has_class_escape and low > high:
+            _refuse(pos, r"a range runs backwards: put the - last, or write \-")
+        if _find_both_cases(state, low) or _find_both_cases(state, high):
+            _refuse(pos, f"ignoring case, Python's re cannot say {low}-{high}: write both cases of each letter")
+        low, high = _escape_member(low), _escape_member(high)
+        parts += [low, r"\-", high] if has_class_escape else [f"{low}-{high}"]
+        pos = next_pos
+    state.needs_ascii |= not _CLASS_ESCAPES.isdisjoint(parts)
+    matches_all = any({part, part.swapcase()} <= {*parts} for part in _CLASS_ESCAPES)
     if negated and not parts:
-        reading.put(r"[\s\S]")
-    elif not parts or (negated and everything):
-        reading.put("(?!)")
+        state.emit(r"[\s\S]")
+    elif not parts or (negated and matches_all):
+        state.emit("(?!)")
     else:
-        reading.put(f"[{'^' * negated}{''.join(parts)}]")
+        state.emit(f"[{'^' * negated}{''.join(parts)}]")
 
 
-def _member(reading: _Reading, at: int) -> tuple[str, int]:
+def _read_member(state: _TranslationState, pos: int) -> tuple[str, int]:
     """A character of a class, or one of the classes with a letter, and where the next begins."""
-    pair = reading.source[at : at + 2]
-    if pair in _KINDS:
-        return pair, at + 2
-    return ("\b", at + 2) if pair == r"\b" else _char(reading, at, "-")
+    pair = state.source[pos : pos + 2]
+    if pair in _CLASS_ESCAPES:
+        return pair, pos + 2
+    return ("\b", pos + 2) if pair == r"\b" else _read_char(state, pos, "-")
 
 
-def _inside(member: str) -> str:
-    return member if member in _KINDS else _spelled(member, r"\][^-&~|")
+def _escape_member(member: str) -> str:
+    return member if member in _CLASS_ESCAPES else _escape_char(member, r"\][^-&~|")
 
 
-def _both(reading: _Reading, char: str) -> str:
+def _find_both_cases(state: _TranslationState, char: str) -> str:
     """Both cases of a letter outside ASCII where case is ignored, since the flag `a` keeps Python from knowing them."""
-    if "i" not in reading.frames[-1].modifiers or char.isascii() or char.upper() == char.lower():
+    if "i" not in state.frames[-1].modifiers or char.isascii() or char.upper() == char.lower():
         return ""
     return "".join(sorted(case for case in {char, char.upper(), char.lower()} if len(case) == 1))
 
 
-def _literal(reading: _Reading, _: object = None) -> None:
-    (char, then), bare = _char(reading, reading.at), reading.source[reading.at]
-    if bare == "[":
-        _no(reading.at, r"a class is not closed: write \[ for the bracket itself")
-    if reading.unicode and bare in "]{}":
-        _no(reading.at, f"with the flag u JavaScript refuses a lone {char}: write \\{char}")
-    both = _both(reading, char)
-    reading.put(f"[{both}]" if both else _spelled(char, r"\^$.|?*+()[]{}"))
-    reading.at = then
+def _translate_literal(state: _TranslationState, _: object = None) -> None:
+    (char, next_pos), raw_char = _read_char(state, state.pos), state.source[state.pos]
+    if raw_char == "[":
+        _refuse(state.pos, r"a class is not closed: write \[ for the bracket itself")
+    if state.is_unicode and raw_char in "]{}":
+        _refuse(state.pos, f"with the flag u JavaScript refuses a lone {char}: write \\{char}")
+    both_cases = _find_both_cases(state, char)
+    state.emit(f"[{both_cases}]" if both_cases else _escape_char(char, r"\^$.|?*+()[]{}"))
+    state.pos = next_pos
 
 
-def _char(reading: _Reading, at: int, also: str = "") -> tuple[str, int]:
+def _read_char(state: _TranslationState, pos: int, extra_escapes: str = "") -> tuple[str, int]:
     """The character that stands at a place, written plainly or escaped, and where the next begins."""
-    source, unicode = reading.source, reading.unicode
-    if source[at] != "\\":
-        return source[at], at + 1
-    if at + 1 == len(source):
-        _no(at, r"nothing follows the backslash: write \\ for a backslash")
-    found = _CODE.match(source, at)
-    if found and (unicode or not found["point"]):
-        return _coded(found, at, unicode), found.end()
-    sign = source[at + 1]
-    if sign in _NAMED:
-        return _NAMED[sign], at + 2
-    if unicode and sign in "pP":
-        _no(at, rf"\{sign}{{…}} has no counterpart in Python's re: write \w, or list the characters, as in [a-zäöü]")
-    if sign == "c" or (unicode and sign not in r"^$\.*+?()[]{}|/" + also):
-        _no(at, rf"JavaScript refuses \{sign} here: without the backslash it stands for itself")
-    return sign, at + 2
+    source, is_unicode = state.source, state.is_unicode
+    if source[pos] != "\\":
+        return source[pos], pos + 1
+    if pos + 1 == len(source):
+        _refuse(pos, r"nothing follows the backslash: write \\ for a backslash")
+    match = _CODE_ESCAPE.match(source, pos)
+    if match and (is_unicode or not match["point"]):
+        return _decode_escape(match, pos, is_unicode), match.end()
+    sign = source[pos + 1]
+    if sign in _CONTROL_CHARS:
+        return _CONTROL_CHARS[sign], pos + 2
+    if is_unicode and sign in "pP":
+        _refuse(
+            pos, rf"\{sign}{{…}} has no counterpart in Python's re: write \w, or list the characters, as in [a-zäöü]"
+        )
+    if sign == "c" or (is_unicode and sign not in r"^$\.*+?()[]{}|/" + extra_escapes):
+        _refuse(pos, rf"JavaScript refuses \{sign} here: without the backslash it stands for itself")
+    return sign, pos + 2
 
 
-def _coded(found: re.Match[str], at: int, unicode: bool) -> str:
-    if found["letter"]:
-        return chr(ord(found["letter"]) % 32)
-    if found["octal"]:
-        if unicode and (found["octal"] != "0" or found.string[found.end() : found.end() + 1].isdigit()):
-            _no(at, rf"with the flag u JavaScript refuses \{found['octal']}")
-        return chr(int(found["octal"], 8))
-    if found["high"]:
-        return (bytes.fromhex(found["high"]) + bytes.fromhex(found["low"])).decode("utf-16-be")
-    code = int(found["point"] or found["hex"], 16)
+def _decode_escape(match: re.Match[str], pos: int, is_unicode: bool) -> str:
+    if match["letter"]:
+        return chr(ord(match["letter"]) % 32)
+    if match["octal"]:
+        if is_unicode and (match["octal"] != "0" or match.string[match.end() : match.end() + 1].isdigit()):
+            _refuse(pos, rf"with the flag u JavaScript refuses \{match['octal']}")
+        return chr(int(match["octal"], 8))
+    if match["high"]:
+        return (bytes.fromhex(match["high"]) + bytes.fromhex(match["low"])).decode("utf-16-be")
+    code = int(match["point"] or match["hex"], 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        _no(at, f"{found[0]} is no character")
+        _refuse(pos, f"{match[0]} is no character")
     return chr(code)
 
 
-def _spelled(char: str, special: str) -> str:
+def _escape_char(char: str, special: str) -> str:
     if char in special:
         return "\\" + char
     return char if char.isprintable() else repr(char)[1:-1]
 
 
-_STEPS: dict[str | None, Callable[[_Reading, Any], None]] = {
-    "open": _open,
-    "repeat": _repeat,
-    "sign": _sign,
-    "reference": _reference,
-    "class": _class,
-    None: _literal,
+_HANDLERS: dict[str | None, Callable[[_TranslationState, Any], None]] = {
+    "open": _translate_open,
+    "repeat": _translate_repeat,
+    "sign": _translate_sign,
+    "reference": _translate_reference,
+    "class": _translate_class,
+    None: _translate_literal,
 }

@@ -37,41 +37,47 @@ def get_lessons_path(home: str) -> str:
 
 def read(path: str) -> LessonsFile:
     """The lessons in a file, none if there is no file; UserError with line and column if it is broken."""
-    return _shelf(path, _parse(path, _load(path)))
+    return _build_lessons_file(path, _parse_document(path, _read_text(path)))
 
 
 def parse_content(path: str, content: bytes) -> LessonsFile:
     """The lessons in what a file was found to hold."""
     try:
-        return _shelf(path, _parse(path, content.decode("utf-8-sig")))
-    except UnicodeDecodeError as wrong:
-        raise UserError(f"{path} cannot be read: {wrong}", "hardwon lessons check") from None
+        return _build_lessons_file(path, _parse_document(path, content.decode("utf-8-sig")))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} cannot be read: {error}", "hardwon lessons check") from None
 
 
-def _shelf(path: str, document: dict[str, Any]) -> LessonsFile:
+def _build_lessons_file(path: str, document: dict[str, Any]) -> LessonsFile:
     lessons: list[Lesson] = []
     faults: list[str] = []
-    unread: list[str] = []
-    seen: dict[str, int] = {}
-    for number, one in enumerate(document["lessons"], 1):
+    unreadable_ids: list[str] = []
+    first_numbers: dict[str, int] = {}
+    for number, record in enumerate(document["lessons"], 1):
         try:
-            lesson = records.parse_lesson(one)
-        except records.BadRecord as bad:
-            faults.extend(f"{path}: lesson {number}: {fault}" for fault in bad.faults)
-            unread.append(str(one.get("id")) if isinstance(one, dict) else "")
+            lesson = records.parse_lesson(record)
+        except records.BadRecord as error:
+            faults.extend(f"{path}: lesson {number}: {fault}" for fault in error.faults)
+            unreadable_ids.append(str(record.get("id")) if isinstance(record, dict) else "")
             continue
         for name in ("id", "slug"):
             value = getattr(lesson, name)
             if not value:
                 faults.append(f"{path}: lesson {number} has no {name}")
-            elif seen.setdefault(f"{name} {value}", number) != number:
-                faults.append(f"{path}: lesson {number} has the {name} of lesson {seen[f'{name} {value}']}: {value}")
-        if lesson.id and lesson.slug and seen[f"id {lesson.id}"] == seen[f"slug {lesson.slug}"] == number:
+            elif first_numbers.setdefault(f"{name} {value}", number) != number:
+                faults.append(
+                    f"{path}: lesson {number} has the {name} of lesson {first_numbers[f'{name} {value}']}: {value}"
+                )
+        if (
+            lesson.id
+            and lesson.slug
+            and first_numbers[f"id {lesson.id}"] == first_numbers[f"slug {lesson.slug}"] == number
+        ):
             lessons.append(lesson)
-    return LessonsFile(path, document, tuple(lessons), tuple(faults), tuple(unread))
+    return LessonsFile(path, document, tuple(lessons), tuple(faults), tuple(unreadable_ids))
 
 
-def _load(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         size = os.path.getsize(path)
         if size > MAX_FILE_BYTES:
@@ -80,28 +86,28 @@ def _load(path: str) -> str:
             return file.read()
     except FileNotFoundError:
         return ""
-    except (OSError, UnicodeDecodeError) as wrong:
-        why = getattr(wrong, "strerror", None) or wrong
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise UserError(
-            f"{path} cannot be read: {why}", f"put a file of lessons there, or: mv {path} {path}.old"
+            f"{path} cannot be read: {reason}", f"put a file of lessons there, or: mv {path} {path}.old"
         ) from None
 
 
-def _parse(path: str, text: str) -> dict[str, Any]:
+def _parse_document(path: str, text: str) -> dict[str, Any]:
     if not text and not os.path.exists(path):
         return {"version": VERSION, "lessons": []}
     if not text.strip():
-        say = f"{path} is empty, and nobody can tell what stood in it"
-        raise UserError(say, f"put back what was there, or begin anew: rm {path}")
+        message = f"{path} is empty, and nobody can tell what stood in it"
+        raise UserError(message, f"put back what was there, or begin anew: rm {path}")
     try:
         document = json.loads(text)
     except RecursionError:
         raise UserError(f"{path} is nested too deeply to be a lessons file", "hardwon lessons check") from None
-    except ValueError as wrong:
-        line, column = getattr(wrong, "lineno", 1), getattr(wrong, "colno", 1)
-        what = str(getattr(wrong, "msg", wrong))
-        say = f"{path} line {line}, column {column}: {what[:1].lower()}{what[1:]}"
-        raise UserError(say, "edit that place, then: hardwon lessons check") from None
+    except ValueError as error:
+        line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
+        detail = str(getattr(error, "msg", error))
+        message = f"{path} line {line}, column {column}: {detail[:1].lower()}{detail[1:]}"
+        raise UserError(message, "edit that place, then: hardwon lessons check") from None
     if isinstance(document, list):
         document = {"version": VERSION, "lessons": document}
     if not isinstance(document, dict) or not isinstance(document.get("lessons", []), list):
@@ -135,17 +141,17 @@ def put_lesson(file: LessonsFile, lesson: Lesson) -> None:
     """
     _refuse_secrets(file, lesson)
     lesson = clean_evidence(lesson)
-    listed = file.document["lessons"]
-    for place, one in enumerate(listed):
-        if isinstance(one, dict) and one.get("id") == lesson.id:
-            listed[place] = records.to_lesson_record(lesson, previous=one)
+    stored_records = file.document["lessons"]
+    for index, stored_record in enumerate(stored_records):
+        if isinstance(stored_record, dict) and stored_record.get("id") == lesson.id:
+            stored_records[index] = records.to_lesson_record(lesson, previous=stored_record)
             return
-    listed.append(records.to_lesson_record(lesson))
+    stored_records.append(records.to_lesson_record(lesson))
 
 
-def _refuse_secrets(shelf: LessonsFile, lesson: Lesson) -> None:
-    before = [known for known in shelf.lessons if known.id == lesson.id]
-    if before and list_authored_texts(before[0]) == list_authored_texts(lesson):
+def _refuse_secrets(file: LessonsFile, lesson: Lesson) -> None:
+    previous = [other for other in file.lessons if other.id == lesson.id]
+    if previous and list_authored_texts(previous[0]) == list_authored_texts(lesson):
         return
     if faults := find_secret_faults(lesson):
         raise UserError(f"the lesson is refused: {faults[0]}", "remove it and try again")

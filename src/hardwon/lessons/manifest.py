@@ -26,7 +26,7 @@ from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, Lesson, ManifestEn
 
 MANIFEST_TYPE = "hardwon-manifest"
 VERSION = 1
-_ORDER = {"block": 0, "hold": 1, "note": 2, "start": 3}
+_MODE_ORDER = {"block": 0, "hold": 1, "note": 2, "start": 3}
 
 
 @frozen
@@ -42,28 +42,28 @@ class BuildResult:
 
 def stat_sources(home: str) -> list[tuple[str, int, int, int]]:
     """The files a manifest is made from, with what tells whether they changed."""
-    found = []
-    repositories = [trust_file.get_project_lessons_path(project) for project in _trusted(home)[0]]
+    stats = []
+    repository_paths = [trust_file.get_project_lessons_path(project) for project in _read_trusted_hashes(home)[0]]
     for path in (
         shelves.get_lessons_path(home),
         settings.get_config_path(home),
         trust_file.get_trust_path(home),
-        *repositories,
+        *repository_paths,
     ):
         try:
             stat = os.stat(path)
-            found.append((path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+            stats.append((path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
         except OSError:
-            found.append((path, 0, 0, 0))
-    return found
+            stats.append((path, 0, 0, 0))
+    return stats
 
 
 def open_current_index(home: str, now: float) -> ManifestIndex:
     """The manifest in force, built first if a source changed since."""
     try:
-        found = open_index(home)
-        if found.source_stats == stat_sources(home):
-            return found
+        index = open_index(home)
+        if index.source_stats == stat_sources(home):
+            return index
     except (FileNotFoundError, ValueError):
         pass
     build(home, now)
@@ -75,7 +75,7 @@ def build(home: str, now: float) -> BuildResult:
     paths.make_private_folder(home)
     with open(os.open(os.path.join(home, "manifest.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        made_from = stat_sources(home)
+        source_stats = stat_sources(home)
         config = settings.read_config(home)
         values = settings.resolve_settings(config)
         lessons, faults, waiting = gather_lessons(home)
@@ -86,7 +86,7 @@ def build(home: str, now: float) -> BuildResult:
             entries,
             list(map(find_entry_literals, entries)),
             settings=values,
-            source_stats=made_from,
+            source_stats=source_stats,
             waiting_count=len(waiting),
         )
         document = build_document(entries, active, values, now)
@@ -101,53 +101,53 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
     A broken personal file is the person's to mend first, so it stops the build; a repository's is only named, and
     whatever its lessons say, they count in that repository alone.
     """
-    shelf = shelves.read(shelves.get_lessons_path(home))
+    personal_file = shelves.read(shelves.get_lessons_path(home))
     in_force = approved_lessons.read_approvals(home)
-    lessons, waiting = approved_lessons.apply_approvals(home, shelf, in_force)
-    faults = list(shelf.faults)
-    taken = {lesson.id for lesson in lessons} | {lesson.slug for lesson in lessons}
-    projects, wrong = _trusted(home)
-    faults += wrong
-    for project, hash in projects.items():
+    lessons, waiting = approved_lessons.apply_approvals(home, personal_file, in_force)
+    faults = list(personal_file.faults)
+    used_names = {lesson.id for lesson in lessons} | {lesson.slug for lesson in lessons}
+    projects, trust_faults = _read_trusted_hashes(home)
+    faults += trust_faults
+    for project, trusted_hash in projects.items():
         path = trust_file.get_project_lessons_path(project)
-        if not approved_lessons.is_trust_approved(project, hash, in_force):
+        if not approved_lessons.is_trust_approved(project, trusted_hash, in_force):
             faults.append(approved_lessons.describe_unapproved_trust(project))
             continue
         try:
-            held = trust_file.read_project_lessons(path)
-            if trust_file.hash_bytes(held) != hash:
+            content = trust_file.read_project_lessons(path)
+            if trust_file.hash_bytes(content) != trusted_hash:
                 faults.append(f"{path} changed since it was trusted and is not used: hardwon trust {project}")
                 continue
-            carried = shelves.parse_content(path, held)
-        except UserError as broken:
-            faults.append(broken.say)
+            project_file = shelves.parse_content(path, content)
+        except UserError as error:
+            faults.append(error.say)
             continue
-        faults += carried.faults
-        for lesson in carried.lessons:
-            if lesson.id in taken or lesson.slug in taken:
+        faults += project_file.faults
+        for lesson in project_file.lessons:
+            if lesson.id in used_names or lesson.slug in used_names:
                 faults.append(f"{path}: {lesson.slug} has the id or slug of another lesson and is not used")
                 continue
-            taken |= {lesson.id, lesson.slug}
+            used_names |= {lesson.id, lesson.slug}
             lessons.append(replace(lesson, project=project))
     return lessons, faults, waiting
 
 
-def _trusted(home: str) -> tuple[dict[str, str], list[str]]:
+def _read_trusted_hashes(home: str) -> tuple[dict[str, str], list[str]]:
     try:
         return trust_file.read_trusted_hashes(home), []
-    except UserError as broken:
-        return {}, [broken.say]
+    except UserError as error:
+        return {}, [error.say]
 
 
 def choose_active_lessons(
     lessons: Iterable[Lesson], values: Mapping[str, Any], waiting: Iterable[WaitingChange] = ()
 ) -> tuple[list[Lesson], list[tuple[str, str]]]:
     """The lessons in force, and the slugs of the others with the reason."""
-    changes = {one.id: one.change for one in waiting}
+    changes = {waiting_change.id: waiting_change.change for waiting_change in waiting}
     active: list[Lesson] = []
     left_out: list[tuple[str, str]] = []
     for lesson in lessons:
-        reason = _why_not(lesson, values)
+        reason = _find_inactive_reason(lesson, values)
         if lesson.status == "candidate" and lesson.id in changes:
             reason = f"{changes[lesson.id]} by hand and not approved yet: {approved_lessons.APPROVE_COMMAND}"
         if reason:
@@ -157,7 +157,7 @@ def choose_active_lessons(
     return active, left_out
 
 
-def _why_not(lesson: Lesson, values: Mapping[str, Any]) -> str:
+def _find_inactive_reason(lesson: Lesson, values: Mapping[str, Any]) -> str:
     if lesson.status != "active":
         return f"status is {lesson.status}"
     if lesson.needs_review:
@@ -170,16 +170,16 @@ def _why_not(lesson: Lesson, values: Mapping[str, Any]) -> str:
 
 
 def compile_entries(lessons: Sequence[Lesson]) -> list[ManifestEntry]:
-    return sort_entries([_entry(0, lesson) for lesson in lessons])
+    return sort_entries([_compile_entry(0, lesson) for lesson in lessons])
 
 
 def sort_entries(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
     """Entries in the order of asking: blocks first, then by priority."""
-    ordered = sorted(entries, key=lambda one: (_ORDER[one.delivery], -one.priority, one.slug))
+    ordered = sorted(entries, key=lambda item: (_MODE_ORDER[item.delivery], -item.priority, item.slug))
     return [replace(entry, number=number) for number, entry in enumerate(ordered)]
 
 
-def _entry(number: int, lesson: Lesson) -> ManifestEntry:
+def _compile_entry(number: int, lesson: Lesson) -> ManifestEntry:
     home, ignore_case = os.path.expanduser("~"), is_case_ignored()
     globs = (compile_glob(glob, ignore_case=ignore_case, user_home=home) for glob in lesson.paths)
     return ManifestEntry(
@@ -205,18 +205,18 @@ def _entry(number: int, lesson: Lesson) -> ManifestEntry:
 @cache
 def is_case_ignored() -> bool:
     """Whether this file system takes `A` and `a` for the same name."""
-    here = os.path.abspath(__file__)
-    return os.path.exists(here.swapcase()) and os.path.samefile(here, here.swapcase())
+    this_file = os.path.abspath(__file__)
+    return os.path.exists(this_file.swapcase()) and os.path.samefile(this_file, this_file.swapcase())
 
 
 def find_lesson_tools(lesson: Lesson) -> tuple[str, ...]:
     """The tools a lesson is about: those it names, else those its patterns can be tried on."""
     if lesson.tools:
-        named = ("Task" if tool == "Agent" else tool for tool in lesson.tools)
-        return tuple(dict.fromkeys(named))
-    about_paths = bool(lesson.paths or lesson.path_regexes)
-    files = EDIT_TOOLS if lesson.contents else FILE_TOOLS if about_paths else ()
-    return ((SHELL_TOOL,) if lesson.commands else ()) + files
+        tool_names = ("Task" if tool == "Agent" else tool for tool in lesson.tools)
+        return tuple(dict.fromkeys(tool_names))
+    has_paths = bool(lesson.paths or lesson.path_regexes)
+    file_tools = EDIT_TOOLS if lesson.contents else FILE_TOOLS if has_paths else ()
+    return ((SHELL_TOOL,) if lesson.commands else ()) + file_tools
 
 
 def find_entry_literals(entry: ManifestEntry) -> list[list[frozenset[str]]] | None:
@@ -225,18 +225,18 @@ def find_entry_literals(entry: ManifestEntry) -> list[list[frozenset[str]]] | No
     Whatever the tool, an entry matches only where its command patterns do (Bash), or its content patterns (command
     patterns in their stead), or, for a reading or an entry without content patterns, its paths.
     """
-    paths_alone = [Pattern(glob.source, glob.flags) for glob in entry.globs if glob.is_include]
-    paths_alone += entry.path_regexes
-    needed: list[Pattern] = []
+    path_patterns = [Pattern(glob.source, glob.flags) for glob in entry.globs if glob.is_include]
+    path_patterns += entry.path_regexes
+    required_patterns: list[Pattern] = []
     if SHELL_TOOL in entry.tools:
-        needed += entry.commands
+        required_patterns += entry.commands
     if set(entry.tools) - {SHELL_TOOL}:
         contents = entry.contents or entry.commands
-        needed += contents or paths_alone
+        required_patterns += contents or path_patterns
         if "Read" in entry.tools:
-            needed += paths_alone
-    found = [literals.find_literal_sets(pattern.source, pattern.flags) for pattern in needed]
-    return found if found and all(found) else None
+            required_patterns += path_patterns
+    literal_sets = [literals.find_literal_sets(pattern.source, pattern.flags) for pattern in required_patterns]
+    return literal_sets if literal_sets and all(literal_sets) else None
 
 
 def build_document(
@@ -245,21 +245,21 @@ def build_document(
     """The manifest as people and other tools read it."""
     by_id = {lesson.id: lesson for lesson in lessons}
 
-    def sources_of(patterns: Iterable[Pattern]) -> list[dict[str, str]]:
-        return [{"source": one.source, "flags": record.to_flag_letters(one.flags)} for one in patterns]
+    def list_sources(patterns: Iterable[Pattern]) -> list[dict[str, str]]:
+        return [{"source": pattern.source, "flags": record.to_flag_letters(pattern.flags)} for pattern in patterns]
 
-    listed = {
+    lesson_documents = {
         entry.id: {
             "slug": entry.slug,
             "priority": entry.priority,
             "delivery": entry.delivery,
             "toolNames": list(entry.tools),
-            "commandRegexSources": sources_of(entry.commands),
+            "commandRegexSources": list_sources(entry.commands),
             "commandMatchTarget": entry.target,
-            "pathRegexSources": sources_of(entry.path_regexes),
+            "pathRegexSources": list_sources(entry.path_regexes),
             "pathPatterns": list(by_id[entry.id].paths) if entry.id in by_id else [],
-            "contentRegexSources": sources_of(entry.contents),
-            "unlessRegexSources": sources_of(entry.unless),
+            "contentRegexSources": list_sources(entry.contents),
+            "unlessRegexSources": list_sources(entry.unless),
             "tags": list(by_id[entry.id].tags) if entry.id in by_id else [],
             "injection": entry.text,
             "summary": entry.summary,
@@ -270,11 +270,11 @@ def build_document(
         }
         for entry in entries
     }
-    head = {
+    document = {
         "type": MANIFEST_TYPE,
         "version": VERSION,
         "generatedAt": format_iso(now),
         "config": values,
-        "lessons": listed,
+        "lessons": lesson_documents,
     }
-    return json.dumps(head, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

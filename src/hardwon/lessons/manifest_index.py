@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     RequiredLiterals = Sequence[Sequence[Iterable[str]]]
 
 INDEX_FORMAT = b"hardwon-index-2\n"
-_START = len(INDEX_FORMAT) + 8
-_LONG, _SHORT = 4, 2
-_WIDEST_SHORT = 0xFFFF
-_FEW = 300
+_HEAD_OFFSET = len(INDEX_FORMAT) + 8
+_LONG_WIDTH, _SHORT_WIDTH = 4, 2
+_MAX_SHORT_PIECE = 0xFFFF
+_FEW_PIECES = 300
 
 
 class ManifestIndex:
@@ -37,25 +37,27 @@ class ManifestIndex:
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDONLY)
-        opening = os.pread(self._file, _START, 0)
-        if not opening.startswith(INDEX_FORMAT):
+        header = os.pread(self._file, _HEAD_OFFSET, 0)
+        if not header.startswith(INDEX_FORMAT):
             raise ValueError("not an index of this version")
-        size = int.from_bytes(opening[len(INDEX_FORMAT) :], "big")
+        size = int.from_bytes(header[len(INDEX_FORMAT) :], "big")
         try:
-            head = marshal.loads(os.pread(self._file, size, _START))
+            head = marshal.loads(os.pread(self._file, size, _HEAD_OFFSET))
             self.settings: Mapping[str, Any] = head["settings"]
             self.source_stats: Sequence[Any] = head["sources"]
             self.start_numbers: Sequence[int] = head["starts"]
             self.waiting_count: int = head.get("waiting", 0)  # changes to lessons.json that nobody has approved
-            self._always: Mapping[str, Sequence[int]] = head["always"]
-            self._pieces, self._ends, self._numbers = (_table(head[name]) for name in ("pieces", "ends", "numbers"))
-            self._offsets = _table(head["offsets"])
-        except (EOFError, KeyError, TypeError, OSError, OverflowError, MemoryError, IndexError) as broken:
-            raise ValueError(f"a broken index: {broken}") from None
-        self._body = _START + size
-        if os.fstat(self._file).st_size != self._body + self._offsets[-1]:
+            self._always_tried: Mapping[str, Sequence[int]] = head["always"]
+            self._pieces, self._ends, self._numbers = (
+                _unpack_numbers(head[name]) for name in ("pieces", "ends", "numbers")
+            )
+            self._offsets = _unpack_numbers(head["offsets"])
+        except (EOFError, KeyError, TypeError, OSError, OverflowError, MemoryError, IndexError) as error:
+            raise ValueError(f"a broken index: {error}") from None
+        self._body_offset = _HEAD_OFFSET + size
+        if os.fstat(self._file).st_size != self._body_offset + self._offsets[-1]:
             raise ValueError("an index that was cut off")
-        self._has_short = len(self._pieces) > 0 and self._pieces[0] <= _WIDEST_SHORT
+        self._has_short = len(self._pieces) > 0 and self._pieces[0] <= _MAX_SHORT_PIECE
         self._entries: dict[int, ManifestEntry] = {}
 
     def __del__(self) -> None:
@@ -70,31 +72,35 @@ class ManifestIndex:
         return len(self._offsets) - 1
 
     def read_entry(self, number: int) -> ManifestEntry:
-        found = self._entries.get(number)
-        if found is None:
+        entry = self._entries.get(number)
+        if entry is None:
             start, end = self._offsets[number], self._offsets[number + 1]
-            packed = marshal.loads(os.pread(self._file, end - start, self._body + start))
-            found = self._entries[number] = _unpack(number, packed)
-        return found
+            packed = marshal.loads(os.pread(self._file, end - start, self._body_offset + start))
+            entry = self._entries[number] = _unpack_entry(number, packed)
+        return entry
 
     def find_possible_matches(self, tool: str, texts: Iterable[str]) -> list[int]:
         """The numbers of all lessons that could match, in the order of asking."""
-        found = set(self._always.get(tool, ()))
+        numbers = set(self._always_tried.get(tool, ()))
         for text in texts:
-            for place in self._places_in(fold_case(text).encode("utf-8", "surrogatepass")):
-                found.update(self._numbers[self._ends[place] : self._ends[place + 1]])
-        return sorted(found)
+            for piece_index in self._find_piece_indexes(fold_case(text).encode("utf-8", "surrogatepass")):
+                numbers.update(self._numbers[self._ends[piece_index] : self._ends[piece_index + 1]])
+        return sorted(numbers)
 
-    def _places_in(self, text: bytes) -> list[int]:
+    def _find_piece_indexes(self, text: bytes) -> list[int]:
         """Where in our table the pieces stand that occur in the text: a few are looked for one by one in the text,
         many are found by taking the text to pieces."""
-        if len(self._pieces) < _FEW:
-            return [place for place, piece in enumerate(self._pieces) if _spelled(piece) in text]
-        pieces = _pieces_of(text, (_LONG, _SHORT) if self._has_short else (_LONG,))
+        if len(self._pieces) < _FEW_PIECES:
+            return [piece_index for piece_index, piece in enumerate(self._pieces) if _encode_piece(piece) in text]
+        pieces = _split_into_pieces(text, (_LONG_WIDTH, _SHORT_WIDTH) if self._has_short else (_LONG_WIDTH,))
         if len(pieces) > len(self._pieces):
-            return [place for place, piece in enumerate(self._pieces) if piece in pieces]
-        places = ((bisect_left(self._pieces, piece), piece) for piece in pieces)
-        return [place for place, piece in places if place < len(self._pieces) and self._pieces[place] == piece]
+            return [piece_index for piece_index, piece in enumerate(self._pieces) if piece in pieces]
+        indexed_pieces = ((bisect_left(self._pieces, piece), piece) for piece in pieces)
+        return [
+            piece_index
+            for piece_index, piece in indexed_pieces
+            if piece_index < len(self._pieces) and self._pieces[piece_index] == piece
+        ]
 
 
 def build(
@@ -106,9 +112,9 @@ def build(
     waiting_count: int = 0,
 ) -> bytes:
     """The bytes of an index; `demands` say what a call must hold for the entry to match, None: nothing certain."""
-    body = [marshal.dumps(_pack(entry)) for entry in entries]
-    pieces, always = _lead(entries, demands)
-    ordered = sorted(pieces)
+    bodies = [marshal.dumps(_pack_entry(entry)) for entry in entries]
+    pieces, always = _build_piece_tables(entries, demands)
+    sorted_pieces = sorted(pieces)
     head = marshal.dumps(
         {
             "settings": dict(settings),
@@ -116,91 +122,96 @@ def build(
             "waiting": waiting_count,
             "starts": [entry.number for entry in entries if entry.delivery == "start"],
             "always": always,
-            "pieces": _bytes(ordered),
-            "ends": _bytes(accumulate((len(pieces[piece]) for piece in ordered), initial=0)),
-            "numbers": _bytes(number for piece in ordered for number in pieces[piece]),
-            "offsets": _bytes(accumulate(map(len, body), initial=0)),
+            "pieces": _pack_numbers(sorted_pieces),
+            "ends": _pack_numbers(accumulate((len(pieces[piece]) for piece in sorted_pieces), initial=0)),
+            "numbers": _pack_numbers(number for piece in sorted_pieces for number in pieces[piece]),
+            "offsets": _pack_numbers(accumulate(map(len, bodies), initial=0)),
         }
     )
-    return b"".join([INDEX_FORMAT, len(head).to_bytes(8, "big"), head, *body])
+    return b"".join([INDEX_FORMAT, len(head).to_bytes(8, "big"), head, *bodies])
 
 
-def _bytes(numbers: Iterable[int]) -> bytes:
+def _pack_numbers(numbers: Iterable[int]) -> bytes:
     return b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
 
 
-def _table(content: bytes) -> memoryview[int]:
+def _unpack_numbers(content: bytes) -> memoryview[int]:
     return memoryview(content).cast("Q")
 
 
-def _lead(
+def _build_piece_tables(
     entries: Sequence[ManifestEntry], demands: Sequence[RequiredLiterals | None]
 ) -> tuple[dict[int, list[int]], dict[str, list[int]]]:
-    crowd: dict[int, int] = {}
-    for needed in demands:
-        for piece in {piece for ways in needed or () for words in ways for piece in _pieces_of_all(words)}:
-            crowd[piece] = crowd.get(piece, 0) + 1
+    piece_counts: dict[int, int] = {}
+    for demand in demands:
+        for piece in {
+            piece
+            for literal_sets in demand or ()
+            for literals in literal_sets
+            for piece in _list_literal_pieces(literals)
+        }:
+            piece_counts[piece] = piece_counts.get(piece, 0) + 1
     pieces: dict[int, list[int]] = {}
     always: dict[str, list[int]] = {}
-    for entry, needed in zip(entries, demands, strict=True):
+    for entry, demand in zip(entries, demands, strict=True):
         if entry.delivery == "start":
             continue
-        if needed is None:
+        if demand is None:
             for tool in entry.tools:
                 always.setdefault(tool, []).append(entry.number)
             continue
-        for piece in {piece for ways in needed for piece in _leading(ways, crowd)}:
+        for piece in {piece for literal_sets in demand for piece in _choose_leading_pieces(literal_sets, piece_counts)}:
             pieces.setdefault(piece, []).append(entry.number)
     return pieces, always
 
 
-def _leading(ways: Sequence[Iterable[str]], crowd: Mapping[int, int]) -> list[int]:
+def _choose_leading_pieces(literal_sets: Sequence[Iterable[str]], piece_counts: Mapping[int, int]) -> list[int]:
     """The pieces that lead to a pattern: those that fewest lessons share, so that `git` does not lead to all."""
 
-    def rarest(literal: str) -> int:
-        pieces = _pieces_of(literal.encode())
-        return min(pieces, key=lambda piece: (crowd[piece], piece <= _WIDEST_SHORT, piece))
+    def find_rarest_piece(literal: str) -> int:
+        pieces = _split_into_pieces(literal.encode())
+        return min(pieces, key=lambda piece: (piece_counts[piece], piece <= _MAX_SHORT_PIECE, piece))
 
-    choices = [[rarest(literal) for literal in words] for words in ways]
-    return min(choices, key=lambda pieces: (max(crowd[piece] for piece in pieces), len(pieces)))
-
-
-def _pieces_of_all(literals: Iterable[str]) -> set[int]:
-    return {piece for literal in literals for piece in _pieces_of(literal.encode())}
+    choices = [[find_rarest_piece(literal) for literal in literals] for literals in literal_sets]
+    return min(choices, key=lambda pieces: (max(piece_counts[piece] for piece in pieces), len(pieces)))
 
 
-def _spelled(piece: int) -> bytes:
-    return piece.to_bytes(_SHORT if piece <= _WIDEST_SHORT else _LONG, sys.byteorder)
+def _list_literal_pieces(literals: Iterable[str]) -> set[int]:
+    return {piece for literal in literals for piece in _split_into_pieces(literal.encode())}
 
 
-def _pieces_of(text: bytes, widths: Sequence[int] = (_LONG, _SHORT)) -> set[int]:
+def _encode_piece(piece: int) -> bytes:
+    return piece.to_bytes(_SHORT_WIDTH if piece <= _MAX_SHORT_PIECE else _LONG_WIDTH, sys.byteorder)
+
+
+def _split_into_pieces(text: bytes, widths: Sequence[int] = (_LONG_WIDTH, _SHORT_WIDTH)) -> set[int]:
     """Every run of four bytes as a number, and of two, for literals as short as `rm`.
 
     Casting a memory view does in C what slicing would do a letter at a time: 5 MB in 0.3 s instead of 3 s.
     """
     data = memoryview(text)
-    found: set[int] = set()
+    pieces: set[int] = set()
     for width in widths:
         for shift in range(min(width, len(data))):
-            whole = (len(data) - shift) // width * width
-            found.update(data[shift : shift + whole].cast("I" if width == _LONG else "H"))
-    return found
+            length = (len(data) - shift) // width * width
+            pieces.update(data[shift : shift + length].cast("I" if width == _LONG_WIDTH else "H"))
+    return pieces
 
 
-_PATTERNS = ("commands", "path_regexes", "contents", "unless")
+_PATTERN_FIELDS = ("commands", "path_regexes", "contents", "unless")
 
 
-def _pack(entry: ManifestEntry) -> dict[str, Any]:
+def _pack_entry(entry: ManifestEntry) -> dict[str, Any]:
     packed = dict(entry.__dict__)
     del packed["number"]
-    for name in _PATTERNS:
+    for name in _PATTERN_FIELDS:
         packed[name] = tuple((pattern.source, pattern.flags) for pattern in packed[name])
     packed["globs"] = tuple(tuple(glob.__dict__.values()) for glob in entry.globs)
     return packed
 
 
-def _unpack(number: int, packed: dict[str, Any]) -> ManifestEntry:
-    for name in _PATTERNS:
+def _unpack_entry(number: int, packed: dict[str, Any]) -> ManifestEntry:
+    for name in _PATTERN_FIELDS:
         packed[name] = tuple(Pattern(*pair) for pair in packed[name])
     packed["globs"] = tuple(Glob(*values) for values in packed["globs"])
     return ManifestEntry(number=number, **packed)

@@ -63,8 +63,8 @@ class MatchableCall:
 def prepare_call(event: Event, *, project_root: str, equivalent_folders: Sequence[str]) -> MatchableCall:
     """`root` is the project's folder, `equivalent_folders` the real paths at which the call counts as happening."""
     command = event.command if event.tool == SHELL_TOOL else ""
-    absolute = _absolute(event.path, event.cwd)
-    executable, full, guarded_executable, guarded_full = _views(command) if command else ((), (), (), ())
+    absolute_path = _resolve_path(event.path, event.cwd)
+    executable, full, guarded_executable, guarded_full = _build_views(command) if command else ((), (), (), ())
     return MatchableCall(
         event.tool,
         executable,
@@ -72,10 +72,10 @@ def prepare_call(event: Event, *, project_root: str, equivalent_folders: Sequenc
         guarded_executable,
         guarded_full,
         project_root,
-        absolute,
+        absolute_path,
         event.content,
         tuple(equivalent_folders),
-        _searched(event),
+        _list_searched_paths(event),
     )
 
 
@@ -84,12 +84,12 @@ def list_call_texts(event: Event) -> list[str]:
 
     What a view has and the command has not is made by leaving out quotes, backslashes and repeated blanks.
     """
-    found = [_absolute(event.path, event.cwd), event.content, *_searched(event)]
+    texts = [_resolve_path(event.path, event.cwd), event.content, *_list_searched_paths(event)]
     if event.tool == SHELL_TOOL:
-        found.append(event.command)
+        texts.append(event.command)
         if len(event.command) <= MAX_PARSED_CHARS:
-            found.append(" ".join(event.command.translate(_QUOTING).split()))
-    return found
+            texts.append(" ".join(event.command.translate(_QUOTING).split()))
+    return texts
 
 
 def match_entry(entry: ManifestEntry, call: MatchableCall, search_pattern: PatternSearch) -> Match | None:
@@ -97,86 +97,92 @@ def match_entry(entry: ManifestEntry, call: MatchableCall, search_pattern: Patte
         return None
     if not (entry.commands or entry.contents or entry.globs or entry.path_regexes):
         return Match(entry, call.tool)
-    where = (
-        _in_command(entry, call, search_pattern) if call.tool == SHELL_TOOL else _in_file(entry, call, search_pattern)
+    matched_text = (
+        _match_command(entry, call, search_pattern)
+        if call.tool == SHELL_TOOL
+        else _match_file(entry, call, search_pattern)
     )
-    return None if where is None else Match(entry, where)
+    return None if matched_text is None else Match(entry, matched_text)
 
 
-def _in_command(entry: ManifestEntry, sight: MatchableCall, search: PatternSearch) -> str | None:
-    stops = entry.delivery in ("block", "hold")
+def _match_command(entry: ManifestEntry, call: MatchableCall, search: PatternSearch) -> str | None:
+    is_stopping = entry.delivery in ("block", "hold")
     if entry.target == "full":
-        views = sight.guarded_full_views if stops else sight.full_views
+        views = call.guarded_full_views if is_stopping else call.full_views
     else:
-        views = sight.guarded_executable_views if stops else sight.executable_views
+        views = call.guarded_executable_views if is_stopping else call.executable_views
     for view in views:
-        if _any(entry.commands, view.text, search) and not (entry.unless and _called_off(entry, view, search)):
+        if _has_match(entry.commands, view.text, search) and not (entry.unless and _is_called_off(entry, view, search)):
             return view.text
     return None
 
 
-def _called_off(entry: ManifestEntry, view: CommandView, search: PatternSearch) -> bool:
-    return _any(entry.unless, view.source_text if entry.target == "full" else extract_code(view.source_text), search)
+def _is_called_off(entry: ManifestEntry, view: CommandView, search: PatternSearch) -> bool:
+    return _has_match(
+        entry.unless, view.source_text if entry.target == "full" else extract_code(view.source_text), search
+    )
 
 
-def _in_file(entry: ManifestEntry, sight: MatchableCall, search: PatternSearch) -> str | None:
+def _match_file(entry: ManifestEntry, call: MatchableCall, search: PatternSearch) -> str | None:
     contents = entry.contents or entry.commands
     if entry.globs or entry.path_regexes:
-        paths = (sight.absolute_path, *sight.searched_paths)
-        if not any(_names_path(entry, path, _below(path, sight.project_root), search) for path in paths):
+        paths = (call.absolute_path, *call.searched_paths)
+        if not any(
+            _has_matching_path(entry, path, _get_relative_path(path, call.project_root), search) for path in paths
+        ):
             return None
-    elif sight.tool == "Read":
+    elif call.tool == "Read":
         return None  # a reading has no content, and no path was asked for
-    if contents and sight.tool != "Read" and not _any(contents, sight.content, search):
+    if contents and call.tool != "Read" and not _has_match(contents, call.content, search):
         return None
-    if _any(entry.unless, sight.content, search) or _any(entry.unless, sight.absolute_path, search):
+    if _has_match(entry.unless, call.content, search) or _has_match(entry.unless, call.absolute_path, search):
         return None
-    return sight.absolute_path or sight.content
+    return call.absolute_path or call.content
 
 
-def _names_path(entry: ManifestEntry, absolute: str, relative: str, search: PatternSearch) -> bool:
+def _has_matching_path(entry: ManifestEntry, absolute: str, relative: str, search: PatternSearch) -> bool:
     if has_matching_glob(entry.globs, relative, absolute, search):
         return True
-    return bool(absolute) and _any(entry.path_regexes, absolute, search)
+    return bool(absolute) and _has_match(entry.path_regexes, absolute, search)
 
 
-def _any(patterns: Iterable[Pattern], text: str, search: PatternSearch) -> bool:
+def _has_match(patterns: Iterable[Pattern], text: str, search: PatternSearch) -> bool:
     return any(search(pattern, text) for pattern in patterns)
 
 
-def _views(command: str) -> tuple[tuple[CommandView, ...], ...]:
-    seen = parse_with_code(command) if len(command) <= MAX_PARSED_CHARS else None
-    if seen is None:
-        whole = _roughly(command)
-        return whole, whole, whole, whole
-    simple, code = seen
-    executable, full = _two_views(command, code, simple)
-    ours = {(one.start, one.end) for one in simple if one.program == PROGRAM_NAME}
-    if not ours:
+def _build_views(command: str) -> tuple[tuple[CommandView, ...], ...]:
+    parsed = parse_with_code(command) if len(command) <= MAX_PARSED_CHARS else None
+    if parsed is None:
+        rough_views = _split_roughly(command)
+        return rough_views, rough_views, rough_views, rough_views
+    simple_commands, code = parsed
+    executable, full = _build_view_pair(command, code, simple_commands)
+    hardwon_spans = {(part.start, part.end) for part in simple_commands if part.program == PROGRAM_NAME}
+    if not hardwon_spans:
         return executable, full, executable, full
-    others = [one for one in simple if one.program != PROGRAM_NAME]
+    other_commands = [part for part in simple_commands if part.program != PROGRAM_NAME]
     # What is substituted into our own command runs before it, and `bash -c 'hardwon …; git stash'` is one span.
-    kept = {(one.start, one.end) for one in others}
-    rest = remove_spans(command, ours - kept, kept)
-    return executable, full, *_two_views(rest, extract_code(rest), others, spans_in=command)
+    other_spans = {(part.start, part.end) for part in other_commands}
+    remainder = remove_spans(command, hardwon_spans - other_spans, other_spans)
+    return executable, full, *_build_view_pair(remainder, extract_code(remainder), other_commands, span_source=command)
 
 
-def _two_views(
-    command: str, code: str, simple: Sequence[SimpleCommand], *, spans_in: str = ""
+def _build_view_pair(
+    command: str, code: str, simple_commands: Sequence[SimpleCommand], *, span_source: str = ""
 ) -> tuple[tuple[CommandView, ...], tuple[CommandView, ...]]:
     """The simple commands first: they are short, so a pattern that is slow on the whole has had its chance."""
     executable: dict[CommandView, None] = {}
     full: dict[CommandView, None] = {}
-    for one in simple:
-        around = (spans_in or command)[one.start : one.end]
-        executable[CommandView(" ".join(one.code.split()), around)] = None
-        full[CommandView(one.full_text, around)] = None
+    for part in simple_commands:
+        source_text = (span_source or command)[part.start : part.end]
+        executable[CommandView(" ".join(part.code.split()), source_text)] = None
+        full[CommandView(part.full_text, source_text)] = None
     executable[CommandView(code, command)] = None
     full[CommandView(command, command)] = None
     return tuple(executable), tuple(full)
 
 
-def _roughly(command: str) -> tuple[CommandView, ...]:
+def _split_roughly(command: str) -> tuple[CommandView, ...]:
     """A command too long to be read as a shell does: its pieces between separators, wherever they stand, and all of
     it. Quotes are not told from code here; better held once too often than not at all."""
     pieces = command.translate(_SEPARATORS).split("\n", MAX_PIECES)
@@ -186,7 +192,7 @@ def _roughly(command: str) -> tuple[CommandView, ...]:
     return (*views, CommandView(command, command))
 
 
-def _searched(event: Event) -> tuple[str, ...]:
+def _list_searched_paths(event: Event) -> tuple[str, ...]:
     """Return the pattern of a Glob call as paths that a lesson's globs can be tried on.
 
     To those a star in it is a name like any other: `src/**/*.proto` lies in `src` and ends in `.proto`. As `**` may
@@ -195,36 +201,36 @@ def _searched(event: Event) -> tuple[str, ...]:
     if event.tool != GLOB_TOOL or not event.content or len(event.content) > MAX_GLOB_CHARS:
         return ()
     folder = join(event.cwd, event.path)
-    found: dict[str, None] = {}
-    for pattern in _alternatives(event.content):
+    searched_paths: dict[str, None] = {}
+    for pattern in _expand_braces(event.content):
         for spelling in (pattern, pattern.replace("**/", "")):
-            found[normpath(join(folder, spelling))] = None
-    return tuple(found)
+            searched_paths[normpath(join(folder, spelling))] = None
+    return tuple(searched_paths)
 
 
-def _alternatives(pattern: str) -> list[str]:
+def _expand_braces(pattern: str) -> list[str]:
     """Return what the braces of a pattern stand for: `*.{ts,tsx}` is `*.ts` and `*.tsx`."""
-    whole: list[str] = []
-    waiting = [pattern]
-    while waiting and len(whole) + len(waiting) <= MAX_ALTERNATIVES:
-        spelling = waiting.pop()
+    expanded: list[str] = []
+    pending = [pattern]
+    while pending and len(expanded) + len(pending) <= MAX_ALTERNATIVES:
+        spelling = pending.pop()
         closing = spelling.find("}")
         opening = spelling.rfind("{", 0, max(closing, 0))  # the innermost pair first
         if opening < 0:
-            whole.append(spelling)
+            expanded.append(spelling)
             continue
         names = spelling[opening + 1 : closing].split(",")
-        waiting += [f"{spelling[:opening]}{name}{spelling[closing + 1 :]}" for name in names]
-    return [*whole, *waiting][:MAX_ALTERNATIVES]
+        pending += [f"{spelling[:opening]}{name}{spelling[closing + 1 :]}" for name in names]
+    return [*expanded, *pending][:MAX_ALTERNATIVES]
 
 
-def _absolute(path: str, cwd: str) -> str:
+def _resolve_path(path: str, cwd: str) -> str:
     return normpath(join(cwd, path)) if path else ""
 
 
-def _below(absolute: str, root: str) -> str:
+def _get_relative_path(absolute: str, project_root: str) -> str:
     """The path from the project's folder; outside it begins with `..`, which no pattern from the root matches."""
-    prefix = root.rstrip("/") + "/"
+    prefix = project_root.rstrip("/") + "/"
     if not absolute or absolute.startswith(prefix):
         return absolute[len(prefix) :]
     return f"../{absolute.lstrip('/')}"

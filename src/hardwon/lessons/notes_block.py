@@ -14,7 +14,7 @@ from hardwon.types import frozen
 
 BEGIN_MARKER = "<!-- hardwon: begin (written by `hardwon export notes`; what you write in here is lost) -->"
 END_MARKER = "<!-- hardwon: end -->"
-_OPENS, _CLOSES = "<!-- hardwon: begin", "<!-- hardwon: end"
+_BEGIN_PREFIX, _END_PREFIX = "<!-- hardwon: begin", "<!-- hardwon: end"
 _ITEM = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•]|\d{1,3}[.)])[ \t]+(?P<text>\S.*)")
 _FENCE = re.compile(r"[ \t]{0,3}(?:```|~~~)")
 _HEADING = re.compile(r"[ \t]{0,3}(?:#{1,6}[ \t]|={3,}|-{3,}|\|)")
@@ -37,107 +37,111 @@ class NotesRule:
 def build_block(sections: Iterable[tuple[str, Iterable[str]]], max_chars: int) -> tuple[str, int]:
     """The block with as many of the entries, in their order, as the characters allow, and how many do not fit; empty
     if there is none. No entry may begin a line with a mark: give them through `one_line`."""
-    told, left_out, room = list[str](), 0, max_chars
+    lines, left_out, room = list[str](), 0, max_chars
     for heading, entries in sections:
-        below = list[str]()
+        fitting_entries = list[str]()
         for entry in entries:
             if count_characters(entry) + 1 <= room:
-                below.append(entry)
+                fitting_entries.append(entry)
                 room -= count_characters(entry) + 1
             else:
                 left_out += 1
-        told += ["", heading, "", *below] if below else []
-    if not told:
+        lines += ["", heading, "", *fitting_entries] if fitting_entries else []
+    if not lines:
         return "", left_out
-    more = ["", f"({left_out} more, left out for room: hardwon search WORDS)"] if left_out else []
-    return "\n".join([BEGIN_MARKER, *told[1:], *more, END_MARKER]), left_out
+    footer = ["", f"({left_out} more, left out for room: hardwon search WORDS)"] if left_out else []
+    return "\n".join([BEGIN_MARKER, *lines[1:], *footer, END_MARKER]), left_out
 
 
 def insert_block(text: str, new_block: str) -> str:
     """The notes with this block in the place of ours, or at their end."""
-    end = "\r\n" if "\r\n" in text else "\n"
-    new_block = new_block.replace("\n", end)
-    found = _span(text)
-    if found:
-        return text[: found[0]] + new_block + text[found[1] :]
+    newline = "\r\n" if "\r\n" in text else "\n"
+    new_block = new_block.replace("\n", newline)
+    span = _find_block_span(text)
+    if span:
+        return text[: span[0]] + new_block + text[span[1] :]
     if not text:
-        return new_block + end
+        return new_block + newline
     # A file without a last line end gets none behind the block either: by that it is known when the block goes.
-    return f"{text}{end}{new_block}{end}" if text.endswith("\n") else f"{text}{end}{end}{new_block}"
+    return f"{text}{newline}{new_block}{newline}" if text.endswith("\n") else f"{text}{newline}{newline}{new_block}"
 
 
 def remove_block(text: str) -> str:
     """The notes as they were before the block."""
-    found = _span(text)
-    if not found:
+    span = _find_block_span(text)
+    if not span:
         return text
-    before, after = text[: found[0]], text[found[1] :]
-    if not after:
-        return _cut(_cut(before))
-    is_apart = before.endswith(("\n\n", "\r\n\r\n"))
-    return (_cut(before) if is_apart else before) + after.removeprefix("\r").removeprefix("\n")
+    head, tail = text[: span[0]], text[span[1] :]
+    if not tail:
+        return _strip_newline(_strip_newline(head))
+    is_apart = head.endswith(("\n\n", "\r\n\r\n"))
+    return (_strip_newline(head) if is_apart else head) + tail.removeprefix("\r").removeprefix("\n")
 
 
-def _cut(text: str) -> str:
+def _strip_newline(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _span(text: str) -> tuple[int, int] | None:
+def _find_block_span(text: str) -> tuple[int, int] | None:
     """Where our block is, without the end of its last line."""
-    marks, at = list[tuple[str, int, int]](), 0
+    markers, offset = list[tuple[str, int, int]](), 0
     for line in text.splitlines(keepends=True):
-        mark = next((mark for mark in (_OPENS, _CLOSES) if line.lstrip("\ufeff").startswith(mark)), "")
-        if mark:
-            marks.append((mark, at + line.index("<"), at + len(line.rstrip("\r\n"))))
-        at += len(line)
-    if not marks:
+        marker = next(
+            (marker for marker in (_BEGIN_PREFIX, _END_PREFIX) if line.lstrip("\ufeff").startswith(marker)), ""
+        )
+        if marker:
+            markers.append((marker, offset + line.index("<"), offset + len(line.rstrip("\r\n"))))
+        offset += len(line)
+    if not markers:
         return None
-    if [mark for mark, _, _ in marks] != [_OPENS, _CLOSES]:
+    if [marker for marker, _, _ in markers] != [_BEGIN_PREFIX, _END_PREFIX]:
         raise MisplacedMarkers("its marks `hardwon: begin` and `hardwon: end` are not one pair")
-    return marks[0][1], marks[1][2]
+    return markers[0][1], markers[1][2]
 
 
 def find_rules(text: str) -> Iterator[NotesRule]:
     """What the notes tell every agent to do: their list items, or if there is no list their lines. Code, headings,
     comments, tables, mere links and our own block are none."""
-    lines = list(_prose(text))
-    items = any(_ITEM.fullmatch(line) for _, line in lines)
-    yield from (rule for rule in (_items(lines) if items else _lines(lines)) if _says(rule.text))
+    lines = list(_iter_prose_lines(text))
+    has_items = any(_ITEM.fullmatch(line) for _, line in lines)
+    yield from (
+        rule for rule in (_iter_item_rules(lines) if has_items else _iter_line_rules(lines)) if _is_rule(rule.text)
+    )
 
 
-def _says(text: str) -> bool:
+def _is_rule(text: str) -> bool:
     return len(normalize_line(text)) >= MIN_STATEMENT_LENGTH and not text.endswith(":") and not _LINK.fullmatch(text)
 
 
-def _lines(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
+def _iter_line_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
     return (NotesRule(number, line.strip()) for number, line in lines if not _HEADING.match(line))
 
 
-def _items(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
+def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
     """An item with the lines that go on with it; one below another that leads up to it carries its words."""
     leads: list[tuple[int, str]] = []
     item: tuple[int, int, str] | None = None
     for number, line in [*lines, (0, "")]:
-        found = _ITEM.fullmatch(line)
-        if item and line.strip() and not found and line[:1] in " \t":
+        item_match = _ITEM.fullmatch(line)
+        if item and line.strip() and not item_match and line[:1] in " \t":
             item = (*item[:2], f"{item[2]} {line.strip()}")
             continue
         if item:
-            begun, indent, text = item
+            first_line, indent, text = item
             leads = [lead for lead in leads if lead[0] < indent]
-            yield NotesRule(begun, " ".join([*(lead for _, lead in leads), text]))
+            yield NotesRule(first_line, " ".join([*(lead for _, lead in leads), text]))
             leads += [(indent, text)] if text.endswith(":") else []
-        if line.strip() and not found and line[:1] not in " \t":
+        if line.strip() and not item_match and line[:1] not in " \t":
             leads = []
-        item = (number, len(found["indent"].expandtabs()), found["text"].strip()) if found else None
+        item = (number, len(item_match["indent"].expandtabs()), item_match["text"].strip()) if item_match else None
 
 
-def _prose(text: str) -> Iterator[tuple[int, str]]:
+def _iter_prose_lines(text: str) -> Iterator[tuple[int, str]]:
     """The lines, numbered, without code, comments, front matter and our block."""
-    found = _span(text)
-    if found:
-        inside = text[found[0] : found[1]]
-        text = text[: found[0]] + "\n" * inside.count("\n") + text[found[1] :]
+    span = _find_block_span(text)
+    if span:
+        block = text[span[0] : span[1]]
+        text = text[: span[0]] + "\n" * block.count("\n") + text[span[1] :]
     text = _ASIDE.sub(lambda match: "\n" * match[0].count("\n"), text)
     is_code = False
     for number, line in enumerate(text.splitlines(), 1):

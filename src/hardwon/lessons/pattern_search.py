@@ -20,33 +20,33 @@ class PatternCache:
 
     def __init__(self) -> None:
         self._compiled: dict[Pattern, regex.Pattern[str] | None] = {}
-        self._too_long: dict[Pattern, int] = {}
+        self._timeout_lengths: dict[Pattern, int] = {}
 
     def search(self, pattern: Pattern, text: str) -> bool:
         if pattern not in self._compiled:
-            self._compiled[pattern] = _compile(pattern)
+            self._compiled[pattern] = _compile_pattern(pattern)
         compiled = self._compiled[pattern]
-        if compiled is None or len(text) >= self._too_long.get(pattern, len(text) + 1):
+        if compiled is None or len(text) >= self._timeout_lengths.get(pattern, len(text) + 1):
             return False
         try:
             return compiled.search(text, timeout=get_pattern_timeout(text)) is not None
         except TimeoutError:
             log.warning("pattern %r took too long on %d characters", pattern, len(text))
-            self._too_long[pattern] = len(text)
+            self._timeout_lengths[pattern] = len(text)
             return False
 
 
-def _flags(flags: int) -> int:
+def _convert_flags(flags: int) -> int:
     """The two engines number all flags alike but one: what is ASCII to `re` is VERSION1 to `regex`."""
     ascii_only = regex.ASCII if flags & re.ASCII else 0
     return flags & ~re.ASCII | ascii_only | regex.VERSION0
 
 
-def _compile(pattern: Pattern) -> regex.Pattern[str] | None:
+def _compile_pattern(pattern: Pattern) -> regex.Pattern[str] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return regex.compile(pattern.source, _flags(pattern.flags), cache_pattern=False)
-        except (regex.error, ValueError) as wrong:
-            log.warning("pattern %r is left out: %s", pattern, wrong)
+            return regex.compile(pattern.source, _convert_flags(pattern.flags), cache_pattern=False)
+        except (regex.error, ValueError) as error:
+            log.warning("pattern %r is left out: %s", pattern, error)
             return None

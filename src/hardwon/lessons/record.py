@@ -11,8 +11,8 @@ from typing import Any
 from hardwon.text.lesson_tags import OLD_KEYS
 from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Lesson, Pattern
 
-_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
-_TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns", "sessionStart")
+_FLAGS_BY_LETTER = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
+_TRIGGER_KEYS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns", "sessionStart")
 KEYS = (
     "id",
     "slug",
@@ -39,7 +39,7 @@ KEYS = (
     "updatedAt",
     "contentHash",
 )
-_AUTHORED = (
+_AUTHORED_KEYS = (
     "slug",
     "summary",
     "problem",
@@ -55,8 +55,8 @@ _AUTHORED = (
     "priority",
     "tags",
 )
-_LARGEST = 1_000_000_000
-_UNDERSTOOD = frozenset([*KEYS, *_TRIGGERS, *OLD_KEYS])
+_MAX_NUMBER = 1_000_000_000
+_UNDERSTOOD_KEYS = frozenset([*KEYS, *_TRIGGER_KEYS, *OLD_KEYS])
 
 
 class BadRecord(ValueError):
@@ -77,38 +77,38 @@ def parse_lesson(record: object) -> Lesson:
     if not isinstance(triggers, dict):
         faults.append(f"triggers is {describe_type(triggers)}, but wants an object")
         triggers = {}
-    given: dict[str, Any] = {OLD_KEYS[key]: value for key, value in record.items() if key in OLD_KEYS}
-    given.update({key: value for key, value in record.items() if key not in OLD_KEYS and value is not None})
-    given.update({key: triggers[key] for key in _TRIGGERS if triggers.get(key) is not None})
+    fields: dict[str, Any] = {OLD_KEYS[key]: value for key, value in record.items() if key in OLD_KEYS}
+    fields.update({key: value for key, value in record.items() if key not in OLD_KEYS and value is not None})
+    fields.update({key: triggers[key] for key in _TRIGGER_KEYS if triggers.get(key) is not None})
     lesson = Lesson(
-        id=_text(given, "id", faults),
-        slug=_text(given, "slug", faults),
-        summary=_text(given, "summary", faults),
-        problem=_text(given, "problem", faults),
-        solution=_text(given, "solution", faults),
-        delivery=_delivery(given, faults),
-        status=_choice(given, "status", STATUSES, "active", faults),
-        injection=_text(given, "injection", faults),
-        block_reason=_text(given, "blockReason", faults),
-        tools=_texts(given, "toolNames", faults),
-        commands=_patterns(given, "commandPatterns", faults),
-        command_target=_choice(given, "commandMatchTarget", COMMAND_TARGETS, "executable", faults),
-        paths=_texts(given, "pathPatterns", faults),
-        path_regexes=_patterns(given, "pathRegexes", faults),
-        contents=_patterns(given, "contentPatterns", faults),
-        unless=_patterns(given, "unless", faults),
-        project=_project(given, faults),
-        priority=_number(given, "priority", 5, faults),
-        confidence=_number(given, "confidence", 0.9, faults),
-        needs_review=_flag(given, "needsReview", faults),
-        tags=_texts(given, "tags", faults),
-        source_sessions=_texts(given, "sourceSessionIds", faults),
-        occurrences=_number(given, "occurrenceCount", 0, faults),
-        evidence=tuple(one for one in _list(given, "evidence", faults) if isinstance(one, dict)),
-        created_at=_text(given, "createdAt", faults),
-        updated_at=_text(given, "updatedAt", faults),
-        content_hash=_text(given, "contentHash", faults),
-        extra={key: value for key, value in record.items() if key not in _UNDERSTOOD},
+        id=_read_text(fields, "id", faults),
+        slug=_read_text(fields, "slug", faults),
+        summary=_read_text(fields, "summary", faults),
+        problem=_read_text(fields, "problem", faults),
+        solution=_read_text(fields, "solution", faults),
+        delivery=_read_delivery(fields, faults),
+        status=_read_choice(fields, "status", STATUSES, "active", faults),
+        injection=_read_text(fields, "injection", faults),
+        block_reason=_read_text(fields, "blockReason", faults),
+        tools=_read_texts(fields, "toolNames", faults),
+        commands=_read_patterns(fields, "commandPatterns", faults),
+        command_target=_read_choice(fields, "commandMatchTarget", COMMAND_TARGETS, "executable", faults),
+        paths=_read_texts(fields, "pathPatterns", faults),
+        path_regexes=_read_patterns(fields, "pathRegexes", faults),
+        contents=_read_patterns(fields, "contentPatterns", faults),
+        unless=_read_patterns(fields, "unless", faults),
+        project=_read_project(fields, faults),
+        priority=_read_number(fields, "priority", 5, faults),
+        confidence=_read_number(fields, "confidence", 0.9, faults),
+        needs_review=_read_flag(fields, "needsReview", faults),
+        tags=_read_texts(fields, "tags", faults),
+        source_sessions=_read_texts(fields, "sourceSessionIds", faults),
+        occurrences=_read_number(fields, "occurrenceCount", 0, faults),
+        evidence=tuple(item for item in _read_list(fields, "evidence", faults) if isinstance(item, dict)),
+        created_at=_read_text(fields, "createdAt", faults),
+        updated_at=_read_text(fields, "updatedAt", faults),
+        content_hash=_read_text(fields, "contentHash", faults),
+        extra={key: value for key, value in record.items() if key not in _UNDERSTOOD_KEYS},
     )
     if faults:
         raise BadRecord(faults)
@@ -118,20 +118,20 @@ def parse_lesson(record: object) -> Lesson:
 def to_lesson_record(lesson: Lesson, previous: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The canonical record: the seed's keys in a stable order, then those we do not know; empty optional ones left
     out. `onto` is the record as it stood, whose unknown keys inside triggers and scope stay."""
-    before = previous or {}
-    old_triggers = before.get("triggers")
-    old_scope = before.get("scope")
+    previous_record = previous or {}
+    old_triggers = previous_record.get("triggers")
+    old_scope = previous_record.get("scope")
     triggers: dict[str, Any] = {
         "toolNames": list(lesson.tools),
-        "commandPatterns": [_spelled(pattern) for pattern in lesson.commands],
+        "commandPatterns": [_format_pattern(pattern) for pattern in lesson.commands],
         "pathPatterns": list(lesson.paths),
-        "contentPatterns": [_spelled(pattern) for pattern in lesson.contents],
+        "contentPatterns": [_format_pattern(pattern) for pattern in lesson.contents],
         "sessionStart": lesson.delivery == "start",
     }
     if lesson.path_regexes:
-        triggers["pathRegexes"] = [_spelled(pattern) for pattern in lesson.path_regexes]
+        triggers["pathRegexes"] = [_format_pattern(pattern) for pattern in lesson.path_regexes]
     scope = {"type": "project", "path": lesson.project} if lesson.project else {"type": "global"}
-    full = {
+    fields = {
         "id": lesson.id,
         "slug": lesson.slug,
         "summary": lesson.summary,
@@ -141,10 +141,10 @@ def to_lesson_record(lesson: Lesson, previous: Mapping[str, Any] | None = None) 
         "delivery": lesson.delivery,
         "block": True if lesson.delivery == "block" else None,
         "blockReason": lesson.block_reason or None,
-        "triggers": triggers | _unknown(old_triggers, _TRIGGERS),
-        "unless": [_spelled(pattern) for pattern in lesson.unless] or None,
+        "triggers": triggers | _select_unknown_keys(old_triggers, _TRIGGER_KEYS),
+        "unless": [_format_pattern(pattern) for pattern in lesson.unless] or None,
         "commandMatchTarget": lesson.command_target if lesson.command_target != "executable" else None,
-        "scope": scope | _unknown(old_scope, ("type", "path")),
+        "scope": scope | _select_unknown_keys(old_scope, ("type", "path")),
         "priority": lesson.priority,
         "confidence": lesson.confidence,
         "needsReview": lesson.needs_review,
@@ -157,13 +157,13 @@ def to_lesson_record(lesson: Lesson, previous: Mapping[str, Any] | None = None) 
         "updatedAt": lesson.updated_at,
         "contentHash": lesson.content_hash,
     }
-    return {key: value for key, value in full.items() if value is not None} | dict(lesson.extra)
+    return {key: value for key, value in fields.items() if value is not None} | dict(lesson.extra)
 
 
 def hash_lesson_content(lesson: Lesson) -> str:
     """Equal for lessons that say the same, however their records are spelled."""
-    said = to_lesson_record(lesson)
-    content = {key: said.get(key) for key in ("problem", "solution", "triggers", "unless", "scope")}
+    record = to_lesson_record(lesson)
+    content = {key: record.get(key) for key in ("problem", "solution", "triggers", "unless", "scope")}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -173,8 +173,8 @@ def select_authored_fields(lesson: Lesson) -> dict[str, Any]:
 
     Counts, dates, evidence, status and confidence are bookkeeping, and keys we do not know have no effect.
     """
-    written = to_lesson_record(lesson)
-    return {key: written[key] for key in _AUTHORED if key in written}
+    record = to_lesson_record(lesson)
+    return {key: record[key] for key in _AUTHORED_KEYS if key in record}
 
 
 def hash_authored_fields(lesson: Lesson) -> str:
@@ -190,36 +190,39 @@ def parse_pattern(value: object) -> Pattern | None:
     if isinstance(value, dict) and isinstance(value.get("source"), str):
         letters = value.get("flags") or ""
         if isinstance(letters, str):
-            return Pattern(value["source"], sum({_FLAGS[x].value for x in letters if x in _FLAGS}))
+            return Pattern(
+                value["source"],
+                sum({_FLAGS_BY_LETTER[letter].value for letter in letters if letter in _FLAGS_BY_LETTER}),
+            )
     return None
 
 
 def to_flag_letters(flags: int) -> str:
-    return "".join(letter for letter, flag in _FLAGS.items() if flags & flag)
+    return "".join(letter for letter, flag in _FLAGS_BY_LETTER.items() if flags & flag)
 
 
-def _spelled(pattern: Pattern) -> str | dict[str, str]:
+def _format_pattern(pattern: Pattern) -> str | dict[str, str]:
     if not pattern.flags:
         return pattern.source
     return {"source": pattern.source, "flags": to_flag_letters(pattern.flags)}
 
 
-def _unknown(old: object, known: tuple[str, ...]) -> dict[str, Any]:
-    return {key: value for key, value in old.items() if key not in known} if isinstance(old, dict) else {}
+def _select_unknown_keys(old: object, understood_keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: value for key, value in old.items() if key not in understood_keys} if isinstance(old, dict) else {}
 
 
-def _delivery(given: Mapping[str, Any], faults: list[str]) -> Any:
-    block, start = _flag(given, "block", faults), _flag(given, "sessionStart", faults)
+def _read_delivery(fields: Mapping[str, Any], faults: list[str]) -> Any:
+    block, start = _read_flag(fields, "block", faults), _read_flag(fields, "sessionStart", faults)
     implied = "block" if block else "start" if start else "note"
-    chosen = _choice(given, "delivery", DELIVERY_MODES, implied, faults)
+    chosen = _read_choice(fields, "delivery", DELIVERY_MODES, implied, faults)
     if chosen != implied and implied != "note":
         key = "block" if block else "sessionStart"
         faults.append(f"delivery is {chosen!r}, but {key} is true: write delivery {implied!r} or leave {key} out")
     return chosen
 
 
-def _project(given: Mapping[str, Any], faults: list[str]) -> str:
-    scope = given.get("scope")
+def _read_project(fields: Mapping[str, Any], faults: list[str]) -> str:
+    scope = fields.get("scope")
     if scope is None or scope == "global":
         return ""
     if isinstance(scope, dict) and scope.get("type") == "global":
@@ -227,13 +230,13 @@ def _project(given: Mapping[str, Any], faults: list[str]) -> str:
     path = scope.get("path") if isinstance(scope, dict) and scope.get("type") == "project" else scope
     if isinstance(path, str) and path.startswith(("/", "~")):
         return path
-    wanted = '{"type": "global"} or {"type": "project", "path": "/absolute/path"}'
-    faults.append(f"scope is {json.dumps(scope)[:80]}, but wants {wanted}")
+    expected = '{"type": "global"} or {"type": "project", "path": "/absolute/path"}'
+    faults.append(f"scope is {json.dumps(scope)[:80]}, but wants {expected}")
     return ""
 
 
-def _text(given: Mapping[str, Any], key: str, faults: list[str]) -> str:
-    value = given.get(key, "")
+def _read_text(fields: Mapping[str, Any], key: str, faults: list[str]) -> str:
+    value = fields.get(key, "")
     if isinstance(value, str):
         _check_text(value, key, faults)
         return value
@@ -246,38 +249,38 @@ def _check_text(text: str, key: str, faults: list[str]) -> None:
         faults.append(f"{key} holds half of a character (a lone surrogate): write it whole or leave it out")
 
 
-def _flag(given: Mapping[str, Any], key: str, faults: list[str]) -> bool:
-    value = given.get(key, False)
+def _read_flag(fields: Mapping[str, Any], key: str, faults: list[str]) -> bool:
+    value = fields.get(key, False)
     if isinstance(value, bool):
         return value
     faults.append(f"{key} is {value!r}, but wants true or false")
     return False
 
 
-def _number(given: Mapping[str, Any], key: str, default: float, faults: list[str]) -> Any:
-    value = given.get(key, default)
-    whole = isinstance(default, int)
-    if whole and isinstance(value, float) and value.is_integer():
+def _read_number(fields: Mapping[str, Any], key: str, default: float, faults: list[str]) -> Any:
+    value = fields.get(key, default)
+    is_integer = isinstance(default, int)
+    if is_integer and isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-        faults.append(f"{key} is {value!r}, but wants a {'whole ' if whole else ''}number")
+    if isinstance(value, bool) or not isinstance(value, int if is_integer else int | float):
+        faults.append(f"{key} is {value!r}, but wants a {'whole ' if is_integer else ''}number")
         return default
-    if not -_LARGEST <= value <= _LARGEST:  # NaN and the infinities are outside as well
+    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # NaN and the infinities are outside as well
         faults.append(f"{key} is {repr(value)[:40]}, but wants a number people can read")
         return default
     return value
 
 
-def _choice(given: Mapping[str, Any], key: str, allowed: tuple[str, ...], default: str, faults: list[str]) -> Any:
-    value = given.get(key, default)
+def _read_choice(fields: Mapping[str, Any], key: str, allowed: tuple[str, ...], default: str, faults: list[str]) -> Any:
+    value = fields.get(key, default)
     if value in allowed:
         return value
     faults.append(f"{key} is {value!r}, but wants one of {', '.join(allowed)}")
     return default
 
 
-def _list(given: Mapping[str, Any], key: str, faults: list[str]) -> list[Any]:
-    value = given.get(key, [])
+def _read_list(fields: Mapping[str, Any], key: str, faults: list[str]) -> list[Any]:
+    value = fields.get(key, [])
     if isinstance(value, str) and key != "evidence":
         return [value]
     if isinstance(value, list):
@@ -286,17 +289,17 @@ def _list(given: Mapping[str, Any], key: str, faults: list[str]) -> list[Any]:
     return []
 
 
-def _texts(given: Mapping[str, Any], key: str, faults: list[str]) -> tuple[str, ...]:
-    values = _list(given, key, faults)
-    faults.extend(f"{key} holds {describe_type(one)}, but wants texts" for one in values if not isinstance(one, str))
-    _check_text("".join(one for one in values if isinstance(one, str)), key, faults)
-    return tuple(one for one in values if isinstance(one, str))
+def _read_texts(fields: Mapping[str, Any], key: str, faults: list[str]) -> tuple[str, ...]:
+    values = _read_list(fields, key, faults)
+    faults.extend(f"{key} holds {describe_type(item)}, but wants texts" for item in values if not isinstance(item, str))
+    _check_text("".join(item for item in values if isinstance(item, str)), key, faults)
+    return tuple(item for item in values if isinstance(item, str))
 
 
-def _patterns(given: Mapping[str, Any], key: str, faults: list[str]) -> tuple[Pattern, ...]:
-    values = [(one, parse_pattern(one)) for one in _list(given, key, faults)]
-    wrong = [one for one, pattern in values if pattern is None]
-    faults.extend(f"{key} holds {describe_type(one)}, but wants patterns as text" for one in wrong)
+def _read_patterns(fields: Mapping[str, Any], key: str, faults: list[str]) -> tuple[Pattern, ...]:
+    values = [(item, parse_pattern(item)) for item in _read_list(fields, key, faults)]
+    invalid_items = [item for item, pattern in values if pattern is None]
+    faults.extend(f"{key} holds {describe_type(item)}, but wants patterns as text" for item in invalid_items)
     _check_text("".join(pattern.source for _, pattern in values if pattern), key, faults)
     return tuple(pattern for _, pattern in values if pattern is not None)
 

@@ -40,25 +40,29 @@ def replay_lesson(connection: Connection, lesson: Lesson, *, limit: int | None =
     (entry,) = compile_entries([lesson])
     if entry.delivery == "start":
         return Replay(0, 0, 0, ())
-    fired = list(_fired(entry, islice(transcripts.iter_ended_calls(connection, entry.tools), limit)))
-    failed = [call for call in fired if call.outcome == "failed"]
-    fine = [call for call in fired if call.outcome == "fine"]
-    refused = [call for call in fired if call.outcome in ("refused", "denied")]
-    return Replay(len(fired), len(failed), len(fine), _samples(failed, fine, refused))
+    fired_calls = list(_iter_fired_calls(entry, islice(transcripts.iter_ended_calls(connection, entry.tools), limit)))
+    failed = [call for call in fired_calls if call.outcome == "failed"]
+    fine = [call for call in fired_calls if call.outcome == "fine"]
+    refused = [call for call in fired_calls if call.outcome in ("refused", "denied")]
+    return Replay(len(fired_calls), len(failed), len(fine), _choose_samples(failed, fine, refused))
 
 
-def _samples(failed: list[ScannedCall], fine: list[ScannedCall], refused: list[ScannedCall]) -> tuple[ScannedCall, ...]:
+def _choose_samples(
+    failed: list[ScannedCall], fine: list[ScannedCall], refused: list[ScannedCall]
+) -> tuple[ScannedCall, ...]:
     """Failed ones, and at least one that went fine if there is any: that is the price of the trigger."""
-    shown = [*failed[: MAX_SAMPLES - bool(fine)], *fine, *refused]
-    return tuple(shown[:MAX_SAMPLES])
+    samples = [*failed[: MAX_SAMPLES - bool(fine)], *fine, *refused]
+    return tuple(samples[:MAX_SAMPLES])
 
 
-def _fired(entry: ManifestEntry, calls: Iterable[ScannedCall]) -> Iterable[ScannedCall]:
-    search, may_fire = PatternCache().search, build_prefilter(entry)
+def _iter_fired_calls(entry: ManifestEntry, calls: Iterable[ScannedCall]) -> Iterable[ScannedCall]:
+    search, can_fire = PatternCache().search, build_prefilter(entry)
     for call in calls:
         event = to_event(call)
-        if may_fire(event) and match_entry(
-            entry, prepare_call(event, project_root=_root(call.cwd), equivalent_folders=_places(call.cwd)), search
+        if can_fire(event) and match_entry(
+            entry,
+            prepare_call(event, project_root=_find_root(call.cwd), equivalent_folders=_list_folders(call.cwd)),
+            search,
         ):
             yield call
 
@@ -78,22 +82,23 @@ def to_event(call: ScannedCall) -> Event:
 
 def build_prefilter(entry: ManifestEntry) -> Callable[[Event], bool]:
     """Whether a call holds what any match must hold; reading a command as a shell does costs a hundred times more."""
-    ways = find_entry_literals(entry)
-    if ways is None:
+    required_literals = find_entry_literals(entry)
+    if required_literals is None:
         return lambda event: True
 
-    def may_fire(event: Event) -> bool:
-        folded = [fold_case(text) for text in list_call_texts(event)]
+    def can_fire(event: Event) -> bool:
+        folded_texts = [fold_case(text) for text in list_call_texts(event)]
         return any(
-            all(any(literal in text for literal in literals for text in folded) for literals in way) for way in ways
+            all(any(literal in text for literal in literals for text in folded_texts) for literals in literal_sets)
+            for literal_sets in required_literals
         )
 
-    return may_fire
+    return can_fire
 
 
-_root = lru_cache(maxsize=512)(projects.find_git_root)
+_find_root = lru_cache(maxsize=512)(projects.find_git_root)
 
 
 @lru_cache(maxsize=512)
-def _places(cwd: str) -> tuple[str, ...]:
+def _list_folders(cwd: str) -> tuple[str, ...]:
     return tuple(projects.list_equivalent_folders(cwd))

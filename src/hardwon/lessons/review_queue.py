@@ -20,9 +20,9 @@ from hardwon.store.candidates import PROPOSED_PREFIX, Candidate
 from hardwon.store.db import Connection, transaction
 from hardwon.types import Lesson
 
-_EVIDENCE = frozenset(("path", "line", "kind", "quote"))
+_EVIDENCE_KEYS = frozenset(("path", "line", "kind", "quote"))
 # What a person reads and decides about. The rest of a record, such as its dates, may change without anybody's decision.
-_SHOWN = (
+_REVIEWED_KEYS = (
     "summary",
     "problem",
     "solution",
@@ -43,13 +43,13 @@ _SHOWN = (
 
 def list_waiting(home: str, connection: Connection, status: str = "candidate") -> list[Candidate]:
     """Return everything that waits for a decision, best first, or what has another status."""
-    _follow_lessons_file(home, connection)
+    _sync_with_lessons_file(home, connection)
     return candidates.list_candidates(connection, status)
 
 
 def find_in_queue(home: str, connection: Connection, name: str) -> Candidate | None:
     """Return a candidate by its number, slug or id, whatever its status."""
-    _follow_lessons_file(home, connection)
+    _sync_with_lessons_file(home, connection)
     return candidates.find_by_name(connection, name)
 
 
@@ -63,15 +63,15 @@ def write_accepted_lesson(home: str, candidate: Candidate, record: dict[str, Any
 
     A record under the id of a mined candidate was put there by somebody else; `admit.add` refuses it.
     """
-    if is_proposed_by_agent(candidate) and _recorded(home, candidate.id) is not None:
+    if is_proposed_by_agent(candidate) and _find_lesson(home, candidate.id) is not None:
         # Every field a person reads is set, so that nothing stays in the record that they have not seen.
-        return adding.edit_record(home, candidate.id, {**dict.fromkeys(_SHOWN), **record})
+        return adding.edit_record(home, candidate.id, {**dict.fromkeys(_REVIEWED_KEYS), **record})
     return adding.add_record(home, record, is_approved=True, source=adding.SOURCE_SCAN)
 
 
 def reject_record(home: str, candidate: Candidate) -> None:
     """Mark the record of a rejected candidate, if it was proposed in lessons.json."""
-    lesson = _recorded(home, candidate.id) if is_proposed_by_agent(candidate) else None
+    lesson = _find_lesson(home, candidate.id) if is_proposed_by_agent(candidate) else None
     if lesson is not None and lesson.status == "candidate":
         adding.set_lesson_status(home, candidate.id, "rejected")
 
@@ -81,17 +81,17 @@ def restore_record(home: str, candidate: Candidate) -> None:
     if not is_proposed_by_agent(candidate):
         if candidate.lesson:
             adding.remove_record(home, candidate.lesson)
-    elif _recorded(home, candidate.id) is not None:
-        before = {name: candidate.record.get(name) for name in _SHOWN}
-        adding.edit_record(home, candidate.id, {**before, "status": "candidate"})
+    elif _find_lesson(home, candidate.id) is not None:
+        previous = {name: candidate.record.get(name) for name in _REVIEWED_KEYS}
+        adding.edit_record(home, candidate.id, {**previous, "status": "candidate"})
 
 
-def _recorded(home: str, id: str) -> Lesson | None:
-    shelf = shelves.read(shelves.get_lessons_path(home))
-    return next((lesson for lesson in shelf.lessons if lesson.id == id), None)
+def _find_lesson(home: str, lesson_id: str) -> Lesson | None:
+    file = shelves.read(shelves.get_lessons_path(home))
+    return next((lesson for lesson in file.lessons if lesson.id == lesson_id), None)
 
 
-def _follow_lessons_file(home: str, connection: Connection) -> None:
+def _sync_with_lessons_file(home: str, connection: Connection) -> None:
     """Give each proposed lesson its row, and take rows away whose record was decided about or removed elsewhere.
 
     With a broken lessons.json the rows stay as they are: what was mined can be decided about all the same.
@@ -107,7 +107,7 @@ def _follow_lessons_file(home: str, connection: Connection) -> None:
         lesson = lessons.get(row.id)
         if row.status != "candidate":
             continue
-        if lesson is None or _says_other_words(row, lesson):
+        if lesson is None or _has_changed(row, lesson):
             stale.append(row)
         elif lesson.status != "candidate":
             decided.append(lesson)
@@ -126,21 +126,21 @@ def _follow_lessons_file(home: str, connection: Connection) -> None:
             status, lesson_id = ("active", lesson.id) if is_active else ("rejected", "")
             candidates.set_status(connection, lesson.id, status, now, lesson_id)
         for lesson in missing:
-            candidates.insert(connection, _as_row(lesson, slugs, now))
+            candidates.insert(connection, _build_candidate(lesson, slugs, now))
         for row in reopened:
             candidates.set_status(connection, row.id, "candidate", None)
 
 
-def _says_other_words(row: Candidate, lesson: Lesson) -> bool:
-    return lesson.status == "candidate" and row.record != _shown_record(lesson)
+def _has_changed(row: Candidate, lesson: Lesson) -> bool:
+    return lesson.status == "candidate" and row.record != _select_reviewed_fields(lesson)
 
 
-def _as_row(lesson: Lesson, slugs: set[str], now: float) -> Candidate:
-    taken = lesson.slug in slugs  # by a mined candidate, which knows nothing of the names in lessons.json
+def _build_candidate(lesson: Lesson, slugs: set[str], now: float) -> Candidate:
+    is_slug_used = lesson.slug in slugs  # by a mined candidate, which knows nothing of the names in lessons.json
     return Candidate(
         number=0,
         id=lesson.id,
-        slug=f"{lesson.slug}-{lesson.id[-6:].lower()}" if taken else lesson.slug,
+        slug=f"{lesson.slug}-{lesson.id[-6:].lower()}" if is_slug_used else lesson.slug,
         signature=f"{PROPOSED_PREFIX}{lesson.id}",
         tier=1,
         status="candidate",
@@ -149,12 +149,12 @@ def _as_row(lesson: Lesson, slugs: set[str], now: float) -> Candidate:
         occurrences=max(lesson.occurrences, 1),
         sessions=tuple(lesson.source_sessions),
         projects=(lesson.project,) if lesson.project else (),
-        record=_shown_record(lesson),
+        record=_select_reviewed_fields(lesson),
         found_at=now,
     )
 
 
-def _shown_record(lesson: Lesson) -> Mapping[str, Any]:
-    written = records.to_lesson_record(lesson)
-    evidence = [dict(one) for one in lesson.evidence if one.keys() >= _EVIDENCE]
-    return {**{name: written[name] for name in _SHOWN if name in written}, "evidence": evidence}
+def _select_reviewed_fields(lesson: Lesson) -> Mapping[str, Any]:
+    record = records.to_lesson_record(lesson)
+    evidence = [dict(item) for item in lesson.evidence if item.keys() >= _EVIDENCE_KEYS]
+    return {**{name: record[name] for name in _REVIEWED_KEYS if name in record}, "evidence": evidence}

@@ -8,7 +8,7 @@ from hardwon.privacy.redaction import redact_text
 from hardwon.types import Lesson, replace
 
 # What a person or an agent wrote, by its name in lessons.json.
-_TEXTS = {
+_TEXT_FIELDS = {
     "slug": "slug",
     "summary": "summary",
     "problem": "problem",
@@ -16,8 +16,8 @@ _TEXTS = {
     "injection": "injection",
     "blockReason": "block_reason",
 }
-_LISTS = {"tags": "tags", "toolNames": "tools", "pathPatterns": "paths"}
-_PATTERNS = {
+_LIST_FIELDS = {"tags": "tags", "toolNames": "tools", "pathPatterns": "paths"}
+_PATTERN_FIELDS = {
     "commandPatterns": "commands",
     "pathRegexes": "path_regexes",
     "contentPatterns": "contents",
@@ -27,9 +27,9 @@ _PATTERNS = {
 
 def list_authored_texts(lesson: Lesson) -> list[tuple[str, str]]:
     """Return each text that was written for the lesson, after the name of its field."""
-    texts = [(name, getattr(lesson, field)) for name, field in _TEXTS.items()]
-    texts += [(name, text) for name, field in _LISTS.items() for text in getattr(lesson, field)]
-    texts += [(name, pattern.source) for name, field in _PATTERNS.items() for pattern in getattr(lesson, field)]
+    texts = [(name, getattr(lesson, field)) for name, field in _TEXT_FIELDS.items()]
+    texts += [(name, text) for name, field in _LIST_FIELDS.items() for text in getattr(lesson, field)]
+    texts += [(name, pattern.source) for name, field in _PATTERN_FIELDS.items() for pattern in getattr(lesson, field)]
     return [(name, text) for name, text in texts if text]
 
 

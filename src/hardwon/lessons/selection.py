@@ -25,30 +25,36 @@ def select_lessons(
     A lesson is claimed only once it is known to fit, so what is left out for room may come at the next call.
     """
     chosen: list[tuple[ManifestEntry, str]] = []
-    left = budget
+    remaining_bytes = budget
     for entry in entries:
         if len(chosen) >= limit:
             break
-        text = _fitting(entry, left, first=keep_first_full and not chosen, full=format_full, short=format_short)
+        text = _fit_text(
+            entry,
+            remaining_bytes,
+            keep_full=keep_first_full and not chosen,
+            format_full=format_full,
+            format_short=format_short,
+        )
         if text is not None and claim_entry(entry):
             chosen.append((entry, text))
-            left -= count_bytes(text) + count_bytes(separator)
+            remaining_bytes -= count_bytes(text) + count_bytes(separator)
     return tuple(chosen)
 
 
-def _fitting(
+def _fit_text(
     entry: ManifestEntry,
-    left: int,
+    remaining_bytes: int,
     *,
-    first: bool,
-    full: Callable[[ManifestEntry], str],
-    short: Callable[[ManifestEntry], str],
+    keep_full: bool,
+    format_full: Callable[[ManifestEntry], str],
+    format_short: Callable[[ManifestEntry], str],
 ) -> str | None:
-    text = full(entry)
-    if first or count_bytes(text) <= left:
+    text = format_full(entry)
+    if keep_full or count_bytes(text) <= remaining_bytes:
         return text
-    text = short(entry)
-    return text if count_bytes(text) <= left else None
+    text = format_short(entry)
+    return text if count_bytes(text) <= remaining_bytes else None
 
 
 def count_bytes(text: str) -> int:

@@ -23,16 +23,16 @@ def read_project_lessons(file_path: str) -> bytes:
     try:
         descriptor = os.open(file_path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
+            file_stat = os.fstat(descriptor)
+            if not stat.S_ISREG(file_stat.st_mode):
                 raise UserError(f"{file_path} is not a plain file", "put a file of lessons there")
-            if found.st_size > MAX_FILE_BYTES:
+            if file_stat.st_size > MAX_FILE_BYTES:
                 raise UserError(
-                    f"{file_path} has {found.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}", "split it"
+                    f"{file_path} has {file_stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}", "split it"
                 )
             return file.read(MAX_FILE_BYTES)
-    except OSError as wrong:
-        raise UserError(f"{file_path} cannot be read: {wrong.strerror}", "mend or remove that file") from None
+    except OSError as error:
+        raise UserError(f"{file_path} cannot be read: {error.strerror}", "mend or remove that file") from None
 
 
 def hash_bytes(content: bytes) -> str:
@@ -55,16 +55,20 @@ def read_trusted_hashes(home: str) -> dict[str, str]:
     """The hash that was trusted for each project."""
     try:
         with open(get_trust_path(home), encoding="utf-8", opener=paths.open_plain_file) as file:
-            found = json.load(file)
+            document = json.load(file)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as wrong:
-        why = getattr(wrong, "strerror", None) or wrong
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise UserError(
-            f"{get_trust_path(home)} cannot be read: {why}",
+            f"{get_trust_path(home)} cannot be read: {reason}",
             f"mv {get_trust_path(home)} {get_trust_path(home)}.old; hardwon trust",
         ) from None
-    return {str(project): str(hash) for project, hash in found.items()} if isinstance(found, dict) else {}
+    return (
+        {str(project): str(content_hash) for project, content_hash in document.items()}
+        if isinstance(document, dict)
+        else {}
+    )
 
 
 def write_trusted_hashes(home: str, projects: dict[str, str]) -> None:

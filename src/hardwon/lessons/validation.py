@@ -21,79 +21,85 @@ _PLACEHOLDER = re.compile(
     r"|\{\{[^{}]{0,200}\}\}",
     re.I,
 )
-_TAG = re.compile(r"[a-z][a-z0-9-]*:[^\s:,]+")
+_TAG_PATTERN = re.compile(r"[a-z][a-z0-9-]*:[^\s:,]+")
 
 
 def find_lesson_faults(lesson: Lesson) -> list[str]:
     """Everything that is wrong with a lesson, in the order of its fields."""
-    return [*_in_texts(lesson), *_in_triggers(lesson), *_in_numbers(lesson), *_in_delivery(lesson)]
+    return [*_check_texts(lesson), *_check_triggers(lesson), *_check_numbers(lesson), *_check_delivery(lesson)]
 
 
-def _in_texts(lesson: Lesson) -> list[str]:
-    found = []
-    wanted = {"summary": "what goes wrong, in a line", "problem": "the root cause", "solution": "what to do instead"}
-    for name, what in wanted.items():
+def _check_texts(lesson: Lesson) -> list[str]:
+    faults = []
+    hints = {"summary": "what goes wrong, in a line", "problem": "the root cause", "solution": "what to do instead"}
+    for name, hint in hints.items():
         text = getattr(lesson, name).strip()
         if len(text) < MIN_TEXT_CHARS:
-            counted = f"{len(text)} character{'' if len(text) == 1 else 's'}"
-            found.append(f"{name} has {counted}, but wants {MIN_TEXT_CHARS} or more: write {what}")
+            length_phrase = f"{len(text)} character{'' if len(text) == 1 else 's'}"
+            faults.append(f"{name} has {length_phrase}, but wants {MIN_TEXT_CHARS} or more: write {hint}")
         if text and is_placeholder(text):
-            found.append(f"{name} is only the placeholder {text[:80]}: write {what}")
+            faults.append(f"{name} is only the placeholder {text[:80]}: write {hint}")
         elif placeholder := _PLACEHOLDER.search(text[:MAX_LESSON_CHARS]):
-            found.append(f"{name} still holds the placeholder {placeholder.group()}: write {what}")
+            faults.append(f"{name} still holds the placeholder {placeholder.group()}: write {hint}")
     if len(lesson.summary) > MAX_SUMMARY_CHARS:
-        found.append(f"summary has {len(lesson.summary)} characters, but wants {MAX_SUMMARY_CHARS} at most")
+        faults.append(f"summary has {len(lesson.summary)} characters, but wants {MAX_SUMMARY_CHARS} at most")
     if lesson.summary.rstrip().endswith(("...", "…")):
-        found.append("summary ends in '...': write it to the end")
+        faults.append("summary ends in '...': write it to the end")
     length = len(lesson.injection or lesson.problem + lesson.solution) + len(lesson.block_reason)
     if length > MAX_LESSON_CHARS:
-        found.append(f"the texts have {length} characters, but want {MAX_LESSON_CHARS} at most in all")
+        faults.append(f"the texts have {length} characters, but want {MAX_LESSON_CHARS} at most in all")
     if "\n" in lesson.summary.strip():
-        found.append("summary has several lines: write one, and the rest into problem")
-    return found
+        faults.append("summary has several lines: write one, and the rest into problem")
+    return faults
 
 
-def _in_triggers(
-    lesson: Lesson, fault: Callable[[str, int], str | None] = pattern_check.find_pattern_fault
+def _check_triggers(
+    lesson: Lesson, find_fault: Callable[[str, int], str | None] = pattern_check.find_pattern_fault
 ) -> list[str]:
-    found = []
-    named = {
+    faults = []
+    patterns_by_key = {
         "commandPatterns": lesson.commands,
         "pathRegexes": lesson.path_regexes,
         "contentPatterns": lesson.contents,
         "unless": lesson.unless,
     }
-    for name, patterns in named.items():
-        found += [f"{name} {one.source!r}: {wrong}" for one in patterns if (wrong := fault(one.source, one.flags))]
-    for one in lesson.commands:
-        if PROSE_PATTERN.fullmatch(one.source):
-            found.append(f"commandPatterns {one.source!r} is prose: write the command, such as \\bgit stash\\b")
+    for name, patterns in patterns_by_key.items():
+        faults += [
+            f"{name} {pattern.source!r}: {pattern_fault}"
+            for pattern in patterns
+            if (pattern_fault := find_fault(pattern.source, pattern.flags))
+        ]
+    for pattern in lesson.commands:
+        if PROSE_PATTERN.fullmatch(pattern.source):
+            faults.append(f"commandPatterns {pattern.source!r} is prose: write the command, such as \\bgit stash\\b")
     for glob in lesson.paths:
         if compile_glob(glob, user_home="/") is None:
-            found.append(f"pathPatterns {glob!r} can match nothing: write a glob as in .gitignore, such as src/**/*.py")
+            faults.append(
+                f"pathPatterns {glob!r} can match nothing: write a glob as in .gitignore, such as src/**/*.py"
+            )
     triggers = (lesson.tools, lesson.commands, lesson.paths, lesson.path_regexes, lesson.contents)
     if lesson.delivery != "start" and not any(triggers):
-        found.append("no trigger: give a command, a path, a content or a tool, or delivery 'start'")
-    return found
+        faults.append("no trigger: give a command, a path, a content or a tool, or delivery 'start'")
+    return faults
 
 
-def _in_numbers(lesson: Lesson) -> list[str]:
-    found = []
+def _check_numbers(lesson: Lesson) -> list[str]:
+    faults = []
     if not 1 <= lesson.priority <= 10:
-        found.append(f"priority is {lesson.priority}, but wants 1 to 10")
+        faults.append(f"priority is {lesson.priority}, but wants 1 to 10")
     if not 0 <= lesson.confidence <= 1:
-        found.append(f"confidence is {lesson.confidence}, but wants 0 to 1")
+        faults.append(f"confidence is {lesson.confidence}, but wants 0 to 1")
     if len(lesson.source_sessions) > MAX_SESSIONS:
-        found.append(f"sourceSessionIds holds {len(lesson.source_sessions)}, but wants {MAX_SESSIONS} at most")
-    found.extend(
+        faults.append(f"sourceSessionIds holds {len(lesson.source_sessions)}, but wants {MAX_SESSIONS} at most")
+    faults.extend(
         f"tag {tag!r} is not category:value: write for instance tool:git or severity:data-loss"
         for tag in lesson.tags
-        if not _TAG.fullmatch(tag)
+        if not _TAG_PATTERN.fullmatch(tag)
     )
-    return found
+    return faults
 
 
-def _in_delivery(lesson: Lesson) -> list[str]:
+def _check_delivery(lesson: Lesson) -> list[str]:
     if lesson.delivery == "block" and not lesson.block_reason.strip():
         return ["block without blockReason: say what to run instead; {command} stands for the command"]
     if lesson.delivery != "block" and lesson.block_reason:
@@ -106,5 +112,5 @@ def find_disabling_faults(lesson: Lesson) -> list[str]:
 
     How slow a pattern can be is not tried here, but when a person adds it: a slow one loses its turn at run time.
     """
-    missing = _in_delivery(lesson) if lesson.delivery == "block" else []
-    return missing or _in_triggers(lesson, pattern_check.find_syntax_fault)
+    delivery_faults = _check_delivery(lesson) if lesson.delivery == "block" else []
+    return delivery_faults or _check_triggers(lesson, pattern_check.find_syntax_fault)

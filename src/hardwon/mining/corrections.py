@@ -27,59 +27,61 @@ MIN_AIM_OVERLAP = 0.7
 TOOLS_ASKING_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
 
 _ARGUMENT = re.compile(r"\"[^\"]{0,400}\"|'[^']{0,400}'|[^\s\"']+")
-_WRITES = re.compile(
+_WRITING_COMMAND = re.compile(
     r"\bsed\s+(?:-\w+\s+)*-i|\bperl\s+-\w*i|[^2&]>>?\s*[\w./~$-]+\.\w+|\btee\s|[-:]fix\b|--write\b|\bfmt\b|\bgofmt\b.*\s-w\b"
 )
-_SCRIPT_WRITES = re.compile(r"\.write\(|write_text\(|writeFileSync\(")
-_BECAUSE = re.compile(
+_WRITING_SCRIPT = re.compile(r"\.write\(|write_text\(|writeFileSync\(")
+_REASON_WORDS = re.compile(
     r"\b(?:because|instead|turns out|(?:issue|problem|reason|cause) (?:is|was|seems)|requires?|must|rather than"
     r"|correct (?:way|form|syntax|name))\b|n't (?:support|accept|match|have|exist|allow|work)"
     r"|\bnot (?:support|available|installed)",
     re.I,
 )
-_CORRECTS = re.compile(
+_CORRECTION_WORDS = re.compile(
     r"\b(?:instead|rather|don'?t|do not|never|always|should(?:n't)?|must(?:n't)?|prefer|better|wrong|stop|avoid"
     r"|actually|not what|no need|make sure|why|can't we|use|you (?:can't|cannot|need to))\b|\A\W*no\b",
     re.I,
 )
-_TO = re.compile(r"\s*\d?&?>>?\s*(?:&\d|/dev/null)")
+_REDIRECTION = re.compile(r"\s*\d?&?>>?\s*(?:&\d|/dev/null)")
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]?")
 
 
 def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
     """Whether two calls want the same thing; what the first one's error says to be unknown is no part of its aim."""
     if a.tool != b.tool:
-        return bool(a.tool in EDIT_TOOLS and a.path and _writes_by_hand(a.path, b))
+        return bool(a.tool in EDIT_TOOLS and a.path and _is_write_to(a.path, b))
     if a.tool == "Bash":
         if is_read_only(b.command) and not is_read_only(a.command):
             return False
-        wanted, other = _aim(a.command), _aim(b.command)
-        known = wanted - tokenize(error.quote) if error and error.kind == "interface" else frozenset()
-        return compute_overlap(wanted, other) >= MIN_AIM_OVERLAP or (len(known) > 1 and known <= other)
+        aim, other_aim = _tokenize_aim(a.command), _tokenize_aim(b.command)
+        known_words = aim - tokenize(error.quote) if error and error.kind == "interface" else frozenset()
+        return compute_overlap(aim, other_aim) >= MIN_AIM_OVERLAP or (len(known_words) > 1 and known_words <= other_aim)
     if a.path != b.path or not (a.path or a.content or a.command):
         return False  # nothing is known of a call but its tool
     if a.command or b.command:
-        return _said_alike(a.command, b.command)
-    return a.content == b.content or _said_alike(a.content, b.content)
+        return _is_similar_text(a.command, b.command)
+    return a.content == b.content or _is_similar_text(a.content, b.content)
 
 
 def is_same_call(a: Step, b: Step, unfiltered: bool) -> bool:
     """Whether it is the same call once more; `unfiltered`: whatever its output is filtered with."""
     if (a.tool, a.path, a.content) != (b.tool, b.path, b.content):
         return False
-    return _whole(a.command) == _whole(b.command) if unfiltered else a.command.split() == b.command.split()
+    return (
+        _join_commands(a.command) == _join_commands(b.command) if unfiltered else a.command.split() == b.command.split()
+    )
 
 
 def count_call_forms(errors: Sequence[Failure]) -> int:
     """How many forms of a call were tried; the same one with its output cut otherwise is no other form."""
-    return len({_aim(error.command) or number for number, error in enumerate(errors)})
+    return len({_tokenize_aim(error.command) or number for number, error in enumerate(errors)})
 
 
 def is_file_change(call: Step) -> bool:
     command = call.command[:MAX_INSPECTED_CHARS]
-    if call.tool in EDIT_TOOLS or _SCRIPT_WRITES.search(command):
+    if call.tool in EDIT_TOOLS or _WRITING_SCRIPT.search(command):
         return True
-    return bool(_WRITES.search(command) and _WRITES.search(get_command_code(call.command)))
+    return bool(_WRITING_COMMAND.search(command) and _WRITING_COMMAND.search(get_command_code(call.command)))
 
 
 def compute_overlap(a: frozenset[str], b: frozenset[str]) -> float:
@@ -89,47 +91,47 @@ def compute_overlap(a: frozenset[str], b: frozenset[str]) -> float:
 
 def diff_arguments(failing: str, working: str) -> tuple[list[str], list[str]]:
     """The arguments that only the failing command has, and those that only the working one has, each in order."""
-    if (shown := (_whole(failing), _whole(working)))[0] == shown[1]:
-        shown = failing[:MAX_INSPECTED_CHARS], working[:MAX_INSPECTED_CHARS]
-    before, after = map(_ARGUMENT.findall, shown)
-    return _only(before, after), _only(after, before)
+    if (commands := (_join_commands(failing), _join_commands(working)))[0] == commands[1]:
+        commands = failing[:MAX_INSPECTED_CHARS], working[:MAX_INSPECTED_CHARS]
+    failing_arguments, working_arguments = map(_ARGUMENT.findall, commands)
+    return _list_missing(failing_arguments, working_arguments), _list_missing(working_arguments, failing_arguments)
 
 
 def find_reason(text: str) -> str:
     """The sentence that gives a reason, as it was said; nothing if none does."""
-    if not _BECAUSE.search(text):  # most words give none, and cutting them into sentences takes longer
+    if not _REASON_WORDS.search(text):  # most words give none, and cutting them into sentences takes longer
         return ""
-    found = (sentence[0].strip() for sentence in _SENTENCE.finditer(text) if _BECAUSE.search(sentence[0]))
-    return next(found, "")[:MAX_QUOTE_LENGTH].rstrip()
+    reasons = (sentence[0].strip() for sentence in _SENTENCE.finditer(text) if _REASON_WORDS.search(sentence[0]))
+    return next(reasons, "")[:MAX_QUOTE_LENGTH].rstrip()
 
 
 def is_correction(text: str) -> bool:
     """Whether a person tells how to do it, rather than what to do next."""
-    return bool(_CORRECTS.search(text[: MAX_QUOTE_LENGTH * 2]))
+    return bool(_CORRECTION_WORDS.search(text[: MAX_QUOTE_LENGTH * 2]))
 
 
-def _only(these: list[str], those: list[str]) -> list[str]:
-    others = frozenset(those)
-    return [each for each in dict.fromkeys(these) if each not in others]
+def _list_missing(arguments: list[str], other_arguments: list[str]) -> list[str]:
+    excluded = frozenset(other_arguments)
+    return [argument for argument in dict.fromkeys(arguments) if argument not in excluded]
 
 
 @lru_cache(maxsize=256)
-def _whole(command: str) -> str:
+def _join_commands(command: str) -> str:
     return " ".join(
-        _TO.sub("", part.full_text) if ">" in part.full_text else part.full_text
+        _REDIRECTION.sub("", part.full_text) if ">" in part.full_text else part.full_text
         for part in list_working_commands(command)
     )
 
 
 @lru_cache(maxsize=256)
-def _aim(command: str) -> frozenset[str]:
-    return tokenize(_whole(command))
+def _tokenize_aim(command: str) -> frozenset[str]:
+    return tokenize(_join_commands(command))
 
 
-def _said_alike(a: str, b: str) -> bool:
+def _is_similar_text(a: str, b: str) -> bool:
     return compute_overlap(tokenize(a[:MAX_INSPECTED_CHARS]), tokenize(b[:MAX_INSPECTED_CHARS])) >= MIN_AIM_OVERLAP
 
 
-def _writes_by_hand(path: str, call: Step) -> bool:
+def _is_write_to(path: str, call: Step) -> bool:
     name = path.replace("\\", "/").rpartition("/")[2]
     return call.path == path if call.tool in EDIT_TOOLS else name in call.command and is_file_change(call)

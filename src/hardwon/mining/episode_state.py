@@ -13,15 +13,15 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.shell.failures import Failure
 
 STATE_VERSION = 2  # of the state: another one for every change of Step, Failure or what is saved here
-_READABLE = (1, 2)  # 2 has a field more at the end of Step, which has a default
+_READABLE_VERSIONS = (1, 2)  # 2 has a field more at the end of Step, which has a default
 
 
 class OpenEpisode:
     """An episode under way: what is known of it before it is told."""
 
-    def __init__(self, failing: Step, errors: list[Failure], last: int) -> None:
-        self.failing_call, self.errors = failing, errors
-        self.last_call_number = last  # the number of calls that were made when it failed the last time
+    def __init__(self, failing_call: Step, errors: list[Failure], last_call_number: int) -> None:
+        self.failing_call, self.errors = failing_call, errors
+        self.last_call_number = last_call_number  # the number of calls that were made when it failed the last time
         self.is_refused = self.is_edited = False
         self.is_awaiting_words = False  # for the words of the person who refused
         self.person_words, self.person_line = "", 0
@@ -40,40 +40,57 @@ class ThreadState:
 
 
 def dump_threads(threads: Mapping[str, ThreadState]) -> dict[str, Any]:
-    return {"version": STATE_VERSION, "threads": [[agent, _saved_thread(thread)] for agent, thread in threads.items()]}
+    return {"version": STATE_VERSION, "threads": [[agent, _dump_thread(thread)] for agent, thread in threads.items()]}
 
 
 def load_threads(state: Mapping[str, Any] | None) -> dict[str, ThreadState]:
     """What was saved; nothing if another version saved it."""
-    if not state or state.get("version") not in _READABLE:
+    if not state or state.get("version") not in _READABLE_VERSIONS:
         return {}
-    return {agent: _restored_thread(thread) for agent, thread in state["threads"]}
+    return {agent: _load_thread(thread) for agent, thread in state["threads"]}
 
 
-def _saved_thread(thread: ThreadState) -> list[Any]:
+def _dump_thread(thread: ThreadState) -> list[Any]:
     pending = [[number, *call] for number, call in thread.pending_calls.values()]
-    return [thread.call_count, thread.has_failed_last, pending, [_saved_open(each) for each in thread.open_episodes]]
+    return [
+        thread.call_count,
+        thread.has_failed_last,
+        pending,
+        [_dump_episode(episode) for episode in thread.open_episodes],
+    ]
 
 
-def _restored_thread(given: Sequence[Any]) -> ThreadState:
+def _load_thread(state: Sequence[Any]) -> ThreadState:
     thread = ThreadState()
-    thread.call_count, thread.has_failed_last, pending, under_way = given
-    thread.open_episodes = [_restored_open(each) for each in under_way]
+    thread.call_count, thread.has_failed_last, pending, open_episodes = state
+    thread.open_episodes = [_load_episode(episode) for episode in open_episodes]
     for number, *fields in pending:
         call = Step(*fields)
         thread.pending_calls[call.call] = number, call
     return thread
 
 
-def _saved_open(own: OpenEpisode) -> list[Any]:
-    errors = [list(vars(error).values()) for error in own.errors]
-    known = [own.is_refused, own.is_edited, own.is_awaiting_words, own.person_words, own.person_line]
-    return [list(own.failing_call), errors, own.last_call_number, known, [list(each) for each in own.reasons]]
+def _dump_episode(episode: OpenEpisode) -> list[Any]:
+    errors = [list(vars(error).values()) for error in episode.errors]
+    flags = [
+        episode.is_refused,
+        episode.is_edited,
+        episode.is_awaiting_words,
+        episode.person_words,
+        episode.person_line,
+    ]
+    return [
+        list(episode.failing_call),
+        errors,
+        episode.last_call_number,
+        flags,
+        [list(reason) for reason in episode.reasons],
+    ]
 
 
-def _restored_open(given: Sequence[Any]) -> OpenEpisode:
-    failing, errors, last, known, reasons = given
-    own = OpenEpisode(Step(*failing), [Failure(*error) for error in errors], last)
-    own.is_refused, own.is_edited, own.is_awaiting_words, own.person_words, own.person_line = known
-    own.reasons = [(line, reason) for line, reason in reasons]
-    return own
+def _load_episode(state: Sequence[Any]) -> OpenEpisode:
+    failing_fields, errors, last_call_number, flags, reasons = state
+    episode = OpenEpisode(Step(*failing_fields), [Failure(*error) for error in errors], last_call_number)
+    episode.is_refused, episode.is_edited, episode.is_awaiting_words, episode.person_words, episode.person_line = flags
+    episode.reasons = [(line, reason) for line, reason in reasons]
+    return episode

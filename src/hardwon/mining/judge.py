@@ -32,24 +32,24 @@ ALLOWED_DELIVERY_MODES = ("note", "hold", "start")  # a block is a person's idea
 MAX_ANSWER_BYTES = 1_000_000  # bytes that a reader may send
 MIN_QUOTE_CHARS = 5
 MAX_EPISODES = 2
-_MOST_CHECKED = 10  # signals whose transcripts are searched for a quote
-_LONGEST_QUOTE, _MOST_QUOTES, _MOST_TAGS, _MOST_JUDGEMENTS = 2_000, 20, 20, 1_000
-_TEXTS = ("problem", "solution", "trigger", "summary", "why")
-_FORM = "hardwon review --json   (its instructions show the form)"
+_MAX_CHECKED_EPISODES = 10  # signals whose transcripts are searched for a quote
+_MAX_QUOTE_CHARS, _MAX_QUOTES, _MAX_TAGS, _MAX_JUDGEMENTS = 2_000, 20, 20, 1_000
+_TEXT_FIELDS = ("problem", "solution", "trigger", "summary", "why")
+_FORM_FIX = "hardwon review --json   (its instructions show the form)"
 
-_AROUND = 300  # lines before the first and after the last evidence in which its call and result are looked for
-_BESIDE = 2  # steps shown before and after them
-_LEVELS = 5  # how deep the steps of an episode stand in a bundle
-_LEAST = 1_500  # characters; what is shorter tells nothing of an episode
+_SEARCHED_LINES = 300  # lines before the first and after the last evidence in which its call and result are looked for
+_NEIGHBOUR_STEPS = 2  # steps shown before and after them
+_STEP_DEPTH = 5  # how deep the steps of an episode stand in a bundle
+_MIN_ENTRY_CHARS = 1_500  # characters; what is shorter tells nothing of an episode
 # How long a step's text may be, and how long that of a failed result: the error is what it is all about.
-_LENGTHS = (
+_TEXT_LIMITS = (
     *((4_000, 4_000), (2_000, 4_000), (1_000, 4_000), (500, 4_000), (250, 4_000)),
     *((250, 2_000), (250, 1_000)),
 )
-_SHORT = ((120, 500), (60, 200))  # when there is nothing but evidence left
-_IN_ORDER = frozenset({"claude-code", "codex"})  # the others may tell of a line when they are at the end
-_COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
-_EVIDENCE = {"error": ("result",), "correction": ("agent", "call"), "user": ("person", "result")}
+_SHORT_LIMITS = ((120, 500), (60, 200))  # when there is nothing but evidence left
+_ORDERED_AGENTS = frozenset({"claude-code", "codex"})  # the others may tell of a line when they are at the end
+_COLOUR_CODE = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
+_EVIDENCE_STEP_KINDS = {"error": ("result",), "correction": ("agent", "call"), "user": ("person", "result")}
 
 CandidatesToJudge = Iterable[tuple[Candidate, Sequence[MinedEpisode]]]
 
@@ -74,36 +74,36 @@ class EpisodeExcerpt:
 
 def build_excerpt(episode: MinedEpisode, *, max_chars: int, is_excluded: StepPredicate) -> EpisodeExcerpt:
     """The episode as it stands in the transcript now, in at most so many characters of JSON."""
-    pages, reason = _pages(episode, is_excluded)
+    pages, reason = _read_pages(episode, is_excluded)
     if reason:
         return EpisodeExcerpt(reason=reason)
-    kept = pages
-    while kept:
-        lengths = _LENGTHS if any(page.distance for page in kept) else (*_LENGTHS, *_SHORT)
-        if _size(_shown(kept, *lengths[-1]), _LEVELS) <= max_chars:
-            fitting = (_shown(kept, *each) for each in lengths)
-            steps = next(each for each in fitting if _size(each, _LEVELS) <= max_chars)
-            return EpisodeExcerpt(tuple(steps), len(pages) - len(kept))
-        kept = _fewer(kept)
+    selected = pages
+    while selected:
+        limits = _TEXT_LIMITS if any(page.distance for page in selected) else (*_TEXT_LIMITS, *_SHORT_LIMITS)
+        if _measure_json(_render_steps(selected, *limits[-1]), _STEP_DEPTH) <= max_chars:
+            renderings = (_render_steps(selected, *item) for item in limits)
+            steps = next(item for item in renderings if _measure_json(item, _STEP_DEPTH) <= max_chars)
+            return EpisodeExcerpt(tuple(steps), len(pages) - len(selected))
+        selected = _drop_farthest(selected)
     return EpisodeExcerpt(reason=f"no step of the episode fits into {max_chars} characters")
 
 
-def _shown(pages: Iterable[EpisodeStep], plain: int, failed: int) -> list[dict[str, Any]]:
-    return [_as_shown(page, failed if page.step.failed else plain) for page in pages]
+def _render_steps(pages: Iterable[EpisodeStep], max_chars: int, max_failed_chars: int) -> list[dict[str, Any]]:
+    return [_render_step(page, max_failed_chars if page.step.failed else max_chars) for page in pages]
 
 
-def _as_shown(page: EpisodeStep, longest: int) -> dict[str, Any]:
+def _render_step(page: EpisodeStep, max_chars: int) -> dict[str, Any]:
     step = page.step
-    marks = {"tool": step.tool, "failed": step.failed, "refused": bool(step.refused), "denied": step.denied}
+    flags = {"tool": step.tool, "failed": step.failed, "refused": bool(step.refused), "denied": step.denied}
     return {
         "line": step.line,
         "kind": step.kind,
-        **{name: value for name, value in marks.items() if value},
-        "text": trim_text(page.text, longest),
+        **{name: value for name, value in flags.items() if value},
+        "text": trim_text(page.text, max_chars),
     }
 
 
-def _fewer(pages: list[EpisodeStep]) -> list[EpisodeStep]:
+def _drop_farthest(pages: list[EpisodeStep]) -> list[EpisodeStep]:
     """Without the steps farthest from the evidence; where all are, the first error and the latest ones stay."""
     farthest = max(page.distance for page in pages)
     if farthest:
@@ -113,72 +113,76 @@ def _fewer(pages: list[EpisodeStep]) -> list[EpisodeStep]:
     return [*pages[:2], *pages[2 + max(len(pages) // 4, 1) :]]
 
 
-def _pages(signal: MinedEpisode, left_out: StepPredicate) -> tuple[list[EpisodeStep], str]:
+def _read_pages(episode: MinedEpisode, is_excluded: StepPredicate) -> tuple[list[EpisodeStep], str]:
     """The steps of the episode and a few beside it, or why there are none."""
     try:
-        steps = _steps(signal, left_out)
-    except (OSError, ValueError) as wrong:
-        return [], f"the transcript cannot be read: {getattr(wrong, 'strerror', None) or wrong}"
-    found = {place for place, step in enumerate(steps) if _is_evidence(step, signal)}
-    if not found:
+        steps = _read_steps(episode, is_excluded)
+    except (OSError, ValueError) as error:
+        return [], f"the transcript cannot be read: {getattr(error, 'strerror', None) or error}"
+    evidence_positions = {position for position, step in enumerate(steps) if _is_evidence(step, episode)}
+    if not evidence_positions:
         return [], "the transcript was rewritten: what was found in it is no longer there"
-    calls = {steps[place].call for place in found} - {""}
-    found |= {place for place, step in enumerate(steps) if step.call in calls}
-    start, end = max(min(found) - _BESIDE, 0), max(found) + _BESIDE + 1
+    calls = {steps[position].call for position in evidence_positions} - {""}
+    evidence_positions |= {position for position, step in enumerate(steps) if step.call in calls}
+    start, end = max(min(evidence_positions) - _NEIGHBOUR_STEPS, 0), max(evidence_positions) + _NEIGHBOUR_STEPS + 1
     return [
-        EpisodeStep(step, clean_text(_said(step)), min(abs(place - one) for one in found))
-        for place, step in enumerate(steps[start:end], start)
+        EpisodeStep(step, clean_text(_get_step_text(step)), min(abs(position - other) for other in evidence_positions))
+        for position, step in enumerate(steps[start:end], start)
     ], ""
 
 
-def _steps(signal: MinedEpisode, left_out: StepPredicate) -> list[Step]:
+def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]:
     """What the signal's agent did and heard around the evidence, as far as it may be kept."""
-    lines = [each["line"] for each in signal.body["evidence"]]
-    if signal.host not in TRANSCRIPT_MODULES or not lines:
+    lines = [evidence["line"] for evidence in episode.body["evidence"]]
+    if episode.host not in TRANSCRIPT_MODULES or not lines:
         return []
-    first, last = min(lines) - _AROUND, max(lines) + _AROUND
-    found = list[Step]()
-    unseen = set[str]()  # calls that are left out, with their results
-    reader, hidden = load_transcript_module(signal.host).Reader(), PrivateTurnTracker(signal.path)
-    with transcript_files.open_transcript(signal.path) as (_, _, portions):
+    first, last = min(lines) - _SEARCHED_LINES, max(lines) + _SEARCHED_LINES
+    steps = list[Step]()
+    hidden_calls = set[str]()  # calls that are left out, with their results
+    reader, private_turns = load_transcript_module(episode.host).Reader(), PrivateTurnTracker(episode.path)
+    with transcript_files.open_transcript(episode.path) as (_, _, portions):
         for numbered, _ in portions:
             for number, line in numbered:
-                if number > last and signal.host in _IN_ORDER:
-                    return found
+                if number > last and episode.host in _ORDERED_AGENTS:
+                    return steps
                 for step in reader.read_line(number, line):
-                    is_unseen = hidden.should_hide(step) or left_out(step)
+                    is_hidden = private_turns.should_hide(step) or is_excluded(step)
                     if step.kind == "call":
-                        (unseen.add if is_unseen else unseen.discard)(step.call)
-                    is_unseen |= step.kind == "result" and step.call in unseen
-                    if not is_unseen and first <= step.line <= last and step.agent == signal.agent:
-                        found.append(step)
+                        (hidden_calls.add if is_hidden else hidden_calls.discard)(step.call)
+                    is_hidden |= step.kind == "result" and step.call in hidden_calls
+                    if not is_hidden and first <= step.line <= last and step.agent == episode.agent:
+                        steps.append(step)
     # A document may hold several sessions; in a file of lines they follow each other, and the lines tell.
     return [
-        step for step in found if not transcript_files.is_single_document(signal.path) or step.session == signal.session
+        step
+        for step in steps
+        if not transcript_files.is_single_document(episode.path) or step.session == episode.session
     ]
 
 
-def _is_evidence(step: Step, signal: MinedEpisode) -> bool:
+def _is_evidence(step: Step, episode: MinedEpisode) -> bool:
     """Whether the signal begins with this step, or it says what the signal quotes of its line."""
-    begins = signal.key.rpartition("#")[0] if signal.tier == 1 else signal.key
-    if f"{signal.host}:{step.id}" == begins:
+    start_key = episode.key.rpartition("#")[0] if episode.tier == 1 else episode.key
+    if f"{episode.host}:{step.id}" == start_key:
         return True
     quotes = [
-        collapse_spaces(each["quote"])
-        for each in signal.body["evidence"]
-        if each["line"] == step.line and step.kind in _EVIDENCE.get(each["kind"], ()) and each["quote"].strip()
+        collapse_spaces(evidence["quote"])
+        for evidence in episode.body["evidence"]
+        if evidence["line"] == step.line
+        and step.kind in _EVIDENCE_STEP_KINDS.get(evidence["kind"], ())
+        and evidence["quote"].strip()
     ]
-    text = collapse_spaces(clean_text(_said(step))) if quotes else ""
+    text = collapse_spaces(clean_text(_get_step_text(step))) if quotes else ""
     return any(quote in text for quote in quotes)
 
 
-def _said(step: Step) -> str:
+def _get_step_text(step: Step) -> str:
     """What a step says: words, a result, or what a call would do. Colours go first: they could part a secret."""
     parts = (step.command, step.path, step.content, step.text or step.refused.strip())
-    return _COLOUR.sub("", "\n".join(part for part in parts if part))
+    return _COLOUR_CODE.sub("", "\n".join(part for part in parts if part))
 
 
-def _size(value: object, levels: int = 0) -> int:
+def _measure_json(value: object, levels: int = 0) -> int:
     """Characters of the value's JSON as it is printed, indented, so many levels deep."""
     text = json.dumps(value, indent=2)
     return len(text) + 2 * levels * text.count("\n")
@@ -195,42 +199,44 @@ def build_bundle(
 ) -> dict[str, Any]:
     """What a reader gets at once: the candidates in the order given, as far as there is room."""
     waiting = list(candidates)
-    made: dict[str, Any] = {"instructions": read_instructions(), "candidates": [], "leftOut": len(waiting)}
-    for proposal, signals in waiting:
-        room = max_bundle_chars - _size(made)
-        if room < _LEAST:
+    bundle: dict[str, Any] = {"instructions": read_instructions(), "candidates": [], "leftOut": len(waiting)}
+    for candidate, episodes in waiting:
+        room = max_bundle_chars - _measure_json(bundle)
+        if room < _MIN_ENTRY_CHARS:
             break
-        made["candidates"].append(_entry(proposal, signals, min(max_candidate_chars, room), is_excluded))
-        if _size(made) > max_bundle_chars:
-            made["candidates"].pop()
+        bundle["candidates"].append(_build_entry(candidate, episodes, min(max_candidate_chars, room), is_excluded))
+        if _measure_json(bundle) > max_bundle_chars:
+            bundle["candidates"].pop()
             break
-        made["leftOut"] -= 1
-    return made
+        bundle["leftOut"] -= 1
+    return bundle
 
 
-def _entry(proposal: Candidate, signals: Sequence[MinedEpisode], most: int, left_out: StepPredicate) -> dict[str, Any]:
+def _build_entry(
+    candidate: Candidate, episodes: Sequence[MinedEpisode], max_chars: int, is_excluded: StepPredicate
+) -> dict[str, Any]:
     """One candidate for a reader, in so many characters if its own texts leave room for that."""
-    body = signals[0].body if signals else {}
+    body = episodes[0].body if episodes else {}
     entry: dict[str, Any] = {
-        "number": proposal.number,
+        "number": candidate.number,
         "tool": body.get("tool", ""),
-        "problem": proposal.record.get("problem", ""),
-        "solution": proposal.record.get("solution", ""),
+        "problem": candidate.record.get("problem", ""),
+        "solution": candidate.record.get("solution", ""),
         "trigger": body.get("trigger", ""),
-        "sessionCount": len(proposal.sessions),
-        "projectCount": len(proposal.projects),
-        "occurrenceCount": proposal.occurrences,
+        "sessionCount": len(candidate.sessions),
+        "projectCount": len(candidate.projects),
+        "occurrenceCount": candidate.occurrences,
         "episodes": [],
     }
-    shown = signals[:MAX_EPISODES]
-    for left, signal in zip(range(len(shown), 0, -1), shown, strict=True):
-        about: dict[str, Any] = {"session": signal.session, "project": signal.project, "at": signal.at}
-        entry["episodes"].append(about)
-        room = (most - _size(entry, 2)) // left
-        told = build_excerpt(signal, max_chars=room, is_excluded=left_out)
-        about["steps"] = list(told.steps)
-        about |= {"stepsLeftOut": told.omitted_count} if told.omitted_count else {}
-        about |= {"reason": told.reason} if told.reason else {}
+    shown_episodes = episodes[:MAX_EPISODES]
+    for remaining, episode in zip(range(len(shown_episodes), 0, -1), shown_episodes, strict=True):
+        episode_entry: dict[str, Any] = {"session": episode.session, "project": episode.project, "at": episode.at}
+        entry["episodes"].append(episode_entry)
+        room = (max_chars - _measure_json(entry, 2)) // remaining
+        excerpt = build_excerpt(episode, max_chars=room, is_excluded=is_excluded)
+        episode_entry["steps"] = list(excerpt.steps)
+        episode_entry |= {"stepsLeftOut": excerpt.omitted_count} if excerpt.omitted_count else {}
+        episode_entry |= {"reason": excerpt.reason} if excerpt.reason else {}
     return entry
 
 
@@ -244,72 +250,78 @@ def judge_candidates(
     reader: str,
 ) -> Iterator[Judgement]:
     """A model's judgements, each as it comes, so that those paid for are kept whatever happens to the next."""
-    for proposal, signals in candidates:
-        entry = _entry(proposal, signals, max_candidate_chars, is_excluded)
-        unread = Judgement(proposal.number, now, reader, "none", {})
+    for candidate, episodes in candidates:
+        entry = _build_entry(candidate, episodes, max_candidate_chars, is_excluded)
+        blank = Judgement(candidate.number, now, reader, "none", {})
         if any(episode["steps"] for episode in entry["episodes"]):
-            asked = json.dumps({"candidates": [entry]}, ensure_ascii=False, indent=2)
-            yield _answered(ask(f"{read_instructions()}\n## Candidates\n\n{asked}\n"), unread, signals, is_excluded)
+            payload = json.dumps({"candidates": [entry]}, ensure_ascii=False, indent=2)
+            yield _parse_answer(
+                ask(f"{read_instructions()}\n## Candidates\n\n{payload}\n"), blank, episodes, is_excluded
+            )
         else:
             reasons = [episode["reason"] for episode in entry["episodes"]]
-            yield replace(unread, void=next(iter(reasons), "no transcript is known for it"))
+            yield replace(blank, void=next(iter(reasons), "no transcript is known for it"))
 
 
-def _answered(answer: str, unread: Judgement, signals: Sequence[MinedEpisode], left_out: StepPredicate) -> Judgement:
+def _parse_answer(
+    answer: str, blank: Judgement, episodes: Sequence[MinedEpisode], is_excluded: StepPredicate
+) -> Judgement:
     try:
-        sent = parse_judgements(answer)
-    except UserError as wrong:
-        return replace(unread, void=f"the answer cannot be read: {wrong.say}")
-    own = [one for one in sent if one.candidate == unread.candidate]
-    if len(own) != 1:
-        return replace(unread, void=f"the answer judges candidate {unread.candidate} {len(own)} times")
-    return replace(own[0], at=unread.at, reader=unread.reader, void=check_judgement(own[0], signals, left_out))
+        judgements = parse_judgements(answer)
+    except UserError as error:
+        return replace(blank, void=f"the answer cannot be read: {error.say}")
+    matching = [judgement for judgement in judgements if judgement.candidate == blank.candidate]
+    if len(matching) != 1:
+        return replace(blank, void=f"the answer judges candidate {blank.candidate} {len(matching)} times")
+    return replace(
+        matching[0], at=blank.at, reader=blank.reader, void=check_judgement(matching[0], episodes, is_excluded)
+    )
 
 
 def check_judgement(judgement: Judgement, episodes: Sequence[MinedEpisode], is_excluded: StepPredicate) -> str:
     """Why a judgement is void; "" if it counts."""
-    quotes = [str(each["quote"]) for each in judgement.body.get("quotes", ())]
+    quotes = [str(quote_entry["quote"]) for quote_entry in judgement.body.get("quotes", ())]
     if not quotes and judgement.verdict != "none":
         return f"a verdict of {judgement.verdict} needs a quote from the transcript"
-    if short := [quote for quote in quotes if len(collapse_spaces(quote)) < MIN_QUOTE_CHARS]:
-        return f"the quote {short[0]!r} is too short: {MIN_QUOTE_CHARS} characters at least"
-    wrong = _faults(judgement, episodes) if judgement.verdict == "lesson" else ""
-    return wrong or _missing(quotes, episodes, is_excluded)
+    if short_quotes := [quote for quote in quotes if len(collapse_spaces(quote)) < MIN_QUOTE_CHARS]:
+        return f"the quote {short_quotes[0]!r} is too short: {MIN_QUOTE_CHARS} characters at least"
+    faults = _find_faults(judgement, episodes) if judgement.verdict == "lesson" else ""
+    return faults or _find_missing_quote(quotes, episodes, is_excluded)
 
 
-def _faults(judgement: Judgement, signals: Sequence[MinedEpisode]) -> str:
+def _find_faults(judgement: Judgement, episodes: Sequence[MinedEpisode]) -> str:
     """What keeps it from being a lesson, by the rules that hold for every lesson."""
-    body, found = judgement.body, signals[0].body if signals else {}
+    body, episode_body = judgement.body, episodes[0].body if episodes else {}
     problem, solution = body.get("problem", ""), body.get("solution", "")
-    tool = found.get("tool", "")
-    of_command = found.get("command", tool not in FILE_TOOLS)  # a tag does not say what failed
-    kind = "commandPatterns" if of_command else "pathPatterns"
-    made = {
+    tool = episode_body.get("tool", "")
+    is_command = episode_body.get("command", tool not in FILE_TOOLS)  # a tag does not say what failed
+    pattern_key = "commandPatterns" if is_command else "pathPatterns"
+    lesson_fields = {
         "summary": body.get("summary") or lesson_tags.build_summary(problem, solution),
         "problem": problem,
         "solution": solution,
         "delivery": body.get("delivery", "note"),
-        "triggers": {"toolNames": [tool] if tool else [], kind: [body["trigger"]] if "trigger" in body else []},
+        "triggers": {"toolNames": [tool] if tool else [], pattern_key: [body["trigger"]] if "trigger" in body else []},
         "tags": body.get("tags", []),
     }
-    return "; ".join(validation.find_lesson_faults(record.parse_lesson(made)))
+    return "; ".join(validation.find_lesson_faults(record.parse_lesson(lesson_fields)))
 
 
-def _missing(quotes: Sequence[str], signals: Sequence[MinedEpisode], left_out: StepPredicate) -> str:
+def _find_missing_quote(quotes: Sequence[str], episodes: Sequence[MinedEpisode], is_excluded: StepPredicate) -> str:
     """Says which quote stands in no episode of the candidate."""
-    left, reasons = [collapse_spaces(quote) for quote in quotes], []
-    for signal in signals[:_MOST_CHECKED]:
-        if not left:
+    missing, reasons = [collapse_spaces(quote) for quote in quotes], []
+    for episode in episodes[:_MAX_CHECKED_EPISODES]:
+        if not missing:
             return ""
-        pages, reason = _pages(signal, left_out)
+        pages, reason = _read_pages(episode, is_excluded)
         texts = [collapse_spaces(page.text) for page in pages]
-        left = [quote for quote in left if not any(quote in text for text in texts)]
+        missing = [quote for quote in missing if not any(quote in text for text in texts)]
         reasons.append(reason)
-    if not left:
+    if not missing:
         return ""
     if all(reasons):
         return next(iter(reasons), "no transcript is known for it")
-    return f"the quote {trim_text(left[0], 100)!r} is not in the transcript"
+    return f"the quote {trim_text(missing[0], 100)!r} is not in the transcript"
 
 
 def parse_judgements(text: str) -> list[Judgement]:
@@ -317,23 +329,23 @@ def parse_judgements(text: str) -> list[Judgement]:
     if len(text.encode("utf-8", "replace")) > MAX_ANSWER_BYTES:
         raise UserError(f"the judgements have more than {MAX_ANSWER_BYTES:,} bytes", "send fewer at once")
     try:
-        found = json.loads(_unfenced(text))
-    except json.JSONDecodeError as wrong:
-        raise UserError(f"the judgements are no JSON: line {wrong.lineno}: {wrong.msg}", _FORM) from None
+        parsed = json.loads(_strip_fence(text))
+    except json.JSONDecodeError as error:
+        raise UserError(f"the judgements are no JSON: line {error.lineno}: {error.msg}", _FORM_FIX) from None
     except (ValueError, RecursionError):
-        raise UserError("the judgements are no JSON: a number is too long, or nested too deeply", _FORM) from None
-    if isinstance(found, dict):
-        found = found.get("judgements", [found])
-    if not isinstance(found, list):
-        raise UserError(f"the judgements are {_kind(found)}, not a list", _FORM)
-    if len(found) > _MOST_JUDGEMENTS:
+        raise UserError("the judgements are no JSON: a number is too long, or nested too deeply", _FORM_FIX) from None
+    if isinstance(parsed, dict):
+        parsed = parsed.get("judgements", [parsed])
+    if not isinstance(parsed, list):
+        raise UserError(f"the judgements are {_describe_value(parsed)}, not a list", _FORM_FIX)
+    if len(parsed) > _MAX_JUDGEMENTS:
         raise UserError(
-            f"there are {len(found)} judgements, but {_MOST_JUDGEMENTS} at most are read", "send fewer at once"
+            f"there are {len(parsed)} judgements, but {_MAX_JUDGEMENTS} at most are read", "send fewer at once"
         )
-    return [_judgement(one, f"judgement {number}") for number, one in enumerate(found, 1)]
+    return [_parse_judgement(item, f"judgement {number}") for number, item in enumerate(parsed, 1)]
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     """What stands in the first fence, if there is one: no line of JSON begins with one."""
     lines = text.removeprefix("\ufeff").split("\n")
     fences = [number for number, line in enumerate(lines) if line.lstrip().startswith("```")]
@@ -342,56 +354,61 @@ def _unfenced(text: str) -> str:
     return "\n".join(lines[fences[0] + 1 : fences[1] if len(fences) > 1 else None])
 
 
-def _judgement(given: object, name: str) -> Judgement:
-    if not isinstance(given, dict):
-        raise UserError(f"{name} is {_kind(given)}, not an object", _FORM)
-    candidate, verdict = given.get("candidate"), given.get("verdict")
+def _parse_judgement(data: object, name: str) -> Judgement:
+    if not isinstance(data, dict):
+        raise UserError(f"{name} is {_describe_value(data)}, not an object", _FORM_FIX)
+    candidate, verdict = data.get("candidate"), data.get("verdict")
     if not isinstance(candidate, int) or isinstance(candidate, bool) or not 0 < candidate < 10**9:
-        raise UserError(f"{name}: candidate is {_kind(candidate)}, not the number of one", _FORM)
+        raise UserError(f"{name}: candidate is {_describe_value(candidate)}, not the number of one", _FORM_FIX)
     if verdict not in VERDICTS:
-        raise UserError(f"{name}: verdict is {_kind(verdict)}, not one of {', '.join(VERDICTS)}", _FORM)
-    body: dict[str, Any] = {"quotes": [_quote(one, name) for one in _list(given, "quotes", name, _MOST_QUOTES)]}
-    for field in _TEXTS:
-        if given.get(field) is not None and (said := _text(given[field], f"{name}: {field}").strip()):
-            body[field] = said
-    if given.get("delivery") is not None:
-        if given["delivery"] not in ALLOWED_DELIVERY_MODES:
-            say = f"{name}: delivery is {_kind(given['delivery'])}, not one of {', '.join(ALLOWED_DELIVERY_MODES)}"
-            raise UserError(say, _FORM)
-        body["delivery"] = given["delivery"]
-    named = [_text(one, f"{name}: tags") for one in _list(given, "tags", name, _MOST_TAGS)]
-    return Judgement(candidate, 0.0, "", str(verdict), {**body, "tags": named} if named else body)
+        raise UserError(f"{name}: verdict is {_describe_value(verdict)}, not one of {', '.join(VERDICTS)}", _FORM_FIX)
+    body: dict[str, Any] = {
+        "quotes": [_parse_quote(item, name) for item in _get_list(data, "quotes", name, _MAX_QUOTES)]
+    }
+    for field in _TEXT_FIELDS:
+        if data.get(field) is not None and (text := _parse_text(data[field], f"{name}: {field}").strip()):
+            body[field] = text
+    if data.get("delivery") is not None:
+        if data["delivery"] not in ALLOWED_DELIVERY_MODES:
+            message = (
+                f"{name}: delivery is {_describe_value(data['delivery'])}, not one of "
+                f"{', '.join(ALLOWED_DELIVERY_MODES)}"
+            )
+            raise UserError(message, _FORM_FIX)
+        body["delivery"] = data["delivery"]
+    tags = [_parse_text(item, f"{name}: tags") for item in _get_list(data, "tags", name, _MAX_TAGS)]
+    return Judgement(candidate, 0.0, "", str(verdict), {**body, "tags": tags} if tags else body)
 
 
-def _quote(given: object, name: str) -> dict[str, Any]:
+def _parse_quote(data: object, name: str) -> dict[str, Any]:
     line = None
-    if isinstance(given, dict):
-        line, given = given.get("line"), given.get("quote")
-    quote = _text(given, f"{name}: quotes", _LONGEST_QUOTE)
-    whole = isinstance(line, int) and not isinstance(line, bool) and 0 < line < 10**9
-    return {"line": line, "quote": quote} if whole else {"quote": quote}
+    if isinstance(data, dict):
+        line, data = data.get("line"), data.get("quote")
+    quote = _parse_text(data, f"{name}: quotes", _MAX_QUOTE_CHARS)
+    is_line_number = isinstance(line, int) and not isinstance(line, bool) and 0 < line < 10**9
+    return {"line": line, "quote": quote} if is_line_number else {"quote": quote}
 
 
-def _list(given: dict[str, Any], field: str, name: str, most: int) -> list[object]:
-    found = given.get(field)
-    if found is None:
+def _get_list(data: dict[str, Any], field: str, name: str, max_items: int) -> list[object]:
+    items = data.get(field)
+    if items is None:
         return []
-    if not isinstance(found, list):
-        raise UserError(f"{name}: {field} is {_kind(found)}, not a list", _FORM)
-    if len(found) > most:
-        raise UserError(f"{name}: {field} holds {len(found)}, but {most} at most are read", _FORM)
-    return found
+    if not isinstance(items, list):
+        raise UserError(f"{name}: {field} is {_describe_value(items)}, not a list", _FORM_FIX)
+    if len(items) > max_items:
+        raise UserError(f"{name}: {field} holds {len(items)}, but {max_items} at most are read", _FORM_FIX)
+    return items
 
 
-def _text(given: object, name: str, most: int = validation.MAX_LESSON_CHARS) -> str:
-    if not isinstance(given, str):
-        raise UserError(f"{name} is {_kind(given)}, not text", _FORM)
-    if len(given) > most:
-        raise UserError(f"{name} has {len(given)} characters, but {most} at most are read", _FORM)
-    return clean_text(given.encode("utf-8", "replace").decode())
+def _parse_text(value: object, name: str, max_chars: int = validation.MAX_LESSON_CHARS) -> str:
+    if not isinstance(value, str):
+        raise UserError(f"{name} is {_describe_value(value)}, not text", _FORM_FIX)
+    if len(value) > max_chars:
+        raise UserError(f"{name} has {len(value)} characters, but {max_chars} at most are read", _FORM_FIX)
+    return clean_text(value.encode("utf-8", "replace").decode())
 
 
-def _kind(value: object) -> str:
+def _describe_value(value: object) -> str:
     """A value as it is named to whoever wrote it."""
     if value is None:
         return "missing"

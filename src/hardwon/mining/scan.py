@@ -37,7 +37,7 @@ from hardwon.types import PROGRAM_NAME, MinedEpisode, ReadPosition, frozen, repl
 MAX_COMMAND_CHARS, MAX_CONTENT_CHARS, MAX_CONTENT_CHARS_READ = 4_000, 1_000, 2_000
 COMPLETE_SCAN_KINDS = ("full", "new", "auto")  # the others looked at some transcripts only
 COMMAND_STATE_KEYS = ("open", "running", "scripts")  # where a reader remembers commands
-_SPEAK = ("agent", "person")
+_SPEECH_KINDS = ("agent", "person")
 BATCH_SIZE = 2_000  # calls and signals in one transaction
 
 MeasuredPortion = tuple[Portion, int, int]  # with the bytes and malformed lines in it
@@ -81,26 +81,28 @@ def scan_transcripts(
     """
     faults: list[tuple[str, str]] = []
     transcripts.enlarge_cache(connection)
-    left_out = denied_or_deleted(build_step_exclusion(home, values), deletions.read_tombstones(connection))
-    portions = _all_portions(connection, files, int(values["scanWindow"]), left_out, faults, report_progress)
-    found = signals = malformed = 0
-    for batch in _batches(portions):
-        signals += transcripts.store_portions(connection, [portion for portion, _, _ in batch], clock.now())
-        found += sum(size for _, size, _ in batch)
-        malformed += sum(wrong for _, _, wrong in batch)
+    is_excluded = denied_or_deleted(build_step_exclusion(home, values), deletions.read_tombstones(connection))
+    portions = _read_all_portions(connection, files, int(values["scanWindow"]), is_excluded, faults, report_progress)
+    byte_count = episode_count = malformed_lines = 0
+    for batch in _batch_portions(portions):
+        episode_count += transcripts.store_portions(connection, [portion for portion, _, _ in batch], clock.now())
+        byte_count += sum(size for _, size, _ in batch)
+        malformed_lines += sum(line_count for _, _, line_count in batch)
     transcripts.prune_calls(connection)
     now = clock.now()
-    new = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
-    candidates.add_scan(connection, Scan(now, kind, len(files), found, malformed, signals, len(new)))
-    return ScanResult(len(files), found, malformed, signals, tuple(new), tuple(faults))
+    new_candidates = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
+    candidates.add_scan(
+        connection, Scan(now, kind, len(files), byte_count, malformed_lines, episode_count, len(new_candidates))
+    )
+    return ScanResult(len(files), byte_count, malformed_lines, episode_count, tuple(new_candidates), tuple(faults))
 
 
-def _batches(portions: Iterable[MeasuredPortion]) -> Iterator[list[MeasuredPortion]]:
+def _batch_portions(portions: Iterable[MeasuredPortion]) -> Iterator[list[MeasuredPortion]]:
     """Small files are committed together: a transaction has a price, and a limit of some tens of milliseconds."""
     batch: list[MeasuredPortion] = []
     for portion in portions:
         batch.append(portion)
-        if sum(len(one.calls) + len(one.episodes) for one, _, _ in batch) >= BATCH_SIZE:
+        if sum(len(batched.calls) + len(batched.episodes) for batched, _, _ in batch) >= BATCH_SIZE:
             yield batch
             batch = []
     if batch:
@@ -142,146 +144,166 @@ def hold_scan_lock(home: str, *, wait: bool) -> Iterator[bool]:
 
 def find_vanished_transcripts(read_positions: Mapping[str, ReadPosition]) -> list[str]:
     """The transcripts that are gone, or that have become another file under the same name."""
-    return [path for path, mark in read_positions.items() if transcript_files.get_inode(path) != mark.inode]
+    return [
+        path
+        for path, read_position in read_positions.items()
+        if transcript_files.get_inode(path) != read_position.inode
+    ]
 
 
 def find_changed_transcripts(
     folders: Mapping[str, Iterable[str]], read_positions: Mapping[str, ReadPosition]
 ) -> Iterator[TranscriptFile]:
     """The transcripts below the folders of each host that changed since they were read; "" is any host."""
-    met: set[str] = set()
-    for host, places in folders.items():
-        for place in places:
-            for path, stat in _transcripts(os.path.realpath(os.path.expanduser(place))):
-                mark = read_positions.get(path)
-                if path in met or (mark and transcript_tail.is_unchanged(stat, mark)):
+    visited_paths: set[str] = set()
+    for agent, agent_folders in folders.items():
+        for folder in agent_folders:
+            for path, stat in _find_transcripts(os.path.realpath(os.path.expanduser(folder))):
+                read_position = read_positions.get(path)
+                if path in visited_paths or (read_position and transcript_tail.is_unchanged(stat, read_position)):
                     continue
-                met.add(path)
-                if named := _host(path, host):
+                visited_paths.add(path)
+                if file_agent := _detect_agent(path, agent):
                     yield TranscriptFile(
-                        path, named, max(stat.st_size - (mark.offset if mark else 0), 0), stat.st_mtime
+                        path,
+                        file_agent,
+                        max(stat.st_size - (read_position.offset if read_position else 0), 0),
+                        stat.st_mtime,
                     )
 
 
-def _transcripts(place: str) -> Iterator[tuple[str, os.stat_result]]:
-    for path, stat in _files(place):
+def _find_transcripts(root: str) -> Iterator[tuple[str, os.stat_result]]:
+    for path, stat in _walk_files(root):
         yield from transcript_files.list_sessions(path, stat)
 
 
-def _files(place: str) -> Iterator[tuple[str, os.stat_result]]:
+def _walk_files(root: str) -> Iterator[tuple[str, os.stat_result]]:
     """Every file at or below a place, whatever cannot be looked at left out; links are not followed."""
     try:
-        if not os.path.isdir(place):
-            yield place, os.stat(place)
+        if not os.path.isdir(root):
+            yield root, os.stat(root)
             return
-        with os.scandir(place) as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
+        with os.scandir(root) as entries:
+            sorted_entries = sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return
-    for entry in listed:
+    for entry in sorted_entries:
         try:
             if entry.is_dir(follow_symlinks=False):
-                yield from _files(entry.path)
+                yield from _walk_files(entry.path)
             elif entry.is_file(follow_symlinks=False):
                 yield entry.path, entry.stat(follow_symlinks=False)
         except OSError:
             continue
 
 
-def _host(path: str, wanted: str) -> str:
+def _detect_agent(path: str, expected_agent: str) -> str:
     """The host that wrote it, if it is the one that is wanted."""
-    if wanted and not transcript_files.is_agent_transcript_path(path, wanted):
+    if expected_agent and not transcript_files.is_agent_transcript_path(path, expected_agent):
         return ""
     try:
-        host = transcript_files.detect_agent(path)
+        detected_agent = transcript_files.detect_agent(path)
     except OSError:
         return ""
-    return host if wanted in ("", host) else ""
+    return detected_agent if expected_agent in ("", detected_agent) else ""
 
 
-def _all_portions(
+def _read_all_portions(
     connection: Connection,
     files: Iterable[TranscriptFile],
     window: int,
-    left_out: StepPredicate,
+    is_excluded: StepPredicate,
     faults: list[tuple[str, str]],
-    passed: Callable[[int], None],
+    report_progress: Callable[[int], None],
 ) -> Iterator[MeasuredPortion]:
     """What the files have new. One that cannot be read is named and stops nobody."""
     for file in files:
         try:
-            yield from _read(file, transcripts.find_read_position(connection, file.path), window, left_out)
-        except OSError as wrong:
-            faults.append((file.path, wrong.strerror or str(wrong)))
-        passed(file.unread_bytes)
+            yield from _read_file(file, transcripts.find_read_position(connection, file.path), window, is_excluded)
+        except OSError as error:
+            faults.append((file.path, error.strerror or str(error)))
+        report_progress(file.unread_bytes)
 
 
-def _read(
-    file: TranscriptFile, known: ReadPosition | None, window: int, left_out: StepPredicate
+def _read_file(
+    file: TranscriptFile, stored_position: ReadPosition | None, window: int, is_excluded: StepPredicate
 ) -> Iterator[MeasuredPortion]:
-    with transcript_files.open_transcript(file.path, known) as opened:
-        mark = opened.position
-        for portion in _portions(file, load_transcript_module(file.agent), mark, opened.portions, window, left_out):
-            after = portion.read_position
-            yield portion, after.offset - mark.offset, after.malformed - mark.malformed
-            mark = after
+    with transcript_files.open_transcript(file.path, stored_position) as transcript:
+        read_position = transcript.position
+        for portion in _read_portions(
+            file, load_transcript_module(file.agent), read_position, transcript.portions, window, is_excluded
+        ):
+            next_position = portion.read_position
+            yield (
+                portion,
+                next_position.offset - read_position.offset,
+                next_position.malformed - read_position.malformed,
+            )
+            read_position = next_position
 
 
-def _portions(
+def _read_portions(
     file: TranscriptFile,
     module: TranscriptModule,
-    mark: ReadPosition,
+    read_position: ReadPosition,
     lines: Iterable[tuple[transcript_tail.NumberedLines, ReadPosition]],
     window: int,
-    left_out: StepPredicate,
+    is_excluded: StepPredicate,
 ) -> Iterator[Portion]:
-    reader = module.Reader(_loads(mark.reader))
-    before = _loads(mark.watch) or {}
-    watch, hidden = EpisodeTracker(before, window=window), PrivateTurnTracker(file.path, before)
-    shut = hidden.is_private
-    for numbered, after in lines:
-        desk = _Desk(file)
-        seen: list[Step] = []
+    reader = module.Reader(_load_state(read_position.reader))
+    watch_state = _load_state(read_position.watch) or {}
+    tracker, private_turns = EpisodeTracker(watch_state, window=window), PrivateTurnTracker(file.path, watch_state)
+    has_hidden_steps = private_turns.is_private
+    for numbered, next_position in lines:
+        builder = _PortionBuilder(file)
+        visible_steps: list[Step] = []
         for number, line in numbered:
             for step in reader.read_line(number, line):
-                if hidden.should_hide(step) or left_out(step):
-                    shut = True
+                if private_turns.should_hide(step) or is_excluded(step):
+                    has_hidden_steps = True
                 elif step.kind == "person" and is_only_for_hardwon(step.text):
                     continue  # a decision about lessons corrects no call
                 elif not (step.kind == "call" and is_hardwon_call(step)):
-                    seen.append(step)
-        for step in _fit(seen):
-            desk.take(step, watch.process_step(step))
-        desk.found(watch.list_unfinished())
-        state = {**watch.dump_state(), **hidden.dump_state()}
-        read = {name: kept for name, kept in reader.dump_state().items() if not (shut and name in COMMAND_STATE_KEYS)}
-        told = {"reader": _dumps(clean_state(read)), "watch": _dumps(clean_state(state))}
-        yield desk.portion(replace(after, malformed=reader.malformed, **told))
+                    visible_steps.append(step)
+        for step in _clean_steps(visible_steps):
+            builder.add_step(step, tracker.process_step(step))
+        builder.add_episodes(tracker.list_unfinished())
+        state = {**tracker.dump_state(), **private_turns.dump_state()}
+        reader_state = {
+            name: value
+            for name, value in reader.dump_state().items()
+            if not (has_hidden_steps and name in COMMAND_STATE_KEYS)
+        }
+        dumped_states = {"reader": _dump_state(clean_state(reader_state)), "watch": _dump_state(clean_state(state))}
+        yield builder.build_portion(replace(next_position, malformed=reader.malformed, **dumped_states))
 
 
 def is_hardwon_call(step: Step) -> bool:
     """Whether a call runs hardwon: what it prints are other sessions' errors. Its result then belongs to no call."""
     if PROGRAM_NAME not in step.command:
         return False
-    return any(simple.program == PROGRAM_NAME for simple in parse_simple_commands(step.command[:MAX_COMMAND_CHARS]))
+    return any(
+        simple_command.program == PROGRAM_NAME
+        for simple_command in parse_simple_commands(step.command[:MAX_COMMAND_CHARS])
+    )
 
 
-def _fit(steps: Sequence[Step]) -> Sequence[Step]:
+def _clean_steps(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps with nothing in a call or an error that may not be kept, so that nothing made of them has it either."""
-    tagged = has_possible_tag("\n".join([step.text for step in steps if step.kind in _SPEAK]))
-    steps = [_cut(step, tagged) for step in steps]
-    texts = [text for step in steps for text in _kept(step) if text]
-    cleaned = {text: after for text, after in zip(texts, clean_texts(texts), strict=True) if text is not after}
-    return [_with(step, cleaned) for step in steps] if cleaned else steps
+    has_tags = has_possible_tag("\n".join([step.text for step in steps if step.kind in _SPEECH_KINDS]))
+    steps = [_trim_step(step, has_tags) for step in steps]
+    texts = [text for step in steps for text in _list_stored_texts(step) if text]
+    cleaned = {text: clean for text, clean in zip(texts, clean_texts(texts), strict=True) if text is not clean}
+    return [_replace_texts(step, cleaned) for step in steps] if cleaned else steps
 
 
-def _cut(step: Step, tagged: bool) -> Step:
+def _trim_step(step: Step, has_tags: bool) -> Step:
     """As much of it as is looked at; of what a call would write more than is kept, so that no key is halved.
 
     Of words the private parts go now: a sentence that is cut out of one would no longer show that it is.
     """
-    if step.kind in _SPEAK:
-        return step._replace(text=text) if tagged and (text := strip_private(step.text)) != step.text else step
+    if step.kind in _SPEECH_KINDS:
+        return step._replace(text=text) if has_tags and (text := strip_private(step.text)) != step.text else step
     if step.failed or step.refused:
         return step._replace(text=cut_middle(step.text))
     if len(step.content) > MAX_CONTENT_CHARS_READ:
@@ -289,15 +311,15 @@ def _cut(step: Step, tagged: bool) -> Step:
     return step
 
 
-def _kept(step: Step) -> tuple[str, ...]:
+def _list_stored_texts(step: Step) -> tuple[str, ...]:
     """What something may be made of."""
     if step.kind == "call":
         return step.command, step.content
     return (step.text, step.refused) if step.failed or step.refused else ()
 
 
-def _with(step: Step, cleaned: Mapping[str, str]) -> Step:
-    if cleaned.keys().isdisjoint(_kept(step)):
+def _replace_texts(step: Step, cleaned: Mapping[str, str]) -> Step:
+    if cleaned.keys().isdisjoint(_list_stored_texts(step)):
         return step
     if step.kind == "call":
         command, content = cleaned.get(step.command, step.command), cleaned.get(step.content, step.content)
@@ -305,67 +327,69 @@ def _with(step: Step, cleaned: Mapping[str, str]) -> Step:
     return step._replace(text=cleaned.get(step.text, step.text), refused=cleaned.get(step.refused, step.refused))
 
 
-class _Desk:
+class _PortionBuilder:
     """Owns what one portion has given so far."""
 
     def __init__(self, file: TranscriptFile) -> None:
         self._file = file
         self._calls: dict[str, Step] = {}
-        self._ends: dict[str, str] = {}
-        self._under_way: dict[str, str] = {}
-        self._outcomes: dict[str, str] = {}
-        self._signals: dict[str, MinedEpisode] = {}
-        self._cancels: list[tuple[str, str]] = []
+        self._call_outcomes: dict[str, str] = {}
+        self._running_calls: dict[str, str] = {}
+        self._earlier_outcomes: dict[str, str] = {}
+        self._episodes: dict[str, MinedEpisode] = {}
+        self._cancellations: list[tuple[str, str]] = []
 
-    def take(self, step: Step, ended: Iterable[Episode]) -> None:
+    def add_step(self, step: Step, episodes: Iterable[Episode]) -> None:
         if step.kind == "call":
             self._calls[step.id] = step
-            self._ends.pop(step.id, None)
-            self._under_way[step.call] = step.id
+            self._call_outcomes.pop(step.id, None)
+            self._running_calls[step.call] = step.id
         elif step.kind == "result":
-            self._ended(step)
+            self._apply_result(step)
         elif step.kind == "agent" and "#" in step.text and "#lesson" in step.text.lower():
-            self._tagged(step)
-        if ended:
-            self.found(ended)
+            self._add_lesson_blocks(step)
+        if episodes:
+            self.add_episodes(episodes)
 
-    def found(self, episodes: Iterable[Episode]) -> None:
+    def add_episodes(self, episodes: Iterable[Episode]) -> None:
         for episode in episodes:
-            signal = proposals.mine_episode(
+            mined_episode = proposals.mine_episode(
                 episode, self._file.agent, self._file.path, find_cached_project_path(episode.cwd)
             )
-            self._signals[signal.key] = signal
+            self._episodes[mined_episode.key] = mined_episode
 
-    def portion(self, mark: ReadPosition) -> Portion:
+    def build_portion(self, read_position: ReadPosition) -> Portion:
         return Portion(
             path=self._file.path,
             agent=self._file.agent,
-            read_position=mark,
-            calls=tuple(self._call(step, self._ends.get(id, "")) for id, step in self._calls.items()),
-            outcomes=tuple(self._outcomes.items()),
-            episodes=tuple(proposals.clean_episodes(list(self._signals.values()))),
-            withdrawn_tags=tuple(self._cancels),
+            read_position=read_position,
+            calls=tuple(
+                self._build_call(step, self._call_outcomes.get(call_id, "")) for call_id, step in self._calls.items()
+            ),
+            outcomes=tuple(self._earlier_outcomes.items()),
+            episodes=tuple(proposals.clean_episodes(list(self._episodes.values()))),
+            withdrawn_tags=tuple(self._cancellations),
         )
 
-    def _ended(self, step: Step) -> None:
+    def _apply_result(self, step: Step) -> None:
         """Hosts use a call's name again in later turns, so a result ends the latest call of that name."""
-        id = self._under_way.pop(step.call, "")
-        call = self._calls.get(id)
+        call_id = self._running_calls.pop(step.call, "")
+        call = self._calls.get(call_id)
         failed = step.failed or (call is not None and is_unreported_failure(call.tool, call.command, step.text))
         outcome = "failed" if failed else "fine"
         if step.refused:
             outcome = "refused"
         elif step.denied:
             outcome = "denied"
-        if id:
-            self._ends[id] = outcome
+        if call_id:
+            self._call_outcomes[call_id] = outcome
         else:
-            self._outcomes[self._waits(step.call)] = outcome
+            self._earlier_outcomes[self._build_pending_key(step.call)] = outcome
 
-    def _waits(self, call: str) -> str:
+    def _build_pending_key(self, call: str) -> str:
         return f"{self._file.path} {call}"
 
-    def _call(self, step: Step, outcome: str) -> ScannedCall:
+    def _build_call(self, step: Step, outcome: str) -> ScannedCall:
         return ScannedCall(
             key=f"{self._file.agent}:{step.id}",
             host=self._file.agent,
@@ -379,28 +403,32 @@ class _Desk:
             file=step.path,
             content=step.content[:MAX_CONTENT_CHARS],
             outcome=outcome,
-            waits="" if outcome else self._waits(step.call),
+            waits="" if outcome else self._build_pending_key(step.call),
         )
 
-    def _tagged(self, step: Step) -> None:
+    def _add_lesson_blocks(self, step: Step) -> None:
         for problem in lesson_tags.find_cancellations(step.text):
-            self._cancel(step.session, problem)
-        for place, tag in enumerate(lesson_tags.find_lesson_blocks(step.text)):
-            if not lesson_tags.is_unfilled_template(tag):
-                host, path = self._file.agent, self._file.path
-                signal = proposals.mine_block(tag, step, place, host, path, find_cached_project_path(step.cwd))
-                self._signals[signal.key] = signal
+            self._cancel_blocks(step.session, problem)
+        for position, block in enumerate(lesson_tags.find_lesson_blocks(step.text)):
+            if not lesson_tags.is_unfilled_template(block):
+                agent, path = self._file.agent, self._file.path
+                episode = proposals.mine_block(block, step, position, agent, path, find_cached_project_path(step.cwd))
+                self._episodes[episode.key] = episode
 
-    def _cancel(self, session: str, problem: str) -> None:
+    def _cancel_blocks(self, session: str, problem: str) -> None:
         """Take back what this portion has of it; what lies before is the store's to take back."""
-        own = [key for key, one in self._signals.items() if one.tier == 1 and one.session == session]
-        gone = [key for key in own if lesson_tags.is_cancelled(self._signals[key].body["problem"], problem)]
-        if not problem and own:
-            gone = own[-1:]
-        for key in gone:
-            del self._signals[key]
-        if problem or not own:
-            self._cancels.append((session, problem))
+        session_keys = [
+            key for key, episode in self._episodes.items() if episode.tier == 1 and episode.session == session
+        ]
+        cancelled_keys = [
+            key for key in session_keys if lesson_tags.is_cancelled(self._episodes[key].body["problem"], problem)
+        ]
+        if not problem and session_keys:
+            cancelled_keys = session_keys[-1:]
+        for key in cancelled_keys:
+            del self._episodes[key]
+        if problem or not session_keys:
+            self._cancellations.append((session, problem))
 
 
 @lru_cache(maxsize=512)
@@ -409,10 +437,10 @@ def find_cached_project_path(cwd: str) -> str:
     return projects.find_project_path(cwd) if cwd else ""
 
 
-def _loads(text: str) -> dict[str, Any] | None:
-    found = orjson.loads(text) if text else None
-    return found if isinstance(found, dict) else None
+def _load_state(text: str) -> dict[str, Any] | None:
+    state = orjson.loads(text) if text else None
+    return state if isinstance(state, dict) else None
 
 
-def _dumps(state: Mapping[str, Any]) -> str:
+def _dump_state(state: Mapping[str, Any]) -> str:
     return orjson.dumps(state).decode()

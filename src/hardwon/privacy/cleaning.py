@@ -20,11 +20,11 @@ def clean_text(text: str) -> str:
 def clean_texts(texts: Sequence[str]) -> list[str]:
     """Each text cleaned. One look at all of them together tells in which there is something to clean."""
     joined = "\n".join(texts)
-    low, stretches = fold_case(joined), {*find_unbroken_runs(joined, MIN_RUN_LENGTH)}
-    tags = [kind for kind in TAG_NAMES if kind in low]
-    random = [stretch for stretch in stretches if len(stretch) >= MIN_RANDOM_LENGTH and is_random(stretch)]
-    spans = find_secret_spans(joined, low, stretches)
-    if not spans and not tags and not random:
+    folded_text, unbroken_runs = fold_case(joined), {*find_unbroken_runs(joined, MIN_RUN_LENGTH)}
+    tags = [tag_name for tag_name in TAG_NAMES if tag_name in folded_text]
+    random_runs = [run for run in unbroken_runs if len(run) >= MIN_RANDOM_LENGTH and is_random(run)]
+    spans = find_secret_spans(joined, folded_text, unbroken_runs)
+    if not spans and not tags and not random_runs:
         return list(texts)
     from bisect import bisect_right  # the hook's path has no use for it
 
@@ -32,32 +32,34 @@ def clean_texts(texts: Sequence[str]) -> list[str]:
     for text in texts:
         starts.append(start)
         start += len(text) + 1
-    hit = set[int]()
+    hit_numbers = set[int]()
     for first, last in spans:  # one that opens in a text and does not end may reach into others
-        hit.update(range(bisect_right(starts, first) - 1, bisect_right(starts, last)))
+        hit_numbers.update(range(bisect_right(starts, first) - 1, bisect_right(starts, last)))
     return [
         clean_text(text)
-        if number in hit or (random and _has(text, random)) or (tags and _has(fold_case(text), tags))
+        if number in hit_numbers
+        or (random_runs and _has_any(text, random_runs))
+        or (tags and _has_any(fold_case(text), tags))
         else text
         for number, text in enumerate(texts)
     ]
 
 
-def _has(text: str, parts: Sequence[str]) -> bool:
+def _has_any(text: str, parts: Sequence[str]) -> bool:
     return any(map(text.__contains__, parts))
 
 
 def clean_state(state: Any) -> Any:
     """What readers remember, fit to be kept: ids are one word, and what may hold a secret has several."""
-    texts = list(_sentences(state))
-    changed = {text: after for text, after in zip(texts, clean_texts(texts), strict=True) if text is not after}
+    texts = list(_find_sentences(state))
+    changed = {text: clean for text, clean in zip(texts, clean_texts(texts), strict=True) if text is not clean}
     return map_strings(state, lambda text, _: changed.get(text, text)) if changed else state
 
 
-def _sentences(state: Any) -> Iterator[str]:
+def _find_sentences(state: Any) -> Iterator[str]:
     if isinstance(state, str):
         if " " in state or "\n" in state:
             yield state
     elif isinstance(state, dict | list | tuple):
         for value in state.values() if isinstance(state, dict) else state:
-            yield from _sentences(value)
+            yield from _find_sentences(value)

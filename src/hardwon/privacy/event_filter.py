@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from hardwon.types import Event
 
-_TOOL = ("PostToolUse", "PostToolUseFailure")
-_REMINDER = ("<system-reminder>", "</system-reminder>")
+_TOOL_EVENTS = ("PostToolUse", "PostToolUseFailure")
+_REMINDER_TAGS = ("<system-reminder>", "</system-reminder>")
 
 
 def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
@@ -48,40 +48,44 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
     is_only_asked = event.kind == "PreToolUse" and not (event.denied and event.tool_use_id)
     if is_only_asked or not event.session or _is_denied(event, values):
         return None
-    markers = claims.get_claim_folder(home, event.session, claims.PRIVATE_PREFIX)
-    latest = os.path.join(markers, claims.LATEST_MARKER)
+    marker_folder = claims.get_claim_folder(home, event.session, claims.PRIVATE_PREFIX)
+    latest_marker = os.path.join(marker_folder, claims.LATEST_MARKER)
     if event.kind == "UserPromptSubmit":
-        said = remove_between(event.prompt, *_REMINDER)
-        for_agent = extract_agent_prompt(event.prompt)
-        own_turn = os.path.join(
+        visible_prompt = remove_between(event.prompt, *_REMINDER_TAGS)
+        agent_prompt = extract_agent_prompt(event.prompt)
+        hardwon_turn = os.path.join(
             claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX), claims.LATEST_MARKER
         )
-        if is_wholly_private(said[:MAX_STRIPPED_CHARS]) or is_wholly_private(event.prompt[:MAX_STRIPPED_CHARS]):
-            for name in (claims.LATEST_MARKER, *_names(event)):
-                claims.take(os.path.join(markers, name), event.id, event.at)
+        if is_wholly_private(visible_prompt[:MAX_STRIPPED_CHARS]) or is_wholly_private(
+            event.prompt[:MAX_STRIPPED_CHARS]
+        ):
+            for name in (claims.LATEST_MARKER, *_list_turn_names(event)):
+                claims.take(os.path.join(marker_folder, name), event.id, event.at)
             return None
         if is_only_for_hardwon(event.prompt):
-            claims.release(latest)
-            claims.take(own_turn, event.id, event.at)
+            claims.release(latest_marker)
+            claims.take(hardwon_turn, event.id, event.at)
             return None
-        if for_agent:  # only a person's words end a turn: neither what the host says by itself nor an empty prompt does
-            claims.release(latest)
-            claims.release(own_turn)
+        if (
+            agent_prompt
+        ):  # only a person's words end a turn: neither what the host says by itself nor an empty prompt does
+            claims.release(latest_marker)
+            claims.release(hardwon_turn)
         elif event.prompt.strip():
             return None
-        event = replace(event, prompt=for_agent)
-    elif event.kind == "Stop" and not event.agent and _answers_us(event, home):
+        event = replace(event, prompt=agent_prompt)
+    elif event.kind == "Stop" and not event.agent and _is_hardwon_turn(event, home):
         event = replace(event, message="")
-    names = _names(event)
-    if not any(os.path.exists(os.path.join(markers, name)) for name in (claims.LATEST_MARKER, *names)):
-        return _fit(event, values)
+    names = _list_turn_names(event)
+    if not any(os.path.exists(os.path.join(marker_folder, name)) for name in (claims.LATEST_MARKER, *names)):
+        return _clean_event(event, values)
     if event.kind == "SubagentStart":
         for name in names:
-            claims.take(os.path.join(markers, name), event.id, event.at)
-    return None if _is_call(event) else _bare(event)
+            claims.take(os.path.join(marker_folder, name), event.id, event.at)
+    return None if _is_call(event) else _strip_content(event)
 
 
-def _answers_us(event: Event, home: str) -> bool:
+def _is_hardwon_turn(event: Event, home: str) -> bool:
     """Whether the turn that ends began with a prompt for hardwon: what the agent says then is about us."""
     return os.path.exists(
         os.path.join(claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX), claims.LATEST_MARKER)
@@ -91,72 +95,78 @@ def _answers_us(event: Event, home: str) -> bool:
 def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings in force. What a person has left out since the manifest was built stays out at once, also if it
     cannot be built."""
-    config = os.path.join(home, paths.CONFIG)
+    config_path = os.path.join(home, paths.CONFIG)
     try:
         if (
             compiled_settings
-            and os.stat(config).st_mtime_ns <= os.stat(os.path.join(home, paths.LESSON_INDEX)).st_mtime_ns
+            and os.stat(config_path).st_mtime_ns <= os.stat(os.path.join(home, paths.LESSON_INDEX)).st_mtime_ns
         ):
             return compiled_settings
-        with open(config, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
-            wanted = loads(file.read())
+        with open(config_path, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
+            config_values = loads(file.read())
     except (OSError, ValueError, RecursionError):
         return compiled_settings
-    lists = ("skipTools", "denyProjects", "denyPaths")
-    wanted = wanted if isinstance(wanted, dict) else {}
-    return {**compiled_settings, **{name: wanted[name] for name in lists if isinstance(wanted.get(name), list)}}
+    list_names = ("skipTools", "denyProjects", "denyPaths")
+    config_values = config_values if isinstance(config_values, dict) else {}
+    return {
+        **compiled_settings,
+        **{name: config_values[name] for name in list_names if isinstance(config_values.get(name), list)},
+    }
 
 
-def _names(event: Event) -> list[str]:
+def _list_turn_names(event: Event) -> list[str]:
     """What a private turn is known by besides being the latest: its prompt, and the sub-agents that began in it."""
     return [to_safe_name(name) for name in (event.prompt_name, event.agent) if name]
 
 
 def filter_transcript_event(event: Event, values: Mapping[str, Any]) -> Event | None:
     """The same for an event of a transcript, whose private turns its reader knows."""
-    return None if not event.session or _is_denied(event, values) else _fit(event, values)
+    return None if not event.session or _is_denied(event, values) else _clean_event(event, values)
 
 
 def clean_words(text: str, values: Mapping[str, Any]) -> str:
     """What may be kept of words."""
-    return clean_long_text(remove_between(text, *_REMINDER).strip(), int(values.get("maxEventChars", MAX_TEXT_CHARS)))
+    return clean_long_text(
+        remove_between(text, *_REMINDER_TAGS).strip(), int(values.get("maxEventChars", MAX_TEXT_CHARS))
+    )
 
 
 def _is_denied(event: Event, values: Mapping[str, Any]) -> bool:
     if is_below(event.cwd, values.get("denyProjects", ())):
         return True
     return _is_call(event) and (
-        event.tool in values.get("skipTools", DEFAULT_SKIPPED_TOOLS) or _touches(event, values.get("denyPaths", ()))
+        event.tool in values.get("skipTools", DEFAULT_SKIPPED_TOOLS)
+        or _is_about_denied_path(event, values.get("denyPaths", ()))
     )
 
 
 def _is_call(event: Event) -> bool:
-    return event.kind in _TOOL or event.denied
+    return event.kind in _TOOL_EVENTS or event.denied
 
 
-def _bare(event: Event) -> Event:
+def _strip_content(event: Event) -> Event:
     """That something happened in a private turn, and nothing of what."""
-    event = _with_clean_places(event)
+    event = _clean_locations(event)
     return replace(event, prompt="", message="", input=None, response=None, command="", path="", content="", parts=())
 
 
-def _fit(event: Event, values: Mapping[str, Any]) -> Event:
-    most = int(values.get("maxEventChars", MAX_TEXT_CHARS))
-    largest = max(MAX_EVENT_CHARS, 2 * most)
+def _clean_event(event: Event, values: Mapping[str, Any]) -> Event:
+    max_chars = int(values.get("maxEventChars", MAX_TEXT_CHARS))
+    max_total = max(MAX_EVENT_CHARS, 2 * max_chars)
     return replace(
-        _with_clean_places(event),
+        _clean_locations(event),
         prompt=clean_words(event.prompt, values),
         message=clean_words(event.message, values),
-        input=trim_value(_cleaned(event.input, most), most, largest),
-        response=trim_value(_cleaned(event.response, most), most, largest),
-        command=clean_long_text(event.command, most),
+        input=trim_value(_clean_value(event.input, max_chars), max_chars, max_total),
+        response=trim_value(_clean_value(event.response, max_chars), max_chars, max_total),
+        command=clean_long_text(event.command, max_chars),
         path="",
         content="",
         parts=(),
     )
 
 
-def _with_clean_places(event: Event) -> Event:
+def _clean_locations(event: Event) -> Event:
     """Return the event without secrets in its folder; a transcript whose path holds one is not looked for again."""
     folder, transcript = clean_text(event.cwd), event.transcript
     if folder == event.cwd and clean_text(transcript) == transcript:
@@ -164,30 +174,30 @@ def _with_clean_places(event: Event) -> Event:
     return replace(event, cwd=folder, transcript=transcript if clean_text(transcript) == transcript else "")
 
 
-def _cleaned(value: Any, most: int) -> Any:
+def _clean_value(value: Any, max_chars: int) -> Any:
     """Return a JSON value without its private parts and secrets, its long strings cut down."""
-    public = _each_text(_strip_split_tags(prune_value(value, most)), strip_long_text)
-    short = _each_text(public, lambda text: cut_with_margins(text, most))
-    return _each_text(redact_value(_rejoined(short, redact_text)), remove_margins)
+    public = _change_texts(_strip_split_tags(prune_value(value, max_chars)), strip_long_text)
+    shortened = _change_texts(public, lambda text: cut_with_margins(text, max_chars))
+    return _change_texts(redact_value(_change_joined_lines(shortened, redact_text)), remove_margins)
 
 
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    return map_strings(_rejoined(value, change), lambda text, _: change(text))
+def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    return map_strings(_change_joined_lines(value, change), lambda text, _: change(text))
 
 
-def _rejoined(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
+def _change_joined_lines(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
     """The value with lists of lines changed as one text: a tag, or a key, may open in one line and end in another."""
     if depth > MAX_DEPTH or not value:  # what is deeper is not kept
         return value
     if isinstance(value, dict):
-        return {name: _rejoined(inner, change, depth + 1) for name, inner in value.items()}
+        return {name: _change_joined_lines(inner, change, depth + 1) for name, inner in value.items()}
     if not isinstance(value, list):
         return value
     if len(value) == 1 or not all(isinstance(line, str) for line in value):
-        return [_rejoined(inner, change, depth + 1) for inner in value]
+        return [_change_joined_lines(inner, change, depth + 1) for inner in value]
     text = "\n".join(value)
-    after = change(text)
-    return value if after == text else after.split("\n")
+    changed = change(text)
+    return value if changed == text else changed.split("\n")
 
 
 def _strip_split_tags(value: Any, depth: int = 0) -> Any:
@@ -200,15 +210,15 @@ def _strip_split_tags(value: Any, depth: int = 0) -> Any:
         return value
     if all(isinstance(line, str) for line in value):
         return value  # lines of one text, which `_rejoined` puts together and takes apart again
-    return [_strip_split_tags(inner, depth + 1) for inner in _without_split_tags(value)]
+    return [_strip_split_tags(inner, depth + 1) for inner in _strip_joined_blocks(value)]
 
 
-def _without_split_tags(blocks: list[Any]) -> list[Any]:
+def _strip_joined_blocks(blocks: list[Any]) -> list[Any]:
     """Return a content array stripped as one text: a private part may open in one block and close in another.
 
     What is left of the text stands in the first block, and the others are empty.
     """
-    texts = [_text_of_block(block) for block in blocks]
+    texts = [_get_block_text(block) for block in blocks]
     joined = "\n".join([text for text in texts if text is not None])
     if not has_possible_tag(joined):
         return blocks
@@ -225,14 +235,14 @@ def _without_split_tags(blocks: list[Any]) -> list[Any]:
     return changed
 
 
-def _text_of_block(block: Any) -> str | None:
+def _get_block_text(block: Any) -> str | None:
     text = block.get("text") if isinstance(block, dict) else block
     return text if isinstance(text, str) else None
 
 
-def _touches(event: Event, denied: Sequence[str]) -> bool:
+def _is_about_denied_path(event: Event, denied_paths: Sequence[str]) -> bool:
     """Whether a call is about a path that is denied, by its own words or in a command."""
-    if not denied:
+    if not denied_paths:
         return False
-    named = [event.path, *(part.path for part in event.parts)]
-    return has_denied_path(denied, event.cwd, event.tool, event.command, event.content, named)
+    call_paths = [event.path, *(part.path for part in event.parts)]
+    return has_denied_path(denied_paths, event.cwd, event.tool, event.command, event.content, call_paths)

@@ -13,20 +13,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hardwon.types import Event
 
-_FIELDS = ("host", "session", "agent", "source", "tool", "tool_use_id", "prompt_name")
-_SHORT = 16  # what is shorter, and letters and digits alone, is no key of any vendor
-_HEX = "0123456789abcdefABCDEF"
+_ID_FIELDS = ("host", "session", "agent", "source", "tool", "tool_use_id", "prompt_name")
+_SHORT_LENGTH = 16  # what is shorter, and letters and digits alone, is no key of any vendor
+_HEX_DIGITS = "0123456789abcdefABCDEF"
 _UUID_LENGTH = 36
 
 
 def clean_ids(event: Event) -> Event:
     """Return the event with every id that looks like a secret replaced."""
     changes = {}
-    for field in _FIELDS:
-        given = getattr(event, field)
-        if given and not _is_usual(given):
-            cleaned = clean_id(given)
-            if cleaned != given:
+    for field in _ID_FIELDS:
+        value = getattr(event, field)
+        if value and not _is_usual(value):
+            cleaned = clean_id(value)
+            if cleaned != value:
                 changes[field] = cleaned
     return replace(event, **changes) if changes else event
 
@@ -48,8 +48,8 @@ def _is_usual(text: str) -> bool:
     """Tell whether it is a UUID, an id with a known beginning, a short id or a name of letters alone."""
     length = len(text)
     if length == _UUID_LENGTH and text[8] == text[13] == text[18] == text[23] == "-":
-        return not text.replace("-", "").strip(_HEX)
+        return not text.replace("-", "").strip(_HEX_DIGITS)
     plain = text.replace("-", "").replace("_", "")
-    if length < _SHORT or plain.isalpha():
-        return plain.isalnum() and length < 2 * _SHORT
+    if length < _SHORT_LENGTH or plain.isalpha():
+        return plain.isalnum() and length < 2 * _SHORT_LENGTH
     return any(text.startswith(prefix) and text[len(prefix) :].isalnum() for prefix in KNOWN_ID_PREFIXES)

@@ -21,8 +21,8 @@ MARGIN_CHARS = 8_192  # characters; a private key of 8192 bits, the longest of t
 MAX_NODES = 5_000  # values within a value; what is kept of it could not hold more
 MAX_SCANNED_CHARS = 300_000  # characters of a value in which secrets are looked for: a third of a second
 MAX_STRIPPED_CHARS = 2_000_000  # characters in which private tags are looked for
-_LONGEST_KEY = 1_000
-_CUT, _CUT_END = "\n\x00hardwon cut ", "\x00\n"  # between head and tail, with the number of characters cut
+_MAX_KEY_CHARS = 1_000
+_CUT_START, _CUT_END = "\n\x00hardwon cut ", "\x00\n"  # between head and tail, with the number of characters cut
 
 
 def clean_long_text(text: str, max_length: int) -> str:
@@ -48,38 +48,38 @@ def prune_value(value: Any, max_length: int) -> Any:
         return value
     nodes, characters = MAX_NODES, max(MAX_SCANNED_CHARS, max_length + 2 * MARGIN_CHARS)
     pruned: Any = {} if isinstance(value, dict) else []
-    opened = [(value, pruned, _items(value))]
-    while opened:
-        item, copy, items = opened[-1]
+    stack = [(value, pruned, _iterate_items(value))]
+    while stack:
+        item, copy, items = stack[-1]
         for key, inner in items:
             nodes -= 1
             characters -= min(len(inner), max_length + 2 * MARGIN_CHARS) if isinstance(inner, str) else 0
             if nodes < 0 or characters < 0:
                 break
             if not isinstance(inner, dict | list | tuple):
-                _put(copy, key, inner)
+                _put_item(copy, key, inner)
                 continue
-            below: Any = {} if isinstance(inner, dict) else []
-            _put(copy, key, below)
-            opened.append((inner, below, _items(inner)))
+            inner_copy: Any = {} if isinstance(inner, dict) else []
+            _put_item(copy, key, inner_copy)
+            stack.append((inner, inner_copy, _iterate_items(inner)))
             break
         else:
-            opened.pop()
+            stack.pop()
         if nodes < 0 or characters < 0:
             break
-    for item, copy, _ in opened:
+    for item, copy, _ in stack:
         _note_left_out(item, copy)
     return pruned
 
 
-def _items(container: Any) -> Iterator[tuple[Any, Any]]:
+def _iterate_items(container: Any) -> Iterator[tuple[Any, Any]]:
     return iter(container.items() if isinstance(container, dict) else enumerate(container))
 
 
-def _put(copy: Any, key: Any, value: Any) -> None:
+def _put_item(copy: Any, key: Any, value: Any) -> None:
     if not isinstance(copy, dict):
         copy.append(value)
-    elif isinstance(key, str) and len(key) > _LONGEST_KEY:
+    elif isinstance(key, str) and len(key) > _MAX_KEY_CHARS:
         copy[f"[… key {len(copy) + 1}, of {len(key):,} characters …]"] = value
     else:
         copy[key] = value
@@ -98,12 +98,12 @@ def cut_with_margins(text: str, max_length: int) -> str:
     tail = max_length // 3 + MARGIN_CHARS
     head = max_length - max_length // 3 + MARGIN_CHARS
     cut = len(text) - head - tail
-    return f"{text[:head]}{_CUT}{cut}{_CUT_END}{text[-tail:]}" if cut > 0 else text
+    return f"{text[:head]}{_CUT_START}{cut}{_CUT_END}{text[-tail:]}" if cut > 0 else text
 
 
 def remove_margins(text: str) -> str:
     """Return an Excerpt of a text that `with_margins` has cut, once its secrets are replaced."""
-    head, mark, rest = text.partition(_CUT)
+    head, mark, rest = text.partition(_CUT_START)
     number, end, tail = rest.partition(_CUT_END)
     if not mark or not end or not number.isdecimal() or len(number) > 12:
         return text

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_TAGS = 100
-_MOST_SPOTS = 20 * MAX_TAGS  # nobody writes so many unfinished tags
+_MAX_SPOTS = 20 * MAX_TAGS  # nobody writes so many unfinished tags
 WITHHELD_TEXT = f"[withheld: more than {MAX_TAGS} private tags]"
 TAG_NAMES = ("private", "claude-mem-context", FENCE_OPEN[1:-1])
-_BEFORE = ("<", "3c", "2f")  # how a tag begins, once blanks, slashes and backslashes are gone
-_REACH = 48  # the longest way to write what stands before the kind
+_TAG_STARTS = ("<", "3c", "2f")  # how a tag begins, once blanks, slashes and backslashes are gone
+_MAX_LEAD_CHARS = 48  # the longest way to write what stands before the kind
 _PATTERNS = (
     r"(?ix) (?: < | \\{1,8} (?: u00 | x ) 3c ) (?P<blank> \s{0,8} )"
     r"      (?P<close> \\{0,8} / | \\{1,8} (?: u00 | x ) 2f )? \s{0,8} \Z",
@@ -33,23 +33,23 @@ _compiled: list[re.Pattern[str]] = []
 
 def strip_private(text: str) -> str:
     """The text without its private parts; with more than MOST_TAGS tags nothing of it."""
-    seen = 0
-    while spots := _spots(fold_case(text)):
-        if len(spots) > _MOST_SPOTS:
+    tag_count = 0
+    while spots := _find_spots(fold_case(text)):
+        if len(spots) > _MAX_SPOTS:
             return WITHHELD_TEXT
-        after, tags = _stripped(text, spots, MAX_TAGS - seen)
+        stripped, tags = _strip_parts(text, spots, MAX_TAGS - tag_count)
         if not tags:
             break
-        seen += tags
-        if seen > MAX_TAGS:
+        tag_count += tags
+        if tag_count > MAX_TAGS:
             return WITHHELD_TEXT
-        text = after  # taking a part out may have put the halves of a tag together
+        text = stripped  # taking a part out may have put the halves of a tag together
     return text
 
 
 def has_possible_tag(text: str) -> bool:
-    low = fold_case(text)
-    return any(kind in low for kind in TAG_NAMES)
+    folded_text = fold_case(text)
+    return any(tag_name in folded_text for tag_name in TAG_NAMES)
 
 
 def is_wholly_private(text: str) -> bool:
@@ -73,73 +73,81 @@ def map_strings(
     root = [value]
     waiting: list[tuple[Any, Any, Any, str]] = [(value, root, 0, "")]
     while waiting:
-        item, home, place, key = waiting.pop()
+        item, parent, slot, key = waiting.pop()
         if isinstance(item, str):
-            home[place] = change(item, key)
+            parent[slot] = change(item, key)
         elif isinstance(item, dict):
-            new: dict[Any, Any] = {}
-            home[place], covered = new, is_covering_key(key)
+            new_dict: dict[Any, Any] = {}
+            parent[slot], is_covered = new_dict, is_covering_key(key)
             for name, inner in item.items():
                 renamed = change(name, "") if isinstance(name, str) else name
-                new[renamed] = None
-                called = item.get("name", item.get("key")) if name == "value" else name
-                called = key if covered else called
-                waiting.append((inner, new, renamed, called if isinstance(called, str) else ""))
+                new_dict[renamed] = None
+                inner_key = item.get("name", item.get("key")) if name == "value" else name
+                inner_key = key if is_covered else inner_key
+                waiting.append((inner, new_dict, renamed, inner_key if isinstance(inner_key, str) else ""))
         elif isinstance(item, list | tuple):
-            home[place] = row = [None] * len(item)
-            waiting += [(inner, row, at, key) for at, inner in enumerate(item)]
+            parent[slot] = new_list = [None] * len(item)
+            waiting += [(inner, new_list, index, key) for index, inner in enumerate(item)]
         elif (
             isinstance(item, int | float) and len(str(item)) > 3 and not isinstance(item, bool) and is_covering_key(key)
         ):
-            home[place] = change(str(item), key)
+            parent[slot] = change(str(item), key)
         else:
-            home[place] = item
+            parent[slot] = item
     return root[0]
 
 
-def _spots(low: str) -> list[tuple[int, str]]:
+def _find_spots(folded_text: str) -> list[tuple[int, str]]:
     """Where the name of a kind stands after what may be the beginning of a tag."""
     spots = []
-    for kind in TAG_NAMES:
-        at = low.find(kind)
-        while at >= 0:
-            end = at + len(kind)
-            begins = low[max(at - _REACH, 0) : at].rstrip(" \t\r\n\f\v/\\").endswith(_BEFORE)
-            if begins and not low[end : end + 1].isalnum() and low[end : end + 1] not in ("-", "_"):
-                spots.append((at, kind))
-            if len(spots) > _MOST_SPOTS:
+    for tag_name in TAG_NAMES:
+        position = folded_text.find(tag_name)
+        while position >= 0:
+            end = position + len(tag_name)
+            is_tag_start = (
+                folded_text[max(position - _MAX_LEAD_CHARS, 0) : position]
+                .rstrip(" \t\r\n\f\v/\\")
+                .endswith(_TAG_STARTS)
+            )
+            if (
+                is_tag_start
+                and not folded_text[end : end + 1].isalnum()
+                and folded_text[end : end + 1] not in ("-", "_")
+            ):
+                spots.append((position, tag_name))
+            if len(spots) > _MAX_SPOTS:
                 return spots  # the text is withheld
-            at = low.find(kind, end)
+            position = folded_text.find(tag_name, end)
     return sorted(spots)
 
 
-def _stripped(text: str, spots: list[tuple[int, str]], most: int) -> tuple[str, int]:
+def _strip_parts(text: str, spots: list[tuple[int, str]], max_tags: int) -> tuple[str, int]:
     """One pass: the text outside every part, and how many tags there were, at most one more than `most`."""
-    kept, start, tags = [], 0, 0
+    public_parts, start, tags = [], 0, 0
     depth = dict.fromkeys(TAG_NAMES, 0)
-    before, after = _patterns()
-    for at, kind in spots:
-        head = before.search(text[max(at - _REACH, start) : at])
-        tail = after.match(text, at + len(kind))
+    lead_pattern, tail_pattern = _compile_patterns()
+    for position, tag_name in spots:
+        head = lead_pattern.search(text[max(position - _MAX_LEAD_CHARS, start) : position])
+        tail = tail_pattern.match(text, position + len(tag_name))
         if not head or not tail:
             continue
-        closes = head["close"] is not None
+        is_closing = head["close"] is not None
         # With blanks after the bracket it is a tag only if it is finished: `count < private` is code.
-        if (closes and tail["end"] is None) or (head["blank"] and tail["done"] is None):
+        if (is_closing and tail["end"] is None) or (head["blank"] and tail["done"] is None):
             continue
         tags += 1
-        if tags > most:
+        if tags > max_tags:
             break
         if not any(depth.values()):
-            kept.append(text[start : at - len(head[0])])
-        depth[kind] = max(depth[kind] - 1, 0) if closes else depth[kind] + 1
+            public_parts.append(text[start : position - len(head[0])])
+        depth[tag_name] = max(depth[tag_name] - 1, 0) if is_closing else depth[tag_name] + 1
         start = tail.end()
     if not any(depth.values()):
-        kept.append(text[start:])
-    return "".join(kept), tags
+        public_parts.append(text[start:])
+    return "".join(public_parts), tags
 
 
-def _patterns() -> list[re.Pattern[str]]:
+def _compile_patterns() -> list[re.Pattern[str]]:
     """What stands before and after the name of a kind in a tag."""
     if not _compiled:
         import re

@@ -54,43 +54,43 @@ _DECISIONS = (
     "allow",
     "undo",
 )
-_GROUPS = {
+_GROUP_COMMANDS = {
     "handoff": ("list", "show", "ratify", "amend", "discard", "write", "resume", "undo"),
     "memory": ("list", "show", "add", "edit", "approve", "reject", "retire", "check", "undo"),
     "lessons": ("list", "show", "restore", "retire", "build", "check"),
 }
-_LOOKED_BACK = 200  # characters before an element
-_WORDED = ("write", "add", "edit")  # what follows is a text, not names
+_MAX_LOOKBACK_CHARS = 200  # characters before an element
+_TEXT_COMMANDS = ("write", "add", "edit")  # what follows is a text, not names
 
 
 def extract_agent_prompt(prompt: str) -> str:
     """Return what a person wrote to the agent in a prompt; empty if nothing of it was."""
-    text = _without_program_text(prompt)
+    text = _strip_program_text(prompt)
     if is_only_for_hardwon(text):
         return ""
-    return _without_lessons(text).strip()
+    return _strip_lessons(text).strip()
 
 
 def is_only_for_hardwon(prompt: str) -> bool:
     """Return whether a prompt is for hardwon alone: a decision, one of our slash commands, or nothing but lessons."""
-    text = _without_program_text(prompt)
+    text = _strip_program_text(prompt)
     if not text:
         return False
     words = text.split(None, 40)
     if words[0].lower().startswith(_OUR_COMMANDS) or words[0].lower() == "/hardwon":
         return True
-    if words[0] == "hardwon" and _decides(words[1:]):
+    if words[0] == "hardwon" and _is_command(words[1:]):
         return True
-    return not _without_lessons(text).strip()
+    return not _strip_lessons(text).strip()
 
 
-def _decides(words: Sequence[str]) -> bool:
+def _is_command(words: Sequence[str]) -> bool:
     """Return whether words behind `hardwon` are a command and no sentence about it ("hardwon search is slow")."""
     if not words:
         return False
     verb, names = words[0], words[1:]
-    if verb in _GROUPS and names:
-        return names[0] in _GROUPS[verb] and (names[0] in _WORDED or all(map(_is_name, names[1:])))
+    if verb in _GROUP_COMMANDS and names:
+        return names[0] in _GROUP_COMMANDS[verb] and (names[0] in _TEXT_COMMANDS or all(map(_is_name, names[1:])))
     return verb in _DECISIONS and all(map(_is_name, names))
 
 
@@ -100,12 +100,12 @@ def _is_name(word: str) -> bool:
     return bare.lstrip("LMHO").isdigit() or bare == "all" or (len(bare) > 5 and "-" in bare[1:-1])
 
 
-def _without_program_text(prompt: str) -> str:
+def _strip_program_text(prompt: str) -> str:
     """Return the prompt without the elements that programs write; an element that does not end is all of the rest."""
     text = prompt
     if "<" in text:
         for tag in _BESIDE_TAGS:
-            text = _without_element(text, tag)
+            text = _strip_element(text, tag)
         text = text.lstrip()
         if text.startswith(tuple(f"<{tag}{end}" for tag in _PROGRAM_TAGS for end in "> \n")):
             return ""
@@ -113,35 +113,35 @@ def _without_program_text(prompt: str) -> str:
     return "" if text.startswith(_PROGRAM_OPENINGS) else text
 
 
-def _without_element(text: str, tag: str) -> str:
+def _strip_element(text: str, tag: str) -> str:
     opening, closing = f"<{tag}", f"</{tag}>"
-    kept, read_to = [], 0
-    place = text.find(opening)
-    while place >= 0:
-        after_name = place + len(opening)
+    parts, read_to = [], 0
+    position = text.find(opening)
+    while position >= 0:
+        after_name = position + len(opening)
         is_element = text[after_name : after_name + 1] in (">", " ", "\n", "\t")
-        if not (is_element and _begins_a_line(text, place, read_to)):
-            place = text.find(opening, after_name)
+        if not (is_element and _is_at_line_start(text, position, read_to)):
+            position = text.find(opening, after_name)
             continue
-        kept.append(text[read_to:place])
+        parts.append(text[read_to:position])
         end = text.find(closing, after_name)
         if end < 0:
-            return "".join(kept)
+            return "".join(parts)
         read_to = end + len(closing)
-        place = text.find(opening, read_to)
-    return "".join([*kept, text[read_to:]])
+        position = text.find(opening, read_to)
+    return "".join([*parts, text[read_to:]])
 
 
-def _begins_a_line(text: str, place: int, read_to: int) -> bool:
+def _is_at_line_start(text: str, position: int, read_to: int) -> bool:
     """Return whether an element stands at the start of a line, or directly behind another.
 
     People name such an element within a sentence; programs do not.
     """
-    before = text[max(read_to, place - _LOOKED_BACK) : place].rpartition("\n")[2].rstrip()
-    return not before or before.endswith(">")
+    line_start = text[max(read_to, position - _MAX_LOOKBACK_CHARS) : position].rpartition("\n")[2].rstrip()
+    return not line_start or line_start.endswith(">")
 
 
-def _without_lessons(text: str) -> str:
+def _strip_lessons(text: str) -> str:
     """Return the text without `#lesson` blocks."""
     if "#lesson" not in text.lower():
         return text

@@ -11,17 +11,19 @@ from itertools import pairwise
 from hardwon.privacy.known_ids import KNOWN_ID_PREFIXES
 
 MIN_RANDOM_LENGTH = 32  # what is shorter is not judged by its randomness
-_BLANKED = bytes([code if code < 128 and (chr(code).isalnum() or code in b"+/=_-") else 32 for code in range(256)])
+_BLANKING_TABLE = bytes(
+    [code if code < 128 and (chr(code).isalnum() or code in b"+/=_-") else 32 for code in range(256)]
+)
 # Words and names are made of these pairs of letters; of a random text they are a fifth.
-_PAIRS = (
+_COMMON_PAIR_WORDS = (
     "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic "
     "ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un "
     "lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev "
     "ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ov by rm ep tt oc ue up"
 )
-_COMMON = frozenset(_PAIRS.split())
+_COMMON_PAIRS = frozenset(_COMMON_PAIR_WORDS.split())
 _DIGITS = frozenset("0123456789")
-_MARKED = bytes([32 if code == 32 else 97 for code in _BLANKED])
+_MARKING_TABLE = bytes([32 if code == 32 else 97 for code in _BLANKING_TABLE])
 
 
 def is_key_like(value: str) -> bool:
@@ -31,17 +33,17 @@ def is_key_like(value: str) -> bool:
         return False
     if digits * 4 >= len(value):
         return True
-    share = compute_wordiness(value)
+    wordiness = compute_wordiness(value)
     if (
         len(value) > (11 if digits else 13)
-        and share < (0.65 if digits else 0.45)
-        and _jumble(value) >= (0.25 if digits else 0.15)
+        and wordiness < (0.65 if digits else 0.45)
+        and _compute_jumble(value) >= (0.25 if digits else 0.15)
     ):
         return True
-    return (digits > 0 or len(value) > 19) and share < (0.3 if not digits else 0.55 if digits < 4 else 0.75)
+    return (digits > 0 or len(value) > 19) and wordiness < (0.3 if not digits else 0.55 if digits < 4 else 0.75)
 
 
-def _jumble(value: str) -> float:
+def _compute_jumble(value: str) -> float:
     """The share of its pairs that names in mixed case hardly have: two capitals, a letter beside a digit."""
     if value == value.lower() or value == value.upper():
         return 0.0
@@ -54,20 +56,20 @@ def _jumble(value: str) -> float:
 def compute_wordiness(value: str) -> float:
     """The share of its pairs of letters that words are made of."""
     pairs = [a + b for a, b in pairwise(value[:512]) if (a + b).isalpha() and not (a.islower() and b.isupper())]
-    return sum(pair.lower() in _COMMON for pair in pairs) / len(pairs) if pairs else 0.0
+    return sum(pair.lower() in _COMMON_PAIRS for pair in pairs) / len(pairs) if pairs else 0.0
 
 
 def find_unbroken_runs(text: str, min_length: int = MIN_RANDOM_LENGTH) -> list[str]:
     """The long stretches without a blank or a sign, found without `re` and without making every word a string."""
-    blanked = text.encode("ascii", "replace").translate(_BLANKED)
-    marked = blanked.translate(_MARKED) + b" "
-    long = b"a" * min_length
-    found, at = [], marked.find(long)
-    while at >= 0:
-        end = marked.index(b" ", at)
-        found.append(blanked[at:end].decode("ascii"))
-        at = marked.find(long, end)
-    return found
+    blanked = text.encode("ascii", "replace").translate(_BLANKING_TABLE)
+    marked = blanked.translate(_MARKING_TABLE) + b" "
+    min_run = b"a" * min_length
+    runs, position = [], marked.find(min_run)
+    while position >= 0:
+        end = marked.index(b" ", position)
+        runs.append(blanked[position:end].decode("ascii"))
+        position = marked.find(min_run, end)
+    return runs
 
 
 def is_random(run: str) -> bool:
@@ -87,11 +89,13 @@ def is_random(run: str) -> bool:
         return len(run) > 64 and len(run) not in (96, 128) and len(set(run)) > 12
     rest = "-".join([piece for piece in run.replace("_", "-").split("-") if not _is_hex(piece)])
     digits = sum(map(rest.count, "0123456789"))
-    steps = sum(ord(b) - ord(a) == 1 for a, b in pairwise(rest[:512]))  # an alphabet is all steps
-    if len(rest) < 24 or digits < 2 or len(set(rest)) < 14 or steps * 2 > len(rest[:512]):
+    step_count = sum(ord(b) - ord(a) == 1 for a, b in pairwise(rest[:512]))  # an alphabet is all steps
+    if len(rest) < 24 or digits < 2 or len(set(rest)) < 14 or step_count * 2 > len(rest[:512]):
         return False
-    mixed = rest != rest.lower() and rest != rest.upper()
-    return compute_wordiness(rest) < (0.45 if mixed else 0.35) and (mixed or (digits > 4 and "-" not in rest))
+    is_mixed_case = rest != rest.lower() and rest != rest.upper()
+    return compute_wordiness(rest) < (0.45 if is_mixed_case else 0.35) and (
+        is_mixed_case or (digits > 4 and "-" not in rest)
+    )
 
 
 def _is_hex(piece: str) -> bool:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 MIN_RUN_LENGTH = 15
-_PASSES = 6  # a replacement may uncover another secret; more rounds than this nobody has seen
-_PLAUSIBLE = 256  # a longer value is a secret without being looked at
-_MARK = "[redacted:"
+_MAX_PASSES = 6  # a replacement may uncover another secret; more rounds than this nobody has seen
+_MAX_JUDGED_CHARS = 256  # a longer value is a secret without being looked at
+_REDACTION_PREFIX = "[redacted:"
 
 NAMED_SECRET_RULE = SecretRule("secret", NAME_STEMS, "", (), (), "folded")
 # What is spelled in one way comes first: `token = ghp_…` is a GitHub key rather than the value of a name.
@@ -49,12 +49,12 @@ ORDERED_RULES = (
 )
 
 # Where the literals of each row are looked for: in the folded text, in its long stretches, or in the text as it stands.
-_PLACES = [
+_LITERAL_SCOPES = [
     "folded" if "folded" in row.flags else "unbroken" if "unbroken" in row.flags else "exact" for row in ORDERED_RULES
 ]
 _LITERALS: dict[str, list[tuple[int, str]]] = {"folded": [], "unbroken": [], "exact": []}
 for _number, _row in enumerate(ORDERED_RULES):
-    _LITERALS[_PLACES[_number]] += [(_number, _literal) for _literal in _row.literals]
+    _LITERALS[_LITERAL_SCOPES[_number]] += [(_number, _literal) for _literal in _row.literals]
 
 # How strongly a name promises a secret.
 _STRONG, _WEAK = 2, 1
@@ -62,7 +62,7 @@ _PROMISES = {
     **{ending + suffix: _WEAK for ending in WEAK_ENDINGS for suffix in NAME_SUFFIXES},
     **{ending + suffix: _STRONG for ending in STRONG_ENDINGS for suffix in NAME_SUFFIXES},
 }
-_LONGEST_NAME = 32
+_MAX_NAME_CHARS = 32
 _NAME_SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789_-"
 _JOINING_SIGNS = frozenset(':=>(,!|?\n{\\"')
 
@@ -109,119 +109,124 @@ _compiled: dict[str, re.Pattern[str]] = {}
 
 def redact_text(text: str) -> str:
     """Return the text with every secret replaced."""
-    for _ in range(_PASSES if len(text) > 7 else 0):
-        low, stretches = fold_case(text), find_unbroken_runs(text, MIN_RUN_LENGTH)
-        after = text
-        for row, literals in _find_rows(text, low, stretches):
-            before = after
-            spans = _find_spans(row, literals, after, low)
-            after = _replace_spans(after, spans, row.kind)
-            if after is not before:
-                low = fold_case(after)
-        if after is not text:
-            stretches = find_unbroken_runs(after)
-        after = _redact_random(after, stretches)
-        if after == text:
+    for _ in range(_MAX_PASSES if len(text) > 7 else 0):
+        folded_text, unbroken_runs = fold_case(text), find_unbroken_runs(text, MIN_RUN_LENGTH)
+        redacted = text
+        for rule, literals in _find_rules(text, folded_text, unbroken_runs):
+            previous = redacted
+            spans = _find_spans(rule, literals, redacted, folded_text)
+            redacted = _replace_spans(redacted, spans, rule.kind)
+            if redacted is not previous:
+                folded_text = fold_case(redacted)
+        if redacted is not text:
+            unbroken_runs = find_unbroken_runs(redacted)
+        redacted = _redact_random(redacted, unbroken_runs)
+        if redacted == text:
             break
-        text = after
+        text = redacted
     return text
 
 
 def redact_value(value: Any) -> Any:
     """Return a JSON value with the secrets in its strings and keys replaced, and all that is under the name of one."""
 
-    def change(text: str, key: str) -> str:
+    def redact_string(text: str, key: str) -> str:
         return "[redacted:secret]" if text.strip() and is_secret_name(key) else redact_text(text)
 
-    return map_strings(value, change, is_covering_key=is_secret_name)
+    return map_strings(value, redact_string, is_covering_key=is_secret_name)
 
 
 def is_secret_name(name: str) -> bool:
     """Tell whether a name promises a secret, as a whole or at its end."""
-    low = fold_case(name).strip(" :_-")
-    if low in ("cookie", "set-cookie"):
+    folded_name = fold_case(name).strip(" :_-")
+    if folded_name in ("cookie", "set-cookie"):
         return True
     for stem in NAME_STEMS:
-        at = low.rfind(stem)
-        if at >= 0 and _promise(name if len(name) == len(low) else low, low, at, len(low)):
-            return stem != "key" or low[:at].rstrip("_-. ").endswith(KEY_NAME_PREFIXES)
+        position = folded_name.rfind(stem)
+        if position >= 0 and _rate_promise(
+            name if len(name) == len(folded_name) else folded_name, folded_name, position, len(folded_name)
+        ):
+            return stem != "key" or folded_name[:position].rstrip("_-. ").endswith(KEY_NAME_PREFIXES)
     return False
 
 
 def find_secret_spans(text: str, folded_text: str, unbroken_runs: Collection[str]) -> list[tuple[int, int]]:
     """Return where secrets stand that rows find, of each row by itself; random stretches are not among them."""
     spans: list[tuple[int, int]] = []
-    for row, literals in _find_rows(text, folded_text, unbroken_runs):
-        spans += _find_spans(row, literals, text, folded_text)
+    for rule, literals in _find_rules(text, folded_text, unbroken_runs):
+        spans += _find_spans(rule, literals, text, folded_text)
     return spans
 
 
-def _find_rows(text: str, low: str, stretches: Collection[str]) -> list[tuple[SecretRule, list[str]]]:
+def _find_rules(text: str, folded_text: str, unbroken_runs: Collection[str]) -> list[tuple[SecretRule, list[str]]]:
     """Return the rows that may find something, in order, with those of their literals that stand in the text."""
-    present = [pair for pair in _LITERALS["folded"] if pair[1] in low]
+    present = [pair for pair in _LITERALS["folded"] if pair[1] in folded_text]
     present += [pair for pair in _LITERALS["exact"] if pair[1] in text]
-    if stretches:
-        unbroken = "\n".join(stretches)
-        present += [pair for pair in _LITERALS["unbroken"] if pair[1] in unbroken]
+    if unbroken_runs:
+        joined_runs = "\n".join(unbroken_runs)
+        present += [pair for pair in _LITERALS["unbroken"] if pair[1] in joined_runs]
     literals: dict[int, list[str]] = {}
     for number, literal in sorted(present):
         literals.setdefault(number, []).append(literal)
-    return [(ORDERED_RULES[number], listed) for number, listed in literals.items()]
+    return [(ORDERED_RULES[number], rule_literals) for number, rule_literals in literals.items()]
 
 
 def _replace_spans(text: str, spans: Iterable[tuple[int, int]], kind: str) -> str:
     pieces: list[str] = []
-    done = 0
+    copied_end = 0
     for start, end in spans:
-        pieces += [text[done:start], f"[redacted:{kind}]"]
-        done = end
-    return "".join([*pieces, text[done:]]) if pieces else text
+        pieces += [text[copied_end:start], f"[redacted:{kind}]"]
+        copied_end = end
+    return "".join([*pieces, text[copied_end:]]) if pieces else text
 
 
-def _find_spans(row: SecretRule, literals: Sequence[str], text: str, low: str) -> Iterator[tuple[int, int]]:
+def _find_spans(rule: SecretRule, literals: Sequence[str], text: str, folded_text: str) -> Iterator[tuple[int, int]]:
     """Find the secrets of a row of which these literals stand in the text."""
-    if row is NAMED_SECRET_RULE:
-        yield from _find_named_spans(text, low, literals)
+    if rule is NAMED_SECRET_RULE:
+        yield from _find_named_spans(text, folded_text, literals)
         return
-    is_folded = "folded" in row.flags
-    where = low if is_folded else text
-    if not any(map(where.__contains__, row.also_required)):
+    is_folded = "folded" in rule.flags
+    haystack = folded_text if is_folded else text
+    if not any(map(haystack.__contains__, rule.also_required)):
         return
-    pattern = _compile(row.pattern, is_folded)
-    done = 0  # what is in a secret is not looked at again, or a text of nothing but names would take for ever
-    for at in _find_spots(row, literals, where):
-        match = pattern.match(text, at) if at >= done else None
-        if match and _is_secret(row.flags, match):
+    pattern = _compile_pattern(rule.pattern, is_folded)
+    scanned_end = 0  # what is in a secret is not looked at again, or a text of nothing but names would take for ever
+    for position in _find_spots(rule, literals, haystack):
+        match = pattern.match(text, position) if position >= scanned_end else None
+        if match and _is_secret(rule.flags, match):
             span = match.span(match.lastgroup or 0)
-            done = span[1]
+            scanned_end = span[1]
             yield span
 
 
-def _find_spots(row: SecretRule, literals: Sequence[str], where: str) -> list[int]:
+def _find_spots(rule: SecretRule, literals: Sequence[str], haystack: str) -> list[int]:
     """Return where a secret of this row may begin."""
     spots: list[int] = []
     for literal in literals:
-        at = where.find(literal)
-        while at >= 0:
-            begin = at - row.lead_length
-            if begin >= 0 and (row.not_after is None or _begins_word(where, begin, row.not_after)):
-                spots.append(begin)
-            at = where.find(literal, at + 1)
+        position = haystack.find(literal)
+        while position >= 0:
+            start = position - rule.lead_length
+            if start >= 0 and (rule.not_after is None or _is_word_start(haystack, start, rule.not_after)):
+                spots.append(start)
+            position = haystack.find(literal, position + 1)
     return sorted(spots)
 
 
-def _begins_word(low: str, at: int, edge: str) -> bool:
+def _is_word_start(haystack: str, position: int, edge: str) -> bool:
     """Tell whether no word goes on here; after an escaped newline or a percent escape a new one begins."""
-    before = low[at - 1 : at]
-    if not before.isalnum() and (not before or before not in edge):
+    preceding = haystack[position - 1 : position]
+    if not preceding.isalnum() and (not preceding or preceding not in edge):
         return True
-    return low[max(at - 2, 0) : at] in ("\\n", "\\r", "\\t") or low[max(at - 3, 0) : at - 2] == "%"
+    return (
+        haystack[max(position - 2, 0) : position] in ("\\n", "\\r", "\\t")
+        or haystack[max(position - 3, 0) : position - 2] == "%"
+    )
 
 
 def _is_secret(flags: str, match: re.Match[str]) -> bool:
     """Tell whether what a row's pattern found is a secret, and no stand-in for one."""
     group, value = match.lastgroup, match[match.lastgroup or 0]
-    if value.startswith(_MARK) or (len(value) <= _PLAUSIBLE and _is_stand_in(value, bool(group))):
+    if value.startswith(_REDACTION_PREFIX) or (len(value) <= _MAX_JUDGED_CHARS and _is_stand_in(value, bool(group))):
         return False
     if "spoken" in flags:
         return _is_spoken_secret(match, value.rstrip(".,;:!?)*"))
@@ -236,16 +241,16 @@ def _is_stand_in(value: str, may_be_template: bool = True) -> bool:
 
 def _is_template(value: str) -> bool:
     """Tell whether a value is filled in elsewhere: what is left without the parts to fill in is words at most."""
-    if not _compile(_PATTERNS["template"]).search(value):
+    if not _compile_pattern(_PATTERNS["template"]).search(value):
         return False
-    rest = _compile(_PATTERNS["template"]).sub("", value)
+    rest = _compile_pattern(_PATTERNS["template"]).sub("", value)
     signs = sum(not sign.isalnum() and sign not in " -_./:@\\\"'" for sign in rest)
     return signs < 3 and not any(len(piece) > 5 and is_key_like(piece) for piece in rest.split())
 
 
 def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
     """Judge a value in a sentence: there a word such as "expired" follows far more often than a secret."""
-    if len(value) < 6 or value[0] in "[{(<" or any(map(_is_shape, ("place", "code", "type"), [value] * 3)):
+    if len(value) < 6 or value[0] in "[{(<" or any(map(_has_shape, ("place", "code", "type"), [value] * 3)):
         return is_key_like(value) and len(value) > 11 and value[0] not in "[{(<"
     if not fold_case(match[0]).lstrip().startswith(("passw", "passp", "passc", "secret", "pwd")):
         return len(value) > 7 and is_key_like(value)
@@ -255,93 +260,95 @@ def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
     return len(parts) == 1 != value.isalpha() or not all(part.isalnum() for part in parts)
 
 
-class _Name:
+class _SecretName:
     """A name that promises a secret, where it begins (at its stem) and ends."""
 
-    __slots__ = ("at", "end", "is_short", "is_specific", "is_upper", "promise")
+    __slots__ = ("end", "is_short", "is_specific", "is_upper", "promise", "start")
 
-    def __init__(self, text: str, at: int, end: int, promise: int) -> None:
-        before, spelled = text[at - 1 : at], text[at:end]
-        self.at = at
+    def __init__(self, text: str, start: int, end: int, promise: int) -> None:
+        preceding, spelled = text[start - 1 : start], text[start:end]
+        self.start = start
         self.end = end
         self.promise = promise
         self.is_upper = spelled == spelled.upper()  # as the names of environment variables are
         # It says whose key or token it is, as `github_token` does; the head of a key has been looked at.
-        self.is_specific = before.isalnum() or before in ("_", "-", ".") or spelled[:3].lower() == "key"
+        self.is_specific = preceding.isalnum() or preceding in ("_", "-", ".") or spelled[:3].lower() == "key"
         self.is_short = not self.is_specific and spelled.lower() == "pass"  # a word of test reports too
 
 
-def _find_named_spans(text: str, low: str, stems: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _find_named_spans(text: str, folded_text: str, stems: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Find what stands after names that promise a secret."""
-    done = 0
-    for name in _find_names(text, low, stems):
-        span = _find_value(text, name) if name.at >= done else None
+    scanned_end = 0
+    for name in _find_names(text, folded_text, stems):
+        span = _find_value(text, name) if name.start >= scanned_end else None
         if span:
-            done = span[1]
+            scanned_end = span[1]
             yield span
 
 
-def _find_names(text: str, low: str, stems: Sequence[str]) -> list[_Name]:
-    names: list[_Name] = []
+def _find_names(text: str, folded_text: str, stems: Sequence[str]) -> list[_SecretName]:
+    names: list[_SecretName] = []
     for stem in stems:
         length = len(stem)
-        at = low.find(stem)
-        while at >= 0:
+        position = folded_text.find(stem)
+        while position >= 0:
             # Most keys are no secrets, and the head tells so at the least cost.
-            if stem != "key" or low[max(at - 16, 0) : at].rstrip("_-. ").endswith(KEY_NAME_PREFIXES):
-                stretch = low[at : at + _LONGEST_NAME]
-                end = at + len(stretch) - len(stretch.lstrip(_NAME_SIGNS))
-                promise = _promise(text, low, at, end)
-                if promise and _may_be_joined(low, end):
-                    names.append(_Name(text, at, end, promise))
-            at = low.find(stem, at + length)
-    names.sort(key=lambda name: name.at)
+            if stem != "key" or folded_text[max(position - 16, 0) : position].rstrip("_-. ").endswith(
+                KEY_NAME_PREFIXES
+            ):
+                stretch = folded_text[position : position + _MAX_NAME_CHARS]
+                end = position + len(stretch) - len(stretch.lstrip(_NAME_SIGNS))
+                promise = _rate_promise(text, folded_text, position, end)
+                if promise and _can_be_joined(folded_text, end):
+                    names.append(_SecretName(text, position, end, promise))
+            position = folded_text.find(stem, position + length)
+    names.sort(key=lambda name: name.start)
     return names
 
 
-def _promise(text: str, low: str, at: int, end: int) -> int:
+def _rate_promise(text: str, folded_text: str, start: int, end: int) -> int:
     """Tell how strongly the name from the stem at `at` to `end` promises a secret: _STRONG, _WEAK or 0."""
-    ending = low[at:end]
+    ending = folded_text[start:end]
     promise = _PROMISES.get(ending, 0)
     if not promise:
         ending = ending.replace("_", "").replace("-", "").rstrip("0123456789")
         promise = _PROMISES.get(ending, 0)
         if not promise:
             return 0
-    if ending in SHORT_ENDINGS and low[at - 1 : at].isalpha() and not text[at].isupper():
-        return promise if low[at - 2 : at - 1] == "\\" else 0  # after `\\n` a word begins
+    if ending in SHORT_ENDINGS and folded_text[start - 1 : start].isalpha() and not text[start].isupper():
+        return promise if folded_text[start - 2 : start - 1] == "\\" else 0  # after `\\n` a word begins
     return promise
 
 
-def _may_be_joined(low: str, end: int) -> bool:
+def _can_be_joined(folded_text: str, end: int) -> bool:
     """Tell without a pattern whether a value may follow the name."""
-    after = low[end : end + 16]
-    sign = after.lstrip("\"'\\ \t]?!`*_)}")[:1]
-    return sign in _JOINING_SIGNS or after[:1] in (" ", "\t", '"', "'", "\\")
+    following = folded_text[end : end + 16]
+    sign = following.lstrip("\"'\\ \t]?!`*_)}")[:1]
+    return sign in _JOINING_SIGNS or following[:1] in (" ", "\t", '"', "'", "\\")
 
 
-def _find_value(text: str, name: _Name) -> tuple[int, int] | None:
+def _find_value(text: str, name: _SecretName) -> tuple[int, int] | None:
     """Return where the secret after a name stands, if there is one."""
-    join = _compile(_PATTERNS["join"]).match(text, name.end)
+    join = _compile_pattern(_PATTERNS["join"]).match(text, name.end)
     if not join or (join["cell"] and not _is_in_table(text, name)):
         return None
-    if join["gap"] and _names_variable(text, name):
+    if join["gap"] and _is_variable_name(text, name):
         return None
     if join["block"]:
-        block = _compile(_PATTERNS["block"]).match(text, join.end())
+        block = _compile_pattern(_PATTERNS["block"]).match(text, join.end())
         return block.span("value") if block and _is_block_secret(block["value"]) else None
-    quoted = _compile(_PATTERNS["quoted"]).match(text, join.end())
+    quoted = _compile_pattern(_PATTERNS["quoted"]).match(text, join.end())
     if quoted:
         return quoted.span("value") if _is_quoted_secret(text, name, join, quoted) else None
     if join["typed"] or join["quoted_only"]:
         return None
-    bare = _compile(_PATTERNS["element" if join["sign"] == ">" else "bare"]).match(text, join.end())
+    bare = _compile_pattern(_PATTERNS["element" if join["sign"] == ">" else "bare"]).match(text, join.end())
     if not bare:
         return None
     is_own_line = "**" in join[0] or _is_own_line(text, name)
     span = bare.span("value")
     if is_own_line and not join["gap"] and not join["cell"]:
-        rest = _compile(_PATTERNS["rest"]).match(text, join.end())
+        rest = _compile_pattern(_PATTERNS["rest"]).match(text, join.end())
         if rest and not rest[0].endswith((",", ";")):
             span = rest.span()
     if not _is_bare_secret(text, name, join, text[span[0] : span[1]], is_own_line):
@@ -350,46 +357,46 @@ def _find_value(text: str, name: _Name) -> tuple[int, int] | None:
 
 
 def _is_block_secret(value: str) -> bool:
-    return len(value) > _PLAUSIBLE or not (value.startswith(_MARK) or _is_placeholder(value))
+    return len(value) > _MAX_JUDGED_CHARS or not (value.startswith(_REDACTION_PREFIX) or _is_placeholder(value))
 
 
-def _is_in_table(text: str, name: _Name) -> bool:
-    line = text[max(name.at - 120, 0) : name.at].rpartition("\n")[2]
+def _is_in_table(text: str, name: _SecretName) -> bool:
+    line = text[max(name.start - 120, 0) : name.start].rpartition("\n")[2]
     return line.lstrip(" \t+-0123456789\u2192").startswith("|")
 
 
-def _names_variable(text: str, name: _Name) -> bool:
+def _is_variable_name(text: str, name: _SecretName) -> bool:
     """Tell whether a dollar stands before the name: `$PWD "…"` is two words of a command."""
-    before = text[max(name.at - _LONGEST_NAME, 0) : name.at]
-    return fold_case(before).rstrip(_NAME_SIGNS).endswith("$")
+    preceding = text[max(name.start - _MAX_NAME_CHARS, 0) : name.start]
+    return fold_case(preceding).rstrip(_NAME_SIGNS).endswith("$")
 
 
-def _is_option(text: str, name: _Name) -> bool:
+def _is_option(text: str, name: _SecretName) -> bool:
     """Tell whether the name is the end of an option such as `--db-password`."""
-    before = text[max(name.at - 48, 0) : name.at].replace("\n", " ").replace("\t", " ").replace("\\n", " ")
-    return before.rpartition(" ")[2].lstrip("\"'`([{").startswith("-")
+    preceding = text[max(name.start - 48, 0) : name.start].replace("\n", " ").replace("\t", " ").replace("\\n", " ")
+    return preceding.rpartition(" ")[2].lstrip("\"'`([{").startswith("-")
 
 
-def _is_own_line(text: str, name: _Name) -> bool:
+def _is_own_line(text: str, name: _SecretName) -> bool:
     """Tell whether nothing but a dash, a number or `export` stands before the name in its line."""
-    return _lead(text, name) in ("", "export", "set", "env", "arg", "setenv", "declare", "local")
+    return _get_line_lead(text, name) in ("", "export", "set", "env", "arg", "setenv", "declare", "local")
 
 
-def _lead(text: str, name: _Name) -> str:
+def _get_line_lead(text: str, name: _SecretName) -> str:
     """Return what stands before a name in its line, without signs of diffs and lists and numbers of lines."""
-    before = text[max(name.at - 120, 0) : name.at]
-    line = before.rpartition("\n")[2].rpartition("\\n")[2]
+    preceding = text[max(name.start - 120, 0) : name.start]
+    line = preceding.rpartition("\n")[2].rpartition("\\n")[2]
     line = fold_case(line).rstrip("abcdefghijklmnopqrstuvwxyz0123456789_.-:/@")
     return line.strip(" \t+-0123456789\u2192>|*#\"'")
 
 
-def _is_quoted_secret(text: str, name: _Name, join: re.Match[str], quoted: re.Match[str]) -> bool:
+def _is_quoted_secret(text: str, name: _SecretName, join: re.Match[str], quoted: re.Match[str]) -> bool:
     value = quoted["value"]
-    if value.startswith(_MARK) or not value.strip():
+    if value.startswith(_REDACTION_PREFIX) or not value.strip():
         return False
-    if len(value) > _PLAUSIBLE:
-        return " " not in value[:_PLAUSIBLE]
-    line = text[max(name.at - _PLAUSIBLE, 0) : name.at].rpartition("\n")[2]
+    if len(value) > _MAX_JUDGED_CHARS:
+        return " " not in value[:_MAX_JUDGED_CHARS]
+    line = text[max(name.start - _MAX_JUDGED_CHARS, 0) : name.start].rpartition("\n")[2]
     if quoted["quote"] not in join["shut"] and line.count(quoted["quote"]) % 2:
         return False  # the quote closes a string that the name is in
     if join["sign"] == ">" or _is_placeholder(value):
@@ -403,20 +410,20 @@ def _is_quoted_secret(text: str, name: _Name, join: re.Match[str], quoted: re.Ma
         return len(value) > 5 and is_key_like(value)
     if name.promise == _WEAK:
         return len(value) > 5 and (is_key_like(value) or _is_basic_credentials(value) or _is_mixed_value(name, value))
-    if join["quoted_only"] == "," and not name.is_upper and _is_shape("words", value):
+    if join["quoted_only"] == "," and not name.is_upper and _has_shape("words", value):
         # `put("password", "…")` sets it, `["password", "email"]` lists names: those are short or identifiers.
         return len(value) > 9 and "_" not in value and not _has_telling_word(value)
     return len(value) > 3 and not _is_label(value)
 
 
-def _is_mixed_value(name: _Name, value: str) -> bool:
+def _is_mixed_value(name: _SecretName, value: str) -> bool:
     """Tell whether a value is more than words and numbers, after a name that says whose token or key it is."""
     if not name.is_specific or len(value) < 8 or not _has_digit(value):
         return False
-    return not _is_shape("number", value) and not _is_shape("code", value)
+    return not _has_shape("number", value) and not _has_shape("code", value)
 
 
-def _is_secret_sentence(name: _Name, value: str) -> bool:
+def _is_secret_sentence(name: _SecretName, value: str) -> bool:
     words = value.split()
     if any(len(piece) > 15 and is_key_like(piece) for piece in words):
         return True
@@ -427,17 +434,17 @@ def _is_secret_sentence(name: _Name, value: str) -> bool:
 
 def _is_placeholder(value: str) -> bool:
     """Tell whether a value is clearly a template, a place, a type or a stand-in."""
-    low = fold_case(value)
-    if _is_stand_in(value) or _is_shape("type", value) or value.endswith("..."):
+    folded_value = fold_case(value)
+    if _is_stand_in(value) or _has_shape("type", value) or value.endswith("..."):
         return True
-    if any(part in low for part in PLACEHOLDER_PARTS) and not is_key_like(value):
+    if any(part in folded_value for part in PLACEHOLDER_PARTS) and not is_key_like(value):
         return True
-    return _is_shape("place", value) and ("://" in value or not _has_digit(value) or not is_key_like(value))
+    return _has_shape("place", value) and ("://" in value or not _has_digit(value) or not is_key_like(value))
 
 
 def _is_code(value: str) -> bool:
     """Tell whether a value begins like a call or reads an attribute, by names that people give."""
-    code = _compile(_PATTERNS["code"]).match(value)
+    code = _compile_pattern(_PATTERNS["code"]).match(value)
     if not code:
         return False
     name = code["name"] or code["called"]
@@ -465,7 +472,7 @@ def _has_digit(value: str) -> bool:
 
 def _is_label(value: str) -> bool:
     """Tell whether a value names something: a word with a capital, or an identifier with the word of a secret in it."""
-    if not _is_shape("words", value):
+    if not _has_shape("words", value):
         return False
     if value.istitle() and "-" not in value and "_" not in value:
         return True
@@ -480,19 +487,19 @@ def _is_identifier(value: str) -> bool:
 
 
 def _has_telling_word(value: str) -> bool:
-    low = fold_case(value)
-    if any(part in low for part in SECRET_NAME_PARTS):
+    folded_value = fold_case(value)
+    if any(part in folded_value for part in SECRET_NAME_PARTS):
         return True
-    return not SECRET_NAME_WORDS.isdisjoint(map(fold_case, _compile(_PATTERNS["humps"]).findall(value)))
+    return not SECRET_NAME_WORDS.isdisjoint(map(fold_case, _compile_pattern(_PATTERNS["humps"]).findall(value)))
 
 
-def _is_bare_secret(text: str, name: _Name, join: re.Match[str], value: str, is_own_line: bool) -> bool:
+def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: str, is_own_line: bool) -> bool:
     """Judge a value without quotes: it may be code, such as a variable, a call or a type."""
-    if value.startswith(_MARK):
+    if value.startswith(_REDACTION_PREFIX):
         return False
-    if len(value) > _PLAUSIBLE:
+    if len(value) > _MAX_JUDGED_CHARS:
         return True
-    if join["gap"] and not _is_option(text, name) and _lead(text, name) not in ("env", "arg"):
+    if join["gap"] and not _is_option(text, name) and _get_line_lead(text, name) not in ("env", "arg"):
         return False
     end = join.end() + len(value)
     if _is_placeholder(value) or value[0] in "[{(:" or sum(map(str.isalnum, value)) < 3:
@@ -509,16 +516,16 @@ def _is_bare_secret(text: str, name: _Name, join: re.Match[str], value: str, is_
         return False  # what a test runner says
     if name.promise == _WEAK or name.is_short:
         is_tight = join["sign"] == "=" and " " not in join[0]
-        if looks_random or name.is_short or len(value) < 8 or _is_shape("number", value):
+        if looks_random or name.is_short or len(value) < 8 or _has_shape("number", value):
             return looks_random
         return (name.is_upper and is_tight) or _is_mixed_value(name, value)
-    if _is_shape("number", value):
+    if _has_shape("number", value):
         return value.isdigit() and len(value) > 3
-    after = text[end : end + 1]
-    is_argument = after in (",", ")", "}", "]", "?", "(")
+    following = text[end : end + 1]
+    is_argument = following in (",", ")", "}", "]", "?", "(")
     if is_argument and _is_identifier(value):
         return False
-    if not _is_shape("words", value):
+    if not _has_shape("words", value):
         return True
     if len(value) < 4:
         return False
@@ -533,22 +540,22 @@ def _is_bare_secret(text: str, name: _Name, join: re.Match[str], value: str, is_
         return False
     if is_tight:
         return True
-    ends_line = after in ("", "\n", "\r", "\\")
-    return ends_line and is_own_line and len(value) > 5 and not value.istitle()
+    is_line_end = following in ("", "\n", "\r", "\\")
+    return is_line_end and is_own_line and len(value) > 5 and not value.istitle()
 
 
-def _redact_random(text: str, stretches: Sequence[str]) -> str:
-    if not any(len(stretch) >= MIN_RANDOM_LENGTH and is_random(stretch) for stretch in stretches):
+def _redact_random(text: str, unbroken_runs: Sequence[str]) -> str:
+    if not any(len(run) >= MIN_RANDOM_LENGTH and is_random(run) for run in unbroken_runs):
         return text
 
     def replace_run(match: re.Match[str]) -> str:
         run = match["secret"][len(match["escaped"] or "") :]
         return match[0] if match["known"] or not is_random(run) else f"{match['escaped'] or ''}[redacted:random]"
 
-    return _compile(_PATTERNS["run"]).sub(replace_run, text)
+    return _compile_pattern(_PATTERNS["run"]).sub(replace_run, text)
 
 
-def _compile(pattern: str, is_folded: bool = False) -> re.Pattern[str]:
+def _compile_pattern(pattern: str, is_folded: bool = False) -> re.Pattern[str]:
     if pattern not in _compiled:
         import re
 
@@ -556,5 +563,5 @@ def _compile(pattern: str, is_folded: bool = False) -> re.Pattern[str]:
     return _compiled[pattern]
 
 
-def _is_shape(shape: str, value: str) -> bool:
-    return bool(_compile(_PATTERNS[shape]).match(value))
+def _has_shape(shape: str, value: str) -> bool:
+    return bool(_compile_pattern(_PATTERNS[shape]).match(value))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from hardwon.types import frozen
 
-_KEY, _HEX = "A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6" + "S7t8U9v0W1x2Y3z4", "0f1e2d3c4b5a6978" * 4
+_SAMPLE_KEY, _SAMPLE_HEX = "A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6" + "S7t8U9v0W1x2Y3z4", "0f1e2d3c4b5a6978" * 4
 
 
 @frozen
@@ -48,10 +48,10 @@ _HEX_DIGITS, _ALPHANUMERIC, _WORD, _BASE64 = (
 )
 _DOTTED = r"[\w.-]"
 PREFIX_SAMPLES = {
-    _HEX_DIGITS: _HEX,
-    _ALPHANUMERIC: _KEY * 2,
+    _HEX_DIGITS: _SAMPLE_HEX,
+    _ALPHANUMERIC: _SAMPLE_KEY * 2,
     _WORD: ("0f1e2d3c-4b5a" + "-6978-") * 5,
-    _BASE64: _KEY * 2,
+    _BASE64: _SAMPLE_KEY * 2,
     _DOTTED: ("A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6.") * 3,
 }
 PrefixRow = tuple[str, int, str, str]
@@ -123,9 +123,9 @@ def _list_prefixes(rows: tuple[PrefixRow, ...]) -> tuple[str, ...]:
 
 def _join_prefixes(rows: tuple[PrefixRow, ...]) -> str:
     shapes = []
-    for signs, least, prefixes, _ in rows:
-        either = "|".join(prefixes.replace(".", r"\.").split())
-        shape = f"(?:{either}){signs}{{{least},}}"
+    for signs, min_count, prefixes, _ in rows:
+        alternatives = "|".join(prefixes.replace(".", r"\.").split())
+        shape = f"(?:{alternatives}){signs}{{{min_count},}}"
         if signs == _BASE64:
             shape += f"(?:%[23][0-9A-F]{signs}*+)*+"  # in an address its signs are escaped
         shapes.append(shape)
@@ -135,23 +135,23 @@ def _join_prefixes(rows: tuple[PrefixRow, ...]) -> str:
 def _make_prefix_examples(rows: tuple[PrefixRow, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(
         [
-            ("", prefix + PREFIX_SAMPLES[signs][:least])
-            for signs, least, prefixes, _ in rows
+            ("", prefix + PREFIX_SAMPLES[signs][:min_count])
+            for signs, min_count, prefixes, _ in rows
             for prefix in prefixes.split()
         ]
     )
 
 
-def _after_option(command: str, option: str, before: str = "") -> str:
+def _build_option_pattern(command: str, option: str, value_prefix: str = "") -> str:
     """The pattern of a command line: other words, no end of the command, then the option and its value.
 
-    The value is quoted or one word; text may be JSON, where a quote is written with backslashes. `before` is what stands
+    The value is quoted or one word; text may be JSON, where a quote is written with backslashes. `value_prefix` is what stands
     before the secret within the value.
     """
     value = (
-        rf"""(?:\\{{0,8}}'{before}(?P<single>[^'\s\\][^'\r\n\\]{{0,200}})"""
-        rf"""|\\{{0,8}}"{before}(?P<double>[^"\s\\][^"\r\n\\]{{0,200}})"""
-        rf"""|{before}(?P<word>[^\s"'\\;&|<>][^\s"'\\]{{1,200}}))"""
+        rf"""(?:\\{{0,8}}'{value_prefix}(?P<single>[^'\s\\][^'\r\n\\]{{0,200}})"""
+        rf"""|\\{{0,8}}"{value_prefix}(?P<double>[^"\s\\][^"\r\n\\]{{0,200}})"""
+        rf"""|{value_prefix}(?P<word>[^\s"'\\;&|<>][^\s"'\\]{{1,200}}))"""
     )
     return rf"(?:{command})(?:[ \t]{{1,8}}(?!(?-i:{option})|[|;&])\S+){{0,40}}+[ \t]{{1,8}}(?-i:{option}){value}"
 
@@ -164,8 +164,11 @@ RULES = (
         r"(?=(?:[\r\n]|\\{1,8}[nr])[^A-Za-z]{0,24}(?:[A-Za-z0-9+/=]{16}|Proc-|Version|Comment)|[A-Za-z0-9+/]{16})"
         r"[^-]*+(?:-(?!----END)[^-]*+)*+(?:-----END[^-\n]{0,60}-----)?",
         (
-            ("", f"-----BEGIN RSA PRIVATE{' '}KEY-----\nMII{_KEY}\n{_KEY}\n-----END RSA PRIVATE{' '}KEY-----"),
-            ("", f"-----BEGIN OPENSSH PRIVATE{' '}KEY-----\nb3Bl{_KEY}\n{_KEY[:20]}"),
+            (
+                "",
+                f"-----BEGIN RSA PRIVATE{' '}KEY-----\nMII{_SAMPLE_KEY}\n{_SAMPLE_KEY}\n-----END RSA PRIVATE{' '}KEY-----",
+            ),
+            ("", f"-----BEGIN OPENSSH PRIVATE{' '}KEY-----\nb3Bl{_SAMPLE_KEY}\n{_SAMPLE_KEY[:20]}"),
         ),
         ('if line.startswith("-----BEGIN RSA PRIVATE KEY-----"):', "-----BEGIN PUBLIC KEY-----"),
     ),
@@ -173,7 +176,7 @@ RULES = (
         "anthropic",
         ("sk-ant-",),
         r"sk-ant-[\w-]{16,}",
-        (("", "sk-ant-" + "api03-" + _KEY),),
+        (("", "sk-ant-" + "api03-" + _SAMPLE_KEY),),
         ("the key starts with sk-ant-",),
         "unbroken",
     ),
@@ -181,7 +184,7 @@ RULES = (
         "openai",
         ("sk-",),
         r"sk-(?:(?:proj|svcacct|admin|None|or-v1|lf)-)?(?P<secret>[\w-]{20,})",
-        (("", "sk-" + _KEY), ("", "sk-" + "proj-" + _KEY)),
+        (("", "sk-" + _SAMPLE_KEY), ("", "sk-" + "proj-" + _SAMPLE_KEY)),
         ("class='sk-circle-fade-dot-animation'", "task-runner-configuration-for-ci"),
         *("random unbroken", "_.-"),
     ),
@@ -189,7 +192,11 @@ RULES = (
         "github",
         ("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_"),
         r"(?:gh[posur]_[A-Za-z0-9]{20,}|github_pat_\w{22,})",
-        (("", "ghp_" + _KEY[:36]), ("", "ghs_" + _KEY[:36]), ("", "github_pat_" + _KEY[:22] + "_" + _KEY)),
+        (
+            ("", "ghp_" + _SAMPLE_KEY[:36]),
+            ("", "ghs_" + _SAMPLE_KEY[:36]),
+            ("", "github_pat_" + _SAMPLE_KEY[:22] + "_" + _SAMPLE_KEY),
+        ),
         ("tokens begin with ghp_ or ghs_",),
         "unbroken",
     ),
@@ -205,14 +212,14 @@ RULES = (
         "google-oauth",
         ("ya29.",),
         r"ya29\.[\w-]{20,}",
-        (("", "ya29." + "a0" + _KEY),),
+        (("", "ya29." + "a0" + _SAMPLE_KEY),),
         ("ya29.example",),
     ),
     SecretRule(
         "slack",
         ("xox", "xapp-"),
         r"x(?:ox[a-z]|app)-[\w-]{10,}",
-        (("", "xoxb-" + "123456-" + _KEY),),
+        (("", "xoxb-" + "123456-" + _SAMPLE_KEY),),
         ("xoxb- is a bot token",),
         *("unbroken", ""),
     ),
@@ -220,14 +227,14 @@ RULES = (
         "webhook",
         ("hooks.slack.com/", "/api/webhooks/"),
         r"(?:hooks\.slack\.com/[a-z]{1,20}|/api/webhooks)/(?P<secret>[A-Za-z0-9/_-]{20,})",
-        (("https://hooks.slack.com/services/", "T0A1B2C3D/B0A1B2C3D/" + _KEY[:24]),),
+        (("https://hooks.slack.com/services/", "T0A1B2C3D/B0A1B2C3D/" + _SAMPLE_KEY[:24]),),
         ("POST /api/webhooks/stripe",),
     ),
     SecretRule(
         "stripe",
         ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"),
         r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{20,})",
-        (("", "sk_live_" + _KEY[:24]), ("", "rk_live_" + _KEY[:24]), ("", "whsec_" + _KEY[:32])),
+        (("", "sk_live_" + _SAMPLE_KEY[:24]), ("", "rk_live_" + _SAMPLE_KEY[:24]), ("", "whsec_" + _SAMPLE_KEY[:32])),
         ('startsWith("sk_live_")',),
         *("unbroken", ""),
     ),
@@ -235,7 +242,7 @@ RULES = (
         "twilio",
         ("SK",),
         r"SK[0-9a-f]{32}(?![A-Za-z0-9])",
-        (("", "SK" + _HEX[:32]),),
+        (("", "SK" + _SAMPLE_HEX[:32]),),
         ("SKIP_SLOW_TESTS_IN_CI=1",),
         *("unbroken", ""),
     ),
@@ -243,7 +250,7 @@ RULES = (
         "sendgrid",
         ("SG.",),
         r"SG\.[\w-]{16,64}\.[\w-]{16,}",
-        (("", f"SG.{_KEY[:22]}.{_KEY[:43]}"),),
+        (("", f"SG.{_SAMPLE_KEY[:22]}.{_SAMPLE_KEY[:43]}"),),
         ("MSG.format(name)",),
         not_after="",
     ),
@@ -251,7 +258,7 @@ RULES = (
         "mailgun",
         ("key-",),
         r"key-[0-9a-f]{32}(?![A-Za-z0-9])",
-        (("", "key-" + _HEX[:32]),),
+        (("", "key-" + _SAMPLE_HEX[:32]),),
         ("key-value-store-with-expiry",),
         *("unbroken", "_.-"),
     ),
@@ -267,7 +274,7 @@ RULES = (
         "airtable",
         ("pat",),
         r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}(?![A-Za-z0-9])",
-        (("", f"pat{_KEY[:14]}.{_HEX}"),),
+        (("", f"pat{_SAMPLE_KEY[:14]}.{_SAMPLE_HEX}"),),
         ("pathologicalInput.length", "patternMatchingExp.test"),
         *("unbroken", "_.-"),
     ),
@@ -275,7 +282,10 @@ RULES = (
         "asana",
         ("0/", "1/", "2/"),
         r"[012]/[0-9]{13,20}(?:/[0-9]{13,20})?:[0-9a-f]{32}(?![A-Za-z0-9])",
-        (("", f"1/1204567890123456:{_HEX[:32]}"), ("", f"2/1204567890123456/1204567890123457:{_HEX[:32]}")),
+        (
+            ("", f"1/1204567890123456:{_SAMPLE_HEX[:32]}"),
+            ("", f"2/1204567890123456/1204567890123457:{_SAMPLE_HEX[:32]}"),
+        ),
         ("page 1/1 of 2/1", "https://app.asana.com/0/1204567890123456/1204567890123457"),
         *("unbroken", "_.-"),
     ),
@@ -284,7 +294,7 @@ RULES = (
         "discord",
         ("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
         r"(?:[MN][DTjz]|O[DT])[AEIMQUYcgk][\w-]{20,28}\.[\w-]{6}\.[\w-]{27,}",
-        (("", f"MTE4{_KEY[:22]}.Gh7x_k.{_KEY[:38]}"),),
+        (("", f"MTE4{_SAMPLE_KEY[:22]}.Gh7x_k.{_SAMPLE_KEY[:38]}"),),
         ("NTFS.volume.information", "ODBCConnectionString.parse"),
         *("unbroken", "_.-"),
     ),
@@ -300,7 +310,7 @@ RULES = (
         "azure-client",
         ("Q~",),
         r"[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}",
-        (("", f"a1B8Q~{_KEY[:34]}"),),
+        (("", f"a1B8Q~{_SAMPLE_KEY[:34]}"),),
         ("IQ~about 120",),
         lead_length=4,
     ),
@@ -308,7 +318,7 @@ RULES = (
         "terraform",
         (".atlasv1.",),
         r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}",
-        (("", f"{_KEY[:14]}.atlasv1.{_KEY}{_KEY[:20]}"),),
+        (("", f"{_SAMPLE_KEY[:14]}.atlasv1.{_SAMPLE_KEY}{_SAMPLE_KEY[:20]}"),),
         ("tokens hold .atlasv1. in the middle",),
         lead_length=14,
     ),
@@ -326,13 +336,13 @@ RULES = (
         "azure",
         ("accountkey=", "sharedaccesskey=", "sig="),
         r"[a-z]+=(?P<secret>[A-Za-z0-9+/%=]{30,})",
-        (("AccountKey=", _KEY + _KEY[:38] + "=="), ("&sig=", _KEY[:40] + "%3D")),
+        (("AccountKey=", _SAMPLE_KEY + _SAMPLE_KEY[:38] + "=="), ("&sig=", _SAMPLE_KEY[:40] + "%3D")),
         ("?sig=abc", "sig=inspect.signature(function)"),
         *("folded", ""),
     ),
     SecretRule(
         *("jwt", ("eyJ",), r"eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]{10,}"),
-        (("", "eyJ" + _KEY + ".eyJ" + _KEY + "." + _KEY),),
+        (("", "eyJ" + _SAMPLE_KEY + ".eyJ" + _SAMPLE_KEY + "." + _SAMPLE_KEY),),
         ("a JWT begins with eyJ", "keyJoin.eyJoin.value"),
         *("", "_-"),
     ),
@@ -340,7 +350,7 @@ RULES = (
         "url-password",
         ("://",),
         r"://(?:[^\s/:@\[\"'<>\\]{0,200}:(?P<secret>[^\s/\"'<>\\]{1,300})@|(?P<user>[\w-]{20,200})@)",
-        (("postgres://ada:", "hunt-er2!" + "@db.local"), ("https://", _KEY[:40] + "@git.local")),
+        (("postgres://ada:", "hunt-er2!" + "@db.local"), ("https://", _SAMPLE_KEY[:40] + "@git.local")),
         (
             "postgres://postgres:postgres@localhost:5432/test",
             "postgres://${USER}:${PASSWORD}@db/app",
@@ -361,7 +371,7 @@ RULES = (
         "bearer",
         ("bearer",),
         r"bearer(?:\s|%20|\+){1,4}(?P<secret>[A-Za-z0-9._~+/=-]{12,})",
-        (("Bearer ", _KEY[:24]),),
+        (("Bearer ", _SAMPLE_KEY[:24]),),
         ("a bearer authentication scheme", "Bearer realm=example"),
         *("folded random", "_"),
     ),
@@ -370,7 +380,10 @@ RULES = (
         ("cookie",),
         r"cookie[\"'\\]{0,10}\s{0,4}:\s{0,4}[\"'\\]{0,10}"
         r"(?P<secret>[^\s=;,:\"'{}()\\]{1,100}=[^\s;\"'\\]{1,4096}+(?:;[^\r\n\"'\\]*+)?)",
-        (("Cookie: ", "sid=" + _KEY[:12] + "; theme=dark"), ("Set-Cookie: ", "sid=" + _KEY[:12] + "; Path=/")),
+        (
+            ("Cookie: ", "sid=" + _SAMPLE_KEY[:12] + "; theme=dark"),
+            ("Set-Cookie: ", "sid=" + _SAMPLE_KEY[:12] + "; Path=/"),
+        ),
         ("cookie: SessionCookie", "const cookie = parse(header)"),
         *("folded", None, 0, ("=",)),
     ),
@@ -378,7 +391,7 @@ RULES = (
     SecretRule(
         "login",
         ("mysql", "mariadb"),
-        _after_option(r"(?:mysql|mariadb)[a-z-]{0,12}", "-p"),
+        _build_option_pattern(r"(?:mysql|mariadb)[a-z-]{0,12}", "-p"),
         (("mysql -u root -p", "hunt-er2"), ("mysqldump -uroot -p'", "hunt er2")),
         ("mysql -u root -p shop", "mysql -uroot -p", "mysqladmin --port 3306 ping | grep -pool"),
         "folded",
@@ -387,7 +400,7 @@ RULES = (
     SecretRule(
         "login",
         ("redis-cli",),
-        _after_option("redis-cli", r"(?:-a|--pass)[ \t]{1,4}"),
+        _build_option_pattern("redis-cli", r"(?:-a|--pass)[ \t]{1,4}"),
         (("redis-cli -h cache -a ", "hunt-er2"),),
         ("redis-cli -h cache ping", "redis-cli -a $REDIS_AUTH ping"),
         "folded",
@@ -396,7 +409,7 @@ RULES = (
     SecretRule(
         "login",
         ("mongo",),
-        _after_option("mongo[a-z]{0,8}", r"-p[ \t]{0,4}"),
+        _build_option_pattern("mongo[a-z]{0,8}", r"-p[ \t]{0,4}"),
         (("mongosh --host h -u ada -p ", "hunt-er2"),),
         ("mongosh --port 27017", "mongosh -u ada --password"),
         "folded",
@@ -405,7 +418,7 @@ RULES = (
     SecretRule(
         "login",
         ("sshpass",),
-        _after_option("sshpass", r"-p[ \t]{0,4}"),
+        _build_option_pattern("sshpass", r"-p[ \t]{0,4}"),
         (("sshpass -p ", "hunt-er2"), ("sshpass -p", "hunt-er2")),
         ("sshpass -f file ssh h", "sshpass -e ssh -p 22 h"),
         "folded",
@@ -414,7 +427,7 @@ RULES = (
     SecretRule(
         "login",
         (" login",),
-        _after_option(r"\ login", r"-p[ \t]{1,4}(?![0-9]{1,5}\b)"),
+        _build_option_pattern(r"\ login", r"-p[ \t]{1,4}(?![0-9]{1,5}\b)"),
         (("docker login -u ada -p ", "hunt-er2"), ("az login -u ada -p '", "hunt er2")),
         ("docker login -u ada --password-stdin", "docker run login -p 8080:80", "ssh login -p 2222"),
         "folded",
@@ -423,7 +436,7 @@ RULES = (
     SecretRule(
         "login",
         ("ldap",),
-        _after_option("ldap[a-z]{1,12}", r"-w[ \t]{1,4}"),
+        _build_option_pattern("ldap[a-z]{1,12}", r"-w[ \t]{1,4}"),
         (("ldapsearch -x -D cn=ada -w ", "hunt-er2"),),
         ("ldapsearch -x -W -b dc=a", "see ldap.md for -w"),
         "folded",
@@ -432,7 +445,7 @@ RULES = (
     SecretRule(
         "login",
         ("curl",),
-        _after_option("curl", r"(?:-u|--user|--proxy-user|-U)[ \t=]{0,4}", r"[^\s:'\"\\]{1,100}:"),
+        _build_option_pattern("curl", r"(?:-u|--user|--proxy-user|-U)[ \t=]{0,4}", r"[^\s:'\"\\]{1,100}:"),
         (("curl -s -u ada:", "hunt-er2"), ("curl --user 'ada:", "hunt-er2"), ("curl -uada:", "hunt-er2")),
         ("curl -s --url https://a.example:8080/", "curl -u $USER:$PASS http://a", "curl -u ada http://a:80"),
         "folded",
@@ -441,8 +454,8 @@ RULES = (
     SecretRule(
         "login",
         ("curl",),
-        _after_option("curl", r"(?:-b|--cookie)[ \t=]{0,4}", r"[\w.-]{1,100}="),
-        (("curl -b 'session=", _KEY[:12]), ("curl --cookie session=", _KEY[:12])),
+        _build_option_pattern("curl", r"(?:-b|--cookie)[ \t=]{0,4}", r"[\w.-]{1,100}="),
+        (("curl -b 'session=", _SAMPLE_KEY[:12]), ("curl --cookie session=", _SAMPLE_KEY[:12])),
         ("curl -b cookies.txt -c cookies.txt http://a",),
         "folded",
         also_required=(" -b", " --cookie"),
@@ -476,7 +489,7 @@ RULES = (
         r"[ ]?(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|key)(?:[ ][\w'-]{1,30}){0,5}?[ ]"
         r"(?:(?:is|was|to|as)(?:[ ]now)?:?[ ]\\{0,8}(?P<quote>[\"'`])(?P<quoted>[^\s\"'`\\]{6,200}(?=\\{0,8}(?P=quote)))"
         r"|is(?:[ ]now)?:?[ ](?P<secret>[^\s\"'`\\]{5,}[^\s\"'`\\.,;:!?)*]))",
-        (("the db password is ", "S3cr3t!pass" + "99"), ("the API key for the harbour is: ", _KEY[:20])),
+        (("the db password is ", "S3cr3t!pass" + "99"), ("the API key for the harbour is: ", _SAMPLE_KEY[:20])),
         (
             "the token is expired.",
             "the secret is base64-encoded",
@@ -574,16 +587,16 @@ NAME_EXAMPLES = (
     ("DB_PASSWORD=", "hunter2-Zq81-secret", "\n"),
     ("password=", "CorrectHorseBattery", ""),
     ("db_password=", "AbCdEfGhIjKlMnOp", "\n"),
-    ("RAILS_MASTER_KEY=", _HEX[:32], "\n"),
-    ("SECRET_KEY_BASE=", _HEX * 2, "\n"),
+    ("RAILS_MASTER_KEY=", _SAMPLE_HEX[:32], "\n"),
+    ("SECRET_KEY_BASE=", _SAMPLE_HEX * 2, "\n"),
     ("pass: '", "Wq7!xK2$mPz9", "'"),
-    ('"api_key": "', _KEY[:20], '"'),
+    ('"api_key": "', _SAMPLE_KEY[:20], '"'),
     ('"auth": "', "YWRhOmh1bnQtZXIyLXdpdGgtc2FsdA==", '"'),
-    ("aws_secret_access_key=", _KEY[:40], ""),
+    ("aws_secret_access_key=", _SAMPLE_KEY[:40], ""),
     ("password: |\n  ", "Zx9cVb8n-Mq2w", "\nuser: ada"),
     ("password: >-\n    ", "swordfish and chips", "\n"),
     ("- name: DB_PASSWORD\n  value: ", "swordfish", "\n"),
-    ('<add key="ApiKey" value="', _KEY[:20], '" />'),
+    ('<add key="ApiKey" value="', _SAMPLE_KEY[:20], '" />'),
     ('variable "db_password" {\n  default = "', "swordfish", '"\n}'),
     ("--db-password ", "swordfish", " --verbose"),
     ("ENV DB_PASSWORD ", "swordfish", "\n"),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_DEPTH = 64  # what is nested deeper is left out: whoever writes the value as JSON may recurse
-_SHORTEST = 64
+_MIN_STRING_CHARS = 64
 _TOO_DEEP = "[… left out: nested too deep …]"
 
 
@@ -25,9 +25,9 @@ class Excerpt(str):
     cut_length: int
 
     def __new__(cls, head: str, tail: str, cut: int) -> Excerpt:
-        made = super().__new__(cls, f"{head}{_note(cut)}{tail}")
-        made.head, made.tail, made.cut_length = head, tail, cut
-        return made
+        excerpt = super().__new__(cls, f"{head}{_format_cut_note(cut)}{tail}")
+        excerpt.head, excerpt.tail, excerpt.cut_length = head, tail, cut
+        return excerpt
 
 
 def trim_text(text: str, max_length: int) -> str:
@@ -36,13 +36,13 @@ def trim_text(text: str, max_length: int) -> str:
         return text
     head, tail, cut = (text.head, text.tail, text.cut_length) if isinstance(text, Excerpt) else (text, text, 0)
     length = len(head) + len(tail) + cut if cut else len(text)
-    room = max_length - len(_note(length))
+    room = max_length - len(_format_cut_note(length))
     if room < 2:
         return text[: max(max_length, 0)]
     from_tail = room // 3
     from_head = min(room - from_tail, len(head))
     from_tail = min(from_tail, len(tail))
-    return f"{head[:from_head]}{_note(length - from_head - from_tail)}{tail[len(tail) - from_tail :]}"
+    return f"{head[:from_head]}{_format_cut_note(length - from_head - from_tail)}{tail[len(tail) - from_tail :]}"
 
 
 def trim_value(value: Any, max_string: int, max_total: int) -> Any:
@@ -50,59 +50,63 @@ def trim_value(value: Any, max_string: int, max_total: int) -> Any:
 
     To fit, strings get shorter all over before items are left out, so that one long string cannot starve the rest.
     """
-    strings, items = max_string, max(max_total // 2, 1)
-    while _size(cut := _cut(value, strings, items), max_total) > max_total:
-        if strings > _SHORTEST:
-            strings = max(strings // 2, _SHORTEST)
-        elif items > 1:
-            items //= 2
+    string_limit, item_limit = max_string, max(max_total // 2, 1)
+    while _measure_json(trimmed := _cut_value(value, string_limit, item_limit), max_total) > max_total:
+        if string_limit > _MIN_STRING_CHARS:
+            string_limit = max(string_limit // 2, _MIN_STRING_CHARS)
+        elif item_limit > 1:
+            item_limit //= 2
         else:
-            return _last(max_string, max_total)
-    return cut
+            return _format_too_large(max_string, max_total)
+    return trimmed
 
 
-def _note(cut: int) -> str:
+def _format_cut_note(cut: int) -> str:
     return f"\n[… {cut:,} characters cut …]\n"
 
 
-def _last(most_string: int, most_total: int) -> str:
+def _format_too_large(max_string: int, max_total: int) -> str:
     """What is said when nothing of the value fits."""
-    said = "[left out: too large]"[: max(most_string, 0)]
-    return said if len(said) + 2 <= most_total else ""
+    note = "[left out: too large]"[: max(max_string, 0)]
+    return note if len(note) + 2 <= max_total else ""
 
 
-def _cut(value: Any, strings: int, items: int) -> Any:
+def _cut_value(value: Any, string_limit: int, item_limit: int) -> Any:
     """The value with strings, containers and depth within these bounds."""
     root = [value]
     waiting: list[tuple[Any, Any, Any, int]] = [(value, root, 0, 0)]
     while waiting:
-        item, home, place, depth = waiting.pop()
+        item, parent, slot, depth = waiting.pop()
         if isinstance(item, str):
-            home[place] = trim_text(item, strings)
+            parent[slot] = trim_text(item, string_limit)
         elif isinstance(item, dict | list | tuple) and item and depth >= MAX_DEPTH:
-            home[place] = trim_text(_TOO_DEEP, strings)
+            parent[slot] = trim_text(_TOO_DEEP, string_limit)
         elif isinstance(item, dict):
-            home[place] = row = _cut_keys(item, strings, items)
-            waiting += [(inner, row, name, depth + 1) for name, inner in row.items()]
-            if len(item) > items:
-                row["…"] = trim_text(format_keys_note(len(item) - items + _left_out_before(item.get("…"))), strings)
+            parent[slot] = new_dict = _cut_keys(item, string_limit, item_limit)
+            waiting += [(inner, new_dict, name, depth + 1) for name, inner in new_dict.items()]
+            if len(item) > item_limit:
+                new_dict["…"] = trim_text(
+                    format_keys_note(len(item) - item_limit + _read_omitted_count(item.get("…"))), string_limit
+                )
         elif isinstance(item, list | tuple):
-            home[place] = new = list(item[:items])
-            waiting += [(inner, new, at, depth + 1) for at, inner in enumerate(new)]
-            if len(item) > items:
-                new.append(trim_text(format_items_note(len(item) - items + _left_out_before(item[-1])), strings))
+            parent[slot] = new_list = list(item[:item_limit])
+            waiting += [(inner, new_list, index, depth + 1) for index, inner in enumerate(new_list)]
+            if len(item) > item_limit:
+                new_list.append(
+                    trim_text(format_items_note(len(item) - item_limit + _read_omitted_count(item[-1])), string_limit)
+                )
         else:
-            home[place] = item
+            parent[slot] = item
     return root[0]
 
 
-def _cut_keys(item: dict[Any, Any], strings: int, items: int) -> dict[Any, Any]:
-    row: dict[Any, Any] = {}
+def _cut_keys(item: dict[Any, Any], string_limit: int, item_limit: int) -> dict[Any, Any]:
+    new_dict: dict[Any, Any] = {}
     for name, inner in item.items():
-        if len(row) == items:
+        if len(new_dict) == item_limit:
             break
-        row[trim_text(name, strings) if isinstance(name, str) else name] = inner
-    return row
+        new_dict[trim_text(name, string_limit) if isinstance(name, str) else name] = inner
+    return new_dict
 
 
 def format_items_note(count: int) -> str:
@@ -113,7 +117,7 @@ def format_keys_note(count: int) -> str:
     return f"[… {count:,} keys left out …]"
 
 
-def _left_out_before(note: object) -> int:
+def _read_omitted_count(note: object) -> int:
     """Return how many items a note at the end says were left out, less the note itself."""
     if not isinstance(note, str) or not note.startswith("[… ") or not note.endswith(" left out …]"):
         return 0
@@ -121,10 +125,10 @@ def _left_out_before(note: object) -> int:
     return int(number) - 1 if number.isdecimal() and len(number) < 12 else 0
 
 
-def _size(value: Any, enough: int) -> int:
-    """Characters of the value's compact JSON, or some number above `enough`."""
+def _measure_json(value: Any, limit: int) -> int:
+    """Characters of the value's compact JSON, or some number above `limit`."""
     size, waiting = 0, [value]
-    while waiting and size <= enough:
+    while waiting and size <= limit:
         item = waiting.pop()
         if isinstance(item, dict):
             size += 2 + max(2 * len(item) - 1, 0) + sum(len(dumps(str(name))) for name in item)

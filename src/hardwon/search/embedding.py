@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 MODEL_VERSION = "minilm-l6-192-1"
 
-_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "model")
-_MOST_CHARACTERS = 20_000  # the rest of a text is not looked at
-_MOST_PIECES = 1_024  # that are unpacked at once: under 1 MB, which stays in the cache
-_LONGEST_WORD = 100  # as upstream: what is longer is no word
-_MOST_CACHED = 50_000
+_MODEL_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "model")
+_MAX_CHARACTERS = 20_000  # the rest of a text is not looked at
+_MAX_PIECES = 1_024  # that are unpacked at once: under 1 MB, which stays in the cache
+_MAX_WORD_LENGTH = 100  # as upstream: what is longer is no word
+_MAX_CACHED_WORDS = 50_000
 
 # As upstream cuts: each ideograph is a word, and so is what lies between spaces and punctuation. Punctuation and
 # symbols say little about the meaning of a text and have no row in the table.
@@ -33,9 +33,9 @@ _IDEOGRAPH = (
     r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
     r"\U0002b820-\U0002ceaf\U0002f800-\U0002fa1f"
 )
-_WORD = regex.compile(rf"[{_IDEOGRAPH}]|[^\s\p{{P}}\p{{S}}\p{{Z}}\p{{Cc}}{_IDEOGRAPH}]+")
-_UNSEEN = regex.compile(r"[\p{Cc}\p{Cf}\p{Co}\p{Cs}\ufffd--\t\n\r]", regex.V1)
-_HUMP = regex.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-z])", regex.V1)
+_WORD_PATTERN = regex.compile(rf"[{_IDEOGRAPH}]|[^\s\p{{P}}\p{{S}}\p{{Z}}\p{{Cc}}{_IDEOGRAPH}]+")
+_INVISIBLE_PATTERN = regex.compile(r"[\p{Cc}\p{Cf}\p{Co}\p{Cs}\ufffd--\t\n\r]", regex.V1)
+_CASE_BOUNDARY = regex.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-z])", regex.V1)
 
 
 class ModelUnavailable(ValueError):
@@ -49,122 +49,122 @@ class Model:
         self.dimensions = int(table.shape[1])
         self._table = table
         self._scales = scales
-        self._rows = {piece: row for row, piece in enumerate(vocabulary)}
-        self._longest = max(map(len, vocabulary))
-        self._seen: dict[str, tuple[int, ...]] = {}
+        self._row_by_piece = {piece: row for row, piece in enumerate(vocabulary)}
+        self._max_piece_length = max(map(len, vocabulary))
+        self._rows_by_word: dict[str, tuple[int, ...]] = {}
 
     def embed(self, texts: Sequence[str]) -> NDArray[numpy.float32]:
         """A row per text, of length one; zeros for a text without a known word."""
         import numpy
 
         vectors = numpy.zeros((len(texts), self.dimensions), numpy.float32)
-        for places, starts, rows in self._portions(texts):
+        for positions, starts, rows in self._iter_portions(texts):
             unpacked = self._table[rows] * self._scales[rows, None]
             sums = numpy.add.reduceat(unpacked, starts, axis=0)
             lengths = numpy.sqrt((sums * sums).sum(axis=1, keepdims=True))
-            vectors[places] = numpy.divide(sums, lengths, out=numpy.zeros_like(sums), where=lengths > 0)
+            vectors[positions] = numpy.divide(sums, lengths, out=numpy.zeros_like(sums), where=lengths > 0)
         return vectors
 
     def find_rows(self, text: str) -> list[int]:
         """The rows of the table that a text's words and pieces of words lead to, in order."""
-        found: list[int] = []
-        for word in _words(text[:_MOST_CHARACTERS]):
-            known = self._seen.get(word)
-            if known is None:
-                if len(self._seen) >= _MOST_CACHED:
-                    self._seen.clear()
-                known = self._seen[word] = tuple(self._looked_up(word))
-            found += known
-        return found
+        rows: list[int] = []
+        for word in _split_words(text[:_MAX_CHARACTERS]):
+            word_rows = self._rows_by_word.get(word)
+            if word_rows is None:
+                if len(self._rows_by_word) >= _MAX_CACHED_WORDS:
+                    self._rows_by_word.clear()
+                word_rows = self._rows_by_word[word] = tuple(self._look_up_word(word))
+            rows += word_rows
+        return rows
 
-    def _portions(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[int], list[int]]]:
+    def _iter_portions(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[int], list[int]]]:
         """Which texts, where each begins, and their rows: as many texts at a time as may be unpacked at once."""
-        places: list[int] = []
+        positions: list[int] = []
         starts: list[int] = []
         rows: list[int] = []
-        for place, text in enumerate(texts):
-            found = self.find_rows(text)
-            if not found:
+        for position, text in enumerate(texts):
+            text_rows = self.find_rows(text)
+            if not text_rows:
                 continue
-            if rows and len(rows) + len(found) > _MOST_PIECES:
-                yield places, starts, rows
-                places, starts, rows = [], [], []
-            places.append(place)
+            if rows and len(rows) + len(text_rows) > _MAX_PIECES:
+                yield positions, starts, rows
+                positions, starts, rows = [], [], []
+            positions.append(position)
             starts.append(len(rows))
-            rows += found
+            rows += text_rows
         if rows:
-            yield places, starts, rows
+            yield positions, starts, rows
 
-    def _looked_up(self, word: str) -> Iterator[int]:
+    def _look_up_word(self, word: str) -> Iterator[int]:
         """A word as it is if the table has it, else the words a name is put together from, else their pieces."""
-        plain = _plain(word)
-        if plain in self._rows:
-            yield self._rows[plain]
+        plain = _fold_word(word)
+        if plain in self._row_by_piece:
+            yield self._row_by_piece[plain]
             return
-        for part in _HUMP.split(word):
-            yield from self._pieces(_plain(part))
+        for part in _CASE_BOUNDARY.split(word):
+            yield from self._split_pieces(_fold_word(part))
 
-    def _pieces(self, word: str) -> list[int]:
+    def _split_pieces(self, word: str) -> list[int]:
         """The longest pieces from left to right; nothing if some part of the word is no piece, as upstream."""
-        found: list[int] = []
+        rows: list[int] = []
         start = 0
-        while start < len(word) <= _LONGEST_WORD:
-            mark = "##" if start else ""
-            for end in range(min(len(word), start + self._longest), start, -1):
-                row = self._rows.get(mark + word[start:end])
+        while start < len(word) <= _MAX_WORD_LENGTH:
+            prefix = "##" if start else ""
+            for end in range(min(len(word), start + self._max_piece_length), start, -1):
+                row = self._row_by_piece.get(prefix + word[start:end])
                 if row is not None:
                     break
             else:
                 return []
-            found.append(row)
+            rows.append(row)
             start = end
-        return found
+        return rows
 
 
 def load_model(folder: str | None = None) -> Model:
     """The shipped model, or the one in a folder; Absent if it is missing or damaged."""
     import numpy
 
-    folder = folder or _FOLDER
+    folder = folder or _MODEL_FOLDER
     try:
-        about = _about(folder)
-        for name, sum in about["sha256"].items():
-            _check(os.path.join(folder, name), sum)
+        metadata = _read_metadata(folder)
+        for name, digest in metadata["sha256"].items():
+            _verify_file(os.path.join(folder, name), digest)
         table = numpy.load(os.path.join(folder, "table.npy"), mmap_mode="r")
         scales = numpy.load(os.path.join(folder, "scales.npy"))
         with open(os.path.join(folder, "vocabulary.txt"), encoding="utf-8") as file:
             vocabulary = file.read().split("\n")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as wrong:
-        raise ModelUnavailable(f"the model in {folder} cannot be read: {wrong}") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelUnavailable(f"the model in {folder} cannot be read: {error}") from None
     return Model(table, scales.astype(numpy.float32), vocabulary)
 
 
-def _about(folder: str) -> dict[str, Any]:
+def _read_metadata(folder: str) -> dict[str, Any]:
     with open(os.path.join(folder, "model.json"), encoding="utf-8") as file:
-        about: dict[str, Any] = json.load(file)
-    if about["version"] != MODEL_VERSION:
-        raise ValueError(f"it is {about['version']}, wanted is {MODEL_VERSION}")
-    if missing := {"table.npy", "scales.npy", "vocabulary.txt"} - about["sha256"].keys():
+        metadata: dict[str, Any] = json.load(file)
+    if metadata["version"] != MODEL_VERSION:
+        raise ValueError(f"it is {metadata['version']}, wanted is {MODEL_VERSION}")
+    if missing := {"table.npy", "scales.npy", "vocabulary.txt"} - metadata["sha256"].keys():
         raise ValueError(f"model.json has no sum of {', '.join(sorted(missing))}")
-    return about
+    return metadata
 
 
-def _check(path: str, sum: str) -> None:
+def _verify_file(path: str, digest: str) -> None:
     with open(path, "rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != sum:
+        if hashlib.file_digest(file, "sha256").hexdigest() != digest:
             raise ValueError(f"{os.path.basename(path)} is not the file that was shipped")
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     if not text.isascii():
-        text = _UNSEEN.sub("", text)
-    found: list[str] = _WORD.findall(text)
-    return found
+        text = _INVISIBLE_PATTERN.sub("", text)
+    words: list[str] = _WORD_PATTERN.findall(text)
+    return words
 
 
-def _plain(word: str) -> str:
+def _fold_word(word: str) -> str:
     """In small letters, without accents."""
     word = word.lower()
     if word.isascii():
         return word
-    return "".join(each for each in unicodedata.normalize("NFD", word) if unicodedata.category(each) != "Mn")
+    return "".join(char for char in unicodedata.normalize("NFD", word) if unicodedata.category(char) != "Mn")

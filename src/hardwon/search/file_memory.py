@@ -32,33 +32,41 @@ MIN_SCORE = 0.7  # where 1 is a text with every word that was asked about
 def recall_for_file(connection: db.Connection, event: Event) -> Sequence[RecalledItem]:
     """The few most telling observations of the file, from other sessions than this; none if the store is busy."""
     try:
-        home = projects.find_project_path(event.cwd)
-        number = briefs.find_project_number(connection, home) if event.cwd else None
+        project = projects.find_project_path(event.cwd)
+        number = briefs.find_project_number(connection, project) if event.cwd else None
         if number is None:
             return ()
-        names = _names(event, home)
-        seen = briefs.list_file_observations(connection, number, names, agent=event.host, session=event.session)
-    except (db.StoreError, ValueError) as wrong:  # a path may hold what no file can be named
-        log.warning("nothing is recalled of a file: %s", wrong)
+        names = _list_file_names(event, project)
+        observations = briefs.list_file_observations(connection, number, names, agent=event.host, session=event.session)
+    except (db.StoreError, ValueError) as error:  # a path may hold what no file can be named
+        log.warning("nothing is recalled of a file: %s", error)
         return ()
-    seen.sort(key=lambda one: one.type not in IMPORTANT_TYPES)  # stable: the newest stays first among its like
-    alike = {(one.title, one.subtitle): one for one in reversed(seen)}
-    return [_told(one) for one in seen if alike[one.title, one.subtitle] is one][:MAX_FOR_FILE]
+    observations.sort(
+        key=lambda observation: observation.type not in IMPORTANT_TYPES
+    )  # stable: the newest stays first among its like
+    first_alike = {(observation.title, observation.subtitle): observation for observation in reversed(observations)}
+    return [
+        _format_observation(observation)
+        for observation in observations
+        if first_alike[observation.title, observation.subtitle] is observation
+    ][:MAX_FOR_FILE]
 
 
-def _names(event: Event, home: str) -> list[str]:
+def _list_file_names(event: Event, project: str) -> list[str]:
     """What the file may be called in an observation: as the agent said it, where links lead, from the project's top."""
-    here, absolute = projects.find_git_root(event.cwd), os.path.normpath(os.path.join(event.cwd, event.path))
-    known = {absolute: here, os.path.realpath(absolute): os.path.realpath(here)}
-    below = {path[len(top) + 1 :] for path, top in known.items() if path.startswith(top + "/")}
-    return sorted({*known, *below, *(os.path.join(home, name) for name in below)})
+    git_root, absolute = projects.find_git_root(event.cwd), os.path.normpath(os.path.join(event.cwd, event.path))
+    roots_by_path = {absolute: git_root, os.path.realpath(absolute): os.path.realpath(git_root)}
+    relative_paths = {path[len(root) + 1 :] for path, root in roots_by_path.items() if path.startswith(root + "/")}
+    return sorted({*roots_by_path, *relative_paths, *(os.path.join(project, name) for name in relative_paths)})
 
 
-def _told(one: BriefObservation) -> RecalledItem:
-    title, detail = sanitize_line(one.title, MAX_TITLE), sanitize_line(one.subtitle, MAX_DETAIL)
-    day = strftime("%Y-%m-%d", localtime(one.at))
-    text = f"O{one.id} {sanitize_line(one.type, 20)}, {day}: {title}" + (f" ({detail})" if detail else "")
-    return RecalledItem(f"O{one.id}", title, text)
+def _format_observation(observation: BriefObservation) -> RecalledItem:
+    title, detail = sanitize_line(observation.title, MAX_TITLE), sanitize_line(observation.subtitle, MAX_DETAIL)
+    day = strftime("%Y-%m-%d", localtime(observation.at))
+    text = f"O{observation.id} {sanitize_line(observation.type, 20)}, {day}: {title}" + (
+        f" ({detail})" if detail else ""
+    )
+    return RecalledItem(f"O{observation.id}", title, text)
 
 
 def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Sequence[RecalledItem]:
@@ -76,25 +84,25 @@ def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Seq
 
     project = projects.find_project_path(event.cwd)
     try:
-        found = search_records(
+        result = search_records(
             connection, home, query, project=project, kinds=("O", "S"), limit=SEARCH_LIMIT, now=event.at
         )
-    except db.StoreError as wrong:
-        log.warning("nothing is recalled for a prompt: %s", wrong)
+    except db.StoreError as error:
+        log.warning("nothing is recalled for a prompt: %s", error)
         return ()
-    good = [
-        hit for hit in found.hits if hit.score >= MIN_SCORE and hit.session != event.session and not _is_beside(hit)
+    good_hits = [
+        hit for hit in result.hits if hit.score >= MIN_SCORE and hit.session != event.session and not _is_neighbour(hit)
     ]
-    told = ((hit, sanitize_line(hit.title, MAX_TITLE)) for hit in good[:MAX_FOR_PROMPT])
+    titled_hits = ((hit, sanitize_line(hit.title, MAX_TITLE)) for hit in good_hits[:MAX_FOR_PROMPT])
     return [
         RecalledItem(hit.id, title, f"{hit.id} {strftime('%Y-%m-%d', localtime(hit.at))}: {title}")
-        for hit, title in told
+        for hit, title in titled_hits
     ]
 
 
-def _is_beside(hit: Hit) -> bool:
+def _is_neighbour(hit: Hit) -> bool:
     """Whether it owes its place to what stands next to it."""
-    return any(why.startswith("neighbour") for why in hit.why)
+    return any(reason.startswith("neighbour") for reason in hit.why)
 
 
 @lru_cache(maxsize=1)

@@ -64,37 +64,37 @@ def refresh_index(
 
     `most` bounds the documents and vectors of this call. If it stopped before the end, `left` says how much remains.
     """
-    done = Counter[str]()
+    counts = Counter[str]()
     documents.ensure_index_version(connection, WORDS_VERSION)
-    lessons_print = repr((manifest.stat_sources(home), approvals.read_version(connection)))
-    done["lessons"] += _of_files(connection, home, "L", shelves.get_lessons_path(home), lessons_print)
-    done["memories"] += _of_files(
+    lessons_fingerprint = repr((manifest.stat_sources(home), approvals.read_version(connection)))
+    counts["lessons"] += _index_files(connection, home, "L", shelves.get_lessons_path(home), lessons_fingerprint)
+    counts["memories"] += _index_files(
         connection, home, "M", memory_files.HOME_FOLDER, memories.fingerprint_approved(connection, home)
     )
-    done["handoffs"] += _of_files(connection, home, "H", "handoffs", handoffs.fingerprint_ratified(connection))
+    counts["handoffs"] += _index_files(connection, home, "H", "handoffs", handoffs.fingerprint_ratified(connection))
 
-    def may_go_on() -> bool:
-        is_within_limit = max_items is None or done["documents"] + done["vectors"] < max_items
+    def can_continue() -> bool:
+        is_within_limit = max_items is None or counts["documents"] + counts["vectors"] < max_items
         return is_within_limit and should_continue()
 
     is_finished = False
-    while may_go_on():
-        before = done.total()
-        _index_listed(connection, documents.list_waiting_meaningful(connection, PLAN_BATCH_SIZE), done, may_go_on)
+    while can_continue():
+        previous_total = counts.total()
+        _index_waiting(connection, documents.list_waiting_meaningful(connection, PLAN_BATCH_SIZE), counts, can_continue)
         if model is not None:
-            while may_go_on() and (
+            while can_continue() and (
                 count := documents.drop_stale_vectors(connection, embedding.MODEL_VERSION, READ_BATCH_SIZE)
             ):
-                done["stale"] += count
-            _embed_waiting(connection, home, model, done, may_go_on)
+                counts["stale"] += count
+            _embed_waiting(connection, home, model, counts, can_continue)
         # Only some of the events, so that what came in meanwhile and matters more is not behind all of them.
-        _index_listed(connection, documents.list_waiting_events(connection, PLAN_BATCH_SIZE), done, may_go_on)
-        if done.total() == before:
-            is_finished = may_go_on()
+        _index_waiting(connection, documents.list_waiting_events(connection, PLAN_BATCH_SIZE), counts, can_continue)
+        if counts.total() == previous_total:
+            is_finished = can_continue()
             break
     if not is_finished:
-        done["left"] = count_waiting(connection, model)
-    return +done
+        counts["left"] = count_waiting(connection, model)
+    return +counts
 
 
 def count_waiting(connection: Connection, model: embedding.Model | None) -> int:
@@ -103,28 +103,33 @@ def count_waiting(connection: Connection, model: embedding.Model | None) -> int:
     return without_words + (without_vector if model is not None else 0)
 
 
-def _index_listed(
-    connection: Connection, listed: Sequence[tuple[str, int, int]], done: Counter[str], may_go_on: Callable[[], bool]
+def _index_waiting(
+    connection: Connection,
+    waiting: Sequence[tuple[str, int, int]],
+    counts: Counter[str],
+    can_continue: Callable[[], bool],
 ) -> None:
-    for start in range(0, len(listed), READ_BATCH_SIZE):
-        if not may_go_on():
+    for start in range(0, len(waiting), READ_BATCH_SIZE):
+        if not can_continue():
             return
-        done["documents"] += _index_portion(connection, listed[start : start + READ_BATCH_SIZE])
+        counts["documents"] += _index_batch(connection, waiting[start : start + READ_BATCH_SIZE])
 
 
 def _embed_waiting(
-    connection: Connection, home: str, model: embedding.Model, done: Counter[str], may_go_on: Callable[[], bool]
+    connection: Connection, home: str, model: embedding.Model, counts: Counter[str], can_continue: Callable[[], bool]
 ) -> None:
     waiting = documents.list_unembedded(connection, PLAN_BATCH_SIZE)
     for start in range(0, len(waiting), EMBED_BATCH_SIZE):
-        if not may_go_on():
+        if not can_continue():
             return
-        done["vectors"] += _embed(connection, home, model, waiting[start : start + EMBED_BATCH_SIZE])
+        counts["vectors"] += _embed_batch(connection, home, model, waiting[start : start + EMBED_BATCH_SIZE])
 
 
 def build_document_words(content: RecordContent, *, kind: str, agent: str) -> tuple[str, ...]:
     """The words of a text, with the marks by which it can be filtered."""
-    words = extract_words(f"{content.title}\n{_text(content)}\n{' '.join(content.files)}\n{' '.join(content.concepts)}")
+    words = extract_words(
+        f"{content.title}\n{_clip_text(content)}\n{' '.join(content.files)}\n{' '.join(content.concepts)}"
+    )
     if len(words) > MAX_WORDS:
         words = [*words[: MAX_WORDS - TAIL_WORDS], *words[-TAIL_WORDS:]]
     marks = [build_filter_word("k", kind), build_filter_word("t", content.type), build_filter_word("h", agent)]
@@ -133,64 +138,71 @@ def build_document_words(content: RecordContent, *, kind: str, agent: str) -> tu
     return (*dict.fromkeys(marks), *words) if words else ()
 
 
-def _index_portion(connection: Connection, listed: Sequence[tuple[str, int, int]]) -> int:
+def _index_batch(connection: Connection, waiting: Sequence[tuple[str, int, int]]) -> int:
     """Index these rows; gives how many were seen to."""
-    found: list[Document] = []
-    for letter, group in groupby(sorted(listed), key=lambda one: one[0]):
-        times = {row: count for _, row, count in group}
-        for row in documents.read_source_rows(connection, DOCUMENT_KINDS[letter], list(times)):
+    new_documents: list[Document] = []
+    for letter, group in groupby(sorted(waiting), key=lambda item: item[0]):
+        counts_by_row = {row: count for _, row, count in group}
+        for row in documents.read_source_rows(connection, DOCUMENT_KINDS[letter], list(counts_by_row)):
             words = build_document_words(records.extract_content(letter, row), kind=letter, agent=row["host"])
             numbers = (row["session_number"], row["project_number"])
-            found.append(Document(letter, row["id"], "", *numbers, row["at"], words, times[row["id"]]))
-    there = {(one.kind, one.row) for one in found}
-    if gone := [one for one in listed if one[:2] not in there]:
-        documents.drop_waiting(connection, gone)
+            new_documents.append(Document(letter, row["id"], "", *numbers, row["at"], words, counts_by_row[row["id"]]))
+    existing_keys = {(item.kind, item.row) for item in new_documents}
+    if missing := [item for item in waiting if item[:2] not in existing_keys]:
+        documents.drop_waiting(connection, missing)
     # Full-text search writes a segment whenever numbers go down, so they go up: by project, then by time.
-    rest = sorted(found, key=lambda document: (document.project, document.at))
-    while rest:
-        rest = rest[documents.write_documents(connection, rest, max_seconds=SLICE_SECONDS) :]
-    return len(listed)
+    remaining = sorted(new_documents, key=lambda document: (document.project, document.at))
+    while remaining:
+        remaining = remaining[documents.write_documents(connection, remaining, max_seconds=SLICE_SECONDS) :]
+    return len(waiting)
 
 
-def _of_files(connection: Connection, home: str, letter: str, path: str, print: str) -> int:
+def _index_files(connection: Connection, home: str, letter: str, path: str, fingerprint: str) -> int:
     """Make what is in the index of a kind what its files say now, if one changed since."""
-    if documents.read_fingerprint(connection, path) == print:
+    if documents.read_fingerprint(connection, path) == fingerprint:
         return 0
     try:
-        pages = _pages(connection, home, letter)
+        pages = _read_pages(connection, home, letter)
     except UserError:
         return 0  # the person is told elsewhere, and what was known stays
-    found = [
+    new_documents = [
         Document(
             letter,
             0,
             name,
             0,
-            _project(connection, project),
+            _find_project_number(connection, project),
             at,
             build_document_words(content, kind=letter, agent=host),
         )
         for name, content, project, at, host in pages
     ]
-    return len(found) if documents.replace_file_documents(connection, letter, path, print, found) else 0
+    return (
+        len(new_documents)
+        if documents.replace_file_documents(connection, letter, path, fingerprint, new_documents)
+        else 0
+    )
 
 
-def _pages(connection: Connection, home: str, letter: str) -> list[tuple[str, RecordContent, str, float, str]]:
+def _read_pages(connection: Connection, home: str, letter: str) -> list[tuple[str, RecordContent, str, float, str]]:
     """What counts of a kind that is kept in files: its name, content, project, time and host."""
     if letter == "L":
-        lessons = [one for one in manifest.gather_lessons(home)[0] if one.status == "active"]
-        return [(one.slug, records.extract_lesson_content(one), one.project, 0.0, "") for one in lessons]
+        lessons = [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
+        return [(lesson.slug, records.extract_lesson_content(lesson), lesson.project, 0.0, "") for lesson in lessons]
     if letter == "M":
-        told = memories.list_approved_pages(connection, home)
-        return [(str(page.number), records.extract_memory_content(page), page.project, 0.0, "") for page in told]
+        pages = memories.list_approved_pages(connection, home)
+        return [(str(page.number), records.extract_memory_content(page), page.project, 0.0, "") for page in pages]
     ratified = [
         (page.reflection, records.extract_handoff_content(page))
         for page in handoffs.list_ratified_pages(connection, home)
     ]
-    return [(str(known.id), content, known.project, known.at, known.host) for known, content in ratified]
+    return [
+        (str(reflection.id), content, reflection.project, reflection.at, reflection.host)
+        for reflection, content in ratified
+    ]
 
 
-def _project(connection: Connection, path: str) -> int:
+def _find_project_number(connection: Connection, path: str) -> int:
     """The number of a lesson's project; what names none counts everywhere."""
     if not path:
         return EVERYWHERE
@@ -198,36 +210,42 @@ def _project(connection: Connection, path: str) -> int:
         return kept.find_or_create(connection, places.find_project_path(path), "", 0.0) or EVERYWHERE
 
 
-def _embed(
+def _embed_batch(
     connection: Connection, home: str, model: embedding.Model, waiting: Sequence[tuple[int, str, int, str]]
 ) -> int:
     """Give these documents their vectors; gives how many there were."""
-    texts = dict(_texts(connection, home, waiting))
+    texts = dict(_iter_texts(connection, home, waiting))
     if texts:
-        found = pack_vectors(model.embed(list(texts.values())))
+        vectors = pack_vectors(model.embed(list(texts.values())))
         documents.store_vectors(
-            connection, embedding.MODEL_VERSION, ((id, *pair) for id, pair in zip(texts, found, strict=True))
+            connection,
+            embedding.MODEL_VERSION,
+            ((document_id, *pair) for document_id, pair in zip(texts, vectors, strict=True)),
         )
-    documents.skip_embedding(connection, [id for id, *_ in waiting if id not in texts])
+    documents.skip_embedding(connection, [document_id for document_id, *_ in waiting if document_id not in texts])
     return len(waiting)
 
 
-def _texts(
+def _iter_texts(
     connection: Connection, home: str, waiting: Sequence[tuple[int, str, int, str]]
 ) -> Iterator[tuple[int, str]]:
-    for letter, group in groupby(sorted(waiting, key=lambda one: one[1]), key=lambda one: one[1]):
-        kind, listed = DOCUMENT_KINDS[letter], list(group)
+    for letter, group in groupby(sorted(waiting, key=lambda item: item[1]), key=lambda item: item[1]):
+        kind, items = DOCUMENT_KINDS[letter], list(group)
         if kind.table:
-            ids = {row: id for id, _, row, _ in listed}
-            for row in documents.read_source_rows(connection, kind, list(ids)):
-                yield ids[row["id"]], _text(records.extract_content(letter, row))
+            ids_by_row = {row: document_id for document_id, _, row, _ in items}
+            for row in documents.read_source_rows(connection, kind, list(ids_by_row)):
+                yield ids_by_row[row["id"]], _clip_text(records.extract_content(letter, row))
         else:
             with suppress(UserError):
-                named = {name: content for name, content, *_ in _pages(connection, home, letter)}
-                yield from ((id, _text(named[name])) for id, _, _, name in listed if name in named)
+                contents_by_name = {name: content for name, content, *_ in _read_pages(connection, home, letter)}
+                yield from (
+                    (document_id, _clip_text(contents_by_name[name]))
+                    for document_id, _, _, name in items
+                    if name in contents_by_name
+                )
 
 
-def _text(content: RecordContent) -> str:
+def _clip_text(content: RecordContent) -> str:
     """What is indexed of a text: of a long one its beginning and its end, where the question behind a log stands."""
     text = content.text
     return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - TAIL_CHARS]}\n{text[-TAIL_CHARS:]}"
@@ -237,6 +255,6 @@ def pack_vectors(rows: numpy.ndarray) -> Iterable[tuple[bytes, bytes]]:
     """Each vector as a bit per dimension, to look for it among many, and as a byte per dimension, to compare it."""
     import numpy
 
-    most = numpy.maximum(numpy.abs(rows).max(axis=1, keepdims=True), 1e-9)
-    small = numpy.rint(rows / most * 127).astype(numpy.int8)
-    return ((code.tobytes(), row.tobytes()) for code, row in zip(vector_codes.pack_bits(rows), small, strict=True))
+    largest = numpy.maximum(numpy.abs(rows).max(axis=1, keepdims=True), 1e-9)
+    quantized = numpy.rint(rows / largest * 127).astype(numpy.int8)
+    return ((code.tobytes(), row.tobytes()) for code, row in zip(vector_codes.pack_bits(rows), quantized, strict=True))

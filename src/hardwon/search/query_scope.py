@@ -18,22 +18,22 @@ from hardwon.store.db import Connection
 
 ALL_PROJECTS = "*"
 REFRESH_SECONDS = 2.0  # seconds for bringing the index up to date, if nobody did
-_DAYS = {"d": 1, "w": 7}
+_DAYS_PER_UNIT = {"d": 1, "w": 7}
 SpoolDrainer = Callable[[str, Connection, Callable[[str, str], str]], object]
 PromptHandler = Callable[[str, str, str], str]
 
 
 @contextmanager
-def open_store(home: str, drain: SpoolDrainer, learn: PromptHandler) -> Iterator[Connection]:
+def open_store(home: str, drain: SpoolDrainer, handle_prompt: PromptHandler) -> Iterator[Connection]:
     """The home's database with what waited in the spool, its index brought up to date as far as time allows.
 
     A connection for each question, since they come side by side, and a database that was mended or restored counts.
     """
     connection = db.connect(home)
     try:
-        drain(home, connection, lambda prompt, cwd: learn(home, prompt, cwd))
-        end = monotonic() + REFRESH_SECONDS
-        indexing.refresh_index(connection, home, model=None, should_continue=lambda: monotonic() < end)
+        drain(home, connection, lambda prompt, cwd: handle_prompt(home, prompt, cwd))
+        deadline = monotonic() + REFRESH_SECONDS
+        indexing.refresh_index(connection, home, model=None, should_continue=lambda: monotonic() < deadline)
         yield connection
     finally:
         connection.close()
@@ -50,24 +50,30 @@ def resolve_project(
     if not project:
         return projects.find_project_path(os.path.realpath(folder))
     is_path = os.sep in project or project in (".", "..")
-    found = projects.find_project_path(os.path.abspath(os.path.join(folder, project))) if is_path else project
-    if not index.find_project_numbers(connection, found):
+    resolved_project = (
+        projects.find_project_path(os.path.abspath(os.path.join(folder, project))) if is_path else project
+    )
+    if not index.find_project_numbers(connection, resolved_project):
         raise UserError(f"nothing is known of a project {project[:200]!r}", fix)
-    return found
+    return resolved_project
 
 
 def is_in_project(project: str, record: Mapping[str, Any]) -> bool:
     """Whether a record is of the project that is meant, or counts everywhere."""
-    of = str(record["project"])
-    return not project or project in (of, os.path.basename(of)) or (not of and not record["session"])
+    record_project = str(record["project"])
+    return (
+        not project
+        or project in (record_project, os.path.basename(record_project))
+        or (not record_project and not record["session"])
+    )
 
 
 def parse_time(text: str, now: float) -> float:
     """A date, or so many days or weeks ago, as a time; 0 for none."""
     if not text:
         return 0.0
-    if text[:-1].isascii() and text[:-1].isdigit() and text[-1:] in _DAYS:
-        return now - int(text[:-1][:6]) * _DAYS[text[-1]] * 86_400.0
+    if text[:-1].isascii() and text[:-1].isdigit() and text[-1:] in _DAYS_PER_UNIT:
+        return now - int(text[:-1][:6]) * _DAYS_PER_UNIT[text[-1]] * 86_400.0
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):

@@ -76,184 +76,222 @@ def rank_documents(
 ) -> list[RankedDocument]:
     """The documents that answer best; `filters` are marks of which each group must be met."""
     total = max(index.count_documents(connection, index.build_scope(projects)), 1)
-    lexical = _by_words(connection, extract_words(question, is_query=True), scope, total, filters, allowed_ids)
+    lexical = _match_words(connection, extract_words(question, is_query=True), scope, total, filters, allowed_ids)
     vector = model.embed([question])[0] if model is not None and question.strip() else None
     by_meaning: list[int] = []
     if vector is not None and vector.any():
         by_meaning = vector_codes.find_nearest(
             connection, home, embedding.MODEL_VERSION, list(dict.fromkeys([*projects, EVERYWHERE])), vector, depth
         )
-    picked = list(dict.fromkeys([*_best(lexical, depth), *by_meaning]))
-    beside = index.find_neighbours(connection, picked)
-    scores = _with_neighbours(_own_scores(connection, lexical, picked, beside), beside)
-    likely = sorted(scores, key=lambda id: (-scores[id][0], -id))[:depth]
-    meaning = _meanings(connection, list(dict.fromkeys([*likely, *by_meaning])), vector)
-    worth = {id: scores[id][0] + MEANING_WEIGHT * max(meaning.get(id, 0.0), 0.0) ** 2 for id in {*likely, *by_meaning}}
-    order = sorted(worth, key=lambda id: (-worth[id], -id))
-    documents = _fitting(
+    picked = list(dict.fromkeys([*_pick_best(lexical, depth), *by_meaning]))
+    neighbours = index.find_neighbours(connection, picked)
+    scores = _add_neighbour_scores(_score_words(connection, lexical, picked, neighbours), neighbours)
+    likely = sorted(scores, key=lambda document_id: (-scores[document_id][0], -document_id))[:depth]
+    meanings = _score_meanings(connection, list(dict.fromkeys([*likely, *by_meaning])), vector)
+    total_scores = {
+        document_id: scores[document_id][0] + MEANING_WEIGHT * max(meanings.get(document_id, 0.0), 0.0) ** 2
+        for document_id in {*likely, *by_meaning}
+    }
+    order = sorted(total_scores, key=lambda document_id: (-total_scores[document_id], -document_id))
+    documents = _read_allowed(
         connection, order if filters or allowed_ids is not None else order[: 2 * limit], filters, allowed_ids
     )
-    best = [id for id in order if id in documents][:limit]
+    best_ids = [document_id for document_id in order if document_id in documents][:limit]
     return [
-        RankedDocument(documents[id], worth[id], words, meaning.get(id, 0.0), scores[id][1])
-        for id, words in zip(best, _words_in(lexical, best), strict=True)
+        RankedDocument(
+            documents[document_id],
+            total_scores[document_id],
+            words,
+            meanings.get(document_id, 0.0),
+            scores[document_id][1],
+        )
+        for document_id, words in zip(best_ids, _list_matched_words(lexical, best_ids), strict=True)
     ]
 
 
-def _fitting(
-    connection: Connection, ids: Sequence[int], filters: Sequence[Sequence[str]], only: frozenset[int] | None
+def _read_allowed(
+    connection: Connection, ids: Sequence[int], filters: Sequence[Sequence[str]], allowed_ids: frozenset[int] | None
 ) -> dict[int, dict[str, Any]]:
     """Those of the documents that are there and pass the filters."""
-    if only is not None:
-        ids = [id for id in ids if id in only]
+    if allowed_ids is not None:
+        ids = [document_id for document_id in ids if document_id in allowed_ids]
     if filters:
-        held = index.read_words(connection, ids)
-        ids = [id for id, has in held.items() if all(not has.isdisjoint(group) for group in filters)]
+        words_by_id = index.read_words(connection, ids)
+        ids = [
+            document_id
+            for document_id, words in words_by_id.items()
+            if all(not words.isdisjoint(group) for group in filters)
+        ]
     return index.read_documents(connection, ids)
 
 
-def _by_words(
+def _match_words(
     connection: Connection,
     words: list[str],
     scope: index.Scope,
     total: int,
     filters: Sequence[Sequence[str]],
-    only: frozenset[int] | None,
+    allowed_ids: frozenset[int] | None,
 ) -> WordMatches:
     """What the words find in a scope of about so many documents."""
     import numpy
 
-    often = min(max(int(total * FREQUENT_SHARE), MIN_FREQUENT_COUNT), MAX_FREQUENT_COUNT)
-    counted = {
-        one: index.count_matches(connection, index.build_match_query([one], *filters), scope, often + 1)
-        for one in words
+    max_count = min(max(int(total * FREQUENT_SHARE), MIN_FREQUENT_COUNT), MAX_FREQUENT_COUNT)
+    counts = {
+        word: index.count_matches(connection, index.build_match_query([word], *filters), scope, max_count + 1)
+        for word in words
     }
-    rest = MAX_ROWS
-    parts: dict[str, numpy.ndarray] = {}
-    for one in sorted(words, key=lambda one: counted[one]):
-        if 0 < counted[one] <= often and (counted[one] <= rest or not parts):
-            parts[one] = _array(index.find_matches(connection, index.build_match_query([one], *filters), scope, often))
-            rest -= counted[one]
-    frequent = [one for one in words if counted[one] and one not in parts]
-    parts = _inside(parts, only)
-    if frequent and not parts:
-        most = MIN_FREQUENT_COUNT if only is None else NO_LIMIT
-        parts = _inside(_frequent_alone(connection, frequent, scope, filters, most), only)
-    weights = {one: _weight(counted[one] or 1, total) for one in words}
-    whole = sum(weights.values()) or 1.0
-    shares = {one: weights[one] / whole for one in frequent if one not in parts}
-    if not parts:
-        return WordMatches(_array([]), numpy.empty(0), {}, tuple(words), shares)
-    rows = numpy.concatenate(list(parts.values()))
-    given = numpy.concatenate([numpy.full(len(ids), weights[one]) for one, ids in parts.items()])
+    remaining_rows = MAX_ROWS
+    rows_by_word: dict[str, numpy.ndarray] = {}
+    for word in sorted(words, key=lambda word: counts[word]):
+        if 0 < counts[word] <= max_count and (counts[word] <= remaining_rows or not rows_by_word):
+            rows_by_word[word] = _to_array(
+                index.find_matches(connection, index.build_match_query([word], *filters), scope, max_count)
+            )
+            remaining_rows -= counts[word]
+    frequent = [word for word in words if counts[word] and word not in rows_by_word]
+    rows_by_word = _restrict_matches(rows_by_word, allowed_ids)
+    if frequent and not rows_by_word:
+        max_rows = MIN_FREQUENT_COUNT if allowed_ids is None else NO_LIMIT
+        rows_by_word = _restrict_matches(
+            _match_frequent_words(connection, frequent, scope, filters, max_rows), allowed_ids
+        )
+    weights = {word: _compute_weight(counts[word] or 1, total) for word in words}
+    total_weight = sum(weights.values()) or 1.0
+    shares = {word: weights[word] / total_weight for word in frequent if word not in rows_by_word}
+    if not rows_by_word:
+        return WordMatches(_to_array([]), numpy.empty(0), {}, tuple(words), shares)
+    rows = numpy.concatenate(list(rows_by_word.values()))
+    row_weights = numpy.concatenate([numpy.full(len(ids), weights[word]) for word, ids in rows_by_word.items()])
     sizes = numpy.exp2((rows & ((1 << SIZE_BITS) - 1)) / 2)
-    given /= 1 - LENGTH_SHARE + LENGTH_SHARE * numpy.sqrt(sizes / USUAL_LENGTH)
-    ids, places = numpy.unique(rows, return_inverse=True)
-    return WordMatches(ids, numpy.bincount(places, given) / whole, parts, tuple(words), shares)
+    row_weights /= 1 - LENGTH_SHARE + LENGTH_SHARE * numpy.sqrt(sizes / USUAL_LENGTH)
+    ids, positions = numpy.unique(rows, return_inverse=True)
+    return WordMatches(ids, numpy.bincount(positions, row_weights) / total_weight, rows_by_word, tuple(words), shares)
 
 
-def _inside(parts: dict[str, Any], only: frozenset[int] | None) -> dict[str, Any]:
+def _restrict_matches(rows_by_word: dict[str, Any], allowed_ids: frozenset[int] | None) -> dict[str, Any]:
     """What the words found, without what is left out and without words that then found nothing."""
     import numpy
 
-    if only is None:
-        return parts
-    inside = _array(list(only))
-    found = {one: rows[numpy.isin(rows, inside)] for one, rows in parts.items()}
-    return {one: rows for one, rows in found.items() if len(rows)}
+    if allowed_ids is None:
+        return rows_by_word
+    allowed = _to_array(list(allowed_ids))
+    restricted = {word: rows[numpy.isin(rows, allowed)] for word, rows in rows_by_word.items()}
+    return {word: rows for word, rows in restricted.items() if len(rows)}
 
 
-def _frequent_alone(
-    connection: Connection, words: Sequence[str], scope: index.Scope, filters: Sequence[Sequence[str]], most: int
+def _match_frequent_words(
+    connection: Connection, words: Sequence[str], scope: index.Scope, filters: Sequence[Sequence[str]], max_rows: int
 ) -> dict[str, Any]:
     """With none but frequent words: the latest that have all of them and, if these are few, the latest of each."""
-    every = index.find_matches(connection, index.build_match_query(*([one] for one in words), *filters), scope, most)
-    if len(every) >= MIN_DEPTH:
-        return dict.fromkeys(words, _array(every))
-    each = {one: index.find_matches(connection, index.build_match_query([one], *filters), scope, most) for one in words}
-    return {one: _array(list({*every, *rows})) for one, rows in each.items()}
+    common_rows = index.find_matches(
+        connection, index.build_match_query(*([word] for word in words), *filters), scope, max_rows
+    )
+    if len(common_rows) >= MIN_DEPTH:
+        return dict.fromkeys(words, _to_array(common_rows))
+    rows_by_word = {
+        word: index.find_matches(connection, index.build_match_query([word], *filters), scope, max_rows)
+        for word in words
+    }
+    return {word: _to_array(list({*common_rows, *rows})) for word, rows in rows_by_word.items()}
 
 
-def _weight(count: int, total: int) -> float:
+def _compute_weight(count: int, total: int) -> float:
     return log(1 + (max(total - count, 0) + 0.5) / (count + 0.5))
 
 
-def _array(ids: Sequence[int]) -> Any:
+def _to_array(ids: Sequence[int]) -> Any:
     import numpy
 
     return numpy.array(ids, dtype=numpy.int64)
 
 
-def _best(lexical: WordMatches, depth: int) -> list[int]:
+def _pick_best(lexical: WordMatches, depth: int) -> list[int]:
     """The documents with most weight; among equals the latest."""
     import numpy
 
     if len(lexical.ids) > depth:
-        bar = numpy.partition(lexical.weights, len(lexical.weights) - depth)[len(lexical.weights) - depth]
-        over = numpy.flatnonzero(lexical.weights > bar)
-        level = numpy.flatnonzero(lexical.weights == bar)[::-1][: depth - len(over)]
-        return [int(one) for one in lexical.ids[numpy.concatenate([over, level])]]
-    return [int(one) for one in lexical.ids]
+        threshold = numpy.partition(lexical.weights, len(lexical.weights) - depth)[len(lexical.weights) - depth]
+        above = numpy.flatnonzero(lexical.weights > threshold)
+        ties = numpy.flatnonzero(lexical.weights == threshold)[::-1][: depth - len(above)]
+        return [int(document_id) for document_id in lexical.ids[numpy.concatenate([above, ties])]]
+    return [int(document_id) for document_id in lexical.ids]
 
 
-def _meanings(connection: Connection, ids: Sequence[int], vector: Any) -> dict[int, float]:
+def _score_meanings(connection: Connection, ids: Sequence[int], vector: Any) -> dict[int, float]:
     """How near each document's vector is; nothing for those without one."""
     import numpy
 
     if vector is None or not vector.any():
         return {}
-    held = index.read_vectors(connection, ids, embedding.MODEL_VERSION)
-    if not held:
+    stored_vectors = index.read_vectors(connection, ids, embedding.MODEL_VERSION)
+    if not stored_vectors:
         return {}
-    rows = numpy.frombuffer(b"".join(row for _, row in held), numpy.int8).reshape(len(held), -1).astype(numpy.float32)
+    rows = (
+        numpy.frombuffer(b"".join(row for _, row in stored_vectors), numpy.int8)
+        .reshape(len(stored_vectors), -1)
+        .astype(numpy.float32)
+    )
     lengths = numpy.maximum(numpy.linalg.norm(rows, axis=1), 1e-9)
-    return dict(zip((id for id, _ in held), (rows @ vector / lengths).tolist(), strict=True))
+    return dict(
+        zip((document_id for document_id, _ in stored_vectors), (rows @ vector / lengths).tolist(), strict=True)
+    )
 
 
-def _own_scores(
-    connection: Connection, lexical: WordMatches, picked: Sequence[int], beside: dict[int, tuple[int | None, ...]]
+def _score_words(
+    connection: Connection, lexical: WordMatches, picked: Sequence[int], neighbours: dict[int, tuple[int | None, ...]]
 ) -> dict[int, float]:
     """What documents and those beside them are worth by their words."""
     import numpy
 
-    ids = list({*picked, *(one for row in beside.values() for one in row if one is not None)})
+    ids = list({*picked, *(neighbour for row in neighbours.values() for neighbour in row if neighbour is not None)})
     if not len(lexical.ids):
         return dict.fromkeys(ids, 0.0)
-    places = numpy.minimum(numpy.searchsorted(lexical.ids, ids), len(lexical.ids) - 1)
-    weights = numpy.where(lexical.ids[places] == _array(ids), lexical.weights[places], 0.0)
-    own = dict(zip(ids, weights.tolist(), strict=True))
+    positions = numpy.minimum(numpy.searchsorted(lexical.ids, ids), len(lexical.ids) - 1)
+    weights = numpy.where(lexical.ids[positions] == _to_array(ids), lexical.weights[positions], 0.0)
+    scores = dict(zip(ids, weights.tolist(), strict=True))
     if lexical.frequent_shares:
-        held = index.read_words(connection, [id for id in picked if own[id]])
-        for id, has in held.items():
-            own[id] += sum(share for word, share in lexical.frequent_shares.items() if _is_in(word, has))
-    return own
+        words_by_id = index.read_words(connection, [document_id for document_id in picked if scores[document_id]])
+        for document_id, document_words in words_by_id.items():
+            scores[document_id] += sum(
+                share for word, share in lexical.frequent_shares.items() if _has_word(word, document_words)
+            )
+    return scores
 
 
-def _is_in(word: str, held: set[str]) -> bool:
+def _has_word(word: str, document_words: set[str]) -> bool:
     """Whether a text has a frequent word, or one that begins like it: its stem is known to the index alone."""
-    begins = word[: max(len(word) - 3, 4)]
-    return word in held or any(one.startswith(begins) for one in held)
+    prefix = word[: max(len(word) - 3, 4)]
+    return word in document_words or any(document_word.startswith(prefix) for document_word in document_words)
 
 
-def _with_neighbours(own: dict[int, float], beside: dict[int, tuple[int | None, ...]]) -> dict[int, tuple[float, int]]:
+def _add_neighbour_scores(
+    scores: dict[int, float], neighbours: dict[int, tuple[int | None, ...]]
+) -> dict[int, tuple[float, int]]:
     """Each score with a share of those beside, and who gave most if that is more than its own."""
-    given: dict[int, list[tuple[float, int]]] = {id: [] for id in own}
-    for id, others in beside.items():
-        for other, share in zip(others, NEIGHBOUR_SHARES, strict=True):
-            if other in own and id in own:
-                given[id].append((share * own[other], other))
-                if other not in beside:
-                    given[other].append((share * own[id], id))
-    found = {}
-    for id, each in given.items():
-        most, giver = max(each, default=(0.0, 0))
-        found[id] = own[id] + sum(value for value, _ in each), giver if most > own[id] else 0
-    return found
+    contributions: dict[int, list[tuple[float, int]]] = {document_id: [] for document_id in scores}
+    for document_id, neighbour_ids in neighbours.items():
+        for neighbour_id, share in zip(neighbour_ids, NEIGHBOUR_SHARES, strict=True):
+            if neighbour_id in scores and document_id in scores:
+                contributions[document_id].append((share * scores[neighbour_id], neighbour_id))
+                if neighbour_id not in neighbours:
+                    contributions[neighbour_id].append((share * scores[document_id], document_id))
+    combined = {}
+    for document_id, received in contributions.items():
+        largest, giver = max(received, default=(0.0, 0))
+        combined[document_id] = (
+            scores[document_id] + sum(value for value, _ in received),
+            giver if largest > scores[document_id] else 0,
+        )
+    return combined
 
 
-def _words_in(lexical: WordMatches, ids: Sequence[int]) -> list[tuple[str, ...]]:
+def _list_matched_words(lexical: WordMatches, ids: Sequence[int]) -> list[tuple[str, ...]]:
     """For each document the words of the question that it was found by."""
     import numpy
 
-    has = {one: numpy.isin(_array(ids), rows) for one, rows in lexical.by_word.items()}
-    return [tuple(one for one in lexical.words if one in has and has[one][at]) for at in range(len(ids))]
+    presence = {word: numpy.isin(_to_array(ids), rows) for word, rows in lexical.by_word.items()}
+    return [
+        tuple(word for word in lexical.words if word in presence and presence[word][position])
+        for position in range(len(ids))
+    ]

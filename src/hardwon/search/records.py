@@ -19,10 +19,10 @@ from hardwon.store.documents import DOCUMENT_KINDS, DocumentKind, read_source_ro
 from hardwon.text import token_estimate
 from hardwon.types import Lesson, frozen
 
-_ID = re.compile(r"([A-Za-z])(?:([0-9]{1,15})|:([\w.-]{1,200}))")
-_SUMMED = ("request", "investigated", "learned", "completed", "next_steps")
+_ID_PATTERN = re.compile(r"([A-Za-z])(?:([0-9]{1,15})|:([\w.-]{1,200}))")
+_SUMMARY_FIELDS = ("request", "investigated", "learned", "completed", "next_steps")
 _FILE_FIELDS = ("file_path", "notebook_path", "path", "absolute_path", "filePath")
-_ABOUT = ("command", *_FILE_FIELDS, "pattern", "url", "query", "description", "prompt")
+_SUBJECT_FIELDS = ("command", *_FILE_FIELDS, "pattern", "url", "query", "description", "prompt")
 
 
 @frozen
@@ -38,11 +38,11 @@ class RecordContent:
 
 def parse_id(record_id: str) -> tuple[DocumentKind, int, str] | None:
     """Kind, row and name of an id; None for what is none."""
-    found = _ID.fullmatch(record_id.strip())
-    kind = DOCUMENT_KINDS.get(found[1].upper()) if found else None
-    if not found or not kind or bool(kind.table) != bool(found[2]):
+    match = _ID_PATTERN.fullmatch(record_id.strip())
+    kind = DOCUMENT_KINDS.get(match[1].upper()) if match else None
+    if not match or not kind or bool(kind.table) != bool(match[2]):
         return None
-    return kind, int(found[2] or 0), found[3] or ""
+    return kind, int(match[2] or 0), match[3] or ""
 
 
 def format_id(kind: str, row: int, name: str) -> str:
@@ -51,74 +51,89 @@ def format_id(kind: str, row: int, name: str) -> str:
 
 def fetch_records(connection: Connection, home: str, ids: Sequence[str]) -> list[dict[str, Any]]:
     """Each asked for, whole, in the order asked; one that is not there has `error` instead."""
-    wanted = [(id, parse_id(id)) for id in dict.fromkeys(ids)]
-    held: dict[str, dict[str, Any]] = {}
+    requested = [(record_id, parse_id(record_id)) for record_id in dict.fromkeys(ids)]
+    records_by_id: dict[str, dict[str, Any]] = {}
     for kind in DOCUMENT_KINDS.values():
-        rows = [parsed[1] for _, parsed in wanted if parsed and parsed[0] == kind and kind.table]
-        held |= {
+        rows = [parsed[1] for _, parsed in requested if parsed and parsed[0] == kind and kind.table]
+        records_by_id |= {
             f"{kind.letter}{row['id']}": build_record(kind, row)
             for row in (read_source_rows(connection, kind, rows) if rows else [])
         }
-    if any(parsed and parsed[0].letter == "L" for _, parsed in wanted):
-        held |= {f"L:{lesson.slug}": build_lesson_record(lesson) for lesson in list_active_lessons(home)}
-    if any(parsed and parsed[0].letter == "M" for _, parsed in wanted):
-        held |= {
+    if any(parsed and parsed[0].letter == "L" for _, parsed in requested):
+        records_by_id |= {f"L:{lesson.slug}": build_lesson_record(lesson) for lesson in list_active_lessons(home)}
+    if any(parsed and parsed[0].letter == "M" for _, parsed in requested):
+        records_by_id |= {
             f"M:{page.number}": build_memory_record(page) for page in memories.list_approved_pages(connection, home)
         }
-    if any(parsed and parsed[0].letter == "H" for _, parsed in wanted):
-        held |= {
+    if any(parsed and parsed[0].letter == "H" for _, parsed in requested):
+        records_by_id |= {
             f"H:{page.reflection.id}": build_handoff_record(page)
             for page in handoffs.list_ratified_pages(connection, home)
         }
     return [
-        held.get(format_id(parsed[0].letter, *parsed[1:]) if parsed else "")
-        or {"id": id, "error": f"there is no {id}" if parsed else f"{id!r} is not an id such as O12 or L:slug"}
-        for id, parsed in wanted
+        records_by_id.get(format_id(parsed[0].letter, *parsed[1:]) if parsed else "")
+        or {
+            "id": record_id,
+            "error": f"there is no {record_id}" if parsed else f"{record_id!r} is not an id such as O12 or L:slug",
+        }
+        for record_id, parsed in requested
     ]
 
 
 def build_record(kind: DocumentKind, row: dict[str, Any]) -> dict[str, Any]:
     """A row as it is shown and given away, with its title and what it costs to read."""
-    more: dict[str, Any] = {}
+    extra_fields: dict[str, Any] = {}
     if kind.letter == "O":
-        more |= {name: row[name] for name in ("subtitle", "narrative", "made", "times")}
-        more |= {name: _listed(row[name]) for name in ("facts", "files_read", "files_modified", "events")}
-        more["cost"] = row["tokens"]
+        extra_fields |= {name: row[name] for name in ("subtitle", "narrative", "made", "times")}
+        extra_fields |= {
+            name: _parse_string_list(row[name]) for name in ("facts", "files_read", "files_modified", "events")
+        }
+        extra_fields["cost"] = row["tokens"]
     elif kind.letter == "S":
-        more |= {name: row[name] for name in _SUMMED}
-    return _whole(f"{kind.letter}{row['id']}", kind.name, extract_content(kind.letter, row), row, **more)
+        extra_fields |= {name: row[name] for name in _SUMMARY_FIELDS}
+    return _assemble_record(
+        f"{kind.letter}{row['id']}", kind.name, extract_content(kind.letter, row), row, **extra_fields
+    )
 
 
 def build_lesson_record(lesson: Lesson) -> dict[str, Any]:
-    more = {name: getattr(lesson, name) for name in ("problem", "solution", "delivery", "status")}
-    return _whole(f"L:{lesson.slug}", "lesson", extract_lesson_content(lesson), {"project": lesson.project}, **more)
+    extra_fields = {name: getattr(lesson, name) for name in ("problem", "solution", "delivery", "status")}
+    return _assemble_record(
+        f"L:{lesson.slug}", "lesson", extract_lesson_content(lesson), {"project": lesson.project}, **extra_fields
+    )
 
 
 def build_memory_record(page: MemoryPage) -> dict[str, Any]:
-    more = {"file": page.path, "sources": list(page.sources)}
-    return _whole(f"M:{page.number}", "memory", extract_memory_content(page), {"project": page.project}, **more)
+    extra_fields = {"file": page.path, "sources": list(page.sources)}
+    return _assemble_record(
+        f"M:{page.number}", "memory", extract_memory_content(page), {"project": page.project}, **extra_fields
+    )
 
 
 def build_handoff_record(page: handoffs.HandoffPage) -> dict[str, Any]:
-    more = {"file": page.path, "resume": handoffs.get_resume_lines(page), "confidence": page.confidence}
-    return _whole(f"H:{page.reflection.id}", "handoff", extract_handoff_content(page), vars(page.reflection), **more)
+    extra_fields = {"file": page.path, "resume": handoffs.get_resume_lines(page), "confidence": page.confidence}
+    return _assemble_record(
+        f"H:{page.reflection.id}", "handoff", extract_handoff_content(page), vars(page.reflection), **extra_fields
+    )
 
 
-def _whole(id: str, kind: str, content: RecordContent, of: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def _assemble_record(
+    record_id: str, kind: str, content: RecordContent, source: Mapping[str, Any], **extra_fields: Any
+) -> dict[str, Any]:
     return {
-        "id": id,
+        "id": record_id,
         "kind": kind,
         "type": content.type,
         "title": content.title,
-        "at": of.get("at", 0.0),
-        "project": of["project"],
-        "session": of.get("session", ""),
-        "host": of.get("host", ""),
+        "at": source.get("at", 0.0),
+        "project": source["project"],
+        "session": source.get("session", ""),
+        "host": source.get("host", ""),
         "files": list(content.files),
         "concepts": list(content.concepts),
         "tokens": token_estimate.estimate_tokens(content.text),
         "text": content.text,
-        **more,
+        **extra_fields,
     }
 
 
@@ -133,19 +148,21 @@ def list_active_lessons(home: str) -> list[Lesson]:
 def extract_content(kind: str, row: dict[str, Any]) -> RecordContent:
     """The words of a row."""
     if kind == "O":
-        return _observation(row)
+        return _extract_observation(row)
     if kind == "S":
-        said = [(name.replace("_", " "), row[name]) for name in _SUMMED if row[name]]
+        filled_fields = [(name.replace("_", " "), row[name]) for name in _SUMMARY_FIELDS if row[name]]
         return RecordContent(
-            _title(row["request"] or row["completed"]), _lines(f"{name}: {text}" for name, text in said), "summary"
+            _shorten_title(row["request"] or row["completed"]),
+            _join_lines(f"{name}: {text}" for name, text in filled_fields),
+            "summary",
         )
     if kind == "P":
-        return RecordContent(_title(row["prompt"]), row["prompt"], "prompt")
-    return _event(row)
+        return RecordContent(_shorten_title(row["prompt"]), row["prompt"], "prompt")
+    return _extract_event(row)
 
 
 def extract_lesson_content(lesson: Lesson) -> RecordContent:
-    text = _lines([lesson.summary, f"problem: {lesson.problem}", f"solution: {lesson.solution}"])
+    text = _join_lines([lesson.summary, f"problem: {lesson.problem}", f"solution: {lesson.solution}"])
     return RecordContent(lesson.summary, text, "lesson", (), lesson.tags)
 
 
@@ -157,34 +174,36 @@ def extract_handoff_content(page: handoffs.HandoffPage) -> RecordContent:
     return RecordContent(page.topic, page.text, "handoff")
 
 
-def _observation(row: dict[str, Any]) -> RecordContent:
-    facts = [f"- {fact}" for fact in _listed(row["facts"])]
-    files = dict.fromkeys([*_listed(row["files_modified"]), *_listed(row["files_read"])])
-    text = _lines([row["title"], row["subtitle"], row["narrative"], *facts])
-    return RecordContent(row["title"], text, row["type"], tuple(files), tuple(_listed(row["concepts"])))
+def _extract_observation(row: dict[str, Any]) -> RecordContent:
+    facts = [f"- {fact}" for fact in _parse_string_list(row["facts"])]
+    files = dict.fromkeys([*_parse_string_list(row["files_modified"]), *_parse_string_list(row["files_read"])])
+    text = _join_lines([row["title"], row["subtitle"], row["narrative"], *facts])
+    return RecordContent(row["title"], text, row["type"], tuple(files), tuple(_parse_string_list(row["concepts"])))
 
 
-def _event(row: dict[str, Any]) -> RecordContent:
+def _extract_event(row: dict[str, Any]) -> RecordContent:
     if row["kind"] != "tool":
-        return RecordContent(_title(row["response"]), row["response"], row["kind"])
-    given = parse_json_or_text(row["input"])
-    fields = given if isinstance(given, dict) else {}
-    about = next((fields[name] for name in _ABOUT if isinstance(fields.get(name), str)), row["input"])
+        return RecordContent(_shorten_title(row["response"]), row["response"], row["kind"])
+    tool_input = parse_json_or_text(row["input"])
+    fields = tool_input if isinstance(tool_input, dict) else {}
+    subject = next((fields[name] for name in _SUBJECT_FIELDS if isinstance(fields.get(name), str)), row["input"])
     files = tuple(fields[name] for name in _FILE_FIELDS if isinstance(fields.get(name), str) and fields[name])
     outcome = "" if row["outcome"] in ("", "fine") else f" ({row['outcome']})"
     result = get_stored_result_text(row["response"])
-    said = [about, *(str(value) for name, value in fields.items() if value != about and isinstance(value, str))]
-    return RecordContent(f"{row['tool']}{outcome}: {_title(about)}", _lines([*said, result]), row["tool"], files)
+    texts = [subject, *(str(value) for name, value in fields.items() if value != subject and isinstance(value, str))]
+    return RecordContent(
+        f"{row['tool']}{outcome}: {_shorten_title(subject)}", _join_lines([*texts, result]), row["tool"], files
+    )
 
 
-def _title(text: str) -> str:
+def _shorten_title(text: str) -> str:
     return " ".join(text[:400].split())[:120]
 
 
-def _lines(parts: Any) -> str:
+def _join_lines(parts: Any) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _listed(text: str) -> list[str]:
-    held = parse_json_or_text(text)
-    return [one for one in held if isinstance(one, str)] if isinstance(held, list) else []
+def _parse_string_list(text: str) -> list[str]:
+    parsed = parse_json_or_text(text)
+    return [item for item in parsed if isinstance(item, str)] if isinstance(parsed, list) else []

@@ -34,10 +34,10 @@ MAX_EXAMINED = 5_000  # of those that look like passing the filters
 MERGED_KINDS = ("observation", "event")
 EXACT_ID_REASON = "exact id"
 LEXICAL_ONLY_NOTE = "lexical only: the model is absent"
-_DAY = 86_400.0
-_EVERY: index.Scope = [(0, (1 << 63) - 1)]
-_PATH = re.compile(r"[\w.@~+/\\-]+")
-_FILE = re.compile(r".*[/\\].*|[\w@~+-][\w.@~+-]*\.[A-Za-z]\w{0,7}")
+_DAY_SECONDS = 86_400.0
+_FULL_SCOPE: index.Scope = [(0, (1 << 63) - 1)]
+_PATH_PATTERN = re.compile(r"[\w.@~+/\\-]+")
+_FILE_PATTERN = re.compile(r".*[/\\].*|[\w@~+-][\w.@~+-]*\.[A-Za-z]\w{0,7}")
 
 
 @frozen
@@ -72,33 +72,33 @@ class SearchResult:
 @frozen
 class _Filters:
     kinds: tuple[str, ...]  # their letters
-    type: str
+    record_type: str
     concept: str
     file: str
     host: str
     since: float
     until: float
 
-    def marks(self) -> list[list[str]]:
+    def build_word_groups(self) -> list[list[str]]:
         """Words of which a document must have one of each group."""
         groups = [[build_filter_word("k", letter) for letter in self.kinds]] if self.kinds else []
         groups += [
             [build_filter_word(name, value)]
-            for name, value in zip("tch", (self.type, self.concept, self.host), strict=True)
+            for name, value in zip("tch", (self.record_type, self.concept, self.host), strict=True)
             if value
         ]
         return (
             [*groups, [build_filter_word("f", list_path_ends(self.file)[-1])]] if list_path_ends(self.file) else groups
         )
 
-    def let_pass(self, hit: Hit) -> bool:
+    def is_met_by(self, hit: Hit) -> bool:
         """Whether it is what was asked for, since marks and their stems are only alike."""
         return (
             (not self.kinds or hit.id[0] in self.kinds)
-            and self.type.lower() in ("", hit.type.lower())
+            and self.record_type.lower() in ("", hit.type.lower())
             and self.host.lower() in ("", hit.host.lower())
             and (not self.concept or self.concept.lower() in map(str.lower, hit.concepts))
-            and (not self.file or any(_is_end(self.file, file) for file in hit.files))
+            and (not self.file or any(_is_path_end(self.file, file) for file in hit.files))
             and hit.at >= self.since
             and (not self.until or hit.at < self.until)
         )
@@ -129,24 +129,26 @@ def search_records(
 
     `project` is a path or a name and keeps all others out; without it `here` is the project that counts more.
     """
-    filters = _Filters(_letters(kinds), type, concept, file, host, since, until)
+    filters = _Filters(_parse_kinds(kinds), type, concept, file, host, since, until)
     numbers = index.find_project_numbers(connection, project) if project else index.list_indexed_projects(connection)
-    scope = index.build_scope(numbers) if project else _EVERY
+    scope = index.build_scope(numbers) if project else _FULL_SCOPE
     query = query[:4000]
     if query.strip():
-        found = _ranked(connection, home, query, numbers, scope, filters, model, limit)
-        ours = set(index.find_project_numbers(connection, current_project)) if current_project else set()
-        found = sorted((_with_priors(one, now, ours) for one in found), key=lambda one: -one.score)
-        hits = _hits(connection, home, query, [*_named(connection, query, scope), *found], limit, filters)
+        results = _rank_results(connection, home, query, numbers, scope, filters, model, limit)
+        current_numbers = set(index.find_project_numbers(connection, current_project)) if current_project else set()
+        results = sorted(
+            (_apply_priors(result, now, current_numbers) for result in results), key=lambda result: -result.score
+        )
+        hits = _build_hits(connection, home, query, [*_find_by_id(connection, query, scope), *results], limit, filters)
     else:
-        hits = _hits(connection, home, query, _latest(connection, numbers, filters), limit, filters)
+        hits = _build_hits(connection, home, query, _list_latest(connection, numbers, filters), limit, filters)
     note = "" if model is not None else LEXICAL_ONLY_NOTE
     if hits:
         return SearchResult(tuple(hits), (), note)
-    return SearchResult((), tuple(_close(connection, home, query, numbers, scope, filters, model)), note)
+    return SearchResult((), tuple(_find_close_hits(connection, home, query, numbers, scope, filters, model)), note)
 
 
-def _ranked(
+def _rank_results(
     connection: Connection,
     home: str,
     query: str,
@@ -156,178 +158,210 @@ def _ranked(
     model: embedding.Model | None,
     limit: int,
 ) -> list[RankedDocument]:
-    marks, only = filters.marks(), None
+    filter_words, allowed_ids = filters.build_word_groups(), None
     if filters.since or filters.until:
-        only = frozenset(index.find_in_time_range(connection, scope, filters.since, filters.until or float("inf")))
+        allowed_ids = frozenset(
+            index.find_in_time_range(connection, scope, filters.since, filters.until or float("inf"))
+        )
     depth = max(ranking.MIN_DEPTH, 3 * limit)
-    found = ranking.rank_documents(
+    results = ranking.rank_documents(
         connection,
         home,
         query,
         projects=numbers,
         scope=scope,
-        filters=marks,
-        allowed_ids=only,
+        filters=filter_words,
+        allowed_ids=allowed_ids,
         model=model,
         depth=depth,
         limit=2 * limit + CLOSE_LIMIT,
     )
-    found = [one for one in found if one.words or one.neighbour or one.meaning >= ranking.MIN_MEANING]
-    files = sorted({build_filter_word("f", list_path_ends(path)[-1]) for path in _files_in(query)})
-    if not files:
-        return found
-    most = depth if only is None else ranking.NO_LIMIT
-    about = index.find_matches(connection, index.build_match_query(files, *marks), scope, most)
-    by_file = frozenset([one for one in about if only is None or one in only][:depth])
-    known = {one.document["id"]: one for one in found}
-    documents = index.read_documents(connection, [one for one in by_file if one not in known])
-    new = {id: RankedDocument(document, 0.0, (), 0.0, 0) for id, document in documents.items()}
-    first = [replace(one, score=one.score + NAMED_FILE_BONUS) for id, one in (known | new).items() if id in by_file]
-    return [*first, *(one for id, one in known.items() if id not in by_file)]
+    results = [item for item in results if item.words or item.neighbour or item.meaning >= ranking.MIN_MEANING]
+    file_words = sorted({build_filter_word("f", list_path_ends(path)[-1]) for path in _extract_files(query)})
+    if not file_words:
+        return results
+    max_matches = depth if allowed_ids is None else ranking.NO_LIMIT
+    file_matches = index.find_matches(
+        connection, index.build_match_query(file_words, *filter_words), scope, max_matches
+    )
+    file_ids = frozenset([item for item in file_matches if allowed_ids is None or item in allowed_ids][:depth])
+    results_by_id = {item.document["id"]: item for item in results}
+    documents = index.read_documents(connection, [item for item in file_ids if item not in results_by_id])
+    new_results = {
+        document_id: RankedDocument(document, 0.0, (), 0.0, 0) for document_id, document in documents.items()
+    }
+    boosted = [
+        replace(item, score=item.score + NAMED_FILE_BONUS)
+        for document_id, item in (results_by_id | new_results).items()
+        if document_id in file_ids
+    ]
+    return [*boosted, *(item for document_id, item in results_by_id.items() if document_id not in file_ids)]
 
 
-def _latest(connection: Connection, numbers: Sequence[int], filters: _Filters) -> Iterator[RankedDocument]:
+def _list_latest(connection: Connection, numbers: Sequence[int], filters: _Filters) -> Iterator[RankedDocument]:
     """What looks like passing the filters, the latest first; nothing without any."""
     if filters == NO_FILTERS:
         return iter(())
-    match, until = index.build_match_query(*filters.marks()), filters.until or float("inf")
-    each = (
+    match, until = index.build_match_query(*filters.build_word_groups()), filters.until or float("inf")
+    streams = (
         index.iter_latest_matches(connection, number, match, filters.since, until)
         for number in dict.fromkeys([*numbers, EVERYWHERE])
     )
-    ordered = merge(*each, key=lambda one: (-one["at"], -one["id"]))
-    return (RankedDocument(one, 0.0, (), 0.0, 0) for one in islice(ordered, MAX_EXAMINED))
+    ordered = merge(*streams, key=lambda document: (-document["at"], -document["id"]))
+    return (RankedDocument(document, 0.0, (), 0.0, 0) for document in islice(ordered, MAX_EXAMINED))
 
 
-def _with_priors(one: RankedDocument, now: float, ours: set[int]) -> RankedDocument:
+def _apply_priors(result: RankedDocument, now: float, current_numbers: set[int]) -> RankedDocument:
     """A little more for what is new and for what is from here."""
-    age = max(now - one.document["at"], 0.0) / _DAY
-    new = RECENCY_BONUS * 0.5 ** (age / RECENCY_HALF_LIFE_DAYS) if one.document["at"] else 0.0
-    near = SAME_PROJECT_BONUS if one.document["project"] in ours else 0.0
-    return replace(one, score=one.score * (1 + new + near) * DOCUMENT_KINDS[one.document["kind"]].weight)
+    age = max(now - result.document["at"], 0.0) / _DAY_SECONDS
+    recency_bonus = RECENCY_BONUS * 0.5 ** (age / RECENCY_HALF_LIFE_DAYS) if result.document["at"] else 0.0
+    project_bonus = SAME_PROJECT_BONUS if result.document["project"] in current_numbers else 0.0
+    return replace(
+        result,
+        score=result.score * (1 + recency_bonus + project_bonus) * DOCUMENT_KINDS[result.document["kind"]].weight,
+    )
 
 
-def _letters(kinds: Sequence[str]) -> tuple[str, ...]:
+def _parse_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
     """The letters of kinds that are given by letter or by name."""
-    known = {name: kind.letter for kind in DOCUMENT_KINDS.values() for name in (kind.letter, kind.name)}
-    for one in kinds:
-        if one not in known:
-            named = ", ".join(kind.name for kind in DOCUMENT_KINDS.values())
-            raise UserError(f"there is no kind {one[:40]!r}", f"take one of {named}")
-    return tuple(known[one] for one in kinds)
+    letters_by_name = {name: kind.letter for kind in DOCUMENT_KINDS.values() for name in (kind.letter, kind.name)}
+    for kind_name in kinds:
+        if kind_name not in letters_by_name:
+            choices = ", ".join(kind.name for kind in DOCUMENT_KINDS.values())
+            raise UserError(f"there is no kind {kind_name[:40]!r}", f"take one of {choices}")
+    return tuple(letters_by_name[kind_name] for kind_name in kinds)
 
 
-def _files_in(query: str) -> list[str]:
+def _extract_files(query: str) -> list[str]:
     """The files that a question names, by a path or a name with an ending."""
-    words = [word.rstrip("./\\") for word in _PATH.findall(query) if len(word) <= MAX_FILE_CHARS]
-    return [word for word in dict.fromkeys(words) if squeeze_identifier(word) and _FILE.fullmatch(word)][:MAX_FILES]
+    words = [word.rstrip("./\\") for word in _PATH_PATTERN.findall(query) if len(word) <= MAX_FILE_CHARS]
+    return [word for word in dict.fromkeys(words) if squeeze_identifier(word) and _FILE_PATTERN.fullmatch(word)][
+        :MAX_FILES
+    ]
 
 
-def _named(connection: Connection, query: str, scope: index.Scope) -> list[RankedDocument]:
+def _find_by_id(connection: Connection, query: str, scope: index.Scope) -> list[RankedDocument]:
     """What a question of nothing but ids calls by them, if it lies in the scope."""
-    parsed = [records.parse_id(id) for id in re.split(r"[\s,]+", query.strip(" ,"))]
-    held = [index.find_by_source(connection, one[0].letter, *one[1:]) for one in parsed if one]
-    if len(held) < len(parsed):
+    parsed_ids = [records.parse_id(record_id) for record_id in re.split(r"[\s,]+", query.strip(" ,"))]
+    documents = [index.find_by_source(connection, item[0].letter, *item[1:]) for item in parsed_ids if item]
+    if len(documents) < len(parsed_ids):
         return []
-    inside = [one for one in held if one and any(low <= one["id"] <= high for low, high in scope)]
-    return [RankedDocument(one, EXACT_ID_SCORE, (), 0.0, 0, is_named=True) for one in inside]
+    in_scope = [item for item in documents if item and any(low <= item["id"] <= high for low, high in scope)]
+    return [RankedDocument(item, EXACT_ID_SCORE, (), 0.0, 0, is_named=True) for item in in_scope]
 
 
-def _hits(
-    connection: Connection, home: str, query: str, ranked: Iterable[RankedDocument], limit: int, filters: _Filters
+def _build_hits(
+    connection: Connection, home: str, query: str, results: Iterable[RankedDocument], limit: int, filters: _Filters
 ) -> list[Hit]:
     """The best that pass the filters, as they are shown; no more rows are read than it takes. Of observations and
     events that read the same the best stands for all."""
-    asked, files = extract_words(query, is_query=True), _files_in(query)
-    rest, seen, found = iter(ranked), set[int](), dict[tuple[str, ...], list[Hit]]()
-    while len(found) < limit and (portion := list(islice(rest, limit + CLOSE_LIMIT))):
-        new = {one.document["id"]: one for one in reversed(portion) if one.document["id"] not in seen}
-        seen.update(new)
-        for hit in _shown(connection, home, list(new.values())[::-1], asked, files):
-            if filters.let_pass(hit):
-                found.setdefault(_likeness(hit), []).append(hit)
-    return [_standing_for(alike) for alike in islice(found.values(), limit)]
+    words, files = extract_words(query, is_query=True), _extract_files(query)
+    remaining, seen_ids, hits_by_key = iter(results), set[int](), dict[tuple[str, ...], list[Hit]]()
+    while len(hits_by_key) < limit and (portion := list(islice(remaining, limit + CLOSE_LIMIT))):
+        new_results = {
+            result.document["id"]: result for result in reversed(portion) if result.document["id"] not in seen_ids
+        }
+        seen_ids.update(new_results)
+        for hit in _load_hits(connection, home, list(new_results.values())[::-1], words, files):
+            if filters.is_met_by(hit):
+                hits_by_key.setdefault(_build_merge_key(hit), []).append(hit)
+    return [_merge_hits(same_hits) for same_hits in islice(hits_by_key.values(), limit)]
 
 
-def _likeness(hit: Hit) -> tuple[str, ...]:
+def _build_merge_key(hit: Hit) -> tuple[str, ...]:
     """What those have in common that are shown once; what was asked for by its id is shown."""
     if hit.kind not in MERGED_KINDS or EXACT_ID_REASON in hit.why:
         return (hit.id,)
     return (hit.kind, hit.project, hit.title, hit.text)
 
 
-def _standing_for(alike: Sequence[Hit]) -> Hit:
-    return replace(alike[0], why=(*alike[0].why, "others read the same")) if len(alike) > 1 else alike[0]
+def _merge_hits(same_hits: Sequence[Hit]) -> Hit:
+    return (
+        replace(same_hits[0], why=(*same_hits[0].why, "others read the same")) if len(same_hits) > 1 else same_hits[0]
+    )
 
 
-def _shown(
-    connection: Connection, home: str, ranked: Sequence[RankedDocument], asked: Sequence[str], files: Sequence[str]
+def _load_hits(
+    connection: Connection, home: str, results: Sequence[RankedDocument], words: Sequence[str], files: Sequence[str]
 ) -> Iterator[Hit]:
     """Those that are still there, their rows read."""
-    names = _names(connection, [one.neighbour for one in ranked if one.neighbour])
-    held = _read(connection, home, ranked)
-    for one in ranked:
-        record = held.get(_id(one.document))
+    record_ids = _read_record_ids(connection, [result.neighbour for result in results if result.neighbour])
+    records_by_id = _fetch_records(connection, home, results)
+    for result in results:
+        record = records_by_id.get(_format_document_id(result.document))
         if record is None:
             continue
-        plain = {name: record[name] for name in ("id", "kind", "title", "at", "project", "session", "host", "type")}
+        plain_fields = {
+            name: record[name] for name in ("id", "kind", "title", "at", "project", "session", "host", "type")
+        }
         yield Hit(
-            **plain,
-            text=cut_excerpt(record["text"], asked),
+            **plain_fields,
+            text=cut_excerpt(record["text"], words),
             files=tuple(record["files"]),
             tokens=record["tokens"],
             concepts=tuple(record["concepts"]),
-            score=round(one.score, 4),
-            why=_why(one, names, record["files"], files),
+            score=round(result.score, 4),
+            why=_explain_match(result, record_ids, record["files"], files),
         )
 
 
-def _read(connection: Connection, home: str, ranked: Sequence[RankedDocument]) -> dict[str, dict[str, Any]]:
-    fetched = records.fetch_records(connection, home, [_id(one.document) for one in ranked])
-    return {one["id"]: one for one in fetched if "error" not in one}
+def _fetch_records(connection: Connection, home: str, results: Sequence[RankedDocument]) -> dict[str, dict[str, Any]]:
+    fetched = records.fetch_records(connection, home, [_format_document_id(item.document) for item in results])
+    return {item["id"]: item for item in fetched if "error" not in item}
 
 
-def _id(document: dict[str, Any]) -> str:
+def _format_document_id(document: dict[str, Any]) -> str:
     return records.format_id(document["kind"], document["row"], document["name"])
 
 
-def _names(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
-    return {id: _id(document) for id, document in index.read_documents(connection, ids).items()} if ids else {}
+def _read_record_ids(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
+    return (
+        {
+            document_id: _format_document_id(document)
+            for document_id, document in index.read_documents(connection, ids).items()
+        }
+        if ids
+        else {}
+    )
 
 
-def _why(one: RankedDocument, names: dict[int, str], files: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
-    """The reasons in a few words; `asked` are the files that the question names."""
-    named = [path for path in asked if any(_is_end(path, file) for file in files)]
+def _explain_match(
+    result: RankedDocument, record_ids: dict[int, str], files: Sequence[str], query_files: Sequence[str]
+) -> tuple[str, ...]:
+    """The reasons in a few words; `query_files` are the files that the question names."""
+    matched_files = [path for path in query_files if any(_is_path_end(path, file) for file in files)]
     reasons = [
-        EXACT_ID_REASON if one.is_named else "",
-        f"file: {named[0]}" if named else "",
-        f"words: {', '.join(one.words[:6])}" if one.words else "",
-        "meaning" if one.meaning >= ranking.MIN_MEANING else "",
-        f"neighbour of {names[one.neighbour]}" if one.neighbour in names else "",
+        EXACT_ID_REASON if result.is_named else "",
+        f"file: {matched_files[0]}" if matched_files else "",
+        f"words: {', '.join(result.words[:6])}" if result.words else "",
+        "meaning" if result.meaning >= ranking.MIN_MEANING else "",
+        f"neighbour of {record_ids[result.neighbour]}" if result.neighbour in record_ids else "",
     ]
     return tuple(reason for reason in reasons if reason)
 
 
-def _is_end(path: str, file: str) -> bool:
+def _is_path_end(path: str, file: str) -> bool:
     """Whether a path is a file's, or an end of it."""
-    steps, whole = (
+    path_steps, file_steps = (
         [step for step in re.split(r"[/\\]+", text.lower()) if step not in ("", ".")] for text in (path, file)
     )
-    return bool(steps) and (whole[-len(steps) :] == steps or steps[-len(whole) :] == whole)
+    return bool(path_steps) and (
+        file_steps[-len(path_steps) :] == path_steps or path_steps[-len(file_steps) :] == file_steps
+    )
 
 
 def cut_excerpt(text: str, words: Sequence[str], max_characters: int = EXCERPT_CHARS) -> str:
     """A stretch of a text on one line, from where a word of the question first stands."""
     line = " ".join(text.split())
-    low = line.lower()
-    places = [low.find(word[: max(len(word) - 2, 4)]) for word in words]
-    at = max(min((place for place in places if place >= 0), default=0) - max_characters // 4, 0)
-    at = line.rfind(" ", 0, at) + 1 if at else 0
-    cut = line[at : at + max_characters]
-    return f"{'…' if at else ''}{cut}{'…' if at + max_characters < len(line) else ''}"
+    lowered = line.lower()
+    positions = [lowered.find(word[: max(len(word) - 2, 4)]) for word in words]
+    start = max(min((position for position in positions if position >= 0), default=0) - max_characters // 4, 0)
+    start = line.rfind(" ", 0, start) + 1 if start else 0
+    excerpt = line[start : start + max_characters]
+    return f"{'…' if start else ''}{excerpt}{'…' if start + max_characters < len(line) else ''}"
 
 
-def _close(
+def _find_close_hits(
     connection: Connection,
     home: str,
     query: str,
@@ -338,13 +372,15 @@ def _close(
 ) -> list[Hit]:
     """For a question without an answer: what would pass without the filters, or has words that begin alike."""
     if filters != NO_FILTERS and query.strip():
-        ranked = _ranked(connection, home, query, numbers, scope, NO_FILTERS, model, CLOSE_LIMIT)
-        if hits := _hits(connection, home, query, ranked, CLOSE_LIMIT, NO_FILTERS):
+        results = _rank_results(connection, home, query, numbers, scope, NO_FILTERS, model, CLOSE_LIMIT)
+        if hits := _build_hits(connection, home, query, results, CLOSE_LIMIT, NO_FILTERS):
             return [replace(hit, why=(*hit.why, "without the filters")) for hit in hits]
-    beginnings = [word[: max(len(word) // 2, 3)] for word in extract_words(query, is_query=True) if len(word) > 3]
-    if not beginnings:
+    prefixes = [word[: max(len(word) // 2, 3)] for word in extract_words(query, is_query=True) if len(word) > 3]
+    if not prefixes:
         return []
-    ids = index.find_matches(connection, index.build_match_query(beginnings, by_prefix=True), scope, CLOSE_LIMIT)
-    alike = [RankedDocument(one, 0.0, (), 0.0, 0) for one in index.read_documents(connection, ids).values()]
-    hits = _hits(connection, home, query, alike, CLOSE_LIMIT, NO_FILTERS)
+    ids = index.find_matches(connection, index.build_match_query(prefixes, by_prefix=True), scope, CLOSE_LIMIT)
+    prefix_matches = [
+        RankedDocument(document, 0.0, (), 0.0, 0) for document in index.read_documents(connection, ids).values()
+    ]
+    hits = _build_hits(connection, home, query, prefix_matches, CLOSE_LIMIT, NO_FILTERS)
     return [replace(hit, why=("words that begin alike",)) for hit in hits]

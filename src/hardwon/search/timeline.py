@@ -40,52 +40,76 @@ def build_timeline(
     """What lies around an id, or around the best answer to a question, or else before now."""
     if not anchor and query.strip():
         kinds = list(TIMELINE_KINDS)
-        found = search_records(connection, home, query, project=project, kinds=kinds, limit=1, now=now, model=model)
-        if not found.hits:
+        result = search_records(connection, home, query, project=project, kinds=kinds, limit=1, now=now, model=model)
+        if not result.hits:
             return Timeline("", (), f"nothing was found for {query!r}")
-        anchor = found.hits[0].id
+        anchor = result.hits[0].id
     if not anchor:
-        return _latest(connection, home, project, record_type, depth_before, now)
+        return _build_latest(connection, home, project, record_type, depth_before, now)
     if anchor.isascii() and anchor.isdigit():
         anchor = f"O{anchor}"  # a number alone is an observation's, as it is when records are fetched
     parsed = records.parse_id(anchor)
-    place = _place(connection, *parsed) if parsed else None
+    position = _find_position(connection, *parsed) if parsed else None
     if (
         not parsed
-        or not place
-        or (project and place[0] not in (*index.find_project_numbers(connection, project), EVERYWHERE))
+        or not position
+        or (project and position[0] not in (*index.find_project_numbers(connection, project), EVERYWHERE))
     ):
         return Timeline("", (), f"there is no {anchor}" + (" in this project" if project else ""))
-    own = records.format_id(parsed[0].letter, *parsed[1:])
-    earlier = _side(connection, home, *place, own, record_type, depth_before, is_before=True)
-    later = _side(connection, home, *place, own, record_type, depth_after, is_before=False)
-    return Timeline(own, (*reversed(earlier), *records.fetch_records(connection, home, [own]), *later))
+    anchor_id = records.format_id(parsed[0].letter, *parsed[1:])
+    earlier = _list_nearest(connection, home, *position, anchor_id, record_type, depth_before, is_before=True)
+    later = _list_nearest(connection, home, *position, anchor_id, record_type, depth_after, is_before=False)
+    return Timeline(anchor_id, (*reversed(earlier), *records.fetch_records(connection, home, [anchor_id]), *later))
 
 
-def _place(connection: Connection, kind: DocumentKind, row: int, name: str) -> tuple[int, float] | None:
+def _find_position(connection: Connection, kind: DocumentKind, row: int, name: str) -> tuple[int, float] | None:
     """The project and the time of a record, also of one that is in no index."""
     if kind.table:
-        return next(((one["project_number"], one["at"]) for one in read_source_rows(connection, kind, [row])), None)
-    held = index.find_by_source(connection, kind.letter, row, name)
-    return (held["project"], held["at"]) if held else None
+        return next(
+            (
+                (source_row["project_number"], source_row["at"])
+                for source_row in read_source_rows(connection, kind, [row])
+            ),
+            None,
+        )
+    document = index.find_by_source(connection, kind.letter, row, name)
+    return (document["project"], document["at"]) if document else None
 
 
-def _side(
-    connection: Connection, home: str, project: int, at: float, own: str, type: str, limit: int, *, is_before: bool
+def _list_nearest(
+    connection: Connection,
+    home: str,
+    project: int,
+    at: float,
+    anchor_id: str,
+    record_type: str,
+    limit: int,
+    *,
+    is_before: bool,
 ) -> list[dict[str, Any]]:
     """The nearest on one side of a time, without the anchor itself."""
-    match = index.build_match_query([build_filter_word("t", type)]) if type else ""
+    match = index.build_match_query([build_filter_word("t", record_type)]) if record_type else ""
     rows = index.list_nearest_in_time(
         connection, project, at, kinds=TIMELINE_KINDS, is_before=is_before, limit=limit + 1, match=match
     )
-    ids = [records.format_id(one["kind"], one["row"], one["name"]) for one in rows]
-    found = records.fetch_records(connection, home, [id for id in ids if id != own])
-    return [one for one in found if "error" not in one and type.lower() in ("", one["type"].lower())][:limit]
+    ids = [records.format_id(item["kind"], item["row"], item["name"]) for item in rows]
+    fetched = records.fetch_records(connection, home, [record_id for record_id in ids if record_id != anchor_id])
+    return [item for item in fetched if "error" not in item and record_type.lower() in ("", item["type"].lower())][
+        :limit
+    ]
 
 
-def _latest(connection: Connection, home: str, project: str, type: str, limit: int, now: float) -> Timeline:
+def _build_latest(
+    connection: Connection, home: str, project: str, record_type: str, limit: int, now: float
+) -> Timeline:
     numbers = index.find_project_numbers(connection, project) if project else index.list_indexed_projects(connection)
-    each = [_side(connection, home, number, now + 1, "", type, limit, is_before=True) for number in numbers]
-    found = sorted((one for side in each for one in side), key=lambda one: float(one["at"]))[-limit:] if limit else []
-    nothing = f"nothing of type {type[:80]!r} is recorded here" if type else "nothing is recorded yet"
-    return Timeline("", tuple(found), "" if found else nothing)
+    sides = [
+        _list_nearest(connection, home, number, now + 1, "", record_type, limit, is_before=True) for number in numbers
+    ]
+    latest = (
+        sorted((record for side in sides for record in side), key=lambda record: float(record["at"]))[-limit:]
+        if limit
+        else []
+    )
+    empty_note = f"nothing of type {record_type[:80]!r} is recorded here" if record_type else "nothing is recorded yet"
+    return Timeline("", tuple(latest), "" if latest else empty_note)

@@ -24,17 +24,17 @@ OVERSAMPLING_FACTOR = (
 
 
 @frozen
-class _Held:
+class _ProjectVectors:
     """A project's vectors: their mark, their numbers, their documents, and their codes, 64 dimensions a row."""
 
-    mark: tuple[int, int]
+    version: tuple[int, int]
     numbers: numpy.ndarray
     documents: numpy.ndarray
     codes: numpy.ndarray
 
 
 _lock = Lock()
-_homes: dict[tuple[str, str], dict[int, _Held]] = {}
+_loaded_vectors: dict[tuple[str, str], dict[int, _ProjectVectors]] = {}
 
 
 def find_nearest(
@@ -43,26 +43,26 @@ def find_nearest(
     """The documents of these projects whose vectors are likely the nearest."""
     import numpy
 
-    asked = pack_bits(vector[None, :])[0]
-    found, nearness = [], []
+    query_code = pack_bits(vector[None, :])[0]
+    candidates, scores = [], []
     for project in projects:
-        held = _load(connection, home, model, project)
-        if not len(held.documents):
+        loaded = _load_vectors(connection, home, model, project)
+        if not len(loaded.documents):
             continue
-        apart = numpy.zeros(len(held.documents), numpy.uint16)
-        for part, sign in zip(held.codes, asked, strict=True):
-            numpy.add(apart, numpy.bitwise_count(part ^ sign), out=apart)
-        reached = numpy.cumsum(numpy.bincount(apart))
-        best = numpy.flatnonzero(apart <= numpy.searchsorted(reached, OVERSAMPLING_FACTOR * limit))[
+        distances = numpy.zeros(len(loaded.documents), numpy.uint16)
+        for code_row, query_bits in zip(loaded.codes, query_code, strict=True):
+            numpy.add(distances, numpy.bitwise_count(code_row ^ query_bits), out=distances)
+        cumulative_counts = numpy.cumsum(numpy.bincount(distances))
+        best = numpy.flatnonzero(distances <= numpy.searchsorted(cumulative_counts, OVERSAMPLING_FACTOR * limit))[
             -2 * OVERSAMPLING_FACTOR * limit :
         ]
-        signs = numpy.unpackbits(held.codes[:, best].T.copy().view(numpy.uint8), axis=1)[:, : len(vector)]
-        found.append(held.documents[best])
-        nearness.append(signs @ vector)
-    if not found:
+        signs = numpy.unpackbits(loaded.codes[:, best].T.copy().view(numpy.uint8), axis=1)[:, : len(vector)]
+        candidates.append(loaded.documents[best])
+        scores.append(signs @ vector)
+    if not candidates:
         return []
-    order = numpy.argsort(-numpy.concatenate(nearness), kind="stable")[:limit]
-    return [int(one) for one in numpy.concatenate(found)[order]]
+    order = numpy.argsort(-numpy.concatenate(scores), kind="stable")[:limit]
+    return [int(document) for document in numpy.concatenate(candidates)[order]]
 
 
 def pack_bits(vectors: numpy.ndarray) -> numpy.ndarray:
@@ -73,33 +73,41 @@ def pack_bits(vectors: numpy.ndarray) -> numpy.ndarray:
     return numpy.pad(bits, ((0, 0), (0, -bits.shape[1] % 8))).view(numpy.uint64)
 
 
-def _load(connection: Connection, home: str, model: str, project: int) -> _Held:
+def _load_vectors(connection: Connection, home: str, model: str, project: int) -> _ProjectVectors:
     """A project's vectors as they are now."""
     with _lock:
-        projects = _homes.setdefault((home, model), {})
-        mark, held = search.read_vectors_version(connection, project), projects.get(project)
-        if held is None or held.mark != mark:
-            held = projects[project] = _brought_up(connection, model, project, mark, held)
-        return held
+        vectors_by_project = _loaded_vectors.setdefault((home, model), {})
+        version, loaded = search.read_vectors_version(connection, project), vectors_by_project.get(project)
+        if loaded is None or loaded.version != version:
+            loaded = vectors_by_project[project] = _update_vectors(connection, model, project, version, loaded)
+        return loaded
 
 
-def _brought_up(connection: Connection, model: str, project: int, mark: tuple[int, int], held: _Held | None) -> _Held:
+def _update_vectors(
+    connection: Connection, model: str, project: int, version: tuple[int, int], previous: _ProjectVectors | None
+) -> _ProjectVectors:
     """What is held with what came since, and without what went."""
     import numpy
 
-    went, newest = mark
-    last = held.mark[1] if held and held.mark[1] <= newest else 0  # numbers begin anew in a database that was restored
-    numbers, documents = ([held.numbers], [held.documents]) if held and last else ([], [])
-    codes = [held.codes] if held and last and len(held.numbers) else []
-    for rows in search.iter_codes(connection, project, model, after_id=last, last_id=newest):
+    removed_count, last_id = version
+    after_id = (
+        previous.version[1] if previous and previous.version[1] <= last_id else 0
+    )  # numbers begin anew in a database that was restored
+    numbers, documents = ([previous.numbers], [previous.documents]) if previous and after_id else ([], [])
+    codes = [previous.codes] if previous and after_id and len(previous.numbers) else []
+    for rows in search.iter_codes(connection, project, model, after_id=after_id, last_id=last_id):
         numbers.append(numpy.array([number for number, _, _ in rows], numpy.int64))
         documents.append(numpy.array([document for _, document, _ in rows], numpy.int64))
         flat = numpy.frombuffer(b"".join(code for _, _, code in rows), numpy.uint64)
         codes.append(flat.reshape(len(rows), -1).T)
     if not codes:
-        return _Held(mark, numpy.empty(0, numpy.int64), numpy.empty(0, numpy.int64), numpy.empty((0, 0), numpy.uint64))
-    found = _Held(mark, numpy.concatenate(numbers), numpy.concatenate(documents), numpy.concatenate(codes, axis=1))
-    if held is None or not last or held.mark[0] == went:
-        return found
-    there = numpy.isin(found.numbers, numpy.array(search.list_vector_numbers(connection, project), numpy.int64))
-    return _Held(mark, found.numbers[there], found.documents[there], found.codes[:, there])
+        return _ProjectVectors(
+            version, numpy.empty(0, numpy.int64), numpy.empty(0, numpy.int64), numpy.empty((0, 0), numpy.uint64)
+        )
+    merged = _ProjectVectors(
+        version, numpy.concatenate(numbers), numpy.concatenate(documents), numpy.concatenate(codes, axis=1)
+    )
+    if previous is None or not after_id or previous.version[0] == removed_count:
+        return merged
+    is_live = numpy.isin(merged.numbers, numpy.array(search.list_vector_numbers(connection, project), numpy.int64))
+    return _ProjectVectors(version, merged.numbers[is_live], merged.documents[is_live], merged.codes[:, is_live])

@@ -32,11 +32,11 @@ AGENT_VARIABLES = (
     "CODEX_MANAGED_BY_NPM",
     "CODEX_MANAGED_BY_BUN",
 )
-_KEPT = frozenset((*AGENT_VARIABLES, "HARDWON_HOME"))  # what must stay as it is around our commands
+_GUARDED_VARIABLES = frozenset((*AGENT_VARIABLES, "HARDWON_HOME"))  # what must stay as it is around our commands
 _SETTERS = ("unset", "export", "declare", "typeset", "readonly", "local")
 
 # A verb decides, or it does with one of these words; with one of the others it only shows or proposes.
-_DECIDING = {
+_DECIDING_VERBS = {
     "pause": (),
     "trust": (),
     "install": (),
@@ -65,7 +65,7 @@ _DECIDING = {
     "discard": (),
     "approve": (),  # as a person types them to an agent
 }
-_SHOWING = {
+_SHOWING_OPTIONS = {
     "trust": ("--list",),
     "install": ("--print",),
     "review": ("--json", "--judge"),
@@ -74,9 +74,9 @@ _SHOWING = {
 _WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no option with a value comes before the verb
 _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
-_DOOR = "door.sh"  # of our plugins: it becomes the hook
+_HOOK_LAUNCHER = "door.sh"  # of our plugins: it becomes the hook
 AGENTS = ("claude-code", "codex", "gemini", "opencode")
-_GIVEN = tuple((name,) for name in AGENTS)
+_AGENT_ARGUMENTS = tuple((name,) for name in AGENTS)
 _LAUNCHERS = (
     "uv",
     "uvx",
@@ -98,7 +98,7 @@ _LAUNCHERS = (
 DEFAULT_BACKUP_COUNT = 5  # by default; to keep fewer is to delete some
 _TYPED_TO_AGENTS = ("accept", "reject", "allow", "ratify", "discard", "approve", "handoff", "memory")
 _AGENT_PROGRAMS = ("claude", "codex", "gemini", "opencode")
-_TAKING_OUT = ("disable", "uninstall", "remove")
+_REMOVAL_VERBS = ("disable", "uninstall", "remove")
 
 # One of these stands in a command or in the fields of a tool that writes our files or an agent's settings.
 _HINTS = (
@@ -118,45 +118,50 @@ _HINTS = (
     "CODEX_HOME",
 )
 _real_homes: dict[str, str] = {}  # a worker is asked about the same home again and again
-_MCP = "mcp__"
-_SOURCES = ("lessons.json", "config.json")  # which people link to their dotfiles
-_LONGEST_PATH = 4096  # PATH_MAX; the system takes no longer one
-_DEEPEST_LAUNCH = 3  # strings in strings that launchers are given
-_LONGEST = 50_000  # characters; a longer command is not read as a shell does, which would take a hook's time twice
-_REACH, _MOST = 400, 2_000  # in one that is longer: characters from our name on, and how often it may stand there
-_UNQUOTED = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
+_MCP_PREFIX = "mcp__"
+_LINKABLE_FILES = ("lessons.json", "config.json")  # which people link to their dotfiles
+_MAX_PATH_LENGTH = 4096  # PATH_MAX; the system takes no longer one
+_MAX_LAUNCH_DEPTH = 3  # strings in strings that launchers are given
+_MAX_COMMAND_CHARS = (
+    50_000  # characters; a longer command is not read as a shell does, which would take a hook's time twice
+)
+_SCAN_CHARS, _MAX_MENTIONS = (
+    400,
+    2_000,
+)  # in one that is longer: characters from our name on, and how often it may stand there
+_UNQUOTE_TABLE = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
 
 
 def judge_call(event: Event, home: str) -> str:
     """Why this call is a person's to make, or nothing."""
     if event.tool == SHELL_TOOL:
         return _judge_command(event.command, event, home)
-    if event.tool in EDIT_TOOLS and event.path and _may_edit_ours(event, home):
+    if event.tool in EDIT_TOOLS and event.path and _can_edit_own_files(event, home):
         from hardwon.self_protection.files import judge_edit
 
         return judge_edit(event, home)
-    return _judge_mcp_call(event, home) if event.tool.startswith(_MCP) else ""
+    return _judge_mcp_call(event, home) if event.tool.startswith(_MCP_PREFIX) else ""
 
 
 def _judge_command(command: str, event: Event, home: str) -> str:
-    names_us = PROGRAM_NAME in command or _DOOR in command
-    may_write = _may_concern(command, event.cwd, home)
-    if not names_us and not may_write:
+    mentions_hardwon = PROGRAM_NAME in command or _HOOK_LAUNCHER in command
+    can_write = _can_write_own_files(command, event.cwd, home)
+    if not mentions_hardwon and not can_write:
         return ""
-    parsed = _parse_all(command) if len(command) <= _LONGEST else None
+    parsed = _parse_nested(command) if len(command) <= _MAX_COMMAND_CHARS else None
     if parsed is None:
         from hardwon.self_protection.files import judge_long_command
 
-        return (_at_a_glance(command) if names_us else "") or judge_long_command(command, home)
-    why = _judge_own_commands(parsed.simple_commands) if names_us else ""
-    if why or not may_write or _is_only_ours(parsed):
-        return why
+        return (_scan_long_command(command) if mentions_hardwon else "") or judge_long_command(command, home)
+    reason = _judge_own_commands(parsed.simple_commands) if mentions_hardwon else ""
+    if reason or not can_write or _is_only_hardwon(parsed):
+        return reason
     from hardwon.self_protection.files import judge_writes
 
     return judge_writes(parsed, command, event, home)
 
 
-def _is_only_ours(parsed: ParsedCommand) -> bool:
+def _is_only_hardwon(parsed: ParsedCommand) -> bool:
     """Tell whether nothing but hardwon is run, and told no file to write: most commands that name us are such."""
     if parsed.redirections or not all(simple.program == PROGRAM_NAME for simple in parsed.simple_commands):
         return False
@@ -165,13 +170,13 @@ def _is_only_ours(parsed: ParsedCommand) -> bool:
 
 def _judge_mcp_call(event: Event, home: str) -> str:
     """Return why a tool of an MCP server may not do what it is asked to: run a command of ours, or write our files."""
-    if event.tool.startswith(f"{_MCP}{PROGRAM_NAME}__") or not isinstance(event.input, dict):
+    if event.tool.startswith(f"{_MCP_PREFIX}{PROGRAM_NAME}__") or not isinstance(event.input, dict):
         return ""
     for field in ("command", "cmd"):
         command = event.input.get(field)
-        if isinstance(command, str) and (why := _judge_command(command, event, home)):
-            return why
-    if not _may_concern(event.content, event.cwd, home):  # all strings that it is given
+        if isinstance(command, str) and (reason := _judge_command(command, event, home)):
+            return reason
+    if not _can_write_own_files(event.content, event.cwd, home):  # all strings that it is given
         return ""
     from hardwon.self_protection.files import judge_mcp_call
 
@@ -180,28 +185,28 @@ def _judge_mcp_call(event: Event, home: str) -> str:
 
 def _judge_own_commands(simples: Sequence[SimpleCommand]) -> str:
     """Return why one of these decides what a person decides, or pretends to be one."""
-    if any(map(_runs_hook, simples)):
+    if any(map(_is_hook_run, simples)):
         return "hardwon's hook is run by the agent program, never by a command"
-    given = [words for simple in simples for words in _given(simple)]
-    if given and any(map(_hides, simples)):
+    argument_lists = [words for simple in simples for words in _iter_arguments(simple)]
+    if argument_lists and any(map(_is_hiding_caller, simples)):
         return "hardwon tells by CLAUDECODE, HARDWON_HOME and the like who runs it and where; leave them as they are"
-    for words in given:
-        if _decides(words):
-            return _for_a_person(words)
+    for words in argument_lists:
+        if _is_decision(words):
+            return _format_decision_refusal(words)
     for simple in simples:
-        if _takes_plugin_out(simple):
-            return _only_the_user(simple.full_text)
+        if _is_plugin_removal(simple):
+            return _format_user_refusal(simple.full_text)
     return ""
 
 
-def _takes_plugin_out(simple: SimpleCommand) -> bool:
+def _is_plugin_removal(simple: SimpleCommand) -> bool:
     """Tell whether an agent's own command takes our plugin or extension out: `claude plugin disable hardwon`."""
-    if simple.program not in _AGENT_PROGRAMS or not any(each in simple.words for each in _TAKING_OUT):
+    if simple.program not in _AGENT_PROGRAMS or not any(word in simple.words for word in _REMOVAL_VERBS):
         return False
-    return any(_names_us(each) for each in simple.words)
+    return any(_is_own_name(word) for word in simple.words)
 
 
-def _may_concern(text: str, cwd: str, home: str) -> bool:
+def _can_write_own_files(text: str, cwd: str, home: str) -> bool:
     """Tell cheaply whether a call may write a file of ours; most calls end here."""
     for hint in _HINTS:
         if hint in text:
@@ -211,47 +216,47 @@ def _may_concern(text: str, cwd: str, home: str) -> bool:
     return cwd.startswith((home, _real_homes[home])) or home.rpartition("/")[2] in text
 
 
-def _may_edit_ours(event: Event, home: str) -> bool:
+def _can_edit_own_files(event: Event, home: str) -> bool:
     """Tell the same of an edit, whose path may lead to our files by a link that has another name."""
-    if _may_concern(event.path, event.cwd, home):
+    if _can_write_own_files(event.path, event.cwd, home):
         return True
     path = os.path.join(event.cwd, event.path)
-    if len(path) > _LONGEST_PATH or "\0" in path:
+    if len(path) > _MAX_PATH_LENGTH or "\0" in path:
         return False
     try:
         real_path = os.path.realpath(path)
     except ValueError:  # no file can have such a name
         return False
-    if _may_concern("", real_path, home):
+    if _can_write_own_files("", real_path, home):
         return True
-    sources = [os.path.join(home, name) for name in _SOURCES]
+    sources = [os.path.join(home, name) for name in _LINKABLE_FILES]
     return any(os.path.realpath(source) == real_path for source in sources if os.path.islink(source))
 
 
-def _for_a_person(given: Sequence[str]) -> str:
+def _format_decision_refusal(arguments: Sequence[str]) -> str:
     from shlex import join  # it brings in `re`, which only a refusal pays for
 
-    command = join([PROGRAM_NAME, *given])
-    is_answered_as_prompt = bool(given) and given[0] in _TYPED_TO_AGENTS
-    return _only_the_user(command, "as a prompt or in a terminal" if is_answered_as_prompt else "")
+    command = join([PROGRAM_NAME, *arguments])
+    is_answered_as_prompt = bool(arguments) and arguments[0] in _TYPED_TO_AGENTS
+    return _format_user_refusal(command, "as a prompt or in a terminal" if is_answered_as_prompt else "")
 
 
-def _only_the_user(command: str, where: str = "") -> str:
+def _format_user_refusal(command: str, where: str = "") -> str:
     from hardwon.self_protection.files import shorten_command
 
-    how = f", {where}" if where else " in a terminal"
-    return f"Only the user can do this. Ask them to type{how}: {shorten_command(command)}"
+    location = f", {where}" if where else " in a terminal"
+    return f"Only the user can do this. Ask them to type{location}: {shorten_command(command)}"
 
 
-def _parse_all(command: str, depth: int = 0) -> ParsedCommand | None:
+def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
     """The simple commands, with those in a string that a launcher is given; None if there are too many."""
     parsed = parse_command(command)
     if parsed is None:
         return None
     simples, redirections, loop_words = list(parsed.simple_commands), list(parsed.redirections), list(parsed.loop_words)
     for simple in parsed.simple_commands:
-        for each in simple.words[1:] if simple.program in _LAUNCHERS and depth < _DEEPEST_LAUNCH else ():
-            inner = _parse_all(each, depth + 1) if " " in each else None
+        for word in simple.words[1:] if simple.program in _LAUNCHERS and depth < _MAX_LAUNCH_DEPTH else ():
+            inner = _parse_nested(word, depth + 1) if " " in word else None
             if inner is not None:
                 simples += inner.simple_commands
                 redirections += [(len(command), file) for _, file in inner.redirections]
@@ -259,17 +264,17 @@ def _parse_all(command: str, depth: int = 0) -> ParsedCommand | None:
     return ParsedCommand(tuple(simples), tuple(redirections), tuple(loop_words))
 
 
-def _given(one: SimpleCommand) -> Iterator[Sequence[str]]:
+def _iter_arguments(simple: SimpleCommand) -> Iterator[Sequence[str]]:
     """What hardwon is given by this command; where a launcher starts it, behind each word that may be its name."""
-    if one.program.startswith(_INTERPRETERS):
-        script = _script(one.words)
-        if script and _names_us(script[0]):
+    if simple.program.startswith(_INTERPRETERS):
+        script = _find_script(simple.words)
+        if script and _is_own_name(script[0]):
             yield script[1:]
-    elif one.program == PROGRAM_NAME or one.program in _LAUNCHERS or one.program[:1] == "-":
-        yield from (one.words[place + 1 :] for place, word in enumerate(one.words) if _names_us(word))
+    elif simple.program == PROGRAM_NAME or simple.program in _LAUNCHERS or simple.program[:1] == "-":
+        yield from (simple.words[position + 1 :] for position, word in enumerate(simple.words) if _is_own_name(word))
 
 
-def _script(words: Sequence[str]) -> Sequence[str]:
+def _find_script(words: Sequence[str]) -> Sequence[str]:
     """What an interpreter runs, a file or a module, and what it gives it."""
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
@@ -281,54 +286,65 @@ def _script(words: Sequence[str]) -> Sequence[str]:
     return rest
 
 
-def _names_us(word: str) -> bool:
+def _is_own_name(word: str) -> bool:
     name = word.removesuffix("/__main__.py").removesuffix(".__main__").rpartition("/")[2]
     return name.startswith(PROGRAM_NAME) and name[len(PROGRAM_NAME) :][:1] in ("", *"@=[<>~!")
 
 
-def _decides(given: Sequence[str]) -> bool:
-    verb, *more = [word for word in given if not word.startswith("-")] or [""]
-    options = {word.partition("=")[0] for word in given if word.startswith("-")}
-    if verb not in _DECIDING or options in ({"--help"}, {"-h"}) or options.intersection(_SHOWING.get(verb, ())):
+def _is_decision(arguments: Sequence[str]) -> bool:
+    verb, *operands = [word for word in arguments if not word.startswith("-")] or [""]
+    options = {word.partition("=")[0] for word in arguments if word.startswith("-")}
+    if (
+        verb not in _DECIDING_VERBS
+        or options in ({"--help"}, {"-h"})
+        or options.intersection(_SHOWING_OPTIONS.get(verb, ()))
+    ):
         return False
     if verb == "backup":
-        return _keeps_fewer_backups(given)
-    wanted = _DECIDING[verb]
-    told = more[:1] if verb in _WITHOUT_OPTIONS else given
-    return not wanted or any(word.partition("=")[0] in wanted for word in told)
+        return _is_backup_reduction(arguments)
+    deciding_words = _DECIDING_VERBS[verb]
+    checked_words = operands[:1] if verb in _WITHOUT_OPTIONS else arguments
+    return not deciding_words or any(word.partition("=")[0] in deciding_words for word in checked_words)
 
 
-def _keeps_fewer_backups(given: Sequence[str]) -> bool:
+def _is_backup_reduction(arguments: Sequence[str]) -> bool:
     """Tell whether `--keep` is below the default, or is no number that could be read here."""
-    for place, each in enumerate(given):
-        option, equals, value = each.partition("=")
+    for position, argument in enumerate(arguments):
+        option, equals, value = argument.partition("=")
         if option == "--keep":
-            number = value if equals else "".join(given[place + 1 : place + 2])
+            number = value if equals else "".join(arguments[position + 1 : position + 2])
             return not number.isdecimal() or int(number[:9]) < DEFAULT_BACKUP_COUNT
     return False
 
 
-def _hides(one: SimpleCommand) -> bool:
+def _is_hiding_caller(simple: SimpleCommand) -> bool:
     """Whether what runs in it or after it no longer sees who runs it, or another home."""
-    through = [word.rpartition("/")[2] for word in one.prefix_words]
-    told = one.prefix_words if one.program not in (*_SETTERS, "env") and one.program[:1] != "-" else one.words
-    names = {word.removeprefix("--unset=").removeprefix("-u").partition("=")[0] for word in " ".join(told).split()}
-    emptied = "env" in through and any(
-        word in ("-", "--ignore-environment") or (word[:1] == "-" != word[1:2] and "i" in word) for word in told
+    wrappers = [word.rpartition("/")[2] for word in simple.prefix_words]
+    words = (
+        simple.prefix_words if simple.program not in (*_SETTERS, "env") and simple.program[:1] != "-" else simple.words
     )
-    return emptied or "sudo" in through or "doas" in through or not names.isdisjoint(_KEPT)
+    names = {word.removeprefix("--unset=").removeprefix("-u").partition("=")[0] for word in " ".join(words).split()}
+    is_cleared = "env" in wrappers and any(
+        word in ("-", "--ignore-environment") or (word[:1] == "-" != word[1:2] and "i" in word) for word in words
+    )
+    return is_cleared or "sudo" in wrappers or "doas" in wrappers or not names.isdisjoint(_GUARDED_VARIABLES)
 
 
-def _runs_hook(one: SimpleCommand) -> bool:
-    words = one.words
-    if any(word.rpartition("/")[2] == _DOOR and words[at + 1 : at + 2] in _GIVEN for at, word in enumerate(words)):
+def _is_hook_run(simple: SimpleCommand) -> bool:
+    words = simple.words
+    if any(
+        word.rpartition("/")[2] == _HOOK_LAUNCHER and words[index + 1 : index + 2] in _AGENT_ARGUMENTS
+        for index, word in enumerate(words)
+    ):
         return True
-    if one.program in _LAUNCHERS:
-        starts = [place for place, word in enumerate(words) if word == "run" or word.startswith(_INTERPRETERS)]
-        return bool(starts) and _is_hook(_script(words[starts[-1] :]))
-    if one.program in _SHELLS and "-n" in words:
+    if simple.program in _LAUNCHERS:
+        starts = [position for position, word in enumerate(words) if word == "run" or word.startswith(_INTERPRETERS)]
+        return bool(starts) and _is_hook(_find_script(words[starts[-1] :]))
+    if simple.program in _SHELLS and "-n" in words:
         return False
-    return _is_hook(_script(words) if one.program.startswith(_INTERPRETERS) or one.program in _SHELLS else words)
+    return _is_hook(
+        _find_script(words) if simple.program.startswith(_INTERPRETERS) or simple.program in _SHELLS else words
+    )
 
 
 def _is_hook(words: Sequence[str]) -> bool:
@@ -337,19 +353,19 @@ def _is_hook(words: Sequence[str]) -> bool:
     return (
         path.endswith((f"{PROGRAM_NAME}/hook.py", f"{PROGRAM_NAME}.hook"))
         or (path.rpartition("/")[2] == "hook.py" and len(words) > 3)
-        or (PROGRAM_NAME in path and path.endswith(f"/{_DOOR}"))
+        or (PROGRAM_NAME in path and path.endswith(f"/{_HOOK_LAUNCHER}"))
     )
 
 
-def _at_a_glance(command: str) -> str:
+def _scan_long_command(command: str) -> str:
     """The same for a command that is too long to be read as a shell does; what is quoted counts too."""
-    hides = any(name in command for name in _KEPT)
-    hits, at = 0, command.find(PROGRAM_NAME)
-    while at >= 0 and hits < _MOST:
-        words = command[at : at + _REACH].translate(_UNQUOTED).partition("\n")[0].split()
-        if _names_us(words[0]) and (hides or _decides(words[1:])):
-            return _for_a_person(words[1:])
-        if words[0].startswith(f"{PROGRAM_NAME}/hook.py") or words[0].endswith(f"/{_DOOR}"):
+    hides_caller = any(name in command for name in _GUARDED_VARIABLES)
+    hits, position = 0, command.find(PROGRAM_NAME)
+    while position >= 0 and hits < _MAX_MENTIONS:
+        words = command[position : position + _SCAN_CHARS].translate(_UNQUOTE_TABLE).partition("\n")[0].split()
+        if _is_own_name(words[0]) and (hides_caller or _is_decision(words[1:])):
+            return _format_decision_refusal(words[1:])
+        if words[0].startswith(f"{PROGRAM_NAME}/hook.py") or words[0].endswith(f"/{_HOOK_LAUNCHER}"):
             return "hardwon's hook is run by the agent program, never by a command"
-        hits, at = hits + 1, command.find(PROGRAM_NAME, at + 1)
-    return "hardwon stands in this command too often for it to be read" if hits == _MOST else ""
+        hits, position = hits + 1, command.find(PROGRAM_NAME, position + 1)
+    return "hardwon stands in this command too often for it to be read" if hits == _MAX_MENTIONS else ""

@@ -86,11 +86,14 @@ _PATH_FIELDS = (
     "folder",
     "output",
 )
-_COPIED_FROM = ("source", "src", "from")
-_MOST_FIELDS = 500
-_REACH, _MOST = 400, 2_000  # in a long command: characters before the home's name, and how often it may stand there
-_UNQUOTED = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
-_SHOWN = 200  # characters of a command that a denial repeats
+_SOURCE_FIELDS = ("source", "src", "from")
+_MAX_FIELDS = 500
+_SCAN_CHARS, _MAX_MENTIONS = (
+    400,
+    2_000,
+)  # in a long command: characters before the home's name, and how often it may stand there
+_UNQUOTE_TABLE = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
+_MAX_SHOWN_CHARS = 200  # characters of a command that a denial repeats
 
 
 def judge_writes(parsed: ParsedCommand, command: str, event: Event, home: str) -> str:
@@ -99,9 +102,9 @@ def judge_writes(parsed: ParsedCommand, command: str, event: Event, home: str) -
     for write in find_writes(parsed, event.cwd, home):
         if protected.is_in_home(write.path) or (write.removes and protected.has_home_below(write.path)):
             read_instead = " To read it: sqlite3 -readonly" if write.program == "sqlite3" else ""
-            return _only_the_user_writes(home, write.command_text or command) + read_instead
+            return _format_write_refusal(home, write.command_text or command) + read_instead
         if protected.has_hooks(write.path) or (write.removes and protected.has_hooks_below(write.path)):
-            return _settings_need_a_tool(write.path)
+            return _format_settings_refusal(write.path)
     return ""
 
 
@@ -116,7 +119,7 @@ def judge_edit(event: Event, home: str) -> str:
     tool_input = event.input if isinstance(event.input, dict) else {}
     if is_hook_safe_edit(path, read_settings(path), tool_input):
         return ""
-    return _only_the_user_unhooks(path, event.host)
+    return _format_unhook_refusal(path, event.host)
 
 
 def judge_mcp_call(event: Event, home: str) -> str:
@@ -124,14 +127,14 @@ def judge_mcp_call(event: Event, home: str) -> str:
     words = set(event.tool.rpartition("__")[2].lower().replace("-", "_").split("_"))
     if words & _READING_WORDS and not words & _WRITING_WORDS:
         return ""
-    suffixes = tuple(field for field in _PATH_FIELDS if "copy" not in words or field not in _COPIED_FROM)
+    suffixes = tuple(field for field in _PATH_FIELDS if "copy" not in words or field not in _SOURCE_FIELDS)
     protected = ProtectedPaths(home)
     for field_value in _find_paths(event.input, suffixes):
         path = resolve_path(field_value, event.cwd, {"HARDWON_HOME": home})
         if protected.is_in_home(path):
             return f"Only the user can change files in {home}. To propose a lesson: hardwon lessons add"
         if protected.has_hooks(path):
-            return _settings_need_a_tool(path)
+            return _format_settings_refusal(path)
     return ""
 
 
@@ -139,7 +142,7 @@ def _find_paths(tool_input: object, suffixes: tuple[str, ...]) -> list[str]:
     """Return the strings in fields that are named as paths are: `path`, `filePath`, `new_path`, `destination`."""
     paths = []
     fields, position = [("", tool_input)], 0
-    while position < min(len(fields), _MOST_FIELDS):
+    while position < min(len(fields), _MAX_FIELDS):
         name, content = fields[position]
         position += 1
         if isinstance(content, str) and name.lower().endswith(suffixes):
@@ -158,29 +161,29 @@ def judge_long_command(command: str, home: str) -> str:
     """
     name = os.path.basename(home)
     hits, position = 0, command.find(name)
-    while position >= 0 and hits < _MOST:
-        piece = command[max(position - _REACH, 0) : position].translate(_UNQUOTED).rpartition("\n")[2]
+    while position >= 0 and hits < _MAX_MENTIONS:
+        piece = command[max(position - _SCAN_CHARS, 0) : position].translate(_UNQUOTE_TABLE).rpartition("\n")[2]
         words = piece.split()
         target = piece.rpartition(" ")[2] if not piece.endswith(" ") else ""
-        redirected = ">" in target or piece[: len(piece) - len(target)].rstrip().endswith(">")
-        if redirected or (words and words[0].rpartition("/")[2] in WRITE_RULES):
-            return _only_the_user_writes(home, command[max(position - len(piece), 0) :])
+        is_redirected = ">" in target or piece[: len(piece) - len(target)].rstrip().endswith(">")
+        if is_redirected or (words and words[0].rpartition("/")[2] in WRITE_RULES):
+            return _format_write_refusal(home, command[max(position - len(piece), 0) :])
         hits, position = hits + 1, command.find(name, position + 1)
     return ""
 
 
-def _only_the_user_writes(home: str, command: str) -> str:
+def _format_write_refusal(home: str, command: str) -> str:
     return f"Only the user can change files in {home}. Ask them to type in a terminal: {shorten_command(command)}"
 
 
-def _settings_need_a_tool(path: str) -> str:
+def _format_settings_refusal(path: str) -> str:
     return (
         f"{path} carries hardwon's hooks, and what this does to them cannot be told."
         " Change it with your file editing tool, and leave the hooks as they are."
     )
 
 
-def _only_the_user_unhooks(path: str, host: str) -> str:
+def _format_unhook_refusal(path: str, host: str) -> str:
     return (
         f"Only the user can change hardwon's hooks in {path}; leave them as they are."
         f" To take them out, ask the user to type in a terminal: hardwon uninstall {host}"
@@ -189,5 +192,5 @@ def _only_the_user_unhooks(path: str, host: str) -> str:
 
 def shorten_command(command: str) -> str:
     """Return a command as one line that a denial can repeat."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in command[: 4 * _SHOWN]).split())
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+    line = " ".join("".join(char if char.isprintable() else " " for char in command[: 4 * _MAX_SHOWN_CHARS]).split())
+    return line if len(line) <= _MAX_SHOWN_CHARS else f"{line[:_MAX_SHOWN_CHARS]}…"

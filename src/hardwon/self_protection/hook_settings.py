@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_PLUGIN = "hardwon@"
+_PLUGIN_MARK = "hardwon@"
 _JSON_SWITCHES = ("disableAllHooks", "hooksConfig")  # Claude Code's and Gemini CLI's
 _TOML_SWITCHES = ("hooks", "codex_hooks")  # below [features]
-_LINE_MARKS = (HOOK_SCRIPT, _PLUGIN, "hooks.json:", "trusted_hash")
+_LINE_MARKS = (HOOK_SCRIPT, _PLUGIN_MARK, "hooks.json:", "trusted_hash")
 _SWITCH_MARKS = (*_JSON_SWITCHES, "hooks = false", "hooks=false", "enabled = false", "enabled=false")
 
 
@@ -29,16 +29,16 @@ def is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) -
     if isinstance(tool_input.get("content"), str):
         return has_same_hooks(path, old_text, tool_input["content"])
     edits = tool_input.get("edits")
-    after = old_text
+    new_text = old_text
     for edit in edits if isinstance(edits, list) else [tool_input]:
         old, new = (edit.get("old_string"), edit.get("new_string")) if isinstance(edit, dict) else (None, None)
         if not isinstance(old, str) or not isinstance(new, str):
             return False
-        if old and old in after:
-            after = after.replace(old, new) if edit.get("replace_all") is True else after.replace(old, new, 1)
+        if old and old in new_text:
+            new_text = new_text.replace(old, new) if edit.get("replace_all") is True else new_text.replace(old, new, 1)
         elif _touches_hooks(old, new):
             return False
-    return has_same_hooks(path, old_text, after)
+    return has_same_hooks(path, old_text, new_text)
 
 
 def _touches_hooks(removed: str, added: str) -> bool:
@@ -62,7 +62,7 @@ def _read_json_parts(text: str) -> dict[str, Any]:
     settings = _as_map(json_edit.get_value(text, [], allow_comments=True))
     parts: dict[str, Any] = {name: settings.get(name) for name in _JSON_SWITCHES}
     for plugin, is_on in _as_map(settings.get("enabledPlugins")).items():
-        if plugin.startswith(_PLUGIN):
+        if plugin.startswith(_PLUGIN_MARK):
             parts[plugin] = is_on
     for event, entries in _as_map(settings.get("hooks")).items():
         own_entries = [entry for entry in entries if HOOK_SCRIPT in str(entry)] if isinstance(entries, list) else []

@@ -11,21 +11,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_LINKABLE = ("lessons.json", "config.json", "socket")  # people link the first two to their dotfiles, hardwon the third
+_LINKABLE_FILES = (
+    "lessons.json",
+    "config.json",
+    "socket",
+)  # people link the first two to their dotfiles, hardwon the third
 SETTINGS_NAMES = ("settings.json", "settings.local.json", "hooks.json", "config.toml", "hardwon.js")
 _SETTINGS_FOLDERS = (".claude", ".codex", ".gemini", "opencode", ".opencode", "plugin")
 _FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME")
-_BELOW_A_FOLDER = (*SETTINGS_NAMES, "plugin/hardwon.js")
-_MOST_READ = 100  # settings files of one call that are looked into; beyond, one counts as carrying hooks
+_SETTINGS_PATHS = (*SETTINGS_NAMES, "plugin/hardwon.js")
+_MAX_SETTINGS_READS = 100  # settings files of one call that are looked into; beyond, one counts as carrying hooks
 HOOK_SCRIPT = "/hardwon/hook.py"
-_PLUGIN = '"hardwon@'
-_LONGEST_PATH = 4096  # PATH_MAX; the system takes no longer one
+_PLUGIN_MARK = '"hardwon@'
+_MAX_PATH_LENGTH = 4096  # PATH_MAX; the system takes no longer one
 # Characters of the paths of one call whose links are followed; the others are judged by their text. Each part of a path
 # costs a look at the file system, and a path at least as much as a short one.
-_MOST_FOLLOWED = 10_000
-_LEAST_FOLLOWED = 100
-_LONGEST_SETTINGS = 1_000_000  # bytes
-_DEEPEST_DEFAULT = 5  # `${A:-${B:-…}}`
+_MAX_FOLLOWED_CHARS = 10_000
+_MIN_FOLLOWED_CHARS = 100
+_MAX_SETTINGS_BYTES = 1_000_000  # bytes
+_MAX_DEFAULT_DEPTH = 5  # `${A:-${B:-…}}`
 
 
 class ProtectedPaths:
@@ -34,21 +38,21 @@ class ProtectedPaths:
     def __init__(self, home: str) -> None:
         self.home = home.rstrip("/")
         self._homes = (self.home, os.path.realpath(home))
-        own_files = [os.path.join(home, name) for name in _LINKABLE]
-        self._linked = [os.path.realpath(path) for path in own_files if os.path.islink(path)]
-        self._follows_left = _MOST_FOLLOWED
-        self._reads_left = _MOST_READ
-        self._told_folders = [os.environ.get(name, "").rstrip("/") for name in _FOLDER_VARIABLES]
+        own_files = [os.path.join(home, name) for name in _LINKABLE_FILES]
+        self._linked_paths = [os.path.realpath(path) for path in own_files if os.path.islink(path)]
+        self._follows_left = _MAX_FOLLOWED_CHARS
+        self._reads_left = _MAX_SETTINGS_READS
+        self._configured_folders = [os.environ.get(name, "").rstrip("/") for name in _FOLDER_VARIABLES]
 
     def is_in_home(self, path: str) -> bool:
         """Tell whether a path is the home or below it, by its text or by where its links lead."""
-        for spelling in self._spellings(path):
-            if spelling in self._linked or any(_is_at_or_below(spelling, home) for home in self._homes):
+        for spelling in self._iter_spellings(path):
+            if spelling in self._linked_paths or any(_is_at_or_below(spelling, home) for home in self._homes):
                 return True
         return False
 
     def has_home_below(self, path: str) -> bool:
-        return any(_is_at_or_below(home, spelling) for spelling in self._spellings(path) for home in self._homes)
+        return any(_is_at_or_below(home, spelling) for spelling in self._iter_spellings(path) for home in self._homes)
 
     def has_hooks(self, path: str) -> bool:
         """Tell whether a path is an agent's settings file that runs hardwon's hooks on this home."""
@@ -60,23 +64,23 @@ class ProtectedPaths:
         if self._reads_left < 0:
             return os.path.exists(path)
         text = read_settings(path)
-        if _PLUGIN in text:
+        if _PLUGIN_MARK in text:
             return True
         return HOOK_SCRIPT in text and (self.home in text or not self.home.isascii())
 
     def has_hooks_below(self, folder: str) -> bool:
         folder = folder.rstrip("/")
-        if os.path.basename(folder) not in _SETTINGS_FOLDERS and folder not in self._told_folders:
+        if os.path.basename(folder) not in _SETTINGS_FOLDERS and folder not in self._configured_folders:
             return False
-        return any(self.has_hooks(os.path.join(folder, name)) for name in _BELOW_A_FOLDER)
+        return any(self.has_hooks(os.path.join(folder, name)) for name in _SETTINGS_PATHS)
 
-    def _spellings(self, path: str) -> Iterator[str]:
+    def _iter_spellings(self, path: str) -> Iterator[str]:
         """Yield the path as it is written, then where its links lead; nothing if it is not known from the root on."""
         if "\0" in path or not path.startswith("/"):
             return
         yield os.path.normpath(path)
-        if self._follows_left > 0 and len(path) <= _LONGEST_PATH:
-            self._follows_left -= max(len(path), _LEAST_FOLLOWED)
+        if self._follows_left > 0 and len(path) <= _MAX_PATH_LENGTH:
+            self._follows_left -= max(len(path), _MIN_FOLLOWED_CHARS)
             yield follow_links(path)
 
 
@@ -95,15 +99,15 @@ def _is_at_or_below(path: str, folder: str) -> bool:
 def read_settings(path: str) -> str:
     """Return the text of a settings file; empty if there is none. A pipe is not waited for."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError):
         return ""
     try:
-        return os.read(file, _LONGEST_SETTINGS).decode("utf-8", "replace")
+        return os.read(descriptor, _MAX_SETTINGS_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
     finally:
-        os.close(file)
+        os.close(descriptor)
 
 
 def resolve_path(word: str, cwd: str, variables: Mapping[str, str]) -> str:
@@ -125,7 +129,7 @@ def expand_tilde(word: str) -> str:
 
 def fill_variables(word: str, variables: Mapping[str, str], depth: int = 0) -> str:
     """Replace `$NAME`, `${NAME}` and `${NAME:-default}`; a variable nobody has set stays as it is written."""
-    if "$" not in word or depth > _DEEPEST_DEFAULT:
+    if "$" not in word or depth > _MAX_DEFAULT_DEPTH:
         return word
     parts, position = [], 0
     while (start := word.find("$", position)) >= 0:

@@ -48,11 +48,11 @@ class WriteRule:
     removes: bool = False
 
 
-_ALL = WriteRule("all")
-_INTO = ("-t", "--target-directory")
-_IN_PLACE = ("-i", "--in-place", "--inplace")
-_RSYNC_VALUED = ("-e", "--rsh", "-f", "--filter", "--exclude", "--include", "--exclude-from", "--include-from")
-_DOWNLOAD = ("-o", "--output", "--output-dir", "--unix-socket")
+_ALL_OPERANDS = WriteRule("all")
+_TARGET_OPTIONS = ("-t", "--target-directory")
+_IN_PLACE_OPTIONS = ("-i", "--in-place", "--inplace")
+_RSYNC_VALUE_OPTIONS = ("-e", "--rsh", "-f", "--filter", "--exclude", "--include", "--exclude-from", "--include-from")
+_DOWNLOAD_OPTIONS = ("-o", "--output", "--output-dir", "--unix-socket")
 WRITE_RULES: dict[str, WriteRule] = {
     **dict.fromkeys(("rm", "rmdir", "unlink", "shred", "mv", "trash", "srm"), WriteRule("all", removes=True)),
     **dict.fromkeys(
@@ -80,31 +80,38 @@ WRITE_RULES: dict[str, WriteRule] = {
             "emacs",
             "fallocate",
         ),
-        _ALL,
+        _ALL_OPERANDS,
     ),
     **dict.fromkeys(
         ("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz"), WriteRule("all", never_with=("-c", "-l", "-t"))
     ),
-    **dict.fromkeys(("cp", "scp"), WriteRule("last", _INTO)),
-    "install": WriteRule("last", _INTO, ("-m", "--mode", "-o", "--owner", "-g", "--group")),
-    "rsync": WriteRule("last", options_with_value=_RSYNC_VALUED),
-    **dict.fromkeys(("sed", "gsed"), WriteRule("all", options_with_value=("-e", "-f", "-l"), only_with=_IN_PLACE)),
+    **dict.fromkeys(("cp", "scp"), WriteRule("last", _TARGET_OPTIONS)),
+    "install": WriteRule("last", _TARGET_OPTIONS, ("-m", "--mode", "-o", "--owner", "-g", "--group")),
+    "rsync": WriteRule("last", options_with_value=_RSYNC_VALUE_OPTIONS),
     **dict.fromkeys(
-        ("perl", "ruby"), WriteRule("all", options_with_value=("-e", "-E", "-I", "-M", "-m"), only_with=_IN_PLACE)
+        ("sed", "gsed"), WriteRule("all", options_with_value=("-e", "-f", "-l"), only_with=_IN_PLACE_OPTIONS)
     ),
-    **dict.fromkeys(("awk", "gawk"), WriteRule("all", options_with_value=("-v", "-F", "-f"), only_with=_IN_PLACE)),
-    "yq": WriteRule("all", only_with=_IN_PLACE),
+    **dict.fromkeys(
+        ("perl", "ruby"),
+        WriteRule("all", options_with_value=("-e", "-E", "-I", "-M", "-m"), only_with=_IN_PLACE_OPTIONS),
+    ),
+    **dict.fromkeys(
+        ("awk", "gawk"), WriteRule("all", options_with_value=("-v", "-F", "-f"), only_with=_IN_PLACE_OPTIONS)
+    ),
+    "yq": WriteRule("all", only_with=_IN_PLACE_OPTIONS),
     "sort": WriteRule(options=("-o", "--output"), options_with_value=("-k", "-t", "-S", "-T")),
     "split": WriteRule("last"),
     "zip": WriteRule("first"),
     "patch": WriteRule("all", writes_cwd=True),
     "unzip": WriteRule(options=("-d",), never_with=("-l", "-p", "-t", "-v", "-Z"), writes_cwd=True),
-    "curl": WriteRule(options=_DOWNLOAD, options_with_value=("-X", "-H", "-d", "-u", "-A", "-e", "-F", "-b", "-T")),
+    "curl": WriteRule(
+        options=_DOWNLOAD_OPTIONS, options_with_value=("-X", "-H", "-d", "-u", "-A", "-e", "-F", "-b", "-T")
+    ),
     "wget": WriteRule(options=("-O", "--output-document", "-P", "--directory-prefix"), writes_cwd=True),
-    **dict.fromkeys(("nc", "ncat", "netcat", "socat"), _ALL),
+    **dict.fromkeys(("nc", "ncat", "netcat", "socat"), _ALL_OPERANDS),
 }
-_OUTPUT = WriteRule(options=("--output", "--out"))  # of whatever program
-_GIT_READING = frozenset(
+_OUTPUT_RULE = WriteRule(options=("--output", "--out"))  # of whatever program
+_GIT_READ_VERBS = frozenset(
     (
         "",
         "status",
@@ -137,7 +144,7 @@ _GIT_READING = frozenset(
         "config",
     )
 )
-_SQL_READING = frozenset(
+_SQL_READ_WORDS = frozenset(
     (
         "select",
         "explain",
@@ -168,22 +175,22 @@ _SQL_READING = frozenset(
         ".show",
     )
 )
-_SQL_WRITING = {"with": ("insert", "update", "delete", "replace"), "pragma": ("=",)}
-_SQLITE_VALUED = ("-cmd", "-init", "-separator", "-newline", "-nullvalue", "-vfs", "-mmap", "-maxsize")
-_FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
-_FIND_PRINTS = ("-fprint", "-fprint0", "-fprintf", "-fls")
-_STDIN = "{}"  # stands for what xargs or find puts in
+_SQL_WRITE_WORDS = {"with": ("insert", "update", "delete", "replace"), "pragma": ("=",)}
+_SQLITE_VALUE_OPTIONS = ("-cmd", "-init", "-separator", "-newline", "-nullvalue", "-vfs", "-mmap", "-maxsize")
+_FIND_RUN_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir")
+_FIND_PRINT_OPTIONS = ("-fprint", "-fprint0", "-fprintf", "-fls")
+_STDIN_PLACEHOLDER = "{}"  # stands for what xargs or find puts in
 _SETTERS = ("export", "declare", "typeset", "readonly", "local")
-_GLOB = frozenset("*?[")
-_MOST_LISTED = 2_000  # names of a folder that a pattern is tried on
-_MOST_PATTERNS = 50  # of one command that are tried
+_GLOB_CHARS = frozenset("*?[")
+_MAX_LISTED_NAMES = 2_000  # names of a folder that a pattern is tried on
+_MAX_PATTERNS = 50  # of one command that are tried
 
 
 def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrite]:
     """Yield each path that a command writes, in the order in which it does, following `cd` and assignments."""
     variables = {"HARDWON_HOME": home, "HOME": os.path.expanduser("~"), "PWD": cwd, "OLDPWD": cwd}
-    mentioned = [value for _, value in parsed.loop_words]
-    mentioned += [each for simple in parsed.simple_commands for each in simple.words[1:]]
+    mentioned_words = [value for _, value in parsed.loop_words]
+    mentioned_words += [word for simple in parsed.simple_commands for word in simple.words[1:]]
     steps: list[tuple[int, SimpleCommand | str]] = [(simple.start, simple) for simple in parsed.simple_commands]
     steps += parsed.redirections
     steps.sort(key=lambda step: step[0])
@@ -198,13 +205,13 @@ def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrit
         if step.program in ("cd", "pushd"):
             _change_folder(step, variables)
             continue
-        if "xargs" in (each.rpartition("/")[2] for each in step.prefix_words):
-            written_names = mentioned if _writes_stdin(step) else ()
-            for each in written_names:
-                yield FileWrite(resolve_path(each, variables["PWD"], variables), step.full_text)
+        if "xargs" in (word.rpartition("/")[2] for word in step.prefix_words):
+            written_names = mentioned_words if _is_stdin_written(step) else ()
+            for word in written_names:
+                yield FileWrite(resolve_path(word, variables["PWD"], variables), step.full_text)
         removes = step.program in WRITE_RULES and WRITE_RULES[step.program].removes
-        for written in dict.fromkeys(find_written_words(step.program, step.words)):
-            for path in _match_names(resolve_path(written, variables["PWD"], variables), patterns):
+        for written_word in dict.fromkeys(find_written_words(step.program, step.words)):
+            for path in _match_names(resolve_path(written_word, variables["PWD"], variables), patterns):
                 yield FileWrite(path, step.full_text, removes, step.program)
 
 
@@ -231,7 +238,7 @@ def _set_loop_variable(loop_words: list[tuple[int, str]], variables: dict[str, s
 
 
 def _change_folder(simple: SimpleCommand, variables: dict[str, str]) -> None:
-    operands = [each for each in simple.words[1:] if not each.startswith("-") or each == "-"]
+    operands = [word for word in simple.words[1:] if not word.startswith("-") or word == "-"]
     folder = variables["OLDPWD"] if operands[:1] == ["-"] else (operands or ["~"])[0]
     variables["OLDPWD"], variables["PWD"] = variables["PWD"], resolve_path(folder, variables["PWD"], variables)
 
@@ -243,7 +250,7 @@ def _match_names(path: str, patterns: set[str]) -> Iterator[str]:
     """
     yield path
     folder, _, pattern = path.rstrip("/").rpartition("/")
-    if _GLOB.isdisjoint(pattern) or not _GLOB.isdisjoint(folder) or len(patterns) >= _MOST_PATTERNS:
+    if _GLOB_CHARS.isdisjoint(pattern) or not _GLOB_CHARS.isdisjoint(folder) or len(patterns) >= _MAX_PATTERNS:
         return
     patterns.add(path)
     from fnmatch import fnmatchcase  # it brings in `re`, which only a pattern pays for
@@ -252,132 +259,137 @@ def _match_names(path: str, patterns: set[str]) -> Iterator[str]:
         names = os.listdir(folder or "/")
     except (OSError, ValueError):
         return
-    for name in names[:_MOST_LISTED]:
+    for name in names[:_MAX_LISTED_NAMES]:
         if fnmatchcase(name, pattern):
             yield os.path.join(folder, name)
 
 
-def _writes_stdin(simple: SimpleCommand) -> bool:
+def _is_stdin_written(simple: SimpleCommand) -> bool:
     """Tell whether the program that xargs starts writes the files that xargs reads the names of."""
-    placeholder = _STDIN
+    placeholder = _STDIN_PLACEHOLDER
     for option, value in zip(simple.prefix_words, [*simple.prefix_words[1:], ""], strict=True):
         if option.startswith(("-I", "--replace")):
-            placeholder = option[2:] or value if option.startswith("-I") else _STDIN
-    words = simple.words if any(placeholder in each for each in simple.words) else (*simple.words, placeholder)
-    return any(placeholder in each and each in words for each in find_written_words(simple.program, words))
+            placeholder = option[2:] or value if option.startswith("-I") else _STDIN_PLACEHOLDER
+    words = simple.words if any(placeholder in word for word in simple.words) else (*simple.words, placeholder)
+    return any(placeholder in word and word in words for word in find_written_words(simple.program, words))
 
 
 def find_written_words(program: str, words: Sequence[str]) -> Iterator[str]:
     """Yield those words of a simple command that name what it writes, as they stand there."""
-    special = _SPECIAL.get(program)
-    if special is not None:
-        yield from special(words)
+    finder = _WRITE_FINDERS.get(program)
+    if finder is not None:
+        yield from finder(words)
         return
-    row = WRITE_RULES.get(program, _OUTPUT)
+    rule = WRITE_RULES.get(program, _OUTPUT_RULE)
     # with -i the rest of the letters is its value: `-i.bak`
-    options = _find_options(words, (*row.options_with_value, "-i") if row.only_with else row.options_with_value)
-    if row.only_with and options.isdisjoint(row.only_with):
+    options = _find_options(words, (*rule.options_with_value, "-i") if rule.only_with else rule.options_with_value)
+    if rule.only_with and options.isdisjoint(rule.only_with):
         return
-    if not options.isdisjoint(row.never_with):
+    if not options.isdisjoint(rule.never_with):
         return
-    values = list(_find_values(words, row.options))
+    values = list(_find_values(words, rule.options))
     yield from values
-    if row.writes_cwd and not values:
+    if rule.writes_cwd and not values:
         yield "."
     if program == "curl" and "-O" in options:
         yield "."
-    operands = _find_operands(words, (*row.options, *row.options_with_value))
+    operands = _find_operands(words, (*rule.options, *rule.options_with_value))
     if program == "rsync" and "--remove-source-files" in options:
         yield from operands
-    elif row.operands == "all":
+    elif rule.operands == "all":
         for operand in operands:
             yield operand
             if ":" in operand:  # socat UNIX-CONNECT:PATH,fork
                 yield operand.partition(":")[2].partition(",")[0]
-    elif row.operands == "first":
+    elif rule.operands == "first":
         yield from operands[:1]
-    elif row.operands == "last" and not values:
+    elif rule.operands == "last" and not values:
         yield from operands[-1:]
         # into a folder it goes under its own name
         yield from (os.path.join(operands[-1], os.path.basename(source.rstrip("/"))) for source in operands[:-1])
-    elif row.operands == "last":
+    elif rule.operands == "last":
         yield from (os.path.join(value, os.path.basename(source)) for value in values for source in operands)
 
 
-def _find_options(words: Sequence[str], valued: Sequence[str]) -> frozenset[str]:
+def _find_options(words: Sequence[str], options_with_value: Sequence[str]) -> frozenset[str]:
     """Return the options, letters that are run together each by itself."""
     options = set()
-    for each in words[1:]:
-        if each == "--":
+    for word in words[1:]:
+        if word == "--":
             break
-        if each.startswith("--"):
-            options.add(each.partition("=")[0])
-        elif each.startswith("-"):
-            for letter in each[1:]:
+        if word.startswith("--"):
+            options.add(word.partition("=")[0])
+        elif word.startswith("-"):
+            for letter in word[1:]:
                 options.add(f"-{letter}")
-                if f"-{letter}" in valued:  # the rest is its value: `-es/i/x/`
+                if f"-{letter}" in options_with_value:  # the rest is its value: `-es/i/x/`
                     break
     return frozenset(options)
 
 
 def _find_values(words: Sequence[str], options: Sequence[str]) -> Iterator[str]:
     """Yield the values of these options: `-o FILE`, `-oFILE`, `-sLo FILE`, `--output FILE`, `--output=FILE`."""
-    for place, each in enumerate(words[1:], 1):
-        following = words[place + 1 : place + 2]
-        name, equals, value = each.partition("=")
+    for index, word in enumerate(words[1:], 1):
+        following = words[index + 1 : index + 2]
+        name, equals, value = word.partition("=")
         if equals and name.startswith("--") and name in options:
             yield value
-        elif each in options:
+        elif word in options:
             yield from following
-        elif each.startswith("-") and not each.startswith("--"):
-            for position, letter in enumerate(each[1:], 2):
+        elif word.startswith("-") and not word.startswith("--"):
+            for position, letter in enumerate(word[1:], 2):
                 if f"-{letter}" in options:
-                    yield from [each[position:]] if each[position:] else following
+                    yield from [word[position:]] if word[position:] else following
                     break
 
 
-def _find_operands(words: Sequence[str], valued: Sequence[str]) -> list[str]:
-    operands, is_value, are_operands = list[str](), False, False
-    for each in words[1:]:
+def _find_operands(words: Sequence[str], options_with_value: Sequence[str]) -> list[str]:
+    operands, is_value, options_ended = list[str](), False, False
+    for word in words[1:]:
         if is_value:
             is_value = False
-        elif are_operands or not each.startswith("-") or each == "-":
-            operands.append(each)
-        elif each == "--":
-            are_operands = True
+        elif options_ended or not word.startswith("-") or word == "-":
+            operands.append(word)
+        elif word == "--":
+            options_ended = True
         else:
-            is_value = each in valued or (not each.startswith("--") and f"-{each[-1]}" in valued and len(each) > 2)
+            is_value = word in options_with_value or (
+                not word.startswith("--") and f"-{word[-1]}" in options_with_value and len(word) > 2
+            )
     return operands
 
 
-def _written_by_dd(words: Sequence[str]) -> Iterator[str]:
-    yield from (each[3:] for each in words if each.startswith("of="))
+def _find_dd_writes(words: Sequence[str]) -> Iterator[str]:
+    yield from (word[3:] for word in words if word.startswith("of="))
 
 
-def _written_by_find(words: Sequence[str]) -> Iterator[str]:
+def _find_find_writes(words: Sequence[str]) -> Iterator[str]:
     """Yield where find looks, if it deletes there or gives what it finds to a program that writes it."""
     folders = []
-    for each in words[1:]:
-        if each in ("-H", "-L", "-P"):
+    for word in words[1:]:
+        if word in ("-H", "-L", "-P"):
             continue
-        if each[:1] in ("-", "(", "!"):
+        if word[:1] in ("-", "(", "!"):
             break
-        folders.append(each)
+        folders.append(word)
     folders = folders or ["."]
     if "-delete" in words:
         yield from folders
-    for place, each in enumerate(words):
-        if each in _FIND_PRINTS:
-            yield from words[place + 1 : place + 2]
-        if each in _FIND_RUNS:
-            started = words[place + 1 :]
-            end = next((index for index, part in enumerate(started) if part in (";", "+")), len(started))
-            program = started[0].rpartition("/")[2] if started else ""
-            if any(_STDIN in each and each in started for each in find_written_words(program, started[:end])):
+    for position, word in enumerate(words):
+        if word in _FIND_PRINT_OPTIONS:
+            yield from words[position + 1 : position + 2]
+        if word in _FIND_RUN_OPTIONS:
+            run_words = words[position + 1 :]
+            end = next((index for index, part in enumerate(run_words) if part in (";", "+")), len(run_words))
+            program = run_words[0].rpartition("/")[2] if run_words else ""
+            if any(
+                _STDIN_PLACEHOLDER in word and word in run_words
+                for word in find_written_words(program, run_words[:end])
+            ):
                 yield from folders
 
 
-def _written_by_tar(words: Sequence[str]) -> Iterator[str]:
+def _find_tar_writes(words: Sequence[str]) -> Iterator[str]:
     bundled = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
     options = _find_options([*words[:1], f"-{bundled}", *words[1:]], ("-f", "-C"))
     if not options.isdisjoint(("-x", "--extract", "--get")):
@@ -386,52 +398,52 @@ def _written_by_tar(words: Sequence[str]) -> Iterator[str]:
         yield from words[2:3] if "f" in bundled else _find_values(words, ("-f", "--file"))
 
 
-def _written_by_git(words: Sequence[str]) -> Iterator[str]:
+def _find_git_writes(words: Sequence[str]) -> Iterator[str]:
     """Yield the folder it works in and what it is given, unless it only shows something."""
-    folder, place = ".", 1
-    while place < len(words) and words[place].startswith("-"):
-        if words[place] == "-C":
-            folder = "".join(words[place + 1 : place + 2])
-        place += 2 if words[place] in ("-C", "-c", "--git-dir", "--work-tree") else 1
+    folder, position = ".", 1
+    while position < len(words) and words[position].startswith("-"):
+        if words[position] == "-C":
+            folder = "".join(words[position + 1 : position + 2])
+        position += 2 if words[position] in ("-C", "-c", "--git-dir", "--work-tree") else 1
     yield from _find_values(words, ("--output", "--work-tree"))
-    if "".join(words[place : place + 1]) not in _GIT_READING:
+    if "".join(words[position : position + 1]) not in _GIT_READ_VERBS:
         yield folder
-        yield from _find_operands(words[place:], ("-m", "--message", "-F"))
+        yield from _find_operands(words[position:], ("-m", "--message", "-F"))
 
 
-def _written_by_sqlite(words: Sequence[str]) -> Iterator[str]:
+def _find_sqlite_writes(words: Sequence[str]) -> Iterator[str]:
     """Yield the database unless it is opened for reading, and the files that statements may name."""
-    operands = _find_operands(words, _SQLITE_VALUED)
+    operands = _find_operands(words, _SQLITE_VALUE_OPTIONS)
     commands = [*_find_values(words, ("-cmd",)), *operands[1:]]
-    reads = all(map(_is_reading, commands))
+    is_reading = all(map(_is_reading_sql, commands))
     is_read_only = "-readonly" in words or "--readonly" in words
     for database in operands[:1]:
         path, _, query = database.partition("?")
-        if not is_read_only and "mode=ro" not in query and "immutable=1" not in query and not (commands and reads):
+        if not is_read_only and "mode=ro" not in query and "immutable=1" not in query and not (commands and is_reading):
             yield path if database.startswith("file:") else database
-    if not reads:
+    if not is_reading:
         for command in commands:
             yield from command.replace("'", " ").replace('"', " ").split()
 
 
-def _is_reading(sql: str) -> bool:
+def _is_reading_sql(sql: str) -> bool:
     lines = sql.lower().split("\n")
     dot_commands = [line for line in lines if line.lstrip().startswith(".")]
     statements = "\n".join(line for line in lines if not line.lstrip().startswith(".")).split(";")
     for statement in dot_commands + statements:
-        first = "".join(statement.split()[:1])
-        if first and first not in _SQL_READING:
+        first_word = "".join(statement.split()[:1])
+        if first_word and first_word not in _SQL_READ_WORDS:
             return False
-        if any(each in statement for each in _SQL_WRITING.get(first, ())):
+        if any(word in statement for word in _SQL_WRITE_WORDS.get(first_word, ())):
             return False
     return True
 
 
-_SPECIAL = {
-    "dd": _written_by_dd,
-    "find": _written_by_find,
-    "tar": _written_by_tar,
-    "bsdtar": _written_by_tar,
-    "git": _written_by_git,
-    "sqlite3": _written_by_sqlite,
+_WRITE_FINDERS = {
+    "dd": _find_dd_writes,
+    "find": _find_find_writes,
+    "tar": _find_tar_writes,
+    "bsdtar": _find_tar_writes,
+    "git": _find_git_writes,
+    "sqlite3": _find_sqlite_writes,
 }

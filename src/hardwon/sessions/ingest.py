@@ -21,27 +21,27 @@ from hardwon.types import Delivery, Event
 
 log = logging.getLogger(__name__)
 HALF_WRITTEN_SECONDS = 3600.0
-_TEXTS = tuple(name for name, kind in Event.__annotations__.items() if kind == "str")
-_TOOL = ("PostToolUse", "PostToolUseFailure")
+_TEXT_FIELDS = tuple(name for name, kind in Event.__annotations__.items() if kind == "str")
+_TOOL_KINDS = ("PostToolUse", "PostToolUseFailure")
 
 
 def commit_event(
-    connection: db.Connection, event: Event | None, delivered: Iterable[Delivery] = (), *, is_live: bool = False
+    connection: db.Connection, event: Event | None, deliveries: Iterable[Delivery] = (), *, is_live: bool = False
 ) -> None:
     """Keep what is left of an event after the edge, and what was delivered on it, together or not at all."""
-    place = find_project_and_remote(event.cwd) if event else ("", "")
+    project_and_remote = find_project_and_remote(event.cwd) if event else ("", "")
     with db.transaction(connection):
-        injections.insert_deliveries(connection, delivered)
+        injections.insert_deliveries(connection, deliveries)
         if event:
-            project = known_projects.find_or_create(connection, *place, event.at)
+            project = known_projects.find_or_create(connection, *project_and_remote, event.at)
             sessions.store_report(connection, build_report(event, project), live=is_live)
 
 
 def build_report(event: Event, project: int | None, origin: str = "hook") -> Report:
     """An event as it is stored. How a tool call ended is one kind, whatever the host calls it."""
-    is_tool = event.kind in _TOOL or event.denied
+    is_tool = event.kind in _TOOL_KINDS or event.denied
     text = get_result_text(event.response) if is_tool else event.message
-    outcome = _outcome(event, text) if is_tool else ""
+    outcome = _classify_outcome(event, text) if is_tool else ""
     return Report(
         key=event.id,
         host=event.host,
@@ -66,15 +66,15 @@ def build_report(event: Event, project: int | None, origin: str = "hook") -> Rep
     )
 
 
-def _outcome(event: Event, text: str) -> str:
+def _classify_outcome(event: Event, text: str) -> str:
     """How a call ended: as the agent says, or as the result itself does where the agent calls it a success."""
     if event.denied:
         return "denied"
-    said = event.response if isinstance(event.response, dict) else {}
-    if event.interrupted or said.get("interrupted") is True:
+    response = event.response if isinstance(event.response, dict) else {}
+    if event.interrupted or response.get("interrupted") is True:
         return "interrupted"
-    is_error = said.get("isError") is True or said.get("is_error") is True
-    if event.failed or is_error or get_result_exit_code(said):
+    is_error = response.get("isError") is True or response.get("is_error") is True
+    if event.failed or is_error or get_result_exit_code(response):
         return "failed"
     return "failed" if failures.is_unreported_failure(event.tool, event.command, text) else "fine"
 
@@ -84,8 +84,8 @@ def find_project_and_remote(cwd: str) -> tuple[str, str]:
     """The project's folder and where it comes from."""
     if not cwd:
         return "", ""
-    home = projects.find_project_path(cwd)
-    return home, projects.read_remote_url(home)
+    project_path = projects.find_project_path(cwd)
+    return project_path, projects.read_remote_url(project_path)
 
 
 def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str], str]) -> int:
@@ -93,14 +93,14 @@ def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str]
     count = 0
     for path, record in spool.read_spooled_records(home):
         try:
-            event, delivered, typed = _spooled(record)
+            event, deliveries, typed_prompts = _parse_spooled_record(record)
         except (KeyError, TypeError, AttributeError):
             log.warning("set aside a spooled file that is not one: %s", os.path.basename(path))
             with suppress(FileNotFoundError):  # a command and the worker may take in the same spool
                 os.replace(path, path + ".bad")
             continue
-        commit_event(connection, event, delivered)
-        for prompt, cwd in typed:
+        commit_event(connection, event, deliveries)
+        for prompt, cwd in typed_prompts:
             learn(prompt, cwd)
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -109,10 +109,12 @@ def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str]
     return count
 
 
-def _spooled(record: Mapping[str, Any]) -> tuple[Event | None, list[Delivery], list[tuple[str, str]]]:
+def _parse_spooled_record(record: Mapping[str, Any]) -> tuple[Event | None, list[Delivery], list[tuple[str, str]]]:
     event = Event(**record["event"]) if record.get("event") else None
-    if event and not (isinstance(event.at, float) and all(isinstance(getattr(event, name), str) for name in _TEXTS)):
+    if event and not (
+        isinstance(event.at, float) and all(isinstance(getattr(event, name), str) for name in _TEXT_FIELDS)
+    ):
         raise TypeError("the store would refuse it, and with it all that waits behind")
-    delivered = [Delivery(**one) for one in record["injections"]]
-    typed = [(one["prompt"], one["cwd"]) for one in record["lessons"]]
-    return event, delivered, typed
+    deliveries = [Delivery(**item) for item in record["injections"]]
+    typed_prompts = [(item["prompt"], item["cwd"]) for item in record["lessons"]]
+    return event, deliveries, typed_prompts

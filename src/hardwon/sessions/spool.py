@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hardwon.types import Delivery, Event
 
-_READY, _HALF = ".json", ".new"
+_READY_SUFFIX, _UNFINISHED_SUFFIX = ".json", ".new"
 
 
 def get_spool_folder(home: str) -> str:
@@ -34,27 +34,27 @@ def spool_event(
     if there is no room."""
     record = {
         "event": filtered_event and filtered_event.__dict__,
-        "injections": [injection.__dict__ for injection in deliveries],
-        "lessons": [{"prompt": typed.prompt, "cwd": typed.cwd} for typed in typed_prompts],
+        "injections": [delivery.__dict__ for delivery in deliveries],
+        "lessons": [{"prompt": typed_prompt.prompt, "cwd": typed_prompt.cwd} for typed_prompt in typed_prompts],
     }
-    kind = "-lessons" if typed_prompts else ""
-    _write(home, f"{event.at:017.6f}-{event.id}{kind}", record)
+    suffix = "-lessons" if typed_prompts else ""
+    _write_record(home, f"{event.at:017.6f}-{event.id}{suffix}", record)
 
 
-def _write(home: str, name: str, record: dict[str, Any]) -> None:
-    place = get_spool_folder(home)
-    temporary = os.path.join(place, name + _HALF)
+def _write_record(home: str, name: str, record: dict[str, Any]) -> None:
+    folder = get_spool_folder(home)
+    temporary_path = os.path.join(folder, name + _UNFINISHED_SUFFIX)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except FileNotFoundError:
-        make_private_folder(place)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        make_private_folder(folder)
+        descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with open(descriptor, "wb") as file:
             file.write(dumps(record).encode("ascii"))
-        os.rename(temporary, os.path.join(place, name + _READY))
+        os.rename(temporary_path, os.path.join(folder, name + _READY_SUFFIX))
     except OSError:
-        os.unlink(temporary)
+        os.unlink(temporary_path)
         raise
 
 
@@ -67,7 +67,7 @@ def remove_half_written(home: str, modified_before: float) -> None:
     for name in names:
         path = os.path.join(get_spool_folder(home), name)
         try:
-            if name.endswith(_HALF) and os.stat(path).st_mtime < modified_before:
+            if name.endswith(_UNFINISHED_SUFFIX) and os.stat(path).st_mtime < modified_before:
                 os.unlink(path)
         except OSError:
             continue
@@ -75,7 +75,7 @@ def remove_half_written(home: str, modified_before: float) -> None:
 
 def read_spooled_records(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each spooled file with its record, oldest first; an empty record for one that holds none."""
-    for path in _ready(home):
+    for path in _list_ready_paths(home):
         try:
             with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
                 record = loads(file.read())
@@ -88,13 +88,13 @@ def read_spooled_records(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def find_unreadable(home: str) -> list[str]:
     """What stands among the spooled files and cannot be opened."""
-    found = [path for path in _ready(home) if os.path.isdir(path) or not os.access(path, os.R_OK)]
-    return [path for path in found if os.path.lexists(path)]  # the others were taken in meanwhile
+    unreadable_paths = [path for path in _list_ready_paths(home) if os.path.isdir(path) or not os.access(path, os.R_OK)]
+    return [path for path in unreadable_paths if os.path.lexists(path)]  # the others were taken in meanwhile
 
 
-def _ready(home: str) -> list[str]:
+def _list_ready_paths(home: str) -> list[str]:
     try:
         names = os.listdir(get_spool_folder(home))
     except FileNotFoundError:
         return []
-    return [os.path.join(get_spool_folder(home), name) for name in sorted(names) if name.endswith(_READY)]
+    return [os.path.join(get_spool_folder(home), name) for name in sorted(names) if name.endswith(_READY_SUFFIX)]

@@ -33,7 +33,7 @@ from hardwon.types import Event, ReadPosition, replace
 
 CAPTURE_PURPOSE = "capture"
 BATCH_SIZE = 100  # events in one transaction
-_UNDER_WAY = 64  # calls whose result is awaited
+_MAX_OPEN_CALLS = 64  # calls whose result is awaited
 
 
 class TranscriptEvent(NamedTuple):
@@ -64,15 +64,18 @@ def import_session(home: str, connection: db.Connection, session: Mapping[str, A
     """Take in what a session's transcripts know; gives how many reports were new."""
     with db.transaction(connection):
         tries = sessions.begin_fill(connection, session["id"])
-    path, new = str(session["transcript"]) or transcript_files.find_session_path(session["host"], session["session"]), 0
-    for one in filter(None, [path, *transcript_files.list_subagent_transcripts(path)]):
+    path, new_count = (
+        str(session["transcript"]) or transcript_files.find_session_path(session["host"], session["session"]),
+        0,
+    )
+    for transcript_path in filter(None, [path, *transcript_files.list_subagent_transcripts(path)]):
         with suppress(OSError):
-            new += import_transcript(home, connection, session["host"], one, values)
+            new_count += import_transcript(home, connection, session["host"], transcript_path, values)
     with db.transaction(connection):
         sessions.set_transcript(connection, session["id"], path)
         sessions.finish_fill(connection, session["id"], tries)
         jobs.enqueue(connection, jobs.DISTIL, session["id"], priority=jobs.LIVE, now=clock.now())
-    return new
+    return new_count
 
 
 def import_transcript(home: str, connection: db.Connection, agent: str, path: str, values: Mapping[str, Any]) -> int:
@@ -81,90 +84,97 @@ def import_transcript(home: str, connection: db.Connection, agent: str, path: st
     Nothing is taken from where on it tells of a session part of which was paused.
     """
     path = os.path.realpath(path)
-    known = transcripts.find_read_position(connection, path, CAPTURE_PURPOSE)
-    with transcript_files.open_transcript(path, known) as opened:
-        if known and transcript_tail.is_unchanged(opened.stat, known):
+    last_position = transcripts.find_read_position(connection, path, CAPTURE_PURPOSE)
+    with transcript_files.open_transcript(path, last_position) as transcript:
+        if last_position and transcript_tail.is_unchanged(transcript.stat, last_position):
             return 0
-        return sum(_portions(home, connection, agent, path, opened, values, known))
+        return sum(_import_portions(home, connection, agent, path, transcript, values, last_position))
 
 
-def _portions(
+def _import_portions(
     home: str,
     connection: db.Connection,
-    host: str,
+    agent: str,
     path: str,
-    opened: transcript_files.OpenTranscript,
+    transcript: transcript_files.OpenTranscript,
     values: Mapping[str, Any],
-    known: ReadPosition | None,
+    last_position: ReadPosition | None,
 ) -> Iterator[int]:
-    stat, mark, portions = opened
-    whole, reader = transcript_files.is_single_document(path), load_transcript_module(host).Reader(_loads(mark.reader))
+    stat, position, portions = transcript
+    is_single_document, reader = (
+        transcript_files.is_single_document(path),
+        load_transcript_module(agent).Reader(_parse_state(position.reader)),
+    )
     tombstones = deletions.read_tombstones(connection)
-    turn = TranscriptState(host, path, values, _loads(mark.watch), stat.st_mtime, tombstones)
-    counted = token_usage.get_total_usage(_usage_in(known)) or TokenUsage()
-    for lines, after in portions:
+    tracker = TranscriptState(agent, path, values, _parse_state(position.watch), stat.st_mtime, tombstones)
+    counted_usage = token_usage.get_total_usage(_read_counted_usage(last_position)) or TokenUsage()
+    for lines, next_position in portions:
         steps = [step for number, line in lines for step in reader.read_line(number, line)]
         if any(claims.has_been_paused(home, session) for session in {step.session for step in steps}):
             return
-        told = [one for step in steps for one in turn.process_step(step)]
-        last = turn.pop_final_messages(is_at_end=after.size >= 0)
-        state = {"reader": serialize_state(reader.dump_state()), "watch": serialize_state(turn.dump_state())}
-        if whole:  # it is read again from the beginning, and only what was counted must be known then
+        events = [event for step in steps for event in tracker.process_step(step)]
+        final_messages = tracker.pop_final_messages(is_at_end=next_position.size >= 0)
+        state = {"reader": serialize_state(reader.dump_state()), "watch": serialize_state(tracker.dump_state())}
+        if is_single_document:  # it is read again from the beginning, and only what was counted must be known then
             state = {"reader": serialize_state({"usage": reader.usage})}
-        read_mark = replace(after, malformed=reader.malformed, **state)
-        now_counted = token_usage.get_total_usage(reader.usage)
-        new_tokens = _difference(counted, now_counted) if now_counted else None
-        yield _commit(connection, host, path, told, last, read_mark, turn.last_session, new_tokens)
-        counted = now_counted or counted
+        new_position = replace(next_position, malformed=reader.malformed, **state)
+        total_usage = token_usage.get_total_usage(reader.usage)
+        new_tokens = _subtract_usage(counted_usage, total_usage) if total_usage else None
+        yield _commit_portion(
+            connection, agent, path, events, final_messages, new_position, tracker.last_session, new_tokens
+        )
+        counted_usage = total_usage or counted_usage
 
 
-def _usage_in(known: ReadPosition | None) -> Mapping[str, Any]:
+def _read_counted_usage(position: ReadPosition | None) -> Mapping[str, Any]:
     """What was counted in a transcript up to a mark: one that was rewritten since is counted from the beginning."""
-    found = _loads(known.reader).get("usage") if known else None
-    return found if isinstance(found, dict) else {}
+    usage = _parse_state(position.reader).get("usage") if position else None
+    return usage if isinstance(usage, dict) else {}
 
 
-def _difference(before: TokenUsage, after: TokenUsage) -> TokenUsage:
-    return TokenUsage(*(now - was for was, now in zip(before, after, strict=True)))
+def _subtract_usage(earlier: TokenUsage, later: TokenUsage) -> TokenUsage:
+    return TokenUsage(*(new - old for old, new in zip(earlier, later, strict=True)))
 
 
 def serialize_state(state: Mapping[str, Any]) -> str:
     return orjson.dumps(clean_state(state)).decode()
 
 
-def _loads(text: str) -> dict[str, Any]:
-    found = orjson.loads(text) if text else {}
-    return found if isinstance(found, dict) else {}
+def _parse_state(text: str) -> dict[str, Any]:
+    state = orjson.loads(text) if text else {}
+    return state if isinstance(state, dict) else {}
 
 
-def _commit(
+def _commit_portion(
     connection: db.Connection,
-    host: str,
+    agent: str,
     path: str,
-    told: Sequence[TranscriptEvent],
-    last: Sequence[FinalMessage],
-    mark: ReadPosition,
-    of_session: str,
+    events: Sequence[TranscriptEvent],
+    final_messages: Sequence[FinalMessage],
+    position: ReadPosition,
+    session_id: str,
     new_tokens: TokenUsage | None,
 ) -> int:
     """A few events at a time, the mark with the last of them: who dies between reads them again, and knows them."""
-    placed = iter([(one, ingest.find_project_and_remote(one.event.cwd)) for one in told])
-    new, taken_at = 0, clock.now()
-    while batch := list(islice(placed, BATCH_SIZE)):
+    located_events = iter(
+        [(transcript_event, ingest.find_project_and_remote(transcript_event.event.cwd)) for transcript_event in events]
+    )
+    new_count, imported_at = 0, clock.now()
+    while batch := list(islice(located_events, BATCH_SIZE)):
         with db.transaction(connection):
-            for (event, outcome, times), place in batch:
+            for (event, outcome, times), project_and_remote in batch:
                 report = ingest.build_report(
-                    event, known_projects.find_or_create(connection, *place, event.at), "transcript"
+                    event, known_projects.find_or_create(connection, *project_and_remote, event.at), "transcript"
                 )
-                report = replace(report, outcome=outcome or report.outcome, times=times, imported_at=taken_at)
-                new += sessions.store_report(connection, report)
+                report = replace(report, outcome=outcome or report.outcome, times=times, imported_at=imported_at)
+                new_count += sessions.store_report(connection, report)
     with db.transaction(connection):
-        for session, text, at, until in last:
-            sessions.store_last_words(connection, host, session, text, since=at, until=until)
+        for session, text, at, until in final_messages:
+            sessions.store_last_words(connection, agent, session, text, since=at, until=until)
         if new_tokens:
-            sessions.add_tokens(connection, host, of_session, *new_tokens)
-        transcripts.set_read_position(connection, CAPTURE_PURPOSE, path, host, mark, clock.now())
-    return new
+            sessions.add_tokens(connection, agent, session_id, *new_tokens)
+        transcripts.set_read_position(connection, CAPTURE_PURPOSE, path, agent, position, clock.now())
+    return new_count
 
 
 class TranscriptState:
@@ -179,28 +189,30 @@ class TranscriptState:
         modified: float,
         tombstones: deletions.Tombstones,
     ) -> None:
-        self._host, self._path, self._values, self._tombstones = agent, path, values, tombstones
-        self._hidden = PrivateTurnTracker(path, state)
+        self._agent, self._path, self._values, self._tombstones = agent, path, values, tombstones
+        self._private_turns = PrivateTurnTracker(path, state)
         self._session = str(state.get("session", ""))
         self._at = float(state.get("at") or modified)
-        self._calls: dict[str, list[Any]] = dict(state.get("calls") or {})
-        self._said: Event | None = None
-        if said := state.get("said"):
-            self._said = self._event(Step("agent", 0, cwd=said[2]), "Stop", message=said[0], at=said[1])
-        self._prompts: dict[str, list[int]] = dict(state.get("prompts") or {})
-        self._words: list[FinalMessage] = []
-        self._is_for_us = bool(state.get("for_us"))  # the last prompt was for hardwon, so the answer is about us
+        self._open_calls: dict[str, list[Any]] = dict(state.get("calls") or {})
+        self._last_message: Event | None = None
+        if saved_message := state.get("said"):
+            self._last_message = self._build_event(
+                Step("agent", 0, cwd=saved_message[2]), "Stop", message=saved_message[0], at=saved_message[1]
+            )
+        self._prompt_counts: dict[str, list[int]] = dict(state.get("prompts") or {})
+        self._final_messages: list[FinalMessage] = []
+        self._is_for_hardwon = bool(state.get("for_us"))  # the last prompt was for hardwon, so the answer is about us
 
     def dump_state(self) -> dict[str, Any]:
-        said = self._said and self._admit(self._said)
+        event = self._last_message and self._filter_event(self._last_message)
         return {
-            **self._hidden.dump_state(),
+            **self._private_turns.dump_state(),
             "session": self._session,
             "at": self._at,
-            "calls": self._calls,
-            "said": [said.message, said.at, said.cwd] if said else None,
-            "prompts": self._prompts,
-            "for_us": self._is_for_us,
+            "calls": self._open_calls,
+            "said": [event.message, event.at, event.cwd] if event else None,
+            "prompts": self._prompt_counts,
+            "for_us": self._is_for_hardwon,
         }
 
     @property
@@ -212,56 +224,58 @@ class TranscriptState:
         """What a step tells."""
         self._session = step.session or self._session
         self._at = parse_timestamp(step.at) or self._at
-        hidden = self._hidden.should_hide(step)
+        is_hidden = self._private_turns.should_hide(step)
         if step.kind == "person":
-            yield from self._prompted(step)
-        elif hidden:
+            yield from self._process_prompt(step)
+        elif is_hidden:
             return
         elif step.kind == "result":
-            yield from self._ended(step)
+            yield from self._process_result(step)
         elif not step.agent:
-            is_kept = step.kind == "agent" and not self._is_for_us
-            self._said = self._event(step, "Stop", message=step.text) if is_kept else None
+            is_message = step.kind == "agent" and not self._is_for_hardwon
+            self._last_message = self._build_event(step, "Stop", message=step.text) if is_message else None
         if step.kind == "call":
-            self._call(step)
+            self._remember_call(step)
 
     def pop_final_messages(self, *, is_at_end: bool) -> list[FinalMessage]:
         """The last words of the turns that were read; of the one under way if the transcript ends with them."""
-        found, self._words = self._words, []
-        return [*found, *self._latest(inf)] if is_at_end else found
+        messages, self._final_messages = self._final_messages, []
+        return [*messages, *self._build_final_messages(inf)] if is_at_end else messages
 
-    def _latest(self, until: float) -> list[FinalMessage]:
-        said = self._said and self._admit(self._said)
-        return [FinalMessage(said.session, said.message, said.at, until)] if said and said.message else []
+    def _build_final_messages(self, until: float) -> list[FinalMessage]:
+        event = self._last_message and self._filter_event(self._last_message)
+        return [FinalMessage(event.session, event.message, event.at, until)] if event and event.message else []
 
-    def _prompted(self, step: Step) -> Iterator[TranscriptEvent]:
-        self._words += self._latest(self._at)
-        self._said = None
-        self._is_for_us = is_only_for_hardwon(step.text)
-        if self._hidden.is_private or self._is_for_us:
+    def _process_prompt(self, step: Step) -> Iterator[TranscriptEvent]:
+        self._final_messages += self._build_final_messages(self._at)
+        self._last_message = None
+        self._is_for_hardwon = is_only_for_hardwon(step.text)
+        if self._private_turns.is_private or self._is_for_hardwon:
             return
-        for fit, _, _ in self._fit(self._event(step, "UserPromptSubmit", prompt=step.text, prompt_name=step.call)):
-            yield TranscriptEvent(fit, times=self._times(fit))
+        for filtered_event, _, _ in self._emit_event(
+            self._build_event(step, "UserPromptSubmit", prompt=step.text, prompt_name=step.call)
+        ):
+            yield TranscriptEvent(filtered_event, times=self._count_prompt(filtered_event))
 
-    def _times(self, prompt: Event) -> int:
+    def _count_prompt(self, prompt: Event) -> int:
         """How often the words were told; of a prompt that has a name how often with one."""
-        hash = blake2b(prompt.prompt.encode("utf-8", "replace"), digest_size=8).hexdigest()
-        total, named = self._prompts.get(hash, (0, 0))
-        self._prompts[hash] = [total + 1, named + bool(prompt.prompt_name)]
-        return self._prompts[hash][bool(prompt.prompt_name)]
+        digest = blake2b(prompt.prompt.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        total_count, named_count = self._prompt_counts.get(digest, (0, 0))
+        self._prompt_counts[digest] = [total_count + 1, named_count + bool(prompt.prompt_name)]
+        return self._prompt_counts[digest][bool(prompt.prompt_name)]
 
-    def _call(self, step: Step) -> None:
+    def _remember_call(self, step: Step) -> None:
         """Keep of a call what may be kept, until its result is there."""
-        given = {"command": step.command, "file_path": step.path, "content": step.content}
-        event = self._tool(step, step.tool, {name: value for name, value in given.items() if value})
-        for fit, _, _ in self._fit(event):
-            self._calls[step.call] = [fit.tool, fit.input]
-            if len(self._calls) > _UNDER_WAY:
-                del self._calls[next(iter(self._calls))]
+        tool_input = {"command": step.command, "file_path": step.path, "content": step.content}
+        event = self._build_tool_event(step, step.tool, {name: value for name, value in tool_input.items() if value})
+        for filtered_event, _, _ in self._emit_event(event):
+            self._open_calls[step.call] = [filtered_event.tool, filtered_event.input]
+            if len(self._open_calls) > _MAX_OPEN_CALLS:
+                del self._open_calls[next(iter(self._open_calls))]
 
-    def _ended(self, step: Step) -> Iterator[TranscriptEvent]:
+    def _process_result(self, step: Step) -> Iterator[TranscriptEvent]:
         """A call that a person refused or a hook denied is no failure of the agent."""
-        tool, given = self._calls.pop(step.call, ("", None))
+        tool, tool_input = self._open_calls.pop(step.call, ("", None))
         if not tool:
             return
         failed = step.failed and not step.refused
@@ -270,38 +284,38 @@ class TranscriptState:
             outcome = "refused"
         elif step.denied:
             outcome = "denied"
-        event = self._tool(step, tool, given)
-        yield from self._fit(replace(event, response=step.text, failed=failed), outcome)
+        event = self._build_tool_event(step, tool, tool_input)
+        yield from self._emit_event(replace(event, response=step.text, failed=failed), outcome)
 
-    def _tool(self, step: Step, tool: str, given: Any) -> Event:
-        named = given if isinstance(given, dict) else {}
-        return self._event(
+    def _build_tool_event(self, step: Step, tool: str, tool_input: Any) -> Event:
+        fields = tool_input if isinstance(tool_input, dict) else {}
+        return self._build_event(
             step,
             "PostToolUse",
             tool=tool,
             tool_use_id=step.call,
-            input=given,
-            command=named.get("command", ""),
-            path=named.get("file_path", ""),
-            content=named.get("content", ""),
+            input=tool_input,
+            command=fields.get("command", ""),
+            path=fields.get("file_path", ""),
+            content=fields.get("content", ""),
         )
 
-    def _fit(self, event: Event, outcome: str = "") -> Iterator[TranscriptEvent]:
-        fit = self._admit(event)
-        if fit:
-            yield TranscriptEvent(fit, outcome)
+    def _emit_event(self, event: Event, outcome: str = "") -> Iterator[TranscriptEvent]:
+        filtered_event = self._filter_event(event)
+        if filtered_event:
+            yield TranscriptEvent(filtered_event, outcome)
 
-    def _admit(self, event: Event) -> Event | None:
+    def _filter_event(self, event: Event) -> Event | None:
         """Return what may be kept of an event; None if it was deleted since it happened."""
-        fit = event_filter.filter_transcript_event(event, self._values)
-        if fit is None or not self._tombstones:
-            return fit
-        words = f"{fit.prompt}\n{fit.message}\n{orjson.dumps([fit.input, fit.response], default=str).decode()}"
-        if self._tombstones.covers(deletions.SESSION, fit.session, fit.at):
+        clean = event_filter.filter_transcript_event(event, self._values)
+        if clean is None or not self._tombstones:
+            return clean
+        text = f"{clean.prompt}\n{clean.message}\n{orjson.dumps([clean.input, clean.response], default=str).decode()}"
+        if self._tombstones.covers(deletions.SESSION, clean.session, clean.at):
             return None
-        return None if self._tombstones.covers_text(words, fit.at) else fit
+        return None if self._tombstones.covers_text(text, clean.at) else clean
 
-    def _event(self, step: Step, kind: str, **more: Any) -> Event:
-        fields = {"id": f"{self._host}:{step.id}", "at": self._at, "agent": step.agent, **more}
+    def _build_event(self, step: Step, kind: str, **extra_fields: Any) -> Event:
+        fields = {"id": f"{self._agent}:{step.id}", "at": self._at, "agent": step.agent, **extra_fields}
         path = "" if step.agent else self._path
-        return clean_ids(Event(self._host, kind, self._session, step.cwd, transcript=path, **fields))
+        return clean_ids(Event(self._agent, kind, self._session, step.cwd, transcript=path, **fields))

@@ -23,7 +23,7 @@ FailureKind = Literal[
 MAX_INSPECTED_CHARS = 4_000  # characters of a result's text, from each end
 MAX_QUOTE_LENGTH = 300
 
-_THINGS = (
+_INTERFACE_NOUNS = (
     r"(?:option|flag|argument|(?:sub)?command|parameter|field|property|attribute|method|script|key|version|syntax|format"
     r"|column)s?\b"
 )
@@ -69,7 +69,7 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
         "interface",
         (
             r"\b(?:un(?:recogni[sz]ed|known|supported|expected)|invalid|illegal|ambiguous|missing|no such|bad"
-            r"|deprecated|conflicting|too (?:many|few)) (?:\w+ ){0,2}" + _THINGS,
+            r"|deprecated|conflicting|too (?:many|few)) (?:\w+ ){0,2}" + _INTERFACE_NOUNS,
             r"(?:does|do|did)(?:n't| not) (?:accept|support|take|recogni[sz]e|allow)",
             r"is not (?:supported|allowed|recogni[sz]ed|a valid|valid|available|a \S+ command)",
             r"(?:is|are) (?:required|deprecated)",
@@ -98,18 +98,18 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
         ),
     ),
 )
-_TABLE = tuple((about, re.compile("|".join(phrases), re.I)) for about, phrases in _PHRASES)
+_KIND_PATTERNS = tuple((about, re.compile("|".join(phrases), re.I)) for about, phrases in _PHRASES)
 
-_PLACE = re.compile(r"^\S*\w\.\w{1,5}[:(]\d+[:,)]")
+_SOURCE_LOCATION = re.compile(r"^\S*\w\.\w{1,5}[:(]\d+[:,)]")
 # A complaint about a place in a source file, a diagnostic's number, or the tally of a test run.
-_CODE = re.compile(
-    _PLACE.pattern
+_CODE_FAILURE = re.compile(
+    _SOURCE_LOCATION.pattern
     + r"|\berror(?: TS\d+|\[E\d+\])|^\s*(?:--- )?FAIL(?:ED)?\b|\b[1-9]\d* (?:tests? )?fail(?:ed|ures?|ing)?\b"
     r"|\bAssertionError\b|^\s*[×✗✖✕] |^CONFLICT \(|\b\d+ (?:issues|errors|problems)\b|could not compile"
     r"|need to be formatted",
     re.M,
 )
-_CHECKS = re.compile(
+_CHECK_COMMAND = re.compile(
     r"\b(?:tests?|lint|tsc|typecheck|pytest|jest|vitest|eslint|biome|ruff|mypy|clippy|vet|build|check|fmt|format)\b"
 )
 _NAMES_FAILURE = re.compile(
@@ -123,12 +123,12 @@ _NAMES_FAILURE = re.compile(
 _AS_PROGRAMS_SAY = re.compile(
     r"^(?!\d+:)(?:[\w.()/\\@+-]+:\s?)+|^\W*(?:error|fatal|panic|usage|npm err!)\b|^\w*(?:Error|Exception):", re.I
 )
-_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Process exited with code) -?\d+")
-_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
+_STATUS_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Process exited with code) -?\d+")
+_JSON_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
 _COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
 
 # In a result that is not marked as failed, only a line that programs write for nothing else counts.
-_CLEAR = re.compile(
+_CLEAR_FAILURE = re.compile(
     r"^(?:(?:[\w./-]+: )?(?:error|fatal): \S|(?:[\w./()-]+: )*(?:line \d+: )?\S+: command not found$"
     r"|Traceback \(most recent|(?:[\w./-]+: )?(?:illegal|unrecogni[sz]ed|unknown|invalid) option\b"
     r"|npm (?:ERR!|error) code )"
@@ -138,7 +138,7 @@ _BEGINS_AS_ERROR = re.compile(
     r"(?:\w*Error|error|ERROR|fatal)(?:\[[\w-]{1,20}\])?:\s*(?![(\s]*(?:(?:0|none|null|nil|false|empty|undefined)\b|no$))\S"
 )
 # What a program says of its own arguments; nobody keeps a file or a log that begins so.
-_MISUSED = re.compile(
+_MISUSE = re.compile(
     r"(?:error|fatal): (?:unexpected|unrecogni[sz]ed|unknown|invalid|ambiguous|unsupported)"
     r" (?:argument|option|subcommand|command|flag|switch)\b",
     re.I,
@@ -153,7 +153,7 @@ _GIT_FAILED = re.compile(
 _REFUSED_CONNECTION = re.compile(
     r"(?:[\w.() -]{0,60}: )?connect ECONNREFUSED\b|(?:code|errno): '?ECONNREFUSED\b|ECONNREFUSED\b"
 )
-_EXITED = re.compile(
+_EXIT_STATUS = re.compile(
     r"(?:Error: )?(?:exit(?:ed)?(?: with)?(?: code| status)|process exited with code)\s*[:=]?\s*[1-9]\d{0,2}\b[.)]?$",
     re.I,
 )
@@ -167,21 +167,21 @@ _FILTERS = (
     "cd echo head tail grep sed awk sort uniq wc cat tee true xargs cut tr printf export set sleep pwd Set-Location"
     " Select-String Select-Object Where-Object ForEach-Object Measure-Object Out-File Write-Output Get-Content"
 )
-_LOOKS = "ls find rg tree less file stat which diff nl od Get-ChildItem Test-Path"
+_VIEWERS = "ls find rg tree less file stat which diff nl od Get-ChildItem Test-Path"
 REPORTING_PROGRAMS = frozenset(_REPORTERS.split())
 FILTER_PROGRAMS = frozenset(_FILTERS.split())
-READ_ONLY_PROGRAMS = FILTER_PROGRAMS | frozenset(_LOOKS.split())
+READ_ONLY_PROGRAMS = FILTER_PROGRAMS | frozenset(_VIEWERS.split())
 
-_FOLDS = (
+_SIGNATURE_FOLDS = (
     (re.compile(r"https?://\S+"), " url "),
     (re.compile(r"(?<!\w)(['\"`]).{0,200}?\1(?!\w)"), " quoted "),
     (re.compile(r"(?:\b[a-z]:|(?<![\w.@~*-]))[\w.@~*-]*[/\\][^\s:,;)\]]*"), " path "),
     (re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,}\b"), " hash "),
     (re.compile(r"\d+"), " "),
 )
-_A_NAME = re.compile(r"[\w.@+-]*[A-Za-z][\w.@+-]*$")
+_PROGRAM_NAME = re.compile(r"[\w.@+-]*[A-Za-z][\w.@+-]*$")
 _WORD = re.compile(r"[a-z][a-z_-]+")
-_SIGNED_WORDS, _FEWEST_WORDS = 12, 2
+_MAX_SIGNATURE_WORDS, _MIN_SIGNATURE_WORDS = 12, 2
 
 
 @frozen
@@ -210,33 +210,33 @@ def cut_middle(text: str) -> str:
 
 def find_failure_line(text: str, *, is_shell: bool) -> str:
     """The line that names the failure, as it stands in the text; a tool that is no shell begins with it."""
-    lines = _lines(cut_middle(text))
+    lines = _list_lines(cut_middle(text))
     if not is_shell:
-        return _heart(next(lines, ""))
-    found = list(lines)
-    if any(line.startswith("Traceback (most recent") for line in found):  # Python names it last
-        found.reverse()
-    said = (
+        return _extract_message(next(lines, ""))
+    text_lines = list(lines)
+    if any(line.startswith("Traceback (most recent") for line in text_lines):  # Python names it last
+        text_lines.reverse()
+    program_lines = (
         line
-        for line in found
+        for line in text_lines
         if _AS_PROGRAMS_SAY.match(line[:MAX_QUOTE_LENGTH]) and _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH])
     )
-    if first := next(said, ""):
-        return _heart(first)
-    named = (line for line in reversed(found) if _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH]))
-    return _heart(next(named, "") or (found or [""])[-1])
+    if first := next(program_lines, ""):
+        return _extract_message(first)
+    failure_lines = (line for line in reversed(text_lines) if _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH]))
+    return _extract_message(next(failure_lines, "") or (text_lines or [""])[-1])
 
 
-def _lines(text: str) -> Iterator[str]:
-    for whole in text.splitlines():
-        bare = _MARKS.sub("", whole) if "_error>" in whole or " code " in whole else whole
+def _list_lines(text: str) -> Iterator[str]:
+    for raw_line in text.splitlines():
+        bare = _STATUS_MARKS.sub("", raw_line) if "_error>" in raw_line or " code " in raw_line else raw_line
         if line := bare.strip():
             yield line
 
 
-def _heart(line: str) -> str:
+def _extract_message(line: str) -> str:
     """The part of a line that is a sentence: no colours, and of a JSON object its message."""
-    if line.startswith(("{", "[")) and (message := _MESSAGE.search(line)):
+    if line.startswith(("{", "[")) and (message := _JSON_MESSAGE.search(line)):
         line = message[1]
     return max(_COLOUR.split(line), key=len).strip()[:MAX_QUOTE_LENGTH].rstrip()
 
@@ -247,21 +247,21 @@ def has_failure_words(line: str) -> bool:
 
 def classify_failure(text: str, line: str, command: str) -> FailureKind:
     """What a failed result is about; a program that names the failure in its own name means the call, not the code."""
-    if _PLACE.match(line):
+    if _SOURCE_LOCATION.match(line):
         return "code"
     # What was rejected may come again with other blanks or in look-alike letters.
-    seen = " ".join(line.split()) if line.isascii() else normalize_text(line)
-    for kind, pattern in _TABLE:
-        if pattern.search(seen):
+    normalized = " ".join(line.split()) if line.isascii() else normalize_text(line)
+    for kind, pattern in _KIND_PATTERNS:
+        if pattern.search(normalized):
             return kind
     speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in list_working_commands(command)))
-    if not speaks_for_itself and (_checks(command) or _CODE.search(cut_middle(text))):
+    if not speaks_for_itself and (_is_check_command(command) or _CODE_FAILURE.search(cut_middle(text))):
         return "code"
-    return "other" if has_failure_words(seen) else "silent"
+    return "other" if has_failure_words(normalized) else "silent"
 
 
-def _checks(command: str) -> bool:
-    return bool(_CHECKS.search(command) and _CHECKS.search(get_command_code(command)))
+def _is_check_command(command: str) -> bool:
+    return bool(_CHECK_COMMAND.search(command) and _CHECK_COMMAND.search(get_command_code(command)))
 
 
 def has_hidden_failure(command: str, text: str) -> bool:
@@ -270,7 +270,7 @@ def has_hidden_failure(command: str, text: str) -> bool:
         return False
     first = text[:MAX_QUOTE_LENGTH].lstrip().partition("\n")[0]
     last = text[-MAX_QUOTE_LENGTH:].rstrip().rpartition("\n")[2]
-    if not (_CLEAR.match(first) or _CLEAR.match(last)):
+    if not (_CLEAR_FAILURE.match(first) or _CLEAR_FAILURE.match(last)):
         return False
     return REPORTING_PROGRAMS.isdisjoint(simple.program for simple in list_simple_commands(command))
 
@@ -293,29 +293,29 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
         return is_error
     last_lines = [line.strip() for line in text[-MAX_INSPECTED_CHARS:].splitlines() if line.strip()][-_LAST_LINES:]
     is_lost_connection = any(map(_REFUSED_CONNECTION.match, [lines[0], *last_lines]))
-    has_bad_exit = bool(_EXITED.match(lines[0]) or (last_lines and _EXITED.match(last_lines[-1])))
+    has_bad_exit = bool(_EXIT_STATUS.match(lines[0]) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
     if not (is_error or is_lost_connection or has_bad_exit):
         return False
     programs = {part.program for part in list_simple_commands(command)}
     if programs <= READ_ONLY_PROGRAMS or not programs.isdisjoint(REPORTING_PROGRAMS):
         is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(lines[0]))
-        return is_of_git or bool(_MISUSED.match(lines[0]))
+        return is_of_git or bool(_MISUSE.match(lines[0]))
     return True
 
 
 @lru_cache(maxsize=256)  # a call is compared with every episode that is open
-def _seen(command: str) -> tuple[list[SimpleCommand], str]:
+def _parse_start(command: str) -> tuple[list[SimpleCommand], str]:
     start = command[:MAX_INSPECTED_CHARS]
     return parse_with_code(start) or (parse_simple_commands(start), extract_code(start))
 
 
 def list_simple_commands(command: str) -> list[SimpleCommand]:
-    return _seen(command)[0]
+    return _parse_start(command)[0]
 
 
 def get_command_code(command: str) -> str:
     """The beginning of a command without comments and the text of quotes and heredocs."""
-    return _seen(command)[1]
+    return _parse_start(command)[1]
 
 
 def list_working_commands(command: str) -> list[SimpleCommand]:
@@ -331,9 +331,9 @@ def is_read_only(command: str) -> bool:
 
 def find_failed_program(command: str, line: str) -> str:
     """The program that failed: the one the line begins with, else the first that does work."""
-    programs = [part.program for part in list_working_commands(command) if _A_NAME.match(part.program)]
-    said = line.partition(":")[0].rpartition("/")[2]
-    return said if said in programs else next(iter(programs), "")
+    programs = [part.program for part in list_working_commands(command) if _PROGRAM_NAME.match(part.program)]
+    claimed_program = line.partition(":")[0].rpartition("/")[2]
+    return claimed_program if claimed_program in programs else next(iter(programs), "")
 
 
 def compute_signature(tool: str, command: str, text: str) -> str:
@@ -347,14 +347,14 @@ def build_signature(tool: str, command: str, kind: FailureKind, line: str) -> st
 
     An error that says nothing is known by its command, or all such errors would count as one.
     """
-    words = _words(line)
-    if len(words) < _FEWEST_WORDS:
-        words += _words(" ".join(part.code for part in list_working_commands(command)))
-    return " ".join([find_failed_program(command, line) or tool, kind, *words[:_SIGNED_WORDS]])
+    words = _list_signature_words(line)
+    if len(words) < _MIN_SIGNATURE_WORDS:
+        words += _list_signature_words(" ".join(part.code for part in list_working_commands(command)))
+    return " ".join([find_failed_program(command, line) or tool, kind, *words[:_MAX_SIGNATURE_WORDS]])
 
 
-def _words(text: str) -> list[str]:
+def _list_signature_words(text: str) -> list[str]:
     folded = normalize_text(text[:MAX_QUOTE_LENGTH])
-    for pattern, stands in _FOLDS:
-        folded = pattern.sub(stands, folded)
+    for pattern, replacement in _SIGNATURE_FOLDS:
+        folded = pattern.sub(replacement, folded)
     return _WORD.findall(folded)

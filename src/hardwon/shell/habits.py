@@ -9,29 +9,29 @@ from collections.abc import Iterable
 from hardwon.shell.failures import READ_ONLY_PROGRAMS, list_working_commands
 
 MAX_WORDS = 3
-_A_WORD = re.compile(r"[a-z][\w:-]*")  # a subcommand or a script's name, no path, no number, no option
-_A_PROGRAM = re.compile(r"[a-z.][\w./+-]*")
-_RUN_OTHERS = frozenset(["run", "exec", "x", "tool", "dlx", "compose"])
+_SUBCOMMAND = re.compile(r"[a-z][\w:-]*")  # a subcommand or a script's name, no path, no number, no option
+_PROGRAM = re.compile(r"[a-z.][\w./+-]*")
+_RUNNER_WORDS = frozenset(["run", "exec", "x", "tool", "dlx", "compose"])
 
 
 def list_first_words(command: str) -> list[str]:
     """The programs of a command that do something, each with what it is told to do: `git commit`, `bun run lint`."""
-    return [name for part in list_working_commands(command) if (name := _name(part.program, part.words))]
+    return [name for part in list_working_commands(command) if (name := _build_habit_name(part.program, part.words))]
 
 
-def _name(program: str, words: tuple[str, ...]) -> str:
-    if program in READ_ONLY_PROGRAMS or not _A_PROGRAM.fullmatch(program):
+def _build_habit_name(program: str, words: tuple[str, ...]) -> str:
+    if program in READ_ONLY_PROGRAMS or not _PROGRAM.fullmatch(program):
         return ""
-    if words and "/" in words[0] and _A_PROGRAM.fullmatch(words[0]) and not words[0].startswith(".."):
+    if words and "/" in words[0] and _PROGRAM.fullmatch(words[0]) and not words[0].startswith(".."):
         return words[0]  # a script of the project
-    named = [program]
-    for one in words[1:]:
-        if len(named) == MAX_WORDS or not _A_WORD.fullmatch(one):
+    name_words = [program]
+    for word in words[1:]:
+        if len(name_words) == MAX_WORDS or not _SUBCOMMAND.fullmatch(word):
             break
-        named.append(one)
-        if one not in _RUN_OTHERS:
+        name_words.append(word)
+        if word not in _RUNNER_WORDS:
             break
-    return " ".join(named)
+    return " ".join(name_words)
 
 
 def count_first_words(commands: Iterable[str]) -> Counter[str]:

@@ -18,9 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_DEEPEST = 10
+_MAX_DEPTH = 10
 MAX_SIMPLE_COMMANDS = 500
-_LONGEST_REMEMBERED = 50_000  # characters
+_MAX_CACHED_CHARS = 50_000  # characters
 _BLANK = frozenset(" \t")
 _SPECIAL = frozenset(" \t\n;&|()<>\\'\"$`")
 _REDIRECTIONS = ("<<<", "<<-", "<<", "<>", "<&", "<", "&>>", "&>", ">>", ">&", ">|", ">")
@@ -55,7 +55,7 @@ class SimpleCommand:
 
 def parse_simple_commands(command: str) -> list[SimpleCommand]:
     """Every simple command in reading order, an enclosing one before those inside it."""
-    return _scan(command, 0).simples
+    return _scan_command(command, 0).simples
 
 
 @frozen
@@ -70,14 +70,16 @@ class ParsedCommand:
 
 def parse_with_code(command: str) -> tuple[list[SimpleCommand], str] | None:
     """The simple commands and the code in one pass; None if there are more than anybody writes by hand."""
-    s = _scan_once(command)
-    return None if s is None else (s.simples, _render(s, 0, len(command), 0, full=False))
+    scan = _scan_once(command)
+    return None if scan is None else (scan.simples, _render_code(scan, 0, len(command), 0, full=False))
 
 
 def parse_command(command: str) -> ParsedCommand | None:
     """Return what a command starts and writes to; None if it has more simple commands than anybody writes by hand."""
-    s = _scan_once(command)
-    return None if s is None else ParsedCommand(tuple(s.simples), tuple(s.redirections), tuple(s.loop_words))
+    scan = _scan_once(command)
+    return (
+        None if scan is None else ParsedCommand(tuple(scan.simples), tuple(scan.redirections), tuple(scan.loop_words))
+    )
 
 
 _last_scan: tuple[str, _Scan | None] = ("", None)
@@ -91,17 +93,17 @@ def _scan_once(command: str) -> _Scan | None:
     if command == last_command and last_scan is not None:
         return last_scan
     try:
-        scan = _scan(command, 0, most=MAX_SIMPLE_COMMANDS)
-    except _TooMany:
+        scan = _scan_command(command, 0, max_simples=MAX_SIMPLE_COMMANDS)
+    except _TooManyCommands:
         return None
-    if len(command) <= _LONGEST_REMEMBERED:
+    if len(command) <= _MAX_CACHED_CHARS:
         _last_scan = (command, scan)
     return scan
 
 
 def extract_code(command: str) -> str:
     """The command as written, without comments and the text of quotes and heredocs."""
-    return _render(_scan(command, 0), 0, len(command), 0, full=False)
+    return _render_code(_scan_command(command, 0), 0, len(command), 0, full=False)
 
 
 def remove_spans(command: str, spans: Iterable[tuple[int, int]], spans_to_keep: Iterable[tuple[int, int]] = ()) -> str:
@@ -111,21 +113,21 @@ def remove_spans(command: str, spans: Iterable[tuple[int, int]], spans_to_keep: 
         gone[start:end] = b"\1" * len(gone[start:end])
     for start, end in spans_to_keep:
         gone[start:end] = bytes(len(gone[start:end]))
-    for operator, start, end in _scan(command, 0).heredocs:
+    for operator, start, end in _scan_command(command, 0).heredocs:
         if gone[operator]:
             gone[start:end] = b"\1" * (end - start)
     return "".join(c for c, out in zip(command, gone, strict=True) if not out)
 
 
-class _TooMany(Exception):
+class _TooManyCommands(Exception):
     """More simple commands than may be listed."""
 
 
 class _Scan:
     """What the pass has found. The functions below take a position in the text and give the next."""
 
-    def __init__(self, text: str, most: int) -> None:
-        self.most = most
+    def __init__(self, text: str, max_simples: int) -> None:
+        self.max_simples = max_simples
         self.text, self.size = text + "\n", len(text)  # one more, so that a look ahead always finds something
         self.simples: list[SimpleCommand] = []
         self.cuts: list[tuple[int, int, bool]] = []  # start, end, left out of `full` as well
@@ -146,121 +148,124 @@ class _Word:
         self.runs = False  # a heredoc that a shell reads as commands
 
 
-def _scan(text: str, depth: int, *, most: int = 1 << 30) -> _Scan:
-    s = _Scan(text, most)
-    _commands(s, 0, "", depth)
-    s.simples.sort(key=lambda simple: simple.start)
-    return s
+def _scan_command(text: str, depth: int, *, max_simples: int = 1 << 30) -> _Scan:
+    scan = _Scan(text, max_simples)
+    _read_commands(scan, 0, "", depth)
+    scan.simples.sort(key=lambda simple: simple.start)
+    return scan
 
 
-def _commands(s: _Scan, i: int, closer: str, depth: int) -> int:
+def _read_commands(scan: _Scan, i: int, closer: str, depth: int) -> int:
     words: list[_Word] = []
-    text, mode, parens = s.text, "", 0
-    while i < s.size:
+    text, mode, parens = scan.text, "", 0
+    while i < scan.size:
         c = text[i]
         if c in _BLANK:
             i += 1
         elif c == "#" or (c == "\\" and text[i + 1] == "\n"):
-            i = _unseen(s, i, closer)
+            i = _skip_unseen(scan, i, closer)
         elif c == closer and (c == "`" or not (parens or mode == "pattern")):
             break
         elif c in ";|\n" or (c == "&" and text[i + 1] != ">"):
-            _record(s, words, depth)
+            _record_command(scan, words, depth)
             if c == ";" and text[i + 1] in ";&":
                 mode = "pattern"
             elif mode in ("for", "name"):
                 mode = ""
-            i = _heredocs(s, i + 1, depth) if c == "\n" else i + 1
+            i = _read_heredocs(scan, i + 1, depth) if c == "\n" else i + 1
         elif c == "(" == text[i + 1] and mode != "pattern":
-            i = _quoted(s, i + 2, "((", [], depth)
+            i = _read_quoted(scan, i + 2, "((", [], depth)
         elif c in "()":
             if c == "(" and text[i + 1] == ")":  # what stood before names a function
                 words.clear()
-            _record(s, words, depth)
+            _record_command(scan, words, depth)
             if mode != "pattern":
                 parens = max(parens + (1 if c == "(" else -1), 0)
             elif c == ")":
                 mode = ""
             i += 1
         else:
-            i, mode = _next_word(s, i, closer, words, mode, depth)
-    _record(s, words, depth)
-    return min(i + 1, s.size)
+            i, mode = _read_next_word(scan, i, closer, words, mode, depth)
+    _record_command(scan, words, depth)
+    return min(i + 1, scan.size)
 
 
-def _next_word(s: _Scan, i: int, closer: str, words: list[_Word], mode: str, depth: int) -> tuple[int, str]:
+def _read_next_word(scan: _Scan, i: int, closer: str, words: list[_Word], mode: str, depth: int) -> tuple[int, str]:
     """Reads a word or redirection into `words`, unless it is grammar; gives the mode that follows too."""
-    new = _word(s, i, closer, depth)
-    bare = s.text[i : new.end] == new.value
-    if new.end == i or (bare and new.value.isdigit() and s.text[new.end] in "<>"):
-        words.append(_redirection(s, i, new.end, closer, depth))
+    word = _read_word(scan, i, closer, depth)
+    is_bare = scan.text[i : word.end] == word.value
+    if word.end == i or (is_bare and word.value.isdigit() and scan.text[word.end] in "<>"):
+        words.append(_read_redirection(scan, i, word.end, closer, depth))
         return words[-1].end, mode
     if mode:
         if mode == "for":
-            s.loop_words.append((i, new.value))
-        ends, then = _MODE_ENDS.get(mode, (new.value, ""))
-        return new.end, then if new.value == ends else mode
-    starts = not words or (len(words) == 1 and words[0].value == "time")
-    if starts and bare and new.value in _RESERVED:
+            scan.loop_words.append((i, word.value))
+        ends, next_mode = _MODE_ENDS.get(mode, (word.value, ""))
+        return word.end, next_mode if word.value == ends else mode
+    is_first = not words or (len(words) == 1 and words[0].value == "time")
+    if is_first and is_bare and word.value in _RESERVED:
         words.clear()
-        return new.end, _RESERVED[new.value]
-    words.append(new)
-    if starts and bare and new.value == "[[":
-        words.append(_Word(new.end, _until(s, new.end, "]]", closer, depth), new.cut, ""))
+        return word.end, _RESERVED[word.value]
+    words.append(word)
+    if is_first and is_bare and word.value == "[[":
+        words.append(_Word(word.end, _skip_until(scan, word.end, "]]", closer, depth), word.cut, ""))
     return words[-1].end, mode
 
 
-def _redirection(s: _Scan, start: int, i: int, closer: str, depth: int) -> _Word:
-    op = next(op for op in _REDIRECTIONS if s.text.startswith(op, i))
+def _read_redirection(scan: _Scan, start: int, i: int, closer: str, depth: int) -> _Word:
+    op = next(op for op in _REDIRECTIONS if scan.text.startswith(op, i))
     i = end = i + len(op)
-    while s.text[i] in _BLANK:
+    while scan.text[i] in _BLANK:
         i += 1
-    target = _word(s, i, closer, depth)
-    new = _Word(start, target.end if target.end > i else end, target.cut, target.value, op)
+    target = _read_word(scan, i, closer, depth)
+    redirection = _Word(start, target.end if target.end > i else end, target.cut, target.value, op)
     if ">" in op and not (op == ">&" and (target.value.isdigit() or target.value == "-")):
-        s.redirections.append((start, target.value))
+        scan.redirections.append((start, target.value))
     if op in ("<<", "<<-") and target.end > i:
-        del s.cuts[target.cut :]  # a delimiter's quotes hold no text
-        s.pending.append(new)
-    return new
+        del scan.cuts[target.cut :]  # a delimiter's quotes hold no text
+        scan.pending.append(redirection)
+    return redirection
 
 
-def _heredocs(s: _Scan, i: int, depth: int) -> int:
+def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
     """Past the bodies that begin at `i`, in the order of their operators."""
-    text, pending, s.pending = s.text, s.pending, []
+    text, pending, scan.pending = scan.text, scan.pending, []
     for heredoc in pending:
         start = end = i
-        while i < s.size:
+        while i < scan.size:
             end = text.find("\n", i)
             if heredoc.value == (text[i:end].lstrip("\t") if heredoc.op == "<<-" else text[i:end]):
                 break
-            i = min(end + 1, s.size)
-        s.heredocs.append((heredoc.start, start, end))
-        if heredoc.runs and depth < _DEEPEST:
-            size, s.size = s.size, i - 1 if i < s.size else i  # a newline follows the text, as it does the whole
-            _commands(s, start, "", depth + 1)
-            s.size = size
+            i = min(end + 1, scan.size)
+        scan.heredocs.append((heredoc.start, start, end))
+        if heredoc.runs and depth < _MAX_DEPTH:
+            size, scan.size = (
+                scan.size,
+                i - 1 if i < scan.size else i,
+            )  # a newline follows the text, as it does the whole
+            _read_commands(scan, start, "", depth + 1)
+            scan.size = size
         else:
-            s.cuts.append((start, i, False))
-        i = min(end + 1, s.size)
+            scan.cuts.append((start, i, False))
+        i = min(end + 1, scan.size)
     return i
 
 
-def _unseen(s: _Scan, i: int, closer: str) -> int:
+def _skip_unseen(scan: _Scan, i: int, closer: str) -> int:
     """Past a comment, or a continued line's end and the next one's indent."""
-    text, end = s.text, i + 2
+    text, end = scan.text, i + 2
     if text[i] == "#":
-        end = next(k for k in range(i, s.size + 1) if text[k] == "\n" or text[k] == closer == "`")
+        end = next(k for k in range(i, scan.size + 1) if text[k] == "\n" or text[k] == closer == "`")
     while text[i] == "\\" and text[i - 1 : i] in _BLANK and text[end : end + 1] in _BLANK:
         end += 1
-    s.cuts.append((i, end, True))
-    return min(end, s.size)
+    scan.cuts.append((i, end, True))
+    return min(end, scan.size)
 
 
-def _word(s: _Scan, i: int, closer: str, depth: int) -> _Word:
+def _read_word(scan: _Scan, i: int, closer: str, depth: int) -> _Word:
     """The word at `i`, with no length if there is none."""
-    text, start, cut, parts = s.text, i, len(s.cuts), [""]
-    while i < s.size:
+    text, start, cut, parts = scan.text, i, len(scan.cuts), [""]
+    while i < scan.size:
         c = text[i]
         if c not in _SPECIAL:
             begin = i
@@ -268,127 +273,136 @@ def _word(s: _Scan, i: int, closer: str, depth: int) -> _Word:
                 i += 1
             parts.append(text[begin:i])
         elif c in "\\'\"$" or (c == "`" and closer != c) or (c in "<>" and text[i + 1] == "("):
-            i = _piece(s, i, parts, depth)
-        elif c == "(" and i > start and text[i - 1] in "=?*+@" and depth < _DEEPEST:  # an array or a glob
-            i = _until(s, i + 1, ")", closer, depth + 1)
+            i = _read_piece(scan, i, parts, depth)
+        elif c == "(" and i > start and text[i - 1] in "=?*+@" and depth < _MAX_DEPTH:  # an array or a glob
+            i = _skip_until(scan, i + 1, ")", closer, depth + 1)
             parts.append("()")
         else:
             break
     return _Word(start, i, cut, "".join(parts))
 
 
-def _until(s: _Scan, i: int, closing: str, closer: str, depth: int) -> int:
+def _skip_until(scan: _Scan, i: int, closing: str, closer: str, depth: int) -> int:
     """Past `closing`, in brackets where `&&`, `(` or `<` are not what they are elsewhere."""
-    while i < s.size and (s.text[i] != "`" or closer != "`"):
-        begin, i = i, max(_word(s, i, closer, depth).end, i + 1)
-        if s.text[begin:i] == closing:
+    while i < scan.size and (scan.text[i] != "`" or closer != "`"):
+        begin, i = i, max(_read_word(scan, i, closer, depth).end, i + 1)
+        if scan.text[begin:i] == closing:
             break
     return i
 
 
-def _piece(s: _Scan, i: int, parts: list[str], depth: int) -> int:
+def _read_piece(scan: _Scan, i: int, parts: list[str], depth: int) -> int:
     """Past a quoted or expanded piece of a word, whose value goes to `parts`."""
-    one, two = s.text[i], s.text[i : i + 2]
-    if two == "\\\n":
-        return _unseen(s, i, "")
-    if one == "\\" or (one == "$" and two[1] not in "({'\""):
-        parts.append(two[1] if one == "\\" else "$")
-        return i + (2 if one == "\\" else 1)
-    if two in ("$'", '$"'):
-        s.cuts.append((i, i + 1, False))
-        return _quoted(s, i + 2, two if two == "$'" else '"', parts, depth)
-    if one in "'\"":
-        return _quoted(s, i + 1, one, parts, depth)
-    if two == "${":
+    char, pair = scan.text[i], scan.text[i : i + 2]
+    if pair == "\\\n":
+        return _skip_unseen(scan, i, "")
+    if char == "\\" or (char == "$" and pair[1] not in "({'\""):
+        parts.append(pair[1] if char == "\\" else "$")
+        return i + (2 if char == "\\" else 1)
+    if pair in ("$'", '$"'):
+        scan.cuts.append((i, i + 1, False))
+        return _read_quoted(scan, i + 2, pair if pair == "$'" else '"', parts, depth)
+    if char in "'\"":
+        return _read_quoted(scan, i + 1, char, parts, depth)
+    if pair == "${":
         inside = [""]
-        end = _quoted(s, i + 2, two, inside, depth)
+        end = _read_quoted(scan, i + 2, pair, inside, depth)
         parts.append("${" + "".join(inside) + "}")
         return end
     parts.append("$()")
-    if s.text.startswith("$((", i):
-        return _quoted(s, i + 3, "((", [], depth)
-    begin, closer = (i + 1, "`") if one == "`" else (i + 2, ")")
-    return _commands(s, begin, closer, depth + 1) if depth < _DEEPEST else begin
+    if scan.text.startswith("$((", i):
+        return _read_quoted(scan, i + 3, "((", [], depth)
+    begin, closer = (i + 1, "`") if char == "`" else (i + 2, ")")
+    return _read_commands(scan, begin, closer, depth + 1) if depth < _MAX_DEPTH else begin
 
 
-def _quoted(s: _Scan, i: int, opening: str, parts: list[str], depth: int) -> int:
+def _read_quoted(scan: _Scan, i: int, opening: str, parts: list[str], depth: int) -> int:
     """Past a quote or an expansion whose inside begins at `i`; what is substituted in it is code."""
-    text, begin, level = s.text, i, 0
+    text, begin, level = scan.text, i, 0
     stops, escapes = _QUOTES[opening]
-    cuts = s.cuts if opening[-1] in "'\"" else []
-    while i < s.size:
+    cuts = scan.cuts if opening[-1] in "'\"" else []
+    while i < scan.size:
         start = i
-        while i < s.size and text[i] not in stops:
+        while i < scan.size and text[i] not in stops:
             i += 1
         parts.append(text[start:i])
-        c, two = text[i], text[i : i + 2]
-        if i == s.size or (c == stops[0] and not level):
+        c, pair = text[i], text[i : i + 2]
+        if i == scan.size or (c == stops[0] and not level):
             break
         if c == "\\":
-            parts.append(escapes.get(two[1], two))
+            parts.append(escapes.get(pair[1], pair))
             i += 2
-        elif c == "`" or (two == "$(" and text[i + 2] != "("):
+        elif c == "`" or (pair == "$(" and text[i + 2] != "("):
             cuts.append((begin, i, False))
-            begin = i = _piece(s, i, parts, depth)
+            begin = i = _read_piece(scan, i, parts, depth)
         else:  # brackets in brackets; in `${}` a double quote does not end the one around it
-            level += (two == "${" or c == "(") - (c in "})" and level > 0)
+            level += (pair == "${" or c == "(") - (c in "})" and level > 0)
             parts.append(c)
             i += 1
     cuts.append((begin, i, False))
-    return min(i + (2 if opening == "((" and text[i : i + 2] == "))" else 1), s.size)
+    return min(i + (2 if opening == "((" and text[i : i + 2] == "))" else 1), scan.size)
 
 
-def _record(s: _Scan, words: list[_Word], depth: int) -> None:
+def _record_command(scan: _Scan, words: list[_Word], depth: int) -> None:
     """Makes the words read so far a simple command, and adds what it would have a shell run."""
-    plain = [each for each in words if not each.op]
-    values = [each.value for each in plain]
+    plain_words = [word for word in words if not word.op]
+    values = [word.value for word in plain_words]
     if values and values != ["time"]:
-        at, start, end = find_program_index(values), words[0].start, words[-1].end
-        first, program = plain[at] if at < len(plain) else words[0], get_program_name(values[at:])
-        code = _render(s, first.start, end, first.cut, full=False)
-        if at < len(plain) and "$()" not in first.value:
-            code = first.value + _render(s, first.end, end, first.cut, full=False)
-        full = _render(s, first.start, end, first.cut, full=True)
-        s.simples.append(SimpleCommand(program, code, full, start, end, tuple(values[:at]), tuple(values[at:])))
-        if len(s.simples) > s.most:
-            raise _TooMany
-        script, reads = find_shell_script(program, values[at + 1 :])
-        for each in words if reads else ():
-            each.runs = True
-            script = each.value if each.op == "<<<" else script
-        if depth < _DEEPEST:
+        program_index, start, end = find_program_index(values), words[0].start, words[-1].end
+        first, program = (
+            plain_words[program_index] if program_index < len(plain_words) else words[0],
+            get_program_name(values[program_index:]),
+        )
+        code = _render_code(scan, first.start, end, first.cut, full=False)
+        if program_index < len(plain_words) and "$()" not in first.value:
+            code = first.value + _render_code(scan, first.end, end, first.cut, full=False)
+        full_text = _render_code(scan, first.start, end, first.cut, full=True)
+        scan.simples.append(
+            SimpleCommand(
+                program, code, full_text, start, end, tuple(values[:program_index]), tuple(values[program_index:])
+            )
+        )
+        if len(scan.simples) > scan.max_simples:
+            raise _TooManyCommands
+        script, reads_input = find_shell_script(program, values[program_index + 1 :])
+        for word in words if reads_input else ():
+            word.runs = True
+            script = word.value if word.op == "<<<" else script
+        if depth < _MAX_DEPTH:
             if script:
-                inner = _scan(script, depth + 1, most=s.most)
-                s.simples += [
-                    SimpleCommand(x.program, x.code, x.full_text, start, end, x.prefix_words, x.words)
-                    for x in inner.simples
+                inner = _scan_command(script, depth + 1, max_simples=scan.max_simples)
+                scan.simples += [
+                    SimpleCommand(
+                        simple.program, simple.code, simple.full_text, start, end, simple.prefix_words, simple.words
+                    )
+                    for simple in inner.simples
                 ]
-                s.redirections += [(end, file) for _, file in inner.redirections]
-                s.loop_words += [(start, value) for _, value in inner.loop_words]
-            for command in _executed(plain[at:]) if program == "find" else ():
-                _record(s, command, depth + 1)
+                scan.redirections += [(end, file) for _, file in inner.redirections]
+                scan.loop_words += [(start, value) for _, value in inner.loop_words]
+            for command in _list_find_commands(plain_words[program_index:]) if program == "find" else ():
+                _record_command(scan, command, depth + 1)
     words.clear()
 
 
-def _executed(words: list[_Word]) -> list[list[_Word]]:
+def _list_find_commands(words: list[_Word]) -> list[list[_Word]]:
     """The commands that find is to start."""
     commands, inside = [list[_Word]()], False
-    for each in words:
-        if each.value in ((";", "+") if inside else ("-exec", "-execdir", "-ok", "-okdir")):
+    for word in words:
+        if word.value in ((";", "+") if inside else ("-exec", "-execdir", "-ok", "-okdir")):
             inside = not inside
             commands.append([])
         elif inside:
-            commands[-1].append(each)
+            commands[-1].append(word)
     return commands
 
 
-def _render(s: _Scan, start: int, end: int, cut: int, *, full: bool) -> str:
+def _render_code(scan: _Scan, start: int, end: int, cut: int, *, full: bool) -> str:
     """The text from `start` to `end` without its cuts, of which the first is `cut` or a later one."""
-    kept = []
-    while cut < len(s.cuts) and s.cuts[cut][0] < end:
-        a, b, always = s.cuts[cut]
-        if a >= start and (always or not full):
-            kept.append(s.text[start:a])
-            start = b
+    pieces = []
+    while cut < len(scan.cuts) and scan.cuts[cut][0] < end:
+        cut_start, cut_end, is_always_cut = scan.cuts[cut]
+        if cut_start >= start and (is_always_cut or not full):
+            pieces.append(scan.text[start:cut_start])
+            start = cut_end
         cut += 1
-    return "".join(kept) + s.text[start:end]
+    return "".join(pieces) + scan.text[start:end]

@@ -167,7 +167,7 @@ def read_live_approvals(home: str) -> LiveApprovals | None:
     if not os.path.exists(path):
         return None
     try:
-        with closing(_open(path)) as connection:
+        with closing(_open_database(path)) as connection:
             tables = connection.execute(
                 "select count(*) from sqlite_master where type = 'table' and name in ('approvals', 'upgrades')"
             ).fetchone()[0]
@@ -180,24 +180,24 @@ def read_live_approvals(home: str) -> LiveApprovals | None:
             )
             lessons = {row[0]: ApprovedLesson(row[1], row[2], row[3]) for row in rows}
             return LiveApprovals(lessons, read_live_hashes(connection, TRUST))
-    except sqlite3.DatabaseError as wrong:
-        say = f"{path} cannot be read, so nobody can tell what is approved: {wrong}"
-        raise UserError(say, "hardwon restore lists backups; moving the file away starts a new one") from None
+    except sqlite3.DatabaseError as error:
+        message = f"{path} cannot be read, so nobody can tell what is approved: {error}"
+        raise UserError(message, "hardwon restore lists backups; moving the file away starts a new one") from None
 
 
 def read_bodies(home: str, numbers: Iterable[int]) -> dict[int, str]:
     """Return the approved records of these approvals as JSON."""
-    wanted = list(numbers)
-    if not wanted:
+    approval_ids = list(numbers)
+    if not approval_ids:
         return {}
-    with closing(_open(os.path.join(home, paths.DATABASE))) as connection:
-        found: dict[int, str] = {}
-        for number in wanted:
+    with closing(_open_database(os.path.join(home, paths.DATABASE))) as connection:
+        bodies: dict[int, str] = {}
+        for number in approval_ids:
             row = connection.execute("select body from approvals where id = ?", (number,)).fetchone()
-            found[number] = row[0] if row else ""
-        return found
+            bodies[number] = row[0] if row else ""
+        return bodies
 
 
-def _open(path: str) -> sqlite3.Connection:
+def _open_database(path: str) -> sqlite3.Connection:
     """Open the database to read it; a build must neither create nor migrate it."""
     return sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=rw", uri=True, timeout=5.0)

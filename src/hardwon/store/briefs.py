@@ -11,7 +11,7 @@ from hardwon.store.observations import IS_NEWEST_DUPLICATE
 from hardwon.types import frozen
 
 MAX_TEXT_CHARS = 20_000  # characters read of a text
-_NEWEST = 60  # observations of a file that are looked at
+_MAX_ROWS = 60  # observations of a file that are looked at
 
 
 @frozen
@@ -28,11 +28,11 @@ class BriefObservation:
     text: str = ""
 
 
-_SEEN = (
+_COLUMNS = (
     "observations.id, observations.at, observations.type, substr(title, 1, 2000), substr(subtitle, 1, 2000),"
     " iif(files_modified in ('', '[]'), files_read, files_modified), tokens"
 )
-_TEXT = f"substr(title || subtitle || narrative || facts, 1, {MAX_TEXT_CHARS})"
+_TEXT_COLUMN = f"substr(title || subtitle || narrative || facts, 1, {MAX_TEXT_CHARS})"
 
 
 def find_project_number(connection: Connection, path: str) -> int | None:
@@ -46,20 +46,22 @@ def list_latest_observations(connection: Connection, project: int, limit: int) -
 
     Sessions are gone through from the last one back: none that ended before what was found can have a newer one.
     """
-    found: list[BriefObservation] = []
-    for session, last_at in _sessions(connection, project):
-        if len(found) == limit and (not found or last_at < found[-1].at):
+    observations: list[BriefObservation] = []
+    for session, last_at in _iter_sessions(connection, project):
+        if len(observations) == limit and (not observations or last_at < observations[-1].at):
             break
         rows = connection.execute(
-            f"select {_SEEN}, {_TEXT} from observations where session = ? and {IS_NEWEST_DUPLICATE}"
+            f"select {_COLUMNS}, {_TEXT_COLUMN} from observations where session = ? and {IS_NEWEST_DUPLICATE}"
             " order by at desc, id desc limit ?",
             (session, limit),
         )
-        found = sorted([*found, *map(_seen, rows)], key=lambda one: (-one.at, -one.id))[:limit]
-    return found
+        observations = sorted(
+            [*observations, *map(_build_observation, rows)], key=lambda observation: (-observation.at, -observation.id)
+        )[:limit]
+    return observations
 
 
-def _sessions(connection: Connection, project: int) -> Iterator[tuple[int, float]]:
+def _iter_sessions(connection: Connection, project: int) -> Iterator[tuple[int, float]]:
     rows = connection.execute(
         "select id, last_at from sessions where project = ? order by last_at desc, id desc", (project,)
     )
@@ -69,7 +71,7 @@ def _sessions(connection: Connection, project: int) -> Iterator[tuple[int, float
 def find_last_summary(connection: Connection, project: int) -> dict[str, object] | None:
     """The last summary of a project; None if there is none."""
     last: tuple[int, float] | None = None
-    for session, last_at in _sessions(connection, project):
+    for session, last_at in _iter_sessions(connection, project):
         if last and last_at < last[1]:
             break
         row = connection.execute(
@@ -89,16 +91,16 @@ def list_file_observations(
     connection: Connection, project: int, paths: Sequence[str], *, agent: str, session: str
 ) -> list[BriefObservation]:
     """The newest observations of a file, under whichever of its names, that come from other sessions."""
-    marks = ", ".join("?" * len(paths))
+    qmarks = ", ".join("?" * len(paths))
     rows = connection.execute(
-        f"select {_SEEN} from (select distinct observation from observation_files where project = ? and path in"
-        f" ({marks}) order by observation desc limit {_NEWEST}) join observations on observations.id = observation"
+        f"select {_COLUMNS} from (select distinct observation from observation_files where project = ? and path in"
+        f" ({qmarks}) order by observation desc limit {_MAX_ROWS}) join observations on observations.id = observation"
         " join sessions on sessions.id = observations.session where not (host = ? and sessions.session = ?)"
         " order by observations.at desc, observations.id desc",
         (project, *map(to_storable, paths), agent, to_storable(session)),
     )
-    return list(map(_seen, rows))
+    return list(map(_build_observation, rows))
 
 
-def _seen(row: sqlite3.Row) -> BriefObservation:
+def _build_observation(row: sqlite3.Row) -> BriefObservation:
     return BriefObservation(*row)

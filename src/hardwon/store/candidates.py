@@ -16,9 +16,9 @@ from hardwon.text.lesson_tags import is_cancelled
 from hardwon.types import MinedEpisode, frozen, replace
 
 PROPOSED_PREFIX = "proposed "  # begins the signature of what was proposed as a lesson, with no transcript behind it
-_OPEN = '"open":true'
+_OPEN_MARKER = '"open":true'
 _SIGNAL = tuple(name for name in MinedEpisode.__annotations__ if name != "errors")
-_WORDS = ("summary", "problem", "solution", "triggers", "delivery", "blockReason", "unless", "tags")
+_WORDING_FIELDS = ("summary", "problem", "solution", "triggers", "delivery", "blockReason", "unless", "tags")
 
 
 @frozen
@@ -42,7 +42,7 @@ class Candidate:
     decided_at: float | None = None
 
 
-_PROPOSAL = tuple(Candidate.__annotations__)
+_CANDIDATE_COLUMNS = tuple(Candidate.__annotations__)
 
 
 @frozen
@@ -84,9 +84,9 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
             return False
     row = {name: to_storable(getattr(episode, name)) for name in _SIGNAL}
     row["body"] = json.dumps(episode.body, separators=(",", ":"))
-    before = connection.execute("select path, score, body from signals where key = ?", (row["key"],)).fetchone()
-    is_known = before and (before["path"], before["body"]) == (row["path"], row["body"])
-    if before and (is_known or not _replaces(connection, row, before)):
+    previous = connection.execute("select path, score, body from signals where key = ?", (row["key"],)).fetchone()
+    is_known = previous and (previous["path"], previous["body"]) == (row["path"], row["body"])
+    if previous and (is_known or not _should_replace(connection, row, previous)):
         return False
     names = ", ".join(_SIGNAL)
     changes = ", ".join(f"{name} = excluded.{name}" for name in _SIGNAL if name != "key")
@@ -98,16 +98,16 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
     connection.executemany(
         "insert or ignore into signal_errors (error, signal) values (?, ?)", [(error, row["key"]) for error in errors]
     )
-    return before is None
+    return previous is None
 
 
-def _replaces(connection: Connection, row: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    if _OPEN in row["body"] and _OPEN not in before["body"]:
+def _should_replace(connection: Connection, row: Mapping[str, Any], previous: Mapping[str, Any]) -> bool:
+    if _OPEN_MARKER in row["body"] and _OPEN_MARKER not in previous["body"]:
         return False
-    if row["path"] == before["path"] or row["score"] > before["score"]:
+    if row["path"] == previous["path"] or row["score"] > previous["score"]:
         return True
-    known = "select 1 from transcripts where purpose = 'scan' and path = ?"
-    return connection.execute(known, (before["path"],)).fetchone() is None
+    query = "select 1 from transcripts where purpose = 'scan' and path = ?"
+    return connection.execute(query, (previous["path"],)).fetchone() is None
 
 
 def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
@@ -115,10 +115,10 @@ def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
     rows = connection.execute(
         "select key, body from signals where tier = 1 and session = ? order by id", (to_storable(session),)
     ).fetchall()
-    gone = [row["key"] for row in rows if is_cancelled(json.loads(row["body"])["problem"], problem)]
+    withdrawn_keys = [row["key"] for row in rows if is_cancelled(json.loads(row["body"])["problem"], problem)]
     if not problem:
-        gone = [row["key"] for row in rows[-1:]]
-    for key in gone:
+        withdrawn_keys = [row["key"] for row in rows[-1:]]
+    for key in withdrawn_keys:
         (signature,) = connection.execute("select signature from signals where key = ?", (key,)).fetchone()
         connection.execute("delete from signals where key = ?", (key,))
         connection.execute("update signals set fresh = 1 where signature = ?", (signature,))
@@ -155,41 +155,41 @@ def read_occurrences(connection: Connection, signature: str) -> tuple[int, list[
 
 
 def find_by_signature(connection: Connection, signature: str) -> Candidate | None:
-    return next(iter(_proposals(connection, "signature = ?", (signature,))), None)
+    return next(iter(_select_candidates(connection, "signature = ?", (signature,))), None)
 
 
 def find_by_name(connection: Connection, name: str) -> Candidate | None:
     """A candidate by its number, slug or id, whatever its status."""
     number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
-    return next(iter(_proposals(connection, "number = ? or slug = ? or id = ?", (number, name, name))), None)
+    return next(iter(_select_candidates(connection, "number = ? or slug = ? or id = ?", (number, name, name))), None)
 
 
 def is_issued_number(connection: Connection, name: str) -> bool:
     """Whether this is a number that a candidate had once."""
     number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else 0
-    last = "select 1 from sqlite_sequence where name = 'candidates' and ? between 1 and seq"
-    return connection.execute(last, (number,)).fetchone() is not None
+    query = "select 1 from sqlite_sequence where name = 'candidates' and ? between 1 and seq"
+    return connection.execute(query, (number,)).fetchone() is not None
 
 
 def list_candidates(connection: Connection, status: str = "candidate") -> list[Candidate]:
     """The candidates, best first."""
-    return _proposals(connection, "status = ?", (status,))
+    return _select_candidates(connection, "status = ?", (status,))
 
 
 def list_proposed(connection: Connection) -> list[Candidate]:
     """Return the candidates that stand for records of lessons.json, whatever their status."""
-    return _proposals(connection, "substr(signature, 1, ?) = ?", (len(PROPOSED_PREFIX), PROPOSED_PREFIX))
+    return _select_candidates(connection, "substr(signature, 1, ?) = ?", (len(PROPOSED_PREFIX), PROPOSED_PREFIX))
 
 
 def list_by_ids(connection: Connection, ids: Iterable[str]) -> list[Candidate]:
     """Return the candidates that have one of these ids, whatever their status."""
-    return _proposals(connection, "id in (select value from json_each(?))", (json.dumps(list(ids)),))
+    return _select_candidates(connection, "id in (select value from json_each(?))", (json.dumps(list(ids)),))
 
 
 def insert(connection: Connection, candidate: Candidate) -> None:
     """Write a new candidate within the caller's transaction, unless somebody was faster; its number is given here."""
-    row = _row(candidate)
-    names = [name for name in _PROPOSAL if name != "number"]
+    row = _build_row(candidate)
+    names = [name for name in _CANDIDATE_COLUMNS if name != "number"]
     connection.execute(
         f"insert or ignore into candidates ({', '.join(names)}) values ({', '.join('?' * len(names))})",
         tuple(row[name] for name in names),
@@ -201,19 +201,19 @@ def remove(connection: Connection, number: int) -> None:
     connection.execute("delete from candidates where number = ?", (number,))
 
 
-def _proposals(connection: Connection, where: str, values: Sequence[object]) -> list[Candidate]:
+def _select_candidates(connection: Connection, where: str, values: Sequence[object]) -> list[Candidate]:
     rows = connection.execute(
-        f"select {', '.join(_PROPOSAL)} from candidates where {where} order by score desc, number", values
+        f"select {', '.join(_CANDIDATE_COLUMNS)} from candidates where {where} order by score desc, number", values
     )
-    found = []
+    candidates = []
     for row in rows:
-        given = {name: row[name] for name in _PROPOSAL}
+        fields = {name: row[name] for name in _CANDIDATE_COLUMNS}
         for name in ("parts", "record"):
-            given[name] = json.loads(given[name])
+            fields[name] = json.loads(fields[name])
         for name in ("sessions", "projects"):
-            given[name] = tuple(json.loads(given[name]))
-        found.append(Candidate(**given))
-    return found
+            fields[name] = tuple(json.loads(fields[name]))
+        candidates.append(Candidate(**fields))
+    return candidates
 
 
 def store_candidates(
@@ -224,50 +224,55 @@ def store_candidates(
     What was decided about them stays, and so do the words: a person accepts by a number what they saw under it. Words
     that nothing stands behind any more do go, and the candidate gets another number with its new ones.
     """
-    rows, gone = [], []
-    for proposal in candidates:
-        before = find_by_signature(connection, proposal.signature)
-        kept = _as_seen(proposal, before) if before else proposal
-        if before and kept.record != proposal.record and not _holds(connection, before):
-            gone.append((before.number,))
-            kept = proposal
-        rows.append(_row(kept))
-    names = [name for name in _PROPOSAL if name != "number"]
-    changed = ("tier", "score", "parts", "occurrences", "sessions", "projects", "record")
-    changes = ", ".join(f"{name} = excluded.{name}" for name in changed)
+    rows, outdated_numbers = [], []
+    for candidate in candidates:
+        previous = find_by_signature(connection, candidate.signature)
+        updated = _keep_wording(candidate, previous) if previous else candidate
+        if previous and updated.record != candidate.record and not _should_keep_wording(connection, previous):
+            outdated_numbers.append((previous.number,))
+            updated = candidate
+        rows.append(_build_row(updated))
+    names = [name for name in _CANDIDATE_COLUMNS if name != "number"]
+    updated_columns = ("tier", "score", "parts", "occurrences", "sessions", "projects", "record")
+    changes = ", ".join(f"{name} = excluded.{name}" for name in updated_columns)
     with transaction(connection):
-        connection.executemany("delete from candidates where number = ? and status = 'candidate'", gone)
+        connection.executemany("delete from candidates where number = ? and status = 'candidate'", outdated_numbers)
         connection.executemany(
             f"insert into candidates ({', '.join(names)}) values ({', '.join('?' * len(names))})"
             f" on conflict (signature) do update set {changes}",
             [tuple(row[name] for name in names) for row in rows],
         )
         connection.executemany(
-            "update signals set fresh = 0 where signature = ?", [(one,) for one in weighed_signatures]
+            "update signals set fresh = 0 where signature = ?", [(signature,) for signature in weighed_signatures]
         )
 
 
-def _as_seen(proposal: Candidate, before: Candidate) -> Candidate:
+def _keep_wording(candidate: Candidate, previous: Candidate) -> Candidate:
     """The proposal in the words it had before. What an agent's tag says of scope and priority are its words too."""
-    kept = (*_WORDS, "scope", "priority") if proposal.tier == 1 else _WORDS
-    grown = {key: value for key, value in proposal.record.items() if key not in kept}
-    return replace(proposal, record={**grown, **{key: before.record[key] for key in kept if key in before.record}})
+    wording_fields = (*_WORDING_FIELDS, "scope", "priority") if candidate.tier == 1 else _WORDING_FIELDS
+    other_fields = {key: value for key, value in candidate.record.items() if key not in wording_fields}
+    return replace(
+        candidate,
+        record={**other_fields, **{key: previous.record[key] for key in wording_fields if key in previous.record}},
+    )
 
 
-def _holds(connection: Connection, before: Candidate) -> bool:
+def _should_keep_wording(connection: Connection, previous: Candidate) -> bool:
     """Whether the words are to stay: they are whole and a signal says them still, or a person has decided about them.
 
     An episode that was under way when it was first read may end in other words, and a tag may be taken back.
     """
-    if before.status != "candidate":
+    if previous.status != "candidate":
         return True
-    problem, solution = before.record["problem"], before.record["solution"]
-    said = ((one.body["problem"], one.body["solution"]) for one in list_episodes(connection, before.signature))
-    return bool(solution) and (problem, solution) in said
+    problem, solution = previous.record["problem"], previous.record["solution"]
+    wordings = (
+        (episode.body["problem"], episode.body["solution"]) for episode in list_episodes(connection, previous.signature)
+    )
+    return bool(solution) and (problem, solution) in wordings
 
 
-def _row(proposal: Candidate) -> dict[str, object]:
-    row = {name: getattr(proposal, name) for name in _PROPOSAL}
+def _build_row(candidate: Candidate) -> dict[str, object]:
+    row = {name: getattr(candidate, name) for name in _CANDIDATE_COLUMNS}
     for name in ("parts", "record", "sessions", "projects"):
         row[name] = json.dumps(row[name], separators=(",", ":"))
     return row
@@ -292,7 +297,17 @@ def list_slugs(connection: Connection) -> set[str]:
 
 
 def store_judgements(connection: Connection, judgements: Iterable[Judgement]) -> None:
-    rows = [(one.candidate, one.at, one.reader, one.verdict, json.dumps(one.body), one.void) for one in judgements]
+    rows = [
+        (
+            judgement.candidate,
+            judgement.at,
+            judgement.reader,
+            judgement.verdict,
+            json.dumps(judgement.body),
+            judgement.void,
+        )
+        for judgement in judgements
+    ]
     with transaction(connection):
         connection.executemany(
             "insert into judgements (candidate, at, reader, verdict, body, void) values (?, ?, ?, ?, ?, ?)", rows
@@ -324,5 +339,5 @@ def add_scan(connection: Connection, scan: Scan) -> None:
 def find_last_scan_time(connection: Connection, *kinds: str) -> float | None:
     """When the latest scan of these kinds was, of any kind if none is named."""
     where = f"where kind in ({', '.join('?' * len(kinds))})" if kinds else ""
-    found: float | None = connection.execute(f"select max(at) from scans {where}", kinds).fetchone()[0]
-    return found
+    last_at: float | None = connection.execute(f"select max(at) from scans {where}", kinds).fetchone()[0]
+    return last_at

@@ -76,11 +76,11 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
         connection.execute("pragma foreign_keys = on")
         migrate(connection, path)
         connection.epoch = None if ignore_epoch else read_epoch(connection)
-    except sqlite3.DatabaseError as wrong:
+    except sqlite3.DatabaseError as error:
         connection.close()
         if shutil.disk_usage(home).free < MIN_FREE_BYTES:  # SQLite calls it an I/O error
             raise UserError(f"{path}: {os.strerror(errno.ENOSPC)}", "make room, then try again") from None
-        raise UserError(f"{path}: {wrong}", "hardwon doctor; moving the file away starts a new one") from None
+        raise UserError(f"{path}: {error}", "hardwon doctor; moving the file away starts a new one") from None
     except BaseException:
         connection.close()
         raise
@@ -90,9 +90,9 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
 def open_read_only(path: str, *, timeout_seconds: float = 5.0) -> sqlite3.Connection:
     """Somebody else's database, to be read and nothing else."""
     # Without a log beside it nobody is writing, and then not even a lock file is made.
-    is_written = any(os.path.exists(f"{path}{log}") for log in ("-wal", "-journal"))
-    how = "mode=ro" if is_written else "mode=ro&immutable=1"
-    connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{how}", uri=True, timeout=timeout_seconds)
+    is_written = any(os.path.exists(f"{path}{suffix}") for suffix in ("-wal", "-journal"))
+    mode = "mode=ro" if is_written else "mode=ro&immutable=1"
+    connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{mode}", uri=True, timeout=timeout_seconds)
     connection.row_factory = sqlite3.Row
     return connection
 
@@ -101,15 +101,15 @@ def copy_database(home: str, target_home: str) -> None:
     """Copy the database of one home into another, while others may be writing to it; nothing if there is none."""
     path = os.path.join(home, paths.DATABASE)
     if os.path.exists(path):
-        here, there = sqlite3.connect(path), sqlite3.connect(os.path.join(target_home, paths.DATABASE))
-        here.backup(there)
-        here.close()
-        there.close()
+        source, target = sqlite3.connect(path), sqlite3.connect(os.path.join(target_home, paths.DATABASE))
+        source.backup(target)
+        source.close()
+        target.close()
 
 
 def read_schema_version(connection: sqlite3.Connection) -> int:
-    found: int = connection.execute("pragma user_version").fetchone()[0]
-    return found
+    version: int = connection.execute("pragma user_version").fetchone()[0]
+    return version
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
@@ -147,26 +147,26 @@ def read_epoch(connection: sqlite3.Connection) -> int:
 
     It is kept in a field of the file's header that SQLite leaves to applications.
     """
-    found: int = connection.execute("pragma application_id").fetchone()[0]
-    return found
+    epoch: int = connection.execute("pragma application_id").fetchone()[0]
+    return epoch
 
 
 def begin_epoch(connection: sqlite3.Connection) -> None:
     """End the epoch of everybody else, within the transaction that purges. A random number, since the file may be
     replaced by a backup, which has one of its own."""
-    fresh = int.from_bytes(os.urandom(4), "big") >> 1
-    connection.execute(f"pragma application_id = {fresh}")
+    new_epoch = int.from_bytes(os.urandom(4), "big") >> 1
+    connection.execute(f"pragma application_id = {new_epoch}")
     if isinstance(connection, _Connection) and connection.epoch is not None:
-        connection.epoch = fresh
+        connection.epoch = new_epoch
 
 
 def check_epoch(connection: sqlite3.Connection) -> None:
     """Raise `Purged`, once, if something was purged since the connection was opened."""
     if not isinstance(connection, _Connection) or connection.epoch is None:
         return
-    now = read_epoch(connection)
-    if now != connection.epoch:
-        connection.epoch = now  # what is read from here on is from after the purge
+    current_epoch = read_epoch(connection)
+    if current_epoch != connection.epoch:
+        connection.epoch = current_epoch  # what is read from here on is from after the purge
         raise PurgeConflict
 
 

@@ -21,9 +21,9 @@ from hardwon.types import frozen
 
 PURGE, SESSIONS_DELETE, RETENTION = "purge", "sessions delete", "retention"
 SESSION, PROJECT, TEXT = "session", "project", "text"
-_CARRIED = ("deletions", "tombstones", "rejections")
-_BASE = 40_503  # odd, so that no power of it is zero modulo 2 ** 16
-_MASK = 0xFFFF
+_CARRIED_TABLES = ("deletions", "tombstones", "rejections")
+_CHECKSUM_BASE = 40_503  # odd, so that no power of it is zero modulo 2 ** 16
+_CHECKSUM_MASK = 0xFFFF
 
 
 @frozen
@@ -43,10 +43,10 @@ class PurgedText:
     The checksum picks the places worth hashing. It has 16 bits, too few to tell anything about the text.
     """
 
-    hash: bytes
+    digest: bytes
     length: int
     checksum: int
-    before: float
+    deleted_before: float
 
 
 def record(connection: Connection, path: str, kind: str, rows: Mapping[str, int], at: float) -> None:
@@ -63,26 +63,26 @@ def list_newest(connection: Connection, limit: int) -> list[Deletion]:
     return [Deletion(row["at"], row["path"], row["kind"], json.loads(row["rows"])) for row in rows]
 
 
-def bury(connection: Connection, kind: str, names: Iterable[str], before: float) -> None:
+def bury(connection: Connection, kind: str, names: Iterable[str], deleted_before: float) -> None:
     """Leave a tombstone for each session or project of these names, within the caller's transaction."""
     salt = _read_salt(connection)
     for name in names:
-        _insert(connection, kind, salt, PurgedText(_hash(salt, name), 0, 0, before))
+        _insert_tombstone(connection, kind, salt, PurgedText(_compute_digest(salt, name), 0, 0, deleted_before))
 
 
-def bury_text(connection: Connection, pieces: Sequence[str], before: float) -> None:
+def bury_text(connection: Connection, pieces: Sequence[str], deleted_before: float) -> None:
     """Leave a tombstone for each piece of a text, as `traces.pieces` gives them, within the caller's transaction."""
     salt = _read_salt(connection)
     for piece in pieces:
-        mark = PurgedText(_hash(salt, piece), len(piece), _sum_codes(piece), before)
-        _insert(connection, TEXT, salt, mark)
+        tombstone = PurgedText(_compute_digest(salt, piece), len(piece), _compute_checksum(piece), deleted_before)
+        _insert_tombstone(connection, TEXT, salt, tombstone)
 
 
-def _insert(connection: Connection, kind: str, salt: bytes, mark: PurgedText) -> None:
+def _insert_tombstone(connection: Connection, kind: str, salt: bytes, tombstone: PurgedText) -> None:
     connection.execute(
         "insert into tombstones (kind, salt, hash, length, checksum, before) values (?, ?, ?, ?, ?, ?)"
         " on conflict (kind, hash) do update set before = max(before, excluded.before)",
-        (kind, salt, mark.hash, mark.length, mark.checksum, mark.before),
+        (kind, salt, tombstone.digest, tombstone.length, tombstone.checksum, tombstone.deleted_before),
     )
 
 
@@ -92,15 +92,15 @@ def _read_salt(connection: Connection) -> bytes:
     return bytes(row[0]) if row else os.urandom(16)
 
 
-def _hash(salt: bytes, text: str) -> bytes:
+def _compute_digest(salt: bytes, text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16, key=salt).digest()
 
 
-def _sum_codes(text: str) -> int:
+def _compute_checksum(text: str) -> int:
     total, power = 0, 1
     for character in text:
-        total = (total + ord(character) * power) & _MASK
-        power = power * _BASE & _MASK
+        total = (total + ord(character) * power) & _CHECKSUM_MASK
+        power = power * _CHECKSUM_BASE & _CHECKSUM_MASK
     return total
 
 
@@ -119,21 +119,24 @@ class Tombstones:
         if not name or not self._names:
             return False
         if (kind, name) not in self._deleted_before:
-            self._deleted_before[kind, name] = self._names.get((kind, _hash(self._salt, name)), float("-inf"))
-        before = self._deleted_before[kind, name]
-        return before > float("-inf") and (at is None or at < before)
+            self._deleted_before[kind, name] = self._names.get((kind, _compute_digest(self._salt, name)), float("-inf"))
+        deleted_before = self._deleted_before[kind, name]
+        return deleted_before > float("-inf") and (at is None or at < deleted_before)
 
     def covers_text(self, text: str, at: float | None) -> bool:
         """Return whether the text holds one that was purged after this time; None is any time."""
-        marks = [mark for mark in self._texts if at is None or at < mark.before]
-        if not marks:
+        tombstones = [tombstone for tombstone in self._texts if at is None or at < tombstone.deleted_before]
+        if not tombstones:
             return False
-        folded = traces.normalize_for_search(text)
-        return any(self._holds(folded, mark) for mark in marks)
+        normalized = traces.normalize_for_search(text)
+        return any(self._is_in_text(normalized, tombstone) for tombstone in tombstones)
 
-    def _holds(self, folded: str, mark: PurgedText) -> bool:
-        starts = _find_checksum(folded, mark.length, mark.checksum)
-        return any(_hash(self._salt, folded[start : start + mark.length]) == mark.hash for start in starts)
+    def _is_in_text(self, normalized: str, tombstone: PurgedText) -> bool:
+        starts = _find_checksum(normalized, tombstone.length, tombstone.checksum)
+        return any(
+            _compute_digest(self._salt, normalized[start : start + tombstone.length]) == tombstone.digest
+            for start in starts
+        )
 
 
 def _find_checksum(text: str, length: int, checksum: int) -> list[int]:
@@ -143,13 +146,13 @@ def _find_checksum(text: str, length: int, checksum: int) -> list[int]:
     if len(text) < length:
         return []
     codes = numpy.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4").astype(numpy.uint64)
-    powers = numpy.full(len(codes), _BASE, dtype=numpy.uint64)
+    powers = numpy.full(len(codes), _CHECKSUM_BASE, dtype=numpy.uint64)
     powers[0] = 1
     powers = numpy.cumprod(powers)  # modulo 2 ** 64, and so modulo 2 ** 16 as well
     sums = numpy.concatenate([numpy.zeros(1, dtype=numpy.uint64), numpy.cumsum(codes * powers)])
     stretches = sums[length:] - sums[:-length]
-    wanted = powers[: len(stretches)] * numpy.uint64(checksum)
-    is_equal = (stretches & numpy.uint64(_MASK)) == (wanted & numpy.uint64(_MASK))
+    expected = powers[: len(stretches)] * numpy.uint64(checksum)
+    is_equal = (stretches & numpy.uint64(_CHECKSUM_MASK)) == (expected & numpy.uint64(_CHECKSUM_MASK))
     return [int(start) for start in numpy.flatnonzero(is_equal)]
 
 
@@ -167,26 +170,26 @@ def read_tombstones(connection: Connection) -> Tombstones:
     return Tombstones(salt, names, texts)
 
 
-def carry_over(connection: Connection, earlier: str) -> list[int]:
+def carry_over(connection: Connection, earlier_path: str) -> list[int]:
     """Take over the log, tombstones and rejections of the database that a restored backup replaced; return the numbers
     of the restored sessions that were deleted there. A damaged database has nothing to take over."""
-    with closing(sqlite3.connect(f"file:{quote(earlier)}?mode=ro", uri=True)) as source:
+    with closing(sqlite3.connect(f"file:{quote(earlier_path)}?mode=ro", uri=True)) as source:
         source.row_factory = sqlite3.Row
         try:
-            rows_by_table = _read_carried(source)
+            rows_by_table = _read_carried_rows(source)
         except sqlite3.DatabaseError:
             return []
     with transaction(connection):
-        for table, carried in rows_by_table.items():
-            _replace_rows(connection, table, carried)
+        for table, table_rows in rows_by_table.items():
+            _replace_rows(connection, table, table_rows)
     rows = connection.execute("select id, session, last_at from sessions").fetchall()
     tombstones = read_tombstones(connection)
     return [row["id"] for row in rows if tombstones.covers(SESSION, row["session"], row["last_at"])]
 
 
-def _read_carried(source: Connection) -> dict[str, list[sqlite3.Row]]:
+def _read_carried_rows(source: Connection) -> dict[str, list[sqlite3.Row]]:
     tables = {name for (name,) in source.execute("select name from sqlite_master where type = 'table'")}
-    return {table: source.execute(f"select * from {table}").fetchall() for table in _CARRIED if table in tables}
+    return {table: source.execute(f"select * from {table}").fetchall() for table in _CARRIED_TABLES if table in tables}
 
 
 def _replace_rows(connection: Connection, table: str, rows: Sequence[sqlite3.Row]) -> None:
@@ -194,5 +197,5 @@ def _replace_rows(connection: Connection, table: str, rows: Sequence[sqlite3.Row
     connection.execute(f"delete from {table}")
     for row in rows:
         columns = row.keys()
-        marks = ", ".join("?" * len(columns))
-        connection.execute(f"insert into {table} ({', '.join(columns)}) values ({marks})", tuple(row))
+        qmarks = ", ".join("?" * len(columns))
+        connection.execute(f"insert into {table} ({', '.join(columns)}) values ({qmarks})", tuple(row))

@@ -21,9 +21,9 @@ EVERYWHERE = 1 << 22  # stands for a project: what counts in all of them
 PROJECT_BITS, SIZE_BITS = 40, 4
 SLOT_BITS = PROJECT_BITS - SIZE_BITS
 SLOTS_PER_SECOND = 16  # 36 bits of these reach the year 2106
-_SLOTS_READ = 64  # neighbouring slots that are looked at together for a free one
-_MERGED_PAGES = 200  # of the index of words in one transaction
-_VERSION = "words"  # stands for a file: how words are made
+_SLOTS_PER_READ = 64  # neighbouring slots that are looked at together for a free one
+_PAGES_PER_MERGE = 200  # of the index of words in one transaction
+_VERSION_PATH = "words"  # stands for a file: how words are made
 INDEX_TABLES = frozenset(
     {"documents", "vectors", "to_embed", "to_index", "indexed_files", "observation_files", "vectors_went"}
 )
@@ -114,7 +114,7 @@ def count_backlog(connection: Connection) -> tuple[int, int]:
 
 def read_source_rows(connection: Connection, kind: DocumentKind, rows: Sequence[int]) -> list[dict[str, Any]]:
     """The rows with what is known of their sessions: `session` is the host's id, `session_number` ours."""
-    found = connection.execute(
+    source_rows = connection.execute(
         f"select {kind.table}.*, sessions.id as session_number, sessions.host, sessions.session as session_name,"
         " coalesce(sessions.project, 0) as project_number, coalesce(projects.path, '') as project"
         f" from {kind.table} join sessions on sessions.id = {kind.table}.session"
@@ -122,7 +122,7 @@ def read_source_rows(connection: Connection, kind: DocumentKind, rows: Sequence[
         f" where {kind.table}.id in (select value from json_each(?))",
         (json.dumps(list(rows)),),
     )
-    return [{**dict(row), "session": row["session_name"]} for row in found]
+    return [{**dict(row), "session": row["session_name"]} for row in source_rows]
 
 
 def write_documents(connection: Connection, documents: Iterable[Document], *, max_seconds: float) -> int:
@@ -130,51 +130,51 @@ def write_documents(connection: Connection, documents: Iterable[Document], *, ma
 
     One that was put on the list again meanwhile is left for the next time, one that is gone from it is not wanted.
     """
-    done, end = 0, monotonic() + max_seconds
+    processed, deadline = 0, monotonic() + max_seconds
     with transaction(connection):
         for document in documents:
-            still = connection.execute(
+            removed = connection.execute(
                 "delete from to_index where kind = ? and row = ? and times = ?",
                 (document.kind, document.row, document.times),
             ).rowcount
-            if still:
+            if removed:
                 write_document(connection, document)
-            done += 1
-            if monotonic() > end:
+            processed += 1
+            if monotonic() > deadline:
                 break
-    return done
+    return processed
 
 
-def drop_waiting(connection: Connection, gone: Iterable[tuple[str, int, int]]) -> None:
+def drop_waiting(connection: Connection, entries: Iterable[tuple[str, int, int]]) -> None:
     """Take from the list what has no row any more."""
     with transaction(connection):
-        connection.executemany("delete from to_index where kind = ? and row = ? and times = ?", list(gone))
+        connection.executemany("delete from to_index where kind = ? and row = ? and times = ?", list(entries))
 
 
 def write_document(connection: Connection, document: Document) -> None:
     """Put a document in its place, within the caller's transaction; without words there is none."""
     source = (document.kind, document.row, to_storable(document.name))
     words = to_storable(" ".join(document.words))
-    old = connection.execute(
+    existing = connection.execute(
         "select id, words, session, project, at from documents where kind = ? and row = ? and name = ?", source
     ).fetchone()
-    if old and tuple(old)[1:] == (words, document.session, document.project, document.at):
+    if existing and tuple(existing)[1:] == (words, document.session, document.project, document.at):
         return
-    if old:
-        connection.execute("delete from documents where id = ?", (old["id"],))
+    if existing:
+        connection.execute("delete from documents where id = ?", (existing["id"],))
     if not document.words:
         return
-    id = _next(connection, document)
+    document_id = _allocate_id(connection, document)
     connection.execute(
         "insert into documents (id, kind, row, name, session, project, at, words) values (?, ?, ?, ?, ?, ?, ?, ?)",
-        (id, *source, document.session, document.project, document.at, words),
+        (document_id, *source, document.session, document.project, document.at, words),
     )
-    connection.execute("insert into document_words (rowid, words) values (?, ?)", (id, words))
+    connection.execute("insert into document_words (rowid, words) values (?, ?)", (document_id, words))
     if DOCUMENT_KINDS[document.kind].is_embedded:
-        connection.execute("insert or ignore into to_embed (document) values (?)", (id,))
+        connection.execute("insert or ignore into to_embed (document) values (?)", (document_id,))
 
 
-def _next(connection: Connection, document: Document) -> int:
+def _allocate_id(connection: Connection, document: Document) -> int:
     slot = _find_free_slot(connection, document.project, document.at)
     return compute_first_id(document.project) | slot << SIZE_BITS | compute_size_class(len(document.words))
 
@@ -183,17 +183,19 @@ def _find_free_slot(connection: Connection, project: int, at: float) -> int:
     """Return the first free slot of a project from this time on; where many share a time, one not far behind it."""
     last_slot = (1 << SLOT_BITS) - 1
     slot = min(max(int(at * SLOTS_PER_SECOND), 0), last_slot - (1 << 20))  # a time far ahead leaves room behind it
-    step = _SLOTS_READ
+    step = _SLOTS_PER_READ
     while True:
         low = compute_first_id(project) | slot << SIZE_BITS
         rows = connection.execute(
             "select id from documents where id between ? and ? order by id limit ?",
-            (low, low + (_SLOTS_READ << SIZE_BITS) - 1, _SLOTS_READ),
+            (low, low + (_SLOTS_PER_READ << SIZE_BITS) - 1, _SLOTS_PER_READ),
         )
-        taken = {(number - compute_first_id(project)) >> SIZE_BITS for (number,) in rows}
-        free = next((each for each in range(slot, slot + _SLOTS_READ) if each not in taken), None)
-        if free is not None:
-            return free
+        used_slots = {(number - compute_first_id(project)) >> SIZE_BITS for (number,) in rows}
+        free_slot = next(
+            (candidate for candidate in range(slot, slot + _SLOTS_PER_READ) if candidate not in used_slots), None
+        )
+        if free_slot is not None:
+            return free_slot
         slot += step
         step *= 2
 
@@ -203,14 +205,19 @@ def replace_file_documents(
 ) -> bool:
     """Make a file's documents those given, all or none; False if they are of this print already."""
     with transaction(connection):
-        known = connection.execute("select print from indexed_files where path = ?", (to_storable(path),)).fetchone()
-        if known and known["print"] == fingerprint:
+        indexed_file = connection.execute(
+            "select print from indexed_files where path = ?", (to_storable(path),)
+        ).fetchone()
+        if indexed_file and indexed_file["print"] == fingerprint:
             return False
-        listed = {one.name: one for one in documents}
-        held = connection.execute("select id, name from documents where kind = ?", (kind,)).fetchall()
-        connection.executemany("delete from documents where id = ?", [(id,) for id, name in held if name not in listed])
-        for one in listed.values():
-            write_document(connection, one)
+        documents_by_name = {document.name: document for document in documents}
+        existing_rows = connection.execute("select id, name from documents where kind = ?", (kind,)).fetchall()
+        connection.executemany(
+            "delete from documents where id = ?",
+            [(document_id,) for document_id, name in existing_rows if name not in documents_by_name],
+        )
+        for document in documents_by_name.values():
+            write_document(connection, document)
         connection.execute(
             "insert or replace into indexed_files (path, print) values (?, ?)", (to_storable(path), fingerprint)
         )
@@ -224,36 +231,36 @@ def read_fingerprint(connection: Connection, path: str) -> str:
 
 def delete_file_documents(connection: Connection) -> None:
     """Leave out all that came from files, within the caller's transaction; the next refresh reads them again."""
-    tables = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if not kind.table)
-    connection.execute(f"delete from documents where kind in ({tables})")
-    connection.execute("delete from indexed_files where path != ?", (_VERSION,))
+    letters = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if not kind.table)
+    connection.execute(f"delete from documents where kind in ({letters})")
+    connection.execute("delete from indexed_files where path != ?", (_VERSION_PATH,))
 
 
 def ensure_index_version(connection: Connection, version: str) -> None:
     """Look at every document anew if its words were made another way; those that stay the same are not written."""
-    if read_fingerprint(connection, _VERSION) == version:
+    if read_fingerprint(connection, _VERSION_PATH) == version:
         return
     with transaction(connection):
         queue_reindexing(connection, "true")
         delete_file_documents(connection)
-        connection.execute("insert or replace into indexed_files (path, print) values (?, ?)", (_VERSION, version))
+        connection.execute("insert or replace into indexed_files (path, print) values (?, ?)", (_VERSION_PATH, version))
 
 
 def queue_reindexing(connection: Connection, condition: str) -> None:
     """Put documents of rows on the list, within the caller's transaction; a row that goes leaves it by its trigger."""
-    tables = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if kind.table)
+    letters = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if kind.table)
     connection.execute(
-        f"insert into to_index (kind, row, times) select kind, row, 1 from documents where kind in ({tables})"
+        f"insert into to_index (kind, row, times) select kind, row, 1 from documents where kind in ({letters})"
         f" and {condition} on conflict (kind, row) do update set times = times + 1"
     )
 
 
 def merge_word_index(connection: Connection) -> bool:
     """Merge some of the index of words, by which what was deleted leaves it; False once there is nothing to merge."""
-    before = connection.total_changes
+    earlier_changes = connection.total_changes
     # A negative number of pages merges all segments into one, in steps of this size.
-    connection.execute("insert into document_words (document_words, rank) values ('merge', ?)", (-_MERGED_PAGES,))
-    return connection.total_changes - before >= 2  # as the manual of FTS5 says
+    connection.execute("insert into document_words (document_words, rank) values ('merge', ?)", (-_PAGES_PER_MERGE,))
+    return connection.total_changes - earlier_changes >= 2  # as the manual of FTS5 says
 
 
 def rebuild_word_index(connection: Connection) -> None:
@@ -273,23 +280,23 @@ def list_unembedded(connection: Connection, limit: int) -> list[tuple[int, str, 
 
 def store_vectors(connection: Connection, model: str, vectors: Iterable[tuple[int, bytes, bytes]]) -> int:
     """Keep (document, code, vector) in one transaction, of those documents that are still there."""
-    done = 0
+    stored_count = 0
     with transaction(connection):
         for document, code, vector in vectors:
             connection.execute("delete from to_embed where document = ?", (document,))
-            done += connection.execute(
+            stored_count += connection.execute(
                 "insert or ignore into vectors (document, model, code, vector) select id, ?, ?, ? from documents"
                 " where id = ?",
                 (model, code, vector, document),
             ).rowcount
-    return done
+    return stored_count
 
 
 def skip_embedding(connection: Connection, documents: Sequence[int]) -> None:
     """Let those wait no longer that have no text any more."""
     if documents:
         with transaction(connection):
-            connection.executemany("delete from to_embed where document = ?", [(one,) for one in documents])
+            connection.executemany("delete from to_embed where document = ?", [(document,) for document in documents])
 
 
 def drop_stale_vectors(connection: Connection, model: str, limit: int) -> int:

@@ -7,18 +7,18 @@ holds its project, its time and how long it is (see `store.documents`), so that 
 from __future__ import annotations
 
 # An event that has something to find: a call, or what the agent said last.
-_TELLING = "new.kind = 'tool' or (new.kind in ('Stop', 'SubagentStop') and new.response != '')"
+_IS_INDEXED_EVENT = "new.kind = 'tool' or (new.kind in ('Stop', 'SubagentStop') and new.response != '')"
 
 
-def _kept_up(kind: str, table: str, columns: str, when: str = "") -> tuple[str, ...]:
+def _build_triggers(kind: str, table: str, columns: str, when: str = "") -> tuple[str, ...]:
     """Triggers of step 6: what comes and what changes waits to be indexed, what goes leaves the index with it."""
-    wait = (
+    enqueue = (
         f"insert into to_index (kind, row, times) values ('{kind}', new.id, 1)"
         " on conflict (kind, row) do update set times = times + 1; end"
     )
     return (
-        f"create trigger {table}_came after insert on {table}{when} begin {wait}",
-        f"create trigger {table}_changed after update of session, at, {columns} on {table}{when} begin {wait}",
+        f"create trigger {table}_came after insert on {table}{when} begin {enqueue}",
+        f"create trigger {table}_changed after update of session, at, {columns} on {table}{when} begin {enqueue}",
         f"create trigger {table}_gone after delete on {table} begin"
         f" delete from to_index where kind = '{kind}' and row = old.id;"
         f" delete from documents where kind = '{kind}' and row = old.id; end",
@@ -29,7 +29,7 @@ FILL_TO_INDEX = (
     "insert into to_index select 'O', id, 1 from observations",
     "insert into to_index select 'S', id, 1 from summaries",
     "insert into to_index select 'P', id, 1 from prompts",
-    f"insert into to_index select 'E', id, 1 from events as new where {_TELLING}",
+    f"insert into to_index select 'E', id, 1 from events as new where {_IS_INDEXED_EVENT}",
 )
 STEP_6: tuple[str, ...] = (
     """
@@ -93,9 +93,11 @@ STEP_6: tuple[str, ...] = (
         on conflict (kind, row) do update set times = times + 1;
     end
     """,
-    *_kept_up("O", "observations", "title, subtitle, narrative, facts, concepts, files_read, files_modified, type"),
-    *_kept_up("S", "summaries", "request, investigated, learned, completed, next_steps"),
-    *_kept_up("P", "prompts", "prompt"),
-    *_kept_up("E", "events", "tool, input, response, outcome", f" when {_TELLING}"),
+    *_build_triggers(
+        "O", "observations", "title, subtitle, narrative, facts, concepts, files_read, files_modified, type"
+    ),
+    *_build_triggers("S", "summaries", "request, investigated, learned, completed, next_steps"),
+    *_build_triggers("P", "prompts", "prompt"),
+    *_build_triggers("E", "events", "tool, input, response, outcome", f" when {_IS_INDEXED_EVENT}"),
     *FILL_TO_INDEX,
 )

@@ -23,10 +23,10 @@ def insert_deliveries(connection: sqlite3.Connection, deliveries: Iterable[Deliv
 
     Where the host names no calls, two hooks of one are told by how near they are.
     """
-    marks = ", ".join(f":{name}" for name in _COLUMNS)
-    rows = [{name: to_storable(value) for name, value in one.__dict__.items()} for one in deliveries]
+    placeholders = ", ".join(f":{name}" for name in _COLUMNS)
+    rows = [{name: to_storable(value) for name, value in delivery.__dict__.items()} for delivery in deliveries]
     connection.executemany(
-        f"insert or ignore into injections ({', '.join(_COLUMNS)}) select {marks}"
+        f"insert or ignore into injections ({', '.join(_COLUMNS)}) select {placeholders}"
         " where instr(:event, ':') or not exists (select 1 from injections where session = :session"
         " and at between :at - :twice and :at + :twice and not instr(event, ':') and event != :event"
         " and lesson = :lesson and host = :host and agent = :agent and kind = :kind and tool = :tool)",

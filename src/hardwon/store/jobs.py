@@ -22,10 +22,10 @@ MAX_WAIT_SECONDS = 3600.0
 MAX_TRIES = 5
 QUIET_SLACK_SECONDS = 30.0  # every event asks for quiet: a wait that is nearly as long as asked for is not written anew
 STATES = ("waiting", "running", "dead")
-_LONGEST_WHY = 500
-_VANISHED = "whoever worked on it ended without a word: hardwon logs"
+_MAX_WHY_CHARS = 500
+_VANISHED_MESSAGE = "whoever worked on it ended without a word: hardwon logs"
 _COLUMNS = ", ".join(Job.__annotations__)
-_OURS = "id = ? and state = 'running' and lease = ?"
+_IS_LEASED = "id = ? and state = 'running' and lease = ?"
 
 
 def enqueue(
@@ -35,7 +35,7 @@ def enqueue(
     waits that failed or was put off does not change. Asked for later than now, it waits for quiet: each time it is
     asked for so it waits anew, to within a slack, unless it is due or under way."""
     if due_at is not None and due_at > now:
-        _want_later(connection, kind, session, priority, now, due_at)
+        _enqueue_later(connection, kind, session, priority, now, due_at)
         return
     connection.execute(
         "insert into jobs (kind, session, state, priority, wanted, tries, made_at, due_at, lease, lease_until, why)"
@@ -48,13 +48,13 @@ def enqueue(
     )
 
 
-def _want_later(connection: Connection, kind: str, session: int, priority: int, now: float, due: float) -> None:
+def _enqueue_later(connection: Connection, kind: str, session: int, priority: int, now: float, due_at: float) -> None:
     connection.execute(
         "insert into jobs (kind, session, state, priority, wanted, tries, made_at, due_at, lease, lease_until, why)"
         " values (?, ?, 'waiting', ?, 1, 0, ?, ?, '', 0, '') on conflict (kind, session) do update set"
         " due_at = excluded.due_at where state = 'waiting' and why = '' and due_at > excluded.made_at"
         f" and abs(due_at - excluded.due_at) >= {QUIET_SLACK_SECONDS}",
-        (kind, session, priority, now, due),
+        (kind, session, priority, now, due_at),
     )
 
 
@@ -63,13 +63,13 @@ def lease_next(connection: Connection, *, lease: str, now: float, kinds: Sequenc
 
     A try counts from here, so that a job that kills whoever takes it is not taken for ever.
     """
-    some = f" and kind in ({', '.join('?' * len(kinds))})" if kinds else ""
+    where = f" and kind in ({', '.join('?' * len(kinds))})" if kinds else ""
     with transaction(connection):
         # One that ends much later than a lease can was taken before the clock was set back.
-        _free(connection, "lease_until not between ? and ?", (now, now + 2 * LEASE_SECONDS))
+        _free_jobs(connection, "lease_until not between ? and ?", (now, now + 2 * LEASE_SECONDS))
         row = connection.execute(
             "update jobs set state = 'running', lease = ?, lease_until = ?, tries = tries + 1 where id = ("
-            f"select id from jobs where state = 'waiting' and due_at <= ?{some} order by priority, due_at, id limit 1)"
+            f"select id from jobs where state = 'waiting' and due_at <= ?{where} order by priority, due_at, id limit 1)"
             f" returning {_COLUMNS}",
             (lease, now + LEASE_SECONDS, now, *kinds),
         ).fetchone()
@@ -80,7 +80,7 @@ def renew_lease(connection: Connection, job: Job, now: float) -> bool:
     """Hold on to a job; False if it is not ours any more, and then the work is somebody else's."""
     return bool(
         connection.execute(
-            f"update jobs set lease_until = ? where {_OURS}", (now + LEASE_SECONDS, job.id, job.lease)
+            f"update jobs set lease_until = ? where {_IS_LEASED}", (now + LEASE_SECONDS, job.id, job.lease)
         ).rowcount
     )
 
@@ -88,17 +88,17 @@ def renew_lease(connection: Connection, job: Job, now: float) -> bool:
 def finish(connection: Connection, job: Job) -> bool:
     """It is done; False, and nothing changed, if it is not ours any more. One that was wanted again waits again."""
     with transaction(connection):
-        done = connection.execute(
-            f"delete from jobs where {_OURS} and wanted = ?", (job.id, job.lease, job.wanted)
+        deleted = connection.execute(
+            f"delete from jobs where {_IS_LEASED} and wanted = ?", (job.id, job.lease, job.wanted)
         ).rowcount
-        return bool(done) or _put_back(connection, job, job.due_at, "", tries=0)
+        return bool(deleted) or _requeue_job(connection, job, job.due_at, "", tries=0)
 
 
 def fail(connection: Connection, job: Job, why: str, now: float) -> bool:
     """Try again later, each time after twice as long; dead after the last try, unless it was wanted again meanwhile."""
-    wait = min(FIRST_WAIT_SECONDS * 2 ** (job.tries - 1), MAX_WAIT_SECONDS)
+    delay = min(FIRST_WAIT_SECONDS * 2 ** (job.tries - 1), MAX_WAIT_SECONDS)
     with transaction(connection):
-        if not _put_back(connection, job, now + wait, why, tries=job.tries):
+        if not _requeue_job(connection, job, now + delay, why, tries=job.tries):
             return False
         connection.execute(
             "update jobs set state = 'dead' where id = ? and tries >= ? and wanted = ?",
@@ -109,15 +109,15 @@ def fail(connection: Connection, job: Job, why: str, now: float) -> bool:
 
 def postpone(connection: Connection, job: Job, until: float, why: str) -> bool:
     """Put off what cannot be done before; that is no failure."""
-    return _put_back(connection, job, until, why, tries=job.tries - 1)
+    return _requeue_job(connection, job, until, why, tries=job.tries - 1)
 
 
-def _put_back(connection: Connection, job: Job, due_at: float, why: str, *, tries: int) -> bool:
+def _requeue_job(connection: Connection, job: Job, due_at: float, why: str, *, tries: int) -> bool:
     return bool(
         connection.execute(
             "update jobs set state = 'waiting', lease = '', lease_until = 0, due_at = ?, why = ?, tries = ?"
-            f" where {_OURS}",
-            (due_at, to_storable(why[:_LONGEST_WHY]), tries, job.id, job.lease),
+            f" where {_IS_LEASED}",
+            (due_at, to_storable(why[:_MAX_WHY_CHARS]), tries, job.id, job.lease),
         ).rowcount
     )
 
@@ -125,14 +125,14 @@ def _put_back(connection: Connection, job: Job, due_at: float, why: str, *, trie
 def release_leases(connection: Connection, lease_prefix: str) -> int:
     """Free at once what a process held that is known to be gone; gives how many."""
     with transaction(connection):
-        return _free(connection, "substr(lease, 1, length(?1)) = ?1", (lease_prefix,))
+        return _free_jobs(connection, "substr(lease, 1, length(?1)) = ?1", (lease_prefix,))
 
 
-def _free(connection: Connection, condition: str, values: tuple[object, ...]) -> int:
+def _free_jobs(connection: Connection, condition: str, values: tuple[object, ...]) -> int:
     """Running jobs that nobody works on wait again; after the last try they are dead."""
     return connection.execute(
         f"update jobs set state = iif(tries >= {MAX_TRIES}, 'dead', 'waiting'), lease = '', lease_until = 0,"
-        f" why = iif(tries >= {MAX_TRIES}, '{_VANISHED}', why) where state = 'running' and {condition}",
+        f" why = iif(tries >= {MAX_TRIES}, '{_VANISHED_MESSAGE}', why) where state = 'running' and {condition}",
         values,
     ).rowcount
 
@@ -165,11 +165,11 @@ def cancel(connection: Connection, job_id: int) -> bool:
 
 def find_next_due(connection: Connection, kinds: Sequence[str] = ()) -> float | None:
     """When the next job is due, or its lease ends; None if nothing waits or runs."""
-    some = f" and kind in ({', '.join('?' * len(kinds))})" if kinds else ""
-    found: float | None = connection.execute(
-        f"select min(iif(state = 'running', lease_until, due_at)) from jobs where state != 'dead'{some}", tuple(kinds)
+    where = f" and kind in ({', '.join('?' * len(kinds))})" if kinds else ""
+    due_at: float | None = connection.execute(
+        f"select min(iif(state = 'running', lease_until, due_at)) from jobs where state != 'dead'{where}", tuple(kinds)
     ).fetchone()[0]
-    return found
+    return due_at
 
 
 def is_live_due(connection: Connection, kind: str, now: float) -> bool:
@@ -180,5 +180,5 @@ def is_live_due(connection: Connection, kind: str, now: float) -> bool:
 
 def count_by_state(connection: Connection) -> dict[str, int]:
     """How many jobs there are in each state."""
-    found = dict(connection.execute("select state, count(*) from jobs group by state").fetchall())
-    return {state: found.get(state, 0) for state in STATES}
+    counts = dict(connection.execute("select state, count(*) from jobs group by state").fetchall())
+    return {state: counts.get(state, 0) for state in STATES}

@@ -39,7 +39,7 @@ def insert(connection: Connection, memory: Memory) -> Memory:
 
 def get(connection: Connection, number: int) -> Memory | None:
     row = connection.execute(f"select {_COLUMNS} from memories where id = ?", (number,)).fetchone()
-    return _memory(row) if row else None
+    return _build_memory(row) if row else None
 
 
 def list_memories(connection: Connection, *statuses: str, project: str | None = None) -> list[Memory]:
@@ -49,7 +49,7 @@ def list_memories(connection: Connection, *statuses: str, project: str | None = 
         " and (? is null or project in ('', ?)) order by id",
         (*[json.dumps(statuses)] * 2, *[to_storable(project)] * 2),
     )
-    return list(map(_memory, rows))
+    return list(map(_build_memory, rows))
 
 
 def record_decision(connection: Connection, memory: Memory, status: str, file: str, at: float) -> bool:
@@ -67,5 +67,5 @@ def reword(connection: Connection, number: int, text: str) -> None:
     connection.execute("update memories set text = ? where id = ?", (to_storable(clean_text(text)), number))
 
 
-def _memory(row: sqlite3.Row) -> Memory:
+def _build_memory(row: sqlite3.Row) -> Memory:
     return Memory(**{**dict(row), "evidence": tuple(parse_json_list(row["evidence"]))})

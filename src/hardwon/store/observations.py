@@ -16,10 +16,10 @@ from hardwon.types import Observation, Summary
 
 MERGE_WINDOW_SECONDS = 30 * 86_400.0
 ORPHAN_TURN = -1  # the number of a turn whose prompt is gone: nothing replaces what is known of it
-_LISTS = frozenset({"facts", "concepts", "files_read", "files_modified", "events"})
+_LIST_COLUMNS = frozenset({"facts", "concepts", "files_read", "files_modified", "events"})
 _NAMES = tuple(Observation.__annotations__)
-_SUMMED = tuple(Summary.__annotations__)
-_ALIKE = (
+_SUMMARY_COLUMNS = tuple(Summary.__annotations__)
+_FROM_SAME = (
     "from observations as other join sessions as its on its.id = other.session where other.title = observations.title"
     " and other.type = observations.type and other.files_read = observations.files_read"
     " and other.files_modified = observations.files_modified"
@@ -28,11 +28,11 @@ _ALIKE = (
 
 # Of those that say the same within some time the latest stands for all: a condition, and how often it was said.
 IS_NEWEST_DUPLICATE = (
-    f"not exists (select 1 {_ALIKE} and (other.at, other.key) > (observations.at, observations.key)"
+    f"not exists (select 1 {_FROM_SAME} and (other.at, other.key) > (observations.at, observations.key)"
     f" and other.at < observations.at + {MERGE_WINDOW_SECONDS})"
 )
 OCCURRENCES = (
-    f"(select sum(other.times) {_ALIKE} and (other.at, other.key) <= (observations.at, observations.key)"
+    f"(select sum(other.times) {_FROM_SAME} and (other.at, other.key) <= (observations.at, observations.key)"
     f" and other.at > observations.at - {MERGE_WINDOW_SECONDS})"
 )
 
@@ -41,7 +41,7 @@ FROM_CLAUDE_MEM = "claude-mem"  # made by another memory, and never made again f
 
 def replace_for_turn(connection: Connection, session: int, number: int, observations: Sequence[Observation]) -> None:
     """What is known of a turn from now on, within the caller's transaction; what another memory told of it stays."""
-    keys = [to_storable(one.key) for one in observations]
+    keys = [to_storable(observation.key) for observation in observations]
     connection.execute(
         "delete from observations where session = ? and prompt = ? and made != ?"
         f" and key not in ({', '.join('?' * len(keys))})",
@@ -54,8 +54,11 @@ def store_observations(connection: Connection, session: int, number: int, observ
     """Keep observations of a turn, within the caller's transaction; one whose key is known is changed in its place."""
     names = ("session", "prompt", *_NAMES)
     connection.executemany(
-        f"insert into observations ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_in_place(names)}",
-        [(session, number, *(_stored(name, getattr(one, name)) for name in _NAMES)) for one in observations],
+        f"insert into observations ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_build_upsert(names)}",
+        [
+            (session, number, *(_encode_value(name, getattr(observation, name)) for name in _NAMES))
+            for observation in observations
+        ],
     )
 
 
@@ -73,8 +76,8 @@ def find_by_ids(connection: Connection, ids: Sequence[int]) -> dict[int, Observa
         f"({', '.join('?' * len(ids))})",
         tuple(ids),
     )
-    found = {row["id"]: _observation(row, times=row["often"]) for row in rows}
-    return {id: found[id] for id in ids if id in found}
+    by_id = {row["id"]: _build_observation(row, times=row["often"]) for row in rows}
+    return {observation_id: by_id[observation_id] for observation_id in ids if observation_id in by_id}
 
 
 def list_for_session(connection: Connection, session: int) -> list[Observation]:
@@ -82,7 +85,7 @@ def list_for_session(connection: Connection, session: int) -> list[Observation]:
     rows = connection.execute(
         f"select {', '.join(_NAMES)} from observations where session = ? order by at, key", (session,)
     )
-    return [_observation(row) for row in rows]
+    return [_build_observation(row) for row in rows]
 
 
 def list_rows_for_session(connection: Connection, session: int) -> list[dict[str, Any]]:
@@ -91,7 +94,10 @@ def list_rows_for_session(connection: Connection, session: int) -> list[dict[str
     rows = connection.execute(
         f"select {', '.join(names)} from observations where session = ? order by at, key", (session,)
     )
-    return [{name: list(parse_json_list(row[name])) if name in _LISTS else row[name] for name in names} for row in rows]
+    return [
+        {name: list(parse_json_list(row[name])) if name in _LIST_COLUMNS else row[name] for name in names}
+        for row in rows
+    ]
 
 
 def list_for_turn(connection: Connection, session: int, number: int) -> list[Observation]:
@@ -100,7 +106,7 @@ def list_for_turn(connection: Connection, session: int, number: int) -> list[Obs
         f"select {', '.join(_NAMES)} from observations where session = ? and prompt = ? and made != ? order by at, key",
         (session, number, FROM_CLAUDE_MEM),
     )
-    return [_observation(row) for row in rows]
+    return [_build_observation(row) for row in rows]
 
 
 def list_after(connection: Connection, after_id: int, limit: int = 200) -> list[dict[str, Any]]:
@@ -115,8 +121,8 @@ def list_after(connection: Connection, after_id: int, limit: int = 200) -> list[
 
 
 def find_last_id(connection: Connection) -> int:
-    found: int = connection.execute("select coalesce(max(id), 0) from observations").fetchone()[0]
-    return found
+    last_id: int = connection.execute("select coalesce(max(id), 0) from observations").fetchone()[0]
+    return last_id
 
 
 def list_latest(connection: Connection, *, limit: int, project: str = "") -> list[tuple[int, Observation]]:
@@ -128,13 +134,13 @@ def list_latest(connection: Connection, *, limit: int, project: str = "") -> lis
         " order by at desc, key limit ?2",
         (project, limit),
     )
-    return [(row["id"], _observation(row, times=row["often"])) for row in rows]
+    return [(row["id"], _build_observation(row, times=row["often"])) for row in rows]
 
 
 def replace_summary(connection: Connection, session: int, summary: Summary, fingerprint: str = "") -> bool:
     """The one summary of a session, in place of the one before, within the caller's transaction; False if the session
     is gone."""
-    names = ("session", "print", *_SUMMED)
+    names = ("session", "print", *_SUMMARY_COLUMNS)
     if not connection.execute("select 1 from sessions where id = ?", (session,)).fetchone():
         return False
     connection.execute(
@@ -142,8 +148,8 @@ def replace_summary(connection: Connection, session: int, summary: Summary, fing
         (session, FROM_CLAUDE_MEM, to_storable(summary.key)),
     )
     connection.execute(
-        f"insert into summaries ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_in_place(names)}",
-        (session, fingerprint, *(to_storable(getattr(summary, name)) for name in _SUMMED)),
+        f"insert into summaries ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_build_upsert(names)}",
+        (session, fingerprint, *(to_storable(getattr(summary, name)) for name in _SUMMARY_COLUMNS)),
     )
     return True
 
@@ -167,13 +173,13 @@ def read_summary_fingerprint(connection: Connection, session: int) -> str:
 def find_summary(connection: Connection, session: int) -> Summary | None:
     """The session's summary, our own before another memory's."""
     row = connection.execute(
-        f"select {', '.join(_SUMMED)} from summaries where session = ? order by made = ?, at desc limit 1",
+        f"select {', '.join(_SUMMARY_COLUMNS)} from summaries where session = ? order by made = ?, at desc limit 1",
         (session, FROM_CLAUDE_MEM),
     ).fetchone()
     return Summary(*row) if row else None
 
 
-def _in_place(names: Sequence[str]) -> str:
+def _build_upsert(names: Sequence[str]) -> str:
     """What happens to a row whose key is known; one that says the same is left alone, and nobody indexes it anew."""
     changes = [name for name in names if name != "key"]
     return (
@@ -182,19 +188,19 @@ def _in_place(names: Sequence[str]) -> str:
     )
 
 
-def _stored(name: str, value: Any) -> object:
-    return to_storable(json.dumps(list(value), separators=(",", ":")) if name in _LISTS else value)
+def _encode_value(name: str, value: Any) -> object:
+    return to_storable(json.dumps(list(value), separators=(",", ":")) if name in _LIST_COLUMNS else value)
 
 
-def _observation(row: Any, **changes: Any) -> Observation:
-    values = {name: parse_json_list(row[name]) if name in _LISTS else row[name] for name in _NAMES}
+def _build_observation(row: Any, **changes: Any) -> Observation:
+    values = {name: parse_json_list(row[name]) if name in _LIST_COLUMNS else row[name] for name in _NAMES}
     return Observation(**{**values, **changes})
 
 
 def parse_json_list(text: str) -> tuple[str, ...]:
     """A list as it is stored; what was imported may be something else."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return (text,) if text else ()
-    return tuple(map(str, found)) if isinstance(found, list) else (text,)
+    return tuple(map(str, value)) if isinstance(value, list) else (text,)

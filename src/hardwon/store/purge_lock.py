@@ -23,7 +23,7 @@ def hold_write_lock(home: str, connection: db.Connection, epoch: int, *, wait: b
 
     With `wait` false a purge under way is `Purged` as well, for those who have no time.
     """
-    with open(_opened(home), "r+b") as lock:
+    with open(_open_lock_file(home), "r+b") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -36,7 +36,7 @@ def hold_write_lock(home: str, connection: db.Connection, epoch: int, *, wait: b
 @contextmanager
 def hold_copy_lock(home: str) -> Iterator[None]:
     """Keep purges waiting while the database is copied, so that they find the copy."""
-    with open(_opened(home), "r+b") as lock:
+    with open(_open_lock_file(home), "r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield
 
@@ -44,10 +44,10 @@ def hold_copy_lock(home: str) -> Iterator[None]:
 @contextmanager
 def hold_purge_lock(home: str) -> Iterator[None]:
     """Wait until nobody writes files, and let nobody until it is done."""
-    with open(_opened(home), "r+b") as lock:
+    with open(_open_lock_file(home), "r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _opened(home: str) -> int:
+def _open_lock_file(home: str) -> int:
     return os.open(os.path.join(paths.make_private_folder(home), LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o600)

@@ -62,6 +62,6 @@ def count_derived(connection: Connection) -> dict[str, int]:
 
 def count_unrebuildable(connection: Connection) -> int:
     """Return how many turns were distilled from events that are gone."""
-    lost = f"select count(*) from turns where print like '{EXPIRED_PREFIX}%' or {_HAS_LOST_EVENTS}"
-    count: int = connection.execute(lost).fetchone()[0]
+    query = f"select count(*) from turns where print like '{EXPIRED_PREFIX}%' or {_HAS_LOST_EVENTS}"
+    count: int = connection.execute(query).fetchone()[0]
     return count

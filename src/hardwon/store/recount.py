@@ -12,7 +12,7 @@ from hardwon.store.db import Connection
 
 def recount_session(connection: Connection, number: int) -> None:
     """The numbers of a session's prompts, its first prompt and its status; within the caller's transaction."""
-    reported._renumber(connection, number, 0.0)
+    reported._renumber_prompts(connection, number, 0.0)
     connection.execute(
         "update sessions set prompts = (select count(*) from prompts where prompts.session = sessions.id),"
         " first_prompt = coalesce((select prompt from prompts where prompts.session = sessions.id"
@@ -32,13 +32,13 @@ def recount_candidate(connection: Connection, signature: str) -> None:
     The decision stays. What was said of those signals goes: where they stood, and which session they were in.
     """
     times, sessions, projects = candidates.read_occurrences(connection, signature)
-    proposal = candidates.find_by_signature(connection, signature)
-    if proposal is None:
+    candidate = candidates.find_by_signature(connection, signature)
+    if candidate is None:
         return
-    left = [one.path for one in candidates.list_episodes(connection, signature)]
-    record: dict[str, Any] = dict(proposal.record)
-    record["evidence"] = [one for one in record.get("evidence", ()) if one.get("path") in left]
-    record["sourceSessionIds"] = [one for one in record.get("sourceSessionIds", ()) if one in sessions]
+    remaining_paths = [item.path for item in candidates.list_episodes(connection, signature)]
+    record: dict[str, Any] = dict(candidate.record)
+    record["evidence"] = [item for item in record.get("evidence", ()) if item.get("path") in remaining_paths]
+    record["sourceSessionIds"] = [item for item in record.get("sourceSessionIds", ()) if item in sessions]
     record["occurrenceCount"] = times
     values = [json.dumps(value, separators=(",", ":")) for value in (sessions, projects, record)]
     connection.execute(

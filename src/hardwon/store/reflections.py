@@ -24,7 +24,7 @@ RECENT_SECONDS = 72 * 3600.0
 STATUSES = ("draft", "ratified", "discarded", "moot")
 DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
 MAX_EARLIER_SESSIONS = 30  # sessions of the project that a reflection is told of
-_LONGEST = 2_000  # characters of a prompt
+_MAX_PROMPT_CHARS = 2_000  # characters of a prompt
 
 
 @frozen
@@ -58,27 +58,27 @@ class Reflection:
     decided_at: float | None = None
 
 
-_NAMES = tuple(Reflection.__annotations__)[1:]
-_COLUMNS = ", ".join(("id", *_NAMES))
+_FIELD_NAMES = tuple(Reflection.__annotations__)[1:]
+_COLUMNS = ", ".join(("id", *_FIELD_NAMES))
 
 
 def insert(connection: Connection, reflection: Reflection) -> Reflection:
     """Keep a new one, which gets its number; an earlier draft of the session that nobody decided about is moot."""
-    values = [to_storable(_stored(getattr(reflection, name))) for name in _NAMES]
+    values = [to_storable(_encode_value(getattr(reflection, name))) for name in _FIELD_NAMES]
     with transaction(connection):
         connection.execute(
             "update reflections set status = ?, decided_at = ? where host = ? and session = ? and status = ?",
             (MOOT, reflection.at, reflection.host, to_storable(reflection.session), DRAFT),
         )
         cursor = connection.execute(
-            f"insert into reflections ({', '.join(_NAMES)}) values ({', '.join('?' * len(_NAMES))})", values
+            f"insert into reflections ({', '.join(_FIELD_NAMES)}) values ({', '.join('?' * len(_FIELD_NAMES))})", values
         )
     return replace(reflection, id=int(cursor.lastrowid or 0))
 
 
 def get(connection: Connection, number: int) -> Reflection | None:
     row = connection.execute(f"select {_COLUMNS} from reflections where id = ?", (number,)).fetchone()
-    return _reflection(row) if row else None
+    return _build_reflection(row) if row else None
 
 
 def list_reflections(
@@ -90,7 +90,7 @@ def list_reflections(
         " and (?2 is null or project = ?2) and (?3 = '' or session = ?3) order by at desc, id desc limit ?4",
         (json.dumps(statuses), to_storable(project), to_storable(session), limit),
     )
-    return list(map(_reflection, rows))
+    return list(map(_build_reflection, rows))
 
 
 def read_reflection_times(connection: Connection) -> dict[str, float]:
@@ -112,7 +112,7 @@ def set_files(connection: Connection, number: int, files: Sequence[WrittenFile],
     """All that it has written so far, and where its page is now."""
     connection.execute(
         "update reflections set files = ?, draft = coalesce(?, draft) where id = ?",
-        (to_storable(_stored(tuple(files))), to_storable(draft), number),
+        (to_storable(_encode_value(tuple(files))), to_storable(draft), number),
     )
 
 
@@ -128,7 +128,7 @@ def record_item_decision(connection: Connection, reflection: Reflection, item: s
 def count_item_decisions(connection: Connection) -> dict[str, tuple[int, int]]:
     """How often people kept and dropped what each item said."""
     rows = connection.execute("select item, sum(was = 'kept'), sum(was = 'dropped') from kept group by item")
-    return {item: (kept, dropped) for item, kept, dropped in rows}
+    return {item: (kept_count, dropped_count) for item, kept_count, dropped_count in rows}
 
 
 def read_context(
@@ -138,12 +138,12 @@ def read_context(
 
     What lies in the repository (conventions, workstreams, commits) is not ours to know; see `distil/reflect/around.py`.
     """
-    own = connection.execute(
+    current_row = connection.execute(
         "select id, session, started_at, prompts, first_prompt, tokens_in + tokens_out as tokens from sessions"
         " where host = ? and session = ?",
         (agent, to_storable(session)),
     ).fetchone()
-    until = own["started_at"] if own else now
+    until = current_row["started_at"] if current_row else now
     rows = connection.execute(
         "select sessions.id, session, started_at, prompts, first_prompt, tokens_in + tokens_out as tokens"
         " from sessions join projects"
@@ -151,26 +151,32 @@ def read_context(
         " and not (host = ? and session = ?) order by started_at desc, sessions.id desc limit ?",
         (to_storable(project), until, agent, to_storable(session), MAX_EARLIER_SESSIONS),
     ).fetchall()
-    handed = [one for one in list_reflections(connection, DRAFT, RATIFIED, project=project) if one.session != session]
+    handoffs = [
+        entry for entry in list_reflections(connection, DRAFT, RATIFIED, project=project) if entry.session != session
+    ]
     return ReflectionContext(
-        sessions=tuple(_earlier(connection, row) for row in rows),
-        memories=tuple((one.type, one.text) for one in memories.list_memories(connection, "active", project=project)),
-        handoffs=tuple(
-            PastHandoff(one.at, one.session, one.resume, one.confidence, one.status) for one in handed if one.at < now
+        sessions=tuple(_build_session_stats(connection, row) for row in rows),
+        memories=tuple(
+            (entry.type, entry.text) for entry in memories.list_memories(connection, "active", project=project)
         ),
-        current_session=_earlier(connection, own) if own else None,
+        handoffs=tuple(
+            PastHandoff(entry.at, entry.session, entry.resume, entry.confidence, entry.status)
+            for entry in handoffs
+            if entry.at < now
+        ),
+        current_session=_build_session_stats(connection, current_row) if current_row else None,
     )
 
 
-def _earlier(connection: Connection, row: sqlite3.Row) -> SessionStats:
-    calls, failed = 0, Counter[str]()
-    times, commands = _prompted(connection, row["id"]), list[str]()
-    for at, tool, input, outcome, signature in _events(connection, row["id"]):
+def _build_session_stats(connection: Connection, row: sqlite3.Row) -> SessionStats:
+    calls, failures = 0, Counter[str]()
+    times, commands = _list_prompt_times(connection, row["id"]), list[str]()
+    for at, tool, tool_input, outcome, signature in _iter_events(connection, row["id"]):
         times.append(at)
         calls += bool(tool)
         if outcome == "failed" and signature:
-            failed[signature] += 1
-        if tool == "Bash" and (command := _command(input)):
+            failures[signature] += 1
+        if tool == "Bash" and (command := _parse_command(tool_input)):
             commands.append(command)
     habits = count_first_words(commands)
     return SessionStats(
@@ -179,20 +185,20 @@ def _earlier(connection: Connection, row: sqlite3.Row) -> SessionStats:
         tokens=row["tokens"],
         minutes=count_active_minutes(times),
         calls=calls,
-        failures=dict(failed),
-        files=_files(connection, row["id"]),
+        failures=dict(failures),
+        files=_list_files(connection, row["id"]),
         commands=dict(habits),
         prompts=row["prompts"],
-        first_prompt=row["first_prompt"][:_LONGEST],
+        first_prompt=row["first_prompt"][:_MAX_PROMPT_CHARS],
         has_commit="git commit" in habits,
     )
 
 
-def _prompted(connection: Connection, session: int) -> list[float]:
+def _list_prompt_times(connection: Connection, session: int) -> list[float]:
     return [at for (at,) in connection.execute("select at from prompts where session = ?", (session,))]
 
 
-def _events(connection: Connection, session: int) -> Iterator[tuple[float, str, str, str, str]]:
+def _iter_events(connection: Connection, session: int) -> Iterator[tuple[float, str, str, str, str]]:
     rows = connection.execute(
         "select at, iif(kind = 'tool', tool, ''), input, outcome, signature from events"
         " where session = ? order by at, id",
@@ -201,52 +207,57 @@ def _events(connection: Connection, session: int) -> Iterator[tuple[float, str, 
     return (tuple(row) for row in rows)
 
 
-def _command(input: str) -> str:
+def _parse_command(tool_input: str) -> str:
     try:
-        given = json.loads(input)
+        arguments = json.loads(tool_input)
     except ValueError:
         return ""
-    command = given.get("command") if isinstance(given, dict) else ""
+    command = arguments.get("command") if isinstance(arguments, dict) else ""
     return command if isinstance(command, str) else ""
 
 
-def _files(connection: Connection, session: int) -> tuple[str, ...]:
+def _list_files(connection: Connection, session: int) -> tuple[str, ...]:
     rows = connection.execute("select files_modified from observations where session = ? order by at", (session,))
     return tuple(dict.fromkeys(file for (text,) in rows for file in parse_json_list(text)))
 
 
-def _stored(value: Any) -> Any:
+def _encode_value(value: Any) -> Any:
     """Lists of values go in as JSON of their fields."""
     return json.dumps(value, default=vars, separators=(",", ":")) if isinstance(value, tuple) else value
 
 
-def _reflection(row: sqlite3.Row) -> Reflection:
-    values = {name: row[name] for name in _NAMES}
-    return Reflection(row["id"], **values | {"findings": _findings(row["findings"]), "files": _written(row["files"])})
+def _build_reflection(row: sqlite3.Row) -> Reflection:
+    values = {name: row[name] for name in _FIELD_NAMES}
+    return Reflection(
+        row["id"],
+        **values | {"findings": _parse_findings(row["findings"]), "files": _parse_written_files(row["files"])},
+    )
 
 
-def _findings(text: str) -> tuple[Finding, ...]:
+def _parse_findings(text: str) -> tuple[Finding, ...]:
     """What was found; of what came from elsewhere only what is in order."""
-    found = []
-    for one in _objects(text):
-        evidence = [each for each in one.get("evidence") or () if isinstance(each, dict)]
+    findings = []
+    for item in _parse_objects(text):
+        evidence = [evidence_item for evidence_item in item.get("evidence") or () if isinstance(evidence_item, dict)]
         try:
-            found.append(Finding(**one | {"evidence": tuple(Evidence(**each) for each in evidence)}))
+            findings.append(
+                Finding(**item | {"evidence": tuple(Evidence(**evidence_item) for evidence_item in evidence)})
+            )
         except TypeError:
             continue
-    return tuple(found)
+    return tuple(findings)
 
 
-def _written(text: str) -> tuple[WrittenFile, ...]:
-    return tuple(WrittenFile(**one) for one in _objects(text))
+def _parse_written_files(text: str) -> tuple[WrittenFile, ...]:
+    return tuple(WrittenFile(**item) for item in _parse_objects(text))
 
 
-def _objects(text: str) -> list[dict[str, Any]]:
+def _parse_objects(text: str) -> list[dict[str, Any]]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return []
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def list_drafts(connection: Connection, session: int) -> list[Reflection]:

@@ -11,14 +11,14 @@ from hardwon.text.printable import to_printable_line
 
 LOG = os.path.join("logs", "refusals.log")
 LOG_BYTES = 1_000_000
-_LONGEST_LINE = 300
+_MAX_LINE_CHARS = 300
 
 
 def note_refused_lesson(home: str, source: str, faults: Sequence[str]) -> None:
     """Append a line to the log. The file before this one is kept, so that nobody fills the disk."""
     path = os.path.join(home, LOG)
     # A fault may quote a pattern, so it is cleaned like everything that is written.
-    reasons = to_printable_line(clean_text("; ".join(faults)), _LONGEST_LINE)
+    reasons = to_printable_line(clean_text("; ".join(faults)), _MAX_LINE_CHARS)
     try:
         paths.make_private_folder(os.path.dirname(path))
         if os.path.exists(path) and os.path.getsize(path) > LOG_BYTES:

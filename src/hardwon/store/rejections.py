@@ -19,18 +19,18 @@ def store_memory_traces(connection: Connection, where: str, values: tuple[object
     """Keep a trace of the rejected memories that are about to go; within the caller's transaction."""
     rows = connection.execute(f"select text, project from memories where status = 'rejected' and {where}", values)
     for text, project in rows.fetchall():
-        _keep(connection, MEMORY, text, project)
+        _store_trace(connection, MEMORY, text, project)
 
 
 def store_candidate_trace(connection: Connection, signature: str) -> None:
     """Keep a trace of a rejected candidate that is about to go; within the caller's transaction."""
-    _keep(connection, CANDIDATE, signature, "")
+    _store_trace(connection, CANDIDATE, signature, "")
 
 
-def _keep(connection: Connection, kind: str, text: str, project: str) -> None:
+def _store_trace(connection: Connection, kind: str, text: str, project: str) -> None:
     salt = os.urandom(8).hex()
     trace = fingerprint_text(text, salt)
-    words, denied = (trace.word_hashes, trace.negated_hashes) if kind == MEMORY else ((), ())
+    words, negated = (trace.word_hashes, trace.negated_hashes) if kind == MEMORY else ((), ())
     connection.execute(
         "insert into rejections (kind, salt, project, normal, words, denied) values (?, ?, ?, ?, ?, ?)",
         (
@@ -39,7 +39,7 @@ def _keep(connection: Connection, kind: str, text: str, project: str) -> None:
             fingerprint_text(project, salt).normal_hash if project else "",
             trace.normal_hash,
             json.dumps(sorted(words)),
-            json.dumps(sorted(denied)),
+            json.dumps(sorted(negated)),
         ),
     )
 
@@ -47,10 +47,10 @@ def _keep(connection: Connection, kind: str, text: str, project: str) -> None:
 def is_rejected_memory(connection: Connection, text: str, project: str) -> bool:
     """Whether a person rejected this, or nearly this, in the project or everywhere, and it was purged since."""
     rows = connection.execute("select salt, project, normal, words, denied from rejections where kind = ?", (MEMORY,))
-    for salt, of_project, normal, words, denied in rows.fetchall():
-        if of_project and fingerprint_text(project, salt).normal_hash != of_project:
+    for salt, project_hash, normal, words, negated in rows.fetchall():
+        if project_hash and fingerprint_text(project, salt).normal_hash != project_hash:
             continue
-        trace = TextFingerprint(salt, normal, frozenset(json.loads(words)), frozenset(json.loads(denied)))
+        trace = TextFingerprint(salt, normal, frozenset(json.loads(words)), frozenset(json.loads(negated)))
         if is_same_as_fingerprint(text, trace):
             return True
     return False

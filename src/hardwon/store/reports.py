@@ -41,18 +41,21 @@ class Report:
 
 def is_duplicate_report(connection: Connection, session: int, report: Report) -> bool:
     """A prompt with an event since, or an event with a prompt since, is another that reads the same."""
-    near = (session, report.at - DUPLICATE_SECONDS, report.at + DUPLICATE_SECONDS)
+    scope = (session, report.at - DUPLICATE_SECONDS, report.at + DUPLICATE_SECONDS)
     if report.kind == "UserPromptSubmit":
         query = (
             "select 1 from prompts as one where session = ? and at between ? and ? and prompt = ? and not"
             " instr(key, ':') and not exists (select 1 from events where session = one.session and at > one.at)"
         )
-        named, said = report.prompt_name, [report.prompt]
+        identifier, values = report.prompt_name, [report.prompt]
     else:
         query = (
             "select 1 from events as one where session = ? and at between ? and ? and tool_use_id = '' and kind = ?"
             " and agent = ? and tool = ? and input = ? and response = ? and origin = 'hook'"
             " and not exists (select 1 from prompts where session = one.session and at > one.at)"
         )
-        named, said = report.tool_use_id, [report.kind, report.subagent, report.tool, report.input, report.response]
-    return not named and connection.execute(query, (*near, *map(to_storable, said))).fetchone() is not None
+        identifier, values = (
+            report.tool_use_id,
+            [report.kind, report.subagent, report.tool, report.input, report.response],
+        )
+    return not identifier and connection.execute(query, (*scope, *map(to_storable, values))).fetchone() is not None

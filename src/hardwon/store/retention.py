@@ -32,14 +32,14 @@ MIN_PORTION_ROWS, MAX_PORTIONS = (
     200,
     20,
 )  # rows deleted between two merges of the index: at least, and so many portions in all
-_INCREMENTAL = 2
-_DELETE = {
+_INCREMENTAL_VACUUM = 2
+_DELETE_ROW = {
     "events": "delete from events where id = ?",
     "calls": "delete from calls where id = ?",
     "injections": "delete from injections where id = ?",
 }
 # What a turn was distilled to is more than what is left of it now.
-_WEAR = (
+_MARK_EXPIRED = (
     f"update turns set print = '{EXPIRED_PREFIX}' || print where print not like '{EXPIRED_PREFIX}%' and "
     "(session, number) ="
     " (select session, prompt from events where id = ?)"
@@ -73,7 +73,7 @@ def read_store_totals(connection: Connection) -> StoreTotals:
 def measure_file_bytes(home: str) -> int:
     """What the database takes on disk, its log included; 0 if there is none."""
     path = os.path.join(home, paths.DATABASE)
-    return sum(os.path.getsize(one) for one in (path, f"{path}-wal") if os.path.exists(one))
+    return sum(os.path.getsize(file_path) for file_path in (path, f"{path}-wal") if os.path.exists(file_path))
 
 
 def compute_cutoff(newest: float | None, previous: float | None, days: float) -> float | None:
@@ -95,129 +95,140 @@ def enforce_limits(
 
     Between its short transactions it asks whether to go on. Gives the rows deleted by table, and the bytes in use.
     """
-    gone: Counter[str] = Counter()
-    latest = _latest(connection, now)
-    old, oldest_run = compute_cutoff(*latest, days), compute_cutoff(*latest, LEDGER_DAYS)
-    if old is not None:
-        gone += _delete(connection, _too_old(connection, old), should_continue)
-        gone += _delete_sessions(connection, old, should_continue)
-    if oldest_run is not None:
+    deleted_counts: Counter[str] = Counter()
+    latest_times = _find_latest_times(connection, now)
+    cutoff, ledger_cutoff = compute_cutoff(*latest_times, days), compute_cutoff(*latest_times, LEDGER_DAYS)
+    if cutoff is not None:
+        deleted_counts += _delete_rows(connection, _iter_expired_rows(connection, cutoff), should_continue)
+        deleted_counts += _delete_sessions(connection, cutoff, should_continue)
+    if ledger_cutoff is not None:
         for table in ("runs", "refusals", "kept"):
-            gone[table] += connection.execute(f"delete from {table} where at < ?", (oldest_run,)).rowcount
-        gone["reflections"] += connection.execute(
-            "delete from reflections where at < ? and status in ('discarded', 'moot')", (oldest_run,)
+            deleted_counts[table] += connection.execute(f"delete from {table} where at < ?", (ledger_cutoff,)).rowcount
+        deleted_counts["reflections"] += connection.execute(
+            "delete from reflections where at < ? and status in ('discarded', 'moot')", (ledger_cutoff,)
         ).rowcount
-    gone += _delete_until_it_fits(connection, max_bytes, should_continue)
-    if +gone:
-        deletions.record(connection, deletions.RETENTION, "age or size", gone, now)
+    deleted_counts += _delete_until_it_fits(connection, max_bytes, should_continue)
+    if +deleted_counts:
+        deletions.record(connection, deletions.RETENTION, "age or size", deleted_counts, now)
     release_free_pages(connection, should_continue)
-    return +gone, measure_used_bytes(connection)
+    return +deleted_counts, measure_used_bytes(connection)
 
 
-def _delete_until_it_fits(connection: Connection, most: int, go_on: Callable[[], bool]) -> Counter[str]:
+def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continue: Callable[[], bool]) -> Counter[str]:
     """Delete the oldest rows in portions, and merge the index of words after each.
 
     Deleting from an index of words first makes it larger, so without merging no deletion would ever seem enough.
     """
-    gone: Counter[str] = Counter()
-    portion = max(MIN_PORTION_ROWS, read_store_totals(connection).events // MAX_PORTIONS)
-    while measure_used_bytes(connection) > most and go_on():
-        oldest = list(islice(_oldest(connection), portion))
-        if not oldest:
+    deleted_counts: Counter[str] = Counter()
+    portion_rows = max(MIN_PORTION_ROWS, read_store_totals(connection).events // MAX_PORTIONS)
+    while measure_used_bytes(connection) > max_bytes and should_continue():
+        oldest_rows = list(islice(_iter_oldest_rows(connection), portion_rows))
+        if not oldest_rows:
             break
-        gone += _delete(connection, oldest, lambda: measure_used_bytes(connection) > most and go_on())
-        while documents.merge_word_index(connection) and go_on():
+        deleted_counts += _delete_rows(
+            connection, oldest_rows, lambda: measure_used_bytes(connection) > max_bytes and should_continue()
+        )
+        while documents.merge_word_index(connection) and should_continue():
             pass
-    return gone
+    return deleted_counts
 
 
-def _latest(connection: Connection, now: float) -> tuple[float | None, float | None]:
+def _find_latest_times(connection: Connection, now: float) -> tuple[float | None, float | None]:
     """The newest event, and the newest that is more than a day older; none of them from the future."""
     newest: float | None = connection.execute("select max(at) from events where at <= ?", (now,)).fetchone()[0]
     if newest is None:
         return None, None
-    before = connection.execute("select max(at) from events where at < ?", (newest - DAY_SECONDS,)).fetchone()[0]
-    return newest, before
+    previous = connection.execute("select max(at) from events where at < ?", (newest - DAY_SECONDS,)).fetchone()[0]
+    return newest, previous
 
 
-def _too_old(connection: Connection, old: float) -> Iterator[tuple[str, int]]:
-    others = _times(connection, "calls", _CALL_KEPT_SINCE) + _times(connection, "injections", "at")
-    doomed = [(table, id) for at, table, id in others if at < old]
-    is_taken_before = f"(taken_at is null or taken_at < {old!r})"
-    for at, table, id in _events(connection, f"session not in {_TO_DISTIL} and {is_taken_before}"):
-        if at >= old:
+def _iter_expired_rows(connection: Connection, cutoff: float) -> Iterator[tuple[str, int]]:
+    other_rows = _list_row_times(connection, "calls", _CALL_KEPT_SINCE) + _list_row_times(
+        connection, "injections", "at"
+    )
+    expired_rows = [(table, row_id) for at, table, row_id in other_rows if at < cutoff]
+    is_imported_before = f"(taken_at is null or taken_at < {cutoff!r})"
+    for at, table, row_id in _iter_events(connection, f"session not in {_TO_DISTIL} and {is_imported_before}"):
+        if at >= cutoff:
             break
-        yield table, id
-    yield from doomed
+        yield table, row_id
+    yield from expired_rows
 
 
-def _oldest(connection: Connection) -> Iterator[tuple[str, int]]:
+def _iter_oldest_rows(connection: Connection) -> Iterator[tuple[str, int]]:
     """What is raw, whatever its kind, oldest first."""
-    others = (_times(connection, "calls", _CALL_AT), _times(connection, "injections", "at"))
-    return ((table, id) for _, table, id in heapq.merge(_events(connection), *others))
+    other_rows = (_list_row_times(connection, "calls", _CALL_AT), _list_row_times(connection, "injections", "at"))
+    return ((table, row_id) for _, table, row_id in heapq.merge(_iter_events(connection), *other_rows))
 
 
-def _events(connection: Connection, condition: str = "true") -> Iterator[tuple[float, str, int]]:
+def _iter_events(connection: Connection, condition: str = "true") -> Iterator[tuple[float, str, int]]:
     """Every event by its time; in portions, since an open cursor would keep the log from being truncated."""
-    last = (float("-inf"), 0)
+    last_key = (float("-inf"), 0)
     while rows := connection.execute(
         f"select at, id from events where (at, id) > (?, ?) and {condition} order by at, id limit ?",
-        (*last, ROWS_PER_READ),
+        (*last_key, ROWS_PER_READ),
     ).fetchall():
-        yield from ((at, "events", id) for at, id in rows)
-        last = rows[-1]["at"], rows[-1]["id"]
+        yield from ((at, "events", row_id) for at, row_id in rows)
+        last_key = rows[-1]["at"], rows[-1]["id"]
 
 
-def _times(connection: Connection, table: str, at: str) -> list[tuple[float, str, int]]:
+def _list_row_times(connection: Connection, table: str, at: str) -> list[tuple[float, str, int]]:
     """The rows of a table that has no index by time, in that order; those whose time is not known count as newest."""
     rows = connection.execute(f"select {at}, id from {table}").fetchall()
-    return sorted((at or float("inf"), table, id) for at, id in rows)
+    return sorted((at or float("inf"), table, row_id) for at, row_id in rows)
 
 
-def _delete(connection: Connection, doomed: Iterable[tuple[str, int]], go_on: Callable[[], bool]) -> Counter[str]:
-    gone: Counter[str] = Counter()
-    rest = iter(doomed)
-    one = next(rest, None)
-    while one and go_on():
+def _delete_rows(
+    connection: Connection, rows: Iterable[tuple[str, int]], should_continue: Callable[[], bool]
+) -> Counter[str]:
+    deleted_counts: Counter[str] = Counter()
+    remaining = iter(rows)
+    entry = next(remaining, None)
+    while entry and should_continue():
         with transaction(connection):
-            end = monotonic() + SLICE_SECONDS
-            while one and monotonic() < end:
-                table, id = one
+            deadline = monotonic() + SLICE_SECONDS
+            while entry and monotonic() < deadline:
+                table, row_id = entry
                 if table == "events":
-                    connection.execute(_WEAR, (id,))
-                gone[table] += connection.execute(_DELETE[table], (id,)).rowcount
-                one = next(rest, None)
-    return gone
+                    connection.execute(_MARK_EXPIRED, (row_id,))
+                deleted_counts[table] += connection.execute(_DELETE_ROW[table], (row_id,)).rowcount
+                entry = next(remaining, None)
+    return deleted_counts
 
 
-def _delete_sessions(connection: Connection, old: float, go_on: Callable[[], bool]) -> Counter[str]:
+def _delete_sessions(connection: Connection, cutoff: float, should_continue: Callable[[], bool]) -> Counter[str]:
     """The prompts of sessions that ended before and have no event left; then those of which nothing was distilled.
 
     A prompt does not go before its session is over: the number of the next is counted from those that are there. If
     it goes on after that, it begins with 1 again, so what is known of its turns must not bear their numbers.
     """
-    gone: Counter[str] = Counter()
-    no_event = "not exists (select 1 from events where events.session = sessions.id)"
-    over = f"{_SESSION_KEPT_SINCE} < ? and id not in {_TO_DISTIL} and {no_event}"
-    bare = " and ".join([over, *_nothing_distilled(connection)])
-    prompted = "exists (select 1 from prompts where prompts.session = sessions.id)"
-    found = connection.execute(f"select id from sessions where ({bare}) or ({over} and {prompted})", (old, old))
-    for (id,) in found.fetchall():
-        if not go_on():
+    deleted_counts: Counter[str] = Counter()
+    has_no_event = "not exists (select 1 from events where events.session = sessions.id)"
+    is_over = f"{_SESSION_KEPT_SINCE} < ? and id not in {_TO_DISTIL} and {has_no_event}"
+    is_empty = " and ".join([is_over, *_build_no_rows_conditions(connection)])
+    has_prompts = "exists (select 1 from prompts where prompts.session = sessions.id)"
+    rows = connection.execute(
+        f"select id from sessions where ({is_empty}) or ({is_over} and {has_prompts})", (cutoff, cutoff)
+    )
+    for (session_id,) in rows.fetchall():
+        if not should_continue():
             break
         with transaction(connection):
-            prompts = connection.execute(
-                f"delete from prompts where session = (select id from sessions where id = ? and {over})", (id, old)
+            deleted_prompts = connection.execute(
+                f"delete from prompts where session = (select id from sessions where id = ? and {is_over})",
+                (session_id, cutoff),
             ).rowcount
-            if prompts:
-                connection.execute("delete from turns where session = ?", (id,))
-                connection.execute(f"update observations set prompt = {ORPHAN_TURN} where session = ?", (id,))
-            done = connection.execute(f"delete from sessions where id = ? and {bare}", (id, old)).rowcount
-        gone += Counter({"sessions": done, "prompts": prompts})
-    return gone
+            if deleted_prompts:
+                connection.execute("delete from turns where session = ?", (session_id,))
+                connection.execute(f"update observations set prompt = {ORPHAN_TURN} where session = ?", (session_id,))
+            deleted_sessions = connection.execute(
+                f"delete from sessions where id = ? and {is_empty}", (session_id, cutoff)
+            ).rowcount
+        deleted_counts += Counter({"sessions": deleted_sessions, "prompts": deleted_prompts})
+    return deleted_counts
 
 
-def _nothing_distilled(connection: Connection) -> list[str]:
+def _build_no_rows_conditions(connection: Connection) -> list[str]:
     """A condition for each table whose rows would go with their session and are to stay."""
     rows = connection.execute(
         "select tables.name, key.'from' from sqlite_master as tables, pragma_foreign_key_list(tables.name) as key"
@@ -229,30 +240,30 @@ def _nothing_distilled(connection: Connection) -> list[str]:
 
 def measure_used_bytes(connection: Connection) -> int:
     """The bytes in use, which is the size of the file once free pages are given back."""
-    return (_pragma(connection, "page_count") - _pragma(connection, "freelist_count")) * _pragma(
+    return (_read_pragma(connection, "page_count") - _read_pragma(connection, "freelist_count")) * _read_pragma(
         connection, "page_size"
     )
 
 
 def release_free_pages(connection: Connection, should_continue: Callable[[], bool]) -> None:
     """Give free pages back to the file system, a few at a time, and empty the log."""
-    free = _pragma(connection, "freelist_count")
-    while free and can_release_pages(connection) and should_continue():
+    free_pages = _read_pragma(connection, "freelist_count")
+    while free_pages and can_release_pages(connection) and should_continue():
         connection.executescript(
             f"pragma incremental_vacuum({PAGES_PER_TRANSACTION})"
         )  # `execute` stops after the first page
-        free = _pragma(connection, "freelist_count")
-    patience = _pragma(connection, "busy_timeout")
+        free_pages = _read_pragma(connection, "freelist_count")
+    busy_timeout = _read_pragma(connection, "busy_timeout")
     connection.execute("pragma wal_checkpoint(passive)").fetchall()
     connection.execute("pragma busy_timeout = 20")  # what is left is little, but it keeps writers waiting
     connection.execute("pragma wal_checkpoint(truncate)").fetchall()
-    connection.execute(f"pragma busy_timeout = {patience}")
+    connection.execute(f"pragma busy_timeout = {busy_timeout}")
 
 
 def can_release_pages(connection: Connection) -> bool:
     """Whether the file was made to give pages back."""
-    _pragma(connection, "page_count")  # reads the file; what the connection remembers may be from before a rebuild
-    return _pragma(connection, "auto_vacuum") == _INCREMENTAL
+    _read_pragma(connection, "page_count")  # reads the file; what the connection remembers may be from before a rebuild
+    return _read_pragma(connection, "auto_vacuum") == _INCREMENTAL_VACUUM
 
 
 def rebuild_database(connection: Connection) -> None:
@@ -261,6 +272,6 @@ def rebuild_database(connection: Connection) -> None:
     connection.execute("vacuum")
 
 
-def _pragma(connection: Connection, name: str) -> int:
-    found: int = connection.execute(f"pragma {name}").fetchone()[0]
-    return found
+def _read_pragma(connection: Connection, name: str) -> int:
+    value: int = connection.execute(f"pragma {name}").fetchone()[0]
+    return value

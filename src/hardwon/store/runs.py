@@ -19,8 +19,8 @@ LOST_SECONDS = 3600.0  # after which a run that nobody settled is called lost
 REFLECT = "reflect"  # the purpose that has a cap of its own
 GROUPS = ("day", "purpose", "project", "model", "outcome")
 _INSTANT = 1e-6
-_LONGEST_WHY = 500
-_ALMOST = 1e-9  # dollars that adding up may be wrong by
+_MAX_WHY_CHARS = 500
+_ROUNDING_DOLLARS = 1e-9  # dollars that adding up may be wrong by
 _COLUMNS = ", ".join(Run.__annotations__)
 
 
@@ -50,11 +50,11 @@ def find_budget_day(connection: Connection, now: float) -> str:
     clock that was wrong, and must not keep anybody waiting for months.
     """
     today = date.fromtimestamp(now)
-    ahead = connection.execute(
+    booked_day = connection.execute(
         "select max(day) from runs where day between ? and ?",
         (today.isoformat(), (today + timedelta(days=1)).isoformat()),
     ).fetchone()[0]
-    return str(ahead or today.isoformat())
+    return str(booked_day or today.isoformat())
 
 
 def to_local_day(at: float) -> str:
@@ -79,29 +79,29 @@ def book(
     """Count a run before it is made, or say which cap it would pass."""
     with transaction(connection):
         day = find_budget_day(connection, now)
-        spent = read_spending(connection, day)
-        after = {
-            "runsPerDay": spent.runs + 1,
-            "tokensPerDay": spent.tokens + estimate_in + estimate_out,
-            "dollarsPerDay": spent.dollars + estimate_cost - _ALMOST,
-            "reflectionsPerDay": spent.reflections + 1 if purpose == REFLECT else 0,
+        spending = read_spending(connection, day)
+        totals = {
+            "runsPerDay": spending.runs + 1,
+            "tokensPerDay": spending.tokens + estimate_in + estimate_out,
+            "dollarsPerDay": spending.dollars + estimate_cost - _ROUNDING_DOLLARS,
+            "reflectionsPerDay": spending.reflections + 1 if purpose == REFLECT else 0,
         }
-        refused = next((name for name, value in after.items() if value > caps[name]), "")
-        if refused:
-            return Booking(None, refused, _refuse(connection, day, refused, now))
+        refusing_cap = next((name for name, value in totals.items() if value > caps[name]), "")
+        if refusing_cap:
+            return Booking(None, refusing_cap, _record_refusal(connection, day, refusing_cap, now))
         # The time tells one run from another wherever they are taken, so no two have the same.
         latest = connection.execute("select max(at) from runs where day = ? and at < ?", (day, now + 1)).fetchone()[0]
         at = now if latest is None or latest < now else latest + _INSTANT
         values = (at, day, purpose, provider, model, project, session, estimate_in, estimate_out, estimate_cost, BEGUN)
-        id = connection.execute(
+        run_id = connection.execute(
             "insert into runs (at, day, purpose, provider, model, project, session, tokens_in, tokens_out,"
             " tokens_cached, cost, duration, outcome, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, '')",
             tuple(map(to_storable, values)),
         ).lastrowid
-    return Booking(id)
+    return Booking(run_id)
 
 
-def _refuse(connection: Connection, day: str, cap: str, now: float) -> bool:
+def _record_refusal(connection: Connection, day: str, cap: str, now: float) -> bool:
     times: int = connection.execute(
         "insert into refusals (day, cap, at, times) values (?, ?, ?, 1)"
         " on conflict (day, cap) do update set times = times + 1 returning times",
@@ -134,7 +134,7 @@ def settle(
                 cost,
                 duration,
                 outcome,
-                to_storable(why[:_LONGEST_WHY]),
+                to_storable(why[:_MAX_WHY_CHARS]),
                 run_id,
                 BEGUN,
             ),
@@ -152,15 +152,15 @@ def read_spending(connection: Connection, day: str) -> DailySpending:
     return DailySpending(*row)
 
 
-def sum_by_group(connection: Connection, *, by: str, since: str, now: float) -> list[dict[str, Any]]:
+def sum_by_group(connection: Connection, *, group: str, since: str, now: float) -> list[dict[str, Any]]:
     """What runs came to since a day (2026-11-16): by day in order, by anything else what cost most first."""
-    if by not in GROUPS:
-        raise ValueError(f"{by} is none of {', '.join(GROUPS)}")
-    name = f"iif(outcome = '{BEGUN}' and at < ?1, '{LOST}', outcome)" if by == "outcome" else by
+    if group not in GROUPS:
+        raise ValueError(f"{group} is none of {', '.join(GROUPS)}")
+    name = f"iif(outcome = '{BEGUN}' and at < ?1, '{LOST}', outcome)" if group == "outcome" else group
     rows = connection.execute(
         f"select {name} as name, count(*) as runs, sum(tokens_in) as tokens_in, sum(tokens_out) as tokens_out,"
         " sum(tokens_cached) as tokens_cached, sum(cost) as cost, sum(duration) as seconds from runs where day >= ?2"
-        f" group by 1 order by {'1' if by == 'day' else 'cost desc, runs desc, 1'}",
+        f" group by 1 order by {'1' if group == 'day' else 'cost desc, runs desc, 1'}",
         (now - LOST_SECONDS, since),
     )
     return [dict(row) for row in rows]
@@ -175,10 +175,10 @@ def count_refusals(connection: Connection, *, since: str) -> list[dict[str, Any]
 def list_latest_runs(connection: Connection, *, limit: int, now: float) -> list[Run]:
     """The last runs, newest first; one that was never settled is lost after a while."""
     rows = connection.execute(f"select {_COLUMNS} from runs order by at desc limit ?", (limit,))
-    found = [Run(*row) for row in rows]
-    return [_named(one, now) for one in found]
+    runs = [Run(*row) for row in rows]
+    return [_mark_lost(run, now) for run in runs]
 
 
-def _named(run: Run, now: float) -> Run:
+def _mark_lost(run: Run, now: float) -> Run:
     is_lost = run.outcome == BEGUN and run.at < now - LOST_SECONDS
     return Run(**{**run.__dict__, "outcome": LOST}) if is_lost else run

@@ -36,19 +36,22 @@ def find_project_paths(connection: Connection, project: str) -> list[str]:
 
 def list_indexed_projects(connection: Connection) -> list[int]:
     """Every project that has a document, by jumping from one range of numbers to the next."""
-    found: list[int] = []
-    after = -1
+    project_numbers: list[int] = []
+    after_id = -1
     while True:
-        (id,) = connection.execute("select min(id) from documents where id > ?", (after,)).fetchone()
-        if id is None:
-            return found
-        found.append(id >> PROJECT_BITS)
-        after = compute_first_id(found[-1] + 1) - 1
+        (document_id,) = connection.execute("select min(id) from documents where id > ?", (after_id,)).fetchone()
+        if document_id is None:
+            return project_numbers
+        project_numbers.append(document_id >> PROJECT_BITS)
+        after_id = compute_first_id(project_numbers[-1] + 1) - 1
 
 
-def build_scope(projects: Sequence[int]) -> Scope:
+def build_scope(project_numbers: Sequence[int]) -> Scope:
     """The documents of these projects, and those that count everywhere."""
-    return [(compute_first_id(one), compute_first_id(one + 1) - 1) for one in dict.fromkeys([*projects, EVERYWHERE])]
+    return [
+        (compute_first_id(number), compute_first_id(number + 1) - 1)
+        for number in dict.fromkeys([*project_numbers, EVERYWHERE])
+    ]
 
 
 def count_documents(connection: Connection, scope: Scope) -> int:
@@ -64,8 +67,8 @@ def count_documents(connection: Connection, scope: Scope) -> int:
 
 def build_match_query(*groups: Sequence[str], by_prefix: bool = False) -> str:
     """What the index is asked for: of each group of words any one; with `by_prefix` words that begin so."""
-    end = " *" if by_prefix else ""
-    return " AND ".join("(" + " OR ".join(f'"{word}"{end}' for word in group) + ")" for group in groups if group)
+    suffix = " *" if by_prefix else ""
+    return " AND ".join("(" + " OR ".join(f'"{word}"{suffix}' for word in group) + ")" for group in groups if group)
 
 
 def count_matches(connection: Connection, match: str, scope: Scope, limit: int) -> int:
@@ -83,45 +86,45 @@ def count_matches(connection: Connection, match: str, scope: Scope, limit: int) 
 
 def find_matches(connection: Connection, match: str, scope: Scope, limit: int) -> list[int]:
     """The documents of the scope that match, so many at most, in each range the latest first."""
-    found: list[int] = []
+    document_ids: list[int] = []
     for low, high in scope:
         rows = connection.execute(
             "select rowid from document_words where document_words match ? and rowid between ? and ?"
             " order by rowid desc limit ?",
-            (match, low, high, limit - len(found)),
+            (match, low, high, limit - len(document_ids)),
         )
-        found += [id for (id,) in rows]
-    return found
+        document_ids += [document_id for (document_id,) in rows]
+    return document_ids
 
 
 def iter_latest_matches(
     connection: Connection, project: int, match: str, since: float, until: float
 ) -> Iterator[dict[str, Any]]:
     """A project's documents that match, of a stretch of time, the latest first, read as they are asked for."""
-    matching, words = _matching(match, project)
+    condition, match_values = _build_match_condition(match, project)
     rows = connection.execute(
         f"select id, kind, row, name, session, project, at from documents where project = ? and at >= ? and at < ?"
-        f"{matching} order by at desc, id desc",
-        (project, since, until, *words),
+        f"{condition} order by at desc, id desc",
+        (project, since, until, *match_values),
     )
     return (dict(row) for row in rows)
 
 
-def _matching(match: str, project: int) -> tuple[str, tuple[str | int, ...]]:
+def _build_match_condition(match: str, project: int) -> tuple[str, tuple[str | int, ...]]:
     """The condition that a project's document matches, and its values; nothing where nothing is asked for."""
-    matching = " and +id in (select rowid from document_words where document_words match ? and rowid between ? and ?)"
-    return (matching, (match, compute_first_id(project), compute_first_id(project + 1) - 1)) if match else ("", ())
+    condition = " and +id in (select rowid from document_words where document_words match ? and rowid between ? and ?)"
+    return (condition, (match, compute_first_id(project), compute_first_id(project + 1) - 1)) if match else ("", ())
 
 
 def find_in_time_range(connection: Connection, scope: Scope, since: float, until: float) -> list[int]:
-    found: list[int] = []
+    document_ids: list[int] = []
     for low, high in scope:
         rows = connection.execute(
             "select id from documents where project between ? and ? and at >= ? and at < ? order by at",
             (low >> PROJECT_BITS, high >> PROJECT_BITS, since, until),
         )
-        found += [id for (id,) in rows]
-    return found
+        document_ids += [document_id for (document_id,) in rows]
+    return document_ids
 
 
 def read_documents(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -137,23 +140,23 @@ def read_words(connection: Connection, ids: Sequence[int]) -> dict[int, set[str]
     rows = connection.execute(
         "select id, words from documents where id in (select value from json_each(?))", (json.dumps(list(ids)),)
     )
-    return {id: set(held.split()) for id, held in rows}
+    return {document_id: set(words.split()) for document_id, words in rows}
 
 
 def find_by_source(connection: Connection, kind: str, row: int, name: str) -> dict[str, Any] | None:
-    found = connection.execute(
+    document = connection.execute(
         "select id, kind, row, name, session, project, at from documents where kind = ? and row = ? and name = ?",
         (kind, row, to_storable(name)),
     ).fetchone()
-    return dict(found) if found else None
+    return dict(document) if document else None
 
 
-_BESIDE = (
+_NEIGHBOUR_QUERY = (
     "(select id from documents as beside where beside.session = one.session and beside.kind = one.kind and"
     " (beside.at, beside.id) {than} (one.at, one.id) order by beside.at {order}, beside.id {order} limit 1{offset})"
 )
 _NEIGHBOURS = ", ".join(
-    _BESIDE.format(than=than, order=order, offset=offset)
+    _NEIGHBOUR_QUERY.format(than=than, order=order, offset=offset)
     for offset in ("", " offset 1")
     for than, order in (("<", "desc"), (">", "asc"))
 )
@@ -165,7 +168,7 @@ def find_neighbours(connection: Connection, ids: Sequence[int]) -> dict[int, tup
         f"select id, {_NEIGHBOURS} from documents as one where session and id in (select value from json_each(?))",
         (json.dumps(list(ids)),),
     )
-    return {id: tuple(beside) for id, *beside in rows}
+    return {document_id: tuple(neighbours) for document_id, *neighbours in rows}
 
 
 def read_vectors(connection: Connection, ids: Sequence[int], model: str) -> list[tuple[int, bytes]]:
@@ -223,11 +226,11 @@ def list_nearest_in_time(
     match: str = "",
 ) -> Iterator[dict[str, Any]]:
     """A project's documents before or after a time, the nearest first; those of that very time come after it."""
-    than, order = ("<", "desc") if is_before else (">=", "asc")
-    matching, words = _matching(match, project)
+    comparison, order = ("<", "desc") if is_before else (">=", "asc")
+    condition, match_values = _build_match_condition(match, project)
     rows = connection.execute(
-        f"select id, kind, row, name, session, project, at from documents where project = ? and at {than} ?"
-        f" and kind in (select value from json_each(?)){matching} order by at {order}, id {order} limit ?",
-        (project, at, json.dumps(list(kinds)), *words, limit),
+        f"select id, kind, row, name, session, project, at from documents where project = ? and at {comparison} ?"
+        f" and kind in (select value from json_each(?)){condition} order by at {order}, id {order} limit ?",
+        (project, at, json.dumps(list(kinds)), *match_values, limit),
     )
     return (dict(row) for row in rows.fetchall())

@@ -29,65 +29,65 @@ HAS_CONTENT = (
 MAX_FILL_TRIES = 5  # to fill a session; after that its next end of a turn is waited for
 _INSTANT = 1e-6
 _TRANSCRIPT = "transcript"
-_HIDDEN = '{"hidden":true}'
-_OPENS = ("SessionStart", "UserPromptSubmit")
-_ENDS = ("Stop", "SessionEnd")
+_HIDDEN_STATE = '{"hidden":true}'
+_OPENING_KINDS = ("SessionStart", "UserPromptSubmit")
+_ENDING_KINDS = ("Stop", "SessionEnd")
 
 
 def store_report(connection: Connection, report: Report, *, live: bool = False) -> bool:
     """Keep a report within the caller's transaction; False if it was known. A live one is the latest of its session,
     whatever the clock says."""
-    if _is_known(connection, report):
+    if _is_stored(connection, report):
         return False
-    session = _session(connection, report)
+    session = _find_or_create_session(connection, report)
     at = max(report.at, session["last_at"] + _INSTANT) if live else report.at
     if report.origin == "hook" and is_duplicate_report(connection, session["id"], replace(report, at=at)):
         return False
     if report.kind == "UserPromptSubmit":
-        new = report.prompt != "" and _keep_prompt(connection, session["id"], report, at)
+        is_new = report.prompt != "" and _store_prompt(connection, session["id"], report, at)
     else:
         if report.kind == "Stop" and not report.subagent:
-            _forget_told_end(connection, session["id"], at)
-        new = _keep_event(connection, session["id"], report, at)
-    _touch(connection, session["id"], report, at)
-    if new and report.imported_at is not None:
+            _delete_transcript_end(connection, session["id"], at)
+        is_new = _store_event(connection, session["id"], report, at)
+    _update_session(connection, session["id"], report, at)
+    if is_new and report.imported_at is not None:
         connection.execute("update sessions set taken_at = ? where id = ?", (report.imported_at, session["id"]))
-    _want_distilling(connection, session["id"], report)
-    return new
+    _enqueue_distilling(connection, session["id"], report)
+    return is_new
 
 
-def _want_distilling(connection: Connection, session: int, report: Report) -> None:
+def _enqueue_distilling(connection: Connection, session: int, report: Report) -> None:
     """At once when a turn or a session ends; else when it has been quiet for so long that nobody will say so."""
     if report.kind == "SessionStart":
         return
     now = clock.now()
-    due = min(report.at, now) + (0.0 if report.kind in _ENDS else QUIET_SECONDS)
+    due_at = min(report.at, now) + (0.0 if report.kind in _ENDING_KINDS else QUIET_SECONDS)
     priority = jobs.HISTORY if report.origin == _TRANSCRIPT else jobs.LIVE
-    jobs.enqueue(connection, jobs.DISTIL, session, priority=priority, now=now, due_at=due)
+    jobs.enqueue(connection, jobs.DISTIL, session, priority=priority, now=now, due_at=due_at)
 
 
-def _is_known(connection: Connection, report: Report) -> bool:
+def _is_stored(connection: Connection, report: Report) -> bool:
     table = "prompts" if report.kind == "UserPromptSubmit" else "events"
     return connection.execute(f"select 1 from {table} where key = ?", (to_storable(report.key),)).fetchone() is not None
 
 
-def _session(connection: Connection, report: Report) -> Mapping[str, Any]:
+def _find_or_create_session(connection: Connection, report: Report) -> Mapping[str, Any]:
     """The session's row, made if this is the first that is heard of it."""
-    names = (report.host, to_storable(report.session))
-    find = "select id, last_at from sessions where host = ? and session = ?"
-    row: Mapping[str, Any] | None = connection.execute(find, names).fetchone()
+    session_ref = (report.host, to_storable(report.session))
+    query = "select id, last_at from sessions where host = ? and session = ?"
+    row: Mapping[str, Any] | None = connection.execute(query, session_ref).fetchone()
     if row is None:
         connection.execute(
             "insert into sessions (host, session, cwd, transcript, first_prompt, prompts, status, reason,"
             " started_at, opened_at, last_at, to_fill) values (?, ?, '', '', '', 0, 'initialized', '', ?, 0, 0, 0)",
-            (*names, report.at),
+            (*session_ref, report.at),
         )
-        row = connection.execute(find, names).fetchone()
+        row = connection.execute(query, session_ref).fetchone()
     assert row is not None
     return row
 
 
-def _keep_prompt(connection: Connection, session: int, report: Report, at: float) -> bool:
+def _store_prompt(connection: Connection, session: int, report: Report, at: float) -> bool:
     """Keep a prompt unless the other account has it; True if it is new.
 
     Both know it by the host's name for it. Without one its words decide: what a transcript tells for the second time
@@ -95,27 +95,27 @@ def _keep_prompt(connection: Connection, session: int, report: Report, at: float
     """
     row = (to_storable(report.key), session, at, to_storable(report.prompt), to_storable(report.prompt_name))
     if report.origin != _TRANSCRIPT:
-        taken_over = connection.execute(
+        replaced = connection.execute(
             "update or ignore prompts set key = ?1, at = ?3, name = iif(?5 = '', name, ?5) where id = (select id from"
             " prompts where session = ?2 and prompt = ?4 and instr(key, ':') and (name in ('', ?5) or ?5 = '')"
             " order by name != ?5, abs(at - ?3), id limit 1)",
             row,
         ).rowcount
-        if taken_over:
-            _renumber(connection, session, 0.0)
+        if replaced:
+            _renumber_prompts(connection, session, 0.0)
             return False
-    new = connection.execute(
+    inserted = connection.execute(
         "insert or ignore into prompts (key, session, number, at, prompt, name) select ?1, ?2, 0, ?3, ?4, ?5"
         " where ?6 = 0 or (select count(*) from prompts where session = ?2 and prompt = ?4 and (?5 = '' or name = ''))"
         " < ?6",
         (*row, report.times if report.origin == _TRANSCRIPT else 0),
     ).rowcount
-    if new:
-        _renumber(connection, session, at)
-    return bool(new)
+    if inserted:
+        _renumber_prompts(connection, session, at)
+    return bool(inserted)
 
 
-def _renumber(connection: Connection, session: int, since: float) -> None:
+def _renumber_prompts(connection: Connection, session: int, since: float) -> None:
     """Prompts count in the order of their times; what comes late moves those behind it, and their events."""
     connection.execute(
         "update prompts set number = (select count(*) from prompts as earlier where earlier.session = prompts.session"
@@ -139,17 +139,17 @@ _BETTER = (
 )
 
 
-def _keep_event(connection: Connection, session: int, report: Report, at: float) -> bool:
+def _store_event(connection: Connection, session: int, report: Report, at: float) -> bool:
     """What is told again of a call fills in what the first report had not; a hook's word counts more.
 
     Some hosts use a call's name again in a later turn: within a transcript another id is another call.
     """
-    same = connection.execute(
+    existing = connection.execute(
         "select origin from events where tool_use_id != '' and session = ? and tool_use_id = ? and kind = ?",
         (session, to_storable(report.tool_use_id), report.kind),
     ).fetchone()
-    if same and report.origin == same["origin"] == _TRANSCRIPT:
-        report, same = replace(report, tool_use_id=report.key), None
+    if existing and report.origin == existing["origin"] == _TRANSCRIPT:
+        report, existing = replace(report, tool_use_id=report.key), None
     connection.execute(
         "insert into events (key, session, kind, at, prompt, agent, tool, tool_use_id, input, response, outcome,"
         " signature, duration, origin, taken_at) values (?, ?, ?, ?,"
@@ -182,7 +182,7 @@ def _keep_event(connection: Connection, session: int, report: Report, at: float)
             report.imported_at,
         ),
     )
-    return same is None
+    return existing is None
 
 
 # As a session's row has them after a report.
@@ -191,10 +191,10 @@ _OPENED = "max(opened_at, ?5)"
 _ENDED = "iif(?6 is null, ended_at, max(coalesce(ended_at, 0), ?6))"
 
 
-def _touch(connection: Connection, session: int, report: Report, at: float) -> None:
+def _update_session(connection: Connection, session: int, report: Report, at: float) -> None:
     """The session's row after this report: its status follows from when it was opened, prompted and ended last."""
-    opens = at if report.kind in _OPENS else 0.0
-    ends = at if report.kind == "SessionEnd" else None
+    opened_at = at if report.kind in _OPENING_KINDS else 0.0
+    ended_at = at if report.kind == "SessionEnd" else None
     transcript = "" if report.subagent and report.origin == "transcript" else report.transcript  # not a sub-agent's own
     connection.execute(
         "update sessions set"
@@ -213,10 +213,10 @@ def _touch(connection: Connection, session: int, report: Report, at: float) -> N
             to_storable(report.cwd),
             report.project,
             to_storable(transcript),
-            opens,
-            ends,
+            opened_at,
+            ended_at,
             to_storable(report.reason),
-            report.kind in _ENDS and report.origin == "hook",
+            report.kind in _ENDING_KINDS and report.origin == "hook",
             session,
         ),
     )
@@ -259,8 +259,12 @@ def find_by_name(connection: Connection, name: str, agent: str = "") -> list[dic
         " order by session = ?2 desc, sessions.id = ?1 desc, last_at desc limit 20",
         (number, name, len(name), agent),
     ).fetchall()
-    every = [dict(row) for row in rows]
-    return [one for one in every if one["session"] == name] or [one for one in every if one["id"] == number] or every
+    sessions = [dict(row) for row in rows]
+    return (
+        [session for session in sessions if session["session"] == name]
+        or [session for session in sessions if session["id"] == number]
+        or sessions
+    )
 
 
 def find_by_session_id(connection: Connection, session: str, agent: str = "") -> list[dict[str, Any]]:
@@ -357,7 +361,7 @@ def delete(connection: Connection, session: int) -> int:
         connection.execute(
             "update transcripts set reader = '', watch = ? where purpose = 'capture' and host = ? and watch != ''"
             " and json_extract(watch, '$.session') = ?",
-            (_HIDDEN, *row),
+            (_HIDDEN_STATE, *row),
         )
         return connection.execute("delete from injections where host = ? and session = ?", tuple(row)).rowcount
 
@@ -422,24 +426,24 @@ def store_last_words(
     if row is None:
         return
     key = f"{agent}:{session}:{since}"
-    told = connection.execute(
+    event = connection.execute(
         "select id, response, origin from events where key = ?4 or (session = ?1 and kind = 'Stop' and agent = ''"
         " and at < ?3 and (at >= ?2 or (origin = 'transcript' and prompt = (select count(*) from prompts where"
         " session = ?1 and at <= ?2)))) order by origin = 'transcript', at, id limit 1",
         (row["id"], since, until, to_storable(key)),
     ).fetchone()
-    if told is None:
+    if event is None:
         report = Report(key, agent, session, "Stop", since, response=text, origin=_TRANSCRIPT, imported_at=clock.now())
-        _keep_event(connection, row["id"], report, since)
-    elif told["origin"] == _TRANSCRIPT:
-        change = (to_storable(text), since, told["id"])
-        connection.execute("update events set response = ?, at = ? where id = ?", change)
-    elif told["response"] == "":
-        connection.execute("update events set response = ? where id = ?", (to_storable(text), told["id"]))
-    _want_distilling(connection, row["id"], Report("", agent, session, "Stop", since, origin=_TRANSCRIPT))
+        _store_event(connection, row["id"], report, since)
+    elif event["origin"] == _TRANSCRIPT:
+        values = (to_storable(text), since, event["id"])
+        connection.execute("update events set response = ?, at = ? where id = ?", values)
+    elif event["response"] == "":
+        connection.execute("update events set response = ? where id = ?", (to_storable(text), event["id"]))
+    _enqueue_distilling(connection, row["id"], Report("", agent, session, "Stop", since, origin=_TRANSCRIPT))
 
 
-def _forget_told_end(connection: Connection, session: int, at: float) -> None:
+def _delete_transcript_end(connection: Connection, session: int, at: float) -> None:
     """A hook tells the end of a turn: it takes the place of what a transcript told of it."""
     connection.execute(
         "delete from events where session = ?1 and kind = 'Stop' and agent = '' and origin = 'transcript'"

@@ -14,7 +14,7 @@ from hardwon.types import MinedEpisode, ReadPosition, frozen
 
 SCAN_PURPOSE = "scan"
 MAX_CALLS = 200_000  # the oldest go first
-_MARK = tuple(ReadPosition.__annotations__)
+_POSITION_COLUMNS = tuple(ReadPosition.__annotations__)
 
 
 class ScannedCall(NamedTuple):
@@ -36,7 +36,7 @@ class ScannedCall(NamedTuple):
     waits: str = ""
 
 
-_CALL = ScannedCall._fields
+_CALL_COLUMNS = ScannedCall._fields
 
 
 @frozen
@@ -60,26 +60,26 @@ def enlarge_cache(connection: Connection) -> None:
 def store_portions(connection: Connection, portions: Iterable[Portion], at: float) -> int:
     """Commit portions whole; gives how many signals in them are new."""
     with transaction(connection):
-        return sum(_keep(connection, portion, at) for portion in portions)
+        return sum(_store_portion(connection, portion, at) for portion in portions)
 
 
-def _keep(connection: Connection, portion: Portion, at: float) -> int:
-    _keep_calls(connection, portion.calls, at)
+def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
+    _store_calls(connection, portion.calls, at)
     connection.executemany(
         "update calls set outcome = ?, waits = '' where waits = ?",
         [(outcome, to_storable(waits)) for waits, outcome in portion.outcomes],
     )
-    new = sum(candidates.store_episode(connection, signal) for signal in portion.episodes)
+    new_count = sum(candidates.store_episode(connection, episode) for episode in portion.episodes)
     for session, problem in portion.withdrawn_tags:
         candidates.withdraw_tags(connection, session, problem)
     set_read_position(connection, SCAN_PURPOSE, portion.path, portion.agent, portion.read_position, at)
-    return new
+    return new_count
 
 
-def _keep_calls(connection: Connection, calls: Iterable[ScannedCall], taken_at: float) -> None:
-    marks = ", ".join("?" * (len(_CALL) + 1))
-    insert = f"insert or ignore into calls ({', '.join(_CALL)}, taken_at) values ({marks})"
-    rows = [(*call, taken_at) for call in calls]
+def _store_calls(connection: Connection, calls: Iterable[ScannedCall], imported_at: float) -> None:
+    qmarks = ", ".join("?" * (len(_CALL_COLUMNS) + 1))
+    insert = f"insert or ignore into calls ({', '.join(_CALL_COLUMNS)}, taken_at) values ({qmarks})"
+    rows = [(*call, imported_at) for call in calls]
     try:
         connection.executemany(insert, rows)
     except UnicodeEncodeError:  # rare, and a look at each value beforehand is not cheap
@@ -90,26 +90,29 @@ def set_read_position(
     connection: Connection, purpose: str, path: str, agent: str, position: ReadPosition, at: float
 ) -> None:
     """Within the caller's transaction, with what was found up to it."""
-    values = tuple(to_storable(getattr(position, name)) for name in _MARK)
+    values = tuple(to_storable(getattr(position, name)) for name in _POSITION_COLUMNS)
     connection.execute(
-        f"insert or replace into transcripts (purpose, path, host, at, {', '.join(_MARK)})"
-        f" values ({', '.join('?' * (len(_MARK) + 4))})",
+        f"insert or replace into transcripts (purpose, path, host, at, {', '.join(_POSITION_COLUMNS)})"
+        f" values ({', '.join('?' * (len(_POSITION_COLUMNS) + 4))})",
         (purpose, to_storable(path), agent, at, *values),
     )
 
 
 def list_read_positions(connection: Connection) -> dict[str, ReadPosition]:
     """Every transcript that was read, with its mark but without what the readers remember."""
-    light = [name for name in _MARK if name not in ("reader", "watch")]
-    rows = connection.execute(f"select path, {', '.join(light)} from transcripts where purpose = ?", (SCAN_PURPOSE,))
-    return {row["path"]: ReadPosition(**{name: row[name] for name in light}) for row in rows}
+    light_columns = [name for name in _POSITION_COLUMNS if name not in ("reader", "watch")]
+    rows = connection.execute(
+        f"select path, {', '.join(light_columns)} from transcripts where purpose = ?", (SCAN_PURPOSE,)
+    )
+    return {row["path"]: ReadPosition(**{name: row[name] for name in light_columns}) for row in rows}
 
 
 def find_read_position(connection: Connection, path: str, purpose: str = SCAN_PURPOSE) -> ReadPosition | None:
     row = connection.execute(
-        f"select {', '.join(_MARK)} from transcripts where purpose = ? and path = ?", (purpose, to_storable(path))
+        f"select {', '.join(_POSITION_COLUMNS)} from transcripts where purpose = ? and path = ?",
+        (purpose, to_storable(path)),
     ).fetchone()
-    return ReadPosition(*(row[name] for name in _MARK)) if row else None
+    return ReadPosition(*(row[name] for name in _POSITION_COLUMNS)) if row else None
 
 
 def forget_transcripts(connection: Connection, paths: Iterable[str]) -> None:
@@ -130,10 +133,11 @@ def prune_calls(connection: Connection) -> None:
 
 def iter_ended_calls(connection: Connection, tools: Iterable[str]) -> Iterator[ScannedCall]:
     """The calls of these tools that have ended, newest first."""
-    named = tuple(tools)
-    marks = ", ".join("?" * len(named))
+    tool_names = tuple(tools)
+    qmarks = ", ".join("?" * len(tool_names))
     rows = connection.execute(
-        f"select {', '.join(_CALL)} from calls where tool in ({marks}) and outcome != '' order by id desc", named
+        f"select {', '.join(_CALL_COLUMNS)} from calls where tool in ({qmarks}) and outcome != '' order by id desc",
+        tool_names,
     )
     for row in rows:
         yield ScannedCall(*row)

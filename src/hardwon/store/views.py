@@ -15,7 +15,7 @@ from hardwon.store.sessions import HAS_CONTENT
 from hardwon.types import frozen
 
 _DAY = "strftime('%Y-%m-%d', at, 'unixepoch', 'localtime')"
-_HEAD = 300  # characters of a long text in a list
+_PREVIEW_CHARS = 300  # characters of a long text in a list
 
 
 @frozen
@@ -37,9 +37,9 @@ class NewsCursor:
     observations: int = 0
 
 
-_SESSION = (
+_SESSION_QUERY = (
     "select found.id, host, session, project, coalesce(projects.name, '') as project_name,"
-    f" substr(first_prompt, 1, {_HEAD}) as first_prompt, prompts, status, started_at, last_at,"
+    f" substr(first_prompt, 1, {_PREVIEW_CHARS}) as first_prompt, prompts, status, started_at, last_at,"
     " (select count(*) from events where events.session = found.id) as events,"
     " (select count(*) from events where events.session = found.id and outcome = 'failed') as failed"
     " from (select * from sessions{where} order by last_at desc, id desc limit ?) as found"
@@ -59,22 +59,22 @@ def list_session_page(
     limit: int,
 ) -> list[dict[str, Any]]:
     """The sessions like that, the latest first, from behind the one with this time and number."""
-    wanted: list[tuple[str, Sequence[object]]] = [(HAS_CONTENT, ())]
+    conditions: list[tuple[str, Sequence[object]]] = [(HAS_CONTENT, ())]
     if project is not None:
-        wanted.append(("project = ?", (project,)))
+        conditions.append(("project = ?", (project,)))
     if agent:
-        wanted.append(("+host = ?", (agent,)))  # by the index of times: that of hosts would read them all
+        conditions.append(("+host = ?", (agent,)))  # by the index of times: that of hosts would read them all
     if status:
-        wanted.append(("status = ?", (status,)))
+        conditions.append(("status = ?", (status,)))
     if since is not None:
-        wanted.append(("last_at >= ?", (since,)))
+        conditions.append(("last_at >= ?", (since,)))
     if until is not None:
-        wanted.append(("started_at < ?", (until,)))
+        conditions.append(("started_at < ?", (until,)))
     if before_key is not None:
-        wanted.append(("(last_at, id) < (?, ?)", before_key))
-    where = f" where {' and '.join(text for text, _ in wanted)}"
-    values = [value for _, given in wanted for value in given]
-    rows = connection.execute(_SESSION.replace("{where}", where), (*values, limit))
+        conditions.append(("(last_at, id) < (?, ?)", before_key))
+    where = f" where {' and '.join(condition for condition, _ in conditions)}"
+    values = [value for _, condition_values in conditions for value in condition_values]
+    rows = connection.execute(_SESSION_QUERY.replace("{where}", where), (*values, limit))
     return [dict(row) for row in rows]
 
 
@@ -132,10 +132,10 @@ def find_session_number(connection: Connection, session: str, agent: str = "") -
 
 def count_undecided(connection: Connection) -> dict[str, int]:
     """How much waits for a person, by where it is kept."""
-    waits = {"candidates": "candidate", "memories": "candidate", "reflections": "draft"}
+    waiting_statuses = {"candidates": "candidate", "memories": "candidate", "reflections": "draft"}
     return {
         table: connection.execute(f"select count(*) from {table} where status = ?", (status,)).fetchone()[0]
-        for table, status in waits.items()
+        for table, status in waiting_statuses.items()
     }
 
 
@@ -145,8 +145,8 @@ def count_handoffs(connection: Connection) -> dict[tuple[str, str], int]:
     return {(row["status"], row["project"]): row["times"] for row in rows}
 
 
-_STEPS = (
-    f"select 'prompt' as what, id, at, 0 as rank, number, substr(prompt, 1, {_HEAD * 20}) as text"
+_STEP_QUERIES = (
+    f"select 'prompt' as what, id, at, 0 as rank, number, substr(prompt, 1, {_PREVIEW_CHARS * 20}) as text"
     " from prompts where session = :session and at >= :at and (at, 0, id) > (:at, :rank, :id)",
     "select 'delivery' as what, id, at, 1 as rank, agent, tool, lesson, slug, summary, delivery"
     " from injections where session = :name and host = :host and at >= :at and (at, 1, id) > (:at, :rank, :id)",
@@ -168,12 +168,12 @@ def list_timeline_steps(
         "name": to_storable(session_row["session"]),
         **position.__dict__,
     }
-    found = [
+    steps = [
         dict(row)
-        for select in _STEPS
-        for row in connection.execute(f"{select} order by at, id limit :limit", {**values, "limit": limit})
+        for query in _STEP_QUERIES
+        for row in connection.execute(f"{query} order by at, id limit :limit", {**values, "limit": limit})
     ]
-    return sorted(found, key=lambda step: (step["at"], step["rank"], step["id"]))[:limit]
+    return sorted(steps, key=lambda step: (step["at"], step["rank"], step["id"]))[:limit]
 
 
 def find_event(connection: Connection, session: int, event_id: int) -> dict[str, Any] | None:
@@ -188,9 +188,9 @@ def find_session_and_time(connection: Connection, table: str, row_id: int) -> tu
     return (row["session"], row["at"]) if row else None
 
 
-_NEWS = {
+_NEWS_QUERIES = {
     "prompts": "select 'prompt' as what, prompts.id, prompts.at, host, sessions.id as number,"
-    f" coalesce(projects.name, '') as project, substr(prompt, 1, {_HEAD}) as text, '' as tool, '' as outcome,"
+    f" coalesce(projects.name, '') as project, substr(prompt, 1, {_PREVIEW_CHARS}) as text, '' as tool, '' as outcome,"
     " '' as slug from prompts join sessions on sessions.id = prompts.session",
     "events": "select 'event' as what, events.id, events.at, host, sessions.id as number,"
     " coalesce(projects.name, '') as project, substr(iif(kind = 'tool', input, response), 1, 2000) as text,"
@@ -207,18 +207,18 @@ _NEWS = {
 
 def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tuple[list[dict[str, Any]], NewsCursor]:
     """What came last, the latest first, with the marks behind which the next of it will stand."""
-    found: list[dict[str, Any]] = []
-    seen = dict(cursor.__dict__)
-    for table, select in _NEWS.items():
+    items: list[dict[str, Any]] = []
+    last_ids = dict(cursor.__dict__)
+    for table, query in _NEWS_QUERIES.items():
         rows = connection.execute(
-            f"{select} left join projects on projects.id = sessions.project where {table}.id > ?"
+            f"{query} left join projects on projects.id = sessions.project where {table}.id > ?"
             f" order by {table}.id desc limit ?",
-            (seen[table], limit),
+            (last_ids[table], limit),
         ).fetchall()
-        found += map(dict, rows)
-        seen[table] = max([seen[table], *(row["id"] for row in rows)])
-    found.sort(key=lambda one: (-one["at"], one["what"]))
-    return found[:limit], NewsCursor(**seen)
+        items += map(dict, rows)
+        last_ids[table] = max([last_ids[table], *(row["id"] for row in rows)])
+    items.sort(key=lambda item: (-item["at"], item["what"]))
+    return items[:limit], NewsCursor(**last_ids)
 
 
 def count_failures_by_day(connection: Connection, since: float) -> dict[str, int]:
@@ -285,13 +285,15 @@ def count_lesson_by_day(connection: Connection, lesson: str, since: float) -> di
 
 
 _SAME_CALL_SECONDS = 60.0  # within which a transcript has the denial that a hook gave
-_CALL = "select id, at, tool, substr(input, 1, 4000) as input, outcome from events where session = ? and kind = 'tool'"
+_CALL_QUERY = (
+    "select id, at, tool, substr(input, 1, 4000) as input, outcome from events where session = ? and kind = 'tool'"
+)
 
 
 def find_denied_call(connection: Connection, session: int, delivery: dict[str, Any]) -> dict[str, Any] | None:
     """The call that was denied with this delivery: by the hook's id of it, else the first denied one since."""
     row = connection.execute(
-        f"{_CALL} and outcome = 'denied' and (key = ? or (at between ? and ? and tool = ? and agent = ?))"
+        f"{_CALL_QUERY} and outcome = 'denied' and (key = ? or (at between ? and ? and tool = ? and agent = ?))"
         " order by key != ?, at, id limit 1",
         (
             session,
@@ -311,7 +313,7 @@ def list_calls_after(
 ) -> list[dict[str, Any]]:
     """The calls of the delivery's tool and agent that came after it and were not denied, in their order."""
     rows = connection.execute(
-        f"{_CALL} and at > ? and outcome != 'denied' and ? in ('', tool) and agent = ? order by at, id limit ?",
+        f"{_CALL_QUERY} and at > ? and outcome != 'denied' and ? in ('', tool) and agent = ? order by at, id limit ?",
         (session, delivery["at"], delivery["tool"], delivery["agent"], limit),
     )
     return [dict(row) for row in rows]

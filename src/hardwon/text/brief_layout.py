@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 SECTION_SHARES = {"handoff": 5, "resume": 15, "memories": 20, "lessons": 25, "index": 25, "summary": 10}
 SECTION_SEPARATOR = "\n\n"
 MIN_STATEMENT_LENGTH = 12  # characters; a shorter line of the notes is a heading, not something that is said
-_LEFT_OUT = "(and {} more, left out for room: hardwon search WORDS)"
-_QUOTING = str.maketrans("", "", "*_`\"'")
-_MARKUP = "/!?"
-_ENDS, _CLOSING = (".", "!", "?", ";"), "*_`\"')"
+_OMITTED_NOTICE = "(and {} more, left out for room: hardwon search WORDS)"
+_QUOTE_REMOVAL = str.maketrans("", "", "*_`\"'")
+_TAG_STARTS = "/!?"
+_SENTENCE_ENDS, _CLOSING_MARKS = (".", "!", "?", ";"), "*_`\"')"
 
 
 @frozen
@@ -63,96 +63,107 @@ def count_characters(text: str) -> int:
 
 def allot_room(wanted_chars: Mapping[str, int], room: int) -> dict[str, int]:
     """What each section may have of the room: all it wants, or its share and its part of what others give back."""
-    given = dict.fromkeys(wanted_chars, 0)
-    while hungry := [name for name in wanted_chars if given[name] < wanted_chars[name]]:
-        left, shares = room - sum(given.values()), sum(SECTION_SHARES[name] for name in hungry)
-        if left < len(hungry):
+    allotted = dict.fromkeys(wanted_chars, 0)
+    while short_sections := [name for name in wanted_chars if allotted[name] < wanted_chars[name]]:
+        remaining, shares = room - sum(allotted.values()), sum(SECTION_SHARES[name] for name in short_sections)
+        if remaining < len(short_sections):
             break
-        for name in hungry:
-            given[name] = min(wanted_chars[name], given[name] + left * SECTION_SHARES[name] // shares)
-        if room - sum(given.values()) == left:
+        for name in short_sections:
+            allotted[name] = min(wanted_chars[name], allotted[name] + remaining * SECTION_SHARES[name] // shares)
+        if room - sum(allotted.values()) == remaining:
             break
-    return given
+    return allotted
 
 
 def measure_lines(lines: Iterable[BriefLine]) -> int:
-    found = [count_characters(line.text) + 1 for line in lines]
-    return sum(found) + len(SECTION_SEPARATOR) - 1 if found else 0
+    lengths = [count_characters(line.text) + 1 for line in lines]
+    return sum(lengths) + len(SECTION_SEPARATOR) - 1 if lengths else 0
 
 
 def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statements: frozenset[str]) -> BriefSection:
     """The lines that fit, in their order, under their headings."""
-    said, heads, shown, left_out = list[str](), list[BriefLine](), 0, 0
-    new = drop_noted_lines(lines, note_statements)
-    left = room - len(SECTION_SEPARATOR) - (0 if measure_lines(new) <= room else len(_LEFT_OUT) + 5)
-    for line in new:
+    shown_texts, headings, shown_count, omitted_count = list[str](), list[BriefLine](), 0, 0
+    new_lines = drop_noted_lines(lines, note_statements)
+    remaining = room - len(SECTION_SEPARATOR) - (0 if measure_lines(new_lines) <= room else len(_OMITTED_NOTICE) + 5)
+    for line in new_lines:
         if line.heading_rank:
-            heads = [*(one for one in heads if one.heading_rank < line.heading_rank), line]
+            headings = [*(heading for heading in headings if heading.heading_rank < line.heading_rank), line]
             continue
-        texts = [*(one.text for one in heads), line.text]
+        texts = [*(heading.text for heading in headings), line.text]
         cost = sum(count_characters(text) + 1 for text in texts)
-        if cost > left + 1:
-            left_out += 1
+        if cost > remaining + 1:
+            omitted_count += 1
             continue
-        said, heads, left, shown = said + texts, [], left - cost, shown + 1
-    if left_out and said:
-        said.append(_LEFT_OUT.format(left_out))
-    there = sum(not line.heading_rank for line in lines)
-    about = next((line.statement for line in new if line.heading_rank), "")
+        shown_texts, headings, remaining, shown_count = shown_texts + texts, [], remaining - cost, shown_count + 1
+    if omitted_count and shown_texts:
+        shown_texts.append(_OMITTED_NOTICE.format(omitted_count))
+    line_count = sum(not line.heading_rank for line in lines)
+    notice = next((line.statement for line in new_lines if line.heading_rank), "")
     return BriefSection(
-        section, "\n".join(said), measure_lines(new), room, shown, left_out, there - shown - left_out, about
+        section,
+        "\n".join(shown_texts),
+        measure_lines(new_lines),
+        room,
+        shown_count,
+        omitted_count,
+        line_count - shown_count - omitted_count,
+        notice,
     )
 
 
 def drop_noted_lines(lines: Sequence[BriefLine], note_statements: frozenset[str]) -> list[BriefLine]:
     """Those that the project's notes do not say; none if only headings are left."""
-    new = [line for line in lines if line.heading_rank or not is_in_notes(line.statement, note_statements)]
-    return new if any(not line.heading_rank for line in new) else []
+    new_lines = [line for line in lines if line.heading_rank or not is_in_notes(line.statement, note_statements)]
+    return new_lines if any(not line.heading_rank for line in new_lines) else []
 
 
 def is_in_notes(statement: str, note_statements: frozenset[str]) -> bool:
-    plain = normalize_line(statement)
-    return len(plain) >= MIN_STATEMENT_LENGTH and (
-        plain in note_statements or note_statements.issuperset(split_normalized_sentences(statement))
+    normalized = normalize_line(statement)
+    return len(normalized) >= MIN_STATEMENT_LENGTH and (
+        normalized in note_statements or note_statements.issuperset(split_normalized_sentences(statement))
     )
 
 
 def extract_statements(text: str) -> set[str]:
     """What notes say, as `normal` leaves it: each line, what goes on over several of them, each sentence of that."""
-    found, pieces = set[str](), list[list[str]]()
+    statements, paragraphs = set[str](), list[list[str]]()
     for line in text.splitlines():
-        found.add(normalize_line(line))
-        if line.strip() and pieces and pieces[-1] and not _begins_anew(line):
-            pieces[-1].append(line)
+        statements.add(normalize_line(line))
+        if line.strip() and paragraphs and paragraphs[-1] and not _is_block_start(line):
+            paragraphs[-1].append(line)
         else:
-            pieces.append([line] if line.strip() else [])
+            paragraphs.append([line] if line.strip() else [])
         if line.startswith("#"):
-            pieces.append([])
-    for piece in map(" ".join, filter(None, pieces)):
-        found.add(normalize_line(piece))
-        found.update(split_normalized_sentences(piece))
-    return found
+            paragraphs.append([])
+    for paragraph in map(" ".join, filter(None, paragraphs)):
+        statements.add(normalize_line(paragraph))
+        statements.update(split_normalized_sentences(paragraph))
+    return statements
 
 
-def _begins_anew(line: str) -> bool:
+def _is_block_start(line: str) -> bool:
     """Whether a line is a heading, an item of a list, a quotation or a row of a table, and goes on with nothing."""
-    first = line.split(None, 1)[0]
-    return first[0] in "#>|" or first in ("-", "*", "+", "•") or (first[:-1].isdigit() and first[-1] in ".)")
+    first_word = line.split(None, 1)[0]
+    return (
+        first_word[0] in "#>|"
+        or first_word in ("-", "*", "+", "•")
+        or (first_word[:-1].isdigit() and first_word[-1] in ".)")
+    )
 
 
 def split_normalized_sentences(text: str) -> list[str]:
     """The sentences of a text, as `normal` leaves them."""
-    found = [list[str]()]
-    for said in text.split():
-        found[-1].append(said)
-        if not said[-1].isalnum() and said.rstrip(_CLOSING).endswith(_ENDS):
-            found.append([])
-    return [normalize_line(" ".join(words)) for words in found if words]
+    sentences = [list[str]()]
+    for word in text.split():
+        sentences[-1].append(word)
+        if not word[-1].isalnum() and word.rstrip(_CLOSING_MARKS).endswith(_SENTENCE_ENDS):
+            sentences.append([])
+    return [normalize_line(" ".join(words)) for words in sentences if words]
 
 
 def normalize_line(line: str) -> str:
     """What a line says, without how it is marked, quoted, spaced or ended."""
-    words = line.translate(_QUOTING).lstrip("-+#>• \t").split()
+    words = line.translate(_QUOTE_REMOVAL).lstrip("-+#>• \t").split()
     if words and words[0][:-1].isdigit() and words[0][-1] in ".)":
         del words[0]
     return " ".join(words).rstrip(".:;!, ").casefold()
@@ -160,17 +171,19 @@ def normalize_line(line: str) -> str:
 
 def sanitize_line(text: str, max_length: int) -> str:
     """Text from outside as one line of data: nothing in it turns writing around, hides, or looks like a tag."""
-    shown = "".join(" " if char.isspace() else char for char in text[: 4 * max_length] if _is_seen(char))
-    line = escape_tags(" ".join(shown.split()))
+    visible = "".join(" " if char.isspace() else char for char in text[: 4 * max_length] if _is_visible(char))
+    line = escape_tags(" ".join(visible.split()))
     return line if len(line) <= max_length else f"{line[: max_length - 1].rstrip()}…"
 
 
 def escape_tags(text: str) -> str:
     """Text in which nothing looks like a tag, so that nothing passes for words of the agent's own program."""
     pairs = zip(text, f"{text[1:]} ", strict=False)
-    return "".join("‹" if char == "<" and (after.isalpha() or after in _MARKUP) else char for char, after in pairs)
+    return "".join(
+        "‹" if char == "<" and (next_char.isalpha() or next_char in _TAG_STARTS) else char for char, next_char in pairs
+    )
 
 
-def _is_seen(char: str) -> bool:
-    selects = "\ufe00" <= char <= "\ufe0f" or char >= "\U000e0000"  # invisible, and able to carry a hidden text
-    return char.isspace() or (char.isprintable() and not selects)
+def _is_visible(char: str) -> bool:
+    is_selector = "\ufe00" <= char <= "\ufe0f" or char >= "\U000e0000"  # invisible, and able to carry a hidden text
+    return char.isspace() or (char.isprintable() and not is_selector)

@@ -7,12 +7,12 @@ so a literal that occurs in a text occurs in the folded text too. The hook folds
 
 from __future__ import annotations
 
-_SAME = (("ı", "i"), ("İ", "i"), ("ſ", "s"), ("\u212a", "k"), ("Σ", "σ"), ("ς", "σ"))
+_EQUIVALENT_LETTERS = (("ı", "i"), ("İ", "i"), ("ſ", "s"), ("\u212a", "k"), ("Σ", "σ"), ("ς", "σ"))
 
 
 def fold_case(text: str) -> str:
     """The text in lower case, with every character that `re.IGNORECASE` equates to an ASCII letter as that letter."""
     if not text.isascii():
-        for sign, letter in _SAME:
-            text = text.replace(sign, letter)
+        for variant, letter in _EQUIVALENT_LETTERS:
+            text = text.replace(variant, letter)
     return text.lower()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 ELLIPSIS = "…"
-_UNSEEN = re.compile(
+_INVISIBLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]+"
 )
 _SENTENCE_END = re.compile(
@@ -15,8 +15,8 @@ _SENTENCE_END = re.compile(
 _MARKUP = re.compile(r"^\s*(?:[#>]+\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d+[.)]\s+)|\*\*|__|^\s*\|?[-|: ]{4,}$")
 _LINK = re.compile(r"\[([^\[\]]{1,200})\]\(([^()\s]{1,400})\)")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
-_EDGE = " ,;:-–—/|&("
-_LONG_WORD = 20
+_TRAILING_MARKS = " ,;:-–—/|&("
+_LONG_WORD_LENGTH = 20
 
 
 def collapse_spaces(text: str) -> str:
@@ -25,7 +25,7 @@ def collapse_spaces(text: str) -> str:
 
 def to_plain_line(text: str) -> str:
     """One line without anything that is not seen."""
-    return collapse_spaces(_UNSEEN.sub(" ", text))
+    return collapse_spaces(_INVISIBLE.sub(" ", text))
 
 
 def shorten_line(text: str, max_length: int) -> str:
@@ -33,30 +33,34 @@ def shorten_line(text: str, max_length: int) -> str:
     line = to_plain_line(text[: 4 * max_length + 400])
     if len(line) <= max_length:
         return line
-    whole, _, rest = line[: max_length - 1].rpartition(" ")
-    if len(rest) > _LONG_WORD or not whole:
-        return _first_parts(line, max_length)
-    return f"{whole.rstrip(_EDGE)} {ELLIPSIS}"
+    full_words, _, last_word = line[: max_length - 1].rpartition(" ")
+    if len(last_word) > _LONG_WORD_LENGTH or not full_words:
+        return _cut_long_word(line, max_length)
+    return f"{full_words.rstrip(_TRAILING_MARKS)} {ELLIPSIS}"
 
 
-def _first_parts(line: str, most: int) -> str:
+def _cut_long_word(line: str, max_length: int) -> str:
     """With a long word at the end, as a path or an address is, the parts of it that fit."""
-    cut = max(line.rfind(sign, 1, most - 1) for sign in "/?&=.:_|-, ")
-    return line[:cut].rstrip(_EDGE) + ELLIPSIS if cut > 0 else ELLIPSIS
+    end = max(line.rfind(separator, 1, max_length - 1) for separator in "/?&=.:_|-, ")
+    return line[:end].rstrip(_TRAILING_MARKS) + ELLIPSIS if end > 0 else ELLIPSIS
 
 
 def list_prose_lines(text: str) -> list[str]:
     """The lines of an agent's answer without its markup, code and tables."""
-    found, fenced = list[str](), False
-    for raw in text.splitlines():
-        if _FENCE.match(raw):
-            fenced = not fenced
-        elif not fenced and not raw.lstrip().startswith("|") and (line := to_plain_line(_MARKUP.sub("", raw))):
-            found.append(_LINK.sub(_linked, line) if "](" in line else line)
-    return found
+    prose_lines, in_fence = list[str](), False
+    for raw_line in text.splitlines():
+        if _FENCE.match(raw_line):
+            in_fence = not in_fence
+        elif (
+            not in_fence
+            and not raw_line.lstrip().startswith("|")
+            and (line := to_plain_line(_MARKUP.sub("", raw_line)))
+        ):
+            prose_lines.append(_LINK.sub(_format_link, line) if "](" in line else line)
+    return prose_lines
 
 
-def _linked(link: re.Match[str]) -> str:
+def _format_link(link: re.Match[str]) -> str:
     return f"{link[1]} ({link[2]})" if link[2].startswith("http") else link[1]
 
 
@@ -66,17 +70,17 @@ def split_sentences(text: str) -> list[str]:
 
 def is_informative(sentence: str) -> bool:
     """Neither a heading nor the opening of a list."""
-    ended = sentence.endswith((".", "!", "?", ")", "`"))
-    return not sentence.endswith(":") and not sentence.startswith(ELLIPSIS) and (ended or sentence.count(" ") > 3)
+    has_ending = sentence.endswith((".", "!", "?", ")", "`"))
+    return not sentence.endswith(":") and not sentence.startswith(ELLIPSIS) and (has_ending or sentence.count(" ") > 3)
 
 
 def join_names(names: Iterable[str], limit: int, *, quote: str = "{}") -> str:
     """`a, b and 3 more`."""
-    every = list(dict.fromkeys(names))
-    shown = [quote.format(name) for name in every[:limit]]
-    if len(every) > limit:
-        return ", ".join(shown) + f" and {len(every) - limit} more"
-    return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
+    unique_names = list(dict.fromkeys(names))
+    shown_names = [quote.format(name) for name in unique_names[:limit]]
+    if len(unique_names) > limit:
+        return ", ".join(shown_names) + f" and {len(unique_names) - limit} more"
+    return " and ".join(part for part in (", ".join(shown_names[:-1]), *shown_names[-1:]) if part)
 
 
 def format_times(count: int) -> str:
@@ -89,10 +93,10 @@ def pluralize(count: int, singular: str, plural: str = "") -> str:
 
 def select_fitting(items: Sequence[str], max_chars: int, overhead: int = 1) -> list[str]:
     """The items that fit into so many characters, each with some of its own; the first always goes in."""
-    kept, used = list[str](), 0
+    selected, used_chars = list[str](), 0
     for item in items:
         size = len(item) + overhead
-        if not kept or used + size <= max_chars:
-            kept.append(item)
-            used += size
-    return kept
+        if not selected or used_chars + size <= max_chars:
+            selected.append(item)
+            used_chars += size
+    return selected

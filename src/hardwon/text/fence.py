@@ -6,11 +6,11 @@ from __future__ import annotations
 FENCE_OPEN = "<hardwon-context>"
 FENCE_CLOSE = "</hardwon-context>"
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
-_INNER = ("<hardwon-context", "</hardwon-context")
+_FENCE_TAGS = ("<hardwon-context", "</hardwon-context")
 # What hides text, turns it around or steers a terminal: controls but for tab and newline, marks of direction, blanks
 # without width, and the invisible tags by which text is smuggled into a prompt. Joiners stay: scripts and emoji use
 # them.
-_UNSEEN = (
+_INVISIBLE_RANGES = (
     (0x00, 0x08),
     (0x0B, 0x0C),
     (0x0E, 0x1F),
@@ -27,43 +27,43 @@ _UNSEEN = (
     (0xFFF9, 0xFFFB),
     (0xE0000, 0xE007F),
 )
-_TO_STRIP = dict.fromkeys([code for first, last in _UNSEEN for code in range(first, last + 1)])
-_TO_STRIP |= {0x0D: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"}  # they end lines
+_STRIP_TABLE = dict.fromkeys([code for first, last in _INVISIBLE_RANGES for code in range(first, last + 1)])
+_STRIP_TABLE |= {0x0D: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"}  # they end lines
 
 
 def strip_invisible(text: str) -> str:
     """Return the text with what nobody sees taken out, and its lines ended by newlines alone."""
-    return text if text.isprintable() and text.isascii() else text.replace("\r\n", "\n").translate(_TO_STRIP)
+    return text if text.isprintable() and text.isascii() else text.replace("\r\n", "\n").translate(_STRIP_TABLE)
 
 
 def fence_text(text: str) -> str:
     """The text inside the fence, unable to close it."""
     # What nobody sees goes first: taken out later, it could leave a mark that closes the fence.
-    return f"{FENCE_OPEN}\n{_harmless(strip_invisible(text))}\n{FENCE_CLOSE}"
+    return f"{FENCE_OPEN}\n{_escape_fence_tags(strip_invisible(text))}\n{FENCE_CLOSE}"
 
 
-def _harmless(text: str) -> str:
+def _escape_fence_tags(text: str) -> str:
     lowered = text.translate(_ASCII_LOWER)  # `lower` may change the length, and positions must agree
-    for mark in _INNER:
-        at = lowered.find(mark)
-        while at >= 0:
-            text = f"{text[:at]}‹{text[at + 1 :]}"
-            lowered = f"{lowered[:at]}‹{lowered[at + 1 :]}"
-            at = lowered.find(mark, at)
+    for fence_tag in _FENCE_TAGS:
+        position = lowered.find(fence_tag)
+        while position >= 0:
+            text = f"{text[:position]}‹{text[position + 1 :]}"
+            lowered = f"{lowered[:position]}‹{lowered[position + 1 :]}"
+            position = lowered.find(fence_tag, position)
     return text
 
 
 def remove_between(text: str, start: str, end: str) -> str:
     """The text without what stands between the marks; an open end reaches to the end."""
-    at = text.find(start)
-    if at < 0:
+    position = text.find(start)
+    if position < 0:
         return text
-    parts, past = [], 0
-    while at >= 0:
-        parts.append(text[past:at])
-        close = text.find(end, at)
-        if close < 0:
+    parts, read_position = [], 0
+    while position >= 0:
+        parts.append(text[read_position:position])
+        end_position = text.find(end, position)
+        if end_position < 0:
             return "".join(parts)
-        past = close + len(end)
-        at = text.find(start, past)
-    return "".join([*parts, text[past:]])
+        read_position = end_position + len(end)
+        position = text.find(start, read_position)
+    return "".join([*parts, text[read_position:]])

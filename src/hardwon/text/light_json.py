@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class _Context:
+class _ScannerContext:
     strict = False
     object_hook = None
     object_pairs_hook = None
@@ -28,19 +28,19 @@ class _Context:
     parse_constant = float
 
 
-_scan = None if make_scanner is None else make_scanner(_Context)  # type: ignore[arg-type]
-_ODD = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as the standard module reads and writes them
-_BLANK = " \t\r\n"
+_scan = None if make_scanner is None else make_scanner(_ScannerContext)  # type: ignore[arg-type]
+_SPECIAL_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as the standard module reads and writes them
+_WHITESPACE = " \t\r\n"
 
 
 def loads(text: str) -> Any:
     """The value in `text`; ValueError with line and column if it is not JSON."""
-    start = len(text) - len(text.lstrip(_BLANK))
+    start = len(text) - len(text.lstrip(_WHITESPACE))
     try:
         value, end = _scan(text, start) if _scan else (None, -1)
     except (StopIteration, SystemError):
         end = -1
-    if end < 0 or text[end:].strip(_BLANK):
+    if end < 0 or text[end:].strip(_WHITESPACE):
         import json
 
         return json.loads(text, strict=False)
@@ -56,7 +56,7 @@ def dumps(value: object) -> str:
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, float):
-        return _ODD.get(float.__repr__(value)) or float.__repr__(value)
+        return _SPECIAL_FLOATS.get(float.__repr__(value)) or float.__repr__(value)
     if isinstance(value, dict):
         return "{" + ",".join(f"{quote(key)}:{dumps(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list | tuple):

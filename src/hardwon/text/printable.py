@@ -7,10 +7,10 @@ def make_printable(text: str) -> str:
     """The text on its lines; each character that is not a visible one is shown as the sign for such."""
     if text.isprintable():
         return text
-    return "".join(c if c == "\n" or c.isprintable() else "�" for c in _with_plain_spaces(text))
+    return "".join(c if c == "\n" or c.isprintable() else "�" for c in _normalize_spaces(text))
 
 
-def _with_plain_spaces(text: str) -> str:
+def _normalize_spaces(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\xa0", " ").expandtabs(4)
 
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from hardwon.text.case_folding import fold_case
 
 MIN_SEARCH_LENGTH = 4  # letters and digits in a text that can be looked for
-_LINE = 16  # of a text of several lines each is looked for that has so many characters
-_INNER, _LONG = 12, 24
+_MIN_LINE_LENGTH = 16  # of a text of several lines each is looked for that has so many characters
+_MIN_TRIMMED_LENGTH, _LONG_TEXT_LENGTH = 12, 24
 _ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf])")
-_SIGNS = re.compile(r"[\W_]+")
+_PUNCTUATION = re.compile(r"[\W_]+")
 
 
 class ExactPiece(NamedTuple):
@@ -32,13 +32,13 @@ SearchPiece = str | ExactPiece
 
 def normalize_for_search(text: str) -> str:
     """The text as it is compared: words in lower case with one blank between them."""
-    return _SIGNS.sub(" ", fold_case(_unescaped(text)))
+    return _PUNCTUATION.sub(" ", fold_case(_unescape_text(text)))
 
 
-def _unescaped(text: str) -> str:
+def _unescape_text(text: str) -> str:
     if "\\" not in text:
         return text
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else " ", text)
 
 
 def split_into_pieces(text: str) -> tuple[str, ...]:
@@ -46,40 +46,46 @@ def split_into_pieces(text: str) -> tuple[str, ...]:
 
     Of several lines each of some length is looked for by itself: tools store texts line by line.
     """
-    whole = normalize_for_search(text).strip()
-    if sum(map(str.isalnum, whole)) < MIN_SEARCH_LENGTH:
+    normalized = normalize_for_search(text).strip()
+    if sum(map(str.isalnum, normalized)) < MIN_SEARCH_LENGTH:
         return ()
-    found = _cut(whole)
+    pieces = _cut_ends(normalized)
     lines = [normalize_for_search(line).strip() for line in text.splitlines()]
     if len(lines) > 1:
-        found += [line for line in lines if len(line) >= _LINE]
-    return tuple(dict.fromkeys(piece for piece in found if piece))
+        pieces += [line for line in lines if len(line) >= _MIN_LINE_LENGTH]
+    return tuple(dict.fromkeys(piece for piece in pieces if piece))
 
 
-def _cut(whole: str) -> list[str]:
-    if len(whole) >= _LONG:
-        quarter = len(whole) // 4
-        return [whole[quarter:].strip(), whole[:-quarter].strip()]
-    return [whole[2:-2].strip() if len(whole) >= _INNER else whole]
+def _cut_ends(text: str) -> list[str]:
+    if len(text) >= _LONG_TEXT_LENGTH:
+        quarter = len(text) // 4
+        return [text[quarter:].strip(), text[:-quarter].strip()]
+    return [text[2:-2].strip() if len(text) >= _MIN_TRIMMED_LENGTH else text]
 
 
 def build_exact_pieces(exact_text: str) -> tuple[ExactPiece, ...]:
     """What is looked for where an id or a path is meant. Of a path also what is below it, and how Claude Code names
     the folder of its transcripts."""
     if not exact_text.startswith("/"):
-        return (_alone(exact_text, r"(?![\w-])"),)
+        return (_build_exact_piece(exact_text, r"(?![\w-])"),)
     return tuple(
-        _alone(spelled, r"(?![\w-]|\.\w)") for spelled in (exact_text, re.sub(r"[^a-zA-Z0-9]", "-", exact_text))
+        _build_exact_piece(spelling, r"(?![\w-]|\.\w)")
+        for spelling in (exact_text, re.sub(r"[^a-zA-Z0-9]", "-", exact_text))
     )
 
 
-def _alone(id: str, after: str) -> ExactPiece:
-    return ExactPiece(id, re.compile(rf"(?<![\w.-]){re.escape(id)}{after}"))
+def _build_exact_piece(exact_text: str, lookahead: str) -> ExactPiece:
+    return ExactPiece(exact_text, re.compile(rf"(?<![\w.-]){re.escape(exact_text)}{lookahead}"))
 
 
 def has_any_piece(text: str, pieces: Sequence[SearchPiece]) -> bool:
-    found = normalize_for_search(text) if any(isinstance(piece, str) for piece in pieces) else _unescaped(text)
-    return any(piece in found if isinstance(piece, str) else bool(piece.pattern.search(found)) for piece in pieces)
+    searched_text = (
+        normalize_for_search(text) if any(isinstance(piece, str) for piece in pieces) else _unescape_text(text)
+    )
+    return any(
+        piece in searched_text if isinstance(piece, str) else bool(piece.pattern.search(searched_text))
+        for piece in pieces
+    )
 
 
 def build_byte_hints(pieces: Sequence[SearchPiece]) -> tuple[bytes, ...]:
@@ -87,7 +93,7 @@ def build_byte_hints(pieces: Sequence[SearchPiece]) -> tuple[bytes, ...]:
 
     None if a piece has no word of ASCII: then every file has to be.
     """
-    found = []
+    hints = []
     for piece in pieces:
         words = [
             word
@@ -97,8 +103,8 @@ def build_byte_hints(pieces: Sequence[SearchPiece]) -> tuple[bytes, ...]:
         longest = max(words, key=len, default="")
         if len(longest) < 3:
             return ()
-        found.append(longest.encode())
-    return tuple(found)
+        hints.append(longest.encode())
+    return tuple(hints)
 
 
 def decode_variants(data: bytes) -> Iterable[str]:

@@ -108,20 +108,22 @@ Listen = Callable[[int | None], AsyncIterator[bytes]]
 class Viewer:
     """Owns the connection that pages read from and the visitors."""
 
-    def __init__(self, home: str, listen: Listen, is_full: Callable[[], bool], look: Callable[[], None]) -> None:
-        self.home, self.listen, self.is_full, self.note_activity = home, listen, is_full, look
+    def __init__(
+        self, home: str, listen: Listen, is_full: Callable[[], bool], note_activity: Callable[[], None]
+    ) -> None:
+        self.home, self.listen, self.is_full, self.note_activity = home, listen, is_full, note_activity
         self.browser_sessions = BrowserSessions()
         self._connection = db.connect(home, ignore_epoch=True)
-        self._reading = threading.Lock()
+        self._page_lock = threading.Lock()
         self._templates = create_environment()
-        self._static = read_static_files()
-        self._stamp = hash_static_files(self._static)
+        self._static_files = read_static_files()
+        self._static_hash = hash_static_files(self._static_files)
 
     async def run_page(
         self, page: PageHandler, request: Request, visitor: BrowserSession, form: dict[str, str]
     ) -> Response:
         """A page, made away from the loop that answers hooks."""
-        ask = PageRequest(
+        page_request = PageRequest(
             self.home,
             self._connection,
             visitor,
@@ -131,126 +133,130 @@ class Viewer:
             form,
         )
 
-        def made() -> Response:
-            with self._reading:
+        def run_locked() -> Response:
+            with self._page_lock:
                 try:
-                    answer = page(ask)
-                except UserError as wrong:
-                    answer = build_error_page(wrong)
-                except OSError as wrong:  # of a repository that cannot be written, say
+                    answer = page(page_request)
+                except UserError as error:
+                    answer = build_error_page(error)
+                except OSError as error:  # of a repository that cannot be written, say
                     answer = build_error_page(
-                        UserError(f"{wrong.strerror}: {wrong.filename}", "look at it, then try again")
+                        UserError(f"{error.strerror}: {error.filename}", "look at it, then try again")
                     )
-                except db.StoreError as wrong:
+                except db.StoreError as error:
                     answer = build_error_page(
-                        UserError(f"the database: {wrong}", "try again in a moment, then: hardwon doctor")
+                        UserError(f"the database: {error}", "try again in a moment, then: hardwon doctor")
                     )
                 if isinstance(answer, Redirect):
                     visitor.message = answer.message
                     return RedirectResponse(answer.location, 303, headers=HEADERS)
-                return self.render_page(answer, request, visitor, ask.now)
+                return self.render_page(answer, request, visitor, page_request.now)
 
-        return await asyncio.to_thread(made)
+        return await asyncio.to_thread(run_locked)
 
-    def render_page(self, shown: PageContent, request: Request, visitor: BrowserSession | None, now: float) -> Response:
-        part = shown.template.startswith("_")
-        around = {
+    def render_page(
+        self, content: PageContent, request: Request, visitor: BrowserSession | None, now: float
+    ) -> Response:
+        is_partial = content.template.startswith("_")
+        layout_values = {
             "places": NAVIGATION if visitor else (),
             "here": f"/{request.url.path.split('/')[1]}",
             "form": visitor.form_token if visitor else "",
-            "said": visitor.pop_message() if visitor and not part else "",
+            "said": visitor.pop_message() if visitor and not is_partial else "",
             "paused": bool(visitor and pauses.list_active_pauses(self.home, now)),
             "version": __version__,
-            "stamp": self._stamp,
+            "stamp": self._static_hash,
         }
-        text = self._templates.get_template(shown.template).render({**around, **shown.values})
-        return HTMLResponse(text, shown.status, headers=HEADERS)
+        text = self._templates.get_template(content.template).render({**layout_values, **content.values})
+        return HTMLResponse(text, content.status, headers=HEADERS)
 
-    def serve_static(self, name: str, stamped: str) -> Response:
-        if name not in self._static:
+    def serve_static(self, name: str, static_hash: str) -> Response:
+        if name not in self._static_files:
             return HTMLResponse("", 404, headers=HEADERS)
-        kind, content = self._static[name]
-        return Response(content, media_type=kind, headers=CACHED_HEADERS if stamped == self._stamp else HEADERS)
+        media_type, content = self._static_files[name]
+        return Response(
+            content, media_type=media_type, headers=CACHED_HEADERS if static_hash == self._static_hash else HEADERS
+        )
 
     def close(self) -> None:
         self._connection.close()
 
 
 def create_viewer_app(viewer: Viewer) -> Starlette:
-    routes = [Route(path, _page(viewer, page), methods=["GET"]) for path, page in PAGES]
-    routes += [Route(path, _deed(viewer, deed), methods=["POST"]) for path, deed in FORM_ACTIONS]
+    routes = [Route(path, _build_page_handler(viewer, page), methods=["GET"]) for path, page in PAGES]
+    routes += [Route(path, _build_action_handler(viewer, action), methods=["POST"]) for path, action in FORM_ACTIONS]
 
-    async def opened(request: Request) -> Response:
-        return _opened(viewer, request)
+    async def redeem_link(request: Request) -> Response:
+        return _redeem_link(viewer, request)
 
-    async def live(request: Request) -> Response:
-        return _live(viewer, request)
+    async def stream_live(request: Request) -> Response:
+        return _stream_live(viewer, request)
 
-    async def static(request: Request) -> Response:
+    async def serve_static(request: Request) -> Response:
         return viewer.serve_static(request.path_params["name"], request.query_params.get("v", ""))
 
-    async def leave(request: Request) -> Response:
-        return await _leave(viewer, request)
+    async def sign_out(request: Request) -> Response:
+        return await _sign_out(viewer, request)
 
-    async def wrong(request: Request, error: Exception) -> Response:
-        visitor = _visitor(viewer, request)
+    async def show_error(request: Request, error: Exception) -> Response:
+        visitor = _find_visitor(viewer, request)
         return viewer.render_page(NOT_FOUND if visitor else _LOCKED, request, visitor, clock.now())
 
     routes += [
-        Route("/open", opened, methods=["GET"]),
-        Route("/live", live, methods=["GET"]),
-        Route("/leave", leave, methods=["POST"]),
-        Route("/static/{name}", static, methods=["GET"]),
+        Route("/open", redeem_link, methods=["GET"]),
+        Route("/live", stream_live, methods=["GET"]),
+        Route("/leave", sign_out, methods=["POST"]),
+        Route("/static/{name}", serve_static, methods=["GET"]),
     ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: wrong})
+    return Starlette(routes=routes, exception_handlers={HTTPException: show_error})
 
 
 _LOCKED = PageContent("locked.html", {"title": "hardwon", "used": False}, 401)
-_USED = PageContent("locked.html", {"title": "hardwon", "used": True}, 401)
+_LINK_USED = PageContent("locked.html", {"title": "hardwon", "used": True}, 401)
 
 
-def _visitor(viewer: Viewer, request: Request) -> BrowserSession | None:
-    found = viewer.browser_sessions.find(request.cookies.get(COOKIE_NAME, ""), clock.now())
-    if found:
+def _find_visitor(viewer: Viewer, request: Request) -> BrowserSession | None:
+    visitor = viewer.browser_sessions.find(request.cookies.get(COOKIE_NAME, ""), clock.now())
+    if visitor:
         viewer.note_activity()  # a worker does not rest while somebody reads
-    return found
+    return visitor
 
 
-def _page(viewer: Viewer, page: PageHandler) -> Callable[[Request], Any]:
-    async def served(request: Request) -> Response:
-        visitor = _visitor(viewer, request)
+def _build_page_handler(viewer: Viewer, page: PageHandler) -> Callable[[Request], Any]:
+    async def serve_request(request: Request) -> Response:
+        visitor = _find_visitor(viewer, request)
         if visitor is None:
             return viewer.render_page(_LOCKED, request, None, clock.now())
         return await viewer.run_page(page, request, visitor, {})
 
-    return served
+    return serve_request
 
 
-def _deed(viewer: Viewer, deed: PageHandler) -> Callable[[Request], Any]:
-    async def served(request: Request) -> Response:
-        visitor = _visitor(viewer, request)
+def _build_action_handler(viewer: Viewer, action: PageHandler) -> Callable[[Request], Any]:
+    async def serve_request(request: Request) -> Response:
+        visitor = _find_visitor(viewer, request)
         if visitor is None:
             return viewer.render_page(_LOCKED, request, None, clock.now())
-        form = await _form(request)
-        if not _is_ours(visitor, form):
-            return viewer.render_page(_STALE, request, visitor, clock.now())
-        return await viewer.run_page(deed, request, visitor, form)
+        form = await _read_form(request)
+        if not _is_valid_form(visitor, form):
+            return viewer.render_page(_STALE_FORM, request, visitor, clock.now())
+        return await viewer.run_page(action, request, visitor, form)
 
-    return served
+    return serve_request
 
 
-_STALE = PageContent(
+_STALE_FORM = PageContent(
     "message.html",
     {"title": "Not done", "say": "This form is not one of this session's.", "fix": "go back, load the page again"},
     403,
 )
 
 
-def _is_ours(visitor: BrowserSession, form: dict[str, str]) -> bool:
+def _is_valid_form(visitor: BrowserSession, form: dict[str, str]) -> bool:
     return hmac.compare_digest(form.get("form", "").encode(), visitor.form_token.encode())
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def _read_form(request: Request) -> dict[str, str]:
     """The fields of a form; nothing if it is not one."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
         return {}
@@ -261,13 +267,13 @@ async def _form(request: Request) -> dict[str, str]:
         return {}
 
 
-def _opened(viewer: Viewer, request: Request) -> Response:
+def _redeem_link(viewer: Viewer, request: Request) -> Response:
     """The link: it works once, and what stays in the address bar is not it."""
     if not sign_in_links.redeem_code(viewer.home, request.query_params.get("code", ""), clock.now()):
-        visitor = _visitor(viewer, request)
+        visitor = _find_visitor(viewer, request)
         if visitor:  # who is in already may press "back" or click the link again
             return RedirectResponse("/", 303, headers=HEADERS)
-        return viewer.render_page(_USED, request, None, clock.now())
+        return viewer.render_page(_LINK_USED, request, None, clock.now())
     if request.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
         answer: Response = RedirectResponse("/", 303, headers=HEADERS)
     else:  # a browser sends no strict cookie behind another site's link, so the way on must begin here
@@ -278,19 +284,21 @@ def _opened(viewer: Viewer, request: Request) -> Response:
     return answer
 
 
-def _live(viewer: Viewer, request: Request) -> Response:
-    if _visitor(viewer, request) is None:
+def _stream_live(viewer: Viewer, request: Request) -> Response:
+    if _find_visitor(viewer, request) is None:
         return HTMLResponse("", 401, headers=HEADERS)
     if viewer.is_full():
         return HTMLResponse("", 503, headers=HEADERS)
-    last = request.headers.get("last-event-id", "")
-    after = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else None
-    return StreamingResponse(viewer.listen(after), media_type="text/event-stream", headers=HEADERS)
+    last_event_id = request.headers.get("last-event-id", "")
+    after_id = (
+        int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 16 else None
+    )
+    return StreamingResponse(viewer.listen(after_id), media_type="text/event-stream", headers=HEADERS)
 
 
-async def _leave(viewer: Viewer, request: Request) -> Response:
-    visitor = _visitor(viewer, request)
-    if visitor and _is_ours(visitor, await _form(request)):
+async def _sign_out(viewer: Viewer, request: Request) -> Response:
+    visitor = _find_visitor(viewer, request)
+    if visitor and _is_valid_form(visitor, await _read_form(request)):
         viewer.browser_sessions.sign_out(request.cookies.get(COOKIE_NAME, ""))
     answer = RedirectResponse("/", 303, headers=HEADERS)
     answer.delete_cookie(COOKIE_NAME, path="/", httponly=True, samesite="strict")

@@ -22,36 +22,36 @@ class BrowserSession:
 
     def pop_message(self) -> str:
         """What was done since the last page, to be said once."""
-        said, self.message = self.message, ""
-        return said
+        message, self.message = self.message, ""
+        return message
 
 
 class BrowserSessions:
     """Owns who is in, by the hash of their cookie."""
 
     def __init__(self) -> None:
-        self._inside: dict[str, BrowserSession] = {}
+        self._sessions: dict[str, BrowserSession] = {}
 
     def sign_in(self, now: float) -> str:
         """A new visitor's cookie."""
         cookie = secrets.token_urlsafe(32)
-        self._inside[_hash(cookie)] = BrowserSession(now)
-        while len(self._inside) > MAX_SESSIONS:
-            del self._inside[min(self._inside, key=lambda one: self._inside[one].last_seen_at)]
+        self._sessions[_hash_cookie(cookie)] = BrowserSession(now)
+        while len(self._sessions) > MAX_SESSIONS:
+            del self._sessions[min(self._sessions, key=lambda digest: self._sessions[digest].last_seen_at)]
         return cookie
 
     def find(self, cookie: str, now: float) -> BrowserSession | None:
-        found = self._inside.get(_hash(cookie)) if cookie else None
-        if found and now - found.last_seen_at > IDLE_SECONDS:
-            del self._inside[_hash(cookie)]
+        session = self._sessions.get(_hash_cookie(cookie)) if cookie else None
+        if session and now - session.last_seen_at > IDLE_SECONDS:
+            del self._sessions[_hash_cookie(cookie)]
             return None
-        if found:
-            found.last_seen_at = now
-        return found
+        if session:
+            session.last_seen_at = now
+        return session
 
     def sign_out(self, cookie: str) -> None:
-        self._inside.pop(_hash(cookie), None)
+        self._sessions.pop(_hash_cookie(cookie), None)
 
 
-def _hash(cookie: str) -> str:
+def _hash_cookie(cookie: str) -> str:
     return hashlib.sha256(cookie.encode("utf-8", "replace")).hexdigest()

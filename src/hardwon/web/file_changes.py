@@ -34,151 +34,173 @@ class FileChange:
 
     path: str
     old_text: str | None
-    after: str | None
+    new_text: str | None
     old_path: str = ""
 
 
-def fingerprint_values(*seen: object) -> str:
+def fingerprint_values(*values: object) -> str:
     """By which it is known later that somebody saw just this."""
-    return sha256(repr(seen).encode("utf-8", "replace")).hexdigest()
+    return sha256(repr(values).encode("utf-8", "replace")).hexdigest()
 
 
-def is_agreed(ask: PageRequest, known: object, changes: Sequence[FileChange]) -> bool:
+def is_agreed(request: PageRequest, subject: object, changes: Sequence[FileChange]) -> bool:
     """Whether the form says yes to just these changes of just this."""
-    return ask.form.get("agreed") == fingerprint_values(known, *changes)
+    return request.form.get("agreed") == fingerprint_values(subject, *changes)
 
 
 def describe_changes(changes: Sequence[FileChange]) -> list[dict[str, Any]]:
     """The changes as a template shows them."""
-    found = []
-    for one in changes:
-        lines = list(_lines((one.old_text or "").splitlines(), (one.after or "").splitlines()))
-        said = (
+    descriptions = []
+    for change in changes:
+        lines = list(_diff_lines((change.old_text or "").splitlines(), (change.new_text or "").splitlines()))
+        state = (
             "new"
-            if one.old_text is None
+            if change.old_text is None
             else "deleted"
-            if one.after is None
+            if change.new_text is None
             else "moved"
-            if one.old_path
+            if change.old_path
             else "changed"
         )
-        rest = len(lines[MAX_SHOWN_LINES:])
-        found.append(
-            {"path": one.path, "was": one.old_path, "said": said, "lines": lines[:MAX_SHOWN_LINES], "rest": rest}
+        omitted_count = len(lines[MAX_SHOWN_LINES:])
+        descriptions.append(
+            {
+                "path": change.path,
+                "was": change.old_path,
+                "said": state,
+                "lines": lines[:MAX_SHOWN_LINES],
+                "rest": omitted_count,
+            }
         )
-    return found
+    return descriptions
 
 
-def _lines(before: list[str], after: list[str]) -> Iterator[DiffLine]:
+def _diff_lines(old_lines: list[str], new_lines: list[str]) -> Iterator[DiffLine]:
     """The lines that differ, with some around them; a line with the sign of a gap stands for those left out."""
-    if not before or not after or max(len(before), len(after)) > MAX_COMPARED_LINES:
-        yield from _replaced(before, after)
+    if not old_lines or not new_lines or max(len(old_lines), len(new_lines)) > MAX_COMPARED_LINES:
+        yield from _diff_middle(old_lines, new_lines)
         return
-    for place, group in enumerate(SequenceMatcher(None, before, after).get_grouped_opcodes(CONTEXT_LINES)):
-        if place:
+    for group_index, group in enumerate(SequenceMatcher(None, old_lines, new_lines).get_grouped_opcodes(CONTEXT_LINES)):
+        if group_index:
             yield "…", ""
-        for what, a, b, c, d in group:
-            if what == "equal":
-                yield from ((" ", line) for line in before[a:b])
+        for operation, a, b, c, d in group:
+            if operation == "equal":
+                yield from ((" ", line) for line in old_lines[a:b])
             else:
-                yield from (("-", line) for line in before[a:b])
-                yield from (("+", line) for line in after[c:d])
+                yield from (("-", line) for line in old_lines[a:b])
+                yield from (("+", line) for line in new_lines[c:d])
 
 
-def _replaced(before: list[str], after: list[str]) -> Iterator[DiffLine]:
+def _diff_middle(old_lines: list[str], new_lines: list[str]) -> Iterator[DiffLine]:
     """All of what differs, between the lines at both ends that do not."""
-    head = _same(before, after)
-    tail = _same(before[head:][::-1], after[head:][::-1])
-    yield from (("-", line) for line in before[head : len(before) - tail])
-    yield from (("+", line) for line in after[head : len(after) - tail])
+    head_count = _count_common_lines(old_lines, new_lines)
+    tail_count = _count_common_lines(old_lines[head_count:][::-1], new_lines[head_count:][::-1])
+    yield from (("-", line) for line in old_lines[head_count : len(old_lines) - tail_count])
+    yield from (("+", line) for line in new_lines[head_count : len(new_lines) - tail_count])
 
 
-def _same(one: list[str], other: list[str]) -> int:
+def _count_common_lines(old_lines: list[str], new_lines: list[str]) -> int:
     """How many lines are the same at the beginning."""
     return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        (index for index, (a, b) in enumerate(zip(old_lines, new_lines, strict=False)) if a != b),
+        min(len(old_lines), len(new_lines)),
     )
 
 
-def plan_approval(ask: PageRequest, memory: Memory) -> list[FileChange]:
+def plan_approval(request: PageRequest, memory: Memory) -> list[FileChange]:
     """The file of a memory, and the list beside it; nothing where a file says the same already."""
-    folder = memory_files.get_memory_folder(ask.home, memory)
+    folder = memory_files.get_memory_folder(request.home, memory)
     if memory.file and os.path.exists(os.path.join(folder, memory.file)):
         return []
-    others = memories.list_unapproved_pages(ask.connection, ask.home, memory.project) if memory.type != "user" else []
+    others = (
+        memories.list_unapproved_pages(request.connection, request.home, memory.project)
+        if memory.type != "user"
+        else []
+    )
     if any(page.text == memory.text for page in others):
         return []
     file = memory_files.choose_file_name(folder, memory)
-    made = FileChange(
-        os.path.join(folder, file), None, memory_files.render_memory(ask.home, replace(memory, file=file), ask.now)
+    change = FileChange(
+        os.path.join(folder, file),
+        None,
+        memory_files.render_memory(request.home, replace(memory, file=file), request.now),
     )
     if path := memory_files.find_index_file(folder):
-        said = (handoffs.read_page_text(path) or "").rstrip("\n")
-        return [made, FileChange(path, said, memory_files.add_index_entry(said, file, memory.text))]
-    return [made]
+        index_text = (handoffs.read_page_text(path) or "").rstrip("\n")
+        return [change, FileChange(path, index_text, memory_files.add_index_entry(index_text, file, memory.text))]
+    return [change]
 
 
-def plan_rewording(ask: PageRequest, memory: Memory, text: str) -> list[FileChange]:
+def plan_rewording(request: PageRequest, memory: Memory, text: str) -> list[FileChange]:
     """The file of an approved memory in other words."""
-    page = memories.read_page(ask.home, memory)
-    held = handoffs.read_page_text(page.path) if page else None
-    if page is None or held is None:
+    page = memories.read_page(request.home, memory)
+    current_text = handoffs.read_page_text(page.path) if page else None
+    if page is None or current_text is None:
         return []
-    after = replace(memory, text=make_printable(clean_text(text)).strip(), type=page.type)
+    reworded_memory = replace(memory, text=make_printable(clean_text(text)).strip(), type=page.type)
     return [
         FileChange(
             page.path,
-            held,
-            memory_files.render_memory(ask.home, after, ask.now, memory_files.split_front_matter(held)[0]),
+            current_text,
+            memory_files.render_memory(
+                request.home, reworded_memory, request.now, memory_files.split_front_matter(current_text)[0]
+            ),
         )
     ]
 
 
-def plan_ratification(ask: PageRequest, known: Reflection) -> tuple[list[FileChange], list[str]]:
+def plan_ratification(request: PageRequest, reflection: Reflection) -> tuple[list[FileChange], list[str]]:
     """The page in the draft's place and the memories that it names; in sentences what else comes of it."""
-    page, held = handoffs.read_page(known), handoffs.read_page_text(known.draft)
-    if page is None or held is None:
+    page, current_text = handoffs.read_page(reflection), handoffs.read_page_text(reflection.draft)
+    if page is None or current_text is None:
         return [], []
-    if known.status == RATIFIED:
+    if reflection.status == RATIFIED:
         return [], ["No file is written: the page counts as it stands now."]
-    path = ratification.choose_page_path(ask.connection, ask.home, known)
-    text, earlier = (
-        ratification.build_page_text(known.draft, ask.now),
-        handoffs.read_page_text(path) if path != known.draft else None,
+    path = ratification.choose_page_path(request.connection, request.home, reflection)
+    text, existing_text = (
+        ratification.build_page_text(reflection.draft, request.now),
+        handoffs.read_page_text(path) if path != reflection.draft else None,
     )
-    made = [FileChange(path, held, text, known.draft)]
-    if earlier is not None:
-        made = [FileChange(path, earlier, text), FileChange(known.draft, held, None)]
-    (named, unnamed), says = ratification.plan_memories(ask.connection, known, page, ask.now), list[str]()
-    for one in named:
-        planned = plan_approval(ask, one)
+    changes = [FileChange(path, current_text, text, reflection.draft)]
+    if existing_text is not None:
+        changes = [FileChange(path, existing_text, text), FileChange(reflection.draft, current_text, None)]
+    (named_memories, unnamed_memories), notes = (
+        ratification.plan_memories(request.connection, reflection, page, request.now),
+        list[str](),
+    )
+    for memory in named_memories:
+        memory_changes = plan_approval(request, memory)
         try:
-            if planned or not one.id:
-                statuses = ["active"] if one.id else []
-                memories.refuse_duplicate(ask.connection, ask.home, one.text, one.project, *statuses)
-            made += planned
-        except UserError as wrong:
-            says.append(f"Not approved: {to_printable_line(one.text, 100)} ({wrong.say})")
-    says += [
-        f"Rejected, since the draft does not name it any more: {to_printable_line(one.text, 100)}" for one in unnamed
+            if memory_changes or not memory.id:
+                statuses = ["active"] if memory.id else []
+                memories.refuse_duplicate(request.connection, request.home, memory.text, memory.project, *statuses)
+            changes += memory_changes
+        except UserError as error:
+            notes.append(f"Not approved: {to_printable_line(memory.text, 100)} ({error.say})")
+    notes += [
+        f"Rejected, since the draft does not name it any more: {to_printable_line(memory.text, 100)}"
+        for memory in unnamed_memories
     ]
-    return _joined(made), says
+    return _merge_changes(changes), notes
 
 
-def _joined(found: Sequence[FileChange]) -> list[FileChange]:
+def _merge_changes(changes: Sequence[FileChange]) -> list[FileChange]:
     """What several memories add to one list, together."""
-    made = list[FileChange]()
-    for one in found:
-        place = next((at for at, each in enumerate(made) if each.path == one.path and one.old_text is not None), None)
-        if place is None:
-            made.append(one)
+    merged = list[FileChange]()
+    for change in changes:
+        position = next(
+            (index for index, other in enumerate(merged) if other.path == change.path and change.old_text is not None),
+            None,
+        )
+        if position is None:
+            merged.append(change)
         else:
-            added = (one.after or "").removeprefix(one.old_text or "").lstrip("\n")
-            made[place] = replace(made[place], after=f"{made[place].after}{added}")
-    return made
+            added = (change.new_text or "").removeprefix(change.old_text or "").lstrip("\n")
+            merged[position] = replace(merged[position], new_text=f"{merged[position].new_text}{added}")
+    return merged
 
 
-def refresh_brief(ask: PageRequest, project: str) -> None:
+def refresh_brief(request: PageRequest, project: str) -> None:
     """What the hook says without the worker follows at once."""
-    compiled_brief.delete_all(ask.home)
-    brief.refresh_brief(ask.connection, ask.home, project)
+    compiled_brief.delete_all(request.home)
+    brief.refresh_brief(request.connection, request.home, project)

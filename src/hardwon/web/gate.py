@@ -32,33 +32,33 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiApp:
     """The API and the viewer's pages behind their gate."""
-    ours = f"{VIEWER_HOST}:{port}".encode()
+    viewer_host = f"{VIEWER_HOST}:{port}".encode()
     hosts = {f"{name}:{port}".encode() for name in HOST_NAMES}
     origins = {b"http://" + host for host in hosts}
 
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+    async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
-        for_api = is_api_path(scope["path"])
-        if for_api:
-            refused = _refused(scope, headers, hosts, origins, token.encode())
+        is_api = is_api_path(scope["path"])
+        if is_api:
+            refusal = _find_api_refusal(scope, headers, hosts, origins, token.encode())
         else:
-            refused = _from_elsewhere(scope["method"], headers, ours)
-        if refused:
-            await send_error(send, *refused)
+            refusal = _find_page_refusal(scope["method"], headers, viewer_host)
+        if refusal:
+            await send_error(send, *refusal)
             return
         try:
-            body = await _body(headers, receive)
-        except ValueError as wrong:
-            await send_error(send, 413, str(wrong), "send less")
+            body = await _read_body(headers, receive)
+        except ValueError as error:
+            await send_error(send, 413, str(error), "send less")
             return
         except TimeoutError:
             await send_error(send, 408, "the body did not come in time", "send it at once")
             return
-        await (api if for_api else pages)(scope, _replayed(body, receive), send)
+        await (api if is_api else pages)(scope, _replay_body(body, receive), send)
 
-    return guarded
+    return guarded_app
 
 
 def is_api_path(path: str) -> bool:
@@ -66,15 +66,15 @@ def is_api_path(path: str) -> bool:
     return path.startswith("/api/") or _SESSION_CALL.fullmatch(path) is not None
 
 
-def _from_elsewhere(method: str, headers: dict[bytes, bytes], ours: bytes) -> tuple[int, str, str] | None:
+def _find_page_refusal(method: str, headers: dict[bytes, bytes], viewer_host: bytes) -> tuple[int, str, str] | None:
     """Why a page is not shown, or a form not taken, to whoever asks from where this does.
 
     A browser names the Origin of a form only where it may name a referrer, so pages allow that, to ourselves alone.
     """
-    if headers.get(b"host", b"").lower() != ours:
+    if headers.get(b"host", b"").lower() != viewer_host:
         return 421, "this is not the viewer's name", "hardwon view"
     origin, site = headers.get(b"origin", b"").lower(), headers.get(b"sec-fetch-site", b"")
-    if origin not in (b"", b"http://" + ours):
+    if origin not in (b"", b"http://" + viewer_host):
         return 403, "pages of other origins are not answered", "hardwon view"
     if method not in ("GET", "HEAD"):
         if not origin or site not in (b"", b"same-origin"):
@@ -86,7 +86,7 @@ def _from_elsewhere(method: str, headers: dict[bytes, bytes], ours: bytes) -> tu
     return None
 
 
-def _refused(
+def _find_api_refusal(
     scope: Scope, headers: dict[bytes, bytes], hosts: set[bytes], origins: set[bytes], token: bytes
 ) -> tuple[int, str, str] | None:
     if (scope.get("server") or ("", 0))[1] is None:
@@ -95,17 +95,19 @@ def _refused(
         return 421, "this is no name of ours", "call http://127.0.0.1"
     if headers.get(b"origin", b"").lower() not in origins | {b""}:
         return 403, "pages of other origins are not answered", "call it from a program"
-    given = headers.get(b"authorization", b"")
-    if not hmac.compare_digest(given.lower()[:7], b"bearer ") or not hmac.compare_digest(given[7:].strip(), token):
+    authorization = headers.get(b"authorization", b"")
+    if not hmac.compare_digest(authorization.lower()[:7], b"bearer ") or not hmac.compare_digest(
+        authorization[7:].strip(), token
+    ):
         return 401, "no token, or a wrong one", "send Authorization: Bearer with the content of ~/.hardwon/token"
     return None
 
 
-async def _body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
+async def _read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
     """The whole body; ValueError if it is too large, TimeoutError if it is too slow."""
-    told = headers.get(b"content-length", b"0")
-    if told.isdigit() and int(told) > MAX_BODY_BYTES:
-        raise ValueError(f"the body has {int(told):,} bytes, and may have {MAX_BODY_BYTES:,}")
+    content_length = headers.get(b"content-length", b"0")
+    if content_length.isdigit() and int(content_length) > MAX_BODY_BYTES:
+        raise ValueError(f"the body has {int(content_length):,} bytes, and may have {MAX_BODY_BYTES:,}")
     parts, size = [], 0
     async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
         while True:
@@ -119,17 +121,17 @@ async def _body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
                 return b"".join(parts)
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    given = False
+def _replay_body(body: bytes, receive: Receive) -> Receive:
+    is_replayed = False
 
-    async def again() -> MutableMapping[str, Any]:
-        nonlocal given
-        if given:
+    async def receive_again() -> MutableMapping[str, Any]:
+        nonlocal is_replayed
+        if is_replayed:
             return await receive()
-        given = True
+        is_replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return receive_again
 
 
 async def send_error(send: Send, status: int, say: str, fix: str) -> None:

@@ -22,199 +22,227 @@ from hardwon.web.file_changes import FileChange
 from hardwon.web.page_request import NOT_FOUND, PageContent, PageRequest, Redirect, parse_number
 
 PAGE_SIZE = 100
-_MAKERS = {"plain": "plain code", "model": "a model", "person": "a person"}
+_MAKER_TEXTS = {"plain": "plain code", "model": "a model", "person": "a person"}
 
 
-def show_handoff_list(ask: PageRequest) -> PageContent:
+def show_handoff_list(request: PageRequest) -> PageContent:
     """The handoffs of one state, newest first."""
-    status = ask.query.get("status", DRAFT)
+    status = request.query.get("status", DRAFT)
     status = status if status in STATUSES else DRAFT
-    counts = views.count_handoffs(ask.connection)
-    project = ask.query.get("project", "")
-    found = reflections.list_reflections(ask.connection, status, project=project or None, limit=PAGE_SIZE)
+    counts = views.count_handoffs(request.connection)
+    project = request.query.get("project", "")
+    matched_reflections = reflections.list_reflections(
+        request.connection, status, project=project or None, limit=PAGE_SIZE
+    )
     values = {
         "title": "Handoffs",
         "status": status,
-        "counts": {one: sum(times for (was, _), times in counts.items() if was == one) for one in STATUSES},
+        "counts": {
+            item: sum(count for (row_status, _), count in counts.items() if row_status == item) for item in STATUSES
+        },
         "project": project,
-        "projects": sorted({place for _, place in counts if place}),
-        "handoffs": [_row(one) for one in found],
-        "most": PAGE_SIZE if len(found) == PAGE_SIZE else 0,
+        "projects": sorted({path for _, path in counts if path}),
+        "handoffs": [_build_row(item) for item in matched_reflections],
+        "most": PAGE_SIZE if len(matched_reflections) == PAGE_SIZE else 0,
     }
     return PageContent("handoffs.html", values)
 
 
-def _row(known: Reflection) -> dict[str, Any]:
-    page = handoffs.read_page(known)
-    topic, confidence = (page.topic, page.confidence) if page else (known.topic, known.confidence)
-    return {"known": known, "topic": topic, "confidence": confidence, "fault": _fault(known, page)}
+def _build_row(reflection: Reflection) -> dict[str, Any]:
+    page = handoffs.read_page(reflection)
+    topic, confidence = (page.topic, page.confidence) if page else (reflection.topic, reflection.confidence)
+    return {"known": reflection, "topic": topic, "confidence": confidence, "fault": _describe_fault(reflection, page)}
 
 
-def _fault(known: Reflection, page: handoffs.HandoffPage | None) -> str:
-    if known.status in (DRAFT, RATIFIED) and page is None:
+def _describe_fault(reflection: Reflection, page: handoffs.HandoffPage | None) -> str:
+    if reflection.status in (DRAFT, RATIFIED) and page is None:
         return "its file is gone"
     return "edited since it was ratified" if page and page.is_edited else ""
 
 
-def show_handoff(ask: PageRequest) -> PageContent:
+def show_handoff(request: PageRequest) -> PageContent:
     """One handoff as its file says it now, what to say to the next session first."""
-    known = _known(ask)
-    if known is None:
+    reflection = _find_reflection(request)
+    if reflection is None:
         return NOT_FOUND
-    page = handoffs.read_page(known)
-    row = _row(known)
+    page = handoffs.read_page(reflection)
+    row = _build_row(reflection)
     sections = dict(page.sections) if page else {}
     values = {
         **row,
-        "title": to_printable_line(row["topic"], 100) or f"Handoff {known.id}",
+        "title": to_printable_line(row["topic"], 100) or f"Handoff {reflection.id}",
         "page": page,
         "resume": sections.pop(RESUME_HEADING, ""),
         "sections": sections or ({"Text": page.text} if page and not page.sections else {}),
-        "findings": [one for one in known.findings if f"**{one.item}**" in sections.get(FINDINGS_HEADING, "")],
+        "findings": [
+            finding for finding in reflection.findings if f"**{finding.item}**" in sections.get(FINDINGS_HEADING, "")
+        ],
         "where_findings": FINDINGS_HEADING,
-        "maker": _MAKERS.get(known.kind, known.kind),
-        "session": views.find_session_number(ask.connection, known.session, known.host),
+        "maker": _MAKER_TEXTS.get(reflection.kind, reflection.kind),
+        "session": views.find_session_number(request.connection, reflection.session, reflection.host),
     }
     return PageContent("handoff.html", values)
 
 
-def confirm_ratify(ask: PageRequest) -> PageContent:
-    known = _known(ask)
-    return NOT_FOUND if known is None or not _may_ratify(known) else _confirm_ratifying(ask, known)
+def confirm_ratify(request: PageRequest) -> PageContent:
+    reflection = _find_reflection(request)
+    return (
+        NOT_FOUND
+        if reflection is None or not _can_ratify(reflection)
+        else _build_ratify_confirmation(request, reflection)
+    )
 
 
-def _may_ratify(known: Reflection) -> bool:
-    page = handoffs.read_page(known)
-    return page is not None and (known.status == DRAFT or page.is_edited)
+def _can_ratify(reflection: Reflection) -> bool:
+    page = handoffs.read_page(reflection)
+    return page is not None and (reflection.status == DRAFT or page.is_edited)
 
 
-def ratify(ask: PageRequest) -> PageContent | Redirect:
-    known = _asked(ask)
-    planned, _ = file_changes.plan_ratification(ask, known)
-    if not file_changes.is_agreed(ask, known, planned):
-        return _confirm_ratifying(ask, known)
-    done = actions.ratify_handoff(ask.connection, ask.home, known, VIEWER, ask.now, should_commit=_commits(ask))
-    file_changes.refresh_brief(ask, known.project)
-    return Redirect(f"/handoffs/{known.id}", "\n".join(ratification.describe_result(done)))
+def ratify(request: PageRequest) -> PageContent | Redirect:
+    reflection = _require_reflection(request)
+    changes, _ = file_changes.plan_ratification(request, reflection)
+    if not file_changes.is_agreed(request, reflection, changes):
+        return _build_ratify_confirmation(request, reflection)
+    result = actions.ratify_handoff(
+        request.connection, request.home, reflection, VIEWER, request.now, should_commit=_should_commit(request)
+    )
+    file_changes.refresh_brief(request, reflection.project)
+    return Redirect(f"/handoffs/{reflection.id}", "\n".join(ratification.describe_result(result)))
 
 
-def _commits(ask: PageRequest) -> bool:
-    return bool(settings.resolve_settings(settings.read_config(ask.home)).get("handoffCommit"))
+def _should_commit(request: PageRequest) -> bool:
+    return bool(settings.resolve_settings(settings.read_config(request.home)).get("handoffCommit"))
 
 
-def _confirm_ratifying(ask: PageRequest, known: Reflection) -> PageContent:
-    planned, says = file_changes.plan_ratification(ask, known)
-    if _commits(ask):
-        says = [*says, "Then just these files become one git commit, which is not pushed."]
-    return _confirm(ask, known, planned, verb="ratify", done="Ratify", says=says)
+def _build_ratify_confirmation(request: PageRequest, reflection: Reflection) -> PageContent:
+    changes, notes = file_changes.plan_ratification(request, reflection)
+    if _should_commit(request):
+        notes = [*notes, "Then just these files become one git commit, which is not pushed."]
+    return _build_confirmation(request, reflection, changes, verb="ratify", button_label="Ratify", notes=notes)
 
 
-def show_editor(ask: PageRequest) -> PageContent:
-    known = _known(ask)
-    return NOT_FOUND if known is None or _may_amend(known) is None else _editor(ask, known)
+def show_editor(request: PageRequest) -> PageContent:
+    reflection = _find_reflection(request)
+    return (
+        NOT_FOUND
+        if reflection is None or _read_amendable_text(reflection) is None
+        else _build_editor(request, reflection)
+    )
 
 
-def _may_amend(known: Reflection) -> str | None:
+def _read_amendable_text(reflection: Reflection) -> str | None:
     """What its file holds, if that may be changed here."""
-    return handoffs.read_page_text(known.draft) if known.status in (DRAFT, RATIFIED) else None
+    return handoffs.read_page_text(reflection.draft) if reflection.status in (DRAFT, RATIFIED) else None
 
 
-def save_changes(ask: PageRequest) -> PageContent | Redirect:
+def save_changes(request: PageRequest) -> PageContent | Redirect:
     """Write what was typed, once it was seen; of what is ratified already it counts at once."""
-    known = _asked(ask)
-    held = _may_amend(known)
-    if held is None:
-        raise UserError(f"its file is gone or cannot be changed: {known.draft}", "hardwon handoff list")
-    text = clean_text(lesson_form.merge_edited_text(ask.form.get("text", ""), held))
+    reflection = _require_reflection(request)
+    current_text = _read_amendable_text(reflection)
+    if current_text is None:
+        raise UserError(f"its file is gone or cannot be changed: {reflection.draft}", "hardwon handoff list")
+    text = clean_text(lesson_form.merge_edited_text(request.form.get("text", ""), current_text))
     if len(text.encode("utf-8", "replace")) > handoffs.MAX_FILE_BYTES:
-        return _editor(ask, known, UserError(f"a handoff has at most {handoffs.MAX_FILE_BYTES:,} bytes", "say less"))
-    planned = [FileChange(known.draft, held, text)]
-    if text == held:
-        return Redirect(f"/handoffs/{known.id}", "Nothing was changed.")
-    if not file_changes.is_agreed(ask, known, planned):
-        return _confirm(ask, known, planned, verb="amend", done="Write it", text=ask.form.get("text", ""))
-    paths.write_document(ask.home, known.draft, text)
-    page = handoffs.read_page(known)
+        return _build_editor(
+            request, reflection, UserError(f"a handoff has at most {handoffs.MAX_FILE_BYTES:,} bytes", "say less")
+        )
+    changes = [FileChange(reflection.draft, current_text, text)]
+    if text == current_text:
+        return Redirect(f"/handoffs/{reflection.id}", "Nothing was changed.")
+    if not file_changes.is_agreed(request, reflection, changes):
+        return _build_confirmation(
+            request, reflection, changes, verb="amend", button_label="Write it", text=request.form.get("text", "")
+        )
+    paths.write_document(request.home, reflection.draft, text)
+    page = handoffs.read_page(reflection)
     if page and page.is_edited:
-        actions.ratify_handoff(ask.connection, ask.home, known, VIEWER, ask.now)
-    file_changes.refresh_brief(ask, known.project)
-    said = "Changed, and told from now on." if known.status == RATIFIED else "Changed. It waits for you to ratify it."
-    return Redirect(f"/handoffs/{known.id}", said)
+        actions.ratify_handoff(request.connection, request.home, reflection, VIEWER, request.now)
+    file_changes.refresh_brief(request, reflection.project)
+    message = (
+        "Changed, and told from now on." if reflection.status == RATIFIED else "Changed. It waits for you to ratify it."
+    )
+    return Redirect(f"/handoffs/{reflection.id}", message)
 
 
-def confirm_discard(ask: PageRequest) -> PageContent:
-    known = _known(ask)
-    return NOT_FOUND if known is None or known.status != DRAFT else _confirm_discarding(ask, known)
+def confirm_discard(request: PageRequest) -> PageContent:
+    reflection = _find_reflection(request)
+    return (
+        NOT_FOUND
+        if reflection is None or reflection.status != DRAFT
+        else _build_discard_confirmation(request, reflection)
+    )
 
 
-def discard(ask: PageRequest) -> PageContent | Redirect:
-    known = _asked(ask)
-    if not file_changes.is_agreed(ask, known, _gone(known)):
-        return _confirm_discarding(ask, known)
-    ratification.discard(ask.connection, known, ask.now)
-    file_changes.refresh_brief(ask, known.project)
-    return Redirect("/handoffs", f"Discarded: handoff {known.id}.")
+def discard(request: PageRequest) -> PageContent | Redirect:
+    reflection = _require_reflection(request)
+    if not file_changes.is_agreed(request, reflection, _plan_discard(reflection)):
+        return _build_discard_confirmation(request, reflection)
+    ratification.discard(request.connection, reflection, request.now)
+    file_changes.refresh_brief(request, reflection.project)
+    return Redirect("/handoffs", f"Discarded: handoff {reflection.id}.")
 
 
-def _gone(known: Reflection) -> list[FileChange]:
-    held = handoffs.read_page_text(known.draft)
-    return [] if held is None else [FileChange(known.draft, held, None)]
+def _plan_discard(reflection: Reflection) -> list[FileChange]:
+    current_text = handoffs.read_page_text(reflection.draft)
+    return [] if current_text is None else [FileChange(reflection.draft, current_text, None)]
 
 
-def _confirm_discarding(ask: PageRequest, known: Reflection) -> PageContent:
-    says = ["The memories that it proposed wait on."]
-    return _confirm(ask, known, _gone(known), verb="discard", done="Discard", says=says)
+def _build_discard_confirmation(request: PageRequest, reflection: Reflection) -> PageContent:
+    notes = ["The memories that it proposed wait on."]
+    return _build_confirmation(
+        request, reflection, _plan_discard(reflection), verb="discard", button_label="Discard", notes=notes
+    )
 
 
-def _known(ask: PageRequest) -> Reflection | None:
-    known = parse_number(ask.path_params, "number")
-    return None if known is None else reflections.get(ask.connection, known)
+def _find_reflection(request: PageRequest) -> Reflection | None:
+    number = parse_number(request.path_params, "number")
+    return None if number is None else reflections.get(request.connection, number)
 
 
-def _asked(ask: PageRequest) -> Reflection:
-    known = _known(ask)
-    if known is None:
+def _require_reflection(request: PageRequest) -> Reflection:
+    reflection = _find_reflection(request)
+    if reflection is None:
         raise UserError("there is no such handoff", "hardwon handoff list")
-    return known
+    return reflection
 
 
-def _editor(ask: PageRequest, known: Reflection, wrong: UserError | None = None) -> PageContent:
-    text = ask.form.get("text") or make_printable(handoffs.read_page_text(known.draft) or "")
+def _build_editor(request: PageRequest, reflection: Reflection, error: UserError | None = None) -> PageContent:
+    text = request.form.get("text") or make_printable(handoffs.read_page_text(reflection.draft) or "")
     values = {
-        "title": f"Amend handoff {known.id}",
-        "label": known.draft,
+        "title": f"Amend handoff {reflection.id}",
+        "label": reflection.draft,
         "hint": "Take out what is wrong: a finding or a memory whose line is gone does not count as kept.",
         "text": Markup(escape(make_printable(text))),  # whole: what is cut on its way out could not come back
         "seen": "",
-        "action": f"/handoffs/{known.id}/amend",
-        "back": f"/handoffs/{known.id}",
+        "action": f"/handoffs/{reflection.id}/amend",
+        "back": f"/handoffs/{reflection.id}",
         "done": "Show what changes",
-        "wrong": wrong,
+        "wrong": error,
     }
-    return PageContent("text.html", values, 422 if wrong else 200)
+    return PageContent("text.html", values, 422 if error else 200)
 
 
-def _confirm(
-    ask: PageRequest,
-    known: Reflection,
-    planned: list[FileChange],
+def _build_confirmation(
+    request: PageRequest,
+    reflection: Reflection,
+    changes: list[FileChange],
     *,
     verb: str,
-    done: str,
-    says: list[str] | None = None,
+    button_label: str,
+    notes: list[str] | None = None,
     text: str | None = None,
 ) -> PageContent:
     """What would be written, and a button that says yes to just that."""
-    is_stale = "agreed" in ask.form
+    is_stale = "agreed" in request.form
     values = {
-        "title": f"{done} handoff {known.id}" if verb != "amend" else f"Amend handoff {known.id}",
-        "changes": file_changes.describe_changes(planned),
-        "says": says or [],
-        "sent": {"agreed": file_changes.fingerprint_values(known, *planned)},
+        "title": f"{button_label} handoff {reflection.id}" if verb != "amend" else f"Amend handoff {reflection.id}",
+        "changes": file_changes.describe_changes(changes),
+        "says": notes or [],
+        "sent": {"agreed": file_changes.fingerprint_values(reflection, *changes)},
         "text": None if text is None else Markup(escape(make_printable(text))),
-        "action": f"/handoffs/{known.id}/{verb}",
-        "back": f"/handoffs/{known.id}",
-        "done": done,
+        "action": f"/handoffs/{reflection.id}/{verb}",
+        "back": f"/handoffs/{reflection.id}",
+        "done": button_label,
         "wrong": UserError("the files say something else by now", "look at it again") if is_stale else None,
     }
     return PageContent("confirm.html", values, 409 if is_stale else 200)

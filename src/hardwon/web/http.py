@@ -26,27 +26,27 @@ def load_token(home: str) -> str:
     path = os.path.join(home, TOKEN_FILE)
     try:
         with open(path, encoding="ascii", opener=paths.open_plain_file) as file:
-            if found := file.read().strip():
-                return found
+            if token := file.read().strip():
+                return token
     except FileNotFoundError:
         pass
-    except (OSError, UnicodeDecodeError) as wrong:
-        why = getattr(wrong, "strerror", None) or "it is not ASCII text"
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not ASCII text"
         fix = f"move it away, and the worker makes another: mv {path} {path}.old"
-        raise UserError(f"{path} cannot be read: {why}", fix) from None
-    made = secrets.token_urlsafe(32)
-    paths.write_private(path, f"{made}\n".encode())
-    return made
+        raise UserError(f"{path} cannot be read: {reason}", fix) from None
+    new_token = secrets.token_urlsafe(32)
+    paths.write_private(path, f"{new_token}\n".encode())
+    return new_token
 
 
 def bind_port(port: int) -> socket.socket:
     """A socket on 127.0.0.1 at this port or the next free one."""
-    for number in range(port, port + PORT_TRIES):
+    for candidate_port in range(port, port + PORT_TRIES):
         # Named in full, or asyncio leaves Nagle's algorithm on and an answer waits 40 ms.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", number if port else 0))
+            listener.bind(("127.0.0.1", candidate_port if port else 0))
             listener.listen(128)
         except OSError:
             listener.close()
@@ -58,16 +58,18 @@ def bind_port(port: int) -> socket.socket:
 class HttpServer:
     """Owns the HTTP server; it begins when its libraries are loaded, so that hooks are answered before that."""
 
-    def __init__(self, home: str, desk: HookResponder, live: LiveFeed, seconds: Callable[[], float]) -> None:
-        self._home, self._desk, self._live, self._seconds = home, desk, live, seconds
-        self.last_activity_at = seconds()
+    def __init__(
+        self, home: str, responder: HookResponder, live_feed: LiveFeed, get_seconds: Callable[[], float]
+    ) -> None:
+        self._home, self._responder, self._live_feed, self._get_seconds = home, responder, live_feed, get_seconds
+        self.last_activity_at = get_seconds()
         self._task: asyncio.Task[None] | None = None
         self._listener: socket.socket | None = None
         self.port: int | None = None
 
     def note_activity(self) -> None:
         """Somebody looks at a page now."""
-        self.last_activity_at = self._seconds()
+        self.last_activity_at = self._get_seconds()
 
     def reserve_port(self, port: int) -> str:
         """Take the port before anything serves there, and return the viewer's address.
@@ -84,17 +86,17 @@ class HttpServer:
         from hardwon.web.server import create_server  # uvicorn and starlette take a quarter of a second
 
         assert self._listener is not None and self.port is not None
-        address = lifecycle.get_socket_path(self._home).removesuffix(".sock") + ".api"
+        socket_path = lifecycle.get_socket_path(self._home).removesuffix(".sock") + ".api"
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(address)
-        beside = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        beside.bind(address)
-        beside.listen(64)
-        self._address = address
+            os.unlink(socket_path)
+        unix_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        unix_socket.bind(socket_path)
+        unix_socket.listen(64)
+        self._socket_path = socket_path
         self._server = create_server(
-            self._home, self._desk, self._live, load_token(self._home), self.port, self.note_activity
+            self._home, self._responder, self._live_feed, load_token(self._home), self.port, self.note_activity
         )
-        self._task = asyncio.create_task(self._server.serve(sockets=[self._listener, beside]))
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._listener, unix_socket]))
         return self.port
 
     async def stop(self) -> None:
@@ -108,4 +110,4 @@ class HttpServer:
         with contextlib.suppress(asyncio.CancelledError, TimeoutError):
             await asyncio.wait_for(self._task, STOP_SECONDS)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._address)
+            os.unlink(self._socket_path)

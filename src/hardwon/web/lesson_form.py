@@ -48,66 +48,71 @@ FORM_FIELDS = (
     FormField("scope", "Project", "scope", "a folder; empty: every project"),
     FormField("tags", "Tags", "lines", "category:value, one a line"),
 )
-_TRIGGERS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns")
+_TRIGGER_FIELDS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns")
 
 
 def fill_fields(record: Mapping[str, Any], typed: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """The fields with what they hold, or with what was typed into them before."""
-    return [{**one.__dict__, "value": (typed or {}).get(one.name, _text(one, record))} for one in FORM_FIELDS]
+    return [
+        {**field.__dict__, "value": (typed or {}).get(field.name, _format_field(field, record))}
+        for field in FORM_FIELDS
+    ]
 
 
-def merge_edited_text(given: str, held: str) -> str:
+def merge_edited_text(edited_text: str, current_text: str) -> str:
     """A text that was edited whole; a line that is as it was shown stays as it is, whatever it holds."""
-    before = {shown: line for line in held.split("\n") for shown in (line, make_printable(line))}
-    lines = given.replace("\r\n", "\n").split("\n")
-    return "\n".join(before.get(line, make_printable(line)) for line in lines)
+    original_lines = {
+        shown_line: line for line in current_text.split("\n") for shown_line in (line, make_printable(line))
+    }
+    lines = edited_text.replace("\r\n", "\n").split("\n")
+    return "\n".join(original_lines.get(line, make_printable(line)) for line in lines)
 
 
 def find_changed_fields(record: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
     """What a person changed, as the record has it; None for what is to go."""
-    found: dict[str, Any] = {}
-    for one in FORM_FIELDS:
-        given = form.get(one.name)
-        if given is None:
+    changed_fields: dict[str, Any] = {}
+    for field in FORM_FIELDS:
+        text = form.get(field.name)
+        if text is None:
             continue
-        given = given.replace("\r\n", "\n").strip("\n")
-        if given != sanitize_value(_text(one, record)).strip("\n"):
-            found[one.name] = _value(one, given, record)
-    return found
+        text = text.replace("\r\n", "\n").strip("\n")
+        if text != sanitize_value(_format_field(field, record)).strip("\n"):
+            changed_fields[field.name] = _parse_field(field, text, record)
+    return changed_fields
 
 
-def _held(one: FormField, record: Mapping[str, Any]) -> Any:
-    return record.get("triggers", {}).get(one.name) if one.name in _TRIGGERS else record.get(one.name)
+def _get_field_value(field: FormField, record: Mapping[str, Any]) -> Any:
+    return record.get("triggers", {}).get(field.name) if field.name in _TRIGGER_FIELDS else record.get(field.name)
 
 
-def _text(one: FormField, record: Mapping[str, Any]) -> str:
-    held = _held(one, record)
-    if one.kind == "lines":
-        return "\n".join(_line(each) for each in held or ())
-    if one.kind == "scope":
-        return str(held.get("path", "")) if isinstance(held, dict) else ""
-    return "" if held is None else str(held)
+def _format_field(field: FormField, record: Mapping[str, Any]) -> str:
+    value = _get_field_value(field, record)
+    if field.kind == "lines":
+        return "\n".join(_format_item(item) for item in value or ())
+    if field.kind == "scope":
+        return str(value.get("path", "")) if isinstance(value, dict) else ""
+    return "" if value is None else str(value)
 
 
-def _line(value: Any) -> str:
+def _format_item(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _value(one: FormField, given: str, record: Mapping[str, Any]) -> Any:
-    if one.kind == "lines":
-        before = {sanitize_value(_line(each)): each for each in _held(one, record) or ()}
-        return [before.get(line, _pattern(line)) for line in given.split("\n") if line.strip()]
-    if one.kind == "scope":
-        return {"type": "project", "path": given} if given.strip() else {"type": "global"}
-    if one.kind == "number":
+def _parse_field(field: FormField, text: str, record: Mapping[str, Any]) -> Any:
+    if field.kind == "lines":
+        original_items = {sanitize_value(_format_item(item)): item for item in _get_field_value(field, record) or ()}
+        return [original_items.get(line, _parse_pattern(line)) for line in text.split("\n") if line.strip()]
+    if field.kind == "scope":
+        return {"type": "project", "path": text} if text.strip() else {"type": "global"}
+    if field.kind == "number":
         try:
-            return int(given)
+            return int(text)
         except ValueError:
-            raise UserError(f"{one.label} is {given[:40]!r}, but wants a whole number", one.hint) from None
-    return given or None
+            raise UserError(f"{field.label} is {text[:40]!r}, but wants a whole number", field.hint) from None
+    return text or None
 
 
-def _pattern(line: str) -> Any:
+def _parse_pattern(line: str) -> Any:
     """A pattern with flags is written as in the file: {"source": …, "flags": …}."""
     if line.lstrip().startswith('{"source"'):
         try:

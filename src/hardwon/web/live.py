@@ -23,19 +23,19 @@ class LiveFeed:
     """Owns the listeners' queues and the last messages."""
 
     def __init__(self) -> None:
-        self._number = int(clock.now() * 1000)  # larger than any that a worker before this one gave
-        self._last: deque[tuple[int, bytes]] = deque(maxlen=MAX_REPLAYED_MESSAGES)
+        self._message_id = int(clock.now() * 1000)  # larger than any that a worker before this one gave
+        self._recent_messages: deque[tuple[int, bytes]] = deque(maxlen=MAX_REPLAYED_MESSAGES)
         self._listeners: set[asyncio.Queue[bytes | None]] = set()
 
     @property
     def client_count(self) -> int:
         return len(self._listeners)
 
-    def publish(self, kind: str, what: Mapping[str, Any]) -> None:
+    def publish(self, kind: str, data: Mapping[str, Any]) -> None:
         """Send a message to whoever listens."""
-        self._number += 1
-        message = f"id: {self._number}\nevent: {kind}\ndata: {json.dumps(what)}\n\n".encode()
-        self._last.append((self._number, message))
+        self._message_id += 1
+        message = f"id: {self._message_id}\nevent: {kind}\ndata: {json.dumps(data)}\n\n".encode()
+        self._recent_messages.append((self._message_id, message))
         for queue in list(self._listeners):
             if queue.full():
                 self._listeners.discard(queue)
@@ -44,23 +44,25 @@ class LiveFeed:
             else:
                 queue.put_nowait(message)
 
-    async def listen(self, after: int | None) -> AsyncIterator[bytes]:
+    async def listen(self, after_id: int | None) -> AsyncIterator[bytes]:
         """The messages behind an id that are still known, then each as it comes, and now and then a sign of life."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED_MESSAGES)
         self._listeners.add(queue)
-        missed = [message for number, message in self._last if after is not None and number > after]
+        missed = [
+            message for message_id, message in self._recent_messages if after_id is not None and message_id > after_id
+        ]
         try:
             yield b": hardwon\n\n"
             for message in missed:
                 yield message
             while True:
                 try:
-                    next_one = await asyncio.wait_for(queue.get(), HEARTBEAT_SECONDS)
+                    next_message = await asyncio.wait_for(queue.get(), HEARTBEAT_SECONDS)
                 except TimeoutError:
                     yield b": still here\n\n"
                     continue
-                if next_one is None:
+                if next_message is None:
                     return
-                yield next_one
+                yield next_message
         finally:
             self._listeners.discard(queue)

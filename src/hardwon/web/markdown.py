@@ -7,16 +7,16 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-_INLINE = re.compile(r"(`[^`]{1,400}`|\*\*[^*]{1,200}\*\*)")
-_POINTER = re.compile(r" (\(L\d+(?:, L\d+)*\))\s*$")  # the lines of a transcript that show it
-_MARKS = {"item": re.compile(r"\s*[-*] "), "quote": re.compile(r"\s*>"), "text": re.compile("")}
+_INLINE_MARKUP = re.compile(r"(`[^`]{1,400}`|\*\*[^*]{1,200}\*\*)")
+_LINE_REFERENCES = re.compile(r" (\(L\d+(?:, L\d+)*\))\s*$")  # the lines of a transcript that show it
+_LINE_MARKERS = {"item": re.compile(r"\s*[-*] "), "quote": re.compile(r"\s*>"), "text": re.compile("")}
 
 
 def render_html(text: str) -> Markup:
     """Its lines as lists, quotes and paragraphs, every character of them escaped."""
     parts = []
-    for kind, found in groupby(text.splitlines(), _kind):
-        lines = [render_inline(_MARKS[kind].sub("", line, count=1).strip()) for line in found] if kind else []
+    for kind, group in groupby(text.splitlines(), _classify_line):
+        lines = [render_inline(_LINE_MARKERS[kind].sub("", line, count=1).strip()) for line in group] if kind else []
         if kind == "item":
             parts.append(Markup("<ul>{}</ul>").format(Markup("").join(map(Markup("<li>{}</li>").format, lines))))
         elif kind == "quote":
@@ -26,20 +26,20 @@ def render_html(text: str) -> Markup:
     return Markup("").join(parts)
 
 
-def _kind(line: str) -> str:
+def _classify_line(line: str) -> str:
     """What a line belongs to; nothing for an empty one, which parts paragraphs."""
-    return next(kind for kind, mark in _MARKS.items() if mark.match(line)) if line.strip() else ""
+    return next(kind for kind, marker in _LINE_MARKERS.items() if marker.match(line)) if line.strip() else ""
 
 
 def render_inline(line: str) -> Markup:
     """One line with its code and what is bold in it."""
-    pointer = _POINTER.search(line)
-    parts = _INLINE.split(line[: pointer.start()] if pointer else line)
-    made = Markup("").join(_part(part) for part in parts)
-    return made + Markup(' <span class="dim">{}</span>').format(pointer[1]) if pointer else made
+    references = _LINE_REFERENCES.search(line)
+    parts = _INLINE_MARKUP.split(line[: references.start()] if references else line)
+    rendered = Markup("").join(_render_part(part) for part in parts)
+    return rendered + Markup(' <span class="dim">{}</span>').format(references[1]) if references else rendered
 
 
-def _part(text: str) -> Markup:
+def _render_part(text: str) -> Markup:
     if text.startswith("`") and text.endswith("`") and len(text) > 2:
         return Markup("<code>{}</code>").format(text[1:-1])
     if text.startswith("**") and text.endswith("**") and len(text) > 4:

@@ -11,30 +11,30 @@ MAX_ROWS = 60
 MAX_JOBS = 12
 
 
-def show_now(ask: PageRequest) -> PageContent:
-    """The last of everything; with `after`, only what came behind those marks, as a part of the page."""
-    after = _marks(ask.query.get("after", ""))
-    rows, marks = views.read_news(ask.connection, cursor=after or NewsCursor(), limit=MAX_ROWS)
+def show_now(request: PageRequest) -> PageContent:
+    """The last of everything; with `cursor`, only what came behind those marks, as a part of the page."""
+    cursor = _parse_cursor(request.query.get("after", ""))
+    rows, next_cursor = views.read_news(request.connection, cursor=cursor or NewsCursor(), limit=MAX_ROWS)
     values = {
         "title": "Now",
         "rows": rows,
-        "marks": ".".join(str(value) for value in marks.__dict__.values()),
-        "waiting": jobs.count_by_state(ask.connection),
-        "jobs": jobs.list_jobs(ask.connection)[:MAX_JOBS],
-        "deciding": {} if after else _count_waiting(ask),
-        "now": ask.now,
+        "marks": ".".join(str(value) for value in next_cursor.__dict__.values()),
+        "waiting": jobs.count_by_state(request.connection),
+        "jobs": jobs.list_jobs(request.connection)[:MAX_JOBS],
+        "deciding": {} if cursor else _count_waiting(request),
+        "now": request.now,
     }
-    return PageContent("_now.html" if after else "now.html", values)
+    return PageContent("_now.html" if cursor else "now.html", values)
 
 
-def _count_waiting(ask: PageRequest) -> dict[str, int]:
-    candidates = len(review_queue.list_waiting(ask.home, ask.connection))
-    return {**views.count_undecided(ask.connection), "candidates": candidates}
+def _count_waiting(request: PageRequest) -> dict[str, int]:
+    candidates = len(review_queue.list_waiting(request.home, request.connection))
+    return {**views.count_undecided(request.connection), "candidates": candidates}
 
 
-def _marks(text: str) -> NewsCursor | None:
+def _parse_cursor(text: str) -> NewsCursor | None:
     parts = text.split(".")
-    is_one = len(parts) == len(NewsCursor.__annotations__) and all(
-        one.isascii() and one.isdigit() and len(one) < 18 for one in parts
+    is_valid = len(parts) == len(NewsCursor.__annotations__) and all(
+        part.isascii() and part.isdigit() and len(part) < 18 for part in parts
     )
-    return NewsCursor(*map(int, parts)) if is_one else None
+    return NewsCursor(*map(int, parts)) if is_valid else None

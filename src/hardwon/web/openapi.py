@@ -13,12 +13,12 @@ from hardwon import __version__
 from hardwon.types import frozen
 from hardwon.web import request_bodies
 
-_ERROR = {
+_ERROR_SCHEMA = {
     "type": "object",
     "properties": {"error": {"type": "string"}, "fix": {"type": "string"}},
     "required": ["error", "fix"],
 }
-_REFUSED = {
+_ERROR_RESPONSES = {
     "400": "the request is not as described",
     "401": "no token, or a wrong one",
     "403": "a page of another origin",
@@ -29,7 +29,7 @@ _REFUSED = {
     "421": "a name that is not ours",
     "503": "the database is busy or full, or too many listen already",
 }
-_IN_PATH = {
+_PATH_PARAMETERS = {
     "id": "the agent's id of the session, or its number",
     "sessionDbId": "the session's number, as init gave it",
 }
@@ -49,59 +49,65 @@ class Endpoint:
 
 
 def build_openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    wanted = [one.body_type for one in endpoints if one.body_type]
-    _, schemas = msgspec.json.schema_components(wanted, ref_template="#/components/schemas/{name}")
+    body_types = [endpoint.body_type for endpoint in endpoints if endpoint.body_type]
+    _, schemas = msgspec.json.schema_components(body_types, ref_template="#/components/schemas/{name}")
     paths: dict[str, dict[str, Any]] = {}
-    for one in endpoints:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _build_operation(endpoint)
     return {
         "openapi": "3.1.0",
         "info": {"title": "hardwon", "version": __version__, "description": "The worker's API, on this machine only."},
         "paths": paths,
         "components": {
-            "schemas": {**schemas, "Error": _ERROR},
+            "schemas": {**schemas, "Error": _ERROR_SCHEMA},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}],
     }
 
 
-def _operation(one: Endpoint) -> dict[str, Any]:
-    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    schema: dict[str, Any] = {"type": "object"} if one.media_type == "application/json" else {"type": "string"}
-    responses = {code: {"description": says, "content": error} for code, says in _REFUSED.items()}
+def _build_operation(endpoint: Endpoint) -> dict[str, Any]:
+    error_content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    schema: dict[str, Any] = {"type": "object"} if endpoint.media_type == "application/json" else {"type": "string"}
+    responses = {
+        code: {"description": description, "content": error_content} for code, description in _ERROR_RESPONSES.items()
+    }
     operation: dict[str, Any] = {
-        "summary": one.description,
-        "operationId": _operation_id(one),
+        "summary": endpoint.description,
+        "operationId": _build_operation_id(endpoint),
         "responses": {
-            "200": {"description": one.description, "content": {one.media_type: {"schema": schema}}},
+            "200": {"description": endpoint.description, "content": {endpoint.media_type: {"schema": schema}}},
             **responses,
         },
     }
     parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "query", "description": says, "schema": _bounded(kind)}
-        for name, kind, says in one.query_parameters
+        {"name": name, "in": "query", "description": description, "schema": _build_schema(kind)}
+        for name, kind, description in endpoint.query_parameters
     ]
-    for name, says in _IN_PATH.items():
-        if f"{{{name}}}" in one.path:
-            given = msgspec.json.schema(request_bodies.SessionId)
-            parameters.append({"name": name, "in": "path", "required": True, "description": says, "schema": given})
+    for name, description in _PATH_PARAMETERS.items():
+        if f"{{{name}}}" in endpoint.path:
+            id_schema = msgspec.json.schema(request_bodies.SessionId)
+            parameters.append(
+                {"name": name, "in": "path", "required": True, "description": description, "schema": id_schema}
+            )
     if parameters:
         operation["parameters"] = parameters
-    if one.body_type:
-        sent: dict[str, Any] = {"$ref": f"#/components/schemas/{one.body_type.__name__}"}
-        if issubclass(one.body_type, request_bodies.SessionBody) and "{sessionDbId}" not in one.path:
-            sent = {"allOf": [sent, {"anyOf": [{"required": [name]} for name in request_bodies.SESSION_ID_FIELDS]}]}
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": sent}}}
+    if endpoint.body_type:
+        body_schema: dict[str, Any] = {"$ref": f"#/components/schemas/{endpoint.body_type.__name__}"}
+        if issubclass(endpoint.body_type, request_bodies.SessionBody) and "{sessionDbId}" not in endpoint.path:
+            body_schema = {
+                "allOf": [body_schema, {"anyOf": [{"required": [name]} for name in request_bodies.SESSION_ID_FIELDS]}]
+            }
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body_schema}}}
     return operation
 
 
-def _operation_id(one: Endpoint) -> str:
+def _build_operation_id(endpoint: Endpoint) -> str:
     """Return a name that no other operation has: all spellings of one path are served by one function."""
-    by_number = "_by_number" if "{sessionDbId}" in one.path else ""
-    without_api = "" if one.path.startswith("/api/") else "_without_api"
-    return f"{one.handler.__name__}{by_number}{without_api}"
+    number_suffix = "_by_number" if "{sessionDbId}" in endpoint.path else ""
+    prefix_suffix = "" if endpoint.path.startswith("/api/") else "_without_api"
+    return f"{endpoint.handler.__name__}{number_suffix}{prefix_suffix}"
 
 
-def _bounded(kind: str) -> dict[str, Any]:
+def _build_schema(kind: str) -> dict[str, Any]:
     return {"type": "integer", "minimum": 0, "maximum": 1_000_000_000} if kind == "integer" else {"type": "string"}

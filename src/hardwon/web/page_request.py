@@ -48,31 +48,31 @@ NOT_FOUND = PageContent(
 )
 
 
-def build_error_page(wrong: UserError) -> PageContent:
+def build_error_page(error: UserError) -> PageContent:
     """What was not done, why, and what would mend it."""
-    return PageContent("message.html", {"title": "Not done", "say": wrong.say, "fix": wrong.fix}, 400)
+    return PageContent("message.html", {"title": "Not done", "say": error.say, "fix": error.fix}, 400)
 
 
 def parse_number(values: Mapping[str, str], name: str) -> int | None:
     """A whole number that was given; what is none counts as not given."""
-    given = values.get(name, "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else None
+    text = values.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
-def parse_day_range(given: Mapping[str, str]) -> tuple[float | None, float | None]:
+def parse_day_range(filters: Mapping[str, str]) -> tuple[float | None, float | None]:
     """When the day `since` begins and the day `until` ends; what is no day counts as not given."""
-    return _midnight(given["since"], 0), _midnight(given["until"], 1)
+    return _parse_midnight(filters["since"], 0), _parse_midnight(filters["until"], 1)
 
 
-def _midnight(day: str, later: int) -> float | None:
+def _parse_midnight(day: str, days_later: int) -> float | None:
     try:
-        return (datetime.strptime(day, "%Y-%m-%d") + timedelta(days=later)).timestamp() if day else None
+        return (datetime.strptime(day, "%Y-%m-%d") + timedelta(days=days_later)).timestamp() if day else None
     except (ValueError, OverflowError, OSError):
         return None
 
 
 def parse_timestamp(text: str) -> float | None:
     """A time as we write it into links."""
-    whole, _, part = text.partition(".")
-    fits = len(text) < 24 and text.isascii() and whole.isdigit() and (not part or part.isdigit())
-    return float(text) if fits else None
+    seconds, _, fraction = text.partition(".")
+    is_valid = len(text) < 24 and text.isascii() and seconds.isdigit() and (not fraction or fraction.isdigit())
+    return float(text) if is_valid else None

@@ -38,17 +38,17 @@ class Plot:
 
 def build_plot(rows: Sequence[tuple[str, float, float]], limit: float | None = None) -> Plot:
     """A plot of names with a value and the part of it that stands out."""
-    most = max([value for _, value, _ in rows], default=0)
-    scale = max(most, min(limit, most * 1.25) if limit else 0) or 1
+    highest = max([value for _, value, _ in rows], default=0)
+    scale = max(highest, min(limit, highest * 1.25) if limit else 0) or 1
     step = WIDTH / max(len(rows), 1)
-    made = []
-    for place, (name, value, part) in enumerate(rows):
-        height, inner = HEIGHT * value / scale, HEIGHT * part / scale
-        x, width = step * (place + GAP / 2), step * (1 - GAP)
-        made.append(Bar(name, value, part, x, width, HEIGHT - height, height, HEIGHT - inner, inner))
-    seen = limit is not None and limit <= scale
-    limit_y = HEIGHT - HEIGHT * limit / scale if seen and limit is not None else None
-    return Plot(tuple(made), most, sum(value for _, value, _ in rows), limit, limit_y)
+    bars = []
+    for index, (name, value, part) in enumerate(rows):
+        height, part_height = HEIGHT * value / scale, HEIGHT * part / scale
+        x, width = step * (index + GAP / 2), step * (1 - GAP)
+        bars.append(Bar(name, value, part, x, width, HEIGHT - height, height, HEIGHT - part_height, part_height))
+    is_limit_visible = limit is not None and limit <= scale
+    limit_y = HEIGHT - HEIGHT * limit / scale if is_limit_visible and limit is not None else None
+    return Plot(tuple(bars), highest, sum(value for _, value, _ in rows), limit, limit_y)
 
 
 def plot_by_day(
@@ -65,7 +65,7 @@ def plot_by_day(
 
 def list_days(now: float, days: int) -> list[str]:
     last = date.fromtimestamp(now)
-    return [(last - timedelta(days=back)).isoformat() for back in range(days - 1, -1, -1)]
+    return [(last - timedelta(days=days_ago)).isoformat() for days_ago in range(days - 1, -1, -1)]
 
 
 def find_range_start(now: float, days: int) -> float:

@@ -35,7 +35,7 @@ COUNTED_TABLES = (
     "jobs",
 )
 MAX_COUNTED_FILES = 20_000  # that are counted in one folder
-_FILES = (
+_HOME_FILES = (
     (paths.LESSONS, "the lessons, yours to edit"),
     (paths.CONFIG, "the settings, yours to edit"),
     (memory_files.HOME_FOLDER, "memories of yours and of folders without a repository, yours to edit"),
@@ -50,29 +50,31 @@ _FILES = (
 )
 
 
-def show_settings(ask: PageRequest) -> PageContent:
-    config = settings.read_config(ask.home)
-    rows = [_row(config, setting) for setting in settings.SETTINGS]
+def show_settings(request: PageRequest) -> PageContent:
+    config = settings.read_config(request.home)
+    rows = [_build_row(config, setting) for setting in settings.SETTINGS]
     values = {
         "title": "Settings",
         "privacy": [row for row in rows if row["name"] in PRIVACY_SETTINGS],
         "settings": [row for row in rows if row["name"] not in PRIVACY_SETTINGS],
         "unknown": settings.find_unknown_keys(config),
-        "config": settings.get_config_path(ask.home),
-        "pauses": pauses.list_active_pauses(ask.home, ask.now),
+        "config": settings.get_config_path(request.home),
+        "pauses": pauses.list_active_pauses(request.home, request.now),
         "lengths": PAUSE_LENGTHS,
-        "projects": views.list_projects(ask.connection, limit=50),
-        "home": ask.home,
+        "projects": views.list_projects(request.connection, limit=50),
+        "home": request.home,
         "files": [
-            (name, says, held) for name, says in _FILES if (held := _size(os.path.join(ask.home, name))) is not None
+            (name, description, size_bytes)
+            for name, description in _HOME_FILES
+            if (size_bytes := _measure_size(os.path.join(request.home, name))) is not None
         ],
-        "database": retention.measure_file_bytes(ask.home),
-        "counts": views.count_rows(ask.connection, COUNTED_TABLES),
+        "database": retention.measure_file_bytes(request.home),
+        "counts": views.count_rows(request.connection, COUNTED_TABLES),
     }
     return PageContent("settings.html", values)
 
 
-def _row(config: dict[str, Any], setting: Setting) -> dict[str, Any]:
+def _build_row(config: dict[str, Any], setting: Setting) -> dict[str, Any]:
     value, origin = settings.resolve_with_origin(config, setting)
     kind = "flag" if isinstance(setting.default, bool) else "lines" if isinstance(setting.default, list) else "line"
     return {
@@ -87,7 +89,7 @@ def _row(config: dict[str, Any], setting: Setting) -> dict[str, Any]:
     }
 
 
-def _size(path: str) -> int | None:
+def _measure_size(path: str) -> int | None:
     """The bytes of a file, or of the files in a folder and below; None if there is nothing."""
     if not os.path.isdir(path):
         return os.path.getsize(path) if os.path.exists(path) else None
@@ -104,43 +106,47 @@ def _size(path: str) -> int | None:
     return total
 
 
-def save_setting(ask: PageRequest) -> Redirect:
+def save_setting(request: PageRequest) -> Redirect:
     """Set one setting, or give its default back."""
-    setting = settings.SETTINGS_BY_NAME.get(ask.path_params["name"])
+    setting = settings.SETTINGS_BY_NAME.get(request.path_params["name"])
     if setting is None or setting.name.startswith(TERMINAL_ONLY_PREFIXES):
-        raise UserError(f"{ask.path_params['name'][:80]!r} is not set here", "hardwon config")
-    wanted = None if "default" in ask.form else _value(setting, ask.form.get("value", "").replace("\r\n", "\n"))
-    if wanted is not None and (wrong := settings.find_fault(setting, wanted)):
-        raise UserError(wrong, f"such as {json.dumps(setting.default)}")
-    settings.write_setting(ask.home, setting.name, wanted)
-    approvals.compile_manifest(ask.home, ask.now)
-    value, _ = settings.resolve_with_origin(settings.read_config(ask.home), setting)
+        raise UserError(f"{request.path_params['name'][:80]!r} is not set here", "hardwon config")
+    new_value = (
+        None
+        if "default" in request.form
+        else _parse_value(setting, request.form.get("value", "").replace("\r\n", "\n"))
+    )
+    if new_value is not None and (fault := settings.find_fault(setting, new_value)):
+        raise UserError(fault, f"such as {json.dumps(setting.default)}")
+    settings.write_setting(request.home, setting.name, new_value)
+    approvals.compile_manifest(request.home, request.now)
+    value, _ = settings.resolve_with_origin(settings.read_config(request.home), setting)
     return Redirect("/settings", f"{setting.name} is {json.dumps(value)[:200]}")
 
 
-def _value(setting: Setting, given: str) -> Any:
+def _parse_value(setting: Setting, text: str) -> Any:
     if isinstance(setting.default, list):
-        return [line.strip() for line in given.split("\n") if line.strip()]
+        return [line.strip() for line in text.split("\n") if line.strip()]
     if isinstance(setting.default, str):
-        return given
+        return text
     try:
-        return json.loads(given)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return given
+        return text
 
 
-def pause(ask: PageRequest) -> Redirect:
+def pause(request: PageRequest) -> Redirect:
     """Keep quiet for some time, everywhere or in one project."""
-    length = parse_number(ask.form, "length") or 0
-    known = {one["path"] for one in views.list_projects(ask.connection)}
-    where = ask.form.get("where", "")
-    if where not in known:
-        where = pauses.EVERYWHERE
-    others = [one for one in pauses.list_active_pauses(ask.home, ask.now) if one[1] != where]
-    pauses.write_pauses(ask.home, [*others, (ask.now + length if length else 0.0, where)])
-    return Redirect("/settings", f"Paused {'everywhere' if where == pauses.EVERYWHERE else f'in {where}'}.")
+    length = parse_number(request.form, "length") or 0
+    project_paths = {entry["path"] for entry in views.list_projects(request.connection)}
+    pause_path = request.form.get("where", "")
+    if pause_path not in project_paths:
+        pause_path = pauses.EVERYWHERE
+    other_pauses = [entry for entry in pauses.list_active_pauses(request.home, request.now) if entry[1] != pause_path]
+    pauses.write_pauses(request.home, [*other_pauses, (request.now + length if length else 0.0, pause_path)])
+    return Redirect("/settings", f"Paused {'everywhere' if pause_path == pauses.EVERYWHERE else f'in {pause_path}'}.")
 
 
-def unpause(ask: PageRequest) -> Redirect:
-    pauses.write_pauses(ask.home, [])
+def unpause(request: PageRequest) -> Redirect:
+    pauses.write_pauses(request.home, [])
     return Redirect("/settings", "Speaking again.")

@@ -21,7 +21,7 @@ from hardwon.web.markdown import render_html, render_inline
 
 MAX_TEXT_CHARS = 20_000  # characters of one text on a page
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_ABOUT = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt")
+_DESCRIBING_KEYS = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt")
 
 
 def sanitize_value(value: Any) -> Any:
@@ -35,7 +35,7 @@ def sanitize_value(value: Any) -> Any:
     return f"{make_printable(value[:MAX_TEXT_CHARS])}… ({len(value):,} characters)"
 
 
-_KINDS = {
+_KIND_TEXTS = {
     "SessionStart": "session starts",
     "SessionEnd": "session ends",
     "Stop": "turn ends",
@@ -47,7 +47,7 @@ _KINDS = {
 
 def named(kind: str) -> str:
     """What an event is called by people."""
-    return _KINDS.get(kind, kind)
+    return _KIND_TEXTS.get(kind, kind)
 
 
 def short(at: float | None, now: float) -> Markup | str:
@@ -56,38 +56,40 @@ def short(at: float | None, now: float) -> Markup | str:
     return when(at, "%H:%M:%S" if is_today else "%m-%d %H:%M")
 
 
-def when(at: float | None, form: str = "%Y-%m-%d %H:%M") -> Markup | str:
+def when(at: float | None, time_format: str = "%Y-%m-%d %H:%M") -> Markup | str:
     if not at:
         return ""
     try:
-        there = datetime.fromtimestamp(at)
+        moment = datetime.fromtimestamp(at)
     except (ValueError, OverflowError, OSError):
         return ""
-    return Markup('<time datetime="{}">{}</time>').format(there.isoformat(timespec="seconds"), there.strftime(form))
+    return Markup('<time datetime="{}">{}</time>').format(
+        moment.isoformat(timespec="seconds"), moment.strftime(time_format)
+    )
 
 
-def about(given: Any) -> str:
+def about(tool_input: Any) -> str:
     """What a call was about, from its input as it is stored: its command or path, else all of it."""
-    if isinstance(given, str):
+    if isinstance(tool_input, str):
         try:
-            given = json.loads(given) if given else ""
+            tool_input = json.loads(tool_input) if tool_input else ""
         except ValueError:  # it was cut
-            return str(given)
-    if not isinstance(given, dict):
-        return str(given or "")
-    for name in _ABOUT:
-        if isinstance(given.get(name), str) and given[name]:
-            return str(given[name])
-    return json.dumps(given, ensure_ascii=False) if given else ""
+            return str(tool_input)
+    if not isinstance(tool_input, dict):
+        return str(tool_input or "")
+    for key in _DESCRIBING_KEYS:
+        if isinstance(tool_input.get(key), str) and tool_input[key]:
+            return str(tool_input[key])
+    return json.dumps(tool_input, ensure_ascii=False) if tool_input else ""
 
 
 def listed(text: Any) -> list[str]:
     """A list that is stored as JSON."""
     try:
-        found = json.loads(text) if isinstance(text, str) and text else text
+        values = json.loads(text) if isinstance(text, str) and text else text
     except ValueError:
         return [str(text)]
-    return [str(one) for one in found] if isinstance(found, list | tuple) else []
+    return [str(value) for value in values] if isinstance(values, list | tuple) else []
 
 
 def size(count: float) -> str:
@@ -98,14 +100,18 @@ def size(count: float) -> str:
     return ""
 
 
-def line(value: Any, most: int = 200) -> str:
-    text = (value if isinstance(value, str) else str(value or ""))[: most * 4].strip()
-    return text if len(text) <= most and text.isprintable() and "  " not in text else to_printable_line(text, most)
+def line(value: Any, max_length: int = 200) -> str:
+    text = (value if isinstance(value, str) else str(value or ""))[: max_length * 4].strip()
+    return (
+        text
+        if len(text) <= max_length and text.isprintable() and "  " not in text
+        else to_printable_line(text, max_length)
+    )
 
 
-def cut(text: str, most: int) -> str:
+def cut(text: str, max_length: int) -> str:
     """A line of a file with its spaces, cut to so many characters."""
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= max_length else f"{text[:max_length]}…"
 
 
 def folder(path: str) -> str:
@@ -113,11 +119,11 @@ def folder(path: str) -> str:
     return os.path.basename(path.rstrip("/")) or path
 
 
-_SURE = {"H": "high", "M": "medium", "L": "low"}
+_CONFIDENCE_TEXTS = {"H": "high", "M": "medium", "L": "low"}
 
 
 def sure(confidence: str) -> str:
-    return _SURE.get(confidence, "")
+    return _CONFIDENCE_TEXTS.get(confidence, "")
 
 
 def counted(count: int, noun: str) -> str:
@@ -150,7 +156,7 @@ def query(values: Mapping[str, Any]) -> str:
 
 
 def create_environment() -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(os.path.join(_FOLDER, "templates")),
         autoescape=True,
         finalize=sanitize_value,
@@ -159,23 +165,38 @@ def create_environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    for one in (about, counted, cut, folder, line, listed, marked, named, place_of, query, short, size, sure, when):
-        made.filters[one.__name__] = one
-    made.filters |= {
+    for template_filter in (
+        about,
+        counted,
+        cut,
+        folder,
+        line,
+        listed,
+        marked,
+        named,
+        place_of,
+        query,
+        short,
+        size,
+        sure,
+        when,
+    ):
+        environment.filters[template_filter.__name__] = template_filter
+    environment.filters |= {
         "inline": lambda text: render_inline(sanitize_value(text)),
         "prose": lambda text: render_html(sanitize_value(text)),
     }
-    return made
+    return environment
 
 
 def read_static_files() -> dict[str, tuple[str, bytes]]:
     """The style sheet, the script and the picture, by name, each with its type."""
-    types = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-    found = {}
+    media_types = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+    static_files = {}
     for name in sorted(os.listdir(os.path.join(_FOLDER, "static"))):
         with open(os.path.join(_FOLDER, "static", name), "rb") as file:
-            found[name] = (types[os.path.splitext(name)[1]], file.read())
-    return found
+            static_files[name] = (media_types[os.path.splitext(name)[1]], file.read())
+    return static_files
 
 
 def hash_static_files(files: Mapping[str, tuple[str, bytes]]) -> str:

@@ -65,15 +65,15 @@ SESSION_ID_FIELDS = ("claudeSessionId", "sessionId")
 def get_session_id(body: SessionBody) -> str:
     """Return the agent's id of the session that a body names, under either of its two field names."""
     if isinstance(body, Init):
-        names = (body.claude_session_id, body.session_id)
+        values = (body.claude_session_id, body.session_id)
     else:
-        names = (body.claudeSessionId, body.sessionId)
-    given = [name for name in names if name is not msgspec.UNSET]
-    if not given:
+        values = (body.claudeSessionId, body.sessionId)
+    session_ids = [value for value in values if value is not msgspec.UNSET]
+    if not session_ids:
         raise msgspec.ValidationError("Object missing required field `claudeSessionId` (or `sessionId`)")
-    if given[0] != given[-1]:
+    if session_ids[0] != session_ids[-1]:
         raise msgspec.ValidationError("`claudeSessionId` and `sessionId` name different sessions")
-    return given[0]
+    return session_ids[0]
 
 
 class Batch(msgspec.Struct):

@@ -35,194 +35,206 @@ SCORE_PART_TEXTS = {  # what a part of the score says where it speaks for a cand
 MAX_REPLAYED_CALLS = 20_000  # calls, the newest: a page may not take seconds of the worker
 
 
-def show_review_queue(ask: PageRequest) -> PageContent:
+def show_review_queue(request: PageRequest) -> PageContent:
     """The queue, best first."""
     return PageContent(
         "review.html",
         {
             "title": "Review",
-            "waiting": review_queue.list_waiting(ask.home, ask.connection),
-            "may_undo": bool(ask.browser_session.decided_ids),
+            "waiting": review_queue.list_waiting(request.home, request.connection),
+            "may_undo": bool(request.browser_session.decided_ids),
         },
     )
 
 
-def show_candidate(ask: PageRequest) -> PageContent:
-    proposal = _proposal(ask)
-    return NOT_FOUND if proposal is None else _shown(ask, proposal)
+def show_candidate(request: PageRequest) -> PageContent:
+    candidate = _find_candidate(request)
+    return NOT_FOUND if candidate is None else _build_candidate_page(request, candidate)
 
 
-def show_editor(ask: PageRequest) -> PageContent:
-    proposal = _proposal(ask)
-    return NOT_FOUND if proposal is None else _editor(ask, proposal)
+def show_editor(request: PageRequest) -> PageContent:
+    candidate = _find_candidate(request)
+    return NOT_FOUND if candidate is None else _build_editor(request, candidate)
 
 
-def accept(ask: PageRequest) -> PageContent | Redirect:
-    return _accept(ask, _seen(ask), {}, _shown)
+def accept(request: PageRequest) -> PageContent | Redirect:
+    return _accept_candidate(request, _require_seen_candidate(request), {}, _build_candidate_page)
 
 
-def accept_reader_wording(ask: PageRequest) -> PageContent | Redirect:
+def accept_reader_wording(request: PageRequest) -> PageContent | Redirect:
     """Accept with the words that a reader proposed."""
-    proposal = _seen(ask)
-    words = deciding.extract_rewording(candidates.list_latest_judgements(ask.connection).get(proposal.number))
+    candidate = _require_seen_candidate(request)
+    words = deciding.extract_rewording(candidates.list_latest_judgements(request.connection).get(candidate.number))
     if not words:
         raise UserError("no reader has proposed other words for it", "accept it, or edit it")
-    if proposal.record["triggers"].get("pathPatterns") and "commandPatterns" in words:
+    if candidate.record["triggers"].get("pathPatterns") and "commandPatterns" in words:
         words["pathPatterns"] = words.pop("commandPatterns")
-    return _accept(ask, proposal, words, _shown)
+    return _accept_candidate(request, candidate, words, _build_candidate_page)
 
 
-def accept_with_edits(ask: PageRequest) -> PageContent | Redirect:
-    proposal = _seen(ask)
+def accept_with_edits(request: PageRequest) -> PageContent | Redirect:
+    candidate = _require_seen_candidate(request)
     try:
-        changed = lesson_form.find_changed_fields(proposal.record, ask.form)
-    except UserError as wrong:
-        return _editor(ask, proposal, wrong)
-    return _accept(ask, proposal, changed, _editor)
+        changed_fields = lesson_form.find_changed_fields(candidate.record, request.form)
+    except UserError as error:
+        return _build_editor(request, candidate, error)
+    return _accept_candidate(request, candidate, changed_fields, _build_editor)
 
 
-def reject(ask: PageRequest) -> Redirect:
-    proposal, on = _seen(ask), _next(ask)
-    deciding.reject(ask.home, ask.connection, proposal)
-    ask.browser_session.decided_ids.append(proposal.id)
-    return Redirect(on, f"Rejected: {proposal.slug}. It stays rejected, however often it is found again.")
+def reject(request: PageRequest) -> Redirect:
+    candidate, next_location = _require_seen_candidate(request), _find_next_location(request)
+    deciding.reject(request.home, request.connection, candidate)
+    request.browser_session.decided_ids.append(candidate.id)
+    return Redirect(next_location, f"Rejected: {candidate.slug}. It stays rejected, however often it is found again.")
 
 
-def undo_last_decision(ask: PageRequest) -> Redirect:
+def undo_last_decision(request: PageRequest) -> Redirect:
     """Take the last decision of this browser back."""
-    if not ask.browser_session.decided_ids:
+    if not request.browser_session.decided_ids:
         raise UserError("nothing was decided yet", "")
-    proposal = actions.undo_decision(ask.home, ask.connection, ask.browser_session.decided_ids.pop())
-    return Redirect(f"/review/{proposal.number}", f"Taken back: {proposal.slug}")
+    candidate = actions.undo_decision(request.home, request.connection, request.browser_session.decided_ids.pop())
+    return Redirect(f"/review/{candidate.number}", f"Taken back: {candidate.slug}")
 
 
-def _accept(ask: PageRequest, proposal: Candidate, changes: dict[str, Any], again: Any) -> PageContent | Redirect:
-    on, asked = _next(ask), list[str]()
+def _accept_candidate(
+    request: PageRequest, candidate: Candidate, changes: dict[str, Any], build_page: Any
+) -> PageContent | Redirect:
+    next_location, questions = _find_next_location(request), list[str]()
 
-    def confirm(say: str) -> bool:
-        asked.append(say)
-        return ask.form.get("confirm") == "yes"
+    def confirm(question: str) -> bool:
+        questions.append(question)
+        return request.form.get("confirm") == "yes"
 
     try:
-        lesson = actions.accept_candidate(ask.home, ask.connection, proposal, changes, VIEWER, confirm=confirm)
-    except UserError as wrong:
-        shown: PageContent = again(ask, proposal, wrong, asks=bool(asked))
-        return shown
-    ask.browser_session.decided_ids.append(proposal.id)
-    return Redirect(on, f"In force as a {lesson.delivery}: {lesson.slug}")
+        lesson = actions.accept_candidate(request.home, request.connection, candidate, changes, VIEWER, confirm=confirm)
+    except UserError as error:
+        page: PageContent = build_page(request, candidate, error, asks=bool(questions))
+        return page
+    request.browser_session.decided_ids.append(candidate.id)
+    return Redirect(next_location, f"In force as a {lesson.delivery}: {lesson.slug}")
 
 
-def _proposal(ask: PageRequest) -> Candidate | None:
-    known = parse_number(ask.path_params, "number")
-    found = review_queue.find_in_queue(ask.home, ask.connection, str(known)) if known is not None else None
-    return found if found and found.number == known else None
+def _find_candidate(request: PageRequest) -> Candidate | None:
+    number = parse_number(request.path_params, "number")
+    candidate = (
+        review_queue.find_in_queue(request.home, request.connection, str(number)) if number is not None else None
+    )
+    return candidate if candidate and candidate.number == number else None
 
 
-def _seen(ask: PageRequest) -> Candidate:
+def _require_seen_candidate(request: PageRequest) -> Candidate:
     """The candidate as the person saw it: a scan may have put other words under its number since."""
-    found = _proposal(ask)
-    if found is None or ask.form.get("seen") != _print(found):
+    candidate = _find_candidate(request)
+    if candidate is None or request.form.get("seen") != _fingerprint_candidate(candidate):
         raise UserError("the candidate is gone or says something else by now", "look at it again before you decide")
-    if found.status != "candidate":
-        raise UserError(f"candidate {found.number} is decided about already: {found.status}", "")
-    return found
+    if candidate.status != "candidate":
+        raise UserError(f"candidate {candidate.number} is decided about already: {candidate.status}", "")
+    return candidate
 
 
-def _print(proposal: Candidate) -> str:
-    said = {key: value for key, value in proposal.record.items() if key not in ("evidence", "sourceSessionIds")}
-    return hashlib.sha256(json.dumps([proposal.id, said], sort_keys=True).encode()).hexdigest()
+def _fingerprint_candidate(candidate: Candidate) -> str:
+    shown_fields = {
+        key: value for key, value in candidate.record.items() if key not in ("evidence", "sourceSessionIds")
+    }
+    return hashlib.sha256(json.dumps([candidate.id, shown_fields], sort_keys=True).encode()).hexdigest()
 
 
-def _next(ask: PageRequest) -> str:
+def _find_next_location(request: PageRequest) -> str:
     """The candidate behind this one, for when it is decided about."""
-    waiting = [one.number for one in review_queue.list_waiting(ask.home, ask.connection)]
-    here = parse_number(ask.path_params, "number")
-    place = waiting.index(here) if here in waiting else -1
-    left = [*waiting[place + 1 :], *waiting[: max(place, 0)]]
-    return f"/review/{left[0]}" if left else "/review"
+    waiting_numbers = [queued.number for queued in review_queue.list_waiting(request.home, request.connection)]
+    number = parse_number(request.path_params, "number")
+    position = waiting_numbers.index(number) if number in waiting_numbers else -1
+    remaining = [*waiting_numbers[position + 1 :], *waiting_numbers[: max(position, 0)]]
+    return f"/review/{remaining[0]}" if remaining else "/review"
 
 
-def _around(ask: PageRequest, proposal: Candidate) -> dict[str, Any]:
-    waiting = [one.number for one in review_queue.list_waiting(ask.home, ask.connection)]
-    place = waiting.index(proposal.number) if proposal.number in waiting else None
+def _build_queue_values(request: PageRequest, candidate: Candidate) -> dict[str, Any]:
+    waiting_numbers = [queued.number for queued in review_queue.list_waiting(request.home, request.connection)]
+    position = waiting_numbers.index(candidate.number) if candidate.number in waiting_numbers else None
     return {
-        "proposal": proposal,
-        "proposed": review_queue.is_proposed_by_agent(proposal),
-        "seen": _print(proposal),
-        "place": None if place is None else place + 1,
-        "total": len(waiting),
-        "before": waiting[place - 1] if place else None,
-        "behind": waiting[place + 1] if place is not None and place + 1 < len(waiting) else None,
-        "may_undo": bool(ask.browser_session.decided_ids),
+        "proposal": candidate,
+        "proposed": review_queue.is_proposed_by_agent(candidate),
+        "seen": _fingerprint_candidate(candidate),
+        "place": None if position is None else position + 1,
+        "total": len(waiting_numbers),
+        "before": waiting_numbers[position - 1] if position else None,
+        "behind": waiting_numbers[position + 1]
+        if position is not None and position + 1 < len(waiting_numbers)
+        else None,
+        "may_undo": bool(request.browser_session.decided_ids),
     }
 
 
-def _shown(ask: PageRequest, proposal: Candidate, wrong: UserError | None = None, *, asks: bool = False) -> PageContent:
-    judgement = candidates.list_latest_judgements(ask.connection).get(proposal.number)
-    evidence = _evidence(proposal.record.get("evidence", ()))
+def _build_candidate_page(
+    request: PageRequest, candidate: Candidate, error: UserError | None = None, *, needs_confirmation: bool = False
+) -> PageContent:
+    judgement = candidates.list_latest_judgements(request.connection).get(candidate.number)
+    evidence = _group_evidence(candidate.record.get("evidence", ()))
     values = {
-        **_around(ask, proposal),
-        "title": f"Candidate {proposal.number}",
-        "told": deciding.describe_record(proposal.record),
-        "scored": _scored(proposal),
+        **_build_queue_values(request, candidate),
+        "title": f"Candidate {candidate.number}",
+        "told": deciding.describe_record(candidate.record),
+        "scored": _describe_score(candidate),
         "judgement": judgement,
         "words": deciding.extract_rewording(judgement),
-        "replay": deciding.replay_record(ask.connection, proposal.record, limit=MAX_REPLAYED_CALLS),
+        "replay": deciding.replay_record(request.connection, candidate.record, limit=MAX_REPLAYED_CALLS),
         "tried": MAX_REPLAYED_CALLS,
-        "alike": _alike(ask, proposal),
-        "faults": adding.find_record_faults(deciding.build_accepted_record(proposal)),
+        "alike": _find_similar_lesson(request, candidate),
+        "faults": adding.find_record_faults(deciding.build_accepted_record(candidate)),
         "evidence": evidence[:MAX_EVIDENCE],
         "more_evidence": len(evidence[MAX_EVIDENCE:]),
-        "wrong": wrong,
-        "asks": asks,
+        "wrong": error,
+        "asks": needs_confirmation,
     }
-    return PageContent("candidate.html", values, 422 if wrong else 200)
+    return PageContent("candidate.html", values, 422 if error else 200)
 
 
-def _scored(proposal: Candidate) -> list[tuple[float, str]]:
+def _describe_score(candidate: Candidate) -> list[tuple[float, str]]:
     """The parts of the score in words, those that weigh most first."""
-    found = [
-        (value, SCORE_PART_TEXTS.get(name, (name, name))[value < 0] or name) for name, value in proposal.parts.items()
+    score_parts = [
+        (value, SCORE_PART_TEXTS.get(name, (name, name))[value < 0] or name) for name, value in candidate.parts.items()
     ]
-    return sorted((one for one in found if one[0]), key=lambda one: -abs(one[0]))
+    return sorted((part for part in score_parts if part[0]), key=lambda part: -abs(part[0]))
 
 
-def _editor(
-    ask: PageRequest, proposal: Candidate, wrong: UserError | None = None, *, asks: bool = False
+def _build_editor(
+    request: PageRequest, candidate: Candidate, error: UserError | None = None, *, needs_confirmation: bool = False
 ) -> PageContent:
     values = {
-        **_around(ask, proposal),
-        "title": f"Edit candidate {proposal.number}",
-        "fields": lesson_form.fill_fields(proposal.record, ask.form),
-        "action": f"/review/{proposal.number}/edit",
-        "back": f"/review/{proposal.number}",
+        **_build_queue_values(request, candidate),
+        "title": f"Edit candidate {candidate.number}",
+        "fields": lesson_form.fill_fields(candidate.record, request.form),
+        "action": f"/review/{candidate.number}/edit",
+        "back": f"/review/{candidate.number}",
         "done": "Accept with these words",
-        "wrong": wrong,
-        "asks": asks,
+        "wrong": error,
+        "asks": needs_confirmation,
     }
-    return PageContent("edit.html", values, 422 if wrong else 200)
+    return PageContent("edit.html", values, 422 if error else 200)
 
 
-def _evidence(found: Any) -> list[dict[str, Any]]:
+def _group_evidence(evidence: Any) -> list[dict[str, Any]]:
     """The quotes; one that stands on several lines of a file comes once."""
-    grouped = groupby(found, lambda each: (each["path"], each["kind"], each["quote"]))
+    grouped = groupby(evidence, lambda item: (item["path"], item["kind"], item["quote"]))
     return [
         {
             "path": path,
             "kind": kind.replace("correction", "then"),
             "quote": quote,
-            "lines": [one["line"] for one in same],
+            "lines": [entry["line"] for entry in group],
         }
-        for (path, kind, quote), same in grouped
+        for (path, kind, quote), group in grouped
     ]
 
 
-def _alike(ask: PageRequest, proposal: Candidate) -> Mapping[str, Any] | None:
+def _find_similar_lesson(request: PageRequest, candidate: Candidate) -> Mapping[str, Any] | None:
     """The lesson that says nearly the same, if there is one."""
-    lessons = shelves.read(shelves.get_lessons_path(ask.home)).lessons
-    known = [one for one in lessons if one.status != "rejected" and one.id != proposal.id]
+    lessons = shelves.read(shelves.get_lessons_path(request.home)).lessons
+    other_lessons = [lesson for lesson in lessons if lesson.status != "rejected" and lesson.id != candidate.id]
     try:
-        near = find_nearest_in(build_vocabulary(known), records.parse_lesson({**proposal.record, "id": proposal.id}))
+        nearest = find_nearest_in(
+            build_vocabulary(other_lessons), records.parse_lesson({**candidate.record, "id": candidate.id})
+        )
     except records.BadRecord:
         return None
-    return {"lesson": near[0], "share": near[1]} if near and near[1] >= MIN_SIMILARITY else None
+    return {"lesson": nearest[0], "share": nearest[1]} if nearest and nearest[1] >= MIN_SIMILARITY else None

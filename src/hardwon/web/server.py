@@ -27,38 +27,40 @@ HEAD_TIMEOUT_SECONDS = 10.0
 class HeadTimeoutProtocol(H11Protocol):
     """A caller, sent away if the head of a request does not come whole in time: nobody knows yet who that is."""
 
-    _late: TimerHandle | None = None
+    _head_timer: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait()
+        self._update_head_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._wait()
+        self._update_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._stop_waiting()
+        self._stop_head_timer()
 
-    def _wait(self) -> None:
+    def _update_head_timer(self) -> None:
         if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
-        elif self._late is None:
-            self._late = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self.transport.close)
+            self._stop_head_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self.transport.close)
 
-    def _stop_waiting(self) -> None:
-        if self._late:
-            self._late.cancel()
-            self._late = None
+    def _stop_head_timer(self) -> None:
+        if self._head_timer:
+            self._head_timer.cancel()
+            self._head_timer = None
 
 
 def create_server(
-    home: str, desk: HookResponder, live: LiveFeed, token: str, port: int, look: Callable[[], None]
+    home: str, responder: HookResponder, live_feed: LiveFeed, token: str, port: int, note_activity: Callable[[], None]
 ) -> uvicorn.Server:
-    viewer = Viewer(home, live.listen, lambda: live.client_count >= MAX_CLIENTS, look)
+    viewer = Viewer(home, live_feed.listen, lambda: live_feed.client_count >= MAX_CLIENTS, note_activity)
     config = uvicorn.Config(
-        build_gate(create_api_app(ApiContext(home, desk, live, look)), pages(viewer), token=token, port=port),
+        build_gate(
+            create_api_app(ApiContext(home, responder, live_feed, note_activity)), pages(viewer), token=token, port=port
+        ),
         http=HeadTimeoutProtocol,
         lifespan="off",
         access_log=False,
@@ -70,6 +72,6 @@ def create_server(
         timeout_keep_alive=5,
         timeout_graceful_shutdown=1,
     )
-    made = uvicorn.Server(config)
-    made.capture_signals = nullcontext  # type: ignore[assignment]  # the worker's own loop handles them
-    return made
+    server = uvicorn.Server(config)
+    server.capture_signals = nullcontext  # type: ignore[assignment]  # the worker's own loop handles them
+    return server

@@ -22,20 +22,20 @@ def create_link(home: str, port: int, now: float) -> str:
     folder = paths.make_private_folder(os.path.join(home, LINKS_FOLDER))
     for name in os.listdir(folder):
         if not _is_fresh(os.path.join(folder, name), now):
-            _take(os.path.join(folder, name))
+            _delete_file(os.path.join(folder, name))
     code = secrets.token_urlsafe(32)
-    paths.write_private(_path(home, code), b"")
+    paths.write_private(_get_code_path(home, code), b"")
     return f"http://{VIEWER_HOST}:{port}/open?code={code}"
 
 
 def redeem_code(home: str, code: str, now: float) -> bool:
     """Whether the code is good. It is not good a second time."""
-    path = _path(home, code)
-    fresh = _is_fresh(path, now)
-    return _take(path) and fresh
+    path = _get_code_path(home, code)
+    is_fresh = _is_fresh(path, now)
+    return _delete_file(path) and is_fresh
 
 
-def _path(home: str, code: str) -> str:
+def _get_code_path(home: str, code: str) -> str:
     return os.path.join(home, LINKS_FOLDER, hashlib.sha256(code.encode("utf-8", "replace")).hexdigest())
 
 
@@ -46,7 +46,7 @@ def _is_fresh(path: str, now: float) -> bool:
         return False
 
 
-def _take(path: str) -> bool:
+def _delete_file(path: str) -> bool:
     """Of all who try at once, one succeeds."""
     try:
         os.unlink(path)

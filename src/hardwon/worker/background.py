@@ -44,23 +44,23 @@ class JobRunner:
         self,
         home: str,
         connection: db.Connection,
-        tell: Callable[[str, dict[str, Any]], None] = lambda kind, what: None,
+        publish_message: Callable[[str, dict[str, Any]], None] = lambda kind, message: None,
         *,
         max_documents: int | None = None,
     ) -> None:
         """`max_documents` bounds what one process indexes; by itself it goes by the time."""
-        self.home, self.connection, self._tell = home, connection, tell
-        self._shift_documents = max_documents
+        self.home, self.connection, self._publish_message = home, connection, publish_message
+        self._max_documents = max_documents
         self._loop = asyncio.get_running_loop()
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._alarm: asyncio.TimerHandle | None = None
-        self._told = observations.find_last_id(connection)
-        self._indexed_down_to = (0, 0)  # what the last shift could not index, such as vectors without a model
+        self._running_jobs: dict[str, subprocess.Popen[bytes]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_published_id = observations.find_last_id(connection)
+        self._unindexable_backlog = (0, 0)  # what the last shift could not index, such as vectors without a model
         self._is_index_behind = False  # the last shift was over before everything was indexed
         self._last_backlog, self._backlog_since = (0, 0), clock.now()
-        self._looked = LastCheck()
-        self._walked, self._unheard, self._is_unheard = 0.0, set[UnrecordedTranscript](), False
-        self._fault = ""  # that was said, and has not gone
+        self._last_check = LastCheck()
+        self._last_walk_at, self._unrecorded, self._has_new_unrecorded = 0.0, set[UnrecordedTranscript](), False
+        self._last_warning = ""  # that was said, and has not gone
 
     def handle_event(self, event: Event) -> None:
         if event.kind == "SessionStart":
@@ -72,73 +72,76 @@ class JobRunner:
         """Mine the transcripts if it is due and nobody is at it."""
         try:
             values = settings.resolve_settings(settings.read_config(self.home))
-            if SCAN not in self._running and scan.is_due(self.connection, values, clock.now()):
-                self._run(SCAN)
-        except (OSError, UserError, db.StoreError) as wrong:
-            log.warning("no background scan: %s", wrong)
+            if SCAN not in self._running_jobs and scan.is_due(self.connection, values, clock.now()):
+                self._start_process(SCAN)
+        except (OSError, UserError, db.StoreError) as error:
+            log.warning("no background scan: %s", error)
 
     def start_due_jobs(self) -> None:
         """Fill and distil what waits, unless somebody is at it; set the clock for what is due later."""
         try:
             values = settings.resolve_settings(settings.read_config(self.home))
-            due = {jobs.DISTIL: self._plain_due(), jobs.REFINE: self._model_due(values)}
+            due_times = {jobs.DISTIL: self._find_plain_due(), jobs.REFINE: self._find_model_due(values)}
             now = clock.now()
-            for kind, at in due.items():
-                if at is not None and at <= now and kind not in self._running:
-                    self._run(kind)
-            self._reflect(values, now)
+            for kind, due_at in due_times.items():
+                if due_at is not None and due_at <= now and kind not in self._running_jobs:
+                    self._start_process(kind)
+            self._start_due_reflection(values, now)
         # What cannot be read may deny what the transcript has; a machine may have no thread left.
-        except (OSError, RuntimeError, UserError, db.StoreError) as wrong:
-            if str(wrong) != self._fault:  # the next look is soon
-                log.warning("nothing is distilled for now: %s", wrong)
-            self._fault = str(wrong)
+        except (OSError, RuntimeError, UserError, db.StoreError) as error:
+            if str(error) != self._last_warning:  # the next look is soon
+                log.warning("nothing is distilled for now: %s", error)
+            self._last_warning = str(error)
             return
-        self._fault = ""
-        later = [at for at in due.values() if at is not None and at > now]
-        if self._alarm:
-            self._alarm.cancel()
-        self._alarm = self._loop.call_later(min(later) - now, self.start_due_jobs) if later else None
+        self._last_warning = ""
+        later_times = [due_at for due_at in due_times.values() if due_at is not None and due_at > now]
+        if self._timer:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(min(later_times) - now, self.start_due_jobs) if later_times else None
 
-    def _reflect(self, values: Mapping[str, Any], now: float) -> None:
+    def _start_due_reflection(self, values: Mapping[str, Any], now: float) -> None:
         """Look after sessions that ended or were left, once they are distilled, if any might be due."""
-        if not self._running.keys().isdisjoint((REFLECT, jobs.DISTIL)):
+        if not self._running_jobs.keys().isdisjoint((REFLECT, jobs.DISTIL)):
             return
-        idle = values["idleMinutes"] * 60.0 if values["autoReflect"] else 0.0
-        left = self._list_unread(now, idle) if values["autoReflect"] else []
-        if idle and not 0 <= now - self._walked < RECHECK_SECONDS:
-            self._walked = now
-            threading.Thread(target=self._walk, args=(now, idle), daemon=True).start()
-        overdue = bool(ratification.find_overdue_drafts(self.connection, values, now)) or (
-            self._is_unheard and bool(idle)
+        idle_seconds = values["idleMinutes"] * 60.0 if values["autoReflect"] else 0.0
+        unread_sessions = self._list_unread_sessions(now, idle_seconds) if values["autoReflect"] else []
+        if idle_seconds and not 0 <= now - self._last_walk_at < RECHECK_SECONDS:
+            self._last_walk_at = now
+            threading.Thread(target=self._find_unrecorded, args=(now, idle_seconds), daemon=True).start()
+        has_overdue = bool(ratification.find_overdue_drafts(self.connection, values, now)) or (
+            self._has_new_unrecorded and bool(idle_seconds)
         )
-        if seen := plan_check(left, now, self._looked, has_overdue=overdue):
-            self._run(REFLECT)
-            self._looked, self._is_unheard = seen, False
+        if new_check := plan_check(unread_sessions, now, self._last_check, has_overdue=has_overdue):
+            self._start_process(REFLECT)
+            self._last_check, self._has_new_unrecorded = new_check, False
 
-    def _list_unread(self, now: float, idle: float) -> list[tuple[int, float]]:
+    def _list_unread_sessions(self, now: float, idle_seconds: float) -> list[tuple[int, float]]:
         """The sessions that might be due, without those that were over before hardwon was set up."""
         set_up_at = set_up.read_time(self.connection)
-        unread = reflections.list_unreflected_sessions(self.connection, now, idle)
+        unread = reflections.list_unreflected_sessions(self.connection, now, idle_seconds)
         return [(number, last_at) for number, last_at in unread if last_at >= set_up_at]
 
-    def _walk(self, now: float, idle: float) -> None:
+    def _find_unrecorded(self, now: float, idle_seconds: float) -> None:
         """See whether something was left that no hook told of: new, or still so fresh that it may not have been due the
         last time. In a thread, since transcripts may be thousands."""
         with suppress(OSError, UserError, db.StoreError), closing(db.connect(self.home)) as connection:
             set_up_at = set_up.read_time(connection)
-            found = {
-                one
-                for one in find_unrecorded_transcripts(connection, os.environ, now)
-                if set_up_at <= one.modified_at <= now - idle
+            transcripts = {
+                transcript
+                for transcript in find_unrecorded_transcripts(connection, os.environ, now)
+                if set_up_at <= transcript.modified_at <= now - idle_seconds
             }
-            fresh = now - idle * MAX_FACTOR * UNDER_WAY_FACTOR - RECHECK_SECONDS
-            self._is_unheard |= any(one not in self._unheard or one.modified_at > fresh for one in found)
-            self._unheard = found
+            fresh_since = now - idle_seconds * MAX_FACTOR * UNDER_WAY_FACTOR - RECHECK_SECONDS
+            self._has_new_unrecorded |= any(
+                transcript not in self._unrecorded or transcript.modified_at > fresh_since for transcript in transcripts
+            )
+            self._unrecorded = transcripts
 
-    def _plain_due(self) -> float | None:
+    def _find_plain_due(self) -> float | None:
         now = clock.now()
         if any(
-            not pauses.is_paused(self.home, one["cwd"], now) for one in sessions.list_sessions_to_fill(self.connection)
+            not pauses.is_paused(self.home, session["cwd"], now)
+            for session in sessions.list_sessions_to_fill(self.connection)
         ):
             return now
         if self._is_indexing_due(now):
@@ -154,45 +157,45 @@ class JobRunner:
             return False
         if self._is_index_behind:
             return True
-        if backlog == self._indexed_down_to:
+        if backlog == self._unindexable_backlog:
             return False
         is_quiet = now - self._backlog_since >= QUIET_BACKLOG_SECONDS
         return is_quiet or sum(backlog) >= LARGE_BACKLOG
 
-    def _model_due(self, values: Mapping[str, Any]) -> float | None:
+    def _find_model_due(self, values: Mapping[str, Any]) -> float | None:
         return jobs.find_next_due(self.connection, (jobs.REFINE,)) if values["llm.provider"] != "none" else None
 
-    def _run(self, kind: str) -> None:
+    def _start_process(self, kind: str) -> None:
         path = os.path.join(self.home, paths.WORKER_LOG)
         log_descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with open(log_descriptor, "a") as out, lifecycle.open_jobs_lock(self.home) as jobs_lock:
+        with open(log_descriptor, "a") as log_file, lifecycle.open_jobs_lock(self.home) as jobs_lock:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-m", *_COMMANDS[kind], *self._limit_of(kind)],
+                [sys.executable, "-I", "-m", *_COMMANDS[kind], *self._build_limit_arguments(kind)],
                 env=build_environment(self.home),
                 stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
+                stdout=log_file,
+                stderr=log_file,
                 start_new_session=True,
                 pass_fds=(jobs_lock,),
             )
-        self._running[kind] = process
+        self._running_jobs[kind] = process
         if kind == SCAN:
             log.info("a scan has begun, process %d", process.pid)
-        threading.Thread(target=self._mind, args=(kind, process), daemon=True).start()
+        threading.Thread(target=self._wait_for_exit, args=(kind, process), daemon=True).start()
 
-    def _limit_of(self, kind: str) -> list[str]:
-        if kind != jobs.DISTIL or self._shift_documents is None:
+    def _build_limit_arguments(self, kind: str) -> list[str]:
+        if kind != jobs.DISTIL or self._max_documents is None:
             return []
-        return [str(self._shift_documents)]
+        return [str(self._max_documents)]
 
-    def _mind(self, kind: str, process: subprocess.Popen[bytes]) -> None:
+    def _wait_for_exit(self, kind: str, process: subprocess.Popen[bytes]) -> None:
         process.wait()
         with suppress(RuntimeError):  # the worker has left
-            self._loop.call_soon_threadsafe(self._ended, kind, process)
+            self._loop.call_soon_threadsafe(self._handle_exit, kind, process)
 
-    def _ended(self, kind: str, process: subprocess.Popen[bytes]) -> None:
+    def _handle_exit(self, kind: str, process: subprocess.Popen[bytes]) -> None:
         """Free what it held, tell what it made, and go on unless it failed: that waits for the next look."""
-        self._running.pop(kind, None)
+        self._running_jobs.pop(kind, None)
         has_failed = process.returncode not in (0, jobs.EXIT_UNFINISHED)
         if has_failed or kind == SCAN:
             log.log(logging.WARNING if has_failed else logging.INFO, "%s: ended %s", kind, process.returncode)
@@ -200,29 +203,29 @@ class JobRunner:
             return
         try:
             jobs.release_leases(self.connection, f"{process.pid}.")
-            for made in observations.list_after(self.connection, self._told):
-                self._tell("observation", made)
-            self._told = observations.find_last_id(self.connection)
+            for observation in observations.list_after(self.connection, self._last_published_id):
+                self._publish_message("observation", observation)
+            self._last_published_id = observations.find_last_id(self.connection)
             if process.returncode == jobs.EXIT_UNFINISHED:
                 self._is_index_behind = True
             elif kind == jobs.DISTIL and not has_failed:
                 self._is_index_behind = False
-                self._indexed_down_to = documents.count_backlog(self.connection)
-            self._tell("job", dict(jobs.count_by_state(self.connection)))
-        except db.StoreError as wrong:
-            log.warning("after %s: %s", kind, wrong)
+                self._unindexable_backlog = documents.count_backlog(self.connection)
+            self._publish_message("job", dict(jobs.count_by_state(self.connection)))
+        except db.StoreError as error:
+            log.warning("after %s: %s", kind, error)
         if not has_failed:
             self.start_due_jobs()
 
     def is_busy(self) -> bool:
-        return bool(self._running)
+        return bool(self._running_jobs)
 
     def stop(self) -> None:
         """Cut off what distils: every step of it is committed whole, and the next worker goes on. A scan ends alone."""
-        ending = [process for kind, process in self._running.items() if kind != SCAN]
-        for process in ending:
+        ending_processes = [process for kind, process in self._running_jobs.items() if kind != SCAN]
+        for process in ending_processes:
             process.terminate()
-        for process in ending:
+        for process in ending_processes:
             try:
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:

@@ -42,7 +42,7 @@ MAX_LIVE_PROMPT_CHARS = 500
 log = logging.getLogger(__name__)
 
 
-def _with_denial(event: Event, reply: HookReply) -> Event:
+def _mark_denied(event: Event, reply: HookReply) -> Event:
     return replace(event, denied=True) if reply.deny and event.kind == "PreToolUse" else event
 
 
@@ -53,90 +53,90 @@ class HookResponder:
         self,
         home: str,
         connection: db.Connection,
-        heard: Callable[[Event], None] = lambda event: None,
-        tell: Callable[[str, dict[str, object]], None] = lambda kind, what: None,
+        on_event: Callable[[Event], None] = lambda event: None,
+        publish_message: Callable[[str, dict[str, object]], None] = lambda kind, message: None,
     ) -> None:
-        self.home, self.connection, self._heard, self._tell = home, connection, heard, tell
+        self.home, self.connection, self._on_event, self._publish_message = home, connection, on_event, publish_message
         self.viewer_url = ""
-        self._unwritten: list[tuple[Event, Event | None, tuple[Delivery, ...]]] = []
+        self._unwritten_events: list[tuple[Event, Event | None, tuple[Delivery, ...]]] = []
         self._index: ManifestIndex | None = None
-        self._patterns = PatternCache()
-        self._opened: object = None
-        self._built_from: object = None
-        self._again_at = 0.0
+        self._pattern_cache = PatternCache()
+        self._index_stamp: object = None
+        self._built_source_stats: object = None
+        self._retry_build_at = 0.0
 
-    def answer(self, message: bytes, sender: int = 0) -> bytes:
+    def answer(self, message: bytes, sender_pid: int = 0) -> bytes:
         """What to print for one message: a line `hardwon 1 HOST EVENT ID`, then the payload. Empty: not understood,
-        so that the hook goes its own way. `sender` is the process that sent it, 0 if that is not known."""
-        head, _, payload = message.partition(b"\n")
-        words = head.decode("utf-8", "replace").split(" ")
+        so that the hook goes its own way. `sender_pid` is the process that sent it, 0 if that is not known."""
+        header, _, payload = message.partition(b"\n")
+        words = header.decode("utf-8", "replace").split(" ")
         if len(words) != 5 or words[:2] != ["hardwon", PROTOCOL_VERSION] or words[2] not in AGENT_PACKAGES:
             return b""
-        _, _, host, kind, id = words
+        _, _, host, kind, event_id = words
         try:
-            return self._answer(host, kind, id, payload, sender)
+            return self._answer_event(host, kind, event_id, payload, sender_pid)
         except Exception:  # nothing of ours may reach the agent
             log.exception("no answer to %s %s", host, kind)
             return b""
 
-    def _answer(self, host: str, kind: str, id: str, payload: bytes, sender: int) -> bytes:
+    def _answer_event(self, host: str, kind: str, event_id: str, payload: bytes, sender_pid: int) -> bytes:
         try:
-            read = read_event(host, kind, payload)
-        except (ValueError, RecursionError) as wrong:
-            log.info("%s %s: a payload that is not one (%s)", host, kind, type(wrong).__name__)
+            parsed_event = read_event(host, kind, payload)
+        except (ValueError, RecursionError) as error:
+            log.info("%s %s: a payload that is not one (%s)", host, kind, type(error).__name__)
             return EMPTY_ANSWER
-        if read is None:
+        if parsed_event is None:
             return EMPTY_ANSWER
-        event = replace(clean_ids(read), id=id, at=clock.now())
+        event = replace(clean_ids(parsed_event), id=event_id, at=clock.now())
         index = self.load_index()
         if pauses.is_paused(self.home, event.cwd, event.at):
             claims.mark_paused(self.home, event.session, event.at)
             return EMPTY_ANSWER
-        reply = EMPTY_REPLY if index is None else self._reply(event, index, sender)
-        kept = event_filter.filter_hook_event(_with_denial(event, reply), self.home, self._limits(index))
+        reply = EMPTY_REPLY if index is None else self._build_reply(event, index, sender_pid)
+        filtered_event = event_filter.filter_hook_event(_mark_denied(event, reply), self.home, self._read_limits(index))
         if is_answered_by_hardwon(event):
-            kept = None
-        if (reply.deliveries or kept) and not self._record(event, kept, reply.deliveries):
+            filtered_event = None
+        if (reply.deliveries or filtered_event) and not self._store_event(event, filtered_event, reply.deliveries):
             return b""
-        self._listen(event)
+        self._notify_listener(event)
         return write_reply(event, reply)
 
     def record_event(self, event: Event) -> str:
         """Keep an event that came over the API; gives why it was not kept, nothing if it was."""
         event = replace(clean_ids(bound_event(event)), id=urandom(16).hex(), at=clock.now())
-        limits = self._limits(self.load_index())
+        limits = self._read_limits(self.load_index())
         if pauses.is_paused(self.home, event.cwd, event.at):
             return "paused"
-        kept = event_filter.filter_hook_event(event, self.home, limits)
-        if kept is None:
+        filtered_event = event_filter.filter_hook_event(event, self.home, limits)
+        if filtered_event is None:
             if event.prompt and not extract_agent_prompt(event.prompt):
                 return "not a prompt"
             return "denied" if projects.is_below(event.cwd, limits.get("denyProjects", ())) else "private"
-        if not self._record(event, kept, ()):
+        if not self._store_event(event, filtered_event, ()):
             return "no room"
-        self._listen(event)
+        self._notify_listener(event)
         return ""
 
-    def _listen(self, event: Event) -> None:
+    def _notify_listener(self, event: Event) -> None:
         """What happens at the ends of turns and sessions is begun soon, not at the next tick."""
         if event.kind in ("SessionStart", "Stop", "SessionEnd"):
-            self._heard(event)
+            self._on_event(event)
 
-    def _limits(self, index: ManifestIndex | None) -> Mapping[str, Any]:
+    def _read_limits(self, index: ManifestIndex | None) -> Mapping[str, Any]:
         return event_filter.read_recording_settings(self.home, {} if index is None else index.settings)
 
-    def _reply(self, event: Event, index: ManifestIndex, sender: int) -> HookReply:
-        started = thread_time()
+    def _build_reply(self, event: Event, index: ManifestIndex, sender_pid: int) -> HookReply:
+        started_at = thread_time()
         if index.settings.get("promptRecall"):
             file_memory.preload_search()
         return reply_to_event(
             event,
             index,
             self.home,
-            search_pattern=self._patterns.search,
-            get_cpu_seconds=lambda: thread_time() - started,
-            handle_prompt=lambda event: self._learn(event, sender),
-            find_doubt=lambda event: self._find_doubt(event, sender),
+            search_pattern=self._pattern_cache.search,
+            get_cpu_seconds=lambda: thread_time() - started_at,
+            handle_prompt=lambda event: self._handle_prompt(event, sender_pid),
+            find_doubt=lambda event: self._find_doubt(event, sender_pid),
             read_brief=lambda home, project: brief.compile_or_reuse(self.connection, home, project, index.settings),
             recall_for_file=lambda event: file_memory.recall_for_file(self.connection, event),
             recall_for_prompt=lambda event: file_memory.recall_for_prompt(self.connection, self.home, event),
@@ -148,41 +148,41 @@ class HookResponder:
         """Return what was approved since the last session start; nothing while the database is busy."""
         try:
             return approvals.announce(self.connection, clock.now())
-        except db.StoreError as wrong:
-            log.warning("approvals are listed at the next start: %s", wrong)
+        except db.StoreError as error:
+            log.warning("approvals are listed at the next start: %s", error)
             return ""
 
-    def _find_doubt(self, event: Event, sender: int) -> str:
+    def _find_doubt(self, event: Event, sender_pid: int) -> str:
         """Return why a prompt is not known to be a person's. In a thread: reading about a hung process may hang."""
         doubts: list[str] = []
-        looking = threading.Thread(
-            target=lambda: doubts.append(prompt_origin.find_doubt(sender, event.host, self.home)), daemon=True
+        thread = threading.Thread(
+            target=lambda: doubts.append(prompt_origin.find_doubt(sender_pid, event.host, self.home)), daemon=True
         )
-        looking.start()
-        looking.join(ORIGIN_SECONDS)
+        thread.start()
+        thread.join(ORIGIN_SECONDS)
         return doubts[0] if doubts else prompt_origin.UNKNOWN_SENDER
 
-    def _learn(self, event: Event, sender: int) -> str:
+    def _handle_prompt(self, event: Event, sender_pid: int) -> str:
         """Checking and building may take longer than the agent waits: then the person is told where to look."""
-        said: list[prompts.PromptAnswer] = []
-        ended, late = threading.Event(), threading.Event()
+        answers: list[prompts.PromptAnswer] = []
+        finished, timed_out = threading.Event(), threading.Event()
 
-        def learn() -> None:
+        def run_handler() -> None:
             try:
-                doubt = prompt_origin.find_doubt(sender, event.host, self.home)
-                said.extend(prompts.handle_prompt(self.home, clean_text(event.prompt), event.cwd, doubt))
-            except (OSError, db.StoreError) as wrong:
-                log.warning("what a person typed was not kept: %s", wrong)
-                said.append(prompts.PromptAnswer(f"NOT kept: {wrong}; type it again once that is mended", False))
-            ended.set()
-            if late.is_set():
-                prompts.log_refused_answers(self.home, said)
+                doubt = prompt_origin.find_doubt(sender_pid, event.host, self.home)
+                answers.extend(prompts.handle_prompt(self.home, clean_text(event.prompt), event.cwd, doubt))
+            except (OSError, db.StoreError) as error:
+                log.warning("what a person typed was not kept: %s", error)
+                answers.append(prompts.PromptAnswer(f"NOT kept: {error}; type it again once that is mended", False))
+            finished.set()
+            if timed_out.is_set():
+                prompts.log_refused_answers(self.home, answers)
 
-        threading.Thread(target=learn).start()
-        if not ended.wait(LEARN_SECONDS):
-            late.set()
-        if ended.is_set():
-            return prompts.format_answers(said)
+        threading.Thread(target=run_handler).start()
+        if not finished.wait(LEARN_SECONDS):
+            timed_out.set()
+        if finished.is_set():
+            return prompts.format_answers(answers)
         return "hardwon: it takes a moment longer; hardwon doctor tells if it was not taken"
 
     def load_index(self, seconds: float = BUILD_SECONDS) -> ManifestIndex | None:
@@ -190,119 +190,126 @@ class HookResponder:
 
         A build that takes longer goes on in its thread while calls are answered from the manifest before it.
         """
-        spoilt = self._open()
-        wanted = manifest.stat_sources(self.home)
-        changed = self._index is None or wanted != self._index.source_stats
-        if (spoilt or (changed and wanted != self._built_from)) and monotonic() >= self._again_at:
-            self._built_from = wanted
-            building = threading.Thread(target=self._build, daemon=True)
-            building.start()
-            building.join(seconds)
-            self._open()
+        is_broken = self._reload_index()
+        source_stats = manifest.stat_sources(self.home)
+        is_changed = self._index is None or source_stats != self._index.source_stats
+        if (
+            is_broken or (is_changed and source_stats != self._built_source_stats)
+        ) and monotonic() >= self._retry_build_at:
+            self._built_source_stats = source_stats
+            thread = threading.Thread(target=self._build_manifest, daemon=True)
+            thread.start()
+            thread.join(seconds)
+            self._reload_index()
         return self._index
 
-    def _open(self) -> bool:
+    def _reload_index(self) -> bool:
         """Open the index file if it is another than before; True if it is not one, or was there and is gone."""
         try:
             stat = os.stat(os.path.join(self.home, paths.LESSON_INDEX))
-            is_now = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-            if is_now != self._opened:
-                self._opened = is_now
-                self._index, self._patterns = open_index(self.home), PatternCache()
-        except OSError as wrong:
-            log.info("no manifest to open: %s", wrong)
-            was_there, self._opened = self._opened is not None, None
-            return was_there
-        except ValueError as wrong:
-            log.warning("the manifest is built anew: %s", wrong)
+            stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            if stamp != self._index_stamp:
+                self._index_stamp = stamp
+                self._index, self._pattern_cache = open_index(self.home), PatternCache()
+        except OSError as error:
+            log.info("no manifest to open: %s", error)
+            was_open, self._index_stamp = self._index_stamp is not None, None
+            return was_open
+        except ValueError as error:
+            log.warning("the manifest is built anew: %s", error)
             return True
         return False
 
-    def _build(self) -> None:
+    def _build_manifest(self) -> None:
         try:
-            built = manifest.build(self.home, clock.now())
-        except UserError as wrong:
-            log.warning("the last good manifest stays in force: %s", wrong)
+            result = manifest.build(self.home, clock.now())
+        except UserError as error:
+            log.warning("the last good manifest stays in force: %s", error)
             return
-        except (OSError, ValueError) as wrong:
-            log.warning("the manifest could not be built and is tried again: %s", wrong)
-            self._built_from, self._again_at = None, monotonic() + BUILD_RETRY_SECONDS
+        except (OSError, ValueError) as error:
+            log.warning("the manifest could not be built and is tried again: %s", error)
+            self._built_source_stats, self._retry_build_at = None, monotonic() + BUILD_RETRY_SECONDS
             return
-        log.info("manifest: %d lessons in force", built.lesson_count)
-        for slug, reason in built.left_out:
+        log.info("manifest: %d lessons in force", result.lesson_count)
+        for slug, reason in result.left_out:
             log.info("left out %s: %s", slug, reason)
-        for fault in built.faults:
+        for fault in result.faults:
             log.warning("%s", fault)
 
-    def _record(self, event: Event, kept: Event | None, delivered: tuple[Delivery, ...]) -> bool:
+    def _store_event(self, event: Event, filtered_event: Event | None, deliveries: tuple[Delivery, ...]) -> bool:
         """Committed before the answer goes out; with the database busy or full it waits in the spool.
 
         With no room for that either it waits here, and the hook of a tell is not told that it was taken.
         """
         try:
-            ingest.commit_event(self.connection, kept, delivered, is_live=True)
-            self._publish(kept, delivered)
-        except db.StoreError as wrong:
-            log.warning("%s waits in the spool: %s", event.kind, wrong)
+            ingest.commit_event(self.connection, filtered_event, deliveries, is_live=True)
+            self._publish_event(filtered_event, deliveries)
+        except db.StoreError as error:
+            log.warning("%s waits in the spool: %s", event.kind, error)
             try:
-                spool.spool_event(self.home, event, filtered_event=kept, deliveries=delivered)
-            except OSError as full:
-                log.warning("%s waits in memory: %s", event.kind, full)
-                self._unwritten = [*self._unwritten, (event, kept, delivered)][-MAX_UNWRITTEN_EVENTS:]
-                return bool(delivered) or event.kind in ANSWERED_EVENTS
+                spool.spool_event(self.home, event, filtered_event=filtered_event, deliveries=deliveries)
+            except OSError as spool_error:
+                log.warning("%s waits in memory: %s", event.kind, spool_error)
+                self._unwritten_events = [*self._unwritten_events, (event, filtered_event, deliveries)][
+                    -MAX_UNWRITTEN_EVENTS:
+                ]
+                return bool(deliveries) or event.kind in ANSWERED_EVENTS
         return True
 
-    def _publish(self, kept: Event | None, delivered: tuple[Delivery, ...]) -> None:
+    def _publish_event(self, filtered_event: Event | None, deliveries: tuple[Delivery, ...]) -> None:
         """Tell whoever looks on, of what is in the store by now."""
-        if kept:
-            named = ("host", "session", "kind", "at", "agent", "tool", "tool_use_id", "failed", "cwd")
-            what = {name: getattr(kept, name) for name in named}
-            self._tell(
-                LIVE_MESSAGE_KINDS.get(kept.kind, "event"), {**what, "prompt": kept.prompt[:MAX_LIVE_PROMPT_CHARS]}
+        if filtered_event:
+            field_names = ("host", "session", "kind", "at", "agent", "tool", "tool_use_id", "failed", "cwd")
+            message = {name: getattr(filtered_event, name) for name in field_names}
+            self._publish_message(
+                LIVE_MESSAGE_KINDS.get(filtered_event.kind, "event"),
+                {**message, "prompt": filtered_event.prompt[:MAX_LIVE_PROMPT_CHARS]},
             )
-        for one in delivered:
-            self._tell("delivery", dict(one.__dict__))
+        for delivery in deliveries:
+            self._publish_message("delivery", dict(delivery.__dict__))
 
     @property
     def has_unwritten_events(self) -> bool:
-        return bool(self._unwritten)
+        return bool(self._unwritten_events)
 
     def save_unwritten_events(self, seconds: float = SAVE_SECONDS) -> None:
         """Store or spool at the worker's end what there was no room for; what cannot be saved is counted in the log.
 
         The logs of earlier days go first: an event is worth more than they are.
         """
-        if not self._unwritten:
+        if not self._unwritten_events:
             return
         for number in (1, 2):
             with suppress(OSError):
                 os.unlink(os.path.join(self.home, f"{paths.WORKER_LOG}.{number}"))
-        end = monotonic() + seconds
+        deadline = monotonic() + seconds
         while True:
             self.retry_unwritten_events()
-            self._spool_what_waits()
-            if not self._unwritten or monotonic() >= end:
+            self._spool_unwritten_events()
+            if not self._unwritten_events or monotonic() >= deadline:
                 break
             sleep(0.1)
-        if self._unwritten:
-            log.error("%d events were LOST: there was no room for them when the worker ended", len(self._unwritten))
+        if self._unwritten_events:
+            log.error(
+                "%d events were LOST: there was no room for them when the worker ended", len(self._unwritten_events)
+            )
 
-    def _spool_what_waits(self) -> None:
-        waiting, self._unwritten = self._unwritten, []
-        for number, (event, kept, delivered) in enumerate(waiting):
+    def _spool_unwritten_events(self) -> None:
+        pending, self._unwritten_events = self._unwritten_events, []
+        for index, (event, filtered_event, deliveries) in enumerate(pending):
             try:
-                spool.spool_event(self.home, event, filtered_event=kept, deliveries=delivered)
+                spool.spool_event(self.home, event, filtered_event=filtered_event, deliveries=deliveries)
             except OSError:
-                self._unwritten = waiting[number:]
+                self._unwritten_events = pending[index:]
                 return
 
     def retry_unwritten_events(self) -> None:
         """Try again what there was no room for."""
-        waiting, self._unwritten = self._unwritten, []
-        for number, (_, kept, delivered) in enumerate(waiting):
+        pending, self._unwritten_events = self._unwritten_events, []
+        for index, (_, filtered_event, deliveries) in enumerate(pending):
             try:
-                ingest.commit_event(self.connection, kept, delivered)
-            except db.StoreError as wrong:
-                log.warning("%d events still wait in memory: %s", len(waiting) - number, wrong)
-                self._unwritten = [*waiting[number:], *self._unwritten]
+                ingest.commit_event(self.connection, filtered_event, deliveries)
+            except db.StoreError as error:
+                log.warning("%d events still wait in memory: %s", len(pending) - index, error)
+                self._unwritten_events = [*pending[index:], *self._unwritten_events]
                 return

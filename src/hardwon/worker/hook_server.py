@@ -47,38 +47,38 @@ def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = T
     if lifecycle.take_lock(home) is None:
         return 0
     os.umask(0o077)
-    _log_to(home)
+    _configure_logging(home)
     try:
         connection = db.connect(home, busy_milliseconds=200, ignore_epoch=True)
-    except UserError as wrong:
-        log.error("no worker: %s; %s", wrong.say, wrong.fix)
+    except UserError as error:
+        log.error("no worker: %s; %s", error.say, error.fix)
         return 1
-    _note_set_up(connection)
-    _approve_what_was_in_force(home, connection)
+    _record_set_up_time(connection)
+    _upgrade_approvals(home, connection)
     asyncio.run(_serve(home, connection, seconds, tick))
     connection.close()
     log.info("stopped")
     return 0
 
 
-def _note_set_up(connection: db.Connection) -> None:
+def _record_set_up_time(connection: db.Connection) -> None:
     """Note when hardwon was set up; a database that is busy now is asked again at the next start."""
     try:
         set_up.record_time(connection, clock.now())
-    except db.StoreError as wrong:
-        log.warning("the time of setting up is not noted yet: %s", wrong)
+    except db.StoreError as error:
+        log.warning("the time of setting up is not noted yet: %s", error)
 
 
-def _approve_what_was_in_force(home: str, connection: db.Connection) -> None:
+def _upgrade_approvals(home: str, connection: db.Connection) -> None:
     """Upgrade a home that was made before approvals were recorded."""
     try:
         if count := approvals.ensure_upgraded(home, connection, clock.now()):
             log.info("approved what was in force before the upgrade: %d", count)
-    except (db.StoreError, UserError, OSError) as wrong:
-        log.warning("what was in force is not approved yet: %s", wrong)
+    except (db.StoreError, UserError, OSError) as error:
+        log.warning("what was in force is not approved yet: %s", error)
 
 
-def _log_to(home: str) -> None:
+def _configure_logging(home: str) -> None:
     path = os.path.join(home, paths.WORKER_LOG)
     paths.make_private_folder(os.path.dirname(path))
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=1_000_000, backupCount=2, encoding="utf-8")
@@ -88,150 +88,155 @@ def _log_to(home: str) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-async def _serve(home: str, connection: db.Connection, seconds: MonotonicClock, tick: float) -> None:
-    installed = lifecycle.read_install_stamp()
-    live = LiveFeed()
-    background = JobRunner(home, connection, live.publish)
-    desk = HookResponder(home, connection, background.handle_event, live.publish)
-    desk.load_index(FIRST_BUILD_SECONDS)
-    asked_to_stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked_to_stop.set)
-    door, chores = HookSocket(home, desk, seconds), Housekeeping(home, seconds)
-    http = HttpServer(home, desk, live, seconds)
-    desk.viewer_url = _reserve_port(http, _values(desk)["apiPort"])
-    _tell_plugins(home)
-    await door.open()
+async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClock, tick_seconds: float) -> None:
+    install_stamp = lifecycle.read_install_stamp()
+    live_feed = LiveFeed()
+    job_runner = JobRunner(home, connection, live_feed.publish)
+    responder = HookResponder(home, connection, job_runner.handle_event, live_feed.publish)
+    responder.load_index(FIRST_BUILD_SECONDS)
+    stop_event = asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop_event.set)
+    hook_socket, housekeeping = HookSocket(home, responder, get_seconds), Housekeeping(home, get_seconds)
+    http_server = HttpServer(home, responder, live_feed, get_seconds)
+    responder.viewer_url = _reserve_port(http_server, _get_settings(responder)["apiPort"])
+    _write_plugin_discovery(home)
+    await hook_socket.open()
 
     def wake() -> None:
         """Look for work now, and say where we are; see `lifecycle.wake` and `lifecycle.status`."""
-        door.announce_if_lost()
-        background.start_due_jobs()
+        hook_socket.announce_if_lost()
+        job_runner.start_due_jobs()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, wake)
     worker_start.clear_failed_starts(home)
     log.info("serving %s, process %d", home, os.getpid())
-    opening = asyncio.create_task(_open_api(http, door))
-    while not asked_to_stop.is_set():
-        desk.retry_unwritten_events()
-        background.start_due_jobs()
-        values = _values(desk)
-        quiet = seconds() - door.last_message_at >= QUIET_SECONDS and not background.is_busy()
-        chores.start(values, is_quiet=quiet)
+    api_task = asyncio.create_task(_start_api(http_server, hook_socket))
+    while not stop_event.is_set():
+        responder.retry_unwritten_events()
+        job_runner.start_due_jobs()
+        values = _get_settings(responder)
+        is_quiet = get_seconds() - hook_socket.last_message_at >= QUIET_SECONDS and not job_runner.is_busy()
+        housekeeping.start(values, is_quiet=is_quiet)
         with suppress(TimeoutError):
-            await asyncio.wait_for(asked_to_stop.wait(), tick)
-        due = (
-            desk.has_unwritten_events
-            or chores.is_busy()
-            or background.is_busy()
-            or live.client_count
-            or _has_spooled(home)
+            await asyncio.wait_for(stop_event.wait(), tick_seconds)
+        has_work = (
+            responder.has_unwritten_events
+            or housekeeping.is_busy()
+            or job_runner.is_busy()
+            or live_feed.client_count
+            or _has_spooled_events(home)
         )
-        if live.client_count:
-            http.note_activity()
-        heard = max(door.last_message_at, http.last_activity_at)
-        idle = lifecycle.can_exit_idle(seconds(), heard, values["idleExitMinutes"], bool(due))
-        if why := _reason_to_leave(
-            home, connection, idle=idle, changed=not due and lifecycle.read_install_stamp() != installed
+        if live_feed.client_count:
+            http_server.note_activity()
+        last_activity_at = max(hook_socket.last_message_at, http_server.last_activity_at)
+        is_idle = lifecycle.can_exit_idle(get_seconds(), last_activity_at, values["idleExitMinutes"], bool(has_work))
+        if reason := _find_exit_reason(
+            home,
+            connection,
+            is_idle=is_idle,
+            is_changed=not has_work and lifecycle.read_install_stamp() != install_stamp,
         ):
-            log.warning("leaving: %s", why)
+            log.warning("leaving: %s", reason)
             break
-        if not asked_to_stop.is_set():
-            await door.repair()
-    await door.close()
-    opening.cancel()
-    await http.stop()
-    desk.save_unwritten_events()
-    chores.stop()
-    background.stop()
+        if not stop_event.is_set():
+            await hook_socket.repair()
+    await hook_socket.close()
+    api_task.cancel()
+    await http_server.stop()
+    responder.save_unwritten_events()
+    housekeeping.stop()
+    job_runner.stop()
 
 
-def _reserve_port(http: HttpServer, port: int) -> str:
+def _reserve_port(http_server: HttpServer, port: int) -> str:
     """Return the viewer's address; empty if there is to be no API, or no port for it."""
     if port < 0:
         return ""
     try:
-        return http.reserve_port(port)
-    except (OSError, UserError) as wrong:
-        log.warning("no API: %s", wrong)
+        return http_server.reserve_port(port)
+    except (OSError, UserError) as error:
+        log.warning("no API: %s", error)
         return ""
 
 
-async def _open_api(http: HttpServer, door: HookSocket) -> None:
+async def _start_api(http_server: HttpServer, hook_socket: HookSocket) -> None:
     """Hooks come first: the API's libraries are loaded once they have been answered for a while, in a thread."""
-    if http.port is None:
+    if http_server.port is None:
         return
     await asyncio.sleep(API_DELAY_SECONDS)
     try:
         await asyncio.to_thread(import_module, "hardwon.web.server")
-        door.announce(await http.start())
-        log.info("the API is at port %d", http.port)
-    except (ImportError, OSError, UserError, db.StoreError) as wrong:
-        log.warning("no API: %s", wrong)
+        hook_socket.announce(await http_server.start())
+        log.info("the API is at port %d", http_server.port)
+    except (ImportError, OSError, UserError, db.StoreError) as error:
+        log.warning("no API: %s", error)
 
 
-def _tell_plugins(home: str) -> None:
+def _write_plugin_discovery(home: str) -> None:
     try:
         plugin_discovery.write_discovery_files(home)
-    except OSError as wrong:
-        log.warning("plugins may not find this hardwon: %s", wrong)
+    except OSError as error:
+        log.warning("plugins may not find this hardwon: %s", error)
 
 
-def _values(desk: HookResponder) -> dict[str, Any]:
+def _get_settings(responder: HookResponder) -> dict[str, Any]:
     """The settings in force: those of the last good config.json."""
-    index = desk.load_index()
+    index = responder.load_index()
     return {**settings.resolve_settings({}), **(index.settings if index else {})}
 
 
-def _has_spooled(home: str) -> bool:
+def _has_spooled_events(home: str) -> bool:
     try:
         return any(spool.read_spooled_records(home))
     except OSError:
         return True
 
 
-def _reason_to_leave(home: str, connection: db.Connection, *, idle: bool, changed: bool) -> str:
+def _find_exit_reason(home: str, connection: db.Connection, *, is_idle: bool, is_changed: bool) -> str:
     """Why this worker is of no use any more, empty if it is. The next session starts one that is."""
     if not lifecycle.is_lock_owner(home):
         return "the home is gone or has another worker"
     with suppress(db.StoreError):
         if db.read_schema_version(connection) > len(MIGRATIONS):
             return f"{paths.DATABASE} was brought up to date by a newer hardwon"
-    if changed:
+    if is_changed:
         return "another version was installed"
-    return "no hook for a long time" if idle else ""
+    return "no hook for a long time" if is_idle else ""
 
 
 class HookSocket:
     """Owns the socket that hooks come to, and knows when one came last."""
 
-    def __init__(self, home: str, desk: HookResponder, seconds: MonotonicClock) -> None:
-        self.home, self._desk, self._seconds = home, desk, seconds
-        self.last_message_at = seconds()
-        self._since = clock.now()
+    def __init__(self, home: str, responder: HookResponder, get_seconds: MonotonicClock) -> None:
+        self.home, self._responder, self._get_seconds = home, responder, get_seconds
+        self.last_message_at = get_seconds()
+        self._started_at = clock.now()
         self._port: int | None = None
-        self._talks: set[asyncio.Task[None] | None] = set()
+        self._connection_tasks: set[asyncio.Task[None] | None] = set()
 
     async def open(self) -> None:
         """Bind the socket and point the home's link at it; hooks read the link, so they need no environment."""
-        self._address = lifecycle.get_socket_path(self.home)
+        self._socket_path = lifecycle.get_socket_path(self.home)
         with suppress(FileNotFoundError):
-            os.unlink(self._address)
-        self._server = await asyncio.start_unix_server(self._talk, path=self._address, backlog=512)
+            os.unlink(self._socket_path)
+        self._server = await asyncio.start_unix_server(self._handle_connection, path=self._socket_path, backlog=512)
         link = os.path.join(self.home, paths.SOCKET)
-        fresh = f"{link}.{os.getpid()}.new"
+        new_link = f"{link}.{os.getpid()}.new"
         with suppress(FileNotFoundError):
-            os.unlink(fresh)
-        os.symlink(self._address, fresh)
-        os.replace(fresh, link)
+            os.unlink(new_link)
+        os.symlink(self._socket_path, new_link)
+        os.replace(new_link, link)
         self.announce(self._port)
 
     def announce(self, port: int | None) -> None:
         self._port = port
-        lifecycle.write_announcement(self.home, socket_address=self._address, port=port, started_at=self._since)
+        lifecycle.write_announcement(
+            self.home, socket_address=self._socket_path, port=port, started_at=self._started_at
+        )
 
     async def repair(self) -> None:
-        if not os.path.exists(self._address):
+        if not os.path.exists(self._socket_path):
             log.warning("the socket was removed by somebody; made again")
             self._server.close()
             await self.open()
@@ -244,43 +249,43 @@ class HookSocket:
         log.warning("%s was removed or changed by somebody; written again", paths.WORKER_INFO)
         try:
             self.announce(self._port)
-        except OSError as wrong:  # tried again at the next look
-            log.warning("%s cannot be written: %s", paths.WORKER_INFO, wrong)
+        except OSError as error:  # tried again at the next look
+            log.warning("%s cannot be written: %s", paths.WORKER_INFO, error)
 
     async def close(self) -> None:
         """Let nobody in, and answer those who are. Who is sent away goes to the spool."""
         if lifecycle.is_lock_owner(self.home) or not os.path.exists(self.home):
-            for path in (os.path.join(self.home, paths.SOCKET), self._address):
+            for path in (os.path.join(self.home, paths.SOCKET), self._socket_path):
                 with suppress(FileNotFoundError):
                     os.unlink(path)
         await asyncio.sleep(0.01)  # those who had found the socket before
         self._server.close()
-        if self._talks:
-            await asyncio.wait([talk for talk in self._talks if talk], timeout=SHUTDOWN_SECONDS)
+        if self._connection_tasks:
+            await asyncio.wait([task for task in self._connection_tasks if task], timeout=SHUTDOWN_SECONDS)
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One hook: its whole message, one answer ending in a newline that says it is complete."""
         task = asyncio.current_task()
-        self._talks.add(task)
-        self.last_message_at = self._seconds()
+        self._connection_tasks.add(task)
+        self.last_message_at = self._get_seconds()
         try:
             async with asyncio.timeout(MESSAGE_TIMEOUT_SECONDS):
-                message = await _read(reader)
-                sender = prompt_origin.get_peer_pid(writer.get_extra_info("socket"))
-                answer = self._desk.answer(message, sender) if message is not None else b""
+                message = await _read_message(reader)
+                sender_pid = prompt_origin.get_peer_pid(writer.get_extra_info("socket"))
+                answer = self._responder.answer(message, sender_pid) if message is not None else b""
                 if answer:
                     writer.write(answer + b"\n")
                     await writer.drain()
         except (TimeoutError, OSError):
             pass
         finally:
-            self._talks.discard(task)
+            self._connection_tasks.discard(task)
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
 
 
-async def _read(reader: asyncio.StreamReader) -> bytes | None:
+async def _read_message(reader: asyncio.StreamReader) -> bytes | None:
     parts, size = [], 0
     while part := await reader.read(1 << 18):
         parts.append(part)
@@ -296,18 +301,18 @@ class Housekeeping:
     It has a connection of its own, so that a hook waits for it only if both write, and then for one short transaction.
     """
 
-    def __init__(self, home: str, seconds: MonotonicClock) -> None:
-        self.home, self._seconds = home, seconds
+    def __init__(self, home: str, get_seconds: MonotonicClock) -> None:
+        self.home, self._get_seconds = home, get_seconds
         self._thread: threading.Thread | None = None
-        self._leaving = threading.Event()
-        self._next_purge = seconds()
-        self._caught_up = False
-        self._fitted = False  # after the last purge
+        self._stop_event = threading.Event()
+        self._next_purge_at = get_seconds()
+        self._has_caught_up = False
+        self._is_within_limit = False  # after the last purge
 
     def start(self, values: Mapping[str, Any], *, is_quiet: bool) -> None:
         """See to everything once more, unless that is being done; quiet: the store may be busy for longer."""
         if not self.is_busy():
-            self._thread = threading.Thread(target=self._do, args=(values, is_quiet), daemon=True)
+            self._thread = threading.Thread(target=self._run_tasks, args=(values, is_quiet), daemon=True)
             self._thread.start()
 
     def is_busy(self) -> bool:
@@ -315,11 +320,11 @@ class Housekeeping:
 
     def stop(self) -> None:
         """Stop at the next pause; what is cut off is done by the next worker."""
-        self._leaving.set()
+        self._stop_event.set()
         if self._thread:
             self._thread.join(SHUTDOWN_SECONDS)
 
-    def _do(self, values: Mapping[str, Any], quiet: bool) -> None:
+    def _run_tasks(self, values: Mapping[str, Any], is_quiet: bool) -> None:
         try:
             connection = db.connect(self.home)
             try:
@@ -329,38 +334,40 @@ class Housekeeping:
                 claims.prune_old(self.home, clock.now() - CLAIM_DAYS * 86_400)
                 pauses.remove_ended_pauses(self.home, clock.now())
                 sessions.delete_empty_sessions(connection, clock.now())
-                if not self._caught_up:
+                if not self._has_caught_up:
                     turns.enqueue_undistilled(connection, clock.now())
-                    self._caught_up = True
-                self._see_to_size(connection, values, quiet)
+                    self._has_caught_up = True
+                self._enforce_size(connection, values, is_quiet)
             finally:
                 connection.close()
-        except (OSError, db.StoreError, UserError) as wrong:
-            log.warning("housekeeping: %s", wrong)
+        except (OSError, db.StoreError, UserError) as error:
+            log.warning("housekeeping: %s", error)
 
-    def _see_to_size(self, connection: db.Connection, values: Mapping[str, Any], quiet: bool) -> None:
-        if quiet and not retention.can_release_pages(connection) and self._has_room():
+    def _enforce_size(self, connection: db.Connection, values: Mapping[str, Any], is_quiet: bool) -> None:
+        if is_quiet and not retention.can_release_pages(connection) and self._has_disk_space():
             log.info("%s is written anew, so that it can shrink", paths.DATABASE)
             retention.rebuild_database(connection)
-        days, most = values["retentionDays"], values["maxDbMb"] * 1024 * 1024
-        grew = self._fitted and retention.measure_used_bytes(connection) > most
-        if self._seconds() < self._next_purge and not grew:
+        days, max_bytes = values["retentionDays"], values["maxDbMb"] * 1024 * 1024
+        has_grown = self._is_within_limit and retention.measure_used_bytes(connection) > max_bytes
+        if self._get_seconds() < self._next_purge_at and not has_grown:
             return
-        gone, left = retention.enforce_limits(
-            connection, days=days, max_bytes=most, now=clock.now(), should_continue=self._pause
+        deleted_counts, used_bytes = retention.enforce_limits(
+            connection, days=days, max_bytes=max_bytes, now=clock.now(), should_continue=self._pause_purge
         )
-        if gone:
-            told = ", ".join(f"{count} {table}" for table, count in gone.items())
-            log.info("too old or too much: %s; %d bytes are in use", told, left)
-        self._fitted = left <= most
-        self._next_purge = self._seconds() + (PURGE_INTERVAL_SECONDS if self._fitted else PURGE_RETRY_SECONDS)
-        if left > most and not self._leaving.is_set():
-            log.warning("%s has %d bytes, more than maxDbMb, and no events are left to go", paths.DATABASE, left)
+        if deleted_counts:
+            summary = ", ".join(f"{count} {table}" for table, count in deleted_counts.items())
+            log.info("too old or too much: %s; %d bytes are in use", summary, used_bytes)
+        self._is_within_limit = used_bytes <= max_bytes
+        self._next_purge_at = self._get_seconds() + (
+            PURGE_INTERVAL_SECONDS if self._is_within_limit else PURGE_RETRY_SECONDS
+        )
+        if used_bytes > max_bytes and not self._stop_event.is_set():
+            log.warning("%s has %d bytes, more than maxDbMb, and no events are left to go", paths.DATABASE, used_bytes)
 
-    def _has_room(self) -> bool:
+    def _has_disk_space(self) -> bool:
         """The file is written to a temporary one, then into the log."""
         return shutil.disk_usage(self.home).free > 3 * retention.measure_file_bytes(self.home)
 
-    def _pause(self) -> bool:
+    def _pause_purge(self) -> bool:
         """Half of the time is for others. False when the worker leaves."""
-        return not self._leaving.wait(retention.SLICE_SECONDS)
+        return not self._stop_event.wait(retention.SLICE_SECONDS)

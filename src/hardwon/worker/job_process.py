@@ -29,7 +29,7 @@ SHIFT_SECONDS = 20.0
 STORE_RETRY_SECONDS = 30.0
 
 
-def main(home: str, kind: str, most_documents: int | None = None) -> int:
+def main(home: str, kind: str, max_documents: int | None = None) -> int:
     """Work off the jobs of a kind; 1 if something has to be tried again, jobs.UNFINISHED if more is left to index."""
     os.nice(10)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a call to a model is cut off and booked as such
@@ -37,13 +37,13 @@ def main(home: str, kind: str, most_documents: int | None = None) -> int:
         values = settings.resolve_settings(settings.read_config(home))
         connection = db.connect(home)
         if kind == REFLECT:
-            _reflect(home, connection, values)
+            _draft_handoffs(home, connection, values)
             return 0
         if kind == jobs.DISTIL:
             transcript_import.import_waiting_sessions(home, connection, values)
-        is_finished = run_due_jobs(home, connection, kind, values, max_documents=most_documents)
-    except (UserError, OSError, db.StoreError) as wrong:
-        _log(f"{kind}: {wrong}", level="WARNING")
+        is_finished = run_due_jobs(home, connection, kind, values, max_documents=max_documents)
+    except (UserError, OSError, db.StoreError) as error:
+        _write_log_line(f"{kind}: {error}", level="WARNING")
         return 1
     return 0 if is_finished else jobs.EXIT_UNFINISHED
 
@@ -59,8 +59,8 @@ def run_due_jobs(
 ) -> bool:
     """The jobs of the kind that are due, then what is made from all of them. Of many it does a part, so that what comes
     in meanwhile is filled, indexed and told before all of history is. False if something is left to index."""
-    lease, touched, end = f"{os.getpid()}.{os.urandom(4).hex()}", set[str](), monotonic() + SHIFT_SECONDS
-    while monotonic() < end and (job := jobs.lease_next(connection, lease=lease, now=read_clock(), kinds=(kind,))):
+    lease, touched_projects, deadline = f"{os.getpid()}.{os.urandom(4).hex()}", set[str](), monotonic() + SHIFT_SECONDS
+    while monotonic() < deadline and (job := jobs.lease_next(connection, lease=lease, now=read_clock(), kinds=(kind,))):
         try:
             if kind == jobs.DISTIL:
                 distil_job.distil_session(connection, job, values, read_clock)
@@ -69,35 +69,35 @@ def run_due_jobs(
                 jobs.finish(connection, job)
             else:
                 distil_job.refine_session(connection, job, values, read_clock, os.environ)
-        except db.StoreError as wrong:  # the disk is full, or somebody writes for long: no fault of the job's
+        except db.StoreError as error:  # the disk is full, or somebody writes for long: no fault of the job's
             with suppress(db.StoreError):
-                jobs.postpone(connection, job, read_clock() + STORE_RETRY_SECONDS, str(wrong))
+                jobs.postpone(connection, job, read_clock() + STORE_RETRY_SECONDS, str(error))
             raise
-        touched.add(sessions.get_project_path(connection, job.session))
-    for project in touched - {""}:
+        touched_projects.add(sessions.get_project_path(connection, job.session))
+    for project in touched_projects - {""}:
         brief.compile_brief(connection, home, project, values)
-    end = monotonic() + SHIFT_SECONDS
+    deadline = monotonic() + SHIFT_SECONDS
 
-    def go_on() -> bool:
+    def should_continue() -> bool:
         """Until a session under way waits, which the next shift fills and distils."""
-        return monotonic() < end and not jobs.is_live_due(connection, kind, read_clock())
+        return monotonic() < deadline and not jobs.is_live_due(connection, kind, read_clock())
 
-    done = indexing.refresh_index(
-        connection, home, model=indexing.load_model_or_none(), should_continue=go_on, max_items=max_documents
+    index_result = indexing.refresh_index(
+        connection, home, model=indexing.load_model_or_none(), should_continue=should_continue, max_items=max_documents
     )
-    return not done["left"]
+    return not index_result["left"]
 
 
-def _reflect(home: str, connection: db.Connection, values: Mapping[str, Any]) -> None:
-    for done in reflect_on_due_sessions(connection, home):
-        if isinstance(done, ReflectionResult):
-            _log(f"a handoff was drafted: reflection {done.record.id}")
-            brief.compile_brief(connection, home, done.record.project, values)
+def _draft_handoffs(home: str, connection: db.Connection, values: Mapping[str, Any]) -> None:
+    for result in reflect_on_due_sessions(connection, home):
+        if isinstance(result, ReflectionResult):
+            _write_log_line(f"a handoff was drafted: reflection {result.record.id}")
+            brief.compile_brief(connection, home, result.record.project, values)
         else:
-            _log(f"a session could not be reflected on: {done}", level="WARNING")
+            _write_log_line(f"a session could not be reflected on: {result}", level="WARNING")
 
 
-def _log(text: str, level: str = "INFO") -> None:
+def _write_log_line(text: str, level: str = "INFO") -> None:
     """Write a line into the worker's log, where stderr leads, in the form the worker's own lines have."""
     print(f"{clock.format_iso(clock.now())} {level} {text}", file=sys.stderr, flush=True)
 

@@ -68,8 +68,8 @@ def find_lock_holder(home: str) -> int | None:
     if not is_lock_held(home):
         return None
     with open(os.path.join(home, paths.WORKER_LOCK), opener=paths.open_plain_file) as file:
-        number = file.read().strip()
-    return int(number) if number.isdigit() else None
+        pid_text = file.read().strip()
+    return int(pid_text) if pid_text.isdigit() else None
 
 
 def is_lock_owner(home: str) -> bool:
@@ -89,58 +89,74 @@ def is_lock_held(home: str) -> bool:
 
 
 def read_status(home: str) -> WorkerStatus:
-    said = _said(home) if is_lock_held(home) else None
-    if (said is None or said["pid"] != find_lock_holder(home)) and _is_answering(home):
-        said = _said_again(home)
-    if said is None or said["pid"] != find_lock_holder(home):
+    announcement = _read_announcement(home) if is_lock_held(home) else None
+    if (announcement is None or announcement["pid"] != find_lock_holder(home)) and _is_answering(home):
+        announcement = _request_announcement(home)
+    if announcement is None or announcement["pid"] != find_lock_holder(home):
         return WorkerStatus(False, None, None, home, None, __version__)
-    return WorkerStatus(True, said["pid"], said["port"], home, said["socket"], said["version"], said["since"])
+    return WorkerStatus(
+        True,
+        announcement["pid"],
+        announcement["port"],
+        home,
+        announcement["socket"],
+        announcement["version"],
+        announcement["since"],
+    )
 
 
 def is_announced(home: str) -> bool:
     """Return whether this process has said where it is to be found, and nobody changed it."""
-    said = _said(home)
-    return said is not None and said["pid"] == os.getpid()
+    announcement = _read_announcement(home)
+    return announcement is not None and announcement["pid"] == os.getpid()
 
 
 def _is_answering(home: str) -> bool:
     """Return whether some worker takes connections, as one that is still starting does not."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-            line.settimeout(0.1)
-            line.connect(os.readlink(os.path.join(home, paths.SOCKET)))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(0.1)
+            connection.connect(os.readlink(os.path.join(home, paths.SOCKET)))
     except OSError:
         return False
     return True
 
 
-def _said_again(home: str) -> dict[str, Any] | None:
+def _request_announcement(home: str) -> dict[str, Any] | None:
     """Have the worker that serves write its lost worker.json again, and return what that says."""
     pid = find_lock_holder(home)
     if pid is None:
         return None
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
-    end = monotonic() + ANNOUNCE_SECONDS
-    while monotonic() < end:
-        said = _said(home)
-        if said is not None and said["pid"] == pid:
-            return said
+    deadline = monotonic() + ANNOUNCE_SECONDS
+    while monotonic() < deadline:
+        announcement = _read_announcement(home)
+        if announcement is not None and announcement["pid"] == pid:
+            return announcement
         sleep(0.02)
     return None
 
 
 def write_announcement(home: str, *, socket_address: str, port: int | None, started_at: float) -> None:
     """Say where this worker is to be found."""
-    said = {"pid": os.getpid(), "port": port, "socket": socket_address, "version": __version__, "since": started_at}
-    paths.write_private(os.path.join(home, paths.WORKER_INFO), json.dumps(said).encode())
+    announcement = {
+        "pid": os.getpid(),
+        "port": port,
+        "socket": socket_address,
+        "version": __version__,
+        "since": started_at,
+    }
+    paths.write_private(os.path.join(home, paths.WORKER_INFO), json.dumps(announcement).encode())
 
 
-def _said(home: str) -> dict[str, Any] | None:
+def _read_announcement(home: str) -> dict[str, Any] | None:
     try:
         with open(os.path.join(home, paths.WORKER_INFO), encoding="utf-8", opener=paths.open_plain_file) as file:
-            said = json.load(file)
-        return said if all(key in said for key in ("pid", "port", "socket", "version", "since")) else None
+            announcement = json.load(file)
+        return (
+            announcement if all(key in announcement for key in ("pid", "port", "socket", "version", "since")) else None
+        )
     except (OSError, ValueError, TypeError):
         return None
 
@@ -148,30 +164,32 @@ def _said(home: str) -> dict[str, Any] | None:
 def read_install_stamp() -> tuple[int, int, int] | None:
     """What tells the package on disk from the one that was there before; None while there is none."""
     try:
-        found = os.stat(hardwon.__file__)
+        file_stat = os.stat(hardwon.__file__)
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return file_stat.st_ino, file_stat.st_mtime_ns, file_stat.st_size
 
 
-def can_exit_idle(now: float, heard: float, minutes: float, due: bool) -> bool:
+def can_exit_idle(now: float, last_activity_at: float, idle_minutes: float, has_work: bool) -> bool:
     """Whether a worker may end by itself: no hook for so long, 0 being for ever, and nothing is left to do."""
-    return minutes > 0 and not due and now - heard >= minutes * 60
+    return idle_minutes > 0 and not has_work and now - last_activity_at >= idle_minutes * 60
 
 
 def start_worker(home: str) -> WorkerStatus:
     """Start the worker unless it runs, and wait until it serves."""
     child: int | None = None
-    end = monotonic() + START_SECONDS
-    while monotonic() < end:
-        now = read_status(home)
-        if now.running and child in (None, now.pid):
-            return now  # a child of ours that is to stand back has ended: it cannot outlive a `stop` that comes at once
+    deadline = monotonic() + START_SECONDS
+    while monotonic() < deadline:
+        status = read_status(home)
+        if status.running and child in (None, status.pid):
+            return (
+                status  # a child of ours that is to stand back has ended: it cannot outlive a `stop` that comes at once
+            )
         if child is not None:
-            ended, code = os.waitpid(child, os.WNOHANG)
-            if ended and code:
+            ended_pid, exit_status = os.waitpid(child, os.WNOHANG)
+            if ended_pid and exit_status:
                 raise UserError("the worker ended as it started", "hardwon logs")
-            child = None if ended else child
+            child = None if ended_pid else child
         elif not is_lock_held(home):
             child = worker_start.launch_worker(home)
         sleep(0.02)
@@ -191,13 +209,13 @@ def stop_worker(home: str) -> bool:
     pid = find_lock_holder(home)
     if pid is None:
         return False
-    for what in (signal.SIGTERM, signal.SIGKILL):
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         try:
-            os.kill(pid, what)
+            os.kill(pid, signal_number)
         except ProcessLookupError:
             break
-        end = monotonic() + STOP_SECONDS
-        while is_lock_held(home) and monotonic() < end:
+        deadline = monotonic() + STOP_SECONDS
+        while is_lock_held(home) and monotonic() < deadline:
             sleep(0.02)
         if not is_lock_held(home):
             break
@@ -218,7 +236,7 @@ def open_jobs_lock(home: str) -> Iterator[int]:
 
 def wait_for_jobs(home: str) -> bool:
     """Wait until no job process of this home runs; return False if one still does after JOB_SECONDS."""
-    end = monotonic() + JOB_SECONDS
+    deadline = monotonic() + JOB_SECONDS
     while True:
         try:
             with open(os.path.join(home, JOBS_LOCK), "rb", opener=paths.open_plain_file) as lock:
@@ -227,27 +245,27 @@ def wait_for_jobs(home: str) -> bool:
         except FileNotFoundError:
             return True
         except BlockingIOError:
-            if monotonic() > end:
+            if monotonic() > deadline:
                 return False
         sleep(0.02)
 
 
 def get_socket_path(home: str) -> str:
     """Where the socket goes: short enough for a socket address whatever the home is called, private to its owner."""
-    name = hashlib.sha256(os.path.realpath(home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and _is_private(runtime):
-        return os.path.join(runtime, f"hardwon-{name}.sock")
+    home_digest = hashlib.sha256(os.path.realpath(home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    runtime_folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime_folder and _is_private_folder(runtime_folder):
+        return os.path.join(runtime_folder, f"hardwon-{home_digest}.sock")
     folder = os.path.join(tempfile.gettempdir(), f"hardwon-{os.getuid()}")
     paths.make_private_folder(folder)
-    if not _is_private(folder):
+    if not _is_private_folder(folder):
         raise UserError(f"{folder} is not a private folder of yours", f"remove it: rm -r {folder}")
-    return os.path.join(folder, f"{name}.sock")
+    return os.path.join(folder, f"{home_digest}.sock")
 
 
-def _is_private(folder: str) -> bool:
+def _is_private_folder(folder: str) -> bool:
     try:
-        found = os.lstat(folder)
+        folder_stat = os.lstat(folder)
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return stat.S_ISDIR(folder_stat.st_mode) and folder_stat.st_uid == os.getuid() and not folder_stat.st_mode & 0o077

@@ -26,15 +26,15 @@ def reflect_on_session(
 ) -> reflection.ReflectionResult:
     """Draft a handoff of the session in a transcript."""
     values = settings.resolve_settings(settings.read_config(home))
-    asked = None if plain else provider(values, os.environ)
-    shut = partial(is_recording_denied, home, values, clock.now())
+    model_provider = None if plain else provider(values, os.environ)
+    is_denied = partial(is_recording_denied, home, values, clock.now())
 
-    def put(question: Question, read: Callable[[Answer], T]) -> T:
-        assert asked, "who is asked is known"
-        return ask_model(connection, asked, question, read, caps=get_caps(values))
+    def ask(question: Question, read_answer: Callable[[Answer], T]) -> T:
+        assert model_provider, "who is asked is known"
+        return ask_model(connection, model_provider, question, read_answer, caps=get_caps(values))
 
-    def propose(one: SuggestedMemory, told: Story) -> None:
-        propose_memory(connection, home, one, told)
+    def propose(memory: SuggestedMemory, story: Story) -> None:
+        propose_memory(connection, home, memory, story)
 
     return reflection.reflect(
         connection,
@@ -42,26 +42,26 @@ def reflect_on_session(
         transcript,
         agent=host,
         now=clock.now(),
-        ask=put if asked else None,
+        ask=ask if model_provider else None,
         propose=propose,
         max_turns=values["reflectTurns"],
-        is_denied=shut,
+        is_denied=is_denied,
     )
 
 
-def propose_memory(connection: db.Connection, home: str, one: SuggestedMemory, told: Story) -> None:
+def propose_memory(connection: db.Connection, home: str, memory: SuggestedMemory, story: Story) -> None:
     """Propose a memory to the person; what is known or was rejected already is not."""
-    where = [f"{each.path}:{each.line}" for each in one.evidence]
+    locations = [f"{citation.path}:{citation.line}" for citation in memory.evidence]
     try:
         memories.propose(
             connection,
             home,
-            one.type,
-            one.text,
-            project=told.project,
+            memory.type,
+            memory.text,
+            project=story.project,
             source=ratification.REFLECTION_SOURCE,
-            session=told.session,
-            evidence=where,
+            session=story.session,
+            evidence=locations,
             now=clock.now(),
         )
     except UserError:
@@ -76,28 +76,34 @@ def reflect_on_due_sessions(
     Then the drafts that a person's setting lets be ratified unseen are.
     """
     values, now = settings.resolve_settings(settings.read_config(home)), clock.now()
-    today = runs.read_spending(connection, runs.find_budget_day(connection, now)).reflections
-    denied = partial(is_recording_denied, home, values, now)
-    for one in due_sessions.find_sessions_due_for_reflection(
-        connection, home, values, os.environ, now=now, is_denied=denied, model_reflections_today=today
+    reflections_today = runs.read_spending(connection, runs.find_budget_day(connection, now)).reflections
+    is_denied = partial(is_recording_denied, home, values, now)
+    for due_session in due_sessions.find_sessions_due_for_reflection(
+        connection, home, values, os.environ, now=now, is_denied=is_denied, model_reflections_today=reflections_today
     ):
         try:
             yield reflect_on_session(
-                connection, home, one.transcript, one.agent, plain=plain or not one.due.can_use_model
+                connection,
+                home,
+                due_session.transcript,
+                due_session.agent,
+                plain=plain or not due_session.due.can_use_model,
             )
-        except (UserError, OSError) as wrong:
-            yield wrong
-    for made in ratify_overdue(connection, home, values, now):
-        if isinstance(made, UserError | OSError):
-            yield made
+        except (UserError, OSError) as error:
+            yield error
+    for result in ratify_overdue(connection, home, values, now):
+        if isinstance(result, UserError | OSError):
+            yield result
 
 
 def drop_superseded_drafts(connection: db.Connection, session: int, now: float) -> int:
     """A session that its person handed off after it was drafted needs no draft; gives how many went."""
-    drafts = [one for one in reflections.list_drafts(connection, session) if one.kind != "person"]
-    every = turns.list_turns(connection, session) if drafts else []
-    since = min((one.at for one in drafts), default=now)
-    if not any((at := find_handoff_time(turn)) is not None and at > since for turn in every):
+    drafts = [draft for draft in reflections.list_drafts(connection, session) if draft.kind != "person"]
+    session_turns = turns.list_turns(connection, session) if drafts else []
+    drafted_at = min((draft.at for draft in drafts), default=now)
+    if not any(
+        (handoff_at := find_handoff_time(turn)) is not None and handoff_at > drafted_at for turn in session_turns
+    ):
         return 0
     return ratification.drop_session_drafts(connection, drafts[0].session, now)
 

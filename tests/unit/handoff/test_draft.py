@@ -53,7 +53,7 @@ def test_what_the_agent_left_out_is_told_once(tmp_path: Path) -> None:
     told.agent("Next steps:\n\n- The cache is not yet implemented.")
     read = transcript_story.read_story(told.write(tmp_path))
     made = build_draft(read, detect_findings(read, EMPTY_CONTEXT), time_zone=UTC)
-    assert len([one for one in made.open if "cache is not yet implemented" in one.text]) == 1
+    assert len([one for one in made.open_ends if "cache is not yet implemented" in one.text]) == 1
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.jsonl")))
@@ -91,7 +91,7 @@ def test_what_remains_is_still_known_when_only_thanks_followed(tmp_path: Path) -
     told.person("Thank you, that is all for today.")
     told.agent("You are welcome.")
     made = drafted(told, tmp_path)
-    assert [one.text for one in made.open] == ["Change src/kite/landing.py, which still cuts at 40."]
+    assert [one.text for one in made.open_ends] == ["Change src/kite/landing.py, which still cuts at 40."]
     assert made.confidence == "H"
 
 
@@ -101,8 +101,8 @@ def test_a_check_that_fails_at_the_end_is_open_and_one_that_was_mended_is_not(tm
     told.bash("make lint", "src/kite/launch.py:2: error: unused import\nmake: *** [lint] Error 1", code=2)
     told.agent("The linter finds an unused import.")
     made = drafted(told, tmp_path)
-    assert "`make lint` fails" in made.open[0].text and "unused import" in made.open[0].text
-    assert not any("pytest" in one.text for one in made.open)
+    assert "`make lint` fails" in made.open_ends[0].text and "unused import" in made.open_ends[0].text
+    assert not any("pytest" in one.text for one in made.open_ends)
 
 
 def test_a_request_under_way_when_the_session_ends_comes_first(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_request_under_way_when_the_session_ends_comes_first(tmp_path: Path) -
     told.person("Now the landing, in the same way.")
     told.edit("src/kite/landing.py", "40", "LONGEST")
     made = drafted(told, tmp_path)
-    assert "“Now the landing, in the same way.” was under way when the session ended" in made.open[0].text
+    assert "“Now the landing, in the same way.” was under way when the session ended" in made.open_ends[0].text
     assert (made.confidence, "cut off" in made.because or "ended before" in made.because) == ("L", True)
 
 

@@ -340,7 +340,7 @@ def by_model(place: Place, text: str, **caps: float) -> reflection.ReflectionRes
 
 def test_a_models_words_take_the_place_of_the_plain_ones_where_each_quotes_its_line(place: Place) -> None:
     done = by_model(place, json.dumps(answer()))
-    assert (done.record.kind, done.draft.made, done.draft.topic, done.fallback_reason) == (
+    assert (done.record.kind, done.draft.made_by, done.draft.topic, done.fallback_reason) == (
         "model",
         "made-up",
         "Longer strings",
@@ -360,7 +360,7 @@ def test_a_claim_without_a_true_quote_is_thrown_away(place: Place) -> None:
     untrue = {"text": "The tower was painted", "evidence": [{"line": 7, "quote": "painted red"}]}
     misplaced = {"text": "It passed at once", "evidence": [{"line": 1, "quote": "12 passed"}]}
     done = by_model(place, json.dumps(answer(decisions=[untrue], failed=[misplaced])))
-    assert (done.draft.made, done.draft.decisions, done.draft.failed) == ("made-up", (), ())
+    assert (done.draft.made_by, done.draft.decisions, done.draft.failed) == ("made-up", (), ())
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_a_claim_without_a_true_quote_is_thrown_away(place: Place) -> None:
 )
 def test_an_answer_that_is_not_as_asked_for_leaves_the_plain_draft(place: Place, text: str) -> None:
     done = by_model(place, text)
-    assert (done.record.kind, done.draft.made) == ("plain", "plain") and done.fallback_reason.startswith(
+    assert (done.record.kind, done.draft.made_by) == ("plain", "plain") and done.fallback_reason.startswith(
         "by plain code: "
     )
     assert "Let strings be longer" in Path(done.record.draft).read_text()
@@ -398,7 +398,7 @@ def test_above_the_cap_the_draft_is_plain_and_that_is_said(place: Place) -> None
 def test_of_a_folder_that_is_shut_nothing_is_sent(place: Place) -> None:
     sent = list[Question]()
     done = place.reflect(ask=asked(place, saying(json.dumps(answer()), sent)), is_denied=lambda cwd: True)
-    assert (sent, done.draft.made) == ([], "plain")
+    assert (sent, done.draft.made_by) == ([], "plain")
 
 
 def test_only_the_last_turns_are_sent(place: Place) -> None:

@@ -39,7 +39,7 @@ def test_a_choice_that_was_under_way_is_told_by_what_the_agent_was_at(tmp_path: 
     told.person("2")
     told.agent("The tail gets the longer ribbon first.")
     told.edit("src/kite/tail.py", "1", "2")
-    assert drafted(told, tmp_path).open[0].text == (
+    assert drafted(told, tmp_path).open_ends[0].text == (
         "Under way when the session ended: The tail gets the longer ribbon first."
     )
 
@@ -64,7 +64,7 @@ def test_what_is_done_is_no_open_end(tmp_path: Path, said: str) -> None:
     told.person("Look through the comments on the tail of the kite.")
     told.edit("src/kite/tail.py", "1", "2")
     told.agent(f"All comments are answered. {said}")
-    assert drafted(told, tmp_path).open == ()
+    assert drafted(told, tmp_path).open_ends == ()
 
 
 def test_what_comes_next_is_not_announced_twice(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_what_comes_next_is_not_announced_twice(tmp_path: Path) -> None:
         summarise_session(transcript_story.build_turns(one), ()).next_steps
         == "change the landing, which still cuts it."
     )
-    assert [one.text for one in build_draft(one).open] == ["change the landing, which still cuts it."]
+    assert [one.text for one in build_draft(one).open_ends] == ["change the landing, which still cuts it."]
 
 
 def test_a_script_typed_for_the_moment_ruled_nothing_out(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_vectors_of_another_model_are_not_compared_and_are_made_anew(library: Li
     library.refresh(model)
     library.connection.execute("update vectors set model = 'an older one'")
     vector = model.embed(["an umbrella made of cheese"])[0]
-    vector_codes._homes.clear()
+    vector_codes._loaded_vectors.clear()
     assert near(library, vector) == []
     library.refresh(model)
     assert near(library, vector)

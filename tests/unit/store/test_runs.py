@@ -115,7 +115,7 @@ def test_a_run_that_nobody_settled_goes_on_counting_and_is_called_lost(store: db
     book(store)
     assert [one.outcome for one in runs.list_latest_runs(store, limit=1, now=NOON + 60)] == ["begun"]
     assert [one.outcome for one in runs.list_latest_runs(store, limit=1, now=NOON + DAY)] == ["lost"]
-    [lost] = runs.sum_by_group(store, by="outcome", since="2026-11-16", now=NOON + DAY)
+    [lost] = runs.sum_by_group(store, group="outcome", since="2026-11-16", now=NOON + DAY)
     assert (lost["name"], lost["tokens_in"], spent(store).tokens) == ("lost", 50, 60)
 
 
@@ -130,14 +130,14 @@ def test_a_clock_that_goes_back_over_midnight_brings_no_fresh_allowance(store: d
 def test_totals_are_by_day_purpose_project_and_model(store: db.Connection) -> None:
     for now, model in ((NOON - DAY, "large"), (NOON, "small"), (NOON, "small")):
         settle(store, book(store, now, model=model), cost=0.5 if model == "large" else 0.01)
-    days = runs.sum_by_group(store, by="day", since="2026-11-01", now=NOON)
+    days = runs.sum_by_group(store, group="day", since="2026-11-01", now=NOON)
     assert [(one["name"], one["runs"]) for one in days] == [("2026-11-15", 1), ("2026-11-16", 2)]
-    models = runs.sum_by_group(store, by="model", since="2026-11-01", now=NOON)
+    models = runs.sum_by_group(store, group="model", since="2026-11-01", now=NOON)
     assert [(one["name"], one["tokens_in"], one["seconds"]) for one in models] == [
         ("large", 40, 1.5),
         ("small", 80, 3.0),
     ]
-    assert [one["runs"] for one in runs.sum_by_group(store, by="project", since="2026-11-16", now=NOON)] == [2]
+    assert [one["runs"] for one in runs.sum_by_group(store, group="project", since="2026-11-16", now=NOON)] == [2]
 
 
 @pytest.mark.parametrize(

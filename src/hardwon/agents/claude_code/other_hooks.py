@@ -22,28 +22,30 @@ MEMORY_TOOL_PATTERNS = {
     "supermemory": r"\bsupermemory\b",
     "basic-memory": r"\bbasic[-_]memory\b",
 }
-_OFF = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
-_RAN = ("hook_success", "hook_non_blocking_error")
+_DISABLE_VARIABLE = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
+_RUN_TYPES = ("hook_success", "hook_non_blocking_error")
 
 
 def find_memory_tools(settings: object, is_hardwon_hook: Callable[[str], bool]) -> dict[str, str]:
     """The programs these settings let remember too, and whether each does so by a hook or as a plugin."""
-    named = [(command, "hook") for command in _commands(settings) if not is_hardwon_hook(command)]
-    named += [(plugin, "plugin") for plugin, on in _part(settings, "enabledPlugins").items() if on]
-    found: dict[str, str] = {}
-    for text, how in named:
-        for name, mark in MEMORY_TOOL_PATTERNS.items():
-            if re.search(mark, text, re.IGNORECASE):
-                found.setdefault(name, how)
-    return found
+    sources = [(command, "hook") for command in _list_commands(settings) if not is_hardwon_hook(command)]
+    sources += [
+        (plugin, "plugin") for plugin, is_enabled in _get_member(settings, "enabledPlugins").items() if is_enabled
+    ]
+    tools: dict[str, str] = {}
+    for text, kind in sources:
+        for name, pattern in MEMORY_TOOL_PATTERNS.items():
+            if re.search(pattern, text, re.IGNORECASE):
+                tools.setdefault(name, kind)
+    return tools
 
 
 def is_auto_memory_on(settings: Sequence[object], environment: Mapping[str, str]) -> bool:
     """Whether the agent's auto-memory is on: its environment decides, else the first settings that speak of it."""
-    if said := environment.get(_OFF, "").strip().lower():
-        return said in ("0", "false", "no", "off")
-    given = (one.get("autoMemoryEnabled") for one in settings if isinstance(one, dict))
-    return next((value for value in given if isinstance(value, bool)), True)
+    if override := environment.get(_DISABLE_VARIABLE, "").strip().lower():
+        return override in ("0", "false", "no", "off")
+    values = (setting.get("autoMemoryEnabled") for setting in settings if isinstance(setting, dict))
+    return next((value for value in values if isinstance(value, bool)), True)
 
 
 def read_hook_durations(lines: Iterable[bytes], is_hardwon_hook: Callable[[str], bool]) -> Iterator[tuple[str, float]]:
@@ -52,27 +54,27 @@ def read_hook_durations(lines: Iterable[bytes], is_hardwon_hook: Callable[[str],
         if b'"hook_' not in line:
             continue
         try:
-            told = _part(loads(line.decode("utf-8", "replace")), "attachment")
+            attachment = _get_member(loads(line.decode("utf-8", "replace")), "attachment")
         except ValueError:
             continue
-        took = told.get("durationMs")
+        duration = attachment.get("durationMs")
         if (
-            told.get("type") in _RAN
-            and isinstance(took, int | float)
-            and 0 <= took < 1e9
-            and is_hardwon_hook(str(told.get("command")))
+            attachment.get("type") in _RUN_TYPES
+            and isinstance(duration, int | float)
+            and 0 <= duration < 1e9
+            and is_hardwon_hook(str(attachment.get("command")))
         ):
-            yield str(told.get("hookEvent")), float(took)
+            yield str(attachment.get("hookEvent")), float(duration)
 
 
-def _commands(settings: object) -> Iterator[str]:
-    for entries in _part(settings, "hooks").values():
+def _list_commands(settings: object) -> Iterator[str]:
+    for entries in _get_member(settings, "hooks").values():
         for entry in entries if isinstance(entries, list) else ():
             hooks = entry.get("hooks") if isinstance(entry, dict) else None
             for hook in hooks if isinstance(hooks, list) else ():
                 yield str(hook.get("command") or hook.get("url")) if isinstance(hook, dict) else ""
 
 
-def _part(value: object, key: str) -> dict[str, Any]:
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+def _get_member(value: object, key: str) -> dict[str, Any]:
+    member = value.get(key) if isinstance(value, dict) else None
+    return member if isinstance(member, dict) else {}

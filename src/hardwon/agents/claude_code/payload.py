@@ -41,9 +41,9 @@ TOOL_ALIASES = {"Agent": "Task"}
 def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
     kind = get_text(wire, "hook_event_name") or kind
-    if kind not in EVENT_TIMEOUTS or (kind == "SubagentStop" and wire.get("agent_type") == "") or _is_anothers(wire):
+    if kind not in EVENT_TIMEOUTS or (kind == "SubagentStop" and wire.get("agent_type") == "") or _is_other_agent(wire):
         return None  # without a type it is a compaction, whose last words are the whole conversation in short
-    given = get_object(wire, "tool_input")
+    tool_input = get_object(wire, "tool_input")
     tool = get_text(wire, "tool_name")
     return Event(
         host=NAME,
@@ -55,12 +55,12 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
         prompt=get_text(wire, "prompt"),
         tool=TOOL_ALIASES.get(tool, tool),
         tool_use_id=get_text(wire, "tool_use_id"),
-        command=get_text(given, "command"),
-        path=get_tool_path(given),
-        content=get_tool_content(tool, given),
+        command=get_text(tool_input, "command"),
+        path=get_tool_path(tool_input),
+        content=get_tool_content(tool, tool_input),
         transcript=get_text(wire, "transcript_path"),
         prompt_name=get_text(wire, "prompt_id"),
-        input=given if tool else None,
+        input=tool_input if tool else None,
         response=wire.get("error") if kind == "PostToolUseFailure" else wire.get("tool_response"),
         failed=kind == "PostToolUseFailure",
         interrupted=wire.get("is_interrupt") is True,
@@ -69,7 +69,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     )
 
 
-def _is_anothers(wire: dict[str, object]) -> bool:
+def _is_other_agent(wire: dict[str, object]) -> bool:
     """Whether another agent runs the hooks it found in these settings: it has its own, and reads other answers."""
     folder, _, name = get_text(wire, "transcript_path").rpartition("/")
     return name.startswith("rollout-") or (name.startswith("session-") and folder.endswith("/chats"))

@@ -17,12 +17,12 @@ from hardwon.types import frozen
 if TYPE_CHECKING:
     from hardwon.agents import CommandPredicate, CreatedPaths
 
-_STATE, _HASH = ("hooks", "state"), "trusted_hash"
-_DEFAULT_SECONDS = 600
-_END_SECONDS = (1, 3)  # an end may take no less, and no more
-_DEFAULT_CONTEXT = 2_500  # tokens, and not part of the hash
-_NO_MATCHER = ("UserPromptSubmit", "Stop")
-_HEARD = ("PreToolUse", "PostToolUse", "SessionStart", "UserPromptSubmit", "SubagentStart")
+_STATE_PATH, _HASH_KEY = ("hooks", "state"), "trusted_hash"
+_DEFAULT_TIMEOUT = 600
+_END_TIMEOUT_RANGE = (1, 3)  # an end may take no less, and no more
+_DEFAULT_CONTEXT_TOKENS = 2_500  # tokens, and not part of the hash
+_EVENTS_WITHOUT_MATCHER = ("UserPromptSubmit", "Stop")
+_CONTEXT_EVENTS = ("PreToolUse", "PostToolUse", "SessionStart", "UserPromptSubmit", "SubagentStart")
 
 
 @frozen
@@ -36,31 +36,31 @@ class CodexHook:
 
 def list_hooks(path: str, text: str, is_included: CommandPredicate) -> list[CodexHook]:
     """Our hooks in hooks.json, which Codex knows by this path."""
-    return [CodexHook(*one) for one in _hooks(path, text, is_included)]
+    return [CodexHook(*fields) for fields in _read_hooks(path, text, is_included)]
 
 
-def _hooks(path: str, text: str, ours: CommandPredicate) -> Iterator[tuple[str, str, str]]:
-    found = json_edit.get_value(text, ["hooks"])
-    for event, groups in found.items() if isinstance(found, dict) else ():
-        for place, group in enumerate(groups if isinstance(groups, list) else ()):
+def _read_hooks(path: str, text: str, is_included: CommandPredicate) -> Iterator[tuple[str, str, str]]:
+    hooks = json_edit.get_value(text, ["hooks"])
+    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
+        for group_index, group in enumerate(groups if isinstance(groups, list) else ()):
             handlers = group.get("hooks") if isinstance(group, dict) else None
-            for number, handler in enumerate(handlers if isinstance(handlers, list) else ()):
-                if isinstance(handler, dict) and ours(str(handler.get("command", ""))):
-                    key = f"{path}:{_snake(event)}:{place}:{number}"
-                    yield event, key, _hash(event, group.get("matcher"), handler)
+            for handler_index, handler in enumerate(handlers if isinstance(handlers, list) else ()):
+                if isinstance(handler, dict) and is_included(str(handler.get("command", ""))):
+                    key = f"{path}:{_to_snake_case(event)}:{group_index}:{handler_index}"
+                    yield event, key, _compute_trust_hash(event, group.get("matcher"), handler)
 
 
 def grant_trust(config: str, hooks: list[CodexHook], created_paths: CreatedPaths) -> tuple[str, CreatedPaths]:
     """The config with these hooks trusted as they are now, and the tables in it that are ours, with those of before."""
-    paths = {hook.key: [*_STATE, hook.key] for hook in hooks}
+    paths = {hook.key: [*_STATE_PATH, hook.key] for hook in hooks}
     config = revoke_trust(config, [path for path in created_paths if path not in paths.values()])
-    ours = [path for path in created_paths if path in paths.values()]
+    owned_paths = [path for path in created_paths if path in paths.values()]
     for hook in hooks:
         path = paths[hook.key]
-        if toml_edit.get_value(config, [*path, _HASH]) != hook.trust_hash:
-            config = toml_edit.append_table(toml_edit.remove_table(config, path), path, {_HASH: hook.trust_hash})
-            ours += [path] if path not in ours else []
-    return config, ours
+        if toml_edit.get_value(config, [*path, _HASH_KEY]) != hook.trust_hash:
+            config = toml_edit.append_table(toml_edit.remove_table(config, path), path, {_HASH_KEY: hook.trust_hash})
+            owned_paths += [path] if path not in owned_paths else []
+    return config, owned_paths
 
 
 def revoke_trust(config: str, created_paths: CreatedPaths) -> str:
@@ -72,59 +72,63 @@ def revoke_trust(config: str, created_paths: CreatedPaths) -> str:
 
 def find_distrusted_hooks(config: str, hooks: list[CodexHook]) -> dict[str, list[str]]:
     """Why Codex does not run some of these hooks, each with the events it is so for."""
-    found: dict[str, list[str]] = {}
+    events_by_reason: dict[str, list[str]] = {}
     for hook in hooks:
-        if why := _why_not(toml_edit.get_value(config, [*_STATE, hook.key]), hook):
-            found.setdefault(why, []).append(hook.event)
-    return found
+        if reason := _find_distrust_reason(toml_edit.get_value(config, [*_STATE_PATH, hook.key]), hook):
+            events_by_reason.setdefault(reason, []).append(hook.event)
+    return events_by_reason
 
 
 def find_displaced_events(path: str, old_text: str, new_text: str, is_hardwon_hook: CommandPredicate) -> list[str]:
     """The events in which hooks of others lost the place by which Codex knows them."""
 
-    def theirs(command: str) -> bool:
+    def is_foreign_hook(command: str) -> bool:
         return bool(command) and not is_hardwon_hook(command)
 
-    kept = [(hook.key, hook.trust_hash) for hook in list_hooks(path, new_text, theirs)] if new_text.strip() else []
-    known = list_hooks(path, old_text, theirs) if old_text.strip() else []
-    return list(dict.fromkeys(hook.event for hook in known if (hook.key, hook.trust_hash) not in kept))
+    new_identities = (
+        [(hook.key, hook.trust_hash) for hook in list_hooks(path, new_text, is_foreign_hook)]
+        if new_text.strip()
+        else []
+    )
+    old_hooks = list_hooks(path, old_text, is_foreign_hook) if old_text.strip() else []
+    return list(dict.fromkeys(hook.event for hook in old_hooks if (hook.key, hook.trust_hash) not in new_identities))
 
 
 def has_hooks_disabled(config: str) -> bool:
     """By the name that the switch has, else by the one it had before, which Codex still heeds."""
-    said = [toml_edit.get_value(config, ["features", name]) for name in ("hooks", "codex_hooks")]
-    return next((one for one in said if one is not None), True) is False
+    switches = [toml_edit.get_value(config, ["features", name]) for name in ("hooks", "codex_hooks")]
+    return next((switch for switch in switches if switch is not None), True) is False
 
 
-def _why_not(state: object, hook: CodexHook) -> str:
-    told: Mapping[str, Any] = state if isinstance(state, dict) else {}
-    if told.get("enabled") is False:
+def _find_distrust_reason(state: object, hook: CodexHook) -> str:
+    stored: Mapping[str, Any] = state if isinstance(state, dict) else {}
+    if stored.get("enabled") is False:
         return "switched off"
-    if _HASH not in told:
+    if _HASH_KEY not in stored:
         return "untrusted"
-    return "" if told[_HASH] == hook.trust_hash else "modified since"
+    return "" if stored[_HASH_KEY] == hook.trust_hash else "modified since"
 
 
-def _hash(event: str, matcher: object, handler: Mapping[str, Any]) -> str:
+def _compute_trust_hash(event: str, matcher: object, handler: Mapping[str, Any]) -> str:
     seconds = handler.get("timeout")
     if event == "SessionEnd":
-        least, most = _END_SECONDS
+        least, most = _END_TIMEOUT_RANGE
         seconds = min(max(seconds if isinstance(seconds, int) else least, least), most)
     else:
-        seconds = max(seconds if isinstance(seconds, int) else _DEFAULT_SECONDS, 1)
-    known = {"type": "command", "command": handler["command"], "timeout": seconds, "async": False}
-    more = {"async": handler.get("async"), "statusMessage": handler.get("statusMessage")}
+        seconds = max(seconds if isinstance(seconds, int) else _DEFAULT_TIMEOUT, 1)
+    required = {"type": "command", "command": handler["command"], "timeout": seconds, "async": False}
+    optional = {"async": handler.get("async"), "statusMessage": handler.get("statusMessage")}
     limit = handler.get("additionalContextLimit")
-    if event in _HEARD and limit != _DEFAULT_CONTEXT:
-        more["additionalContextLimit"] = limit
-    hook = {**known, **{name: value for name, value in more.items() if value is not None}}
-    identity: dict[str, Any] = {"event_name": _snake(event), "hooks": [hook]}
-    if matcher is not None and event not in _NO_MATCHER:
+    if event in _CONTEXT_EVENTS and limit != _DEFAULT_CONTEXT_TOKENS:
+        optional["additionalContextLimit"] = limit
+    hook = {**required, **{name: value for name, value in optional.items() if value is not None}}
+    identity: dict[str, Any] = {"event_name": _to_snake_case(event), "hooks": [hook]}
+    if matcher is not None and event not in _EVENTS_WITHOUT_MATCHER:
         identity["matcher"] = matcher
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()}"
 
 
-def _snake(event: str) -> str:
+def _to_snake_case(event: str) -> str:
     """`PreToolUse` is `pre_tool_use`."""
     return "".join(f"_{char.lower()}" if char.isupper() else char for char in event).lstrip("_")

@@ -37,45 +37,49 @@ PROBE_PAYLOAD = {
     "tool_use_id": "call_doctor",
 }
 # In Codex's tokens of four bytes: a brief may have 9,000 characters, each of them four bytes long.
-_WHOLE = {"SessionStart": {"additionalContextLimit": 9_000}}
-_SERVERS = "mcp_servers"
-_STARTS = 30  # seconds; on a machine that has much else to do its own 10 are over soon
+_EXTRA_FIELDS = {"SessionStart": {"additionalContextLimit": 9_000}}
+_SERVERS_TABLE = "mcp_servers"
+_STARTUP_SECONDS = 30  # seconds; on a machine that has much else to do its own 10 are over soon
 
 
 def get_settings_path(*, project: str = "") -> str:
     if project:
         raise UserError("Codex has no hooks for one project but in a file that is committed", "hardwon install codex")
-    return os.path.join(_folder(), "hooks.json")
+    return os.path.join(_get_config_folder(), "hooks.json")
 
 
-def _folder() -> str:
+def _get_config_folder() -> str:
     """Codex resolves the folder it is told to use, and names a hook it trusts by that."""
-    told = os.environ.get("CODEX_HOME")
-    return os.path.realpath(told) if told else os.path.expanduser("~/.codex")
+    codex_home = os.environ.get("CODEX_HOME")
+    return os.path.realpath(codex_home) if codex_home else os.path.expanduser("~/.codex")
 
 
 def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
     """The settings with our hooks in them, and which containers had to be made for them."""
     entries = {
-        event: {"type": "command", "command": build_command(event), "timeout": seconds, **_WHOLE.get(event, {})}
+        event: {"type": "command", "command": build_command(event), "timeout": seconds, **_EXTRA_FIELDS.get(event, {})}
         for event, seconds in EVENT_TIMEOUTS.items()
     }
     return add_hook_entries(text, entries)
 
 
 def get_mcp_path() -> str:
-    return os.path.join(_folder(), "config.toml")
+    return os.path.join(_get_config_folder(), "config.toml")
 
 
 def add_mcp_server(text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
-    entry: dict[str, toml_edit.TomlValue] = {"command": command[0], "args": command[1:], "startup_timeout_sec": _STARTS}
-    return toml_edit.append_table(text, [_SERVERS, SERVER_NAME], entry), []
+    entry: dict[str, toml_edit.TomlValue] = {
+        "command": command[0],
+        "args": command[1:],
+        "startup_timeout_sec": _STARTUP_SECONDS,
+    }
+    return toml_edit.append_table(text, [_SERVERS_TABLE, SERVER_NAME], entry), []
 
 
 def remove_mcp_server(text: str, created_paths: CreatedPaths) -> str:
-    return toml_edit.remove_table(text, [_SERVERS, SERVER_NAME])
+    return toml_edit.remove_table(text, [_SERVERS_TABLE, SERVER_NAME])
 
 
 def find_mcp_command(text: str) -> list[str]:
     """The command that starts our server, by these settings; empty if they have none."""
-    return read_server_command(toml_edit.get_value(text, [_SERVERS, SERVER_NAME]))
+    return read_server_command(toml_edit.get_value(text, [_SERVERS_TABLE, SERVER_NAME]))

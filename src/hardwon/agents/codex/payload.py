@@ -41,9 +41,9 @@ EVENT_TIMEOUTS = {
     "Stop": 5,
     "SessionEnd": 3,
 }
-_FAILURE = "PostToolUseFailure"
-_HEARD = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart")  # may add context
-_TAIL = 256 * 1024  # bytes at a rollout's end in which a call that just ended is looked for
+_FAILURE_EVENT = "PostToolUseFailure"
+_CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart")  # may add context
+_TAIL_BYTES = 256 * 1024  # bytes at a rollout's end in which a call that just ended is looked for
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
@@ -66,86 +66,88 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     )
     if not get_text(wire, "tool_name"):
         return event
-    event = _with_call(event, wire)
-    return _ended(event, wire.get("tool_response"), rollout) if kind == "PostToolUse" else event
+    event = _add_call_fields(event, wire)
+    return _add_outcome(event, wire.get("tool_response"), rollout) if kind == "PostToolUse" else event
 
 
-def _with_call(event: Event, wire: dict[str, Any]) -> Event:
-    given = get_object(wire, "tool_input")
+def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
+    tool_input = get_object(wire, "tool_input")
     event = replace(event, tool_use_id=get_text(wire, "tool_use_id"))
     if TOOL_NAMES.get(wire["tool_name"], wire["tool_name"]) == "Bash":
-        line = extract_shell_line(given.get("cmd", given.get("command")))
-        event = replace(event, tool="Bash", command=line, input={**given, "command": line})
+        line = extract_shell_line(tool_input.get("cmd", tool_input.get("command")))
+        event = replace(event, tool="Bash", command=line, input={**tool_input, "command": line})
         # a patch on a shell's line may have more beside it, so it is looked at as both
-        return replace(event, parts=(event, *_parts(event, line))) if is_patch(line) else event
-    call = parse_call(get_text(wire, "tool_name"), given)
-    event = replace(event, tool=call.tool, path=call.path, content=call.content, input=_input(call, given))
+        return replace(event, parts=(event, *_build_parts(event, line))) if is_patch(line) else event
+    call = parse_call(get_text(wire, "tool_name"), tool_input)
+    event = replace(
+        event, tool=call.tool, path=call.path, content=call.content, input=_build_tool_input(call, tool_input)
+    )
     if wire["tool_name"] != "apply_patch":
         return event
-    patch = get_first_text(given, "command", "input")
-    parts = _parts(event, patch)
+    patch = get_first_text(tool_input, "command", "input")
+    parts = _build_parts(event, patch)
     removed = "\n".join(change.removed for change in parse_patch(patch) if change.removed)
-    return replace(event, input=_edit(call.tool, call.path, call.content, removed), parts=parts)
+    return replace(event, input=_build_edit_input(call.tool, call.path, call.content, removed), parts=parts)
 
 
-def _parts(event: Event, patch: str) -> tuple[Event, ...]:
+def _build_parts(event: Event, patch: str) -> tuple[Event, ...]:
     return tuple(
         replace(
             event,
-            tool=one.tool,
+            tool=change.tool,
             command="",
-            path=one.path,
-            content=one.added,
-            input=_edit(one.tool, one.path, one.added, one.removed),
+            path=change.path,
+            content=change.added,
+            input=_build_edit_input(change.tool, change.path, change.added, change.removed),
         )
-        for one in parse_patch(patch)
+        for change in parse_patch(patch)
     )
 
 
-def _edit(tool: str, path: str, added: str, removed: str) -> dict[str, str]:
+def _build_edit_input(tool: str, path: str, added: str, removed: str) -> dict[str, str]:
     if tool == "Write":
         return {"file_path": path, "content": added}
     return {"file_path": path, "old_string": removed, "new_string": added}
 
 
-def _input(call: ToolCall, given: dict[str, Any]) -> dict[str, Any]:
+def _build_tool_input(call: ToolCall, tool_input: dict[str, Any]) -> dict[str, Any]:
     if call.tool == "Read":
         return {"file_path": call.path}
-    return {"prompt": call.content} if call.tool == "Task" else given
+    return {"prompt": call.content} if call.tool == "Task" else tool_input
 
 
-def _ended(event: Event, response: object, rollout: str) -> Event | None:
+def _add_outcome(event: Event, response: object, rollout: str) -> Event | None:
     """The event with how its call ended; None if that is only known later, and then from the session's rollout."""
     code: int | None = None
     if event.tool == "Bash":
-        item = _item(rollout, event.tool_use_id)
+        item = _find_completed_item(rollout, event.tool_use_id)
         if item == {} and not event.agent:
             return None
-        code = _code(item or {})
+        code = _get_exit_code(item or {})
     elif isinstance(response, str):
         response, code = unwrap_result(response)
     elif isinstance(response, dict):
         code = int(response.get("isError") is True)
     if not code:
         return replace(event, response=response)
-    return replace(event, kind=_FAILURE, failed=True, response=response or f"Process exited with code {code}")
+    return replace(event, kind=_FAILURE_EVENT, failed=True, response=response or f"Process exited with code {code}")
 
 
-def _code(item: dict[str, Any]) -> int:
+def _get_exit_code(item: dict[str, Any]) -> int:
     code = item.get("exit_code")
     return code if isinstance(code, int) else int(item.get("status") == "failed")
 
 
-def _item(rollout: str, call: str) -> dict[str, Any] | None:
+def _find_completed_item(rollout: str, call_id: str) -> dict[str, Any] | None:
     """What the rollout's end has of a call that is over; empty if it has the call alone, None if it knows of none."""
-    known = [line for line in read_tail_lines(rollout, _TAIL) if call and dumps(call).encode() in line]
-    for line in reversed(known):
-        if b'"item_completed"' in line and (item := _completed(line)).get("id") == call:
+    call_lines = [line for line in read_tail_lines(rollout, _TAIL_BYTES) if call_id and dumps(call_id).encode() in line]
+    for line in reversed(call_lines):
+        if b'"item_completed"' in line and (item := _parse_completed_item(line)).get("id") == call_id:
             return item
-    return {} if known else None
+    return {} if call_lines else None
 
 
-def _completed(line: bytes) -> dict[str, Any]:
+def _parse_completed_item(line: bytes) -> dict[str, Any]:
     try:
         wire = loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -154,7 +156,7 @@ def _completed(line: bytes) -> dict[str, Any]:
 
 
 def render_reply(event: Event, reply: HookReply) -> bytes:
-    kind = "PostToolUse" if event.kind == _FAILURE else event.kind
+    kind = "PostToolUse" if event.kind == _FAILURE_EVENT else event.kind
     answer: dict[str, object] = {}
     if reply.deny and kind == "UserPromptSubmit":
         answer = {"decision": "block", "reason": reply.deny}  # shown to the person; the model never sees the prompt
@@ -164,7 +166,7 @@ def render_reply(event: Event, reply: HookReply) -> bytes:
             "permissionDecision": "deny",
             "permissionDecisionReason": reply.deny,
         }
-    elif reply.context and kind in _HEARD:
+    elif reply.context and kind in _CONTEXT_EVENTS:
         answer["hookSpecificOutput"] = {"hookEventName": kind, "additionalContext": reply.context}
     if reply.notice:
         answer["systemMessage"] = reply.notice

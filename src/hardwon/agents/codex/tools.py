@@ -27,18 +27,18 @@ TOOL_NAMES = {
     "spawn_agent": "Task",
 } | dict.fromkeys(("exec_command", "shell", "shell_command", "local_shell", "container.exec"), "Bash")
 _SHELLS = frozenset({"bash", "zsh", "sh", "dash", "fish", "pwsh", "powershell", "powershell.exe", "cmd.exe"})
-_TEAM = "multi_agent_v"  # hooks have the tool's namespace glued to its name
-_BEGIN = "*** Begin Patch"
-_MOST_MOVES = 100  # of the shell before a patch
+_TEAM_PREFIX = "multi_agent_v"  # hooks have the tool's namespace glued to its name
+_PATCH_BEGIN = "*** Begin Patch"
+_MAX_MOVES = 100  # of the shell before a patch
 MAX_PATCH_FILES = 1_000  # in one patch; more would take longer to judge than a hook has
-_PROGRAMS = ("apply_patch", "applypatch")
-_MOVED = "*** Move to: "
-_HEADS = {"*** Add File: ": "Write", "*** Update File: ": "Edit", "*** Delete File: ": "Edit"}
+_PATCH_PROGRAMS = ("apply_patch", "applypatch")
+_MOVE_PREFIX = "*** Move to: "
+_FILE_HEADERS = {"*** Add File: ": "Write", "*** Update File: ": "Edit", "*** Delete File: ": "Edit"}
 OUTPUT_MARKER, DURATION_MARKER = (
     "\nOutput:\n",
     "all time",
 )  # what stands above a result ends so, and has one of two spellings of this
-_EXITS = ("Process exited with code ", "Exit code: ")
+_EXIT_PREFIXES = ("Process exited with code ", "Exit code: ")
 
 
 @frozen
@@ -66,8 +66,8 @@ def parse_call(name: str, tool_input: dict[str, Any], namespace: str = "") -> To
     if namespace.startswith("mcp__") or name.startswith("mcp__"):
         tool = name if name.startswith("mcp__") else f"{namespace}__{name.lstrip('_')}"
         return ToolCall(tool, content="\n".join(collect_strings(tool_input)))
-    if name.startswith(_TEAM):
-        name = name.removeprefix(_TEAM).lstrip("0123456789")
+    if name.startswith(_TEAM_PREFIX):
+        name = name.removeprefix(_TEAM_PREFIX).lstrip("0123456789")
     tool = TOOL_NAMES.get(name, name)
     if tool == "Bash":
         return parse_shell_call(tool_input.get("cmd", tool_input.get("command")))
@@ -91,7 +91,7 @@ def extract_shell_line(command: object) -> str:
         return command if isinstance(command, str) else ""
     words = [word for word in command if isinstance(word, str)]
     program = words[0].replace("\\", "/").rpartition("/")[2] if words else ""
-    if (len(words) > 2 and program in _SHELLS) or program in _PROGRAMS:
+    if (len(words) > 2 and program in _SHELLS) or program in _PATCH_PROGRAMS:
         return words[-1]
     import shlex  # it brings in `re`, and hooks hand over a line
 
@@ -99,72 +99,75 @@ def extract_shell_line(command: object) -> str:
 
 
 def is_patch(line: str) -> bool:
-    return _patched_in(line) is not None
+    return _find_patch_folder(line) is not None
 
 
-def _patched_in(line: str) -> str | None:
+def _find_patch_folder(line: str) -> str | None:
     """The folder in which a line for the shell patches, as in `cd DIR && apply_patch …`; None if it is no patch."""
-    head, begin, _ = line.partition(_BEGIN)
-    *moves, last = head.strip().split("&&", _MOST_MOVES)
-    if not begin or not (last.strip() or _PROGRAMS[0]).startswith(_PROGRAMS):
+    head, begin, _ = line.partition(_PATCH_BEGIN)
+    *moves, last = head.strip().split("&&", _MAX_MOVES)
+    if not begin or not (last.strip() or _PATCH_PROGRAMS[0]).startswith(_PATCH_PROGRAMS):
         return None
     folder = ""
     for move in moves:
-        program, _, place = move.strip().partition(" ")
+        program, _, target = move.strip().partition(" ")
         if program != "cd":
             return None
-        folder = join(folder, place.strip().strip("\"'").replace("\\", ""))
+        folder = join(folder, target.strip().strip("\"'").replace("\\", ""))
     return folder
 
 
 def parse_patch_call(patch: str) -> ToolCall:
-    found = parse_patch(patch)
-    first = found[0] if found else FileChange("Edit", "")
+    changes = parse_patch(patch)
+    first = changes[0] if changes else FileChange("Edit", "")
     return ToolCall(first.tool, path=first.path, content=extract_added_lines(patch))
 
 
 def extract_added_lines(patch: str) -> str:
     """All lines that a patch or a diff adds."""
-    return _begun("+", _lines(patch))
+    return _join_marked_lines("+", _split_lines(patch))
 
 
 def parse_patch(patch: str) -> list[FileChange]:
     """What a patch does, file by file; a file that moves is edited under its old name and written under its new one."""
-    found: list[FileChange] = []
-    folder = _patched_in(patch) or ""
+    changes: list[FileChange] = []
+    folder = _find_patch_folder(patch) or ""
     files: list[
         tuple[str, list[str], list[str]]
     ] = []  # the heading, the file's name and what it is moved to, its lines
-    for line in _lines(patch):
-        bare = line.strip()  # Codex is not strict about it either
-        head = next((head for head in _HEADS if bare.startswith(head)), "")
-        if head and len(files) == MAX_PATCH_FILES:
+    for line in _split_lines(patch):
+        stripped = line.strip()  # Codex is not strict about it either
+        header = next((header for header in _FILE_HEADERS if stripped.startswith(header)), "")
+        if header and len(files) == MAX_PATCH_FILES:
             break
-        if head:
-            files.append((head, [join(folder, bare.removeprefix(head))], []))
-        elif files and bare.startswith(_MOVED):
-            files[-1][1].append(join(folder, bare.removeprefix(_MOVED)))
+        if header:
+            files.append((header, [join(folder, stripped.removeprefix(header))], []))
+        elif files and stripped.startswith(_MOVE_PREFIX):
+            files[-1][1].append(join(folder, stripped.removeprefix(_MOVE_PREFIX)))
         elif files:
             files[-1][2].append(line)
-    for head, (path, *moved), lines in files:
-        new, old = _begun("+", lines), _begun("-", lines)
-        found += [FileChange(_HEADS[head], path, new, old), *(FileChange("Write", other, new) for other in moved)]
-    return found
+    for header, (path, *moved_paths), lines in files:
+        added, removed = _join_marked_lines("+", lines), _join_marked_lines("-", lines)
+        changes += [
+            FileChange(_FILE_HEADERS[header], path, added, removed),
+            *(FileChange("Write", moved_path, added) for moved_path in moved_paths),
+        ]
+    return changes
 
 
-def _lines(patch: str) -> list[str]:
+def _split_lines(patch: str) -> list[str]:
     return [line.removesuffix("\r") for line in patch.split("\n")]
 
 
-def _begun(mark: str, lines: list[str]) -> str:
-    return "\n".join(line[1:] for line in lines if line.startswith(mark))
+def _join_marked_lines(marker: str, lines: list[str]) -> str:
+    return "\n".join(line[1:] for line in lines if line.startswith(marker))
 
 
 def parse_exit_code(head: str) -> int | None:
     """The exit code that the head of a result says on a line of its own."""
     for line in head.split("\n"):
-        for says in _EXITS:
-            number = line.removeprefix(says)
+        for prefix in _EXIT_PREFIXES:
+            number = line.removeprefix(prefix)
             if number != line and number.removeprefix("-").isdecimal() and len(number) < 12:
                 return int(number)
     return None
@@ -173,8 +176,8 @@ def parse_exit_code(head: str) -> int | None:
 def unwrap_result(result: str) -> tuple[str, int | None]:
     """What a tool said, without what is put around it, and its exit code if that tells one."""
     text, code = parse_json_result(result)
-    head, mark, body = text.partition(OUTPUT_MARKER)
-    return (body, parse_exit_code(head)) if mark and DURATION_MARKER in head else (text, code)
+    head, marker, body = text.partition(OUTPUT_MARKER)
+    return (body, parse_exit_code(head)) if marker and DURATION_MARKER in head else (text, code)
 
 
 def parse_json_result(result: str) -> tuple[str, int | None]:
@@ -186,5 +189,5 @@ def parse_json_result(result: str) -> tuple[str, int | None]:
     except (ValueError, RecursionError):
         return result, None
     code = inner.get("exit_code", get_object(inner, "metadata").get("exit_code"))
-    known = isinstance(code, int) and isinstance(inner.get("output"), str)
-    return (inner["output"], code) if known else (result, None)
+    is_valid = isinstance(code, int) and isinstance(inner.get("output"), str)
+    return (inner["output"], code) if is_valid else (result, None)

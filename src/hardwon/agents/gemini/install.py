@@ -33,7 +33,7 @@ PROBE_PAYLOAD = {
     "tool_name": "run_shell_command",
     "tool_input": {"command": "true", "description": "hardwon doctor"},
 }
-_END = " || :"
+_COMMAND_SUFFIX = " || :"
 
 find_hooks = partial(hook_entries.find_hooks, allow_comments=True)
 remove_hooks = partial(hook_entries.remove_hooks, allow_comments=True)
@@ -43,12 +43,12 @@ remove_mcp_server = partial(hook_entries.remove_mcp_server, allow_comments=True)
 
 def get_settings_path(*, project: str = "") -> str:
     if project:
-        say = "Gemini CLI has no hooks for one project but in a file that is committed"
-        raise UserError(say, "leave out --project; HARDWON_OFF=1 keeps hardwon out of one session")
-    return os.path.join(_folder(), "settings.json")
+        message = "Gemini CLI has no hooks for one project but in a file that is committed"
+        raise UserError(message, "leave out --project; HARDWON_OFF=1 keeps hardwon out of one session")
+    return os.path.join(_get_config_folder(), "settings.json")
 
 
-def _folder() -> str:
+def _get_config_folder() -> str:
     return os.path.join(os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~"), ".gemini")
 
 
@@ -59,7 +59,7 @@ def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, Crea
         NATIVE_EVENT_NAMES[event]: {
             "name": SERVER_NAME,
             "type": "command",
-            "command": _quiet(build_command(event)),
+            "command": _silence_command(build_command(event)),
             "timeout": seconds * 1000,
         }
         for event, seconds in EVENT_TIMEOUTS.items()
@@ -67,9 +67,9 @@ def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, Crea
     return add_hook_entries(text, entries, allow_comments=True)
 
 
-def _quiet(command: str) -> str:
+def _silence_command(command: str) -> str:
     """Without a word on stderr: with nothing on stdout it shows that to the person, at every call once we are gone."""
-    return f"{command.removesuffix(_END)} 2>/dev/null{_END}"
+    return f"{command.removesuffix(_COMMAND_SUFFIX)} 2>/dev/null{_COMMAND_SUFFIX}"
 
 
 def find_hook_obstacle(text: str, folder: str) -> str:
@@ -79,23 +79,25 @@ def find_hook_obstacle(text: str, folder: str) -> str:
     if switches.get("enabled") is False or SERVER_NAME in (switches.get("disabled") or ()):
         return f"hooksConfig in {get_settings_path()} switches them off"
     needs_trust = json_edit.get_value(text, ["security", "folderTrust", "enabled"], allow_comments=True) is not False
-    return f"{TITLE} was not told to trust {folder}" if needs_trust and not _is_trusted(folder) else ""
+    return f"{TITLE} was not told to trust {folder}" if needs_trust and not _is_trusted_folder(folder) else ""
 
 
-def _is_trusted(folder: str) -> bool:
+def _is_trusted_folder(folder: str) -> bool:
     """By the nearest folder at or above this one about which the person has said something."""
-    place = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(_folder(), "trustedFolders.json")
+    trust_path = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(
+        _get_config_folder(), "trustedFolders.json"
+    )
     try:
-        with open(place, encoding="utf-8", opener=open_plain_file) as file:
-            told = json.load(file)
+        with open(trust_path, encoding="utf-8", opener=open_plain_file) as file:
+            trust_levels = json.load(file)
     except (OSError, ValueError):
         return False
-    here, found = f"{os.path.realpath(folder)}/", {}
-    for path, level in told.items() if isinstance(told, dict) else ():
-        top = os.path.realpath(os.path.dirname(path) if level == "TRUST_PARENT" else path)
-        if here.startswith(f"{top.rstrip('/')}/"):
-            found[top] = level
-    return bool(found) and found[max(found, key=len)] in ("TRUST_FOLDER", "TRUST_PARENT")
+    folder_prefix, levels = f"{os.path.realpath(folder)}/", {}
+    for path, level in trust_levels.items() if isinstance(trust_levels, dict) else ():
+        root = os.path.realpath(os.path.dirname(path) if level == "TRUST_PARENT" else path)
+        if folder_prefix.startswith(f"{root.rstrip('/')}/"):
+            levels[root] = level
+    return bool(levels) and levels[max(levels, key=len)] in ("TRUST_FOLDER", "TRUST_PARENT")
 
 
 def get_mcp_path() -> str:

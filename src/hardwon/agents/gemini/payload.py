@@ -50,99 +50,107 @@ NATIVE_EVENT_NAMES = {
     "Stop": "AfterAgent",
     "SessionEnd": "SessionEnd",
 }
-_OURS = {theirs: ours for ours, theirs in NATIVE_EVENT_NAMES.items()}
-_HEARD = ("SessionStart", "UserPromptSubmit", "PostToolUse")  # elsewhere it passes over what is for the model
-_BRACKETS = "(&lt; and &gt; stand for angle brackets here.)"
-_NO_WORDS = "[no response text]"
-_TAIL = 256 * 1024  # bytes of a transcript in which the message that makes a call is looked for
-_MESSAGE, _HEAD = b'{"id":"', 200  # how a line with a message begins, and where its type stands
+_EVENT_NAMES = {theirs: ours for ours, theirs in NATIVE_EVENT_NAMES.items()}
+_CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse")  # elsewhere it passes over what is for the model
+_BRACKETS_NOTE = "(&lt; and &gt; stand for angle brackets here.)"
+_NO_RESPONSE_TEXT = "[no response text]"
+_TAIL_BYTES = 256 * 1024  # bytes of a transcript in which the message that makes a call is looked for
+_MESSAGE_PREFIX, _HEAD_BYTES = b'{"id":"', 200  # how a line with a message begins, and where its type stands
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
-    kind = _OURS.get(get_text(wire, "hook_event_name"), kind)
+    kind = _EVENT_NAMES.get(get_text(wire, "hook_event_name"), kind)
     if kind not in EVENT_TIMEOUTS:
         return None
-    said = extract_answer(get_text(wire, "prompt_response"))
+    answer = extract_answer(get_text(wire, "prompt_response"))
     event = {
         "session": get_text(wire, "session_id"),
         "cwd": get_cwd(wire),
         "source": get_text(wire, "source"),
         "prompt": extract_prompt(get_text(wire, "prompt")) if kind == "UserPromptSubmit" else "",
         "transcript": get_text(wire, "transcript_path"),
-        "message": get_text(wire, "reason") if said == _NO_WORDS else said or get_text(wire, "reason"),
+        "message": get_text(wire, "reason") if answer == _NO_RESPONSE_TEXT else answer or get_text(wire, "reason"),
     }
     if kind == "UserPromptSubmit" and ("#lesson" in event["prompt"].lower() or "hardwon" in event["prompt"]):
         from hardwon.agents.gemini.commands import is_typed_by_person
 
         event["source"] = "" if is_typed_by_person(event) else "command"
-    tool = _call(kind, wire, event) if kind in ("PreToolUse", "PostToolUse") else {"kind": kind}
-    return Event(**{"host": NAME, **event, **tool})
+    call_fields = _read_call(kind, wire, event) if kind in ("PreToolUse", "PostToolUse") else {"kind": kind}
+    return Event(**{"host": NAME, **event, **call_fields})
 
 
-def _call(kind: str, wire: dict[str, Any], event: dict[str, str]) -> dict[str, Any]:
-    name, sent, served = get_text(wire, "tool_name"), get_object(wire, "tool_input"), get_object(wire, "mcp_context")
-    tool, given = normalize_call(name, sent, get_text(served, "server_name"), get_text(served, "tool_name"))
-    command, path, content = said = extract_call_fields(tool, given)
+def _read_call(kind: str, wire: dict[str, Any], event: dict[str, str]) -> dict[str, Any]:
+    name, native_input, mcp_context = (
+        get_text(wire, "tool_name"),
+        get_object(wire, "tool_input"),
+        get_object(wire, "mcp_context"),
+    )
+    tool, tool_input = normalize_call(
+        name, native_input, get_text(mcp_context, "server_name"), get_text(mcp_context, "tool_name")
+    )
+    command, path, content = call_fields = extract_call_fields(tool, tool_input)
     agent, transcript = "", event["transcript"]
     if tool != "Task":
-        agent, transcript = _at_work(transcript, event["session"])
-    found = {
+        agent, transcript = _find_caller(transcript, event["session"])
+    fields = {
         "kind": kind,
-        "cwd": resolve_call_cwd(get_text(given, "dir_path"), event["cwd"]),
+        "cwd": resolve_call_cwd(get_text(tool_input, "dir_path"), event["cwd"]),
         "agent": agent,
         "tool": tool,
-        "tool_use_id": build_call_id(_message(transcript), tool, said),
+        "tool_use_id": build_call_id(_find_message_id(transcript), tool, call_fields),
         "command": command,
         "path": path,
         "content": content,
-        "input": given,
+        "input": tool_input,
     }
-    return found if kind == "PreToolUse" else {**found, **_ended(name, get_object(wire, "tool_response"))}
+    return fields if kind == "PreToolUse" else {**fields, **_read_outcome(name, get_object(wire, "tool_response"))}
 
 
-def _ended(name: str, response: dict[str, Any]) -> dict[str, Any]:
+def _read_outcome(name: str, response: dict[str, Any]) -> dict[str, Any]:
     """How a call ended. A command that failed is no error to this agent: its exit code stands in the text."""
-    wrong = get_object(response, "error")
-    raw = (
-        get_text(wrong, "message")
+    error = get_object(response, "error")
+    raw_text = (
+        get_text(error, "message")
         or join_text_parts(response.get("llmContent"))
         or join_text_parts(response.get("returnDisplay"))
     )
-    text, failed = parse_outcome(name, raw)
+    text, failed = parse_outcome(name, raw_text)
     interrupted = name == SHELL_TOOL and text.startswith(CANCELLED_MESSAGE)
-    failed = failed or interrupted or bool(wrong)
+    failed = failed or interrupted or bool(error)
     kind = "PostToolUseFailure" if failed else "PostToolUse"
     return {"kind": kind, "response": text, "failed": failed, "interrupted": interrupted}
 
 
-def _at_work(transcript: str, session: str) -> tuple[str, str]:
+def _find_caller(transcript: str, session: str) -> tuple[str, str]:
     """Who makes a call, and their transcript: of the session's and its sub-agents' the one that was written last,
     since a hook is told the session's alone."""
-    below = os.path.join(os.path.dirname(transcript), session, "")
+    subagent_folder = os.path.join(os.path.dirname(transcript), session, "")
     try:
-        names = [name for name in os.listdir(below) if name.endswith(".jsonl")] if transcript and session else []
+        names = (
+            [name for name in os.listdir(subagent_folder) if name.endswith(".jsonl")] if transcript and session else []
+        )
     except (OSError, ValueError):
         names = []
-    latest = max([transcript, *(below + name for name in names)], key=_written)
+    latest = max([transcript, *(subagent_folder + name for name in names)], key=_get_modified_time)
     return "" if latest == transcript else os.path.basename(latest).removesuffix(".jsonl"), latest
 
 
-def _written(path: str) -> int:
+def _get_modified_time(path: str) -> int:
     try:
         return os.stat(path).st_mtime_ns
     except (OSError, ValueError):
         return 0
 
 
-def _message(transcript: str) -> str:
+def _find_message_id(transcript: str) -> str:
     """The model's message that makes the calls: it is written before they are made, and again with what they gave, so
     one that has calls already makes no more."""
-    lines = reversed(read_tail_lines(transcript, _TAIL))
-    latest = next((line for line in lines if line.startswith(_MESSAGE)), b"")
-    if b'"type":"gemini"' not in latest[:_HEAD] or b'"toolCalls":' in latest:
+    lines = reversed(read_tail_lines(transcript, _TAIL_BYTES))
+    latest = next((line for line in lines if line.startswith(_MESSAGE_PREFIX)), b"")
+    if b'"type":"gemini"' not in latest[:_HEAD_BYTES] or b'"toolCalls":' in latest:
         return ""
-    return latest[len(_MESSAGE) : _HEAD].partition(b'"')[0].decode("utf-8", "replace")
+    return latest[len(_MESSAGE_PREFIX) : _HEAD_BYTES].partition(b'"')[0].decode("utf-8", "replace")
 
 
 def render_reply(event: Event, reply: HookReply) -> bytes:
@@ -150,17 +158,19 @@ def render_reply(event: Event, reply: HookReply) -> bytes:
     kind = "PostToolUse" if event.kind == "PostToolUseFailure" else event.kind
     if reply.deny:
         answer = {"decision": "deny", "reason": reply.deny}
-    elif reply.context and kind in _HEARD:
+    elif reply.context and kind in _CONTEXT_EVENTS:
         answer["hookSpecificOutput"] = {
             "hookEventName": NATIVE_EVENT_NAMES[kind],
-            "additionalContext": _legible(reply.context),
+            "additionalContext": _explain_brackets(reply.context),
         }
     if reply.notice:
         answer["systemMessage"] = reply.notice
     return dumps(answer).encode("ascii")
 
 
-def _legible(context: str) -> str:
+def _explain_brackets(context: str) -> str:
     """It escapes angle brackets in what is for the model. Where a command has one, the model is told so."""
     inner = context.replace(FENCE_OPEN, "").replace(FENCE_CLOSE, "")
-    return context.replace(FENCE_OPEN, f"{FENCE_OPEN}\n{_BRACKETS}", 1) if "<" in inner or ">" in inner else context
+    return (
+        context.replace(FENCE_OPEN, f"{FENCE_OPEN}\n{_BRACKETS_NOTE}", 1) if "<" in inner or ">" in inner else context
+    )

@@ -37,7 +37,7 @@ TOOL_NAMES = {
     "invoke_agent": "Task",
     "activate_skill": "Skill",
 }
-_ARGUMENTS = {
+_ARGUMENT_NAMES = {
     "absolute_path": "file_path",
     "dir_path": "path",
     "include_pattern": "glob",
@@ -45,37 +45,37 @@ _ARGUMENTS = {
     "start_line": "offset",
     "agent_name": "subagent_type",
 }
-_OF_ONE_TOOL = {SHELL_TOOL: {"dir_path": "dir_path"}, "activate_skill": {"name": "skill"}}
-_MCP = "mcp_"
+_TOOL_ARGUMENT_NAMES = {SHELL_TOOL: {"dir_path": "dir_path"}, "activate_skill": {"name": "skill"}}
+_MCP_PREFIX = "mcp_"
 
-_HOOKED = ("<hook_context>", "</hook_context>")
-_BRACKETS = str.maketrans({"<": "&lt;", ">": "&gt;"})
-_ESCAPED = (FENCE_OPEN.translate(_BRACKETS), FENCE_CLOSE.translate(_BRACKETS))
+_HOOK_CONTEXT_TAGS = ("<hook_context>", "</hook_context>")
+_BRACKET_ESCAPES = str.maketrans({"<": "&lt;", ">": "&gt;"})
+_ESCAPED_FENCE = (FENCE_OPEN.translate(_BRACKET_ESCAPES), FENCE_CLOSE.translate(_BRACKET_ESCAPES))
 # Behind a person's words: an agent they chose, the files they named. Nothing of theirs comes after these.
-_ADDED = ("\n--- Content from referenced files ---", "\n<system_note>\nThe user has explicitly selected")
-_UNTRUSTED = ("<untrusted_context>", "</untrusted_context>")
-_REWRITTEN = "[System] Tool input parameters"
-_CODE, _SIGNAL, _NO_ERROR = "Exit Code: ", "Signal: ", "Error: (none)"
-_TAIL = (_SIGNAL, "Background PIDs: ", "Process Group PGID: ")
-_NONE = ("", "0", "(none)")
-_OUT_OF_TIME = "Command was automatically cancelled"
+_ADDED_MARKERS = ("\n--- Content from referenced files ---", "\n<system_note>\nThe user has explicitly selected")
+_UNTRUSTED_TAGS = ("<untrusted_context>", "</untrusted_context>")
+_REWRITTEN_NOTICE = "[System] Tool input parameters"
+_EXIT_CODE_PREFIX, _SIGNAL_PREFIX, _NO_ERROR_LINE = "Exit Code: ", "Signal: ", "Error: (none)"
+_TAIL_PREFIXES = (_SIGNAL_PREFIX, "Background PIDs: ", "Process Group PGID: ")
+_NO_VALUES = ("", "0", "(none)")
+_TIMEOUT_PREFIX = "Command was automatically cancelled"
 CANCELLED_MESSAGE = "Command was cancelled by user"
 
 
 def normalize_call(name: str, tool_input: ToolInput, server: str = "", tool: str = "") -> tuple[str, ToolInput]:
     """A call by Claude Code's names; `server` and `tool` are those of MCP, which its own name only runs together."""
-    if server or name.startswith(_MCP):
-        first, _, rest = name.removeprefix(_MCP).partition("_")
+    if server or name.startswith(_MCP_PREFIX):
+        first, _, rest = name.removeprefix(_MCP_PREFIX).partition("_")
         return f"mcp__{server or first}__{tool or rest}", tool_input
-    own = {**_ARGUMENTS, **_OF_ONE_TOOL.get(name, {})}
-    renamed = {own.get(key, key): value for key, value in tool_input.items()}
+    argument_names = {**_ARGUMENT_NAMES, **_TOOL_ARGUMENT_NAMES.get(name, {})}
+    renamed = {argument_names.get(key, key): value for key, value in tool_input.items()}
     todos = renamed.get("todos")
     if isinstance(todos, list):
-        renamed["todos"] = [_todo(item) for item in todos]
+        renamed["todos"] = [_normalize_todo(item) for item in todos]
     return TOOL_NAMES.get(name, name), renamed
 
 
-def _todo(item: object) -> object:
+def _normalize_todo(item: object) -> object:
     return {"content": get_text(item, "description"), **item} if isinstance(item, dict) else item
 
 
@@ -98,8 +98,8 @@ def build_call_id(message: str, tool: str, call_fields: tuple[str, str, str]) ->
 def extract_prompt(text: str) -> str:
     """What the person wrote, of all that is sent as the prompt."""
     text = strip_hook_context(text)
-    for mark in _ADDED:
-        text = text.partition(mark)[0]
+    for marker in _ADDED_MARKERS:
+        text = text.partition(marker)[0]
     return text.strip()
 
 
@@ -111,35 +111,37 @@ def extract_answer(text: str) -> str:
 
 def strip_hook_context(text: str) -> str:
     """The text without what hooks added to it, ours among them."""
-    return remove_between(remove_between(remove_between(text, *_HOOKED), *_ESCAPED), FENCE_OPEN, FENCE_CLOSE)
+    return remove_between(
+        remove_between(remove_between(text, *_HOOK_CONTEXT_TAGS), *_ESCAPED_FENCE), FENCE_OPEN, FENCE_CLOSE
+    )
 
 
 def parse_outcome(name: str, text: str) -> tuple[str, bool]:
     """What a tool gave, without the frame around it, and whether that says that it failed."""
     text = strip_hook_context(text)
-    for mark in _UNTRUSTED:
-        text = text.replace(mark, "")
+    for tag in _UNTRUSTED_TAGS:
+        text = text.replace(tag, "")
     lines = text.strip().split("\n")
-    if lines[-1].startswith(_REWRITTEN):
+    if lines[-1].startswith(_REWRITTEN_NOTICE):
         lines = "\n".join(lines[:-1]).rstrip().split("\n")
-    return _of_shell(lines) if name == SHELL_TOOL else ("\n".join(lines), False)
+    return _parse_shell_outcome(lines) if name == SHELL_TOOL else ("\n".join(lines), False)
 
 
-def _of_shell(lines: list[str]) -> tuple[str, bool]:
+def _parse_shell_outcome(lines: list[str]) -> tuple[str, bool]:
     """A shell's frame ends with its exit code and its signal; what the command wrote may look the same, but before."""
     ending: list[str] = []
-    while lines and lines[-1].startswith(_TAIL):
+    while lines and lines[-1].startswith(_TAIL_PREFIXES):
         last = lines.pop()
-        if last.startswith(_SIGNAL) and last.removeprefix(_SIGNAL) not in _NONE:
+        if last.startswith(_SIGNAL_PREFIX) and last.removeprefix(_SIGNAL_PREFIX) not in _NO_VALUES:
             ending = [last]
-    if lines and lines[-1].startswith(_CODE):
+    if lines and lines[-1].startswith(_EXIT_CODE_PREFIX):
         ending.insert(0, lines.pop())
-    if lines and lines[-1] == _NO_ERROR:
+    if lines and lines[-1] == _NO_ERROR_LINE:
         lines.pop()
     text = "\n".join([*lines, *ending])
     if text.startswith("Command: ") and "\nDirectory: " in text:  # as it was until 2026
         text = text.partition("\nDirectory: ")[2].partition("\n")[2]
-    failed = any(line.partition(": ")[2] not in _NONE for line in ending) or text.startswith(_OUT_OF_TIME)
+    failed = any(line.partition(": ")[2] not in _NO_VALUES for line in ending) or text.startswith(_TIMEOUT_PREFIX)
     return text.strip().removeprefix("Output: "), failed
 
 

@@ -49,18 +49,18 @@ from hardwon.agents.transcript_steps import Step, StepKind
 
 NAME = "gemini"
 
-_KINDS = frozenset({"user", "gemini", "info", "warning", "error"})
-_ENDED = frozenset({"success", "error", "cancelled", "completed"})
-_SERVED = re.compile(r"(.+) \((.+) MCP Server\)")
-_OPENING = re.compile(r"\s*<session_context>")
+_MESSAGE_KINDS = frozenset({"user", "gemini", "info", "warning", "error"})
+_END_STATUSES = frozenset({"success", "error", "cancelled", "completed"})
+_MCP_DISPLAY_NAME = re.compile(r"(.+) \((.+) MCP Server\)")
+_CONTEXT_OPENING = re.compile(r"\s*<session_context>")
 _WORKSPACE = re.compile(r"Workspace Directories:[^\w\n]*\n[^\S\n]*- (.+)")
-_NAME = 200  # characters of a tool's name for people, which is searched for a server's
+_MAX_NAME_LENGTH = 200  # characters of a tool's name for people, which is searched for a server's
 _DENIED_BY_HOOK = "Tool execution blocked: "
-_PROGRAM = "System: Please continue."  # sent by the program when the model stopped half-way
-_RECENT = 16  # messages that may still grow
-_PAST = 1000  # messages that are known to be told
-_MARKS = 100  # things told of a message
-_HELD = 64 * 1024  # characters of an unfinished document that are stored
+_PROGRAM_PROMPT = "System: Please continue."  # sent by the program when the model stopped half-way
+_MAX_RECENT = 16  # messages that may still grow
+_MAX_PAST = 1000  # messages that are known to be told
+_MAX_MARKS = 100  # things told of a message
+_MAX_HELD_LENGTH = 64 * 1024  # characters of an unfinished document that are stored
 
 
 class Reader:
@@ -72,15 +72,21 @@ class Reader:
         self.session: str = state.get("session", "")
         self.agent: str = state.get("agent", "")
         self.cwd: str = state.get("cwd", "")
-        self.told = {id: dict.fromkeys(told) for id, told in state.get("told", {}).items()}
+        self.told = {message_id: dict.fromkeys(marks) for message_id, marks in state.get("told", {}).items()}
         self.past = dict.fromkeys(state.get("past", ()))
         self.usage = token_usage.create_counter(state.get("usage"))
         self.held: list[str] = list(state.get("held", ()))  # a document whose end has not come
 
     def dump_state(self) -> dict[str, Any]:
-        told = {id: list(told) for id, told in self.told.items()}
-        counted = token_usage.create_counter(self.usage)
-        return {**vars(self), "told": told, "past": list(self.past), "held": _storable(self.held), "usage": counted}
+        marks = {message_id: list(marks) for message_id, marks in self.told.items()}
+        usage = token_usage.create_counter(self.usage)
+        return {
+            **vars(self),
+            "told": marks,
+            "past": list(self.past),
+            "held": _limit_held_lines(self.held),
+            "usage": usage,
+        }
 
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
         if self.held or (number == 1 and line.removeprefix(BOM_UTF8).strip() == b"{"):
@@ -89,70 +95,76 @@ class Reader:
                 return
             line = "\n".join(self.held).encode("utf-8", "replace")
             self.held.clear()
-        wire, bad = parse_line(line)
-        self.malformed += bad
-        document = isinstance(wire.get("messages"), list)
-        yield from self._line(wire, build_line_finder(line) if document else lambda _: number)
+        wire, malformed = parse_line(line)
+        self.malformed += malformed
+        is_document = isinstance(wire.get("messages"), list)
+        yield from self._read_record(wire, build_line_finder(line) if is_document else lambda _: number)
 
-    def _line(self, wire: JsonObject, where: LineFinder) -> Iterator[Step]:
+    def _read_record(self, wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
         patch = wire.get("$set")
         wire = patch if isinstance(patch, dict) else wire
         self.session = shorten_id(get_text(wire, "sessionId")) or self.session
         if wire.get("kind") == "subagent":
             self.agent = self.session
         for message in get_objects(wire, "messages") if "messages" in wire else [wire]:
-            id = shorten_id(get_text(message, "id"))
-            if message.get("type") in ("user", "gemini") and id and hash_text(id) not in self.past:
-                yield from self._message(id, message, where)
+            message_id = shorten_id(get_text(message, "id"))
+            if message.get("type") in ("user", "gemini") and message_id and hash_text(message_id) not in self.past:
+                yield from self._read_message(message_id, message, find_line)
 
-    def _message(self, id: str, message: JsonObject, where: LineFinder) -> Iterator[Step]:
-        told, person = self._told(id), message.get("type") == "user"
-        raw = join_text_parts(message.get("content"))
-        if person and _OPENING.match(raw):
-            workspace = _WORKSPACE.search(raw)
+    def _read_message(self, message_id: str, message: JsonObject, find_line: LineFinder) -> Iterator[Step]:
+        marks, is_person = self._get_message_marks(message_id), message.get("type") == "user"
+        raw_text = join_text_parts(message.get("content"))
+        if is_person and _CONTEXT_OPENING.match(raw_text):
+            workspace = _WORKSPACE.search(raw_text)
             self.cwd = truncate_path(workspace.group(1).strip()) if workspace else self.cwd
             return
-        used = message.get("tokens")
-        if isinstance(used, dict):
-            token_usage.count_usage(self.usage, id, token_usage.parse_gemini_usage(used))
-        said = extract_typed_words(extract_prompt(raw)) if person else extract_answer(raw)
-        mark = hash_text(said)
-        if said and mark not in told and not (person and (self.agent or said == _PROGRAM)):
-            told[mark] = None
+        usage = message.get("tokens")
+        if isinstance(usage, dict):
+            token_usage.count_usage(self.usage, message_id, token_usage.parse_gemini_usage(usage))
+        text = extract_typed_words(extract_prompt(raw_text)) if is_person else extract_answer(raw_text)
+        mark = hash_text(text)
+        if text and mark not in marks and not (is_person and (self.agent or text == _PROGRAM_PROMPT)):
+            marks[mark] = None
             at = get_text(message, "timestamp")
-            yield self._step("person" if person else "agent", where(raw), id, at, text=said)
-        equal: Counter[str] = Counter()
+            yield self._build_step("person" if is_person else "agent", find_line(raw_text), message_id, at, text=text)
+        call_counts: Counter[str] = Counter()
         for index, call in enumerate(get_objects(message, "toolCalls")):
-            does = _does(id, call)
-            equal[does["call"]] += 1
-            does["call"] += f":{equal[does['call']]}" if equal[does["call"]] > 1 else ""
-            yield from self._call(f"{id}:{shorten_id(get_text(call, 'id')) or index}", call, does, told, where)
-        forget_oldest(told, _MARKS)
+            call_fields = _read_call_fields(message_id, call)
+            call_counts[call_fields["call"]] += 1
+            call_fields["call"] += (
+                f":{call_counts[call_fields['call']]}" if call_counts[call_fields["call"]] > 1 else ""
+            )
+            yield from self._read_call(
+                f"{message_id}:{shorten_id(get_text(call, 'id')) or index}", call, call_fields, marks, find_line
+            )
+        forget_oldest(marks, _MAX_MARKS)
 
-    def _told(self, id: str) -> dict[str, None]:
+    def _get_message_marks(self, message_id: str) -> dict[str, None]:
         """What has been told of a message, which becomes the latest; the oldest is then past."""
-        told = self.told[id] = self.told.pop(id, {})
-        if len(self.told) > _RECENT:
+        marks = self.told[message_id] = self.told.pop(message_id, {})
+        if len(self.told) > _MAX_RECENT:
             self.past[hash_text(next(iter(self.told)))] = None
-        forget_oldest(self.told, _RECENT)
-        forget_oldest(self.past, _PAST)
-        return told
+        forget_oldest(self.told, _MAX_RECENT)
+        forget_oldest(self.past, _MAX_PAST)
+        return marks
 
-    def _call(
-        self, key: str, call: JsonObject, does: dict[str, str], told: dict[str, None], where: LineFinder
+    def _read_call(
+        self, key: str, call: JsonObject, call_fields: dict[str, str], marks: dict[str, None], find_line: LineFinder
     ) -> Iterator[Step]:
-        at, own = get_text(call, "timestamp"), key.partition(":")[2]
-        if f"call:{own}" not in told:
-            told[f"call:{own}"] = None
-            yield self._step("call", where(get_text(call, "id")), f"call:{key}", at, **does)
-        if get_text(call, "status") in _ENDED and f"result:{own}" not in told:
-            told[f"result:{own}"] = None
-            ended = _outcome(call)
-            yield self._step("result", where(_raw(call)), f"result:{key}", at, call=does["call"], **ended)
+        at, call_key = get_text(call, "timestamp"), key.partition(":")[2]
+        if f"call:{call_key}" not in marks:
+            marks[f"call:{call_key}"] = None
+            yield self._build_step("call", find_line(get_text(call, "id")), f"call:{key}", at, **call_fields)
+        if get_text(call, "status") in _END_STATUSES and f"result:{call_key}" not in marks:
+            marks[f"result:{call_key}"] = None
+            outcome = _read_outcome(call)
+            yield self._build_step(
+                "result", find_line(_get_raw_text(call)), f"result:{key}", at, call=call_fields["call"], **outcome
+            )
 
-    def _step(self, kind: StepKind, line: int, id: str, at: str, *, place: str = "", **more: Any) -> Step:
+    def _build_step(self, kind: StepKind, line: int, step_id: str, at: str, *, place: str = "", **fields: Any) -> Step:
         cwd = truncate_path(resolve_call_cwd(place, self.cwd))
-        return Step(kind, line, id, at, self.session, self.agent, cwd, **more)
+        return Step(kind, line, step_id, at, self.session, self.agent, cwd, **fields)
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
@@ -168,26 +180,26 @@ def is_transcript_head(head: bytes) -> bool:
     return any(
         {"sessionId", "projectHash"} <= wire.keys()
         or "$set" in wire
-        or ({"id", "timestamp", "content"} <= wire.keys() and get_text(wire, "type") in _KINDS)
+        or ({"id", "timestamp", "content"} <= wire.keys() and get_text(wire, "type") in _MESSAGE_KINDS)
         for wire in parse_opening_objects(head)
     )
 
 
-def _storable(held: list[str]) -> list[str]:
+def _limit_held_lines(lines: list[str]) -> list[str]:
     """As much of an unfinished document as may be stored: all or its first line, by which the rest is malformed."""
-    return held[:] if sum(map(len, held)) <= _HELD else held[:1]
+    return lines[:] if sum(map(len, lines)) <= _MAX_HELD_LENGTH else lines[:1]
 
 
-def _does(message: str, call: JsonObject) -> dict[str, str]:
+def _read_call_fields(message: str, call: JsonObject) -> dict[str, str]:
     """What a call would do, in the words all hosts share, and its id."""
-    served = _SERVED.fullmatch(get_text(call, "displayName")[:_NAME])
-    own, server = served.groups() if served else ("", "")
-    tool, given = normalize_call(get_text(call, "name"), get_object(call, "args"), server, own)
-    command, path, content = said = extract_call_fields(tool, given)
-    place = get_text(given, "dir_path")
+    match = _MCP_DISPLAY_NAME.fullmatch(get_text(call, "displayName")[:_MAX_NAME_LENGTH])
+    mcp_tool, server = match.groups() if match else ("", "")
+    tool, tool_input = normalize_call(get_text(call, "name"), get_object(call, "args"), server, mcp_tool)
+    command, path, content = call_fields = extract_call_fields(tool, tool_input)
+    call_folder = get_text(tool_input, "dir_path")
     return {
-        "call": build_call_id(message, tool, said),
-        "place": place,
+        "call": build_call_id(message, tool, call_fields),
+        "place": call_folder,
         "tool": tool,
         "command": command,
         "path": path,
@@ -195,25 +207,28 @@ def _does(message: str, call: JsonObject) -> dict[str, str]:
     }
 
 
-def _outcome(call: JsonObject) -> dict[str, Any]:
+def _read_outcome(call: JsonObject) -> dict[str, Any]:
     """The fields of a step that say how a call ended: its text, and whether it failed or was stopped, and by whom."""
-    raw, wrong = _raw(call), call.get("status") == "error" or bool(_responses(call.get("result"))[1])
-    if wrong and is_hardwon_denial(raw):
+    raw_text, is_error = (
+        _get_raw_text(call),
+        call.get("status") == "error" or bool(_split_responses(call.get("result"))[1]),
+    )
+    if is_error and is_hardwon_denial(raw_text):
         return {"text": "", "denied": True}
-    text, failed = parse_outcome(get_text(call, "name"), raw)
-    if wrong and raw.startswith(_DENIED_BY_HOOK):
+    text, failed = parse_outcome(get_text(call, "name"), raw_text)
+    if is_error and raw_text.startswith(_DENIED_BY_HOOK):
         return {"text": text, "denied": True}
-    if call.get("status") == "cancelled" or raw.startswith("[Operation Cancelled]"):
+    if call.get("status") == "cancelled" or raw_text.startswith("[Operation Cancelled]"):
         return {"text": text, "refused": " "}
-    return {"text": text, "failed": failed or wrong}
+    return {"text": text, "failed": failed or is_error}
 
 
-def _raw(call: JsonObject) -> str:
-    outputs, errors = _responses(call.get("result"))
+def _get_raw_text(call: JsonObject) -> str:
+    outputs, errors = _split_responses(call.get("result"))
     return "\n".join(errors or outputs) or get_text(call, "resultDisplay")
 
 
-def _responses(result: object) -> tuple[list[str], list[str]]:
+def _split_responses(result: object) -> tuple[list[str], list[str]]:
     outputs, errors = [], []
     for part in result if isinstance(result, list) else [result]:
         if isinstance(part, str):

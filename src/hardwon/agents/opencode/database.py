@@ -22,11 +22,11 @@ from hardwon.store import db
 
 BUSY_SECONDS = 2.0
 DATABASE_NAME = re.compile(r"opencode(?:-[\w.-]+)?\.db")
-_PATH = re.compile(rf"(.*/{DATABASE_NAME.pattern})/(?:[\w-]+/subagents/)?([\w-]+)")
-_ID = re.compile(r"[\w-]+")
-_TAG = "%<private%"
-_MESSAGES = "select max(time_updated) from message where session_id = session.id"
-_CHANGED = f"cast(max(coalesce(time_updated, 0), coalesce(({_MESSAGES}), 0)) as integer)"
+_SESSION_PATH = re.compile(rf"(.*/{DATABASE_NAME.pattern})/(?:[\w-]+/subagents/)?([\w-]+)")
+_SESSION_ID = re.compile(r"[\w-]+")
+_PRIVATE_TAG = "%<private%"
+_LAST_MESSAGE_TIME = "select max(time_updated) from message where session_id = session.id"
+_CHANGED_TIME = f"cast(max(coalesce(time_updated, 0), coalesce(({_LAST_MESSAGE_TIME}), 0)) as integer)"
 
 
 class DatabaseSession(NamedTuple):
@@ -51,36 +51,44 @@ def is_database(path: str) -> bool:
 
 def split_session_path(path: str) -> tuple[str, str] | None:
     """The database and the session that a path names; None if it is the path of a file."""
-    found = _PATH.fullmatch(path)
-    return (found[1], found[2]) if found and not os.path.isdir(found[1]) else None
+    match = _SESSION_PATH.fullmatch(path)
+    return (match[1], match[2]) if match and not os.path.isdir(match[1]) else None
 
 
 def list_sessions(database: str) -> list[DatabaseSession]:
     """All that the database holds, those that changed last behind."""
-    with _reading(database) as connection:
+    with _open_snapshot(database) as connection:
         inode = os.stat(database).st_ino
-        rows = connection.execute(f"select id, parent_id, {_CHANGED} from session order by 3, id").fetchall()
+        rows = connection.execute(f"select id, parent_id, {_CHANGED_TIME} from session order by 3, id").fetchall()
     return [
-        DatabaseSession(_path(database, id, parent), inode, at) for id, parent, at in rows if _ID.fullmatch(str(id))
+        DatabaseSession(_build_session_path(database, session_id, parent), inode, changed_ms)
+        for session_id, parent, changed_ms in rows
+        if _SESSION_ID.fullmatch(str(session_id))
     ]
 
 
 def get_session(path: str) -> DatabaseSession:
     """One of them as it is now."""
-    database, id = split_session_path(path) or (path, "")
-    with _reading(database) as connection:
-        row = connection.execute(f"select {_CHANGED} from session where id = ?", (id,)).fetchone()
+    database, session_id = split_session_path(path) or (path, "")
+    with _open_snapshot(database) as connection:
+        row = connection.execute(f"select {_CHANGED_TIME} from session where id = ?", (session_id,)).fetchone()
         if row is None:
-            raise OSError(errno.ENOENT, "there is no such session any more" if id else "it was busy; scan again")
+            raise OSError(
+                errno.ENOENT, "there is no such session any more" if session_id else "it was busy; scan again"
+            )
         return DatabaseSession(path, os.stat(database).st_ino, row[0])
 
 
 def list_subagents(path: str) -> list[str]:
     """The paths of the sessions that work for this one."""
-    database, own = split_session_path(path) or (path, "")
-    with _reading(database) as connection:
-        rows = connection.execute("select id from session where parent_id = ? order by id", (own,)).fetchall()
-    return [_path(database, id, own) for (id,) in rows if _ID.fullmatch(str(id))]
+    database, session_id = split_session_path(path) or (path, "")
+    with _open_snapshot(database) as connection:
+        rows = connection.execute("select id from session where parent_id = ? order by id", (session_id,)).fetchall()
+    return [
+        _build_session_path(database, subagent_id, session_id)
+        for (subagent_id,) in rows
+        if _SESSION_ID.fullmatch(str(subagent_id))
+    ]
 
 
 def find_session_path(folders: Iterable[str], session_id: str) -> str:
@@ -88,7 +96,7 @@ def find_session_path(folders: Iterable[str], session_id: str) -> str:
     for folder in folders:
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         for database in (os.path.join(folder, name) for name in names if DATABASE_NAME.fullmatch(name)):
-            path = _path(os.path.realpath(database), session_id, "")
+            path = _build_session_path(os.path.realpath(database), session_id, "")
             try:
                 return get_session(path).path
             except OSError:
@@ -98,55 +106,58 @@ def find_session_path(folders: Iterable[str], session_id: str) -> str:
 
 def read_messages(path: str, after_id: str = "") -> Iterator[MessageLine]:
     """The messages behind the one of this id; none of a sub-agent whose session has anything marked as private."""
-    database, own = split_session_path(path) or (path, "")
-    with _reading(database) as connection:
-        about = connection.execute("select id, directory, parent_id from session where id = ?", (own,)).fetchone()
-        if about is None or (about["parent_id"] and _may_be_private(connection, own)):
+    database, session_id = split_session_path(path) or (path, "")
+    with _open_snapshot(database) as connection:
+        session = connection.execute(
+            "select id, directory, parent_id from session where id = ?", (session_id,)
+        ).fetchone()
+        if session is None or (session["parent_id"] and _can_be_private(connection, session_id)):
             return
-        before = "select count(*) from message where session_id = ? and id <= ?"
-        number = connection.execute(before, (own, after_id)).fetchone()[0]
-        held = None
+        count_query = "select count(*) from message where session_id = ? and id <= ?"
+        number = connection.execute(count_query, (session_id, after_id)).fetchone()[0]
+        pending = None
         for row in connection.execute(
-            "select id, session_id, data from message where session_id = ? and id > ? order by id", (own, after_id)
+            "select id, session_id, data from message where session_id = ? and id > ? order by id",
+            (session_id, after_id),
         ):
-            if held:
-                yield _line(connection, number, about, held)
-            number, held = number + 1, row
-        if held and _is_finished(held["data"]):
-            yield _line(connection, number, about, held)
+            if pending:
+                yield _build_line(connection, number, session, pending)
+            number, pending = number + 1, row
+        if pending and _is_finished(pending["data"]):
+            yield _build_line(connection, number, session, pending)
 
 
-def _line(connection: sqlite3.Connection, number: int, about: sqlite3.Row, message: sqlite3.Row) -> MessageLine:
+def _build_line(connection: sqlite3.Connection, number: int, session: sqlite3.Row, message: sqlite3.Row) -> MessageLine:
     parts = connection.execute("select id, message_id, data from part where message_id = ? order by id", message[:1])
-    rows = {"session": [dict(about)], "message": [dict(message)], "part": [dict(part) for part in parts]}
+    rows = {"session": [dict(session)], "message": [dict(message)], "part": [dict(part) for part in parts]}
     return MessageLine(number, message["id"], orjson.dumps(rows, default=str))
 
 
 def _is_finished(data: object) -> bool:
     try:
-        told = orjson.loads(data) if isinstance(data, str) else {}
+        message = orjson.loads(data) if isinstance(data, str) else {}
     except orjson.JSONDecodeError:
         return True  # it gets no better
-    time = told.get("time") if isinstance(told, dict) and told.get("role") == "assistant" else None
+    time = message.get("time") if isinstance(message, dict) and message.get("role") == "assistant" else None
     return isinstance(time, dict) and bool(time.get("completed"))
 
 
-def _may_be_private(connection: sqlite3.Connection, own: str) -> bool:
-    found = connection.execute(
+def _can_be_private(connection: sqlite3.Connection, session_id: str) -> bool:
+    cursor = connection.execute(
         "with recursive above (id) as (select parent_id from session where id = ?"
         " union select parent_id from session join above using (id))"
         " select 1 from part where session_id in (select id from above where id is not null) and data like ? limit 1",
-        (own, _TAG),
+        (session_id, _PRIVATE_TAG),
     )
-    return found.fetchone() is not None
+    return cursor.fetchone() is not None
 
 
-def _path(database: str, own: str, parent: str | None) -> str:
-    return os.path.join(database, parent, "subagents", own) if parent else os.path.join(database, own)
+def _build_session_path(database: str, session_id: str, parent: str | None) -> str:
+    return os.path.join(database, parent, "subagents", session_id) if parent else os.path.join(database, session_id)
 
 
 @contextmanager
-def _reading(database: str) -> Iterator[sqlite3.Connection]:
+def _open_snapshot(database: str) -> Iterator[sqlite3.Connection]:
     """The database as it is at one moment."""
     os.stat(database)
     try:
@@ -154,5 +165,5 @@ def _reading(database: str) -> Iterator[sqlite3.Connection]:
             connection.text_factory = lambda text: text.decode("utf-8", "replace")
             connection.execute("begin")
             yield connection
-    except sqlite3.Error as wrong:
-        raise OSError(errno.EIO, f"opencode's database cannot be read: {wrong}") from None
+    except sqlite3.Error as error:
+        raise OSError(errno.EIO, f"opencode's database cannot be read: {error}") from None

@@ -41,63 +41,66 @@ EVENT_TIMEOUTS = {
     "SessionEnd": 3,
 }
 HANDLED_MESSAGE = "The user's message was a command to hardwon, which has answered it. There is nothing for you to do."
-_CALLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+_CALL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
     wire = {**get_object(wire, "properties"), **wire}
     info = get_object(wire, "info")
-    own, parent = get_text(wire, "sessionID"), get_first_text(wire, "parentID") or get_text(info, "parentID")
+    session_id, parent = get_text(wire, "sessionID"), get_first_text(wire, "parentID") or get_text(info, "parentID")
     if kind not in EVENT_TIMEOUTS:
         return None
-    place = get_first_text(wire, "directory") or get_text(info, "directory")
+    folder = get_first_text(wire, "directory") or get_text(info, "directory")
     event = Event(
         host=NAME,
         kind=kind,
-        session=parent or own,
-        cwd=place.replace("\0", "").encode("utf-8", "replace").decode(),
-        agent=own if parent else "",
+        session=parent or session_id,
+        cwd=folder.replace("\0", "").encode("utf-8", "replace").decode(),
+        agent=session_id if parent else "",
         source=get_text(wire, "source"),
         prompt=unquote_prompt(get_text(wire, "prompt")),
         prompt_name=get_text(wire, "messageID"),
         message=get_first_text(wire, "said", "reason", "agent"),
     )
-    return _call(event, wire) if kind in _CALLS else event
+    return _add_call_fields(event, wire) if kind in _CALL_EVENTS else event
 
 
-def _call(event: Event, wire: dict[str, Any]) -> Event | None:
+def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event | None:
     """The event of a call; None if a person refused it, or we did."""
-    tool, given = normalize_call(get_text(wire, "tool"), get_object(wire, "args"))
-    error, code = get_text(wire, "error"), wire.get("exit")
-    aborted = error.startswith(ABORTED_MESSAGES)
-    if FENCE_OPEN in error or (parse_refusal(error) and not aborted):
+    tool, tool_input = normalize_call(get_text(wire, "tool"), get_object(wire, "args"))
+    error, exit_code = get_text(wire, "error"), wire.get("exit")
+    is_aborted = error.startswith(ABORTED_MESSAGES)
+    if FENCE_OPEN in error or (parse_refusal(error) and not is_aborted):
         return None
-    failed = event.kind != "PreToolUse" and bool(error or wire.get("isError") is True or _is_bad(code))
-    command, path, content = extract_call_fields(tool, given)
+    failed = event.kind != "PreToolUse" and bool(error or wire.get("isError") is True or _is_failure_code(exit_code))
+    command, path, content = extract_call_fields(tool, tool_input)
     call = replace(
         event,
         kind="PostToolUseFailure" if failed else event.kind,
-        cwd=resolve_call_cwd(given, event.cwd) if tool == "Bash" else event.cwd,
+        cwd=resolve_call_cwd(tool_input, event.cwd) if tool == "Bash" else event.cwd,
         tool=tool,
         tool_use_id=get_text(wire, "callID"),
         command=command,
         path=path,
         content=content,
-        input=given,
-        response=None if event.kind == "PreToolUse" else error or _given_back(wire),
+        input=tool_input,
+        response=None if event.kind == "PreToolUse" else error or _read_result_text(wire),
         failed=failed,
-        interrupted=aborted,
+        interrupted=is_aborted,
     )
-    files = [replace(call, tool=one.tool, path=one.path, content=one.added) for one in parse_file_changes(given)]
-    return replace(call, parts=tuple(files) if len(files) > 1 else ())
+    parts = [
+        replace(call, tool=change.tool, path=change.path, content=change.added)
+        for change in parse_file_changes(tool_input)
+    ]
+    return replace(call, parts=tuple(parts) if len(parts) > 1 else ())
 
 
-def _is_bad(code: object) -> bool:
+def _is_failure_code(code: object) -> bool:
     return isinstance(code, int) and code != 0
 
 
-def _given_back(wire: dict[str, Any]) -> str:
+def _read_result_text(wire: dict[str, Any]) -> str:
     """What a tool gave, of which an MCP server's is a list; without what was added to it for the model."""
     rows = wire.get("content")
     texts = [get_text(row, "text") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
@@ -111,5 +114,5 @@ def render_reply(event: Event, reply: HookReply) -> bytes:
     """
     if reply.deny and event.kind == "UserPromptSubmit":
         reply = replace(reply, deny="", context=fence_text(HANDLED_MESSAGE), notice=reply.deny)
-    said = {"deny": reply.deny, "context": reply.context, "notice": reply.notice}
-    return dumps({name: text for name, text in said.items() if text}).encode("ascii")
+    fields = {"deny": reply.deny, "context": reply.context, "notice": reply.notice}
+    return dumps({name: text for name, text in fields.items() if text}).encode("ascii")

@@ -37,36 +37,36 @@ TOOL_NAMES = {
     "websearch": "WebSearch",
     "skill": "Skill",
 }
-_OWN = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "plan_enter", "plan_exit")
-_ARGUMENTS = {
+_BUILTIN_TOOLS = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "plan_enter", "plan_exit")
+_ARGUMENT_NAMES = {
     "filePath": "file_path",
     "oldString": "old_string",
     "newString": "new_string",
     "replaceAll": "replace_all",
     "include": "glob",
 }
-_PATCH = "patchText"
-_FEEDBACK = "with the following feedback:"
+_PATCH_KEY = "patchText"
+_FEEDBACK_MARKER = "with the following feedback:"
 REFUSED_MESSAGE = "The user rejected permission to use this specific tool call"
 ABORTED_MESSAGES = ("Tool execution aborted", "Cancelled")
 
 
 def normalize_call(name: str, tool_input: ToolInput) -> tuple[str, ToolInput]:
     """A call by Claude Code's names. A patch counts as one, under its first file."""
-    if name not in TOOL_NAMES and name not in _OWN and "_" in name:
+    if name not in TOOL_NAMES and name not in _BUILTIN_TOOLS and "_" in name:
         return "mcp__{}__{}".format(*name.split("_", 1)), tool_input
-    renamed = {_ARGUMENTS.get(key, key): value for key, value in tool_input.items()}
+    renamed = {_ARGUMENT_NAMES.get(key, key): value for key, value in tool_input.items()}
     edits = renamed.get("edits")
     if isinstance(edits, list):
         renamed["edits"] = [normalize_call("edit", edit)[1] if isinstance(edit, dict) else edit for edit in edits]
-    if get_text(tool_input, _PATCH):
-        return parse_patch_call(tool_input[_PATCH]).tool, renamed
+    if get_text(tool_input, _PATCH_KEY):
+        return parse_patch_call(tool_input[_PATCH_KEY]).tool, renamed
     return TOOL_NAMES.get(name, name), renamed
 
 
 def extract_call_fields(tool: str, tool_input: ToolInput) -> tuple[str, str, str]:
     """The command, the path and the content of a call by Claude Code's names."""
-    if patch := get_text(tool_input, _PATCH):
+    if patch := get_text(tool_input, _PATCH_KEY):
         call = parse_patch_call(patch)
         return "", call.path, call.content
     return get_text(tool_input, "command"), get_tool_path(tool_input), get_tool_content(tool, tool_input)
@@ -74,14 +74,14 @@ def extract_call_fields(tool: str, tool_input: ToolInput) -> tuple[str, str, str
 
 def parse_file_changes(tool_input: ToolInput) -> list[FileChange]:
     """What a patch does, file by file; nothing if the call is none."""
-    patch = get_text(tool_input, _PATCH)
+    patch = get_text(tool_input, _PATCH_KEY)
     return parse_patch(patch) if patch else []
 
 
 def resolve_call_cwd(tool_input: ToolInput, cwd: str) -> str:
     """Where a call happens: a shell's may name a folder of its own."""
-    place = get_text(tool_input, "workdir").replace("\0", "").encode("utf-8", "replace").decode()
-    return normpath(join(cwd, place)) if place and cwd else cwd
+    folder = get_text(tool_input, "workdir").replace("\0", "").encode("utf-8", "replace").decode()
+    return normpath(join(cwd, folder)) if folder and cwd else cwd
 
 
 def unquote_prompt(text: str) -> str:
@@ -98,4 +98,4 @@ def parse_refusal(error: str) -> str:
         return " "
     if not error.startswith(REFUSED_MESSAGE):
         return ""
-    return error.partition(_FEEDBACK)[2].strip() or " "
+    return error.partition(_FEEDBACK_MARKER)[2].strip() or " "

@@ -38,8 +38,8 @@ from hardwon.agents.transcript_steps import Step
 
 NAME = "opencode"
 
-_EXPORT = re.compile(r"(?:ses_\w+|.*(?:export|dump).*)\.json")
-_TABLES = frozenset(
+_EXPORT_NAME = re.compile(r"(?:ses_\w+|.*(?:export|dump).*)\.json")
+_TABLE_NAMES = frozenset(
     {"account", "credential", "data_migration", "event", "event_sequence", "message", "migration", "part"}
     | {"permission", "project", "session", "todo", "workspace"}
 )
@@ -56,15 +56,15 @@ class Reader:
         return {"malformed": self.malformed, "usage": token_usage.create_counter(self.usage)}
 
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
-        wire, bad = parse_line(line)
-        self.malformed += bad
-        where = build_line_finder(line, 0 if "messages" in wire else max(0, line.find(b'"part"')))
-        for session in _sessions(wire):
-            yield from _session(session, lambda text: number - 1 + where(text))
+        wire, malformed = parse_line(line)
+        self.malformed += malformed
+        find_line = build_line_finder(line, 0 if "messages" in wire else max(0, line.find(b'"part"')))
+        for session in _split_sessions(wire):
+            yield from _read_session(session, lambda text: number - 1 + find_line(text))
             for message in get_objects(session, "messages"):
                 info = get_object(message, "info")
-                if used := get_object(info, "tokens"):
-                    token_usage.count_usage(self.usage, get_text(info, "id"), token_usage.parse_opencode_usage(used))
+                if usage := get_object(info, "tokens"):
+                    token_usage.count_usage(self.usage, get_text(info, "id"), token_usage.parse_opencode_usage(usage))
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
@@ -73,98 +73,101 @@ def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[s
 
 
 def is_transcript_path(path: str) -> bool:
-    inside = os.path.dirname(path).split(os.sep)
-    return _EXPORT.fullmatch(os.path.basename(path)) is not None and "storage" not in inside
+    folders = os.path.dirname(path).split(os.sep)
+    return _EXPORT_NAME.fullmatch(os.path.basename(path)) is not None and "storage" not in folders
 
 
 def is_transcript_head(head: bytes) -> bool:
-    exports = any("info" in wire or len(_TABLES & wire.keys()) > 1 for wire in parse_opening_objects(head))
-    return exports and b'"ses_' in head
+    is_export = any("info" in wire or len(_TABLE_NAMES & wire.keys()) > 1 for wire in parse_opening_objects(head))
+    return is_export and b'"ses_' in head
 
 
-def _sessions(wire: JsonObject) -> Iterator[JsonObject]:
+def _split_sessions(wire: JsonObject) -> Iterator[JsonObject]:
     """The exports in a document: itself, or one for each session of a database's rows."""
     if "messages" in wire:
         yield wire
         return
     parts: dict[str, list[JsonObject]] = {}
     for row in get_objects(wire, "part"):
-        parts.setdefault(get_text(row, "message_id"), []).append({**_data(row), "id": row.get("id")})
+        parts.setdefault(get_text(row, "message_id"), []).append({**_parse_row_data(row), "id": row.get("id")})
     messages: dict[str, list[JsonObject]] = {}
     for row in get_objects(wire, "message"):
-        message = {"info": {**_data(row), "id": row.get("id")}, "parts": parts.get(get_text(row, "id"), [])}
+        message = {"info": {**_parse_row_data(row), "id": row.get("id")}, "parts": parts.get(get_text(row, "id"), [])}
         messages.setdefault(get_text(row, "session_id"), []).append(message)
     for row in get_objects(wire, "session"):
         info = {"id": row.get("id"), "directory": row.get("directory"), "parentID": row.get("parent_id")}
         yield {"info": info, "messages": messages.get(get_text(row, "id"), [])}
 
 
-def _session(wire: JsonObject, where: LineFinder) -> Iterator[Step]:
+def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
     info = get_object(wire, "info")
-    own, parent, cwd = get_text(info, "id"), get_text(info, "parentID"), get_text(info, "directory")
-    agent = own if parent else ""
+    session_id, parent, cwd = get_text(info, "id"), get_text(info, "parentID"), get_text(info, "directory")
+    agent = session_id if parent else ""
     for message in get_objects(wire, "messages"):
-        told, parts = get_object(message, "info"), get_objects(message, "parts")
-        cwd = get_text(get_object(told, "path"), "cwd") or cwd
-        person, name = told.get("role") == "user", get_text(told, "id")
-        spoken = [] if told.get("summary") is True else [part for part in parts if _is_spoken(part)]
+        message_info, parts = get_object(message, "info"), get_objects(message, "parts")
+        cwd = get_text(get_object(message_info, "path"), "cwd") or cwd
+        is_person, message_id = message_info.get("role") == "user", get_text(message_info, "id")
+        spoken_parts = [] if message_info.get("summary") is True else [part for part in parts if _is_spoken(part)]
         for index, part in enumerate(parts):
-            kind, id = part.get("type"), get_text(part, "id") or f"{name}.{index}"
-            at = _when(
-                get_object(get_object(part, "state"), "time").get("start") or get_object(told, "time").get("created")
+            kind, part_id = part.get("type"), get_text(part, "id") or f"{message_id}.{index}"
+            at = _format_timestamp(
+                get_object(get_object(part, "state"), "time").get("start")
+                or get_object(message_info, "time").get("created")
             )
-            shared: JsonObject = {"at": at, "session": parent or own, "agent": agent, "cwd": cwd}
+            shared_fields: JsonObject = {"at": at, "session": parent or session_id, "agent": agent, "cwd": cwd}
             if kind == "compaction":
-                yield Step("compacted", where(id), id, **shared)
+                yield Step("compacted", find_line(part_id), part_id, **shared_fields)
             elif kind == "tool":
-                yield from _tool(part, id, where, shared)
-            elif not person and part in spoken:
-                yield Step("agent", where(get_text(part, "text")), id, **shared, text=_words(part))
-            elif part in spoken[:1] and not agent:  # a prompt is one, whatever it was put together from
-                line = where(get_text(part, "text"))
-                if text := extract_typed_words(unquote_prompt("\n".join(map(_words, spoken)))):
-                    yield Step("person", line, id, **shared, call=name, text=text)
+                yield from _read_tool_part(part, part_id, find_line, shared_fields)
+            elif not is_person and part in spoken_parts:
+                yield Step(
+                    "agent", find_line(get_text(part, "text")), part_id, **shared_fields, text=_extract_text(part)
+                )
+            elif part in spoken_parts[:1] and not agent:  # a prompt is one, whatever it was put together from
+                line = find_line(get_text(part, "text"))
+                if text := extract_typed_words(unquote_prompt("\n".join(map(_extract_text, spoken_parts)))):
+                    yield Step("person", line, part_id, **shared_fields, call=message_id, text=text)
 
 
 def _is_spoken(part: JsonObject) -> bool:
     added = part.get("synthetic") or part.get("ignored")
-    return part.get("type") == "text" and not added and bool(_words(part))
+    return part.get("type") == "text" and not added and bool(_extract_text(part))
 
 
-def _words(part: JsonObject) -> str:
+def _extract_text(part: JsonObject) -> str:
     return strip_fenced(get_text(part, "text")).strip()
 
 
-def _tool(part: JsonObject, id: str, where: LineFinder, shared: JsonObject) -> Iterator[Step]:
-    state, call = get_object(part, "state"), get_text(part, "callID") or id
-    tool, given = normalize_call(get_text(part, "tool"), get_object(state, "input"))
-    command, path, content = extract_call_fields(tool, given)
-    shared = {
-        **shared,
+def _read_tool_part(part: JsonObject, part_id: str, find_line: LineFinder, shared_fields: JsonObject) -> Iterator[Step]:
+    state, call = get_object(part, "state"), get_text(part, "callID") or part_id
+    tool, tool_input = normalize_call(get_text(part, "tool"), get_object(state, "input"))
+    command, path, content = extract_call_fields(tool, tool_input)
+    shared_fields = {
+        **shared_fields,
         "call": call,
-        "cwd": resolve_call_cwd(given, shared["cwd"]) if tool == "Bash" else shared["cwd"],
+        "cwd": resolve_call_cwd(tool_input, shared_fields["cwd"]) if tool == "Bash" else shared_fields["cwd"],
     }
-    told: JsonObject = {"tool": tool, "command": command, "path": path, "content": content}
-    yield Step("call", where(get_text(part, "callID")), f"call:{id}", **shared, **told)
+    call_fields: JsonObject = {"tool": tool, "command": command, "path": path, "content": content}
+    yield Step("call", find_line(get_text(part, "callID")), f"call:{part_id}", **shared_fields, **call_fields)
     status, error, output = state.get("status"), get_text(state, "error"), get_text(state, "output")
     if status not in ("completed", "error"):
         return
     refused = parse_refusal(error)
-    code = get_object(state, "metadata").get("exit")
+    exit_code = get_object(state, "metadata").get("exit")
     denied = is_hardwon_denial(error)
-    failed = (status == "error" or (isinstance(code, int) and code != 0)) and not refused and not denied
+    failed = (status == "error" or (isinstance(exit_code, int) and exit_code != 0)) and not refused and not denied
     text = strip_fenced(error or output).strip("\n")
-    line = where(error or output)
-    ended: JsonObject = {"text": text, "failed": failed, "refused": refused, "denied": denied}
-    yield Step("result", line, f"result:{id}", **shared, **ended)
+    line = find_line(error or output)
+    outcome: JsonObject = {"text": text, "failed": failed, "refused": refused, "denied": denied}
+    yield Step("result", line, f"result:{part_id}", **shared_fields, **outcome)
 
 
-def _when(milliseconds: object) -> str:
+def _format_timestamp(milliseconds: object) -> str:
     if not isinstance(milliseconds, int) or not 0 < milliseconds < 1 << 47:
         return ""
     at = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _data(row: JsonObject) -> JsonObject:
+def _parse_row_data(row: JsonObject) -> JsonObject:
     return parse_line(get_text(row, "data").encode("utf-8", "replace"))[0]

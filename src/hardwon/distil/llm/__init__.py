@@ -38,36 +38,40 @@ def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider 
     name = values["llm.provider"]
     if name not in DEFAULT_MODELS:
         return None
-    url = _checked(values["llm.baseUrl"].strip())
+    url = _check_url(values["llm.baseUrl"].strip())
     model, variable = values["llm.model"].strip() or DEFAULT_MODELS[name], key_variable(values)
     if model.startswith("-"):
         raise UserError(f"llm.model is {model!r}, which is no model", "hardwon config set llm.model NAME")
     if name == "claude":
         from hardwon.distil.llm import claude_cli
 
-        asked = partial(claude_cli.ask, model=model, url=url, key_variable=variable, read_environment=lambda: environ)
-        return Provider(name, model, asked)
+        ask_claude = partial(
+            claude_cli.ask, model=model, url=url, key_variable=variable, read_environment=lambda: environ
+        )
+        return Provider(name, model, ask_claude)
     if name == "anthropic":
         from hardwon.distil.llm import anthropic as chosen
     else:
         from hardwon.distil.llm import openai as chosen  # type: ignore[no-redef]
-    return Provider(name, model, partial(chosen.ask, model=model, url=url, read_key=lambda: _key(environ, variable)))
+    return Provider(
+        name, model, partial(chosen.ask, model=model, url=url, read_key=lambda: _read_key(environ, variable))
+    )
 
 
 def key_variable(values: Mapping[str, Any]) -> str:
     """The name of the environment variable that holds the key; "" if the provider has its own login."""
-    name, own = values["llm.provider"], values["llm.apiKeyEnv"].strip()
-    return own or ("" if name == "claude" else next(iter(API_KEY_VARIABLES.get(name, ())), ""))
+    name, configured = values["llm.provider"], values["llm.apiKeyEnv"].strip()
+    return configured or ("" if name == "claude" else next(iter(API_KEY_VARIABLES.get(name, ())), ""))
 
 
-def _key(environ: Mapping[str, str], variable: str) -> str:
-    found = environ.get(variable, "").strip()
-    if not (found.isascii() and found.isprintable()):  # libraries would put it into the text of their error
+def _read_key(environ: Mapping[str, str], variable: str) -> str:
+    key = environ.get(variable, "").strip()
+    if not (key.isascii() and key.isprintable()):  # libraries would put it into the text of their error
         raise Denied(f"{variable} is not one line of plain characters", is_free=True)
-    return found
+    return key
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     if not url:
         return ""
     fix = "hardwon config set llm.baseUrl https://…"
@@ -76,8 +80,8 @@ def _checked(url: str) -> str:
         _ = parts.port, (parts.hostname or "").encode("idna")
     except ValueError:
         raise UserError("llm.baseUrl is no address", fix) from None
-    plain = url.isascii() and url.isprintable() and " " not in url
-    if parts.scheme not in ("https", "http") or not parts.hostname or not plain:
+    is_plain = url.isascii() and url.isprintable() and " " not in url
+    if parts.scheme not in ("https", "http") or not parts.hostname or not is_plain:
         raise UserError("llm.baseUrl is no address that begins with https:// or http://", fix)
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UserError("llm.baseUrl holds a password, a query or a fragment; the key belongs in a variable", fix)

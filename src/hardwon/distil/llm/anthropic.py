@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "https://api.anthropic.com"
 TIMEOUT_SECONDS = 90.0  # seconds for a whole answer; the lease of a job is longer
 CONNECT_SECONDS = 10.0
-_MISSING = "the anthropic package is missing: pip install 'hardwon[anthropic]'"
+_MISSING_PACKAGE = "the anthropic package is missing: pip install 'hardwon[anthropic]'"
 
 
 def ask(
@@ -50,118 +50,120 @@ def ask(
         import anthropic
         import httpx2
     except ImportError:
-        raise Denied(_MISSING, is_free=True) from None
+        raise Denied(_MISSING_PACKAGE, is_free=True) from None
     deadline = http_post.Deadline(timeout)
     # A redirect is not followed: the key would go where it was not meant to.
-    http = httpx2.Client(
+    http_client = httpx2.Client(
         timeout=httpx2.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout)),
         follow_redirects=False,
-        event_hooks={"request": [lambda request: request.extensions.update(trace=partial(_hold, deadline))]},
+        event_hooks={"request": [lambda request: request.extensions.update(trace=partial(_attach_socket, deadline))]},
     )
     client = anthropic.Anthropic(
-        api_key=secret, base_url=url or DEFAULT_URL, max_retries=0, http_client=http, open_telemetry=False
+        api_key=secret, base_url=url or DEFAULT_URL, max_retries=0, http_client=http_client, open_telemetry=False
     )
     try:
         with client, deadline:
-            message = _streamed(client, question, model)
-    except anthropic.APIStatusError as wrong:
-        if wrong.status_code < 300:  # it began well, and then told of an error
+            message = _stream_message(client, question, model)
+    except anthropic.APIStatusError as error:
+        if error.status_code < 300:  # it began well, and then told of an error
             raise Busy(
-                f"an error within the stream: {find_error_text(wrong.body, secret)}", outcome="truncated"
+                f"an error within the stream: {find_error_text(error.body, secret)}", outcome="truncated"
             ) from None
-        wait = wrong.response.headers.get("retry-after")
-        raise build_status_error(wrong.status_code, wrong.body, wait, clock.now(), secret) from None
+        retry_after = error.response.headers.get("retry-after")
+        raise build_status_error(error.status_code, error.body, retry_after, clock.now(), secret) from None
     except (anthropic.APITimeoutError, httpx2.TimeoutException):
         raise build_timeout_error("no whole answer", timeout) from None
-    except anthropic.APIConnectionError as wrong:
-        started = isinstance(wrong.__cause__, httpx2.ConnectError)
-        outcome = "unreachable" if started else "truncated"
-        raise Busy(f"the connection broke: {_cause(wrong)}", outcome=outcome, is_free=started) from None
-    except httpx2.HTTPError as wrong:
-        raise Busy(f"the connection broke: {type(wrong).__name__}", outcome="truncated") from None
-    except anthropic.APIError as wrong:
-        raise Busy(f"an error within the stream: {find_error_text(wrong.body, secret)}", outcome="truncated") from None
-    except (anthropic.AnthropicError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as wrong:
+    except anthropic.APIConnectionError as error:
+        is_unreachable = isinstance(error.__cause__, httpx2.ConnectError)
+        outcome = "unreachable" if is_unreachable else "truncated"
+        raise Busy(f"the connection broke: {_name_cause(error)}", outcome=outcome, is_free=is_unreachable) from None
+    except httpx2.HTTPError as error:
+        raise Busy(f"the connection broke: {type(error).__name__}", outcome="truncated") from None
+    except anthropic.APIError as error:
+        raise Busy(f"an error within the stream: {find_error_text(error.body, secret)}", outcome="truncated") from None
+    except (anthropic.AnthropicError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
         # The library reads what comes without checking it, and falls over in one of these ways.
-        raise Broken(f"the answer is no message: {type(wrong).__name__}", outcome="malformed") from None
-    return _answer(message, question, model)
+        raise Broken(f"the answer is no message: {type(error).__name__}", outcome="malformed") from None
+    return _build_answer(message, question, model)
 
 
-def _hold(deadline: http_post.Deadline, step: str, info: Mapping[str, Any]) -> None:
+def _attach_socket(deadline: http_post.Deadline, step: str, info: Mapping[str, Any]) -> None:
     """Whatever socket a step of connecting gave: the plain one, then that under TLS."""
-    if part := getattr(info.get("return_value"), "get_extra_info", None):
-        deadline.attach_socket(part("socket"))
+    if get_info := getattr(info.get("return_value"), "get_extra_info", None):
+        deadline.attach_socket(get_info("socket"))
 
 
-def _cause(wrong: Exception) -> str:
-    return type(wrong.__cause__ or wrong).__name__
+def _name_cause(error: Exception) -> str:
+    return type(error.__cause__ or error).__name__
 
 
-def _extra(model: str) -> dict[str, Any]:
+def _build_extra_options(model: str) -> dict[str, Any]:
     effort = find_price(model).effort
     return {"output_config": {"effort": effort}} if effort else {}
 
 
-def _streamed(client: Anthropic, question: Question, model: str) -> dict[str, Any]:
+def _stream_message(client: Anthropic, question: Question, model: str) -> dict[str, Any]:
     """The message that the events of a stream make; an end that did not come is cut off."""
-    made: dict[str, Any] = {"content": [], "stop_reason": None, "usage": {}, "model": None}
-    text, ended = "", False
+    message: dict[str, Any] = {"content": [], "stop_reason": None, "usage": {}, "model": None}
+    text, has_ended = "", False
     stream = client.messages.create(
         model=model,
         max_tokens=question.max_tokens,
         system=question.system,
         messages=[{"role": "user", "content": question.prompt}],
         stream=True,
-        **_extra(model),
+        **_build_extra_options(model),
     )
     with stream:
-        for each in stream:
-            event = each.to_dict(mode="json", warnings=False)
+        for stream_event in stream:
+            event = stream_event.to_dict(mode="json", warnings=False)
             kind = event.get("type")
             if kind == "message_start":
-                made |= {name: to_mapping(event.get("message")).get(name) for name in ("usage", "model")}
+                message |= {name: to_mapping(event.get("message")).get(name) for name in ("usage", "model")}
             elif kind in ("content_block_start", "content_block_delta"):
-                text += _piece(event)
+                text += _read_text_delta(event)
                 if len(text) > MAX_ANSWER_CHARS:
                     raise Broken(f"the answer has more than {MAX_ANSWER_CHARS:,} characters", outcome="malformed")
             elif kind == "message_delta":
-                made["stop_reason"] = to_mapping(event.get("delta")).get("stop_reason") or made["stop_reason"]
-                made["usage"] = {**to_mapping(made["usage"]), **to_mapping(event.get("usage"))}
-            ended = ended or kind == "message_stop"
-    if not ended:
+                message["stop_reason"] = to_mapping(event.get("delta")).get("stop_reason") or message["stop_reason"]
+                message["usage"] = {**to_mapping(message["usage"]), **to_mapping(event.get("usage"))}
+            has_ended = has_ended or kind == "message_stop"
+    if not has_ended:
         raise Busy("the stream ended before the answer did", outcome="truncated")
-    return {**made, "content": [{"type": "text", "text": text}]}
+    return {**message, "content": [{"type": "text", "text": text}]}
 
 
-def _piece(event: Mapping[str, Any]) -> str:
-    found = to_mapping(event.get("delta") or event.get("content_block"))
-    said = found.get("text")
-    return said if isinstance(said, str) and found.get("type") in ("text", "text_delta") else ""
+def _read_text_delta(event: Mapping[str, Any]) -> str:
+    delta = to_mapping(event.get("delta") or event.get("content_block"))
+    text = delta.get("text")
+    return text if isinstance(text, str) and delta.get("type") in ("text", "text_delta") else ""
 
 
-def _answer(message: Mapping[str, Any], question: Question, model: str) -> Answer:
+def _build_answer(message: Mapping[str, Any], question: Question, model: str) -> Answer:
     blocks = message.get("content")
     texts = [to_mapping(block).get("text") for block in (blocks if isinstance(blocks, list) else ())]
-    text = "".join(each for each in texts if isinstance(each, str))
-    usage, named = to_mapping(message.get("usage")), message.get("model")
-    written, cached = (read_token_count(usage.get(f"cache_{name}_input_tokens"), 0) for name in ("creation", "read"))
+    text = "".join(part for part in texts if isinstance(part, str))
+    usage, model_name = to_mapping(message.get("usage")), message.get("model")
+    cache_written, cached = (
+        read_token_count(usage.get(f"cache_{name}_input_tokens"), 0) for name in ("creation", "read")
+    )
     fresh = read_token_count(
         usage.get("input_tokens"), overestimate_tokens(question.system) + overestimate_tokens(question.prompt)
     )
     answer = Answer(
         text,
-        fresh + written + cached,
+        fresh + cache_written + cached,
         read_token_count(usage.get("output_tokens"), overestimate_tokens(text)),
         cached,
-        named if isinstance(named, str) and named else model,
+        model_name if isinstance(model_name, str) and model_name else model,
     )
-    ended = message.get("stop_reason")
-    if ended == "refusal":
+    stop_reason = message.get("stop_reason")
+    if stop_reason == "refusal":
         raise Refused("the model refused", usage=answer)
-    if ended in ("max_tokens", "model_context_window_exceeded"):
+    if stop_reason in ("max_tokens", "model_context_window_exceeded"):
         raise Broken(f"the answer is longer than {question.max_tokens} tokens", outcome="truncated", usage=answer)
-    if ended not in ("end_turn", "stop_sequence"):
-        raise Broken(f"the answer ended with {str(ended)[:40]!r}", outcome="malformed", usage=answer)
+    if stop_reason not in ("end_turn", "stop_sequence"):
+        raise Broken(f"the answer ended with {str(stop_reason)[:40]!r}", outcome="malformed", usage=answer)
     if not text.strip():
         raise Broken("the answer is empty", outcome="malformed", usage=answer)
     return answer

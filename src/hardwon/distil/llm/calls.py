@@ -36,7 +36,7 @@ def ask_model(
     connection: Connection,
     provider: Provider,
     question: Question,
-    read: Callable[[Answer], T],
+    read_answer: Callable[[Answer], T],
     *,
     caps: Mapping[str, float],
     project: str = "",
@@ -49,11 +49,13 @@ def ask_model(
 
     `on_attempt` is called ahead of each attempt: whoever holds a lease renews it there.
     """
-    asked = replace(question, prompt=clean_text(question.prompt))
+    cleaned_question = replace(question, prompt=clean_text(question.prompt))
     for attempt in range(MAX_RETRIES + 1):
         on_attempt()
         try:
-            return _once(connection, provider, asked, read, caps, project, session, read_clock)
+            return _attempt_call(
+                connection, provider, cleaned_question, read_answer, caps, project, session, read_clock
+            )
         except Busy as busy:
             wait = FIRST_WAIT_SECONDS * 2**attempt if busy.retry_after is None else busy.retry_after
             if attempt == MAX_RETRIES or wait > MAX_WAIT_SECONDS or not busy.can_retry_now:
@@ -62,63 +64,63 @@ def ask_model(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _once(
+def _attempt_call(
     connection: Connection,
     provider: Provider,
-    asked: Question,
-    read: Callable[[Answer], T],
+    question: Question,
+    read_answer: Callable[[Answer], T],
     caps: Mapping[str, float],
     project: str,
     session: int | None,
-    now: Callable[[], float],
+    read_clock: Callable[[], float],
 ) -> T:
-    into = overestimate_tokens(asked.system) + overestimate_tokens(asked.prompt)
-    most = Answer("", into, asked.max_tokens)
-    booked = runs.book(
+    input_tokens = overestimate_tokens(question.system) + overestimate_tokens(question.prompt)
+    max_usage = Answer("", input_tokens, question.max_tokens)
+    booking = runs.book(
         connection,
-        purpose=asked.purpose,
+        purpose=question.purpose,
         provider=provider.name,
         model=provider.model,
         project=project,
         session=session,
-        estimate_in=into,
-        estimate_out=asked.max_tokens,
-        estimate_cost=_cost(provider, most),
+        estimate_in=input_tokens,
+        estimate_out=question.max_tokens,
+        estimate_cost=_compute_cost(provider, max_usage),
         caps=caps,
-        now=now(),
+        now=read_clock(),
     )
-    if booked.id is None:
-        raise Capped(booked.refusing_cap, booked.is_first_refusal)
-    id, started, answer = booked.id, now(), None
+    if booking.id is None:
+        raise Capped(booking.refusing_cap, booking.is_first_refusal)
+    run_id, started_at, answer = booking.id, read_clock(), None
 
-    def settle(spent: Answer, outcome: str, why: str = "") -> None:
+    def settle_run(usage: Answer, outcome: str, reason: str = "") -> None:
         runs.settle(
             connection,
-            id,
-            tokens_in=spent.tokens_in,
-            tokens_out=spent.tokens_out,
-            tokens_cached=spent.tokens_cached,
-            cost=_cost(provider, spent),
-            duration=max(now() - started, 0.0),
+            run_id,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            tokens_cached=usage.tokens_cached,
+            cost=_compute_cost(provider, usage),
+            duration=max(read_clock() - started_at, 0.0),
             outcome=outcome,
-            why=why,
+            why=reason,
         )
 
     try:
-        answer = provider.ask(asked)
-        made = read(answer)
-    except Failed as failed:
-        settle(answer or failed.usage or (Answer("") if failed.is_free else most), failed.outcome, failed.reason)
+        answer = provider.ask(question)
+        result = read_answer(answer)
+    except Failed as error:
+        settle_run(answer or error.usage or (Answer("") if error.is_free else max_usage), error.outcome, error.reason)
         raise
     except BaseException:
-        settle(answer or most, ABORTED)
+        settle_run(answer or max_usage, ABORTED)
         raise
-    settle(answer, FINE)
-    return made
+    settle_run(answer, FINE)
+    return result
 
 
-def _cost(provider: Provider, spent: Answer) -> float:
+def _compute_cost(provider: Provider, usage: Answer) -> float:
     """Dollars: what the provider says, or what the table says of the model."""
-    if spent.cost is not None:
-        return spent.cost
-    return prices.compute_cost(provider.model, spent.tokens_in, spent.tokens_out, spent.tokens_cached)
+    if usage.cost is not None:
+        return usage.cost
+    return prices.compute_cost(provider.model, usage.tokens_in, usage.tokens_out, usage.tokens_cached)

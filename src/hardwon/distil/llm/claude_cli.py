@@ -37,8 +37,18 @@ from hardwon.privacy.limits import API_KEY_VARIABLES
 PROGRAM = "claude"
 TIMEOUT_SECONDS = 100.0  # seconds, its start included; the lease of a job is longer
 KEY_VARIABLES = API_KEY_VARIABLES["claude"]
-_KEPT = ("CLAUDE_CONFIG_DIR", "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "USER", "XDG_CONFIG_HOME")
-_QUIET = {
+_PASSED_VARIABLES = (
+    "CLAUDE_CONFIG_DIR",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LOGNAME",
+    "PATH",
+    "TMPDIR",
+    "USER",
+    "XDG_CONFIG_HOME",
+)
+_QUIET_VARIABLES = {
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "CLAUDE_CODE_MAX_RETRIES": "0",
@@ -61,14 +71,16 @@ def ask(
     program = shutil.which(PROGRAM, path=environ.get("PATH", os.defpath))
     if program is None:
         raise Denied(f"there is no {PROGRAM} on the PATH", is_free=True)
-    given = _environment(url, key_variable, environ)
-    with tempfile.TemporaryDirectory(prefix="hardwon-") as empty:
-        code, out, err = _run(_command(program, question.system, model), question.prompt, given, empty, timeout)
-    secrets = [given[name] for name in KEY_VARIABLES if name in given]
-    return _answer(out, err, code, question, model, secrets)
+    child_environ = _build_environment(url, key_variable, environ)
+    with tempfile.TemporaryDirectory(prefix="hardwon-") as empty_folder:
+        exit_code, out, err = _run_program(
+            _build_command(program, question.system, model), question.prompt, child_environ, empty_folder, timeout
+        )
+    secrets = [child_environ[name] for name in KEY_VARIABLES if name in child_environ]
+    return _build_answer(out, err, exit_code, question, model, secrets)
 
 
-def _command(program: str, system: str, model: str) -> list[str]:
+def _build_command(program: str, system: str, model: str) -> list[str]:
     return [
         *(program, "-p", "--model", model, "--output-format", "json", "--system-prompt", system),
         *("--tools", "", "--disallowedTools", "*", "--strict-mcp-config", "--disable-slash-commands"),
@@ -76,27 +88,27 @@ def _command(program: str, system: str, model: str) -> list[str]:
     ]
 
 
-def _environment(url: str, key_name: str, environ: Mapping[str, str]) -> dict[str, str]:
+def _build_environment(url: str, key_name: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Nothing of the agent or terminal around us; a key under another name goes in as the program's usual one."""
-    given = {name: environ[name] for name in _KEPT if name in environ} | _QUIET
+    child_environ = {name: environ[name] for name in _PASSED_VARIABLES if name in environ} | _QUIET_VARIABLES
     if key_name in environ:
-        given[key_name if key_name in KEY_VARIABLES else KEY_VARIABLES[0]] = environ[key_name]
+        child_environ[key_name if key_name in KEY_VARIABLES else KEY_VARIABLES[0]] = environ[key_name]
     elif not key_name:
-        given |= {name: environ[name] for name in KEY_VARIABLES if name in environ}
-    return given | ({"ANTHROPIC_BASE_URL": url} if url else {})
+        child_environ |= {name: environ[name] for name in KEY_VARIABLES if name in environ}
+    return child_environ | ({"ANTHROPIC_BASE_URL": url} if url else {})
 
 
-def _run(
-    command: list[str], prompt: str, given: dict[str, str], folder: str, patience: float
+def _run_program(
+    command: list[str], prompt: str, child_environ: dict[str, str], folder: str, patience: float
 ) -> tuple[int, bytes, bytes]:
     """Run it to its end or ours; it and its children are gone afterwards, whatever happens."""
     pipe = subprocess.PIPE
     try:
         process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, env=given, cwd=folder, start_new_session=True
+            command, stdin=pipe, stdout=pipe, stderr=pipe, env=child_environ, cwd=folder, start_new_session=True
         )
-    except OSError as wrong:
-        raise Denied(f"{PROGRAM} cannot be started: {wrong.strerror}", is_free=True) from None
+    except OSError as error:
+        raise Denied(f"{PROGRAM} cannot be started: {error.strerror}", is_free=True) from None
     try:
         out, err = process.communicate(prompt.encode("utf-8", "replace"), timeout=patience)
     except subprocess.TimeoutExpired:
@@ -108,55 +120,57 @@ def _run(
     return process.returncode, out, err
 
 
-def _answer(out: bytes, err: bytes, code: int, question: Question, model: str, secrets: list[str]) -> Answer:
-    found = _result(out)
-    if not found:
-        said = err.decode("utf-8", "replace")
+def _build_answer(out: bytes, err: bytes, exit_code: int, question: Question, model: str, secrets: list[str]) -> Answer:
+    result = _find_result(out)
+    if not result:
+        error_text = err.decode("utf-8", "replace")
         for secret in secrets:
-            said = said.replace(secret, "[redacted:key]")
-        raise Broken(f"{PROGRAM} ended with {code}: {clean_error_text(said, '')}", outcome="malformed")
-    text = found["result"] if isinstance(found.get("result"), str) else ""
+            error_text = error_text.replace(secret, "[redacted:key]")
+        raise Broken(f"{PROGRAM} ended with {exit_code}: {clean_error_text(error_text, '')}", outcome="malformed")
+    text = result["result"] if isinstance(result.get("result"), str) else ""
     if len(text) > MAX_ANSWER_CHARS:
         raise Broken(f"the answer has more than {MAX_ANSWER_CHARS:,} characters", outcome="malformed")
-    answer = _spent(found, text, question, model)
-    if found.get("stop_reason") == "refusal":
+    answer = _build_usage(result, text, question, model)
+    if result.get("stop_reason") == "refusal":
         raise Refused("the model refused", usage=answer)
-    if found.get("is_error") or found.get("subtype") != "success":
+    if result.get("is_error") or result.get("subtype") != "success":
         for secret in secrets:
             text = text.replace(secret, "[redacted:key]")
-        status = found.get("api_error_status")
+        status = result.get("api_error_status")
         if isinstance(status, int):
             raise build_status_error(status, text, None, clock.now(), "")
-        raise Broken(clean_error_text(text, "") or str(found.get("subtype")), usage=answer)
+        raise Broken(clean_error_text(text, "") or str(result.get("subtype")), usage=answer)
     if not text.strip():
         raise Broken("the answer is empty", outcome="malformed", usage=answer)
     return answer
 
 
-def _spent(found: Mapping[str, Any], text: str, question: Question, model: str) -> Answer:
-    usage, said = to_mapping(found.get("usage")), found.get("total_cost_usd")
+def _build_usage(result: Mapping[str, Any], text: str, question: Question, model: str) -> Answer:
+    usage, reported_cost = to_mapping(result.get("usage")), result.get("total_cost_usd")
     written, cached = (read_token_count(usage.get(f"cache_{name}_input_tokens"), 0) for name in ("creation", "read"))
     fresh = read_token_count(
         usage.get("input_tokens"), overestimate_tokens(question.system) + overestimate_tokens(question.prompt)
     )
-    known = isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said < 1_000
+    has_cost = (
+        isinstance(reported_cost, int | float) and not isinstance(reported_cost, bool) and 0 <= reported_cost < 1_000
+    )
     return Answer(
         text,
         fresh + written + cached,
         read_token_count(usage.get("output_tokens"), overestimate_tokens(text)),
         cached,
-        next(iter(to_mapping(found.get("modelUsage"))), model),
-        float(said) if known else None,  # type: ignore[arg-type]
+        next(iter(to_mapping(result.get("modelUsage"))), model),
+        float(reported_cost) if has_cost else None,  # type: ignore[arg-type]
     )
 
 
-def _result(out: bytes) -> Mapping[str, Any]:
+def _find_result(out: bytes) -> Mapping[str, Any]:
     """The last line that tells how it ended; what else it prints is not for us."""
     for line in reversed(out.splitlines()):
         try:
-            found = json.loads(line)
+            record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict) and found.get("type") == "result":
-            return found
+        if isinstance(record, dict) and record.get("type") == "result":
+            return record
     return {}

@@ -17,8 +17,8 @@ from hardwon.types import frozen
 MAX_ANSWER_CHARS = 1_000_000  # characters; no answer we can use is near it
 MAX_REASON_CHARS = 300
 MAX_TOKEN_COUNT = 1_000_000_000  # tokens; more is no count
-_AGAIN = frozenset({408, 409, 425, 429})
-_TURNED_AWAY = frozenset({401, 402, 403, 404, 405, 407})
+_RETRY_STATUSES = frozenset({408, 409, 425, 429})
+_DENIED_STATUSES = frozenset({401, 402, 403, 404, 405, 407})
 
 
 @frozen
@@ -114,9 +114,9 @@ class Capped(Failed):
         self.is_first_today = is_first_today
 
 
-def build_timeout_error(what: str, patience: float) -> Busy:
+def build_timeout_error(problem: str, patience: float) -> Busy:
     """Whatever was slow is slow still, so it is not asked again at once."""
-    return Busy(f"{what} within {patience:g} s", outcome="timeout", can_retry_now=False)
+    return Busy(f"{problem} within {patience:g} s", outcome="timeout", can_retry_now=False)
 
 
 def overestimate_tokens(text: str) -> int:
@@ -124,48 +124,48 @@ def overestimate_tokens(text: str) -> int:
     return len(text.encode("utf-8", "replace")) * 2 // 5 + 1
 
 
-def read_token_count(value: object, otherwise: int) -> int:
+def read_token_count(value: object, default: int) -> int:
     """A provider's count of tokens, or ours where it gives none that can be one."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and 0 <= value <= MAX_TOKEN_COUNT else otherwise  # type: ignore[operator,return-value]
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_count and 0 <= value <= MAX_TOKEN_COUNT else default  # type: ignore[operator,return-value]
 
 
-def build_status_error(status: int, body: object, wait: str | None, now: float, key: str) -> Failed:
+def build_status_error(status: int, body: object, retry_after: str | None, now: float, key: str) -> Failed:
     """What an HTTP status other than success means for us."""
-    why = f"HTTP {status}: {find_error_text(body, key)}".rstrip(": ")
-    if status in _AGAIN or status >= 500:
-        return Busy(why, parse_retry_after(wait, now), is_free=True)
-    if status in _TURNED_AWAY or status < 400:
-        return Denied(why, is_free=True)
-    return Broken(why, outcome="rejected", is_free=True)
+    reason = f"HTTP {status}: {find_error_text(body, key)}".rstrip(": ")
+    if status in _RETRY_STATUSES or status >= 500:
+        return Busy(reason, parse_retry_after(retry_after, now), is_free=True)
+    if status in _DENIED_STATUSES or status < 400:
+        return Denied(reason, is_free=True)
+    return Broken(reason, outcome="rejected", is_free=True)
 
 
 def find_error_text(body: object, key: str) -> str:
     """A provider's own words about an error, fit to be shown: short, in one line, and without the key."""
-    found = body
-    while isinstance(found, Mapping) and (inner := found.get("error") or found.get("message")) is not None:
-        found = inner
-    return clean_error_text(found, key) if isinstance(found, str) else ""
+    value = body
+    while isinstance(value, Mapping) and (inner := value.get("error") or value.get("message")) is not None:
+        value = inner
+    return clean_error_text(value, key) if isinstance(value, str) else ""
 
 
 def clean_error_text(text: str, key: str) -> str:
     """Text from outside as it may stand in the ledger: redacted before it is cut, for half a key is no key."""
-    without = text.replace(key, "[redacted:key]") if key else text
-    return trim_text(" ".join(redact_text(without[:20_000]).split()), MAX_REASON_CHARS)
+    redacted = text.replace(key, "[redacted:key]") if key else text
+    return trim_text(" ".join(redact_text(redacted[:20_000]).split()), MAX_REASON_CHARS)
 
 
-def parse_retry_after(wait: str | None, now: float) -> float | None:
+def parse_retry_after(header: str | None, now: float) -> float | None:
     """A Retry-After header, in seconds or as a date, as seconds from now."""
-    if not wait:
+    if not header:
         return None
     try:
-        after = float(wait)
+        seconds = float(header)
     except ValueError:
         try:
-            after = parsedate_to_datetime(wait).timestamp() - now
+            seconds = parsedate_to_datetime(header).timestamp() - now
         except (ValueError, OverflowError):
             return None
-    return min(max(after, 0.0), 86_400.0) if isfinite(after) else None
+    return min(max(seconds, 0.0), 86_400.0) if isfinite(seconds) else None
 
 
 def to_mapping(value: object) -> Mapping[str, Any]:

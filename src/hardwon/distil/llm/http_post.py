@@ -21,7 +21,7 @@ from hardwon.types import frozen
 
 CONNECT_SECONDS = 10.0  # seconds
 MAX_BODY_BYTES = 8_000_000  # bytes
-_PIECE = 65_536
+_CHUNK_BYTES = 65_536
 
 
 @frozen
@@ -40,29 +40,29 @@ class Deadline:
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
-        self._clock = Timer(patience, self._shut)
-        self._clock.daemon = True
-        self._held: socket.socket | None = None
+        self._timer = Timer(patience, self._shut_socket)
+        self._timer.daemon = True
+        self._socket: socket.socket | None = None
         self._is_over = False
 
     def __enter__(self) -> Deadline:
-        self._clock.start()
+        self._timer.start()
         return self
 
-    def attach_socket(self, held: socket.socket) -> None:
-        held.settimeout(None)
-        self._held = held
+    def attach_socket(self, sock: socket.socket) -> None:
+        sock.settimeout(None)
+        self._socket = sock
         if self._is_over:
-            self._shut()
+            self._shut_socket()
 
-    def _shut(self) -> None:
+    def _shut_socket(self) -> None:
         self._is_over = True
-        if self._held:
+        if self._socket:
             with suppress(OSError):
-                socket.socket.shutdown(self._held, socket.SHUT_RDWR)  # under TLS as well
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # under TLS as well
 
-    def __exit__(self, kind: type[BaseException] | None, wrong: object, trace: TracebackType | None) -> None:
-        self._clock.cancel()
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._timer.cancel()
         if self._is_over and (kind is None or issubclass(kind, Exception)):
             raise build_timeout_error("no whole answer", self._patience) from None
 
@@ -70,8 +70,8 @@ class Deadline:
 def post(url: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -> HttpReply:
     """Send it and read the whole answer within so many seconds."""
     parts = urlsplit(url)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=min(CONNECT_SECONDS, timeout))
+    connection_class = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = connection_class(parts.hostname or "", parts.port, timeout=min(CONNECT_SECONDS, timeout))
     try:
         with Deadline(timeout) as deadline:
             _connect(connection)
@@ -79,38 +79,38 @@ def post(url: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -
             path = parts.path + (f"?{parts.query}" if parts.query else "")
             connection.request("POST", path or "/", body, dict(headers))
             response = connection.getresponse()
-            found = _read(response)
-    except (OSError, HTTPException) as wrong:
-        raise Busy(f"the connection broke: {_name(wrong)}", outcome="truncated") from None
+            content = _read_body(response)
+    except (OSError, HTTPException) as error:
+        raise Busy(f"the connection broke: {_describe_error(error)}", outcome="truncated") from None
     finally:
         connection.close()
-    kind_of_body = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
-    return HttpReply(response.status, kind_of_body, response.getheader("retry-after"), found)
+    media_type = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
+    return HttpReply(response.status, media_type, response.getheader("retry-after"), content)
 
 
 def _connect(connection: HTTPConnection) -> None:
     try:
         connection.connect()
-    except OSError as wrong:
-        say = f"{connection.host} cannot be reached: {_name(wrong)}"
-        raise Busy(say, outcome="unreachable", is_free=True) from None
+    except OSError as error:
+        message = f"{connection.host} cannot be reached: {_describe_error(error)}"
+        raise Busy(message, outcome="unreachable", is_free=True) from None
 
 
-def _read(response: HTTPResponse) -> bytes:
-    pieces, size = list[bytes](), 0
-    while piece := response.read1(_PIECE):
-        pieces.append(piece)
-        size += len(piece)
+def _read_body(response: HTTPResponse) -> bytes:
+    chunks, size = list[bytes](), 0
+    while chunk := response.read1(_CHUNK_BYTES):
+        chunks.append(chunk)
+        size += len(chunk)
         if size > MAX_BODY_BYTES:
             raise Broken(f"the answer has more than {MAX_BODY_BYTES:,} bytes", outcome="malformed")
     if response.length:
         raise IncompleteRead(b"", response.length)
-    return b"".join(pieces)
+    return b"".join(chunks)
 
 
-def _name(wrong: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """What broke, without what was sent."""
-    return getattr(wrong, "strerror", None) or type(wrong).__name__
+    return getattr(error, "strerror", None) or type(error).__name__
 
 
 def parse_event_stream(body: bytes) -> Iterator[str]:
@@ -127,7 +127,7 @@ def parse_event_stream(body: bytes) -> Iterator[str]:
 def parse_json(text: str | bytes) -> object:
     """A JSON value from outside; Broken if it is none."""
     try:
-        found: object = json.loads(text)
+        value: object = json.loads(text)
     except (ValueError, RecursionError):
         raise Broken("the answer is no JSON", outcome="malformed") from None
-    return found
+    return value

@@ -25,7 +25,7 @@ from hardwon.distil.llm.prices import find_price
 
 DEFAULT_URL = "https://api.openai.com/v1"
 TIMEOUT_SECONDS = 90.0  # seconds for a whole answer; the lease of a job is longer
-_DONE = "[DONE]"
+_STREAM_END = "[DONE]"
 
 
 def ask(
@@ -43,41 +43,41 @@ def ask(
     headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
     if secret:
         headers["authorization"] = f"Bearer {secret}"
-    sent = json.dumps(_request(question, model), ensure_ascii=False).encode("utf-8", "replace")
-    place = f"{(url or DEFAULT_URL).rstrip('/')}/chat/completions"
-    reply = http_post.post(place, headers, sent, timeout=timeout)
+    body = json.dumps(_build_request(question, model), ensure_ascii=False).encode("utf-8", "replace")
+    endpoint = f"{(url or DEFAULT_URL).rstrip('/')}/chat/completions"
+    reply = http_post.post(endpoint, headers, body, timeout=timeout)
     if not 200 <= reply.status < 300:
-        raise build_status_error(reply.status, _json_or_none(reply.body), reply.retry_after, clock.now(), secret)
+        raise build_status_error(reply.status, _parse_json_or_none(reply.body), reply.retry_after, clock.now(), secret)
     if reply.media_type == "text/event-stream":
-        message = _gathered(reply.body, secret)
+        message = _parse_stream(reply.body, secret)
     else:
-        message = _whole(http_post.parse_json(reply.body), secret)
-    return _answer(message, question, model)
+        message = _parse_message(http_post.parse_json(reply.body), secret)
+    return _build_answer(message, question, model)
 
 
-def _request(question: Question, model: str) -> dict[str, Any]:
+def _build_request(question: Question, model: str) -> dict[str, Any]:
     """Models that reason name the limit differently, and refuse the other name."""
     effort = find_price(model).effort
-    limit = "max_completion_tokens" if effort else "max_tokens"
+    limit_name = "max_completion_tokens" if effort else "max_tokens"
     return {
         "model": model,
         "messages": [
             {"role": "system", "content": question.system},
             {"role": "user", "content": question.prompt},
         ],
-        limit: question.max_tokens,
+        limit_name: question.max_tokens,
         **({"reasoning_effort": effort} if effort else {}),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
 
 
-def _whole(body: object, key: str) -> dict[str, Any]:
+def _parse_message(body: object, key: str) -> dict[str, Any]:
     """What an answer in one piece says."""
-    found = to_mapping(body)
-    if "error" in found:
-        raise Busy(f"an error for an answer: {find_error_text(found, key)}")
-    choices = found.get("choices")
+    response = to_mapping(body)
+    if "error" in response:
+        raise Busy(f"an error for an answer: {find_error_text(response, key)}")
+    choices = response.get("choices")
     choice = to_mapping(choices[0]) if isinstance(choices, list) and choices else {}
     message = to_mapping(choice.get("message"))
     return {
@@ -85,40 +85,40 @@ def _whole(body: object, key: str) -> dict[str, Any]:
         "refusal": message.get("refusal"),
         "calls": message.get("tool_calls"),
         "ended": choice.get("finish_reason"),
-        "usage": found.get("usage"),
-        "model": found.get("model"),
+        "usage": response.get("usage"),
+        "model": response.get("model"),
     }
 
 
-def _gathered(body: bytes, key: str) -> dict[str, Any]:
+def _parse_stream(body: bytes, key: str) -> dict[str, Any]:
     """What the pieces of a stream say together; an end that did not come is cut off."""
-    made: dict[str, Any] = {"text": "", "refusal": "", "calls": None, "ended": None, "usage": None, "model": None}
+    message: dict[str, Any] = {"text": "", "refusal": "", "calls": None, "ended": None, "usage": None, "model": None}
     for data in http_post.parse_event_stream(body):
-        if data == _DONE:
+        if data == _STREAM_END:
             break
         piece = to_mapping(http_post.parse_json(data))
         if "error" in piece:
             raise Busy(f"an error within the stream: {find_error_text(piece, key)}", outcome="truncated")
-        made["usage"] = piece.get("usage") or made["usage"]
-        made["model"] = piece.get("model") or made["model"]
+        message["usage"] = piece.get("usage") or message["usage"]
+        message["model"] = piece.get("model") or message["model"]
         choices = piece.get("choices")
         for choice in map(to_mapping, choices if isinstance(choices, list) else ()):
             delta = to_mapping(choice.get("delta"))
-            for name, of in (("text", "content"), ("refusal", "refusal")):
-                if isinstance(said := delta.get(of), str):
-                    made[name] += said
-            made["calls"] = delta.get("tool_calls") or made["calls"]
-            made["ended"] = choice.get("finish_reason") or made["ended"]
-    if made["ended"] is None:
+            for name, field in (("text", "content"), ("refusal", "refusal")):
+                if isinstance(text := delta.get(field), str):
+                    message[name] += text
+            message["calls"] = delta.get("tool_calls") or message["calls"]
+            message["ended"] = choice.get("finish_reason") or message["ended"]
+    if message["ended"] is None:
         raise Busy("the stream ended before the answer did", outcome="truncated")
-    return made
+    return message
 
 
-def _answer(message: Mapping[str, Any], question: Question, model: str) -> Answer:
+def _build_answer(message: Mapping[str, Any], question: Question, model: str) -> Answer:
     usage = to_mapping(message["usage"])
     text = message["text"] if isinstance(message["text"], str) else ""
     cached = to_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")
-    named = message["model"]
+    model_name = message["model"]
     answer = Answer(
         text,
         read_token_count(
@@ -126,7 +126,7 @@ def _answer(message: Mapping[str, Any], question: Question, model: str) -> Answe
         ),
         read_token_count(usage.get("completion_tokens"), overestimate_tokens(text)),
         read_token_count(cached, 0),
-        named if isinstance(named, str) and named else model,
+        model_name if isinstance(model_name, str) and model_name else model,
     )
     if message["refusal"] or message["ended"] == "content_filter":
         raise Refused("the model refused, or a filter did", usage=answer)
@@ -139,7 +139,7 @@ def _answer(message: Mapping[str, Any], question: Question, model: str) -> Answe
     return answer
 
 
-def _json_or_none(body: bytes) -> object:
+def _parse_json_or_none(body: bytes) -> object:
     try:
         return http_post.parse_json(body)
     except Broken:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hardwon.types import frozen
 
-_DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)\Z")
+_DATE_SUFFIX = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)\Z")
 
 
 @frozen
@@ -25,22 +25,22 @@ class Price:
 
 def find_price(model: str) -> Price:
     """Of a model by its name; a date at the end and a vendor in front do not make it another one."""
-    table = _table()
-    name = _DATED.sub("", model.rpartition("/")[2])
+    table = _load_table()
+    name = _DATE_SUFFIX.sub("", model.rpartition("/")[2])
     row = table["models"].get(model) or table["models"].get(name) or table["unknown"]
     return Price(row["in"], row["cached"], row["out"], row.get("effort", ""))
 
 
 def compute_cost(model: str, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
     """Dollars; `tokens_in` counts the cached ones too."""
-    each = find_price(model)
-    fresh = max(tokens_in - tokens_cached, 0)
+    price = find_price(model)
+    uncached = max(tokens_in - tokens_cached, 0)
     return (
-        fresh * each.input_dollars + tokens_cached * each.cached_dollars + tokens_out * each.output_dollars
+        uncached * price.input_dollars + tokens_cached * price.cached_dollars + tokens_out * price.output_dollars
     ) / 1_000_000
 
 
 @lru_cache(maxsize=1)
-def _table() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(files("hardwon.distil.llm").joinpath("prices.json").read_text("utf-8"))
-    return found
+def _load_table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(files("hardwon.distil.llm").joinpath("prices.json").read_text("utf-8"))
+    return table
