@@ -320,7 +320,7 @@ def test_a_draft_that_cannot_be_ratified_by_itself_does_not_keep_the_others_wait
     left.draft("two", DRAFT.replace("pnpm", "yarn"), at=NOON - 8 * DAY)
     (left.folder / "docs" / "sessions" / "two.md").write_text("mine\n")
     done = list(ratify_overdue(left.connection, left.home, {"ratifyAfterDays": 7}, NOON))
-    assert sorted(type(one).__name__ for one in done) == ["Ratified", "UserError"]
+    assert sorted(type(one).__name__ for one in done) == ["RatificationResult", "UserError"]
     assert (left.get(1).status, left.get(2).status) == ("ratified", "draft")
 
 
