@@ -45,6 +45,10 @@ def awaited() -> Reply:
     return Reply(calls=(Call("awaited", {}),))
 
 
+# How our server describes itself: Codex names it to the model by that, and the tools only when the model searches them.
+INSTRUCTIONS = "hardwon knows what happened in earlier sessions"
+
+
 def recall(tool: str, **given: object) -> Reply:
     """A call to a tool of hardwon's MCP server."""
     return Reply(calls=(Call("recall", {"tool": tool, "given": given}),))

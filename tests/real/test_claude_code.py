@@ -203,14 +203,16 @@ def test_after_uninstall_nothing_fires_and_the_settings_have_their_old_bytes(bar
     assert bare_house.other_hook_runs == 2
 
 
-def test_the_person_is_shown_one_line_for_each_delivery(house: House) -> None:
+def test_the_person_is_shown_what_was_delivered_and_approved(house: House) -> None:
     house.add("start", ADVICE)
     house.add("hold", ADVICE, STASH)
     session = house.session([bash("git stash"), DONE])
     answers = [(hook.event, json.loads(hook.stdout or "{}")) for hook in session.hooks]
     shown = {event: answer["systemMessage"] for event, answer in answers if "systemMessage" in answer}
     assert list(shown) == ["SessionStart", "PreToolUse"]
-    assert all(len(line.splitlines()) == 1 and "hardwon" in line for line in shown.values())
+    assert "It opened with: 1 lesson" in shown["SessionStart"]
+    assert "2 approvals" in shown["SessionStart"] and shown["SessionStart"].count("(undo: ") == 2
+    assert len(shown["PreToolUse"].splitlines()) == 1 and "hardwon" in shown["PreToolUse"]
 
 
 def test_what_was_delivered_is_listed_in_order(house: House) -> None:
@@ -230,7 +232,7 @@ def test_a_lesson_typed_as_a_prompt_holds_in_the_same_session(house: House) -> N
         "problem: files made by touch have the wrong owner in this house\n"
         f"solution: {ADVICE}\nblockReason: {ADVICE}\n#/lesson"
     )
-    session = house.session([DONE, bash("touch forbidden"), DONE], typed, "go on")
+    session = house.session([bash("touch forbidden"), DONE], typed, "go on")  # what is typed to us asks no model
     assert refused(session) == [True]
     assert not (house.project / "forbidden").exists()
     assert any("learned, in force as a block" in hook.stdout for hook in session.hooks)

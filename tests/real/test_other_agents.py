@@ -15,7 +15,7 @@ from . import agents
 from .conversation import Session
 from .house import PATIENCE, House, SeparateInstall
 from .model_server import Reply, Request, Script
-from .other_house import RESIDENTS, awaited, errand, read, recall, shell, write
+from .other_house import INSTRUCTIONS, RESIDENTS, awaited, errand, read, recall, shell, write
 
 pytestmark = pytest.mark.real
 
@@ -283,7 +283,8 @@ def once_it_is_there(reply: Reply) -> Script:
     def script(request: Request) -> Reply:
         tools = json.dumps(request.body["tools"])
         # As a part of a name: the folder in which somebody keeps us may be called so too.
-        return next(left) if "_hardwon" in tools or "hardwon_" in tools else shell("sleep 0.3")
+        is_offered = "_hardwon" in tools or "hardwon_" in tools or INSTRUCTIONS in tools
+        return next(left) if is_offered else shell("sleep 0.3")
 
     return script
 

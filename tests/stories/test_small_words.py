@@ -46,7 +46,7 @@ def test_every_line_of_the_log_begins_with_a_time(house: House) -> None:
     house.ok("start")
     house.session_start("s1")
     house.ask("s1", bash("git stash"))
-    code = "from hardwon.worker import job_process; job_process._log('a handoff was drafted')"
+    code = "from hardwon.worker import job_process; job_process._write_log_line('a handoff was drafted')"
     path = os.path.join(house.home, "logs", "worker.log")
     with open(path, "a") as log:
         subprocess.run([sys.executable, "-c", code], stderr=log, check=True)

@@ -108,7 +108,7 @@ def _accept_candidate(
     try:
         lesson = actions.accept_candidate(request.home, request.connection, candidate, changes, VIEWER, confirm=confirm)
     except UserError as error:
-        page: PageContent = build_page(request, candidate, error, asks=bool(questions))
+        page: PageContent = build_page(request, candidate, error, needs_confirmation=bool(questions))
         return page
     request.browser_session.decided_ids.append(candidate.id)
     return Redirect(next_location, f"In force as a {lesson.delivery}: {lesson.slug}")
