@@ -114,9 +114,9 @@ def _group_failed_calls(story: Story) -> dict[str, list[tuple[Step, Step]]]:
 
 
 _MEASURES: tuple[tuple[str, Callable[[SessionStats], float | None]], ...] = (
-    ("tokens", lambda one: one.tokens),
-    ("minutes", lambda one: one.minutes),
-    ("calls", lambda one: one.calls),
+    ("tokens", lambda stats: stats.tokens),
+    ("minutes", lambda stats: stats.minutes),
+    ("calls", lambda stats: stats.calls),
 )
 
 

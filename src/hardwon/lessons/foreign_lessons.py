@@ -16,7 +16,11 @@ from hardwon.lessons.record import describe_type, parse_pattern
 from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES
 
 ORIGIN = "lessons-learned"
-_STATUS_MAP = {one: one for one in STATUSES} | {"reviewed": "candidate", "disabled": "retired", "archived": "retired"}
+_STATUS_MAP = {status: status for status in STATUSES} | {
+    "reviewed": "candidate",
+    "disabled": "retired",
+    "archived": "retired",
+}
 _START_TYPES = ("protocol", "directive")
 _REGEX_KEYS = {
     "commandPatterns": ("commandPatterns", "commandRegexSources"),

@@ -98,7 +98,7 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
         ),
     ),
 )
-_KIND_PATTERNS = tuple((about, re.compile("|".join(phrases), re.I)) for about, phrases in _PHRASES)
+_KIND_PATTERNS = tuple((failure_kind, re.compile("|".join(phrases), re.I)) for failure_kind, phrases in _PHRASES)
 
 _SOURCE_LOCATION = re.compile(r"^\S*\w\.\w{1,5}[:(]\d+[:,)]")
 # A complaint about a place in a source file, a diagnostic's number, or the tally of a test run.

@@ -50,7 +50,7 @@ NATIVE_EVENT_NAMES = {
     "Stop": "AfterAgent",
     "SessionEnd": "SessionEnd",
 }
-_EVENT_NAMES = {theirs: ours for ours, theirs in NATIVE_EVENT_NAMES.items()}
+_EVENT_NAMES = {native_name: event_name for event_name, native_name in NATIVE_EVENT_NAMES.items()}
 _CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse")  # elsewhere it passes over what is for the model
 _BRACKETS_NOTE = "(&lt; and &gt; stand for angle brackets here.)"
 _NO_RESPONSE_TEXT = "[no response text]"
