@@ -234,7 +234,7 @@ def test_a_worker_leaves_a_database_that_a_newer_version_brought_up_to_date(hous
     with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
         connection.execute("pragma user_version = 99")
     assert worker.wait(timeout=300) == 0
-    assert started.log().count("by a newer hardwon") == 1
+    assert started.log().count("leaving: hardwon.db was brought up to date by a newer hardwon") == 1
 
 
 def test_a_database_newer_than_the_code_is_not_served_and_starts_no_storm(house: House) -> None:
