@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from hardwon.web.api import ENDPOINTS
 from hardwon.web.openapi import build_openapi_document
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SRC = os.path.join(os.path.dirname(HERE), "src", "hardwon")
 NOTE = "<!-- Made from the code by `make docs`. -->"
 
 
@@ -181,7 +183,68 @@ Each `/api/sessions/…` call also works without `/api`. `claudeSessionId` and `
 refused. A file that was saved counts as changed, one that was shown as read.
 """
 
+
+def architecture_page() -> str:
+    """Return the page with its picture drawn anew from the imports."""
+    with open(os.path.join(HERE, "architecture.md"), encoding="utf-8") as file:
+        page = file.read()
+    before, _, rest = page.partition(PICTURE_START)
+    after = rest.partition(PICTURE_END)[2]
+    return f"{before}{PICTURE_START}\n{draw_packages()}\n{PICTURE_END}{after}"
+
+
+PICTURE_START, PICTURE_END = "<!-- picture: drawn from the imports by `make docs` -->", "<!-- end of the picture -->"
+
+
+def draw_packages() -> str:
+    """Return a Mermaid graph of the packages.
+
+    Arrows that follow from others are left out, so that it can be read: no a -> c where there is a -> b -> c.
+    """
+    imported = read_package_imports()
+    packages = {name for name in imported if os.path.isdir(os.path.join(SRC, name))} | {"mcp", "hook"}
+    direct = {name: imported[name] & packages - {name} for name in packages}
+    direct["web"].discard("worker")  # the worker serves the pages; they use two of its modules
+    reachable: dict[str, set[str]] = {}
+
+    def reach(name: str) -> set[str]:
+        if name not in reachable:
+            reachable[name] = direct[name].union(*(reach(target) for target in direct[name]))
+        return reachable[name]
+
+    lines = ["```mermaid", "flowchart TD"]
+    for name in sorted(packages):
+        indirect: set[str] = set().union(*(reach(target) for target in direct[name]))
+        lines += [f"    {name} --> {target}" for target in sorted(direct[name] - indirect)]
+    return "\n".join([*lines, "```"])
+
+
+def read_package_imports() -> dict[str, set[str]]:
+    """Return for each package or top-level module of hardwon the ones it imports, at any depth of its code."""
+    imported: dict[str, set[str]] = {}
+    for folder, _, names in os.walk(SRC):
+        for name in names:
+            if not name.endswith(".py"):
+                continue
+            path = os.path.join(folder, name)
+            package = os.path.relpath(path, SRC).removesuffix(".py").split(os.sep)[0]
+            with open(path, encoding="utf-8") as file:
+                tree = ast.parse(file.read())
+            targets = imported.setdefault(package, set())
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and node.module == "hardwon":
+                    targets.update(alias.name for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hardwon."):
+                    targets.add(str(node.module).split(".")[1])
+                elif isinstance(node, ast.Import):
+                    targets.update(
+                        alias.name.split(".")[1] for alias in node.names if alias.name.startswith("hardwon.")
+                    )
+    return imported
+
+
 PAGES = {
+    "architecture.md": architecture_page,
     "settings.md": settings_page,
     "cli.md": cli_page,
     "schema.md": schema_page,
@@ -192,8 +255,9 @@ PAGES = {
 
 def main() -> None:
     for name, make in PAGES.items():
+        text = make()
         with open(os.path.join(HERE, name), "w", encoding="utf-8") as file:
-            file.write(make())
+            file.write(text)
 
 
 if __name__ == "__main__":
