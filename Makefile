@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 unexport PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles hardwon anew
 
-.PHONY: up demo test test-long test-real check docs clean bench-recall
+.PHONY: up demo unit test test-long test-real-core test-real coverage check docs dist clean bench-recall
 .DEFAULT_GOAL := up
 
 $(READY): pyproject.toml
@@ -20,12 +20,19 @@ up: $(READY)          ## start hardwon, say where things are and what to do next
 demo: $(READY)        ## a mistake found, accepted and held, in a throwaway home
 	@$(BIN)/hardwon demo
 
+unit: $(READY)        ## unit tests and the rules of the repository
+	$(BIN)/pytest tests/unit tests/rules -n 2 --dist worksteal
+
 test: $(READY)        ## all that needs only Python
 	$(BIN)/pytest -n 3 --dist worksteal
 
 test-long: $(READY)   ## that no event is lost, with 10,000 events from 16 processes; generated tests with fresh draws
 	HARDWON_LONG=1 $(BIN)/pytest tests/stories/test_no_event_is_lost.py tests/stories/test_many_hooks_at_once.py
 	HARDWON_LONG=1 $(BIN)/pytest -n 2 $$(grep -rl '^from hypothesis' tests --include='test_*.py')
+
+test-real-core: $(READY)  ## the real Claude Code and Codex, and a real browser
+	@tests/real/need-chromium
+	$(BIN)/pytest tests/real -m real -k 'not gemini and not opencode' -n 2 --dist worksteal -rs
 
 test-real: $(READY)   ## the real agents, fetched into .cache, and a real browser
 	@tests/real/need-chromium
@@ -49,6 +56,16 @@ bench-%: $(READY)     ## one benchmark: make bench-hook
 
 docs: $(READY)        ## write the generated pages anew
 	$(BIN)/python docs/generate.py
+
+coverage: $(READY)    ## what the tests reach, processes included; fails when it falls
+	rm -rf .cache/coverage && mkdir -p .cache/coverage
+	$(BIN)/coverage run -m pytest -n 2 --dist worksteal
+	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
+
+dist: $(READY)        ## build the wheel and the sdist, and try both in clean environments
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/python scripts/try_dist.py
 
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
