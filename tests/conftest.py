@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -20,6 +21,12 @@ hypothesis.settings.load_profile("fresh" if os.environ.get("HARDWON_LONG") else 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The stories first: they take the longest, and what is short fills the gaps at the end."""
     items.sort(key=lambda item: "stories" not in item.path.parts)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of each `gc.collect()` of a command that is run in process."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,13 +15,15 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any
 
 import hardwon.cli
+from hardwon import paths
+from hardwon.fallback import answering, worker_start
 from hardwon.types import frozen
 from hardwon.worker import lifecycle
-from tests.support import agent_stand_in
+from tests.support import agent_stand_in, worker_fork
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
 GIT_STASH: dict[str, Any] = {
@@ -30,7 +32,7 @@ GIT_STASH: dict[str, Any] = {
     "solution": "use git stash -u to keep untracked files as well",
     "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit stash\b"]},
 }
-NEEDS_A_PROCESS = ("start", "up", "restart", "demo", "mcp", "view", "logs")
+NEEDS_A_PROCESS = ("up", "restart", "demo", "mcp", "view", "logs")
 _numbers = itertools.count(1)
 
 # The hook and the worker as they are, but with another clock: `first` is Python that sets it.
@@ -203,6 +205,8 @@ class House:
 
     def cli(self, *words: str, stdin: str = "", env: dict[str, str] | None = None, cwd: str | None = None) -> Ran:
         """Run a command in this process, or in one of its own if it starts others that outlive it."""
+        if words[:1] == ("start",):
+            self._fork_worker(env)
         run = run_in_process if words[:1] and words[0] not in NEEDS_A_PROCESS else run_as_process
         return run(words, stdin, self.environment(env), cwd)
 
@@ -223,6 +227,28 @@ class House:
             written: Sequence[dict[str, Any]] = json.load(file)["lessons"]
         return next(str(one["slug"]) for one in written if one["summary"] == record["summary"])
 
+    def _fork_worker(self, env: dict[str, str] | None = None) -> None:
+        """Have a worker, unless something stands in the way of it: then the command or hook says what."""
+        if not lifecycle.is_lock_held(self.home):
+            pid = worker_fork.fork_worker(self.home, self.environment(env))
+            wait_for(lambda: lifecycle.read_status(self.home).running or not os.path.exists(f"/proc/{pid}"))
+
+    def _hook_in_process(self, event: str, payload: bytes, host: str) -> bytes:
+        """Answer as hook.py does, without a process: ask the worker, else answer from the manifest."""
+        if event == "SessionStart" and worker_start.can_start(self.home, time()):
+            self._fork_worker()
+        event_id, answer = os.urandom(16).hex(), None
+        kept = dict(os.environ)
+        try:
+            set_environment(self.environment())
+            if not os.path.exists(os.path.join(self.home, paths.PAUSES)):
+                answer = ask_worker(host, event, self.home, event_id, payload)
+            if answer is None:
+                answer = answering.answer_event(host, event, self.home, event_id, payload, ask_worker)
+        finally:
+            set_environment(kept)
+        return answer
+
     def _command(self, event: str, first: str = "", host: str = "claude-code") -> list[str]:
         other = ["-c", OTHER_HOOK, first] if first else []
         return [sys.executable, "-I", "-S", *other, HOOK, host, event, self.home]
@@ -242,6 +268,8 @@ class House:
             code, out, err = agent_stand_in.run_hook(command, payload, self.environment(env), host)
             assert (code, err) == (0, b"")
             return out
+        if env is None and not first:
+            return self._hook_in_process(event, payload, host)
         done = subprocess.run(command, input=payload, capture_output=True, env=self.environment(env))
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout
@@ -348,6 +376,18 @@ class House:
             return [dict(row) for row in connection.execute(f"select * from {table} order by id")]
         finally:
             connection.close()
+
+
+def _load_ask() -> Callable[[str, str, str, str, bytes], bytes | None]:
+    """Return hook.py's own function; the rest of the script runs and exits when it is loaded."""
+    namespace: dict[str, Any] = {}
+    with open(HOOK, encoding="utf-8") as file:
+        exec(compile(file.read().partition("\ntry:\n")[0], HOOK, "exec"), namespace)
+    ask: Callable[[str, str, str, str, bytes], bytes | None] = namespace["ask"]
+    return ask
+
+
+ask_worker = _load_ask()
 
 
 def _stopped(clock: float) -> str:

@@ -1,0 +1,69 @@
+"""Starts workers by forking a process that has loaded hardwon already: a tenth of the cost of a new interpreter.
+
+The worker is a process of its own, as in real use; only its interpreter is not started anew. Tests whose point is the
+start itself use `House.process("start")`. Run as a script this file is the process that forks.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+
+
+def fork_worker(home: str, environment: Mapping[str, str]) -> int:
+    """Start a worker for this home and return its process id."""
+    server = _start_fork_server()
+    assert server.stdin and server.stdout
+    server.stdin.write(json.dumps({"home": home, "environment": dict(environment)}) + "\n")
+    server.stdin.flush()
+    return int(server.stdout.readline())
+
+
+@functools.cache
+def _start_fork_server() -> subprocess.Popen[str]:
+    # Without HARDWON_HOME: what runs for a test's home is ended with the test, and this serves all of them.
+    environment = {name: value for name, value in os.environ.items() if name != "HARDWON_HOME"}
+    command = [sys.executable, "-I", os.path.abspath(__file__)]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    atexit.register(server.kill)
+    return server
+
+
+def _serve_forks() -> None:
+    from hardwon.fallback import worker_start
+    from hardwon.web import server  # noqa: F401 (loaded by every worker for its API)
+    from hardwon.worker import hook_server
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps the workers
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if child:
+            print(child, flush=True)
+            continue
+        code = 127
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.environ.clear()
+            os.environ.update(request["environment"])
+            environment = worker_start.build_environment(request["home"])
+            os.environ.clear()
+            os.environ.update(environment)
+            os.setsid()
+            os.chdir("/")
+            null = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(null, descriptor)
+            code = hook_server.main(request["home"])
+        finally:
+            os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve_forks()
