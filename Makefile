@@ -27,7 +27,7 @@ test: $(READY)        ## all that needs only Python
 	$(BIN)/pytest -n 3 --dist worksteal
 
 test-long: $(READY)   ## that no event is lost, with 10,000 events from 16 processes; generated tests with fresh draws
-	HARDWON_LONG=1 $(BIN)/pytest tests/stories/test_no_event_is_lost.py tests/stories/test_many_hooks_at_once.py
+	HARDWON_LONG=1 $(BIN)/pytest tests/process/test_no_event_is_lost.py tests/process/test_many_hooks_at_once.py
 	HARDWON_LONG=1 $(BIN)/pytest -n 2 $$(grep -rl '^from hypothesis' tests --include='test_*.py')
 
 test-real-core: $(READY)  ## the real Claude Code and Codex, and a real browser

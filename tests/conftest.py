@@ -19,8 +19,8 @@ hypothesis.settings.load_profile("fresh" if os.environ.get("HARDWON_LONG") else 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The stories first: they take the longest, and what is short fills the gaps at the end."""
-    items.sort(key=lambda item: "stories" not in item.path.parts)
+    """Run what takes longest first; the short unit tests fill the gaps at the end."""
+    items.sort(key=lambda item: ("process" not in item.path.parts, "stories" not in item.path.parts))
 
 
 def pytest_collection_finish() -> None:
@@ -49,17 +49,21 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     return home
 
 
+def has_processes(request: pytest.FixtureRequest) -> bool:
+    return "process" in request.path.parts
+
+
 @pytest.fixture
-def house(own_home: str) -> Iterator[House]:
+def house(own_home: str, request: pytest.FixtureRequest) -> Iterator[House]:
     """hardwon in a temporary home, driven through its real entries; its worker is gone afterwards."""
-    built = House(os.path.join(own_home, ".hardwon"))
+    built = House(os.path.join(own_home, ".hardwon"), with_processes=has_processes(request))
     yield built
     built.leave()
 
 
 @pytest.fixture(scope="module")
-def shared_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def shared_house(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[House]:
     """One hardwon for the tests of a module, where each can tell what is its own from what others left."""
-    built = House(str(tmp_path_factory.mktemp("shared") / ".hardwon"))
+    built = House(str(tmp_path_factory.mktemp("shared") / ".hardwon"), with_processes=has_processes(request))
     yield built
     built.leave()

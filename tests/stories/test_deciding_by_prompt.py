@@ -39,6 +39,7 @@ def say(house: House, left: Left, text: str) -> str:
         house.ok("start")
         said = house.ask("s4", prompt(text, cwd=str(left.folder))).notice
     if "takes a moment longer" in said or "the worker is busy" in said:
+        house.session_start("s9")  # answered after what waits before it
         house.ok("stop")  # it leaves once it is done
     return said
 

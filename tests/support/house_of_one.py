@@ -194,10 +194,14 @@ def exit_code_of(main: Callable[[], None]) -> int:
 
 
 class House:
-    """Owns a home and whatever processes run for it."""
+    """Owns a home and whatever processes run for it.
 
-    def __init__(self, home: str) -> None:
-        self.home = home
+    Hooks are answered in the test's process and workers are forked, unless `with_processes` asks for the installed hook
+    and a worker of its own interpreter.
+    """
+
+    def __init__(self, home: str, *, with_processes: bool = False) -> None:
+        self.home, self.with_processes = home, with_processes
         self._started: list[subprocess.Popen[bytes]] = []
 
     def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
@@ -205,6 +209,8 @@ class House:
 
     def cli(self, *words: str, stdin: str = "", env: dict[str, str] | None = None, cwd: str | None = None) -> Ran:
         """Run a command in this process, or in one of its own if it starts others that outlive it."""
+        if words[:1] == ("start",) and self.with_processes:
+            return self.process(*words, stdin=stdin, env=env, cwd=cwd)
         if words[:1] == ("start",):
             self._fork_worker(env)
         run = run_in_process if words[:1] and words[0] not in NEEDS_A_PROCESS else run_as_process
@@ -235,7 +241,8 @@ class House:
 
     def _hook_in_process(self, event: str, payload: bytes, host: str) -> bytes:
         """Answer as hook.py does, without a process: ask the worker, else answer from the manifest."""
-        if event == "SessionStart" and worker_start.can_start(self.home, time()):
+        has_socket = os.path.lexists(os.path.join(self.home, paths.SOCKET))
+        if event == "SessionStart" and not has_socket and worker_start.can_start(self.home, time()):
             self._fork_worker()
         event_id, answer = os.urandom(16).hex(), None
         kept = dict(os.environ)
@@ -268,7 +275,7 @@ class House:
             code, out, err = agent_stand_in.run_hook(command, payload, self.environment(env), host)
             assert (code, err) == (0, b"")
             return out
-        if env is None and not first:
+        if env is None and not first and not self.with_processes:
             return self._hook_in_process(event, payload, host)
         done = subprocess.run(command, input=payload, capture_output=True, env=self.environment(env))
         assert (done.returncode, done.stderr) == (0, b"")

@@ -47,22 +47,19 @@ def _serve_forks() -> None:
         if child:
             print(child, flush=True)
             continue
-        code = 127
-        try:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.environ.clear()
-            os.environ.update(request["environment"])
-            environment = worker_start.build_environment(request["home"])
-            os.environ.clear()
-            os.environ.update(environment)
-            os.setsid()
-            os.chdir("/")
-            null = os.open(os.devnull, os.O_RDWR)
-            for descriptor in (0, 1, 2):
-                os.dup2(null, descriptor)
-            code = hook_server.main(request["home"])
-        finally:
-            os._exit(code)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        environment = worker_start.build_environment(request["home"])
+        os.environ.clear()
+        os.environ.update(environment)
+        os.setsid()
+        os.chdir("/")
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        # A normal exit, not os._exit(): it closes the connections that threads still hold.
+        sys.exit(hook_server.main(request["home"]))
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ def fill(disk: str) -> None:
 @pytest.fixture
 def full(small_disk: str) -> Iterator[House]:
     """A house on a small disk, its worker up."""
-    house = House(os.path.join(small_disk, "hardwon"))
+    house = House(os.path.join(small_disk, "hardwon"), with_processes=True)
     house.ok("start")
     house.ask("s1", used("Bash", {"command": "before"}, ""))
     yield house

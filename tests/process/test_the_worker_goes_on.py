@@ -16,8 +16,8 @@ from hardwon import clock, paths
 from hardwon.actions.handoffs import ratify_overdue
 from hardwon.store import db, reflections, set_up
 from hardwon.worker.background import JobRunner
+from tests.process.test_the_workers_life import Started, configure, started
 from tests.stories.test_retention import wait_until
-from tests.stories.test_the_workers_life import Started, configure, started
 from tests.support.handed import Left, made_repository
 from tests.support.house_of_one import House, happened, prompt
 from tests.support.remembered import DAY
