@@ -11,10 +11,10 @@ from typing import Any
 
 from hardwon import clock
 from hardwon.errors import UserError
-from hardwon.lessons import adding, review_queue, validation
-from hardwon.lessons import lessons_file as shelves
-from hardwon.lessons import record as records
+from hardwon.lessons import adding, lessons_file, review_queue
+from hardwon.lessons.record import BadRecord, hash_authored_fields, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import MIN_FIRINGS, Replay, replay_lesson
+from hardwon.lessons.validation import find_disabling_faults
 from hardwon.store import approvals, candidates
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection
@@ -87,7 +87,7 @@ def refuse_unsafe_edit(
 ) -> None:
     """Refuse what would make a block of a lesson, or a block of other calls, where `accept` would."""
     changed_lesson = adding.parse_valid_lesson(record)
-    old_record, new_record = records.to_lesson_record(lesson), records.to_lesson_record(changed_lesson)
+    old_record, new_record = to_lesson_record(lesson), to_lesson_record(changed_lesson)
     if any(
         old_record.get(key) != new_record.get(key)
         for key in ("delivery", "triggers", "unless", "scope", "commandMatchTarget")
@@ -180,10 +180,10 @@ def extract_rewording(judgement: Judgement | None) -> dict[str, Any]:
 def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: int | None = None) -> Replay | None:
     """What the record's trigger would have fired on; None if it has none that can be tried."""
     try:
-        lesson = records.parse_lesson(dict(record))
-    except records.BadRecord:
+        lesson = parse_lesson(dict(record))
+    except BadRecord:
         return None
-    return None if validation.find_disabling_faults(lesson) else replay_lesson(connection, lesson, limit=limit)
+    return None if find_disabling_faults(lesson) else replay_lesson(connection, lesson, limit=limit)
 
 
 def _find_written(home: str, connection: Connection, lesson_id: str, record: dict[str, Any]) -> Lesson | None:
@@ -191,14 +191,12 @@ def _find_written(home: str, connection: Connection, lesson_id: str, record: dic
 
     Anybody may have written another record under the same id into lessons.json.
     """
-    shelf = shelves.read(shelves.get_lessons_path(home))
-    written = next((lesson for lesson in shelf.lessons if lesson.id == lesson_id and lesson.status == "active"), None)
+    file = lessons_file.read(lessons_file.get_lessons_path(home))
+    written = next((lesson for lesson in file.lessons if lesson.id == lesson_id and lesson.status == "active"), None)
     if written is None or approvals.find_live(connection, approvals.LESSON, lesson_id):
         return written
-    expected = (
-        [] if adding.find_record_faults(record) else [records.hash_authored_fields(adding.parse_valid_lesson(record))]
-    )
-    return written if records.hash_authored_fields(written) in expected else None
+    expected = [] if adding.find_record_faults(record) else [hash_authored_fields(adding.parse_valid_lesson(record))]
+    return written if hash_authored_fields(written) in expected else None
 
 
 def refuse_unsafe_block(

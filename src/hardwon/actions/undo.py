@@ -6,7 +6,7 @@ from hardwon import clock
 from hardwon.actions import approvals, lessons, memories, trust
 from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief
-from hardwon.lessons import trust_file as trusted_files
+from hardwon.lessons.trust_file import get_project_lessons_path, read_trusted_hashes
 from hardwon.store import approvals as rows
 from hardwon.store import memories as memory_rows
 from hardwon.store.db import Connection
@@ -31,10 +31,10 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
         compiled_brief.delete_all(home)
         return f"retired: memory {approval.subject}"
     if approval.kind == rows.TRUST:
-        if approval.subject in trusted_files.read_trusted_hashes(home):
+        if approval.subject in read_trusted_hashes(home):
             trust.revoke_trust(home, connection, approval.subject, clock.now())
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
-        return f"no longer trusted: {trusted_files.get_project_lessons_path(approval.subject)}"
+        return f"no longer trusted: {get_project_lessons_path(approval.subject)}"
     approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
     compiled_brief.delete_all(home)
     return f"no longer told: handoff {approval.subject}; its file stays (hardwon reflect --undo {approval.subject})"

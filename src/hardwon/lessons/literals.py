@@ -11,13 +11,12 @@ import re
 from itertools import product
 from typing import Any
 
-from hardwon.lessons.backtracking import ops, parse_regex
+from hardwon.lessons.pattern_check import REPEAT_OPS, ops, parse_regex
 from hardwon.text.case_folding import fold_case
 
 MAX_SPELLINGS = 16
 MAX_SPELLING_CHARS = 100
 MIN_LITERAL_CHARS = 2
-_REPEAT_OPS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 _EMPTY = frozenset({""})
 
 Literals = frozenset[str]
@@ -54,7 +53,7 @@ def _list_literal_sets(items: Any, ignore_case: bool) -> list[Literals]:
         else:
             literal_sets.append(run)
             run = spellings or _EMPTY
-        if op in _REPEAT_OPS and spellings is None and value[0] > 0:
+        if op in REPEAT_OPS and spellings is None and value[0] > 0:
             body_run = _spell_run(value[2], ignore_case)
             literal_sets.append(_join_spellings(literal_sets[-1], body_run) or _EMPTY)
             run = body_run
@@ -68,7 +67,7 @@ def _list_inner_sets(op: Any, value: Any, ignore_case: bool) -> list[Literals | 
         return [_find_best_set(value[3], _is_case_ignored(value, ignore_case))]
     if op is ops.ATOMIC_GROUP:
         return [_find_best_set(value, ignore_case)]
-    if op is ops.ASSERT or (op in _REPEAT_OPS and value[0] > 0):
+    if op is ops.ASSERT or (op in REPEAT_OPS and value[0] > 0):
         return [_find_best_set(value[-1], ignore_case)]
     if op is ops.BRANCH:
         branch_sets = [_find_best_set(branch, ignore_case) for branch in value[1]]
@@ -91,7 +90,7 @@ def _find_spellings(op: Any, value: Any, ignore_case: bool) -> Literals | None:
         return _spell_sequence(value, ignore_case)
     if op is ops.BRANCH:
         return _merge_spellings([_spell_sequence(branch, ignore_case) for branch in value[1]])
-    if op in _REPEAT_OPS:
+    if op in REPEAT_OPS:
         least, most, body = value
         return _spell_repeat(_spell_sequence(body, ignore_case), least, most)
     return None
