@@ -1,14 +1,14 @@
-"""Which words must a text hold for a pattern to match it? The index asks only the lessons whose word occurs.
+"""Find literals that every text contains which a pattern matches; the index tries only lessons whose literals occur.
 
-Each part of the parsed pattern is reduced to its *spellings*, the folded strings it can match, as long as they are few.
-Neighbouring spellings are multiplied into longer runs; a part without spellings ends the run. A run is a promise
-only, never a guess: dropping a lesson that would have matched is the one error this module may not make.
+Each part of the parsed pattern is reduced to its *spellings*, the case-folded strings it can match, as long as they are
+few. Spellings of neighbours are joined to longer runs; a part without spellings ends the run. Leaving out a lesson that
+would have matched is the one error this module may not make, so a run contains only what is certain.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import product
+from collections.abc import Iterable
 from typing import Any
 
 from hardwon.lessons.pattern_check import REPEAT_OPS, ops, parse_regex
@@ -17,111 +17,88 @@ from hardwon.text.case_folding import fold_case
 MAX_SPELLINGS = 16
 MAX_SPELLING_CHARS = 100
 MIN_LITERAL_CHARS = 2
+MAX_SPELLED_REPEATS = 4
 _EMPTY = frozenset({""})
 
 Literals = frozenset[str]
-
-
-def find_required_literals(source: str, flags: int = 0) -> Literals | None:
-    """Folded literals of which at least one occurs in the folded form of every text the pattern matches, if any."""
-    return _choose_longest(find_literal_sets(source, flags))
+# The spellings of a part, None if they are many or unknown, and the sets of which every match contains a literal.
+Analysis = tuple[Literals | None, list[Literals]]
 
 
 def find_literal_sets(source: str, flags: int = 0) -> list[Literals]:
-    """Everything a pattern demands of a text, each as in `required`: whoever knows other patterns can choose the one
-    that few of them share."""
+    """Return sets of folded literals; every text that the pattern matches contains, folded, one literal of each."""
     tree = parse_regex(source, flags)
-    return _list_literal_sets(tree, bool(tree.state.flags & re.IGNORECASE))
+    return _analyze_sequence(tree, bool(tree.state.flags & re.IGNORECASE))[1]
 
 
-def _find_best_set(items: Any, ignore_case: bool) -> Literals | None:
-    return _choose_longest(_list_literal_sets(items, ignore_case))
+def choose_longest(literal_sets: list[Literals]) -> list[Literals]:
+    """Return the set whose shortest literal is longest, alone in a list; none if there is none."""
+    if not literal_sets:
+        return []
+    return [max(literal_sets, key=lambda literals: (min(map(len, literals)), -len(literals)))]
 
 
-def _choose_longest(literal_sets: list[Literals]) -> Literals | None:
-    return max(literal_sets, key=lambda words: (min(map(len, words)), -len(words)), default=None)
-
-
-def _list_literal_sets(items: Any, ignore_case: bool) -> list[Literals]:
+def _analyze_sequence(items: Any, ignore_case: bool) -> Analysis:
     literal_sets: list[Literals] = []
-    run = _EMPTY
+    runs = [_EMPTY]
     for op, value in items:
-        spellings = _find_spellings(op, value, ignore_case)
-        joined = _join_spellings(run, spellings) if spellings is not None else None
-        if joined is not None:
-            run = joined
+        pieces: list[Literals | None]
+        if op in REPEAT_OPS:
+            least, most, body = value
+            body_spellings, body_sets = _analyze_sequence(body, ignore_case)
+            pieces = [_spell_repeat(body_spellings, least, most)]
+            if least > 0:
+                literal_sets += choose_longest(body_sets)
+                if pieces == [None]:  # what is repeated at least once begins and ends with its body
+                    pieces = [body_spellings, None, body_spellings]
         else:
-            literal_sets.append(run)
-            run = spellings or _EMPTY
-        if op in REPEAT_OPS and spellings is None and value[0] > 0:
-            body_run = _spell_run(value[2], ignore_case)
-            literal_sets.append(_join_spellings(literal_sets[-1], body_run) or _EMPTY)
-            run = body_run
-        literal_sets += [words for words in _list_inner_sets(op, value, ignore_case) if words]
-    return [words for words in map(_drop_redundant, [*literal_sets, run]) if words]
+            spellings, inner_sets = _analyze_part(op, value, ignore_case)
+            literal_sets += inner_sets
+            pieces = [spellings]
+        for piece in pieces:
+            joined = _join_spellings(runs[-1], piece) if piece is not None else None
+            if joined is None:
+                runs.append(piece or _EMPTY)
+            else:
+                runs[-1] = joined
+    literal_sets += [literals for literals in map(_drop_redundant, runs) if literals]
+    return (runs[0] if len(runs) == 1 else None), literal_sets
 
 
-def _list_inner_sets(op: Any, value: Any, ignore_case: bool) -> list[Literals | None]:
-    """What a part demands by itself, wherever it stands."""
-    if op is ops.SUBPATTERN:
-        return [_find_best_set(value[3], _is_case_ignored(value, ignore_case))]
-    if op is ops.ATOMIC_GROUP:
-        return [_find_best_set(value, ignore_case)]
-    if op is ops.ASSERT or (op in REPEAT_OPS and value[0] > 0):
-        return [_find_best_set(value[-1], ignore_case)]
-    if op is ops.BRANCH:
-        branch_sets = [_find_best_set(branch, ignore_case) for branch in value[1]]
-        combined: Literals = frozenset().union(*(words or () for words in branch_sets))
-        return [combined if all(branch_sets) and len(combined) <= MAX_SPELLINGS else None]
-    return []
-
-
-def _find_spellings(op: Any, value: Any, ignore_case: bool) -> Literals | None:
-    """Every folded string this part can match, or None if they are many or unknown."""
+def _analyze_part(op: Any, value: Any, ignore_case: bool) -> Analysis:
     if op is ops.LITERAL:
-        return _spell_char(value, ignore_case)
+        return _spell_char(value, ignore_case), []
     if op is ops.IN:
-        return _spell_class(value, ignore_case)
-    if op in (ops.AT, ops.ASSERT, ops.ASSERT_NOT):
-        return _EMPTY
+        is_plain = all(kind is ops.LITERAL for kind, _ in value)
+        return (_merge_spellings(_spell_char(code, ignore_case) for _, code in value) if is_plain else None), []
+    if op in (ops.AT, ops.ASSERT_NOT):
+        return _EMPTY, []
+    if op is ops.ASSERT:
+        return _EMPTY, choose_longest(_analyze_sequence(value[1], ignore_case)[1])
     if op is ops.SUBPATTERN:
-        return _spell_sequence(value[3], _is_case_ignored(value, ignore_case))
+        _, added_flags, removed_flags, body = value
+        inside_case = (ignore_case or bool(added_flags & re.IGNORECASE)) and not removed_flags & re.IGNORECASE
+        spellings, literal_sets = _analyze_sequence(body, inside_case)
+        return spellings, choose_longest(literal_sets)
     if op is ops.ATOMIC_GROUP:
-        return _spell_sequence(value, ignore_case)
+        spellings, literal_sets = _analyze_sequence(value, ignore_case)
+        return spellings, choose_longest(literal_sets)
     if op is ops.BRANCH:
-        return _merge_spellings([_spell_sequence(branch, ignore_case) for branch in value[1]])
-    if op in REPEAT_OPS:
-        least, most, body = value
-        return _spell_repeat(_spell_sequence(body, ignore_case), least, most)
-    return None
+        branches = [_analyze_sequence(branch, ignore_case) for branch in value[1]]
+        combined: set[str] = set()
+        for _, literal_sets in branches:
+            combined.update(*choose_longest(literal_sets))
+        is_certain = all(literal_sets for _, literal_sets in branches) and len(combined) <= MAX_SPELLINGS
+        return _merge_spellings(spellings for spellings, _ in branches), [frozenset(combined)] if is_certain else []
+    return None, []
 
 
 def _spell_char(code: int, ignore_case: bool) -> Literals | None:
     return frozenset({fold_case(chr(code))}) if code < 128 or not ignore_case else None
 
 
-def _spell_class(members: Any, ignore_case: bool) -> Literals | None:
-    if any(op is not ops.LITERAL for op, _ in members):
-        return None
-    return _merge_spellings([_spell_char(code, ignore_case) for _, code in members])
-
-
-def _spell_sequence(items: Any, ignore_case: bool) -> Literals | None:
-    spellings: Literals | None = _EMPTY
-    for op, value in items:
-        part = _find_spellings(op, value, ignore_case)
-        spellings = _join_spellings(spellings, part) if spellings is not None and part is not None else None
-        if spellings is None:
-            return None
-    return spellings
-
-
-def _spell_run(items: Any, ignore_case: bool) -> Literals:
-    return _spell_sequence(items, ignore_case) or _EMPTY
-
-
 def _spell_repeat(body: Literals | None, least: int, most: int) -> Literals | None:
-    if body is None or most > 4:
+    if body is None or most > MAX_SPELLED_REPEATS:
         return None
     powers: list[Literals | None] = [_EMPTY]
     for _ in range(most):
@@ -130,7 +107,7 @@ def _spell_repeat(body: Literals | None, least: int, most: int) -> Literals | No
     return _merge_spellings(powers[least:])
 
 
-def _merge_spellings(parts: list[Literals | None]) -> Literals | None:
+def _merge_spellings(parts: Iterable[Literals | None]) -> Literals | None:
     merged: set[str] = set()
     for part in parts:
         if part is None:
@@ -140,17 +117,12 @@ def _merge_spellings(parts: list[Literals | None]) -> Literals | None:
 
 
 def _join_spellings(prefixes: Literals, suffixes: Literals) -> Literals | None:
-    joined = frozenset(a + b for a, b in product(prefixes, suffixes))
+    joined = frozenset(prefix + suffix for prefix in prefixes for suffix in suffixes)
     return joined if len(joined) <= MAX_SPELLINGS and max(map(len, joined)) <= MAX_SPELLING_CHARS else None
 
 
-def _drop_redundant(words: Literals) -> Literals | None:
-    """The words without those that hold another of them; None if one is too short to tell anything."""
-    if min(map(len, words)) < MIN_LITERAL_CHARS:
+def _drop_redundant(literals: Literals) -> Literals | None:
+    """Return the literals without those that contain another; None if one is too short to tell anything."""
+    if min(map(len, literals)) < MIN_LITERAL_CHARS:
         return None
-    return frozenset(word for word in words if not any(other in word for other in words if other != word))
-
-
-def _is_case_ignored(group: Any, ignore_case: bool) -> bool:
-    _, added, removed, _ = group
-    return (ignore_case or bool(added & re.IGNORECASE)) and not removed & re.IGNORECASE
+    return frozenset(word for word in literals if not any(other in word for other in literals if other != word))

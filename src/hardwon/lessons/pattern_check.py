@@ -14,7 +14,8 @@ from re import _constants, _parser  # type: ignore[attr-defined]  # Python's own
 from typing import Any
 
 MAX_PATTERN_CHARS = 2000
-MAX_NESTING = 40
+MAX_PARENTHESES = 100
+MAX_REPEAT_DEPTH = 8
 ops: Any = _constants
 REPEAT_OPS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 
@@ -62,16 +63,9 @@ def _check_size(source: str) -> str | None:
         return "the pattern is empty, so it would match every call"
     if len(source) > MAX_PATTERN_CHARS:
         return f"the pattern has {len(source)} characters; at most {MAX_PATTERN_CHARS} are allowed"
-    # Python's compiler calls itself for each level; a few hundred exceed its stack.
-    depth = deepest = 0
-    for token in _TOKEN.findall(source):
-        if token[0] == "(" and token[-1] != ")":
-            depth += 1
-        elif token == ")":
-            depth -= 1
-        deepest = max(deepest, depth)
-    if deepest > MAX_NESTING:
-        return f"groups are nested {deepest} deep; at most {MAX_NESTING} are allowed"
+    # The compilers, and the functions below, call themselves for each group inside another.
+    if source.count("(") > MAX_PARENTHESES:
+        return f"the pattern has {source.count('(')} opening parentheses; at most {MAX_PARENTHESES} are allowed"
     return None
 
 
@@ -154,6 +148,9 @@ def _check_dialect(source: str, tree: Any) -> str | None:
             return f"column {column}: {fuzzy[0]} means near matches to some engines: write \\{{ for the brace itself"
         if text.startswith("(?") and re.match(r"\(\?[a-z]*([aut][a-z]*(?:-[a-z]*)?:|t)", text):
             return f"column {column}: the flags a, u and t cannot stand here: put (?a) first"
+    depth = _measure_repeat_depth(tree)
+    if depth > MAX_REPEAT_DEPTH:  # `regex` takes twice as long to compile for each level: 5 s for 20
+        return f"repeats are nested {depth} deep; at most {MAX_REPEAT_DEPTH} are allowed"
     for op, value in _walk_parts(tree):
         if op is ops.POSSESSIVE_REPEAT and any(
             kind is ops.SUBPATTERN and child[0] for kind, child in _walk_parts(value[2])
@@ -230,6 +227,14 @@ def _walk_parts(items: Any) -> Iterator[tuple[Any, Any]]:
         yield op, value
         for child in _list_children(op, value):
             yield from _walk_parts(child)
+
+
+def _measure_repeat_depth(items: Any) -> int:
+    depth = 0
+    for op, value in items:
+        for child in _list_children(op, value):
+            depth = max(depth, (op in REPEAT_OPS) + _measure_repeat_depth(child))
+    return depth
 
 
 def _iter_pumps(items: Any, prefix: str) -> Iterator[tuple[str, str]]:

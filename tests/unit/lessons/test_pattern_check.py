@@ -130,7 +130,8 @@ TWO_READINGS = [
 REFUSALS = [
     ("", "the pattern is empty, so it would match every call"),
     ("x" * 2001, "the pattern has 2001 characters; at most 2000 are allowed"),
-    ("(" * 41 + ")" * 41, "groups are nested 41 deep; at most 40 are allowed"),
+    ("(a)" * 101, "the pattern has 101 opening parentheses; at most 100 are allowed"),
+    ("(?:x" * 40 + ")+" * 40, "repeats are nested 40 deep; at most 8 are allowed"),
     (r"foo\p{L}", r"column 4: bad escape \p: write \w, \d or list the characters, as in [a-zäöü]"),
     (r"(?<name>x)", "column 2: unknown extension ?<n: a named group is (?P<name>…)"),
     (r"\d{2,1}", "column 4: min repeat greater than max repeat: write the smaller number first"),
