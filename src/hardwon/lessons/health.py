@@ -1,10 +1,13 @@
-"""Do the lessons in force still serve? A lesson that fires on everything is soon read past, and one that never fires
-is only weight. This is advice, decided from facts that are handed in: nothing here is wrong enough to stop anything."""
+"""Advise on the lessons in force: which fire too often, never, about what is gone, or say the same as another.
+
+Agents learn to ignore a lesson that fires on everything. This is advice only; nothing here stops anything.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import takewhile
@@ -19,7 +22,7 @@ from hardwon.lessons.replay import Replay, to_event
 from hardwon.projects import is_in_scope
 from hardwon.store.transcripts import ScannedCall
 from hardwon.text import similarity
-from hardwon.types import SHELL_TOOL, Lesson, frozen
+from hardwon.types import SHELL_TOOL, Lesson
 
 if TYPE_CHECKING:
     from hardwon.lessons.matching import PatternSearch
@@ -39,19 +42,19 @@ EMPTY_REPLAY = Replay(0, 0, 0, ())
 LocateFolder = Callable[[str], tuple[str, Sequence[str]]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LessonFacts:
-    """What is known about lessons, each by its id: how often and when last delivered, on how many recorded calls it
-    could have fired, on which it would have."""
+    """Facts about lessons by their ids: how often and when last delivered, on how many recorded calls they could have
+    fired, and on which they would have."""
 
     delivery_totals: Mapping[str, tuple[int, float]]
     eligible_calls: Mapping[str, int]
     replays: Mapping[str, Replay]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Advice:
-    """What could be better about a lesson, and the command that mends it."""
+    """A finding about a lesson, and the command that fixes it."""
 
     kind: str
     lesson: Lesson
@@ -62,9 +65,9 @@ class Advice:
 def replay_calls(
     calls: Iterable[ScannedCall], index: ManifestIndex, *, search_pattern: PatternSearch, locate_folder: LocateFolder
 ) -> tuple[dict[str, int], dict[str, Replay]]:
-    """The chances and the replay of every lesson, in one pass.
+    """Return for every lesson the number of calls it could have fired on, and its replay, in one pass.
 
-    `locate_folder` gives the root and the places of a folder.
+    `locate_folder` returns the git root of a folder and its equivalent folders.
     """
     call_counts: Counter[tuple[str, str]] = Counter()
     calls_by_lesson: dict[str, list[ScannedCall]] = {}
@@ -108,7 +111,7 @@ def find_advice(
     path_exists: Callable[[str], bool],
     search_pattern: PatternSearch,
 ) -> Iterator[Advice]:
-    """Everything worth saying about the lessons in force, kind by kind."""
+    """Yield all advice about the lessons in force, kind by kind."""
     yield from find_too_broad(lessons, facts, search_pattern)
     yield from find_never_firing(lessons, facts, now)
     yield from find_stale(lessons, facts, now, path_exists)
@@ -117,7 +120,7 @@ def find_advice(
 
 
 def find_too_broad(lessons: Iterable[Lesson], facts: LessonFacts, search: PatternSearch) -> Iterator[Advice]:
-    """Lessons that fire on everyday calls: by the recorded calls, or by their looks where there are too few."""
+    """Yield lessons that fire on everyday calls: recorded ones, or typical ones where too few are recorded."""
     for lesson in lessons:
         if lesson.delivery == "start":
             continue
@@ -167,7 +170,7 @@ def _describe_everyday_match(lesson: Lesson, search: PatternSearch) -> str:
 
 
 def find_never_firing(lessons: Iterable[Lesson], facts: LessonFacts, now: float) -> Iterator[Advice]:
-    """Old lessons that were never delivered, and would not have been on any recorded call."""
+    """Yield old lessons that were never delivered, and would not have been on any recorded call."""
     for lesson in lessons:
         eligible_count, replay = facts.eligible_calls.get(lesson.id, 0), facts.replays.get(lesson.id, EMPTY_REPLAY)
         if (
@@ -193,7 +196,7 @@ def _parse_creation_time(lesson: Lesson, now: float) -> float:
 def find_stale(
     lessons: Iterable[Lesson], facts: LessonFacts, now: float, path_exists: Callable[[str], bool]
 ) -> Iterator[Advice]:
-    """Lessons about what is gone, and lessons that were of use once."""
+    """Yield lessons about what is gone, and lessons that were not delivered for long."""
     for lesson in lessons:
         count, latest = facts.delivery_totals.get(lesson.id, (0, now))
         missing_path = next((path for path in _iter_lesson_paths(lesson) if not path_exists(path)), "")
@@ -215,8 +218,8 @@ def find_stale(
 
 
 def _iter_lesson_paths(lesson: Lesson) -> Iterator[str]:
-    """The absolute paths that a lesson names. A quote stands for its transcript, and agents delete old transcripts, so
-    evidence with a quote names none."""
+    """Yield the absolute paths that a lesson names. Evidence with a quote comes from a transcript, and agents delete
+    old transcripts, so its path does not count."""
     for item in lesson.evidence:
         path = item.get("path")
         if isinstance(path, str) and path.startswith(("/", "~/")) and not item.get("quote"):
@@ -229,7 +232,7 @@ def _iter_lesson_paths(lesson: Lesson) -> Iterator[str]:
 
 
 def find_similar(lessons: Sequence[Lesson], facts: LessonFacts) -> Iterator[Advice]:
-    """Lessons that say the same in other words; the one to retire has the lower priority, then the fewer deliveries."""
+    """Yield lessons that say the same; the one to retire has the lower priority, or else the fewer deliveries."""
 
     def get_weight(lesson: Lesson) -> tuple[int, int]:
         return lesson.priority, facts.delivery_totals.get(lesson.id, (0, 0.0))[0]
@@ -241,9 +244,10 @@ def find_similar(lessons: Sequence[Lesson], facts: LessonFacts) -> Iterator[Advi
 
 
 def _find_similar_pairs(lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Lesson, float]]:
-    """Two lessons with half their words in common share a few of the rarer half, so only those that do are compared.
+    """Yield pairs of similar lessons, with the share of words in common; each lesson only with the nearest before it.
 
-    A lesson that is like an earlier one is compared with no third: of a crowd each is told its first likeness.
+    Two lessons with half their words in common share a few of the rarer half, so only those that do are compared. A
+    lesson that is like an earlier one is compared with no third, so of many alike each is named once.
     """
     lessons_by_token = similarity.build_vocabulary(lessons).lessons_by_token
     tokens_by_lesson: list[list[str]] = [[] for _ in lessons]
@@ -270,7 +274,7 @@ def _find_similar_pairs(lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Les
 
 
 def _has_common_scope(a: Lesson, b: Lesson) -> bool:
-    """Whether there is a place where both are in force."""
+    """Return whether there is a folder where both are in force."""
     return is_in_scope(a.project, [b.project]) or is_in_scope(b.project, [a.project])
 
 

@@ -20,9 +20,9 @@ from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons, lessons_file, manifest_index, trust_file
 from hardwon.lessons.approved_lessons import WaitingChange
 from hardwon.lessons.delivery import open_index
-from hardwon.lessons.globs import compile_glob
-from hardwon.lessons.literals import find_literal_sets
 from hardwon.lessons.manifest_index import ManifestIndex
+from hardwon.lessons.matching import compile_glob
+from hardwon.lessons.pattern_check import find_literal_sets
 from hardwon.lessons.record import to_flag_letters
 from hardwon.lessons.validation import find_disabling_faults
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, Lesson, ManifestEntry, Pattern, replace

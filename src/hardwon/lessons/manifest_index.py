@@ -1,9 +1,9 @@
-"""The compiled manifest that both the worker and the cold hook read.
+"""The index file of compiled lessons that the worker and the fallback read.
 
-A call must not pay for lessons it has nothing to do with. So the file has a small head that leads from four-byte
-pieces of the literals in the patterns to lesson numbers, by tables that are searched where they lie, and a body from
-which only the lessons asked about are read. Numbers are in the order of asking: blocks first, then by priority, so that
-a guard is tried even when time runs out behind it.
+A call must not pay for lessons it has nothing to do with. So the file has a small head that maps four-byte pieces of
+the literals in the patterns to lesson numbers, by tables that are searched in place, and a body from which only the
+lessons in question are read. Lessons are numbered in the order in which they are tried: blocks first, then by
+priority, so that a guard is tried even when time runs out for the others.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ManifestIndex:
             os.close(self._file)
 
     def __bool__(self) -> bool:
-        """One without lessons is an index all the same: its settings count."""
+        """Return True without lessons too: the settings of the index count."""
         return True
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class ManifestIndex:
         return entry
 
     def find_possible_matches(self, tool: str, texts: Iterable[str]) -> list[int]:
-        """The numbers of all lessons that could match, in the order of asking."""
+        """Return the numbers of all lessons that could match, in the order in which they are tried."""
         numbers = set(self._always_tried.get(tool, ()))
         for text in texts:
             for piece_index in self._find_piece_indexes(fold_case(text).encode("utf-8", "surrogatepass")):
@@ -88,8 +88,8 @@ class ManifestIndex:
         return sorted(numbers)
 
     def _find_piece_indexes(self, text: bytes) -> list[int]:
-        """Where in our table the pieces stand that occur in the text: a few are looked for one by one in the text,
-        many are found by taking the text to pieces."""
+        """Return the indexes of our pieces that occur in the text. A few are searched one by one; for many the text is
+        split into pieces."""
         if len(self._pieces) < _FEW_PIECES:
             return [piece_index for piece_index, piece in enumerate(self._pieces) if _encode_piece(piece) in text]
         pieces = _split_into_pieces(text, (_LONG_WIDTH, _SHORT_WIDTH) if self._has_short else (_LONG_WIDTH,))
@@ -111,7 +111,7 @@ def build(
     source_stats: Sequence[Any],
     waiting_count: int = 0,
 ) -> bytes:
-    """The bytes of an index; `demands` say what a call must hold for the entry to match, None: nothing certain."""
+    """Return the bytes of an index; `demands` are the literals that a call must contain to match each entry."""
     bodies = [marshal.dumps(_pack_entry(entry)) for entry in entries]
     pieces, always = _build_piece_tables(entries, demands)
     sorted_pieces = sorted(pieces)
@@ -166,7 +166,7 @@ def _build_piece_tables(
 
 
 def _choose_leading_pieces(literal_sets: Sequence[Iterable[str]], piece_counts: Mapping[int, int]) -> list[int]:
-    """The pieces that lead to a pattern: those that fewest lessons share, so that `git` does not lead to all."""
+    """Return the pieces that lead to a pattern: those that fewest lessons share, so that `git` does not lead to all."""
 
     def find_rarest_piece(literal: str) -> int:
         pieces = _split_into_pieces(literal.encode())
@@ -185,7 +185,7 @@ def _encode_piece(piece: int) -> bytes:
 
 
 def _split_into_pieces(text: bytes, widths: Sequence[int] = (_LONG_WIDTH, _SHORT_WIDTH)) -> set[int]:
-    """Every run of four bytes as a number, and of two, for literals as short as `rm`.
+    """Return every run of four bytes as a number, and of two, for literals as short as `rm`.
 
     Casting a memory view does in C what slicing would do a letter at a time: 5 MB in 0.3 s instead of 3 s.
     """

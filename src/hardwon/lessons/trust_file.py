@@ -1,4 +1,4 @@
-"""Which repositories' lessons a person has trusted, and in which state: a file's hash, not its name."""
+"""Store which repositories' lessons a person has trusted, by the hash of the file and not by its name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def get_project_lessons_path(project: str) -> str:
 
 
 def read_project_lessons(file_path: str) -> bytes:
-    """What a repository's file holds; UserError if it is too large, or not a plain file, which may never end."""
+    """Return a repository's file; UserError if it is too large, or not a plain file, which may never end."""
     try:
         descriptor = os.open(file_path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         with open(descriptor, "rb") as file:
@@ -32,7 +32,7 @@ def read_project_lessons(file_path: str) -> bytes:
                 )
             return file.read(MAX_FILE_BYTES)
     except OSError as error:
-        raise UserError(f"{file_path} cannot be read: {error.strerror}", "mend or remove that file") from None
+        raise UserError(f"{file_path} cannot be read: {error.strerror}", "fix or remove that file") from None
 
 
 def hash_bytes(content: bytes) -> str:
@@ -40,7 +40,7 @@ def hash_bytes(content: bytes) -> str:
 
 
 def hash_file(file_path: str) -> str:
-    """The hash of a file as it stands; nothing if it cannot be read."""
+    """Return the hash of a file; nothing if it cannot be read."""
     try:
         return hash_bytes(read_project_lessons(file_path))
     except UserError:
@@ -52,7 +52,7 @@ def get_trust_path(home: str) -> str:
 
 
 def read_trusted_hashes(home: str) -> dict[str, str]:
-    """The hash that was trusted for each project."""
+    """Return the hash that was trusted for each project."""
     try:
         with open(get_trust_path(home), encoding="utf-8", opener=paths.open_plain_file) as file:
             document = json.load(file)

@@ -15,8 +15,8 @@ import regex
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.lessons.globs import compile_glob, has_matching_glob
-from hardwon.lessons.literals import find_literal_sets
+from hardwon.lessons.matching import compile_glob, has_matching_glob
+from hardwon.lessons.pattern_check import find_literal_sets
 from hardwon.text.case_folding import fold_case
 from hardwon.types import Glob, Pattern
 
@@ -306,8 +306,6 @@ def test_a_literal_of_the_glob_occurs_in_each_path_it_takes_in(
 
 
 def test_globs_are_evaluated_without_re() -> None:
-    asks = (
-        "import sys, hardwon.lessons.globs as g; g.has_matching_glob([], 'a', '/a', None); print('re' in sys.modules)"
-    )
+    asks = "import sys, hardwon.lessons.matching as g; g.has_matching_glob([], 'a', '/a', None); print('re' in sys.modules)"
     ran = subprocess.run([sys.executable, "-I", "-c", asks], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

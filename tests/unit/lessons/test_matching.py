@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.lessons import manifest_index as indexes
+from hardwon.lessons.explanation import explain_mismatch
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import explain_mismatch, list_call_texts, match_entry, prepare_call
+from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
 from hardwon.lessons.record import parse_lesson
 from hardwon.types import Event, Lesson, Pattern
 
