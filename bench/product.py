@@ -260,7 +260,7 @@ class Guard:
 
     def __init__(self, index: Any) -> None:
         self._index = index
-        self._patterns = _PatternRunner()
+        self._patterns: Any = _PatternRunner()  # calls need nothing else of what a hook draws on
 
     def ask(self, call: Call, told: set[tuple[str, str, str]]) -> list[Firing]:
         """Return what is delivered about a call; `told` has what a session was told and is added to."""

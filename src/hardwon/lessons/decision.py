@@ -32,14 +32,6 @@ if TYPE_CHECKING:
 
     ChosenLessons = Sequence[tuple[ManifestEntry, str]]  # each with the text in which it is told
 
-    class PatternRunner(Protocol):
-        """How the answering process runs patterns: the worker with `regex`, the fallback with `re`."""
-
-        def search_pattern(self, pattern: Pattern, text: str) -> bool: ...
-
-        def get_cpu_seconds(self) -> float:
-            """Return how long this event was computed on, without the waiting of a busy machine."""
-
     class HookSources(Protocol):
         """What the answering process can draw on; the fallback, which has no store, has little of it."""
 
@@ -47,7 +39,8 @@ if TYPE_CHECKING:
 
         def search_pattern(self, pattern: Pattern, text: str) -> bool: ...
 
-        def get_cpu_seconds(self) -> float: ...
+        def get_cpu_seconds(self) -> float:
+            """Return how long this event was computed on, without the waiting of a busy machine."""
 
         def handle_prompt(self, event: Event) -> str:
             """Do what a prompt to hardwon says, and return the answer to the person."""
@@ -164,7 +157,7 @@ def reply_to_call(
     event: Event,
     index: ManifestIndex,
     session_claims: SessionClaims,
-    patterns: PatternRunner,
+    sources: HookSources,
     *,
     project_root: str,
     equivalent_folders: Sequence[str],
@@ -176,7 +169,7 @@ def reply_to_call(
         modes = STOPPING_MODES if event.host in AGENTS_NOTED_AFTER_CALL else (*STOPPING_MODES, "note")
     entries: dict[str, ManifestEntry] = {}
     for part in event.parts or (event,):
-        for match in _iter_matches(part, index, modes, patterns, project_root, equivalent_folders):
+        for match in _iter_matches(part, index, modes, sources, project_root, equivalent_folders):
             if match.entry.delivery != "block":
                 entries.setdefault(match.entry.id, match.entry)
             elif not session_claims.is_allowed(match.entry):
@@ -200,7 +193,7 @@ def _iter_matches(
     event: Event,
     index: ManifestIndex,
     modes: Sequence[str],
-    patterns: PatternRunner,
+    sources: HookSources,
     project_root: str,
     equivalent_folders: Sequence[str],
 ) -> Iterator[Match]:
@@ -211,9 +204,9 @@ def _iter_matches(
     call = prepare_call(event, project_root=project_root, equivalent_folders=equivalent_folders)
     for number in numbers:
         entry = index.read_entry(number)
-        if patterns.get_cpu_seconds() > (BLOCK_MATCH_SECONDS if entry.delivery == "block" else OTHER_MATCH_SECONDS):
+        if sources.get_cpu_seconds() > (BLOCK_MATCH_SECONDS if entry.delivery == "block" else OTHER_MATCH_SECONDS):
             break
-        if entry.delivery in modes and (match := match_entry(entry, call, patterns.search_pattern)):
+        if entry.delivery in modes and (match := match_entry(entry, call, sources.search_pattern)):
             yield match
 
 

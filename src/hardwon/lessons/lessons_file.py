@@ -37,7 +37,26 @@ def get_lessons_path(home: str) -> str:
 
 def read(path: str) -> LessonsFile:
     """Return the lessons in a file, none if there is no file; UserError with line and column if it is broken."""
-    return _build_lessons_file(path, _parse_document(path, _read_text(path)))
+    try:
+        content = read_plain_file(path)
+    except FileNotFoundError:
+        return _build_lessons_file(path, {"version": VERSION, "lessons": []})
+    return parse_content(path, content)
+
+
+def read_plain_file(path: str) -> bytes:
+    """Return a file's content; FileNotFoundError without one, UserError if it cannot be read or is too large."""
+    try:
+        with open(path, "rb", opener=paths.open_plain_file) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_FILE_BYTES:
+                raise UserError(f"{path} has {size >> 20} MB; at most {MAX_FILE_BYTES >> 20} are allowed", "split it")
+            return file.read(MAX_FILE_BYTES)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        fix = f"put a file of lessons there, or: mv {path} {path}.old"
+        raise UserError(f"{path} cannot be read: {error.strerror}", fix) from None
 
 
 def parse_content(path: str, content: bytes) -> LessonsFile:
@@ -73,25 +92,7 @@ def _build_lessons_file(path: str, document: dict[str, Any]) -> LessonsFile:
     return LessonsFile(path, document, tuple(lessons), tuple(faults), tuple(unreadable_ids))
 
 
-def _read_text(path: str) -> str:
-    try:
-        size = os.path.getsize(path)
-        if size > MAX_FILE_BYTES:
-            raise UserError(f"{path} has {size >> 20} MB, more than the {MAX_FILE_BYTES >> 20} it may have", "split it")
-        with open(path, encoding="utf-8-sig", opener=paths.open_plain_file) as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(
-            f"{path} cannot be read: {reason}", f"put a file of lessons there, or: mv {path} {path}.old"
-        ) from None
-
-
 def _parse_document(path: str, text: str) -> dict[str, Any]:
-    if not text and not os.path.exists(path):
-        return {"version": VERSION, "lessons": []}
     if not text.strip():
         raise UserError(f"{path} is empty", f"put its content back, or start over: rm {path}")
     try:

@@ -156,7 +156,7 @@ _VERBOSE_TRAP = re.compile(
 
 
 def _check_dialect(source: str, tree: Any) -> str | None:
-    """Return what `re` accepts and the worker's engine refuses or reads as something else, or what crashes `re`."""
+    """Return what `re` accepts but the worker's engine reads differently, or what crashes or hangs one of them."""
     is_verbose = tree.state.flags & re.VERBOSE or re.search(r"\(\?[a-z]*x", source)
     if is_verbose and (trap := _VERBOSE_TRAP.search(source)):
         return f"column {trap.start() + 1}: verbose mode is unclear about the blanks in {trap[0]!r}: leave them out"
@@ -174,6 +174,10 @@ def _check_dialect(source: str, tree: Any) -> str | None:
             kind is ops.SUBPATTERN and child[0] for kind, child in _walk_parts(value[2])
         ):
             return "a numbered group inside a possessive repeat can crash Python's re: write (?:…)"
+        if op in REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT and _is_ambiguous(value[2]):
+            return (
+                "(a+)+ or (\\w+\\s?)*, a repeat in a repeat, can take forever: put something between, as in (\\w+\\s)*"
+            )
     return None
 
 
@@ -188,11 +192,6 @@ def _check_engine(source: str, flags: int) -> str | None:
     except (regex.error, ValueError) as error:
         return f"the worker cannot use it: {error}"
     tree = parse_regex(source, flags)
-    if any(
-        op in REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT and _is_ambiguous(value[2])
-        for op, value in _walk_parts(tree)
-    ):
-        return "(a+)+ or (\\w+\\s?)*, a repeat in a repeat, can take forever: put something between, as in (\\w+\\s)*"
     whole_text = _sample_text(tree)
     for prefix, pump in list(dict.fromkeys(_iter_pumps(tree, "")))[:_MAX_PUMPS]:
         length = _LETTERS_PUMPED if any(map(str.isalnum, pump)) else _SIGNS_PUMPED
