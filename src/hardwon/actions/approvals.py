@@ -22,7 +22,7 @@ from hardwon.store.db import Connection, transaction
 from hardwon.text.printable import to_printable_line
 from hardwon.types import Lesson, Memory
 
-MAX_ANNOUNCED = 5
+MAX_ANNOUNCED = 5  # at a session start; the rest is counted
 MAX_HANDOFFS = 1_000
 _TITLE_LENGTH = 60
 

@@ -38,6 +38,7 @@ def add_record(home: str, record: dict[str, Any], *, is_approved: bool, source: 
     lesson = replace(lesson, extra={**lesson.extra, "source": source})
     if not is_approved:
         lesson = replace(lesson, id="", slug="", status="candidate")
+    # Checked before the lock is taken, because trying a slow pattern takes a while.
     with lessons_file.open_for_edit(home) as file:
         lesson = _complete_lesson(lesson, [other.slug for other in file.lessons])
         _refuse_duplicate(lesson, _build_catalog(file.lessons))
@@ -206,7 +207,7 @@ def _build_catalog(lessons: Iterable[Lesson]) -> _LessonCatalog:
 def _add_to_catalog(catalog: _LessonCatalog, lesson: Lesson) -> None:
     catalog.slugs_by_id.setdefault(lesson.id, lesson.slug)
     catalog.slugs_by_hash.setdefault(hash_lesson_content(lesson), lesson.slug)
-    if lesson.status != "rejected":
+    if lesson.status != "rejected":  # a person may add in better words what was rejected
         similarity.add_to_vocabulary(catalog.vocabulary, lesson)
 
 

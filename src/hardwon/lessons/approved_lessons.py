@@ -53,7 +53,7 @@ def read_approvals(home: str) -> LiveApprovals:
 def find_ids_in_force(home: str) -> set[str]:
     """Return the ids of the lessons in the last good manifest; none if there is none that can be read."""
     try:
-        index = open_index(home)
+        index = open_index(home)  # the lessons.json beside it may have been edited since
         return {index.read_entry(number).id for number in range(len(index))}
     except (OSError, ValueError):
         pass

@@ -92,10 +92,8 @@ BLOCKED_INTRO = "Blocked by hardwon."
 BLOCK_MATCH_SECONDS, OTHER_MATCH_SECONDS = 0.4, 0.25
 PARALLEL_CALL_SECONDS = 0.3  # calls of one message come within it; a model that has read the reason comes later
 STOPPING_MODES = ("block", "hold")
-AGENTS_NOTED_AFTER_CALL = (
-    "gemini",
-    "opencode",
-)  # they show the model nothing before a call, but a note with its result
+# These agents show the model nothing before a call, but a note with its result.
+AGENTS_NOTED_AFTER_CALL = ("gemini", "opencode")
 # Gemini CLI drops what stands before the first prompt when a session is resumed, and the prompt with it. So there a
 # session opens with the first prompt.
 AGENTS_OPENED_AT_PROMPT = ("gemini",)

@@ -64,7 +64,7 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
         if _is_duplicate(event, home, event.source):
             return EMPTY_REPLY
         release_claims(event, index, home)
-        session_claims.release(OPENED_CLAIM)
+        session_claims.release(OPENED_CLAIM)  # a resumed session opens again too
         if event.host in AGENTS_OPENED_AT_PROMPT:
             return EMPTY_REPLY
         return _reply_to_start(event, index, home, session_claims, sources)
@@ -82,6 +82,7 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
             if reason := judge_call(part, home):
                 denial_text = fence_text(f"{BLOCKED_INTRO} {reason}")
                 return HookReply(deny=denial_text, notice="hardwon denied a call that only you may make")
+    # Notes come before the call, or after it where the agent drops what it is told before.
     can_note_now = (event.kind != "PreToolUse") == (event.host in AGENTS_NOTED_AFTER_CALL)
     if event.kind != "PreToolUse" and not (event.kind in AFTER_CALL_EVENTS and can_note_now):
         return EMPTY_REPLY
@@ -227,7 +228,7 @@ def _is_duplicate(event: Event, home: str, subject: str) -> bool:
     # A folder of its own, because a session that starts releases its claims.
     folder = claims.get_claim_folder(home, DUPLICATE_PREFIX + event.session)
     path = os.path.join(folder, claims.build_claim_name(event.kind, subject))
-    for _ in range(2):
+    for _ in range(2):  # an old claim is released, and then ours to take
         claimed_at = claims.take(path, event.id, event.at)
         if claimed_at is None or abs(event.at - claimed_at) < DUPLICATE_SECONDS:
             return claimed_at is not None
@@ -297,6 +298,7 @@ def release_claims(event: Event, index: ManifestIndex, home: str) -> None:
         for entry in map(index.read_entry, range(len(index))):
             if entry.delivery == "start" or entry.priority >= threshold:
                 released_names.add(paths.to_safe_name(entry.id))
+        # "+allowed" is a person's word and stays.
         claims.release_matching(
             home, event.session, lambda claim: claim.partition(".")[2] in released_names and claim[0] != "+"
         )

@@ -76,9 +76,10 @@ def open_current_index(home: str, now: float) -> ManifestIndex:
 def build(home: str, now: float) -> BuildResult:
     """Compile the manifest and put it in force; UserError, and nothing changes, if a source is broken."""
     paths.make_private_folder(home)
+    # Two builds at once could put an older manifest in force after a newer one.
     with open(os.open(os.path.join(home, "manifest.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        source_stats = stat_sources(home)
+        source_stats = stat_sources(home)  # before reading: a file that changes meanwhile is compiled again
         config = settings.read_config(home)
         values = settings.resolve_settings(config)
         lessons, faults, waiting = gather_lessons(home)
@@ -94,7 +95,7 @@ def build(home: str, now: float) -> BuildResult:
         )
         document = build_document(entries, active, values, now)
         paths.write_private(os.path.join(home, paths.MANIFEST), document.encode("utf-8", "replace"))
-        paths.write_private(os.path.join(home, paths.LESSON_INDEX), content)
+        paths.write_private(os.path.join(home, paths.LESSON_INDEX), content)  # last: with it the build is in force
     return BuildResult(len(entries), tuple(left_out), tuple(faults), tuple(waiting))
 
 
@@ -211,7 +212,7 @@ def is_case_ignored() -> bool:
 def find_lesson_tools(lesson: Lesson) -> tuple[str, ...]:
     """Return the tools a lesson is about: those it names, else those its patterns can be tried on."""
     if lesson.tools:
-        tool_names = ("Task" if tool == "Agent" else tool for tool in lesson.tools)
+        tool_names = ("Task" if tool == "Agent" else tool for tool in lesson.tools)  # its new name in Claude Code
         return tuple(dict.fromkeys(tool_names))
     tools: tuple[str, ...] = (SHELL_TOOL,) if lesson.commands else ()
     if lesson.contents:

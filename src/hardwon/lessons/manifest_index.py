@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     # For each of an entry's patterns, of which one must match, the sets of literals that it demands: of every set one.
     RequiredLiterals = Sequence[Sequence[Iterable[str]]]
 
-INDEX_FORMAT = b"hardwon-index-2\n"
+INDEX_FORMAT = b"hardwon-index-2\n"  # another number makes every process build the index again
 _HEAD_OFFSET = len(INDEX_FORMAT) + 8
 _LONG_WIDTH, _SHORT_WIDTH = 4, 2
 _MAX_SHORT_PIECE = 0xFFFF
-_FEW_PIECES = 300
+_FEW_PIECES = 300  # up to here searching each piece in the text is faster than splitting the text
 
 
 class ManifestIndex:
@@ -46,7 +46,7 @@ class ManifestIndex:
             self.settings: Mapping[str, Any] = head["settings"]
             self.source_stats: Sequence[Any] = head["sources"]
             self.start_numbers: Sequence[int] = head["starts"]
-            self.waiting_count: int = head.get("waiting", 0)  # changes to lessons.json that nobody has approved
+            self.waiting_count: int = head.get("waiting", 0)  # unapproved changes to lessons.json
             self._always_tried: Mapping[str, Sequence[int]] = head["always"]
             self._pieces, self._ends, self._numbers = (
                 _unpack_numbers(head[name]) for name in ("pieces", "ends", "numbers")
@@ -55,6 +55,7 @@ class ManifestIndex:
         except (EOFError, KeyError, TypeError, OSError, OverflowError, MemoryError, IndexError) as error:
             raise ValueError(f"a broken index: {error}") from None
         self._body_offset = _HEAD_OFFSET + size
+        # A disk that ran full leaves a short file; its lessons would be read as garbage.
         if os.fstat(self._file).st_size != self._body_offset + self._offsets[-1]:
             raise ValueError("an index that was cut off")
         self._has_short = len(self._pieces) > 0 and self._pieces[0] <= _MAX_SHORT_PIECE
@@ -81,7 +82,7 @@ class ManifestIndex:
 
     def find_possible_matches(self, tool: str, texts: Iterable[str]) -> list[int]:
         """Return the numbers of all lessons that could match, in the order in which they are tried."""
-        numbers = set(self._always_tried.get(tool, ()))
+        numbers = set(self._always_tried.get(tool, ()))  # lessons that can match without a literal
         for text in texts:
             for piece_index in self._find_piece_indexes(fold_case(text).encode("utf-8", "surrogatepass")):
                 numbers.update(self._numbers[self._ends[piece_index] : self._ends[piece_index + 1]])
@@ -142,14 +143,13 @@ def _unpack_numbers(content: bytes) -> memoryview[int]:
 def _build_piece_tables(
     entries: Sequence[ManifestEntry], demands: Sequence[RequiredLiterals | None]
 ) -> tuple[dict[int, list[int]], dict[str, list[int]]]:
-    piece_counts: dict[int, int] = {}
+    piece_counts: dict[int, int] = {}  # how many lessons have each piece
     for demand in demands:
-        for piece in {
-            piece
-            for literal_sets in demand or ()
-            for literals in literal_sets
-            for piece in _list_literal_pieces(literals)
-        }:
+        lesson_pieces: set[int] = set()
+        for literal_sets in demand or ():
+            for literals in literal_sets:
+                lesson_pieces |= _list_literal_pieces(literals)
+        for piece in lesson_pieces:
             piece_counts[piece] = piece_counts.get(piece, 0) + 1
     pieces: dict[int, list[int]] = {}
     always: dict[str, list[int]] = {}
@@ -160,7 +160,10 @@ def _build_piece_tables(
             for tool in entry.tools:
                 always.setdefault(tool, []).append(entry.number)
             continue
-        for piece in {piece for literal_sets in demand for piece in _choose_leading_pieces(literal_sets, piece_counts)}:
+        leading_pieces: set[int] = set()
+        for literal_sets in demand:
+            leading_pieces.update(_choose_leading_pieces(literal_sets, piece_counts))
+        for piece in leading_pieces:
             pieces.setdefault(piece, []).append(entry.number)
     return pieces, always
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     PatternSearch = Callable[[Pattern, str], bool]
 
 MAX_PARSED_CHARS = 200_000  # characters; reading a longer command as a shell does would cost more than a hook may
-MAX_PIECES, MAX_PIECE_CHARS = 2_000, 2_000
+MAX_PIECES, MAX_PIECE_CHARS = 2_000, 2_000  # of a command that is too long to parse
 MAX_GLOB_CHARS, MAX_ALTERNATIVES = 1_000, 16  # characters of a Glob call's pattern, and spellings its braces stand for
 _SEPARATORS = dict.fromkeys(map(ord, ";&|()`"), "\n")
 _QUOTING = str.maketrans("", "", "'\"\\")
@@ -149,7 +149,7 @@ def _match_command(entry: ManifestEntry, call: MatchableCall, search: PatternSea
 
 
 def _match_file(entry: ManifestEntry, call: MatchableCall, search: PatternSearch) -> str | None:
-    contents = entry.contents or entry.commands
+    contents = entry.contents or entry.commands  # lessons-learned tries command patterns on edits too
     if entry.globs or entry.path_regexes:
         paths = (call.absolute_path, *call.searched_paths)
         if not any(
@@ -272,6 +272,7 @@ def has_matching_glob(globs: Sequence[Glob], relative: str, absolute: str, searc
 
 
 def _is_included(globs: Sequence[Glob], path: str, search: PatternSearch) -> bool:
+    # As in gitignore: the last matching glob decides about each folder, and what is below an included one is included.
     for prefix in _iter_prefixes(path) if globs else ():
         for glob in reversed(globs):
             if not (glob.folders_only and prefix == path) and search(Pattern(glob.source, glob.flags), prefix):

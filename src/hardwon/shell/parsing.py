@@ -258,12 +258,10 @@ def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
             i = min(end + 1, scan.size)
         scan.heredocs.append((heredoc.start, start, end))
         if heredoc.runs and depth < _MAX_DEPTH:
-            size, scan.size = (
-                scan.size,
-                i - 1 if i < scan.size else i,
-            )  # a newline follows the text, as it does the whole
+            whole_size = scan.size
+            scan.size = i - 1 if i < scan.size else i  # a newline follows the body, as it does the whole text
             _read_commands(scan, start, "", depth + 1)
-            scan.size = size
+            scan.size = whole_size
         else:
             scan.cuts.append((start, i, False))
         i = min(end + 1, scan.size)
@@ -367,11 +365,10 @@ def _record_command(scan: _Scan, words: list[_Word], depth: int) -> None:
     plain_words = [word for word in words if not word.op]
     values = [word.value for word in plain_words]
     if values and values != ["time"]:
-        program_index, start, end = _find_program_index(values), words[0].start, words[-1].end
-        first, program = (
-            plain_words[program_index] if program_index < len(plain_words) else words[0],
-            _get_program_name(values[program_index:]),
-        )
+        start, end = words[0].start, words[-1].end
+        program_index = _find_program_index(values)
+        program = _get_program_name(values[program_index:])
+        first = plain_words[program_index] if program_index < len(plain_words) else words[0]
         code = _render_code(scan, first.start, end, first.cut, full=False)
         if program_index < len(plain_words) and "$()" not in first.value:
             code = first.value + _render_code(scan, first.end, end, first.cut, full=False)
