@@ -43,14 +43,21 @@ class BuildResult:
     waiting_changes: tuple[WaitingChange, ...] = ()
 
 
-def stat_sources(home: str) -> list[tuple[str, int, int, int]]:
-    """Return the files a manifest is made from, with what tells whether they changed."""
-    source_paths = [
-        lessons_file.get_lessons_path(home),
-        settings.get_config_path(home),
-        trust_file.get_trust_path(home),
-    ]
-    source_paths += [trust_file.get_project_lessons_path(project) for project in _read_trusted_hashes(home)[0]]
+def stat_sources(home: str, index: ManifestIndex | None = None) -> list[tuple[str, int, int, int]]:
+    """Return the files a manifest is made from, with what tells whether they changed.
+
+    With an index these are the files that it was made from: if trusted.json names others now, it has changed itself.
+    """
+    is_of_home = index is not None and index.source_stats[0][0] == os.path.join(home, paths.LESSONS)  # not a copy
+    if index is not None and is_of_home:
+        source_paths = [source[0] for source in index.source_stats]
+    else:
+        source_paths = [
+            lessons_file.get_lessons_path(home),
+            settings.get_config_path(home),
+            trust_file.get_trust_path(home),
+            *(trust_file.get_project_lessons_path(project) for project in _read_trusted_hashes(home)[0]),
+        ]
     stats = []
     for path in source_paths:
         try:
@@ -65,7 +72,7 @@ def open_current_index(home: str, now: float) -> ManifestIndex:
     """Return the manifest in force, built first if a source changed since."""
     try:
         index = open_index(home)
-        if index.source_stats == stat_sources(home):
+        if index.source_stats == stat_sources(home, index):
             return index
     except (FileNotFoundError, ValueError):
         pass

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from hardwon.shell.parsing import SimpleCommand, extract_code, parse_simple_commands, parse_with_code
 from hardwon.text.similarity import normalize_text
+from hardwon.types import frozen
 
 FailureKind = Literal[
     "cancelled", "anchor", "precondition", "path", "interface", "environment", "code", "other", "silent", "refused"
@@ -184,7 +184,7 @@ _WORD = re.compile(r"[a-z][a-z_-]+")
 _MAX_SIGNATURE_WORDS, _MIN_SIGNATURE_WORDS = 12, 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """One failed attempt."""
 

@@ -211,7 +211,7 @@ class HookResponder:
         A build that takes longer goes on in its thread while calls are answered from the manifest before it.
         """
         is_broken = self._reload_index()
-        source_stats = manifest.stat_sources(self.home)
+        source_stats = manifest.stat_sources(self.home, self._index)
         is_changed = self._index is None or source_stats != self._index.source_stats
         if (
             is_broken or (is_changed and source_stats != self._built_source_stats)
