@@ -179,49 +179,49 @@ def test_what_is_sound_is_not_refused(change: dict[str, Any]) -> None:
     assert find_lesson_faults(parse_lesson({**PLAIN, **change})) == []
 
 
-@pytest.mark.parametrize(
-    "bookkeeping",
-    [
-        {"occurrenceCount": 41},
-        {"createdAt": "2020-01-01T00:00:00Z", "updatedAt": "2026-11-17T00:00:00Z"},
-        {"confidence": 0.71},
-        {"needsReview": True},
-        {"status": "retired"},
-        {"sourceSessionIds": ["s1"], "evidence": [{"path": "/x", "quote": "q"}]},
-        {"contentHash": "sha256:0"},
-        {"steppedDown": "hold", "source": "human"},
-    ],
-)
-def test_bookkeeping_does_not_change_what_was_approved(bookkeeping: dict[str, Any]) -> None:
-    before = hash_authored_fields(parse_lesson(PLAIN))
-    assert hash_authored_fields(parse_lesson({**PLAIN, **bookkeeping})) == before
+BOOKKEEPING: list[dict[str, Any]] = [
+    {"occurrenceCount": 41},
+    {"createdAt": "2020-01-01T00:00:00Z", "updatedAt": "2026-11-17T00:00:00Z"},
+    {"confidence": 0.71},
+    {"needsReview": True},
+    {"status": "retired"},
+    {"sourceSessionIds": ["s1"], "evidence": [{"path": "/x", "quote": "q"}]},
+    {"contentHash": "sha256:0"},
+    {"steppedDown": "hold", "source": "human"},
+]
 
 
-@pytest.mark.parametrize(
-    "authored",
-    [
-        {"slug": "run-this-first"},
-        {"summary": "git stash leaves some files behind"},
-        {"problem": "git stash only stashes tracked files; others stay"},
-        {"solution": "use git stash --all to keep untracked files as well"},
-        {"injection": "Stop."},
-        {"delivery": "hold"},
-        {"delivery": "block", "blockReason": "no {command}"},
-        {"triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit\b"]}},
-        {"triggers": {"toolNames": ["Read"], "commandPatterns": [r"\bgit stash\b"]}},
-        {"triggers": {**PLAIN["triggers"], "pathPatterns": ["*.py"]}},
-        {"triggers": {**PLAIN["triggers"], "pathRegexes": ["py$"]}},
-        {"triggers": {**PLAIN["triggers"], "contentPatterns": ["x"]}},
-        {"unless": [" -u"]},
-        {"commandMatchTarget": "full"},
-        {"scope": {"type": "project", "path": "/home/dev/kite"}},
-        {"priority": 9},
-        {"tags": ["tool:git"]},
-    ],
-)
-def test_whatever_an_author_writes_changes_what_was_approved(authored: dict[str, Any]) -> None:
-    before = hash_authored_fields(parse_lesson(PLAIN))
-    assert hash_authored_fields(parse_lesson({**PLAIN, **authored})) != before
+def test_bookkeeping_does_not_change_what_was_approved() -> None:
+    approved_hash = hash_authored_fields(parse_lesson(PLAIN))
+    for changes in BOOKKEEPING:
+        assert hash_authored_fields(parse_lesson({**PLAIN, **changes})) == approved_hash, changes
+
+
+AUTHORED: list[dict[str, Any]] = [
+    {"slug": "run-this-first"},
+    {"summary": "git stash leaves some files behind"},
+    {"problem": "git stash only stashes tracked files; others stay"},
+    {"solution": "use git stash --all to keep untracked files as well"},
+    {"injection": "Stop."},
+    {"delivery": "hold"},
+    {"delivery": "block", "blockReason": "no {command}"},
+    {"triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit\b"]}},
+    {"triggers": {"toolNames": ["Read"], "commandPatterns": [r"\bgit stash\b"]}},
+    {"triggers": {**PLAIN["triggers"], "pathPatterns": ["*.py"]}},
+    {"triggers": {**PLAIN["triggers"], "pathRegexes": ["py$"]}},
+    {"triggers": {**PLAIN["triggers"], "contentPatterns": ["x"]}},
+    {"unless": [" -u"]},
+    {"commandMatchTarget": "full"},
+    {"scope": {"type": "project", "path": "/home/dev/kite"}},
+    {"priority": 9},
+    {"tags": ["tool:git"]},
+]
+
+
+def test_whatever_an_author_writes_changes_what_was_approved() -> None:
+    approved_hash = hash_authored_fields(parse_lesson(PLAIN))
+    for changes in AUTHORED:
+        assert hash_authored_fields(parse_lesson({**PLAIN, **changes})) != approved_hash, changes
 
 
 def test_spelling_a_record_in_another_way_does_not_change_what_was_approved() -> None:
