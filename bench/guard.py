@@ -17,7 +17,7 @@ import hardwon
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
 MOST_SECONDS = 1.5
-EVIL = ("", "(a+)+$", "(a|a)*b", r"(\w+\s?)*$", "(.*)*x", "(a*)*c", r"(?:a+){2,}b")
+EVIL = ("", "(a|a)*b", r"(?:\w|a\w)*\s$", "(.|a)*x", "(?:a|aa)+c", r"(?:a+){2,9}b")  # what a build lets through
 TEXT = "git stash " + "a" * 5000 + "!"
 
 

@@ -30,7 +30,7 @@ from hardwon.lessons.pattern_search import PatternCache
 from hardwon.lessons.replay import build_prefilter
 from hardwon.mining import scan
 from hardwon.store import db
-from hardwon.types import Event, ManifestEntry, replace
+from hardwon.types import Event, ManifestEntry, Pattern, replace
 
 DENIALS = ("hold", "block")
 
@@ -225,23 +225,47 @@ def open_workshop() -> Iterator[Workshop]:
             workshop.close()
 
 
+class _PatternRunner:
+    """The worker's patterns, with all the time they take."""
+
+    def __init__(self) -> None:
+        self._patterns = PatternCache()
+
+    def search_pattern(self, pattern: Pattern, text: str) -> bool:
+        return self._patterns.search(pattern, text)
+
+    def get_cpu_seconds(self) -> float:
+        return 0.0
+
+
+class _RememberedClaims(decision.SessionClaims):
+    """Claims in a set instead of files: each lesson once per session and sub-agent."""
+
+    def __init__(self, event: Event, told: set[tuple[str, str, str]]) -> None:
+        super().__init__("", event)
+        self._session, self._told = (event.session, event.agent), told
+
+    def take_lesson(self, entry: ManifestEntry) -> bool:
+        key = (*self._session, entry.id)
+        is_first = key not in self._told
+        self._told.add(key)
+        return is_first
+
+    def is_allowed(self, entry: ManifestEntry) -> bool:
+        return False
+
+
 class Guard:
     """What the hook would say about calls: the shipped matcher, each lesson once per session and sub-agent."""
 
     def __init__(self, index: Any) -> None:
         self._index = index
-        self._search = PatternCache().search
+        self._patterns: Any = _PatternRunner()  # calls need nothing else of what a hook draws on
 
     def ask(self, call: Call, told: set[tuple[str, str, str]]) -> list[Firing]:
         """Return what is delivered about a call; `told` has what a session was told and is added to."""
         if self._index is None:
             return []
-
-        def claim(entry: ManifestEntry) -> bool:
-            key = (call.session, call.subagent, entry.id)
-            is_first = key not in told
-            told.add(key)
-            return is_first
 
         root, places = _find_root(call.cwd), _find_places(call.cwd)
         event = _make_event(call)
@@ -256,13 +280,10 @@ class Guard:
             reply = decision.reply_to_call(
                 asked,
                 self._index,
+                _RememberedClaims(event, told),
+                self._patterns,
                 project_root=root,
                 equivalent_folders=places,
-                search_pattern=self._search,
-                claim_entry=claim,
-                hold_entry=claim,
-                is_allowed=lambda entry: False,
-                get_cpu_seconds=lambda: 0.0,
             )
             firings += [Firing(injection.lesson, injection.delivery) for injection in reply.deliveries]
             if reply.deny:

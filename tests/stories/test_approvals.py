@@ -485,7 +485,7 @@ def test_a_memory_is_told_only_with_an_approval(home: Home, repository: Path, co
 
 
 def test_a_memory_approved_by_prompt_says_so(home: Home, repository: Path) -> None:
-    type_prompt(home.path, "hardwon memory add project The tide table is in UTC", str(repository))
+    type_prompt(home.path, "remember that the tide table is in UTC", str(repository))
     assert home.approved() == [("memory", "prompt")]
 
 

@@ -85,7 +85,7 @@ def test_a_decision_typed_with_the_worker_away_starts_it(house: House) -> None:
 def test_a_typed_lesson_that_is_not_fit_is_refused_with_the_reason(house: House) -> None:
     house.add(lesson(r"\bmake\b"))
     house.ok("start")
-    assert "problem has 5 characters" in say(house, TYPED.replace(TYPED.splitlines()[3][9:], "short")).notice
+    assert "problem is too short (5 characters" in say(house, TYPED.replace(TYPED.splitlines()[3][9:], "short")).notice
     assert len(house.ok("lessons", "list", "--json").json()) == 1
 
 
@@ -157,7 +157,7 @@ def test_what_was_refused_when_the_worker_came_back_is_shown_by_doctor(house: Ho
     assert wrong.startswith("1 hook went wrong; last: 1772614900 PreToolUse")
     assert told.startswith("1 prompt refused; ") and "what you typed was not taken" in told
     with open(os.path.join(house.home, "logs", "worker.log")) as file:
-        assert "problem has 5 characters" in file.read()
+        assert "problem is too short (5 characters" in file.read()
 
 
 def test_allow_lifts_a_block_for_this_session_and_the_agent_is_told(manned: House) -> None:

@@ -13,7 +13,7 @@ from hardwon.types import Delivery, ReadPosition
 from tests.support.house_of_one import GIT_STASH, House, bash, lesson
 
 DAY = 86_400
-KINDS = ("too broad", "never fires", "stale", "alike", "priorities")
+KINDS = ("too broad", "never fires", "stale", "alike")
 
 
 def advice(house: House) -> dict[str, list[dict[str, Any]]]:
@@ -116,7 +116,7 @@ def ident(house: House, slug: str) -> str:
     return str(house.ok("lessons", "show", slug, "--json").json()["id"])
 
 
-def test_lessons_alike_and_equal_priorities_are_named_five_at_most(house: House) -> None:
+def test_lessons_alike_are_named_five_at_most(house: House) -> None:
     text = "git stash only stashes tracked files, and others stay where they are"
     records = [
         {**lesson(rf"\btool{n}\b"), "id": f"L{n}", "slug": f"s{n}", "problem": text, "solution": text} for n in range(9)
@@ -130,7 +130,6 @@ def test_lessons_alike_and_equal_priorities_are_named_five_at_most(house: House)
     assert len(said["alike"]) == 6
     assert said["alike"][0]["found"].startswith("s0 and s1 have 100%")
     assert said["alike"][0]["fix"] == "hardwon lessons retire s1"
-    assert said["priorities"][0]["found"].startswith("all 9 lessons have priority 5")
 
 
 def test_a_repositorys_lesson_is_mended_in_the_repository(house: House, own_home: str) -> None:

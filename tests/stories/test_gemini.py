@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hardwon.agents.json_edit import get_value
-from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS
+from hardwon.lessons.decision import PARALLEL_CALL_SECONDS
 from tests.support.files import content, put
 from tests.support.house_of_one import GIT_STASH, House, lesson, wait_for
 

@@ -205,7 +205,7 @@ def test_a_tag_that_was_filled_in_halfway_waits_with_its_fault(house: House, own
     assert house.ok("lessons", "list", "--status", "active", "--json").json() == []
     assert len(summaries(house)) == 1
     seen = at_terminal("review", typed="q\n")
-    assert re.search(r"problem (?:is only|still holds) the placeholder|problem has \d+ characters", seen), seen
+    assert re.search(r"problem (?:is only|contains) the placeholder|problem is too short", seen), seen
     refused = house.cli("accept", "1")
     assert refused.code == 1 and "problem" in refused.err
     mended = "git stash leaves files behind that are not tracked"

@@ -192,7 +192,7 @@ def test_calls_that_were_refused_are_counted_and_shown(house: House, own_home: s
     assert "would have fired 1 time: 0 failed, 0 went fine, 1 refused" in seen and "refused git stash drop" in seen
 
 
-@pytest.mark.parametrize(("triggers", "said"), [("[]", "no trigger"), ("['git']", "wants an object")])
+@pytest.mark.parametrize(("triggers", "said"), [("[]", "no trigger"), ("['git']", "expected an object")])
 def test_triggers_that_a_person_leaves_as_a_list_are_named(
     scanned: House, tmp_path: Any, triggers: str, said: str
 ) -> None:

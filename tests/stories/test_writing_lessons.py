@@ -80,11 +80,11 @@ def test_what_is_left_out_is_filled_in(house: House) -> None:
     [
         ({"triggers": {"commandPatterns": ["(a+)+$"]}}, "commandPatterns '(a+)+$'"),
         ({"triggers": {"commandPatterns": ["(unclosed"]}}, "commandPatterns '(unclosed'"),
-        ({"summary": 7}, "summary is a number, but wants text"),
-        ({"solution": "too short"}, "solution has 9 characters"),
-        ({"delivery": "shout"}, "delivery is 'shout', but wants one of note, hold, block, start"),
+        ({"summary": 7}, "summary is 7; expected text"),
+        ({"solution": "too short"}, "solution is too short (9 characters"),
+        ({"delivery": "shout"}, "delivery is 'shout'; expected one of note, hold, block, start"),
         ({"triggers": {}}, "no trigger"),
-        ({"priority": 11}, "priority is 11, but wants 1 to 10"),
+        ({"priority": 11}, "priority is 11; expected 1 to 10"),
     ],
 )
 def test_what_is_not_fit_is_refused_and_nothing_is_written(house: House, change: dict[str, object], say: str) -> None:

@@ -1,4 +1,4 @@
-"""Recording what a person put in force. This is the only module that writes the table `approvals`."""
+"""Record what a person put in force. This is the only module that writes the table `approvals`."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, memories, ratification
-from hardwon.lessons import approved_lessons, manifest, trust_file
-from hardwon.lessons import lessons_file as shelves
-from hardwon.lessons import record as records
-from hardwon.store import approvals, db, reflections
-from hardwon.store import memories as memory_rows
+from hardwon.handoff.handoffs import fingerprint_file
+from hardwon.handoff.memories import compute_approval_hash, read_page
+from hardwon.handoff.ratification import record_fingerprint
+from hardwon.lessons import approved_lessons, lessons_file, manifest
+from hardwon.lessons.record import hash_authored_fields
+from hardwon.lessons.trust_file import read_trusted_hashes
+from hardwon.store import approvals, db, memories, reflections
 from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, TRUST, UPGRADE, Approval
 from hardwon.store.db import Connection, transaction
 from hardwon.text.printable import to_printable_line
-from hardwon.types import Lesson, Memory, frozen
+from hardwon.types import Lesson, Memory
 
-MAX_ANNOUNCED = 5
+MAX_ANNOUNCED = 5  # at a session start; the rest is counted
 MAX_HANDOFFS = 1_000
 _TITLE_LENGTH = 60
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ListedApproval:
-    """An approval as people see it: what it is about, in their words, and the command that undoes it."""
+    """An approval as people see it: a title, and the command that undoes it."""
 
     approval: Approval
     title: str
@@ -46,17 +48,17 @@ def _record_lesson(connection: Connection, lesson: Lesson, path: str, now: float
         approvals.undo_subject(connection, LESSON, lesson.id, now)
         return
     body = approved_lessons.to_approval_body(lesson)
-    approvals.insert(connection, LESSON, lesson.id, records.hash_authored_fields(lesson), body, path, now)
+    approvals.insert(connection, LESSON, lesson.id, hash_authored_fields(lesson), body, path, now)
 
 
 def record_memory(connection: Connection, number: int, path: str, now: float) -> None:
     """Approve a memory in the words that its row has; a row that is not active loses its approval."""
-    memory = memory_rows.get(connection, number)
+    memory = memories.get(connection, number)
     with transaction(connection):
         if memory is None or memory.status != "active":
             approvals.undo_subject(connection, MEMORY, str(number), now)
         else:
-            content_hash = memories.compute_approval_hash(memory.type, memory.text)
+            content_hash = compute_approval_hash(memory.type, memory.text)
             approvals.insert(connection, MEMORY, str(number), content_hash, memory.text, path, now)
 
 
@@ -67,16 +69,14 @@ def record_handoff(connection: Connection, number: int, path: str, now: float) -
         if reflection is None or reflection.status != reflections.RATIFIED:
             approvals.undo_subject(connection, HANDOFF, str(number), now)
         else:
-            approvals.insert(
-                connection, HANDOFF, str(number), handoffs.fingerprint_file(reflection.draft), "", path, now
-            )
+            approvals.insert(connection, HANDOFF, str(number), fingerprint_file(reflection.draft), "", path, now)
 
 
 def record_imported(
     connection: Connection, memory_keys: Sequence[str], reflection_keys: Sequence[str], path: str, now: float
 ) -> None:
     """Approve the memories and handoffs that a person imported as active; what is not active stays without."""
-    for memory in memory_rows.list_memories(connection, "active"):
+    for memory in memories.list_memories(connection, "active"):
         if memory.key in memory_keys:
             record_memory(connection, memory.id, path, now)
     for reflection in reflections.list_reflections(connection, reflections.RATIFIED, limit=MAX_HANDOFFS):
@@ -100,7 +100,7 @@ def withdraw_undone_reflection(connection: Connection, reflection: int, now: flo
     inactive = [
         subject
         for subject in approvals.read_live_hashes(connection, MEMORY)
-        if (memory := memory_rows.get(connection, int(subject))) is None or memory.status != "active"
+        if (memory := memories.get(connection, int(subject))) is None or memory.status != "active"
     ]
     with transaction(connection):
         approvals.undo_subject(connection, HANDOFF, str(reflection), now)
@@ -110,7 +110,7 @@ def withdraw_undone_reflection(connection: Connection, reflection: int, now: flo
 
 def compile_manifest(home: str, now: float) -> manifest.BuildResult:
     """Compile the manifest from what is approved; approve once what was in force before approvals existed."""
-    has_lessons = os.path.exists(shelves.get_lessons_path(home))
+    has_lessons = os.path.exists(lessons_file.get_lessons_path(home))
     if has_lessons or os.path.exists(os.path.join(home, paths.DATABASE)):
         with closing(db.connect(home)) as connection:
             ensure_upgraded(home, connection, now)
@@ -119,7 +119,7 @@ def compile_manifest(home: str, now: float) -> manifest.BuildResult:
 
 def find_changes_to_approve(home: str, now: float) -> list[approved_lessons.WaitingChange]:
     """Return the changes to lessons.json that nobody has approved."""
-    if os.path.exists(shelves.get_lessons_path(home)):
+    if os.path.exists(lessons_file.get_lessons_path(home)):
         with closing(db.connect(home)) as connection:
             ensure_upgraded(home, connection, now)
     return approved_lessons.find_waiting_changes(home)
@@ -134,8 +134,8 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
     if approvals.is_upgraded(connection):
         return 0
     try:
-        lessons = shelves.read(shelves.get_lessons_path(home)).lessons
-        trusted = trust_file.read_trusted_hashes(home)
+        lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+        trusted = read_trusted_hashes(home)
     except UserError:
         return 0  # a broken file is the person's to mend first; until then the last good manifest stays in force
     active_ids = {lesson.id for lesson in lessons} if is_restored else approved_lessons.find_ids_in_force(home)
@@ -144,7 +144,7 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
         for file_lesson in lessons
         if file_lesson.id in active_ids and approved_lessons.is_marked_active(file_lesson)
     ]
-    active = memory_rows.list_memories(connection, "active")
+    active = memories.list_memories(connection, "active")
     ratified = reflections.list_reflections(connection, reflections.RATIFIED, limit=MAX_HANDOFFS)
     with transaction(connection):
         if approvals.is_upgraded(connection):  # another process was quicker
@@ -163,12 +163,12 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
 
 def _upgrade_memory(home: str, connection: Connection, memory: Memory, now: float) -> None:
     """Approve what was told: a file in the home counted as edited, one in a repository only as approved."""
-    page = memories.read_page(home, memory)
+    page = read_page(home, memory)
     text = memory.text
     if page and page.is_edited and paths.is_inside(home, page.path):
         text = page.text
-        memory_rows.reword(connection, memory.id, text)
-    content_hash = memories.compute_approval_hash(memory.type, text)
+        memories.reword(connection, memory.id, text)
+    content_hash = compute_approval_hash(memory.type, text)
     approvals.insert(connection, MEMORY, str(memory.id), content_hash, text, UPGRADE, now)
 
 
@@ -176,8 +176,8 @@ def _upgrade_handoff(home: str, connection: Connection, reflection: reflections.
     ratified_hash = next((file.after for file in reversed(reflection.files) if file.path == reflection.draft), "")
     content_hash = ratified_hash
     if paths.is_inside(home, reflection.draft):
-        content_hash = handoffs.fingerprint_file(reflection.draft)
-        ratification.record_fingerprint(connection, reflection)
+        content_hash = fingerprint_file(reflection.draft)
+        record_fingerprint(connection, reflection)
     approvals.insert(connection, HANDOFF, str(reflection.id), content_hash, "", UPGRADE, now)
 
 
@@ -248,7 +248,7 @@ def _describe_approval(connection: Connection, approval: Approval) -> ListedAppr
             return ListedApproval(approval, f"lesson {approval.subject}", undo_command)
         return ListedApproval(approval, f'lesson "{_shorten(lesson.summary)}"', f"hardwon lessons retire {lesson.slug}")
     if approval.kind == MEMORY:
-        memory = memory_rows.get(connection, int(approval.subject))
+        memory = memories.get(connection, int(approval.subject))
         text = approval.body or (memory.text if memory else "")
         words = f' "{_shorten(text)}"' if text else ""
         return ListedApproval(

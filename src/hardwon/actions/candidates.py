@@ -1,4 +1,4 @@
-"""Deciding about candidates: a person accepts, rejects, or takes the decision back.
+"""Carry out what a person decides about candidates: accept, reject, or undo the decision.
 
 The lesson is written first and has the candidate's id, so a decision that was cut off between the two is seen and
 completed the next time.
@@ -11,10 +11,10 @@ from typing import Any
 
 from hardwon import clock
 from hardwon.errors import UserError
-from hardwon.lessons import adding, review_queue, validation
-from hardwon.lessons import lessons_file as shelves
-from hardwon.lessons import record as records
+from hardwon.lessons import adding, lessons_file, review_queue
+from hardwon.lessons.record import BadRecord, hash_authored_fields, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import MIN_FIRINGS, Replay, replay_lesson
+from hardwon.lessons.validation import find_disabling_faults
 from hardwon.store import approvals, candidates
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection
@@ -87,7 +87,7 @@ def refuse_unsafe_edit(
 ) -> None:
     """Refuse what would make a block of a lesson, or a block of other calls, where `accept` would."""
     changed_lesson = adding.parse_valid_lesson(record)
-    old_record, new_record = records.to_lesson_record(lesson), records.to_lesson_record(changed_lesson)
+    old_record, new_record = to_lesson_record(lesson), to_lesson_record(changed_lesson)
     if any(
         old_record.get(key) != new_record.get(key)
         for key in ("delivery", "triggers", "unless", "scope", "commandMatchTarget")
@@ -103,7 +103,7 @@ def refuse_unsafe_edit(
 
 
 def _refuse_faulty(record: dict[str, Any], candidate: Candidate) -> None:
-    """What is refused is mended while accepting, so that is the command to give."""
+    """Refuse a record with faults; the fix is to accept it with options that correct them."""
     if faults := adding.find_record_faults(record):
         flags = dict.fromkeys(
             flag for fault in faults for name, flag in _FLAGS_BY_FAULT.items() if fault.startswith(name)
@@ -113,7 +113,7 @@ def _refuse_faulty(record: dict[str, Any], candidate: Candidate) -> None:
 
 
 def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What a person puts in force with a record, field by field: nothing that acts may be left out."""
+    """Return what a person puts in force with a record, field by field; nothing that has an effect is left out."""
     rows = [("problem", record["problem"]), ("solution", record["solution"]), ("trigger", describe_trigger(record))]
     if record.get("injection"):
         rows.append(("told as", record["injection"]))
@@ -128,7 +128,7 @@ def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def describe_trigger(record: Mapping[str, Any]) -> str:
-    """When it fires, in a line; nothing if never."""
+    """Return when a record fires, in a line; nothing if never."""
     triggers = record["triggers"]
     if record["delivery"] == "start":
         return "fires when a session starts"
@@ -146,7 +146,7 @@ def _join_patterns(patterns: Iterable[Any]) -> str:
 
 
 def reject(home: str, connection: Connection, candidate: Candidate) -> None:
-    """It stays rejected, however often it is found again."""
+    """Reject a candidate; it stays rejected, however often it is found again."""
     if candidate.status == "active":
         raise UserError(f"candidate {candidate.number} is a lesson by now", f"hardwon lessons retire {candidate.slug}")
     review_queue.reject_record(home, candidate)
@@ -154,20 +154,20 @@ def reject(home: str, connection: Connection, candidate: Candidate) -> None:
 
 
 def undo(home: str, connection: Connection, candidate_id: str) -> Candidate:
-    """As if nothing had been decided: the lesson is taken out of the file again, or is proposed there as before."""
+    """Undo a decision: the lesson is removed from the file, or is proposed there as before."""
     review_queue.restore_record(home, find_candidate(home, connection, candidate_id))
     candidates.record_decision(connection, candidate_id, "candidate", None)
     return find_candidate(home, connection, candidate_id)
 
 
 def build_accepted_record(candidate: Candidate) -> dict[str, Any]:
-    """The suggested record as the lesson a person would vouch for."""
+    """Return the suggested record as an active lesson with the confidence of what a person has read."""
     vouched = {"id": candidate.id, "slug": candidate.slug, "status": "active", "needsReview": False}
     return {**candidate.record, **vouched, "confidence": max(ACCEPTED_CONFIDENCE, candidate.record["confidence"])}
 
 
 def extract_rewording(judgement: Judgement | None) -> dict[str, Any]:
-    """What a reader would change in the suggestion, if its judgement counts and calls it a lesson."""
+    """Return what a reader would change in the suggestion, if its judgement counts and calls it a lesson."""
     if judgement is None or judgement.void or judgement.verdict != "lesson":
         return {}
     body = judgement.body
@@ -178,12 +178,12 @@ def extract_rewording(judgement: Judgement | None) -> dict[str, Any]:
 
 
 def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: int | None = None) -> Replay | None:
-    """What the record's trigger would have fired on; None if it has none that can be tried."""
+    """Return what the record's trigger would have fired on; None if it has none that can be tried."""
     try:
-        lesson = records.parse_lesson(dict(record))
-    except records.BadRecord:
+        lesson = parse_lesson(dict(record))
+    except BadRecord:
         return None
-    return None if validation.find_disabling_faults(lesson) else replay_lesson(connection, lesson, limit=limit)
+    return None if find_disabling_faults(lesson) else replay_lesson(connection, lesson, limit=limit)
 
 
 def _find_written(home: str, connection: Connection, lesson_id: str, record: dict[str, Any]) -> Lesson | None:
@@ -191,14 +191,12 @@ def _find_written(home: str, connection: Connection, lesson_id: str, record: dic
 
     Anybody may have written another record under the same id into lessons.json.
     """
-    shelf = shelves.read(shelves.get_lessons_path(home))
-    written = next((lesson for lesson in shelf.lessons if lesson.id == lesson_id and lesson.status == "active"), None)
+    file = lessons_file.read(lessons_file.get_lessons_path(home))
+    written = next((lesson for lesson in file.lessons if lesson.id == lesson_id and lesson.status == "active"), None)
     if written is None or approvals.find_live(connection, approvals.LESSON, lesson_id):
         return written
-    expected = (
-        [] if adding.find_record_faults(record) else [records.hash_authored_fields(adding.parse_valid_lesson(record))]
-    )
-    return written if records.hash_authored_fields(written) in expected else None
+    expected = [] if adding.find_record_faults(record) else [hash_authored_fields(adding.parse_valid_lesson(record))]
+    return written if hash_authored_fields(written) in expected else None
 
 
 def refuse_unsafe_block(

@@ -1,4 +1,4 @@
-"""What a person decides about handoffs, each decision with its approval, also for the memories that come along."""
+"""Carry out what a person decides about handoffs and the memories in them, and record the approvals."""
 
 from __future__ import annotations
 

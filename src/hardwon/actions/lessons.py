@@ -1,4 +1,4 @@
-"""What a person decides about lessons: each decision is written, approved and compiled in one step."""
+"""Carry out what a person decides about lessons: write it, approve it and compile the manifest."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 from hardwon import clock
 from hardwon.actions import approvals, candidates
 from hardwon.errors import UserError
-from hardwon.lessons import adding, approved_lessons, manifest, validation
-from hardwon.lessons import lessons_file as shelves
-from hardwon.lessons import record as records
+from hardwon.lessons import adding, approved_lessons, lessons_file, manifest
 from hardwon.lessons.approved_lessons import WaitingChange
-from hardwon.lessons.secrets import find_secret_faults
+from hardwon.lessons.record import BadRecord, hash_lesson_content, parse_lesson, to_lesson_record
+from hardwon.lessons.validation import find_lesson_faults, find_secret_faults
 from hardwon.store.approvals import LESSON, Approval
 from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection
@@ -72,8 +71,8 @@ def edit_lesson(
     """Change some fields of a lesson and approve the result."""
     approvals.ensure_upgraded(home, connection, clock.now())
     _refuse_waiting(home, lesson)
-    record = adding.apply_changes(records.to_lesson_record(lesson), changes)
-    adding.read_or_refuse(home, record, "edit")
+    record = adding.apply_changes(to_lesson_record(lesson), changes)
+    adding.read_or_refuse(home, record, "edit")  # the faults first: nobody is asked about a lesson that is refused
     candidates.refuse_unsafe_edit(connection, lesson, record, confirm=confirm)
     changed = adding.edit_record(home, lesson.id, changes)
     _put_in_force(home, connection, [changed], path)
@@ -103,7 +102,7 @@ def _refuse_waiting(home: str, lesson: Lesson) -> None:
 def retire_lesson(home: str, connection: Connection, lesson: Lesson) -> Lesson:
     """Take a lesson out of force; it stays in the file."""
     approvals.ensure_upgraded(home, connection, clock.now())
-    retired = _set_status(home, lesson, "retired")
+    retired = adding.set_lesson_status(home, lesson.id, "retired")
     approvals.withdraw(connection, LESSON, lesson.id, clock.now())
     _build_manifest(home)
     return retired
@@ -117,7 +116,7 @@ def restore_lesson(
     A block that was only proposed passes the same check as one that is accepted in review.
     """
     approvals.ensure_upgraded(home, connection, clock.now())
-    if faults := validation.find_lesson_faults(lesson):
+    if faults := find_lesson_faults(lesson):
         raise adding.build_refusal(faults)
     if lesson.status == "candidate":
         hold = f"hardwon lessons edit {lesson.slug} --delivery hold"
@@ -154,7 +153,7 @@ def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], co
             candidates.refuse_unsafe_block(connection, lesson, confirm, hold_command="", confirm_command="")
     except UserError as error:
         if adding.find_record_faults(record):
-            return record  # `take_over` refuses it with its faults
+            return record  # adding it is refused with its faults
         earlier_faults = record.get("importFaults")
         faults = [*earlier_faults, error.say] if isinstance(earlier_faults, list) else [error.say]
         return {**record, "status": "candidate", "importFaults": faults}
@@ -176,9 +175,9 @@ def import_exported_lessons(
     approvals.ensure_upgraded(home, connection, clock.now())
     added: list[Lesson] = []
     refused: list[tuple[int, str]] = []
-    with shelves.open_for_edit(home) as shelf:
-        ids = {entry.get("id") for entry in shelf.document["lessons"] if isinstance(entry, dict)}
-        slugs = {entry.slug for entry in shelf.lessons}
+    with lessons_file.open_for_edit(home) as file:
+        ids = {entry.get("id") for entry in file.document["lessons"] if isinstance(entry, dict)}
+        slugs = {entry.slug for entry in file.lessons}
         for number, record in numbered_records:
             if record.get("id") in ids:
                 continue
@@ -193,12 +192,12 @@ def import_exported_lessons(
                 new_record = _hold_back_doubtful_block(connection, new_record, refuse_to_confirm)
             else:
                 new_record["status"] = "candidate"
-            shelf.document["lessons"].append(new_record)
+            file.document["lessons"].append(new_record)
             ids.add(new_record["id"])
             slugs.add(new_record["slug"])
-            added.append(records.parse_lesson(new_record))
+            added.append(parse_lesson(new_record))
         if added:
-            shelves.save(shelf)
+            lessons_file.save(file)
     if added:
         _put_in_force(home, connection, added, path)
     return len(added), refused
@@ -206,8 +205,8 @@ def import_exported_lessons(
 
 def _find_fault(record: dict[str, Any], slugs: set[str]) -> str:
     try:
-        lesson = records.parse_lesson(record)
-    except records.BadRecord as error:
+        lesson = parse_lesson(record)
+    except BadRecord as error:
         return f"lesson: {'; '.join(error.faults)}"
     if not lesson.id or not lesson.slug:
         return "lesson: it has no id or no slug"
@@ -234,16 +233,16 @@ def undo_lesson_approval(home: str, connection: Connection, approval: Approval) 
     """Undo one approval of a lesson: its earlier approved version counts again, or it is retired."""
     earlier = approvals.revert_to_earlier(connection, approval, clock.now())
     earlier_lesson = approved_lessons.parse_approval_body(earlier.body) if earlier else None
-    shelf = shelves.read(shelves.get_lessons_path(home))
-    written = next((lesson for lesson in shelf.lessons if lesson.id == approval.subject), None)
+    file = lessons_file.read(lessons_file.get_lessons_path(home))
+    written = next((lesson for lesson in file.lessons if lesson.id == approval.subject), None)
     if earlier_lesson is not None:
-        with shelves.open_for_edit(home) as shelf:
-            shelves.put_lesson(shelf, _copy_file_fields(earlier_lesson, written))
-            shelves.save(shelf)
+        with lessons_file.open_for_edit(home) as file:
+            lessons_file.put_lesson(file, _copy_file_fields(earlier_lesson, written))
+            lessons_file.save(file)
         message = f"the version approved before is in force again: {earlier_lesson.slug}"
     else:
         if written is not None:
-            _set_status(home, written, "retired")
+            adding.set_lesson_status(home, written.id, "retired")
         message = f"retired: {written.slug if written else approval.subject}"
     _build_manifest(home)
     return message
@@ -260,13 +259,9 @@ def _copy_file_fields(approved: Lesson, written: Lesson | None) -> Lesson:
         evidence=written.evidence,
         created_at=written.created_at,
         updated_at=clock.format_iso(clock.now()),
-        content_hash=records.hash_lesson_content(approved),
+        content_hash=hash_lesson_content(approved),
         extra=written.extra,
     )
-
-
-def _set_status(home: str, lesson: Lesson, status: Any) -> Lesson:
-    return adding.set_lesson_status(home, lesson.id, status)
 
 
 def _put_in_force(home: str, connection: Connection, lessons: Sequence[Lesson], path: str) -> None:

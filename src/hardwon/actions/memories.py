@@ -1,4 +1,4 @@
-"""What a person decides about memories, each decision with its approval."""
+"""Carry out what a person decides about memories, and record the approvals."""
 
 from __future__ import annotations
 

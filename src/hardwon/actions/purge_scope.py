@@ -1,6 +1,6 @@
-"""What a purge is after, in which files: the agents' transcripts, and what was written and no person approved.
+"""Find what a purge deletes or reports in files: the agents' transcripts, and files that no person approved.
 
-That is drafts of handoffs, the raw logs of how they were made, and queued memories. They go whole.
+The latter are drafts of handoffs, the raw logs of how they were made, and queued memories; they are deleted whole.
 """
 
 from __future__ import annotations
@@ -9,29 +9,28 @@ import glob
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import islice
 
 from hardwon import clock, paths, settings
 from hardwon.agents import transcript_files
 from hardwon.handoff import memory_queue
 from hardwon.handoff.reflection import DRAFT_SUFFIX, DRAFTS_FOLDER, LOGS_FOLDER
-from hardwon.mining import scan as mining
+from hardwon.mining.scan import find_changed_transcripts, find_transcript_folders
 from hardwon.sessions import text_search
-from hardwon.store import db
-from hardwon.store import purge as cutting
+from hardwon.store import db, purge
 from hardwon.store.purge import PurgeTarget
 from hardwon.store.reflections import RATIFIED
 from hardwon.text import traces
 from hardwon.text.traces import SearchPiece
-from hardwon.types import frozen
 
 DRAFT_FILES, LOG_FILES, QUEUE_FILES = "drafts", "logs", "queues"
 _FRONT_LINES = 40  # lines in which a draft says whose it is
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PurgeScope:
-    """What goes, and what of it is looked for in files: pieces of a text, an id, or a path."""
+    """What a purge deletes, and what is searched for in files: pieces of a text, an id, or a path."""
 
     target: PurgeTarget
     text_pieces: tuple[SearchPiece, ...]
@@ -45,13 +44,13 @@ class PurgeScope:
 def find_purge_scope(home: str, connection: db.Connection, target: PurgeTarget, *, dry_run: bool) -> PurgeScope:
     exact = traces.build_exact_pieces(target.session or target.project) if target.older_than is None else ()
     pieces: tuple[SearchPiece, ...] = target.text_pieces or exact
-    sessions = frozenset(cutting.find_target_sessions(connection, target))
+    sessions = frozenset(purge.find_target_sessions(connection, target))
     return PurgeScope(
         target,
         pieces,
         sessions,
         _find_unapproved(home, connection, target, pieces, sessions),
-        tuple(page for page, _, status in cutting.find_target_reflections(connection, target) if status == RATIFIED),
+        tuple(page for page, _, status in purge.find_target_reflections(connection, target) if status == RATIFIED),
         tuple(_find_transcripts(connection, target, pieces)),
         dry_run,
     )
@@ -60,15 +59,15 @@ def find_purge_scope(home: str, connection: db.Connection, target: PurgeTarget, 
 def _find_transcripts(
     connection: db.Connection, target: PurgeTarget, pieces: tuple[SearchPiece, ...]
 ) -> Iterator[tuple[str, str]]:
-    """The agents' transcripts that hold it, with their hosts: for a text wherever they are, else those that belong."""
+    """Yield the transcripts that contain the target, with their agents: for a text any, else those of its sessions."""
     if target.text_pieces:
         values = settings.resolve_settings(settings.read_config(paths.get_home()))
-        folders = mining.find_transcript_folders(os.environ, os.path.expanduser("~"), values["scanPaths"])
-        for file in mining.find_changed_transcripts(folders, {}):
+        folders = find_transcript_folders(os.environ, os.path.expanduser("~"), values["scanPaths"])
+        for file in find_changed_transcripts(folders, {}):
             if text_search.has_piece_in_file(file.path, pieces):
                 yield file.path, file.agent
         return
-    for path in sorted(cutting.find_target_transcripts(connection, target)):
+    for path in sorted(purge.find_target_transcripts(connection, target)):
         subagent_paths = glob.glob(
             os.path.join(glob.escape(path.removesuffix(".jsonl")), "**", "*.jsonl"), recursive=True
         )
@@ -87,8 +86,8 @@ def _find_transcripts(
 def _find_unapproved(
     home: str, connection: db.Connection, target: PurgeTarget, pieces: Sequence[SearchPiece], sessions: Set[str]
 ) -> Mapping[str, tuple[str, ...]]:
-    """The files that go, by their kind. Asked before the database forgets what it wrote where."""
-    reflection_rows = cutting.find_target_reflections(connection, target)
+    """Return the files to delete, by kind; called before the database forgets where it wrote them."""
+    reflection_rows = purge.find_target_reflections(connection, target)
     pages = {page for page, _, _ in reflection_rows if is_draft(page)}
     drafts = {*pages, *filter(is_draft, text_search.list_files_below(os.path.join(home, DRAFTS_FOLDER)))}
     log_names = {os.path.basename(log) for _, log, _ in reflection_rows}
@@ -124,12 +123,12 @@ def _find_unapproved(
 
 
 def is_draft(path: str) -> bool:
-    """Whether it is there and is nobody's page yet."""
+    """Return whether this is a draft that no person has approved."""
     return path.endswith(DRAFT_SUFFIX) and os.path.isfile(path) and not os.path.islink(path)
 
 
 def is_draft_of(draft: str, sessions: Set[str]) -> bool:
-    """Whether a draft says that it is of one of these sessions."""
+    """Return whether a draft names one of these sessions as its own."""
     with open(draft, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
         session_line = next((line for line in islice(file, _FRONT_LINES) if line.startswith("session: ")), "")
     try:

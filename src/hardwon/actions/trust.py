@@ -1,4 +1,4 @@
-"""Trusting the lessons that a repository carries, and no longer."""
+"""Trust the lessons that a repository carries, and revoke that trust."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""Undoing an approval by its number, whatever it is about."""
+"""Undo an approval by its number, whatever it is about."""
 
 from __future__ import annotations
 
 from hardwon import clock
-from hardwon.actions import approvals, lessons, memories, trust
+from hardwon.actions import approvals, lessons, trust
+from hardwon.actions.memories import reject_or_retire_memory
 from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief
-from hardwon.lessons import trust_file as trusted_files
-from hardwon.store import approvals as rows
-from hardwon.store import memories as memory_rows
+from hardwon.lessons.trust_file import get_project_lessons_path, read_trusted_hashes
+from hardwon.store import memories
+from hardwon.store.approvals import LESSON, MEMORY, TRUST, find_live
 from hardwon.store.db import Connection
 
 
@@ -16,25 +17,25 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
     """Undo an approval and return what became of its subject; UserError if there is nothing to undo."""
     approvals.ensure_upgraded(home, connection, clock.now())
     approval = approvals.find_approval(connection, number)
-    newest = rows.find_live(connection, approval.kind, approval.subject)
+    newest = find_live(connection, approval.kind, approval.subject)
     if newest is not None and newest.id != approval.id:
         raise UserError(
             f"approval {number} was replaced by approval {newest.id}", f"hardwon approvals undo {newest.id}"
         )
-    if approval.kind == rows.LESSON:
+    if approval.kind == LESSON:
         return lessons.undo_lesson_approval(home, connection, approval)
-    if approval.kind == rows.MEMORY:
-        memory = memory_rows.get(connection, int(approval.subject))
+    if approval.kind == MEMORY:
+        memory = memories.get(connection, int(approval.subject))
         if memory is not None and memory.status == "active":
-            memories.reject_or_retire_memory(connection, home, memory, clock.now())
+            reject_or_retire_memory(connection, home, memory, clock.now())
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
         compiled_brief.delete_all(home)
         return f"retired: memory {approval.subject}"
-    if approval.kind == rows.TRUST:
-        if approval.subject in trusted_files.read_trusted_hashes(home):
+    if approval.kind == TRUST:
+        if approval.subject in read_trusted_hashes(home):
             trust.revoke_trust(home, connection, approval.subject, clock.now())
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
-        return f"no longer trusted: {trusted_files.get_project_lessons_path(approval.subject)}"
+        return f"no longer trusted: {get_project_lessons_path(approval.subject)}"
     approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
     compiled_brief.delete_all(home)
     return f"no longer told: handoff {approval.subject}; its file stays (hardwon reflect --undo {approval.subject})"

@@ -28,7 +28,7 @@ from hardwon.cli.agents import build_hook_command
 from hardwon.cli.output import echo_indented, echo_styled, is_interactive
 from hardwon.errors import UserError
 from hardwon.fallback import worker_start
-from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS
+from hardwon.lessons.decision import PARALLEL_CALL_SECONDS
 from hardwon.store import db, jobs
 from hardwon.types import frozen
 from hardwon.worker import lifecycle

@@ -198,7 +198,9 @@ def _format_authored_fields(lesson: Lesson | None) -> str:
 @click.option("--confirm", is_flag=True, help="for blocks whose trigger fired seldom")
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def import_lessons(file: str, confirm: bool, as_json: bool) -> None:
-    """Take over lessons-learned's lessons.json or manifest; JavaScript patterns are translated.
+    """Take over lessons-learned's lessons.json or manifest.
+
+    A lesson with a pattern that Python's re does not accept becomes a candidate with the reason.
 
     A block that may not block yet, by the check that review makes, comes in as a candidate.
     """

@@ -15,7 +15,6 @@ from hardwon.agents import load_payload_module as host_named
 from hardwon.agents.exchange import read_event, write_reply
 from hardwon.fallback import worker_start
 from hardwon.lessons.delivery import (
-    READ_ONLY_VERBS,
     answer_prompt,
     can_be_for_hardwon,
     is_answered_by_hardwon,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hardwon.lessons.manifest_index import ManifestIndex
+    from hardwon.text.brief_layout import BriefLine, RecalledItem
     from hardwon.types import Delivery, Event, Pattern
 
     AskWorker = Callable[[str, str, str, str, bytes], bytes | None]
@@ -129,23 +129,52 @@ def _answer_from_manifest(event: Event, home: str) -> bytes:
     if index is None and event.kind in ANSWERED_EVENTS and not _is_unbuildable(home):
         _spool_event(home, event, filtered_event)  # the agent may end us before the manifest is there
         index = _wait_for_build(home, SESSION_START_BUILD_SECONDS if event.kind == "SessionStart" else BUILD_SECONDS)
-    reply, started = EMPTY_REPLY, process_time()
+    reply = EMPTY_REPLY
     if index is not None:
-        reply = reply_to_event(
-            event,
-            index,
-            home,
-            search_pattern=search_pattern,
-            get_cpu_seconds=lambda: process_time() - started,  # to get as far as this may take a small machine long
-            handle_prompt=lambda event: _answer_typed_prompt(home, event),
-            find_doubt=lambda event: _find_doubt(home, event),
-        )
+        reply = reply_to_event(event, index, home, FallbackSources(home))
     elif _is_typed_to_hardwon(event):
         reply = answer_prompt(event, _answer_typed_prompt(home, event))
     if reply.deny and event.kind == "PreToolUse":
         filtered_event = _filter_event(replace(event, denied=True), home, index)
     _spool_event(home, event, filtered_event, reply.deliveries)
     return write_reply(event, reply)
+
+
+class FallbackSources:
+    """What there is to answer with while the worker is away: patterns, the compiled brief, and answers that point to
+    the worker."""
+
+    viewer_address = ""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._started = process_time()  # from here: to get as far as this may take a small machine long
+
+    def search_pattern(self, pattern: Pattern, text: str) -> bool:
+        return search_pattern(pattern, text)
+
+    def get_cpu_seconds(self) -> float:
+        return process_time() - self._started
+
+    def handle_prompt(self, event: Event) -> str:
+        return _answer_typed_prompt(self._home, event)
+
+    def find_doubt(self, event: Event) -> str:
+        return _find_doubt(self._home, event)
+
+    def read_brief(self, home: str, project: str) -> Sequence[BriefLine]:
+        from hardwon.lessons import compiled_brief  # a tool call need not pay for it
+
+        return compiled_brief.read(home, project)
+
+    def recall_for_file(self, event: Event) -> Sequence[RecalledItem]:
+        return ()
+
+    def recall_for_prompt(self, event: Event) -> Sequence[RecalledItem]:
+        return ()
+
+    def announce_approvals(self) -> str:
+        return ""
 
 
 def _spool_event(home: str, event: Event, filtered_event: Event | None, deliveries: Sequence[Delivery] = ()) -> None:
@@ -259,8 +288,6 @@ def _answer_typed_prompt(home: str, event: Event) -> str:
     from hardwon.privacy.cleaning import clean_text
 
     decision = parse_decision(event.prompt.split())
-    if decision and decision[1] in READ_ONLY_VERBS:
-        return "hardwon: the worker is away, and it has the answer: hardwon start, then type it again"
     if decision and (doubt := _find_doubt(home, event)):
         return f"hardwon: {refuse_decision(home, event.prompt, doubt, event.at)}"
     if decision and os.path.exists(os.path.join(home, paths.SOCKET)):

@@ -1,5 +1,4 @@
-"""What notes tell an agent already, the project's and the person's: CLAUDE.md, AGENTS.md and the like. Each agent reads
-its own."""
+"""Read what the project's and the person's notes (CLAUDE.md, AGENTS.md and the like) tell an agent already."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ _BEGIN_PREFIX, _END_MARKER = "<!-- hardwon: begin", "<!-- hardwon: end -->"  # t
 
 
 def read_note_statements(folder: str, agent: str = "") -> frozenset[str]:
-    """What the notes say that this agent reads, the person's own and those at the top of the project and in this
-    folder, as `normal` leaves it; with no agent named, Claude Code's files and AGENTS.md."""
+    """Return the statements of the notes that this agent reads: the person's own, and those at the top of the project
+    and in this folder. With no agent named, those of Claude Code and AGENTS.md."""
     statements = _read_statements(os.path.expanduser(USER_NOTES.get(agent, USER_NOTES["claude-code"])))
     for notes_folder in {find_git_root(folder), folder} if folder else ():
         file_names = PROJECT_NOTES.get(agent, (*CLAUDE_FILES, AGENTS_FILE))
@@ -40,7 +39,7 @@ def read_note_statements(folder: str, agent: str = "") -> frozenset[str]:
             for file_name in file_names
             for statement in _read_statements(os.path.join(notes_folder, file_name))
         }
-        if agent == "claude-code":  # what we wrote into a file that it may not read does not count as said to it
+        if agent == "claude-code":  # our block in AGENTS.md counts only if Claude Code reads that file
             folder_statements.update(
                 _read_statements(
                     os.path.join(notes_folder, AGENTS_FILE),
@@ -52,13 +51,13 @@ def read_note_statements(folder: str, agent: str = "") -> frozenset[str]:
 
 
 def _is_agents_import(line: str) -> bool:
-    """Whether the line has Claude Code read AGENTS.md as well: `@AGENTS.md`."""
+    """Return whether the line makes Claude Code read AGENTS.md as well: `@AGENTS.md`."""
     return any(word.startswith("@") and AGENTS_FILE.lower() in word for word in line.split())
 
 
 def _read_statements(path: str, *, include_block: bool = True) -> set[str]:
     try:
-        if os.path.isfile(path):  # to read a pipe would be to wait for somebody
+        if os.path.isfile(path):  # reading a pipe would block until somebody writes
             with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
                 text = file.read(MAX_NOTES_CHARS)
             head, marker, rest = ("", "", "") if include_block else text.partition(_BEGIN_PREFIX)

@@ -1,8 +1,8 @@
-"""Which lessons count: lessons.json compared with what a person approved.
+"""Compare lessons.json with what a person approved.
 
-The file is what people edit, the approvals say what is in force. A record that was added by hand waits like a
-candidate. Where a record was changed, retired or removed by hand, the last approved version stays in force until a
-person approves the change with `hardwon lessons build`.
+People edit the file; the approvals say what is in force. A record added by hand waits like a candidate. Where a record
+was changed, retired or removed by hand, the last approved version stays in force until a person approves the change
+with `hardwon lessons build`.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.lessons import lessons_file as shelves
-from hardwon.lessons import record as records
-from hardwon.lessons import trust_file
+from hardwon.lessons import lessons_file
 from hardwon.lessons.delivery import open_index
+from hardwon.lessons.lessons_file import LessonsFile
+from hardwon.lessons.record import hash_authored_fields, parse_lesson, select_authored_fields
 from hardwon.store import approvals
 from hardwon.store.approvals import ApprovedLesson, LiveApprovals
-from hardwon.types import Lesson, frozen, replace
+from hardwon.types import Lesson, replace
 
 ADDED, CHANGED, RETIRED, REMOVED = "added", "changed", "retired", "removed"
 APPROVE_COMMAND = "hardwon lessons build"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WaitingChange:
     """A change to lessons.json that nobody has approved; `approved` stays in force, `proposed` stands in the file."""
 
@@ -52,7 +53,7 @@ def read_approvals(home: str) -> LiveApprovals:
 def find_ids_in_force(home: str) -> set[str]:
     """Return the ids of the lessons in the last good manifest; none if there is none that can be read."""
     try:
-        index = open_index(home)
+        index = open_index(home)  # the lessons.json beside it may have been edited since
         return {index.read_entry(number).id for number in range(len(index))}
     except (OSError, ValueError):
         pass
@@ -65,27 +66,25 @@ def find_ids_in_force(home: str) -> set[str]:
     return set(lessons) if isinstance(lessons, dict) else set()
 
 
-def apply_approvals(
-    home: str, file: shelves.LessonsFile, in_force: LiveApprovals
-) -> tuple[list[Lesson], list[WaitingChange]]:
+def apply_approvals(home: str, file: LessonsFile, in_force: LiveApprovals) -> tuple[list[Lesson], list[WaitingChange]]:
     """Return the personal lessons as they count, and the changes that wait for a person."""
-    unchanged_ids = _find_unchanged_ids(file, in_force.lessons)
-    approval_ids = {
-        lesson_id: approved_lesson.approval_id
-        for lesson_id, approved_lesson in in_force.lessons.items()
-        if lesson_id not in unchanged_ids
+    unchanged_ids = {
+        lesson.id
+        for lesson in file.lessons
+        if lesson.id in in_force.lessons and hash_authored_fields(lesson) == in_force.lessons[lesson.id].hash
     }
-    approved_versions = _read_approved_versions(home, approval_ids)
+    changed_approvals = {
+        lesson_id: approval for lesson_id, approval in in_force.lessons.items() if lesson_id not in unchanged_ids
+    }
+    approved_versions = _read_approved_versions(home, changed_approvals)
     lessons: list[Lesson] = []
     waiting: list[WaitingChange] = []
     for lesson in file.lessons:
         approval = in_force.lessons.get(lesson.id)
         if approval is None:
+            lessons.append(replace(lesson, status="candidate") if is_marked_active(lesson) else lesson)
             if is_marked_active(lesson):
-                waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, ADDED, None, lesson))
-                lessons.append(replace(lesson, status="candidate"))
-            else:
-                lessons.append(lesson)
+                waiting.append(_build_change(lesson, ADDED, None, lesson))
             continue
         if lesson.id in unchanged_ids:
             approved = replace(lesson, status="active", needs_review=False)
@@ -93,11 +92,11 @@ def apply_approvals(
                 # Otherwise lowering the number in the file would take a guard out of force.
                 approved = replace(approved, confidence=approval.confidence)
             if not is_marked_active(lesson):
-                waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, RETIRED, approved, lesson))
+                waiting.append(_build_change(lesson, RETIRED, approved, lesson))
             lessons.append(approved)
             continue
         last_approved = approved_versions.get(lesson.id)
-        waiting.append(WaitingChange(lesson.id, lesson.slug, lesson.summary, CHANGED, last_approved, lesson))
+        waiting.append(_build_change(lesson, CHANGED, last_approved, lesson))
         lessons.append(last_approved or replace(lesson, status="candidate"))
     ids_in_file = {lesson.id for lesson in file.lessons}
     for lesson_id in in_force.lessons:
@@ -106,10 +105,12 @@ def apply_approvals(
             continue
         lessons.append(last_approved)
         if lesson_id not in file.unreadable_ids:  # one that cannot be read is named as a fault
-            waiting.append(
-                WaitingChange(lesson_id, last_approved.slug, last_approved.summary, REMOVED, last_approved, None)
-            )
+            waiting.append(_build_change(last_approved, REMOVED, last_approved, None))
     return lessons, waiting
+
+
+def _build_change(lesson: Lesson, change: str, approved: Lesson | None, proposed: Lesson | None) -> WaitingChange:
+    return WaitingChange(lesson.id, lesson.slug, lesson.summary, change, approved, proposed)
 
 
 def is_marked_active(lesson: Lesson) -> bool:
@@ -119,41 +120,21 @@ def is_marked_active(lesson: Lesson) -> bool:
 
 def find_waiting_changes(home: str) -> list[WaitingChange]:
     """Return the changes to lessons.json that nobody has approved."""
-    return apply_approvals(home, shelves.read(shelves.get_lessons_path(home)), read_approvals(home))[1]
+    return apply_approvals(home, lessons_file.read(lessons_file.get_lessons_path(home)), read_approvals(home))[1]
 
 
 def to_approval_body(lesson: Lesson) -> str:
     """Return what an approval keeps of a lesson: enough to keep it in force whatever happens to the file."""
-    fields = {"id": lesson.id, **records.select_authored_fields(lesson), "confidence": lesson.confidence}
+    fields = {"id": lesson.id, **select_authored_fields(lesson), "confidence": lesson.confidence}
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
-def is_trust_approved(project: str, content_hash: str, in_force: LiveApprovals) -> bool:
-    """Return whether a person trusted this content of a repository's file; trusted.json alone may be edited by hand."""
-    return in_force.trusted_hashes.get(project) == content_hash
-
-
-def describe_unapproved_trust(project: str) -> str:
-    return (
-        f"{trust_file.get_project_lessons_path(project)} is trusted without an approval and is not used: "
-        f"hardwon trust {project}"
-    )
-
-
-def _find_unchanged_ids(file: shelves.LessonsFile, approved: Mapping[str, ApprovedLesson]) -> set[str]:
-    """Return the ids of the lessons that the file says as they were approved."""
-    lessons = [lesson for lesson in file.lessons if lesson.id in approved]
-    return {lesson.id for lesson in lessons if records.hash_authored_fields(lesson) == approved[lesson.id].hash}
-
-
-def _read_approved_versions(home: str, approval_ids: Mapping[str, int]) -> dict[str, Lesson]:
-    bodies = approvals.read_bodies(home, approval_ids.values())
-    lessons: dict[str, Lesson] = {}
-    for lesson_id, approval_id in approval_ids.items():
-        lesson = parse_approval_body(bodies.get(approval_id, ""))
-        if lesson is not None:
-            lessons[lesson_id] = lesson
-    return lessons
+def _read_approved_versions(home: str, approved: Mapping[str, ApprovedLesson]) -> dict[str, Lesson]:
+    bodies = approvals.read_bodies(home, [approval.approval_id for approval in approved.values()])
+    lessons = {
+        lesson_id: parse_approval_body(bodies.get(approval.approval_id, "")) for lesson_id, approval in approved.items()
+    }
+    return {lesson_id: lesson for lesson_id, lesson in lessons.items() if lesson is not None}
 
 
 def parse_approval_body(body: str) -> Lesson | None:
@@ -161,7 +142,7 @@ def parse_approval_body(body: str) -> Lesson | None:
     if not body:
         return None
     try:
-        return records.parse_lesson(json.loads(body))
+        return parse_lesson(json.loads(body))
     except (ValueError, RecursionError):
         return None
 

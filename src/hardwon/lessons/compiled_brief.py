@@ -1,7 +1,7 @@
-"""The compiled brief of each project: what the hook says of it while the worker is away.
+"""Store the compiled brief of each project, which sessions open with while the worker is away.
 
-One line of text for each line of the brief. Dates in it are absolute, so it does not go stale by itself; whoever takes
-something out of the database calls `forget`, and it is compiled anew from what is left.
+A file has a line of text for each line of the brief. Dates in it are absolute, so it does not go stale by itself; code
+that deletes from the database calls `delete_all`, and the briefs are compiled again from the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def get_brief_path(home: str, project: str) -> str:
 
 
 def read(home: str, project: str) -> list[BriefLine]:
-    """The lines that were compiled last; none if there are none, or if another version wrote them."""
+    """Return the lines that were compiled last; none if there are none, or if another version wrote them."""
     text = _read_text(get_brief_path(home, project)) if project else ""
     header, *rows = text.split("\n")
     if header != _HEADER:
@@ -35,7 +35,7 @@ def read(home: str, project: str) -> list[BriefLine]:
 
 
 def write(home: str, project: str, lines: Sequence[BriefLine]) -> None:
-    """Keep the lines, if they are others than before."""
+    """Write the lines if they changed."""
     rows = [f"{line.section}\t{line.text}\t{line.statement}\t{line.heading_rank}\n" for line in lines]
     text, path = f"{_HEADER}\n{''.join(rows)}", get_brief_path(home, project)
     if project and text != _read_text(path) and (lines or os.path.exists(path)):
@@ -51,7 +51,7 @@ def _read_text(path: str) -> str:
 
 
 def delete_all(home: str) -> int:
-    """Delete every compiled brief; gives how many there were."""
+    """Delete every compiled brief; return how many there were."""
     folder = os.path.join(home, BRIEFS_FOLDER)
     try:
         names = [name for name in os.listdir(folder) if name.endswith(_FILE_SUFFIX)]

@@ -1,19 +1,19 @@
-"""What came of a lesson's deliveries: for each, the call that the agent made instead, and how that ended."""
+"""Find what agents did after a lesson was delivered: the call they made instead, and how it ended."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from hardwon.agents.fields import get_text, get_tool_path
 from hardwon.shell.failures import list_working_commands
 from hardwon.store import views
 from hardwon.store.db import Connection, parse_json_or_text
-from hardwon.types import frozen
 
 MAX_CALLS_AHEAD = 8  # calls: later ones are about something else
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
     """The call that a lesson was delivered on, and the one that came instead; each None if it is not known."""
 

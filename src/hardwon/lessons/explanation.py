@@ -1,18 +1,23 @@
-"""Which lessons a call would meet, and why not the others. Nothing is delivered and nothing is claimed by asking."""
+"""Explain which lessons a call would fire, and why not the others. Asking delivers and claims nothing."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hardwon import projects, settings
 from hardwon.lessons import manifest
-from hardwon.lessons.matching import explain_mismatch, match_entry, prepare_call
+from hardwon.lessons.matching import MatchableCall, match_entry, prepare_call
 from hardwon.lessons.pattern_search import PatternCache
-from hardwon.types import Event, Match
+from hardwon.types import Event, ManifestEntry, Match, replace
+
+if TYPE_CHECKING:
+    from hardwon.lessons.matching import PatternSearch
 
 SlugReasons = list[tuple[str, str]]
 
 
 def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], SlugReasons]:
-    """The lessons that would fire on a call, and the slugs of the others with what keeps each from it."""
+    """Return the lessons that would fire on a call, and the slugs of the others with the reasons."""
     index = manifest.open_current_index(home, now)
     call = prepare_call(
         event,
@@ -31,8 +36,21 @@ def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], Slug
     return matches, mismatches
 
 
+def explain_mismatch(entry: ManifestEntry, call: MatchableCall, search_pattern: PatternSearch) -> str:
+    """Return for a person why this lesson does not fire on this call."""
+    if entry.delivery == "start":
+        return "is told at session start"
+    if call.tool not in entry.tools:
+        return f"is about {', '.join(entry.tools)}, not {call.tool}"
+    if not projects.is_in_scope(entry.project, call.equivalent_folders):
+        return f"belongs to {entry.project}"
+    if entry.unless and match_entry(replace(entry, unless=()), call, search_pattern):
+        return "is called off by `unless`"
+    return "has no pattern that matches"
+
+
 def explain_inactive_lessons(home: str) -> SlugReasons:
-    """The slugs of the lessons that are not in force, each with the reason."""
+    """Return the slugs of the lessons that are not in force, each with the reason."""
     values = settings.resolve_settings(settings.read_config(home))
     lessons, _, waiting = manifest.gather_lessons(home)
     _, reasons = manifest.choose_active_lessons(lessons, values, waiting)

@@ -1,14 +1,16 @@
-"""Do the lessons in force still serve? A lesson that fires on everything is soon read past, and one that never fires
-is only weight. This is advice, decided from facts that are handed in: nothing here is wrong enough to stop anything."""
+"""Advise on the lessons in force: which fire too often, never, about what is gone, or say the same as another.
+
+Agents learn to ignore a lesson that fires on everything. This is advice only; nothing here stops anything.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import takewhile
-from math import ceil
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from hardwon.lessons.replay import Replay, to_event
 from hardwon.projects import is_in_scope
 from hardwon.store.transcripts import ScannedCall
 from hardwon.text import similarity
-from hardwon.types import SHELL_TOOL, Lesson, frozen
+from hardwon.types import SHELL_TOOL, Lesson
 
 if TYPE_CHECKING:
     from hardwon.lessons.matching import PatternSearch
@@ -29,29 +31,27 @@ MIN_CALLS = 100  # recorded calls, before their number says anything
 MAX_FIRING_SHARE = 0.05  # of the calls
 MIN_AGE_SECONDS = 30 * DAY_SECONDS
 STALE_SECONDS = 180 * DAY_SECONDS
-MIN_EQUAL_PRIORITIES = 5
 EVERYDAY_COMMANDS = ("ls", "pwd", "cd src", "echo hi", "git status")
 EVERYDAY_TOOLS = (SHELL_TOOL, "Read", "Edit")
 MAX_SAMPLE_CHARS = 60
-MIN_SHARED_WORDS = 4
 EMPTY_REPLAY = Replay(0, 0, 0, ())
 
 LocateFolder = Callable[[str], tuple[str, Sequence[str]]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LessonFacts:
-    """What is known about lessons, each by its id: how often and when last delivered, on how many recorded calls it
-    could have fired, on which it would have."""
+    """Facts about lessons by their ids: how often and when last delivered, on how many recorded calls they could have
+    fired, and on which they would have."""
 
     delivery_totals: Mapping[str, tuple[int, float]]
     eligible_calls: Mapping[str, int]
     replays: Mapping[str, Replay]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Advice:
-    """What could be better about a lesson, and the command that mends it."""
+    """A finding about a lesson, and the command that fixes it."""
 
     kind: str
     lesson: Lesson
@@ -62,9 +62,9 @@ class Advice:
 def replay_calls(
     calls: Iterable[ScannedCall], index: ManifestIndex, *, search_pattern: PatternSearch, locate_folder: LocateFolder
 ) -> tuple[dict[str, int], dict[str, Replay]]:
-    """The chances and the replay of every lesson, in one pass.
+    """Return for every lesson the number of calls it could have fired on, and its replay, in one pass.
 
-    `locate_folder` gives the root and the places of a folder.
+    `locate_folder` returns the git root of a folder and its equivalent folders.
     """
     call_counts: Counter[tuple[str, str]] = Counter()
     calls_by_lesson: dict[str, list[ScannedCall]] = {}
@@ -108,16 +108,15 @@ def find_advice(
     path_exists: Callable[[str], bool],
     search_pattern: PatternSearch,
 ) -> Iterator[Advice]:
-    """Everything worth saying about the lessons in force, kind by kind."""
+    """Yield all advice about the lessons in force, kind by kind."""
     yield from find_too_broad(lessons, facts, search_pattern)
     yield from find_never_firing(lessons, facts, now)
     yield from find_stale(lessons, facts, now, path_exists)
     yield from find_similar(lessons, facts)
-    yield from find_equal_priorities(lessons, facts)
 
 
 def find_too_broad(lessons: Iterable[Lesson], facts: LessonFacts, search: PatternSearch) -> Iterator[Advice]:
-    """Lessons that fire on everyday calls: by the recorded calls, or by their looks where there are too few."""
+    """Yield lessons that fire on everyday calls: recorded ones, or typical ones where too few are recorded."""
     for lesson in lessons:
         if lesson.delivery == "start":
             continue
@@ -125,15 +124,13 @@ def find_too_broad(lessons: Iterable[Lesson], facts: LessonFacts, search: Patter
             flag = "--command REGEX" if SHELL_TOOL in find_lesson_tools(lesson) else "--path GLOB"
             yield Advice("too broad", lesson, f"{lesson.slug} {finding}", _format_edit_command(lesson, flag))
         elif lesson.commands and SHELL_TOOL in find_lesson_tools(lesson):
-            has_enough_calls = facts.eligible_calls.get(lesson.id, 0) >= MIN_CALLS
-            if (
-                finding := _describe_frequent_firing(lesson, facts)
-                if has_enough_calls
-                else _describe_everyday_match(lesson, search)
-            ):
-                yield Advice(
-                    "too broad", lesson, f"{lesson.slug} {finding}", _format_edit_command(lesson, "--command REGEX")
-                )
+            if facts.eligible_calls.get(lesson.id, 0) >= MIN_CALLS:
+                finding = _describe_frequent_firing(lesson, facts)
+            else:
+                finding = _describe_everyday_match(lesson, search)
+            if finding:
+                fix = _format_edit_command(lesson, "--command REGEX")
+                yield Advice("too broad", lesson, f"{lesson.slug} {finding}", fix)
 
 
 def _describe_missing_pattern(lesson: Lesson) -> str:
@@ -147,15 +144,15 @@ def _describe_frequent_firing(lesson: Lesson, facts: LessonFacts) -> str:
     eligible_count, replay = facts.eligible_calls[lesson.id], facts.replays.get(lesson.id, EMPTY_REPLAY)
     if replay.fires <= MAX_FIRING_SHARE * eligible_count or replay.fine * 2 <= replay.fires:
         return ""
-    sample = f", such as {_truncate_command(replay.samples[0].command)!r}" if replay.samples else ""
+    sample = ""
+    if replay.samples:
+        command = replay.samples[0].command
+        command = command if len(command) <= MAX_SAMPLE_CHARS else f"{command[: MAX_SAMPLE_CHARS - 1]}…"
+        sample = f", such as {command!r}"
     return (
         f"would have fired on {replay.fires} of {eligible_count} recorded calls; {replay.fine} of them went "
         f"fine{sample}"
     )
-
-
-def _truncate_command(command: str) -> str:
-    return command if len(command) <= MAX_SAMPLE_CHARS else command[: MAX_SAMPLE_CHARS - 1] + "…"
 
 
 def _describe_everyday_match(lesson: Lesson, search: PatternSearch) -> str:
@@ -167,7 +164,7 @@ def _describe_everyday_match(lesson: Lesson, search: PatternSearch) -> str:
 
 
 def find_never_firing(lessons: Iterable[Lesson], facts: LessonFacts, now: float) -> Iterator[Advice]:
-    """Old lessons that were never delivered, and would not have been on any recorded call."""
+    """Yield old lessons that were never delivered, and would not have been on any recorded call."""
     for lesson in lessons:
         eligible_count, replay = facts.eligible_calls.get(lesson.id, 0), facts.replays.get(lesson.id, EMPTY_REPLAY)
         if (
@@ -193,30 +190,26 @@ def _parse_creation_time(lesson: Lesson, now: float) -> float:
 def find_stale(
     lessons: Iterable[Lesson], facts: LessonFacts, now: float, path_exists: Callable[[str], bool]
 ) -> Iterator[Advice]:
-    """Lessons about what is gone, and lessons that were of use once."""
+    """Yield lessons about what is gone, and lessons that were not delivered for long."""
     for lesson in lessons:
         count, latest = facts.delivery_totals.get(lesson.id, (0, now))
         missing_path = next((path for path in _iter_lesson_paths(lesson) if not path_exists(path)), "")
+        fix = _format_retire_command(lesson)
         if lesson.project and not path_exists(lesson.project):
-            finding, fix = f"belongs to {lesson.project}, which is gone", _format_retire_command(lesson)
+            finding = f"belongs to {lesson.project}, which is gone"
         elif missing_path:
-            finding, fix = (
-                f"is about {missing_path}, which is gone",
-                f"{_format_edit_command(lesson)}, or: {_format_retire_command(lesson)}",
-            )
+            finding = f"is about {missing_path}, which is gone"
+            fix = f"{_format_edit_command(lesson)}, or: {fix}"
         elif count and now - latest > STALE_SECONDS:
-            finding, fix = (
-                f"was last delivered {(now - latest) / DAY_SECONDS:.0f} days ago",
-                _format_retire_command(lesson),
-            )
+            finding = f"was last delivered {(now - latest) / DAY_SECONDS:.0f} days ago"
         else:
             continue
         yield Advice("stale", lesson, f"{lesson.slug} {finding}", fix)
 
 
 def _iter_lesson_paths(lesson: Lesson) -> Iterator[str]:
-    """The absolute paths that a lesson names. A quote stands for its transcript, and agents delete old transcripts, so
-    evidence with a quote names none."""
+    """Yield the absolute paths that a lesson names. Evidence with a quote comes from a transcript, and agents delete
+    old transcripts, so its path does not count."""
     for item in lesson.evidence:
         path = item.get("path")
         if isinstance(path, str) and path.startswith(("/", "~/")) and not item.get("quote"):
@@ -229,7 +222,7 @@ def _iter_lesson_paths(lesson: Lesson) -> Iterator[str]:
 
 
 def find_similar(lessons: Sequence[Lesson], facts: LessonFacts) -> Iterator[Advice]:
-    """Lessons that say the same in other words; the one to retire has the lower priority, then the fewer deliveries."""
+    """Yield lessons that say the same; the one to retire has the lower priority, or else the fewer deliveries."""
 
     def get_weight(lesson: Lesson) -> tuple[int, int]:
         return lesson.priority, facts.delivery_totals.get(lesson.id, (0, 0.0))[0]
@@ -241,45 +234,23 @@ def find_similar(lessons: Sequence[Lesson], facts: LessonFacts) -> Iterator[Advi
 
 
 def _find_similar_pairs(lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Lesson, float]]:
-    """Two lessons with half their words in common share a few of the rarer half, so only those that do are compared.
+    """Yield pairs of similar lessons that are in force in the same folders, with the share of words in common.
 
-    A lesson that is like an earlier one is compared with no third: of a crowd each is told its first likeness.
+    A lesson that is like an earlier one is compared with no third, so of many alike each is named once.
     """
-    lessons_by_token = similarity.build_vocabulary(lessons).lessons_by_token
-    tokens_by_lesson: list[list[str]] = [[] for _ in lessons]
-    for token in sorted(lessons_by_token, key=lambda token: (len(lessons_by_token[token]), token)):
-        for number in lessons_by_token[token]:
-            tokens_by_lesson[number].append(token)
-    token_sets = [frozenset(tokens) for tokens in tokens_by_lesson]
-    numbers_by_token: dict[str, list[int]] = {}
-    for number, tokens in enumerate(tokens_by_lesson):
-        half = ceil(similarity.SAME_THRESHOLD * len(tokens))
-        rare_tokens = tokens[: len(tokens) - half + MIN_SHARED_WORDS]
-        shared_counts: Counter[int] = Counter()
-        for token in rare_tokens:
-            shared_counts.update(numbers_by_token.get(token, ()))
-        likely_rivals = (rival for rival, count in shared_counts.items() if count >= min(MIN_SHARED_WORDS, half))
-        rivals = (rival for rival in likely_rivals if _has_common_scope(lessons[rival], lessons[number]))
-        shares = ((similarity.compute_jaccard(token_sets[rival], token_sets[number]), -rival) for rival in rivals)
-        share, nearest = max(shares, default=(0.0, 0))
-        if share >= similarity.SAME_THRESHOLD:
-            yield lessons[-nearest], lessons[number], share
-            continue
-        for token in rare_tokens:
-            numbers_by_token.setdefault(token, []).append(number)
-
-
-def _has_common_scope(a: Lesson, b: Lesson) -> bool:
-    """Whether there is a place where both are in force."""
-    return is_in_scope(a.project, [b.project]) or is_in_scope(b.project, [a.project])
-
-
-def find_equal_priorities(lessons: Sequence[Lesson], facts: LessonFacts) -> Iterator[Advice]:
-    if len(lessons) >= MIN_EQUAL_PRIORITIES and len({lesson.priority for lesson in lessons}) == 1:
-        top_lesson = max(lessons, key=lambda lesson: facts.delivery_totals.get(lesson.id, (0, 0.0))[0])
-        finding = f"all {len(lessons)} lessons have priority {top_lesson.priority}: none goes first where room is short"
-        new_priority = 8 if top_lesson.priority < 8 else 5
-        yield Advice("priorities", top_lesson, finding, _format_edit_command(top_lesson, f"--priority {new_priority}"))
+    vocabularies: dict[str, similarity.LessonVocabulary] = {}
+    for lesson in lessons:
+        nearest: tuple[Lesson, float] | None = None
+        for project, vocabulary in vocabularies.items():
+            if is_in_scope(project, [lesson.project]) or is_in_scope(lesson.project, [project]):
+                match = similarity.find_nearest_in(vocabulary, lesson)
+                if match and (nearest is None or match[1] > nearest[1]):
+                    nearest = match
+        if nearest and nearest[1] >= similarity.SAME_THRESHOLD:
+            yield nearest[0], lesson, nearest[1]
+        else:
+            vocabulary = vocabularies.setdefault(lesson.project, similarity.build_vocabulary(()))
+            similarity.add_to_vocabulary(vocabulary, lesson)
 
 
 def _format_edit_command(lesson: Lesson, flag: str = "") -> str:

@@ -1,7 +1,7 @@
-"""The manifest: approved lessons, compiled from lessons.json, config.json and the approvals in the database.
+"""Compile the manifest of approved lessons from lessons.json, config.json and the approvals in the database.
 
-Built by whoever notices that a source changed: the command that changed or approved it, or the worker. A broken source
-changes nothing: the last good manifest stays in force, and the error says where to look.
+It is built by whoever notices that a source changed: the command that changed or approved it, or the worker. With a
+broken source the last good manifest stays in force, and the error says where to look.
 """
 
 from __future__ import annotations
@@ -10,29 +10,32 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from hardwon import paths, settings
 from hardwon.clock import format_iso
 from hardwon.errors import UserError
-from hardwon.lessons import approved_lessons, literals, manifest_index, record, trust_file, validation
-from hardwon.lessons import lessons_file as shelves
+from hardwon.lessons import approved_lessons, lessons_file, manifest_index, trust_file
 from hardwon.lessons.approved_lessons import WaitingChange
 from hardwon.lessons.delivery import open_index
-from hardwon.lessons.globs import compile_glob
 from hardwon.lessons.manifest_index import ManifestIndex
-from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, Lesson, ManifestEntry, Pattern, frozen, replace
+from hardwon.lessons.matching import compile_glob
+from hardwon.lessons.pattern_check import find_literal_sets
+from hardwon.lessons.record import to_flag_letters
+from hardwon.lessons.validation import find_disabling_faults
+from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, Lesson, ManifestEntry, Pattern, replace
 
 MANIFEST_TYPE = "hardwon-manifest"
 VERSION = 1
 _MODE_ORDER = {"block": 0, "hold": 1, "note": 2, "start": 3}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BuildResult:
-    """What a build came to: how many lessons are in force, which were left out and why, what is faulty, and which
-    changes to lessons.json wait for a person."""
+    """The lessons in force, the slugs of those left out with the reasons, faults in the sources, and the changes to
+    lessons.json that wait for a person."""
 
     lesson_count: int
     left_out: tuple[tuple[str, str], ...]
@@ -40,16 +43,23 @@ class BuildResult:
     waiting_changes: tuple[WaitingChange, ...] = ()
 
 
-def stat_sources(home: str) -> list[tuple[str, int, int, int]]:
-    """The files a manifest is made from, with what tells whether they changed."""
+def stat_sources(home: str, index: ManifestIndex | None = None) -> list[tuple[str, int, int, int]]:
+    """Return the files a manifest is made from, with what tells whether they changed.
+
+    With an index these are the files that it was made from: if trusted.json names others now, it has changed itself.
+    """
+    is_of_home = index is not None and index.source_stats[0][0] == os.path.join(home, paths.LESSONS)  # not a copy
+    if index is not None and is_of_home:
+        source_paths = [source[0] for source in index.source_stats]
+    else:
+        source_paths = [
+            lessons_file.get_lessons_path(home),
+            settings.get_config_path(home),
+            trust_file.get_trust_path(home),
+            *(trust_file.get_project_lessons_path(project) for project in _read_trusted_hashes(home)[0]),
+        ]
     stats = []
-    repository_paths = [trust_file.get_project_lessons_path(project) for project in _read_trusted_hashes(home)[0]]
-    for path in (
-        shelves.get_lessons_path(home),
-        settings.get_config_path(home),
-        trust_file.get_trust_path(home),
-        *repository_paths,
-    ):
+    for path in source_paths:
         try:
             stat = os.stat(path)
             stats.append((path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
@@ -59,10 +69,10 @@ def stat_sources(home: str) -> list[tuple[str, int, int, int]]:
 
 
 def open_current_index(home: str, now: float) -> ManifestIndex:
-    """The manifest in force, built first if a source changed since."""
+    """Return the manifest in force, built first if a source changed since."""
     try:
         index = open_index(home)
-        if index.source_stats == stat_sources(home):
+        if index.source_stats == stat_sources(home, index):
             return index
     except (FileNotFoundError, ValueError):
         pass
@@ -71,11 +81,12 @@ def open_current_index(home: str, now: float) -> ManifestIndex:
 
 
 def build(home: str, now: float) -> BuildResult:
-    """Compile the manifest and put it in force; UserError, and nothing changed, if a source is broken."""
+    """Compile the manifest and put it in force; UserError, and nothing changes, if a source is broken."""
     paths.make_private_folder(home)
+    # Two builds at once could put an older manifest in force after a newer one.
     with open(os.open(os.path.join(home, "manifest.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        source_stats = stat_sources(home)
+        source_stats = stat_sources(home)  # before reading: a file that changes meanwhile is compiled again
         config = settings.read_config(home)
         values = settings.resolve_settings(config)
         lessons, faults, waiting = gather_lessons(home)
@@ -84,24 +95,24 @@ def build(home: str, now: float) -> BuildResult:
         entries = compile_entries(active)
         content = manifest_index.build(
             entries,
-            list(map(find_entry_literals, entries)),
+            [find_entry_literals(entry) for entry in entries],
             settings=values,
             source_stats=source_stats,
             waiting_count=len(waiting),
         )
         document = build_document(entries, active, values, now)
         paths.write_private(os.path.join(home, paths.MANIFEST), document.encode("utf-8", "replace"))
-        paths.write_private(os.path.join(home, paths.LESSON_INDEX), content)
+        paths.write_private(os.path.join(home, paths.LESSON_INDEX), content)  # last: with it the build is in force
     return BuildResult(len(entries), tuple(left_out), tuple(faults), tuple(waiting))
 
 
 def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChange]]:
-    """The personal lessons as approved and those of trusted repositories, what is wrong with any, and what waits.
+    """Return the personal lessons as approved and those of trusted repositories, the faults of both, and what waits.
 
-    A broken personal file is the person's to mend first, so it stops the build; a repository's is only named, and
-    whatever its lessons say, they count in that repository alone.
+    A broken personal file stops the build, so that the person corrects it first; a repository's file is only named.
+    Whatever its lessons say, they count in that repository alone.
     """
-    personal_file = shelves.read(shelves.get_lessons_path(home))
+    personal_file = lessons_file.read(lessons_file.get_lessons_path(home))
     in_force = approved_lessons.read_approvals(home)
     lessons, waiting = approved_lessons.apply_approvals(home, personal_file, in_force)
     faults = list(personal_file.faults)
@@ -110,15 +121,15 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
     faults += trust_faults
     for project, trusted_hash in projects.items():
         path = trust_file.get_project_lessons_path(project)
-        if not approved_lessons.is_trust_approved(project, trusted_hash, in_force):
-            faults.append(approved_lessons.describe_unapproved_trust(project))
+        if in_force.trusted_hashes.get(project) != trusted_hash:  # trusted.json alone may be edited by anybody
+            faults.append(f"{path} is trusted without an approval and is not used: hardwon trust {project}")
             continue
         try:
             content = trust_file.read_project_lessons(path)
             if trust_file.hash_bytes(content) != trusted_hash:
                 faults.append(f"{path} changed since it was trusted and is not used: hardwon trust {project}")
                 continue
-            project_file = shelves.parse_content(path, content)
+            project_file = lessons_file.parse_content(path, content)
         except UserError as error:
             faults.append(error.say)
             continue
@@ -142,7 +153,7 @@ def _read_trusted_hashes(home: str) -> tuple[dict[str, str], list[str]]:
 def choose_active_lessons(
     lessons: Iterable[Lesson], values: Mapping[str, Any], waiting: Iterable[WaitingChange] = ()
 ) -> tuple[list[Lesson], list[tuple[str, str]]]:
-    """The lessons in force, and the slugs of the others with the reason."""
+    """Return the lessons in force, and the slugs of the others with the reason."""
     changes = {waiting_change.id: waiting_change.change for waiting_change in waiting}
     active: list[Lesson] = []
     left_out: list[tuple[str, str]] = []
@@ -166,17 +177,13 @@ def _find_inactive_reason(lesson: Lesson, values: Mapping[str, Any]) -> str:
         return f"confidence {lesson.confidence:g} is below minConfidence {values['minConfidence']:g}"
     if lesson.priority < values["minPriority"]:
         return f"priority {lesson.priority} is below minPriority {values['minPriority']}"
-    return "; ".join(validation.find_disabling_faults(lesson))
+    return "; ".join(find_disabling_faults(lesson))
 
 
 def compile_entries(lessons: Sequence[Lesson]) -> list[ManifestEntry]:
-    return sort_entries([_compile_entry(0, lesson) for lesson in lessons])
-
-
-def sort_entries(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-    """Entries in the order of asking: blocks first, then by priority."""
-    ordered = sorted(entries, key=lambda item: (_MODE_ORDER[item.delivery], -item.priority, item.slug))
-    return [replace(entry, number=number) for number, entry in enumerate(ordered)]
+    """Return the entries in the order in which they are tried: blocks first, then by priority."""
+    ordered = sorted(lessons, key=lambda lesson: (_MODE_ORDER[lesson.delivery], -lesson.priority, lesson.slug))
+    return [_compile_entry(number, lesson) for number, lesson in enumerate(ordered)]
 
 
 def _compile_entry(number: int, lesson: Lesson) -> ManifestEntry:
@@ -204,26 +211,27 @@ def _compile_entry(number: int, lesson: Lesson) -> ManifestEntry:
 
 @cache
 def is_case_ignored() -> bool:
-    """Whether this file system takes `A` and `a` for the same name."""
+    """Return whether this file system takes `A` and `a` for the same name."""
     this_file = os.path.abspath(__file__)
     return os.path.exists(this_file.swapcase()) and os.path.samefile(this_file, this_file.swapcase())
 
 
 def find_lesson_tools(lesson: Lesson) -> tuple[str, ...]:
-    """The tools a lesson is about: those it names, else those its patterns can be tried on."""
+    """Return the tools a lesson is about: those it names, else those its patterns can be tried on."""
     if lesson.tools:
-        tool_names = ("Task" if tool == "Agent" else tool for tool in lesson.tools)
+        tool_names = ("Task" if tool == "Agent" else tool for tool in lesson.tools)  # its new name in Claude Code
         return tuple(dict.fromkeys(tool_names))
-    has_paths = bool(lesson.paths or lesson.path_regexes)
-    file_tools = EDIT_TOOLS if lesson.contents else FILE_TOOLS if has_paths else ()
-    return ((SHELL_TOOL,) if lesson.commands else ()) + file_tools
+    tools: tuple[str, ...] = (SHELL_TOOL,) if lesson.commands else ()
+    if lesson.contents:
+        return tools + EDIT_TOOLS
+    return tools + FILE_TOOLS if lesson.paths or lesson.path_regexes else tools
 
 
 def find_entry_literals(entry: ManifestEntry) -> list[list[frozenset[str]]] | None:
-    """What any call that this entry matches must hold; None if there is a way to match without anything certain.
+    """Return the literals that any call must contain to match this entry; None if it can match without any.
 
-    Whatever the tool, an entry matches only where its command patterns do (Bash), or its content patterns (command
-    patterns in their stead), or, for a reading or an entry without content patterns, its paths.
+    Whatever the tool, an entry matches only where its command patterns do (Bash), or its content patterns (or the
+    command patterns instead), or, for a Read or an entry without content patterns, its paths.
     """
     path_patterns = [Pattern(glob.source, glob.flags) for glob in entry.globs if glob.is_include]
     path_patterns += entry.path_regexes
@@ -235,18 +243,18 @@ def find_entry_literals(entry: ManifestEntry) -> list[list[frozenset[str]]] | No
         required_patterns += contents or path_patterns
         if "Read" in entry.tools:
             required_patterns += path_patterns
-    literal_sets = [literals.find_literal_sets(pattern.source, pattern.flags) for pattern in required_patterns]
+    literal_sets = [find_literal_sets(pattern.source, pattern.flags) for pattern in required_patterns]
     return literal_sets if literal_sets and all(literal_sets) else None
 
 
 def build_document(
     entries: Sequence[ManifestEntry], lessons: Sequence[Lesson], values: dict[str, Any], now: float
 ) -> str:
-    """The manifest as people and other tools read it."""
+    """Return the manifest as people and other tools read it."""
     by_id = {lesson.id: lesson for lesson in lessons}
 
     def list_sources(patterns: Iterable[Pattern]) -> list[dict[str, str]]:
-        return [{"source": pattern.source, "flags": record.to_flag_letters(pattern.flags)} for pattern in patterns]
+        return [{"source": pattern.source, "flags": to_flag_letters(pattern.flags)} for pattern in patterns]
 
     lesson_documents = {
         entry.id: {
@@ -257,10 +265,10 @@ def build_document(
             "commandRegexSources": list_sources(entry.commands),
             "commandMatchTarget": entry.target,
             "pathRegexSources": list_sources(entry.path_regexes),
-            "pathPatterns": list(by_id[entry.id].paths) if entry.id in by_id else [],
+            "pathPatterns": list(by_id[entry.id].paths),
             "contentRegexSources": list_sources(entry.contents),
             "unlessRegexSources": list_sources(entry.unless),
-            "tags": list(by_id[entry.id].tags) if entry.id in by_id else [],
+            "tags": list(by_id[entry.id].tags),
             "injection": entry.text,
             "summary": entry.summary,
             "block": entry.delivery == "block",

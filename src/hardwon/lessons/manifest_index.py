@@ -1,9 +1,9 @@
-"""The compiled manifest that both the worker and the cold hook read.
+"""The index file of compiled lessons that the worker and the fallback read.
 
-A call must not pay for lessons it has nothing to do with. So the file has a small head that leads from four-byte
-pieces of the literals in the patterns to lesson numbers, by tables that are searched where they lie, and a body from
-which only the lessons asked about are read. Numbers are in the order of asking: blocks first, then by priority, so that
-a guard is tried even when time runs out behind it.
+A call must not pay for lessons it has nothing to do with. So the file has a small head that maps four-byte pieces of
+the literals in the patterns to lesson numbers, by tables that are searched in place, and a body from which only the
+lessons in question are read. Lessons are numbered in the order in which they are tried: blocks first, then by
+priority, so that a guard is tried even when time runs out for the others.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     # For each of an entry's patterns, of which one must match, the sets of literals that it demands: of every set one.
     RequiredLiterals = Sequence[Sequence[Iterable[str]]]
 
-INDEX_FORMAT = b"hardwon-index-2\n"
+INDEX_FORMAT = b"hardwon-index-2\n"  # another number makes every process build the index again
 _HEAD_OFFSET = len(INDEX_FORMAT) + 8
 _LONG_WIDTH, _SHORT_WIDTH = 4, 2
 _MAX_SHORT_PIECE = 0xFFFF
-_FEW_PIECES = 300
+_FEW_PIECES = 300  # up to here searching each piece in the text is faster than splitting the text
 
 
 class ManifestIndex:
@@ -46,7 +46,7 @@ class ManifestIndex:
             self.settings: Mapping[str, Any] = head["settings"]
             self.source_stats: Sequence[Any] = head["sources"]
             self.start_numbers: Sequence[int] = head["starts"]
-            self.waiting_count: int = head.get("waiting", 0)  # changes to lessons.json that nobody has approved
+            self.waiting_count: int = head.get("waiting", 0)  # unapproved changes to lessons.json
             self._always_tried: Mapping[str, Sequence[int]] = head["always"]
             self._pieces, self._ends, self._numbers = (
                 _unpack_numbers(head[name]) for name in ("pieces", "ends", "numbers")
@@ -55,6 +55,7 @@ class ManifestIndex:
         except (EOFError, KeyError, TypeError, OSError, OverflowError, MemoryError, IndexError) as error:
             raise ValueError(f"a broken index: {error}") from None
         self._body_offset = _HEAD_OFFSET + size
+        # A disk that ran full leaves a short file; its lessons would be read as garbage.
         if os.fstat(self._file).st_size != self._body_offset + self._offsets[-1]:
             raise ValueError("an index that was cut off")
         self._has_short = len(self._pieces) > 0 and self._pieces[0] <= _MAX_SHORT_PIECE
@@ -65,7 +66,7 @@ class ManifestIndex:
             os.close(self._file)
 
     def __bool__(self) -> bool:
-        """One without lessons is an index all the same: its settings count."""
+        """Return True without lessons too: the settings of the index count."""
         return True
 
     def __len__(self) -> int:
@@ -80,16 +81,16 @@ class ManifestIndex:
         return entry
 
     def find_possible_matches(self, tool: str, texts: Iterable[str]) -> list[int]:
-        """The numbers of all lessons that could match, in the order of asking."""
-        numbers = set(self._always_tried.get(tool, ()))
+        """Return the numbers of all lessons that could match, in the order in which they are tried."""
+        numbers = set(self._always_tried.get(tool, ()))  # lessons that can match without a literal
         for text in texts:
             for piece_index in self._find_piece_indexes(fold_case(text).encode("utf-8", "surrogatepass")):
                 numbers.update(self._numbers[self._ends[piece_index] : self._ends[piece_index + 1]])
         return sorted(numbers)
 
     def _find_piece_indexes(self, text: bytes) -> list[int]:
-        """Where in our table the pieces stand that occur in the text: a few are looked for one by one in the text,
-        many are found by taking the text to pieces."""
+        """Return the indexes of our pieces that occur in the text. A few are searched one by one; for many the text is
+        split into pieces."""
         if len(self._pieces) < _FEW_PIECES:
             return [piece_index for piece_index, piece in enumerate(self._pieces) if _encode_piece(piece) in text]
         pieces = _split_into_pieces(text, (_LONG_WIDTH, _SHORT_WIDTH) if self._has_short else (_LONG_WIDTH,))
@@ -111,7 +112,7 @@ def build(
     source_stats: Sequence[Any],
     waiting_count: int = 0,
 ) -> bytes:
-    """The bytes of an index; `demands` say what a call must hold for the entry to match, None: nothing certain."""
+    """Return the bytes of an index; `demands` are the literals that a call must contain to match each entry."""
     bodies = [marshal.dumps(_pack_entry(entry)) for entry in entries]
     pieces, always = _build_piece_tables(entries, demands)
     sorted_pieces = sorted(pieces)
@@ -142,14 +143,13 @@ def _unpack_numbers(content: bytes) -> memoryview[int]:
 def _build_piece_tables(
     entries: Sequence[ManifestEntry], demands: Sequence[RequiredLiterals | None]
 ) -> tuple[dict[int, list[int]], dict[str, list[int]]]:
-    piece_counts: dict[int, int] = {}
+    piece_counts: dict[int, int] = {}  # how many lessons have each piece
     for demand in demands:
-        for piece in {
-            piece
-            for literal_sets in demand or ()
-            for literals in literal_sets
-            for piece in _list_literal_pieces(literals)
-        }:
+        lesson_pieces: set[int] = set()
+        for literal_sets in demand or ():
+            for literals in literal_sets:
+                lesson_pieces |= _list_literal_pieces(literals)
+        for piece in lesson_pieces:
             piece_counts[piece] = piece_counts.get(piece, 0) + 1
     pieces: dict[int, list[int]] = {}
     always: dict[str, list[int]] = {}
@@ -160,13 +160,16 @@ def _build_piece_tables(
             for tool in entry.tools:
                 always.setdefault(tool, []).append(entry.number)
             continue
-        for piece in {piece for literal_sets in demand for piece in _choose_leading_pieces(literal_sets, piece_counts)}:
+        leading_pieces: set[int] = set()
+        for literal_sets in demand:
+            leading_pieces.update(_choose_leading_pieces(literal_sets, piece_counts))
+        for piece in leading_pieces:
             pieces.setdefault(piece, []).append(entry.number)
     return pieces, always
 
 
 def _choose_leading_pieces(literal_sets: Sequence[Iterable[str]], piece_counts: Mapping[int, int]) -> list[int]:
-    """The pieces that lead to a pattern: those that fewest lessons share, so that `git` does not lead to all."""
+    """Return the pieces that lead to a pattern: those that fewest lessons share, so that `git` does not lead to all."""
 
     def find_rarest_piece(literal: str) -> int:
         pieces = _split_into_pieces(literal.encode())
@@ -185,7 +188,7 @@ def _encode_piece(piece: int) -> bytes:
 
 
 def _split_into_pieces(text: bytes, widths: Sequence[int] = (_LONG_WIDTH, _SHORT_WIDTH)) -> set[int]:
-    """Every run of four bytes as a number, and of two, for literals as short as `rm`.
+    """Return every run of four bytes as a number, and of two, for literals as short as `rm`.
 
     Casting a memory view does in C what slicing would do a letter at a time: 5 MB in 0.3 s instead of 3 s.
     """

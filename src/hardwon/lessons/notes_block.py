@@ -1,16 +1,15 @@
-"""Our block in a project's own notes (AGENTS.md, CLAUDE.md and the like), and the rules that people wrote around it.
+"""Edit our block in a project's own notes (AGENTS.md, CLAUDE.md and the like), and find the rules around it.
 
-The block stands between two marks, each a line of its own. Between them is what hardwon keeps; all else in the file is
-the person's and stays as it was, to the letter.
+The block is between two markers, each a line of its own. All else in the file is the person's and stays unchanged.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from hardwon.text.brief_layout import MIN_STATEMENT_LENGTH, count_characters, normalize_line
-from hardwon.types import frozen
 
 BEGIN_MARKER = "<!-- hardwon: begin (written by `hardwon export notes`; what you write in here is lost) -->"
 END_MARKER = "<!-- hardwon: end -->"
@@ -23,20 +22,20 @@ _LINK = re.compile(r"!?\[[^]]*\]\([^)]*\)[.:]?|@?\S+\.mdc?")
 
 
 class MisplacedMarkers(ValueError):
-    """The marks are not one pair, so nobody can say what is ours."""
+    """The markers are not one pair, so our block cannot be told from the rest."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NotesRule:
-    """Something that a person wrote into the notes for every agent, and the line it begins at."""
+    """A rule that a person wrote into the notes for every agent, and the line it begins at."""
 
     line_number: int
     text: str
 
 
 def build_block(sections: Iterable[tuple[str, Iterable[str]]], max_chars: int) -> tuple[str, int]:
-    """The block with as many of the entries, in their order, as the characters allow, and how many do not fit; empty
-    if there is none. No entry may begin a line with a mark: give them through `one_line`."""
+    """Return the block with as many of the entries, in their order, as the characters allow, and how many do not fit;
+    an empty block without entries. Entries must be single lines, so that none begins with a marker."""
     lines, left_out, room = list[str](), 0, max_chars
     for heading, entries in sections:
         fitting_entries = list[str]()
@@ -54,7 +53,7 @@ def build_block(sections: Iterable[tuple[str, Iterable[str]]], max_chars: int) -
 
 
 def insert_block(text: str, new_block: str) -> str:
-    """The notes with this block in the place of ours, or at their end."""
+    """Return the notes with this block in the place of ours, or at their end."""
     newline = "\r\n" if "\r\n" in text else "\n"
     new_block = new_block.replace("\n", newline)
     span = _find_block_span(text)
@@ -62,12 +61,12 @@ def insert_block(text: str, new_block: str) -> str:
         return text[: span[0]] + new_block + text[span[1] :]
     if not text:
         return new_block + newline
-    # A file without a last line end gets none behind the block either: by that it is known when the block goes.
+    # A file without a final newline gets none after the block either, so that `remove_block` can restore it.
     return f"{text}{newline}{new_block}{newline}" if text.endswith("\n") else f"{text}{newline}{newline}{new_block}"
 
 
 def remove_block(text: str) -> str:
-    """The notes as they were before the block."""
+    """Return the notes as they were before the block."""
     span = _find_block_span(text)
     if not span:
         return text
@@ -83,7 +82,7 @@ def _strip_newline(text: str) -> str:
 
 
 def _find_block_span(text: str) -> tuple[int, int] | None:
-    """Where our block is, without the end of its last line."""
+    """Return where our block begins and ends, without the end of its last line."""
     markers, offset = list[tuple[str, int, int]](), 0
     for line in text.splitlines(keepends=True):
         marker = next(
@@ -95,13 +94,13 @@ def _find_block_span(text: str) -> tuple[int, int] | None:
     if not markers:
         return None
     if [marker for marker, _, _ in markers] != [_BEGIN_PREFIX, _END_PREFIX]:
-        raise MisplacedMarkers("its marks `hardwon: begin` and `hardwon: end` are not one pair")
+        raise MisplacedMarkers("its markers `hardwon: begin` and `hardwon: end` are not one pair")
     return markers[0][1], markers[1][2]
 
 
 def find_rules(text: str) -> Iterator[NotesRule]:
-    """What the notes tell every agent to do: their list items, or if there is no list their lines. Code, headings,
-    comments, tables, mere links and our own block are none."""
+    """Yield what the notes tell every agent to do: their list items, or if there is no list their lines. Code,
+    headings, comments, tables, mere links and our own block do not count."""
     lines = list(_iter_prose_lines(text))
     has_items = any(_ITEM.fullmatch(line) for _, line in lines)
     yield from (
@@ -118,7 +117,7 @@ def _iter_line_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
 
 
 def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
-    """An item with the lines that go on with it; one below another that leads up to it carries its words."""
+    """Yield list items with the lines that continue them; below an item that ends in a colon, with its words first."""
     leads: list[tuple[int, str]] = []
     item: tuple[int, int, str] | None = None
     for number, line in [*lines, (0, "")]:
@@ -137,7 +136,7 @@ def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
 
 
 def _iter_prose_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines, numbered, without code, comments, front matter and our block."""
+    """Yield numbered lines, without code, comments, front matter and our block."""
     span = _find_block_span(text)
     if span:
         block = text[span[0] : span[1]]

@@ -1,54 +1,67 @@
-"""May this regular expression guard tool calls? It must mean one thing to two engines, and never be slow.
+"""Check regular expressions before they guard tool calls, and find the literals that every match contains.
 
-The worker runs patterns with `regex`, the cold hook with `re`; what the two read differently is refused here, with what
-to write instead. Slowness is found by trying: from the parsed pattern come texts that keep its repeats busy and then
-fail, and the steps of a search through them are counted while they grow. There is no clock in it, so every machine
-decides alike. Growing with the square of the length is ordinary (`a.*b`). Growing with the cube is refused, except on
-runs of blanks or signs (`\\s+.*\\s+x`), which no real text holds by the thousand: there the fourth power is.
+A pattern must mean the same to two engines and must not be slow. The worker runs patterns with `regex`, the fallback
+with `re`; where the two differ, the pattern is refused with what to write instead. Slow patterns are found by trying
+them on texts that repeat what the pattern repeats. Some escape that; at run time the worker's timeout and the
+fallback's alarm end any search that takes too long.
+
+The index tries only the lessons whose literals occur in a call. For that each part of a pattern is reduced to its
+*spellings*, the case-folded strings it can match, as long as they are few. Spellings of neighbours are joined to longer
+runs; a part without spellings ends the run. Leaving out a lesson that would have matched is the one error not allowed
+here, so a run contains only what is certain.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from itertools import combinations, zip_longest
-from math import inf, log2
+import warnings
+from collections.abc import Iterable, Iterator
+from re import _constants, _parser  # type: ignore[attr-defined]  # Python's own regex parser, which has no stubs
 from typing import Any
 
-from hardwon.lessons.backtracking import (
-    REPEAT_OPS,
-    SINGLE_CHAR_OPS,
-    Program,
-    StepLimitExceeded,
-    can_match_char,
-    compile_program,
-    count_steps,
-    list_child_sequences,
-    match_at,
-    ops,
-    parse_regex,
-    walk_parts,
-)
+from hardwon.text.case_folding import fold_case
 
 MAX_PATTERN_CHARS = 2000
-MAX_NESTING = 40
-MIN_PUMPED_REPEATS = 8
+MAX_PARENTHESES = 100
+MAX_REPEAT_DEPTH = 8
+ops: Any = _constants
+REPEAT_OPS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 
-PickChars = Callable[[Any, Any], list[str]]
+# Searches of ordinary patterns in texts this long take milliseconds, those that grow with the cube of the length
+# several seconds. Runs of hundreds of blanks or signs do not occur in commands, so `\s+.*\s+x` passes.
+_LETTERS_PUMPED, _SIGNS_PUMPED = 1000, 150
+_SEARCH_SECONDS = 0.25  # CPU time of this process, so that a busy machine refuses nothing more
+_MAX_PUMPS = 30
+
+MAX_SPELLINGS = 16
+MAX_SPELLING_CHARS = 100
+MIN_LITERAL_CHARS = 2
+MAX_SPELLED_REPEATS = 4
+_EMPTY = frozenset({""})
+
+Literals = frozenset[str]
+# The spellings of a part, None if they are many or unknown, and the sets of which every match contains a literal.
+Analysis = tuple[Literals | None, list[Literals]]
+
+
+def parse_regex(source: str, flags: int = 0) -> Any:
+    """Return the parsed pattern as Python's own compiler sees it."""
+    return _parser.parse(source, flags)
 
 
 def find_pattern_fault(source: str, flags: int = 0) -> str | None:
-    """Why this pattern cannot be used, or None."""
-    return find_syntax_fault(source, flags) or _check_speed(parse_regex(source, flags))
+    """Return why this pattern cannot be used, or None."""
+    return find_syntax_fault(source, flags) or _check_engine(source, flags)
 
 
 def find_syntax_fault(source: str, flags: int = 0) -> str | None:
-    """Why this pattern cannot be used, short of trying how slow it can be: quick enough for a whole manifest."""
-    fault = _check_size(source) or _check_classes(source) or _check_syntax(source, flags)
-    if fault:
-        return fault
-    tree = parse_regex(source, flags)
-    return _check_dialect(source, tree) or _check_shape(tree)
+    """Return why this pattern cannot be used, short of running it: quick enough for a whole manifest."""
+    return (
+        _check_size(source)
+        or _check_classes(source)
+        or _check_syntax(source, flags)
+        or _check_dialect(source, parse_regex(source, flags))
+    )
 
 
 _TOKEN = re.compile(
@@ -68,35 +81,21 @@ def _check_size(source: str) -> str | None:
         return "the pattern is empty, so it would match every call"
     if len(source) > MAX_PATTERN_CHARS:
         return f"the pattern has {len(source)} characters; at most {MAX_PATTERN_CHARS} are allowed"
-    depth = deepest = 0
-    for token in _TOKEN.findall(source):
-        if token[0] == "(" and token[-1] != ")":
-            depth += 1
-        elif token == ")":
-            depth -= 1
-        deepest = max(deepest, depth)
-    if deepest > MAX_NESTING:
-        return f"groups are nested {deepest} deep; at most {MAX_NESTING} are allowed"
+    # The compilers, and the functions below, call themselves for each group inside another.
+    if source.count("(") > MAX_PARENTHESES:
+        return f"the pattern has {source.count('(')} opening parentheses; at most {MAX_PARENTHESES} are allowed"
     return None
 
 
 def _check_classes(source: str) -> str | None:
-    """Classes that the two engines, or a later Python, read differently; `re` itself at most warns of them."""
+    """Return what is wrong with a class that `regex` reads in another way than `re`."""
     for token in _TOKEN.finditer(source):
         text, column = token[0], token.start() + 1
         if text[0] != "[":
             continue
         if posix := re.search(r"\[:[^\]]*:\]", text):
-            return (
-                f"column {column}: {posix[0]} is not a class in Python's re: write \\w, \\d, \\s or a range such as a-z"
-            )
-        if source.startswith("[", column):
-            return f"column {column}: [[ may begin a nested class in a later Python: write [\\["
-        if doubled := re.search(r"(?<!\\)(--|&&|~~|\|\|)", text[1:-1].replace("\\\\", "")):
-            return (
-                f"column {column}: {doubled[0]} in a class may join classes in a later Python: write "
-                f"\\{doubled[0][0]} once"
-            )
+            hint = "write \\w, \\d, \\s or a range such as a-z"
+            return f"column {column}: {posix[0]} is not a class in Python's re: {hint}"
         if text.startswith("[^") and re.search(r"(?i)\\([dsw]).*(?-i:(?!\1))\\\1", text, re.DOTALL):
             return f"column {column}: {text} can match nothing: write (?!)"
     return None
@@ -124,24 +123,30 @@ _SYNTAX_HINTS = (
     (r"unterminated subpattern", r"write \( for the parenthesis itself"),
     (r"unbalanced parenthesis", r"write \) for the parenthesis itself"),
     (r"bad character range", r"put the - last, or write \-"),
+    (r"possible nested set", r"write \[ for the bracket itself"),
+    (r"possible set", r"write the sign once, after a backslash"),
     (r"invalid group reference", r"groups are counted from 1 by their opening parentheses"),
 )
 
 
 def _check_syntax(source: str, flags: int) -> str | None:
+    position, message = None, ""
     try:
-        re.compile(source, flags)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # of classes that a later Python will read differently
+            parse_regex(source, flags)  # `re.compile` warns only of patterns that it has not in its cache
+            re.compile(source, flags)
     except re.error as error:
-        location = f"column {error.pos + 1}: " if error.pos is not None else ""
-        hint = next(
-            (f": {hint}" for message_pattern, hint in _SYNTAX_HINTS if re.search(message_pattern, error.msg)), ""
-        )
-        return f"{location}{error.msg}{hint}"
+        position, message = error.pos, error.msg
     except RecursionError:
-        return "groups are nested too deeply"
-    except (OverflowError, ValueError) as error:
-        return str(error)
-    return None
+        message = "groups are nested too deeply"
+    except (OverflowError, ValueError, FutureWarning) as error:
+        message = str(error)[:1].lower() + str(error)[1:]
+    if not message:
+        return None
+    location = f"column {position + 1}: " if position is not None else ""
+    hint = next((f": {hint}" for pattern, hint in _SYNTAX_HINTS if re.search(pattern, message)), "")
+    return f"{location}{message}{hint}"
 
 
 # Where `regex` skips blanks and `re` does not, or the other way round.
@@ -151,9 +156,9 @@ _VERBOSE_TRAP = re.compile(
 
 
 def _check_dialect(source: str, tree: Any) -> str | None:
-    """What `re` accepts and the worker's engine refuses or reads as something else."""
-    verbose = tree.state.flags & re.VERBOSE or re.search(r"\(\?[a-z]*x", source)
-    if verbose and (trap := _VERBOSE_TRAP.search(source)):
+    """Return what `re` accepts but the worker's engine reads differently, or what crashes or hangs one of them."""
+    is_verbose = tree.state.flags & re.VERBOSE or re.search(r"\(\?[a-z]*x", source)
+    if is_verbose and (trap := _VERBOSE_TRAP.search(source)):
         return f"column {trap.start() + 1}: verbose mode is unclear about the blanks in {trap[0]!r}: leave them out"
     for token in _TOKEN.finditer(source):
         text, column = token[0], token.start() + 1
@@ -161,171 +166,236 @@ def _check_dialect(source: str, tree: Any) -> str | None:
             return f"column {column}: {fuzzy[0]} means near matches to some engines: write \\{{ for the brace itself"
         if text.startswith("(?") and re.match(r"\(\?[a-z]*([aut][a-z]*(?:-[a-z]*)?:|t)", text):
             return f"column {column}: the flags a, u and t cannot stand here: put (?a) first"
-    return None
-
-
-def _check_shape(tree: Any) -> str | None:
-    for op, value in walk_parts(tree):
+    depth = _measure_repeat_depth(tree)
+    if depth > MAX_REPEAT_DEPTH:  # `regex` takes twice as long to compile for each level: 5 s for 20
+        return f"repeats are nested {depth} deep; at most {MAX_REPEAT_DEPTH} are allowed"
+    for op, value in _walk_parts(tree):
         if op is ops.POSSESSIVE_REPEAT and any(
-            kind is ops.SUBPATTERN and child[0] for kind, child in walk_parts(value[2])
+            kind is ops.SUBPATTERN and child[0] for kind, child in _walk_parts(value[2])
         ):
             return "a numbered group inside a possessive repeat can crash Python's re: write (?:…)"
-        if op in REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT:
-            core = value[2]
-            while len(core) == 1 and core[0][0] is ops.SUBPATTERN:
-                core = core[0][1][3]
-            if len(core) == 1 and core[0][0] in REPEAT_OPS[:2] and core[0][1][1] is ops.MAXREPEAT:
-                return "a repeat holds nothing but a repeat, as in (a+)+, which can take forever: write one of them"
+        if op in REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT and _is_ambiguous(value[2]):
+            return (
+                "(a+)+ or (\\w+\\s?)*, a repeat in a repeat, can take forever: put something between, as in (\\w+\\s)*"
+            )
     return None
 
 
-STEP_LIMIT = 5_000
-MAX_STEPS = 400_000
-PUMP_COUNT = 20
-CUBIC_LIMIT, QUARTIC_LIMIT = 2.35, 3.1  # between the powers 2, 3 and 4, as they show on texts this short
-_COMMON_CHARS = "a0 -_A!\n\0"
+def _check_engine(source: str, flags: int) -> str | None:
+    """Return what the worker's engine says against the pattern: it does not compile, or a search takes too long."""
+    import regex  # takes as long to import as a small command takes to run
 
+    from hardwon.lessons.pattern_search import convert_flags
 
-def _check_speed(tree: Any) -> str | None:
-    """Whether some text makes the number of steps grow too fast, as a sentence that shows the text."""
     try:
-        return _find_worst_case(tree)
-    except StepLimitExceeded:
-        return "its repeats multiply to too many steps: write smaller numbers, or fewer repeats inside repeats"
-
-
-def _find_worst_case(tree: Any) -> str | None:
-    if not any(op in REPEAT_OPS for op, _ in walk_parts(tree)):
-        return None
-    alphabet = _build_alphabet(tree)
-    program = compile_program(tree, alphabet)
-    pick = _build_picker(tree, alphabet)
-    lookahead_text = "".join(_list_samples(value[1], pick)[0] for op, value in walk_parts(tree) if op is ops.ASSERT)
-    steps_spent = 0
-    for prefix, pump in _list_attacks(tree, pick):
-        for suffix in _list_endings(program, prefix + pump * 8, lookahead_text):
-            power, steps = _estimate_power(program, prefix, pump, suffix)
-            if power > (CUBIC_LIMIT if any(map(str.isalnum, pump)) else QUARTIC_LIMIT):
+        compiled = regex.compile(source, convert_flags(flags), cache_pattern=False)
+    except (regex.error, ValueError) as error:
+        return f"the worker cannot use it: {error}"
+    tree = parse_regex(source, flags)
+    whole_text = _sample_text(tree)
+    for prefix, pump in list(dict.fromkeys(_iter_pumps(tree, "")))[:_MAX_PUMPS]:
+        length = _LETTERS_PUMPED if any(map(str.isalnum, pump)) else _SIGNS_PUMPED
+        pumped_text = prefix + pump * (length // len(pump))
+        # What follows makes a match fail late. The whole text comes last because `regex` gives up at once where a
+        # literal of the pattern does not occur.
+        for ending in ("\0", f"\0{whole_text}", f"\n{whole_text}"):
+            try:
+                compiled.search(pumped_text + ending, timeout=_SEARCH_SECONDS)
+            except TimeoutError:
                 return (
                     f"too slow on a text such as {prefix + pump * 3 + '…'!r}: two repeats can divide the same "
                     "characters between them in too many ways; let each match different ones"
                 )
-            steps_spent += steps
-            if steps_spent > MAX_STEPS:
-                return None
+            except MemoryError:
+                return "its repeats take too much memory: write smaller numbers, or fewer repeats inside repeats"
     return None
 
 
-def _estimate_power(program: Program, prefix: str, pump: str, suffix: str) -> tuple[float, int]:
-    """By which power of the number of pumps the steps of a search grow, and the steps taken to know it."""
+def _is_ambiguous(body: Any) -> bool:
+    """Return whether an endlessly repeated body needs nothing but one endless repeat to match.
 
-    def count_cost(turns: int, limit: int = STEP_LIMIT) -> int:
-        return count_steps(program, prefix + pump * turns + suffix, limit)
-
-    turns = max(PUMP_COUNT // len(pump), 6)
-    short_steps = count_cost(turns)
-    if short_steps < turns**3 // 7:
-        return 0.0, short_steps
-    while short_steps == STEP_LIMIT and turns > 5:
-        turns //= 2
-        short_steps = count_cost(turns)
-    if short_steps == STEP_LIMIT:
-        # a long pattern takes many steps for each character, an explosive one even more
-        short_steps = count_cost(turns, MAX_STEPS // 4)
-    long_steps = count_cost(2 * turns, min(16 * short_steps, MAX_STEPS)) if short_steps < MAX_STEPS // 4 else MAX_STEPS
-    return inf if long_steps == MAX_STEPS else log2(long_steps / short_steps), long_steps + short_steps
-
-
-def _list_endings(program: Program, text: str, lookahead_text: str) -> set[str]:
-    """What to put after the pumps so that a match that began at the start fails late."""
-    failing_suffixes = (suffix for suffix in ("\0", "\n\n", "a", "-") if not _can_match(program, text + suffix))
-    return {next(failing_suffixes, "\0"), lookahead_text or "\0"}
-
-
-def _can_match(program: Program, text: str) -> bool:
-    try:
-        return match_at(program.code, text, 0, program.initial_slots, [STEP_LIMIT // 10]) is not None
-    except StepLimitExceeded:
+    `regex` has a remedy for such patterns, so trying them does not show how long `re` takes in the fallback.
+    """
+    while len(body) == 1 and body[0][0] is ops.SUBPATTERN:
+        body = body[0][1][3]
+    endless_repeats = [value for op, value in body if op in REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT]
+    required_parts = [value for op, value in body if op is not ops.AT and not (op in REPEAT_OPS and value[0] == 0)]
+    if not endless_repeats or len(required_parts) > 1:
         return False
+    return all(value in endless_repeats for value in required_parts)
 
 
-def _list_attacks(tree: Any, pick: PickChars) -> list[tuple[str, str]]:
-    """Texts to begin with and texts to repeat, one pair for each way to keep a repeat busy."""
-    bounded_repeats = sum(op in REPEAT_OPS and value[1] < MIN_PUMPED_REPEATS for op, value in walk_parts(tree))
-    attacks: dict[tuple[str, str], None] = {}
-    for prefix, body in _iter_loops(
-        tree, "", pick, least=MIN_PUMPED_REPEATS if bounded_repeats < MIN_PUMPED_REPEATS else 1
-    ):
-        pumps = [text for text in _list_samples(body, pick) if text]
-        if len(body) > 1 or body[0][0] not in SINGLE_CHAR_OPS:
-            chars = dict.fromkeys(
-                char for part in walk_parts(body) if part[0] in SINGLE_CHAR_OPS for char in pick(*part)[:2]
-            )
-            pumps += chars
-            pumps += [a + b for words in (pumps[:4], list(chars)[:4]) for a, b in combinations(words, 2)]
-        for pump in pumps:
-            attacks[prefix, pump[: (pump + pump).find(pump, 1)]] = None
-    return list(attacks)
-
-
-def _iter_loops(items: Any, prefix: str, pick: PickChars, least: int) -> Iterator[tuple[str, Any]]:
-    for op, value in items:
-        if op in REPEAT_OPS and value[1] >= least:
-            yield prefix, value[2]
-        for child in list_child_sequences(op, value):
-            yield from _iter_loops(child, prefix, pick, least)
-        prefix += _sample_part(op, value, pick)[0]
-
-
-def _list_samples(items: Any, pick: PickChars) -> list[str]:
-    """A few texts a sequence matches: the plainest, then each that differs from it in one part."""
-    choices = [_sample_part(op, value, pick) for op, value in items]
-    plain = [choice[0] for choice in choices]
-    texts = ["".join(plain)]
-    for others in zip_longest(*(choice[1:] for choice in choices)):
-        texts += ["".join([*plain[:i], other, *plain[i + 1 :]]) for i, other in enumerate(others) if other]
-    return [text[:100] for text in dict.fromkeys(texts)][:8]
-
-
-def _sample_part(op: Any, value: Any, pick: PickChars) -> list[str]:
-    if op in SINGLE_CHAR_OPS:
-        return pick(op, value)
-    if op in REPEAT_OPS:
-        body = [text * min(max(value[0], 1), 100) for text in _list_samples(value[2], pick)]
-        return body if value[0] else ["", *body]
-    if op is ops.ASSERT_NOT or (op is ops.ASSERT and value[0] > 0):
-        return [""]
-    rounds = zip_longest(*(_list_samples(child, pick) for child in list_child_sequences(op, value)))
-    return [text for texts in rounds for text in texts if text is not None][:8] or [""]
-
-
-def _build_alphabet(tree: Any) -> list[str]:
-    pattern_chars = {chr(code) for op, value in walk_parts(tree) for code in _list_char_codes(op, value)}
-    return [*_COMMON_CHARS, *sorted(pattern_chars.difference(_COMMON_CHARS))]
-
-
-def _list_char_codes(op: Any, value: Any) -> list[int]:
-    if op in (ops.LITERAL, ops.NOT_LITERAL):
+def _list_children(op: Any, value: Any) -> list[Any]:
+    """Return the sequences directly inside a part of a pattern."""
+    if op is ops.BRANCH:
+        return list(value[1])
+    if op is ops.GROUPREF_EXISTS:
+        return [branch for branch in value[1:] if branch]
+    if op is ops.ATOMIC_GROUP:
         return [value]
-    if op is ops.RANGE:
-        return list(value)
-    if op is ops.IN:
-        return [code for kind, item in value for code in _list_char_codes(kind, item)]
+    if op in (ops.SUBPATTERN, ops.ASSERT, ops.ASSERT_NOT, *REPEAT_OPS):
+        return [value[-1]]
     return []
 
 
-def _build_picker(tree: Any, alphabet: list[str]) -> PickChars:
-    """A choice of unlike characters for a single-character part, first those that most other parts match too."""
-    single_parts = {repr(part): part for part in walk_parts(tree) if part[0] in SINGLE_CHAR_OPS}
-    matches_by_part = {
-        key: [can_match_char(op, value, char) for char in alphabet] for key, (op, value) in single_parts.items()
-    }
-    matches_by_char = {
-        char: tuple(row[index] for row in matches_by_part.values()) for index, char in enumerate(alphabet)
-    }
-    ranked = sorted(alphabet, key=lambda char: -sum(matches_by_char[char]))
-    picks: dict[str, list[str]] = {}
-    for index, key in enumerate(matches_by_part):
-        distinct_chars = {matches_by_char[char]: char for char in reversed(ranked) if matches_by_char[char][index]}
-        picks[key] = list(distinct_chars.values())[:-4:-1] or ["a"]
-    return lambda op, value: picks[repr((op, value))]
+def _walk_parts(items: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every part of a sequence, at any depth."""
+    for op, value in items:
+        yield op, value
+        for child in _list_children(op, value):
+            yield from _walk_parts(child)
+
+
+def _measure_repeat_depth(items: Any) -> int:
+    depth = 0
+    for op, value in items:
+        for child in _list_children(op, value):
+            depth = max(depth, (op in REPEAT_OPS) + _measure_repeat_depth(child))
+    return depth
+
+
+def _iter_pumps(items: Any, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield for each repeat a text that leads up to it, and texts that it may match many times."""
+    for op, value in items:
+        if op in REPEAT_OPS and value[1] > 1:
+            chars = list(dict.fromkeys(filter(None, (_sample_char(*part) for part in _walk_parts(value[2])))))
+            for pump in (_sample_text(value[2]), *chars, "".join(chars)):
+                if pump:
+                    yield prefix, pump[:_SIGNS_PUMPED]
+        for child in _list_children(op, value):
+            yield from _iter_pumps(child, prefix)
+        prefix += _sample_text([(op, value)])
+
+
+def _sample_text(items: Any) -> str:
+    """Return a text that the sequence matches, as far as it can be told from its parts."""
+    parts = []
+    for op, value in items:
+        if op in (ops.ASSERT, ops.ASSERT_NOT):
+            continue
+        repeats = min(value[0], _SIGNS_PUMPED) if op in REPEAT_OPS else 1
+        inner_texts = [_sample_text(child) for child in _list_children(op, value)[:1]]
+        parts.append((_sample_char(op, value) + "".join(inner_texts)) * repeats)
+    return "".join(parts)[:MAX_PATTERN_CHARS]
+
+
+_CATEGORY_CHARS = {ops.CATEGORY_DIGIT: "0", ops.CATEGORY_SPACE: " ", ops.CATEGORY_NOT_WORD: "-"}
+
+
+def _sample_char(op: Any, value: Any) -> str:
+    """Return a character that a single-character part matches; nothing for other parts."""
+    if op is ops.LITERAL:
+        return chr(value)
+    if op in (ops.ANY, ops.NOT_LITERAL):
+        return "a"
+    if op is not ops.IN:
+        return ""
+    kind, item = value[0]
+    if kind is ops.LITERAL:
+        return chr(item)
+    if kind is ops.RANGE:
+        return chr(item[0])
+    return _CATEGORY_CHARS.get(item, "a")
+
+
+def find_literal_sets(source: str, flags: int = 0) -> list[Literals]:
+    """Return sets of folded literals; every text that the pattern matches contains, folded, one literal of each."""
+    tree = parse_regex(source, flags)
+    return _analyze_sequence(tree, bool(tree.state.flags & re.IGNORECASE))[1]
+
+
+def choose_longest(literal_sets: list[Literals]) -> list[Literals]:
+    """Return the set whose shortest literal is longest, alone in a list; none if there is none."""
+    if not literal_sets:
+        return []
+    return [max(literal_sets, key=lambda literals: (min(map(len, literals)), -len(literals)))]
+
+
+def _analyze_sequence(items: Any, ignore_case: bool) -> Analysis:
+    literal_sets: list[Literals] = []
+    runs = [_EMPTY]
+    for op, value in items:
+        pieces: list[Literals | None]
+        if op in REPEAT_OPS:
+            least, most, body = value
+            body_spellings, body_sets = _analyze_sequence(body, ignore_case)
+            pieces = [_spell_repeat(body_spellings, least, most)]
+            if least > 0:
+                literal_sets += choose_longest(body_sets)
+                if pieces == [None]:  # what is repeated at least once begins and ends with its body
+                    pieces = [body_spellings, None, body_spellings]
+        else:
+            spellings, inner_sets = _analyze_part(op, value, ignore_case)
+            literal_sets += inner_sets
+            pieces = [spellings]
+        for piece in pieces:
+            joined = _join_spellings(runs[-1], piece) if piece is not None else None
+            if joined is None:
+                runs.append(piece or _EMPTY)
+            else:
+                runs[-1] = joined
+    literal_sets += [literals for literals in map(_drop_redundant, runs) if literals]
+    return (runs[0] if len(runs) == 1 else None), literal_sets
+
+
+def _analyze_part(op: Any, value: Any, ignore_case: bool) -> Analysis:
+    if op is ops.LITERAL:
+        return _spell_char(value, ignore_case), []
+    if op is ops.IN:
+        is_plain = all(kind is ops.LITERAL for kind, _ in value)
+        return (_merge_spellings(_spell_char(code, ignore_case) for _, code in value) if is_plain else None), []
+    if op in (ops.AT, ops.ASSERT_NOT):
+        return _EMPTY, []
+    if op is ops.ASSERT:
+        return _EMPTY, choose_longest(_analyze_sequence(value[1], ignore_case)[1])
+    if op is ops.SUBPATTERN:
+        _, added_flags, removed_flags, body = value
+        inside_case = (ignore_case or bool(added_flags & re.IGNORECASE)) and not removed_flags & re.IGNORECASE
+        spellings, literal_sets = _analyze_sequence(body, inside_case)
+        return spellings, choose_longest(literal_sets)
+    if op is ops.ATOMIC_GROUP:
+        spellings, literal_sets = _analyze_sequence(value, ignore_case)
+        return spellings, choose_longest(literal_sets)
+    if op is ops.BRANCH:
+        branches = [_analyze_sequence(branch, ignore_case) for branch in value[1]]
+        combined: set[str] = set()
+        for _, literal_sets in branches:
+            combined.update(*choose_longest(literal_sets))
+        is_certain = all(literal_sets for _, literal_sets in branches) and len(combined) <= MAX_SPELLINGS
+        return _merge_spellings(spellings for spellings, _ in branches), [frozenset(combined)] if is_certain else []
+    return None, []
+
+
+def _spell_char(code: int, ignore_case: bool) -> Literals | None:
+    return frozenset({fold_case(chr(code))}) if code < 128 or not ignore_case else None
+
+
+def _spell_repeat(body: Literals | None, least: int, most: int) -> Literals | None:
+    if body is None or most > MAX_SPELLED_REPEATS:
+        return None
+    powers: list[Literals | None] = [_EMPTY]
+    for _ in range(most):
+        last = powers[-1]
+        powers.append(_join_spellings(last, body) if last is not None else None)
+    return _merge_spellings(powers[least:])
+
+
+def _merge_spellings(parts: Iterable[Literals | None]) -> Literals | None:
+    merged: set[str] = set()
+    for part in parts:
+        if part is None:
+            return None
+        merged |= part
+    return frozenset(merged) if len(merged) <= MAX_SPELLINGS else None
+
+
+def _join_spellings(prefixes: Literals, suffixes: Literals) -> Literals | None:
+    joined = frozenset(prefix + suffix for prefix in prefixes for suffix in suffixes)
+    return joined if len(joined) <= MAX_SPELLINGS and max(map(len, joined)) <= MAX_SPELLING_CHARS else None
+
+
+def _drop_redundant(literals: Literals) -> Literals | None:
+    """Return the literals without those that contain another; None if one is too short to tell anything."""
+    if min(map(len, literals)) < MIN_LITERAL_CHARS:
+        return None
+    return frozenset(word for word in literals if not any(other in word for other in literals if other != word))

@@ -1,5 +1,6 @@
-"""Running patterns in the worker: compiled once, under a time limit; texts as long as one that ran out of it are not
-tried again, shorter ones are: a guard that is slow on one text still guards."""
+"""Run patterns in the worker, under a time limit.
+
+A pattern that timed out on a text is not tried on texts as long or longer again; on shorter ones it still guards."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ class PatternCache:
             return False
 
 
-def _convert_flags(flags: int) -> int:
-    """The two engines number all flags alike but one: what is ASCII to `re` is VERSION1 to `regex`."""
+def convert_flags(flags: int) -> int:
+    """Return the flags of `re` as flags of `regex`, whose VERSION1 has the bit that is ASCII to `re`."""
     ascii_only = regex.ASCII if flags & re.ASCII else 0
     return flags & ~re.ASCII | ascii_only | regex.VERSION0
 
@@ -46,7 +47,7 @@ def _compile_pattern(pattern: Pattern) -> regex.Pattern[str] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return regex.compile(pattern.source, _convert_flags(pattern.flags), cache_pattern=False)
+            return regex.compile(pattern.source, convert_flags(pattern.flags), cache_pattern=False)
         except (regex.error, ValueError) as error:
             log.warning("pattern %r is left out: %s", pattern, error)
             return None

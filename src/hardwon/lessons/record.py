@@ -1,66 +1,58 @@
-"""A lesson's record as it stands in lessons.json: reading it leniently, writing it canonically."""
+"""A lesson's record in lessons.json: read leniently, written canonically."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hardwon.text.lesson_tags import OLD_KEYS
 from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Lesson, Pattern
 
-_FLAGS_BY_LETTER = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
-_TRIGGER_KEYS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns", "sessionStart")
+# The keys of a record in the order in which they are written.
+_OPENING_KEYS = ("id", "slug", "summary", "problem", "solution", "injection", "delivery", "block", "blockReason")
+_TRIGGER_KEYS = ("triggers", "unless", "commandMatchTarget", "scope")
+_BOOKKEEPING_KEYS = ("sourceSessionIds", "occurrenceCount", "evidence", "createdAt", "updatedAt", "contentHash")
 KEYS = (
-    "id",
-    "slug",
-    "summary",
-    "problem",
-    "solution",
-    "injection",
-    "delivery",
-    "block",
-    "blockReason",
-    "triggers",
-    "unless",
-    "commandMatchTarget",
-    "scope",
-    "priority",
-    "confidence",
-    "needsReview",
-    "status",
-    "tags",
-    "sourceSessionIds",
-    "occurrenceCount",
-    "evidence",
-    "createdAt",
-    "updatedAt",
-    "contentHash",
+    *_OPENING_KEYS,
+    *_TRIGGER_KEYS,
+    *("priority", "confidence", "needsReview", "status", "tags"),
+    *_BOOKKEEPING_KEYS,
 )
-_AUTHORED_KEYS = (
-    "slug",
-    "summary",
-    "problem",
-    "solution",
-    "injection",
-    "delivery",
-    "block",
-    "blockReason",
-    "triggers",
-    "unless",
-    "commandMatchTarget",
-    "scope",
-    "priority",
-    "tags",
-)
+_AUTHORED_KEYS = (*_OPENING_KEYS[1:], *_TRIGGER_KEYS, "priority", "tags")
+_OMITTED_IF_EMPTY = ("injection", "block", "blockReason", "unless", "commandMatchTarget", "evidence")
+
+# Keys of a record and the fields of `Lesson` that hold them, by the kind of their values.
+TEXT_FIELDS = {
+    **{key: key for key in ("id", "slug", "summary", "problem", "solution", "injection")},
+    "blockReason": "block_reason",
+    "createdAt": "created_at",
+    "updatedAt": "updated_at",
+    "contentHash": "content_hash",
+}
+LIST_FIELDS = {
+    "toolNames": "tools",
+    "pathPatterns": "paths",
+    "tags": "tags",
+    "sourceSessionIds": "source_sessions",
+}
+PATTERN_FIELDS = {
+    "commandPatterns": "commands",
+    "pathRegexes": "path_regexes",
+    "contentPatterns": "contents",
+    "unless": "unless",
+}
+NESTED_KEYS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns", "sessionStart")
+_UNDERSTOOD_KEYS = frozenset([*KEYS, *NESTED_KEYS, *OLD_KEYS])
+
+_FLAGS_BY_LETTER = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
 _MAX_NUMBER = 1_000_000_000
-_UNDERSTOOD_KEYS = frozenset([*KEYS, *_TRIGGER_KEYS, *OLD_KEYS])
 
 
 class BadRecord(ValueError):
-    """A record that is not one: a sentence per fault."""
+    """A record with values of the wrong type; `faults` has a sentence for each."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("; ".join(faults))
@@ -68,46 +60,39 @@ class BadRecord(ValueError):
 
 
 def parse_lesson(record: object) -> Lesson:
-    """The lesson in a record, triggers nested or flat, old names of problem and solution understood; BadRecord for
-    wrong types. What is of the right type but unwise is left to `rules`."""
+    """Return the lesson in a record; BadRecord for wrong types. `validation` judges values of the right type.
+
+    Triggers may be nested or flat, and older names of problem and solution are understood.
+    """
     if not isinstance(record, dict):
-        raise BadRecord([f"a lesson is an object, not {describe_type(record)}"])
+        raise BadRecord([f"a lesson is an object, not {describe_value(record)}"])
     faults: list[str] = []
     triggers = record.get("triggers") or {}
     if not isinstance(triggers, dict):
-        faults.append(f"triggers is {describe_type(triggers)}, but wants an object")
+        faults.append(f"triggers is {describe_value(triggers)}; expected an object")
         triggers = {}
     fields: dict[str, Any] = {OLD_KEYS[key]: value for key, value in record.items() if key in OLD_KEYS}
     fields.update({key: value for key, value in record.items() if key not in OLD_KEYS and value is not None})
-    fields.update({key: triggers[key] for key in _TRIGGER_KEYS if triggers.get(key) is not None})
+    fields.update({key: triggers[key] for key in NESTED_KEYS if triggers.get(key) is not None})
+
+    values: dict[str, Any] = {}
+    for key, name in TEXT_FIELDS.items():
+        values[name] = _read_text(fields, key, faults)
+    for key, name in LIST_FIELDS.items():
+        values[name] = _read_texts(fields, key, faults)
+    for key, name in PATTERN_FIELDS.items():
+        values[name] = _read_patterns(fields, key, faults)
     lesson = Lesson(
-        id=_read_text(fields, "id", faults),
-        slug=_read_text(fields, "slug", faults),
-        summary=_read_text(fields, "summary", faults),
-        problem=_read_text(fields, "problem", faults),
-        solution=_read_text(fields, "solution", faults),
+        **values,
         delivery=_read_delivery(fields, faults),
         status=_read_choice(fields, "status", STATUSES, "active", faults),
-        injection=_read_text(fields, "injection", faults),
-        block_reason=_read_text(fields, "blockReason", faults),
-        tools=_read_texts(fields, "toolNames", faults),
-        commands=_read_patterns(fields, "commandPatterns", faults),
         command_target=_read_choice(fields, "commandMatchTarget", COMMAND_TARGETS, "executable", faults),
-        paths=_read_texts(fields, "pathPatterns", faults),
-        path_regexes=_read_patterns(fields, "pathRegexes", faults),
-        contents=_read_patterns(fields, "contentPatterns", faults),
-        unless=_read_patterns(fields, "unless", faults),
-        project=_read_project(fields, faults),
+        project=_read_project(fields.get("scope"), faults),
         priority=_read_number(fields, "priority", 5, faults),
         confidence=_read_number(fields, "confidence", 0.9, faults),
         needs_review=_read_flag(fields, "needsReview", faults),
-        tags=_read_texts(fields, "tags", faults),
-        source_sessions=_read_texts(fields, "sourceSessionIds", faults),
         occurrences=_read_number(fields, "occurrenceCount", 0, faults),
         evidence=tuple(item for item in _read_list(fields, "evidence", faults) if isinstance(item, dict)),
-        created_at=_read_text(fields, "createdAt", faults),
-        updated_at=_read_text(fields, "updatedAt", faults),
-        content_hash=_read_text(fields, "contentHash", faults),
         extra={key: value for key, value in record.items() if key not in _UNDERSTOOD_KEYS},
     )
     if faults:
@@ -116,62 +101,45 @@ def parse_lesson(record: object) -> Lesson:
 
 
 def to_lesson_record(lesson: Lesson, previous: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The canonical record: the seed's keys in a stable order, then those we do not know; empty optional ones left
-    out. `onto` is the record as it stood, whose unknown keys inside triggers and scope stay."""
-    previous_record = previous or {}
-    old_triggers = previous_record.get("triggers")
-    old_scope = previous_record.get("scope")
-    triggers: dict[str, Any] = {
-        "toolNames": list(lesson.tools),
-        "commandPatterns": [_format_pattern(pattern) for pattern in lesson.commands],
-        "pathPatterns": list(lesson.paths),
-        "contentPatterns": [_format_pattern(pattern) for pattern in lesson.contents],
-        "sessionStart": lesson.delivery == "start",
-    }
-    if lesson.path_regexes:
-        triggers["pathRegexes"] = [_format_pattern(pattern) for pattern in lesson.path_regexes]
+    """Return the canonical record: known keys in a stable order without empty optional ones, then unknown keys.
+
+    Unknown keys inside the triggers and scope of the `previous` record are kept.
+    """
+    old_record = previous or {}
+    fields: dict[str, Any] = {key: getattr(lesson, name) for key, name in TEXT_FIELDS.items()}
+    fields |= {key: list(getattr(lesson, name)) for key, name in LIST_FIELDS.items()}
+    fields |= {key: list(map(_format_pattern, getattr(lesson, name))) for key, name in PATTERN_FIELDS.items()}
+    fields["sessionStart"] = lesson.delivery == "start"
+    triggers = {key: fields[key] for key in NESTED_KEYS if key != "pathRegexes" or lesson.path_regexes}
     scope = {"type": "project", "path": lesson.project} if lesson.project else {"type": "global"}
-    fields = {
-        "id": lesson.id,
-        "slug": lesson.slug,
-        "summary": lesson.summary,
-        "problem": lesson.problem,
-        "solution": lesson.solution,
-        "injection": lesson.injection or None,
+    fields |= {
+        "triggers": triggers | _select_unknown_keys(old_record.get("triggers"), NESTED_KEYS),
+        "scope": scope | _select_unknown_keys(old_record.get("scope"), ("type", "path")),
         "delivery": lesson.delivery,
-        "block": True if lesson.delivery == "block" else None,
-        "blockReason": lesson.block_reason or None,
-        "triggers": triggers | _select_unknown_keys(old_triggers, _TRIGGER_KEYS),
-        "unless": [_format_pattern(pattern) for pattern in lesson.unless] or None,
-        "commandMatchTarget": lesson.command_target if lesson.command_target != "executable" else None,
-        "scope": scope | _select_unknown_keys(old_scope, ("type", "path")),
+        "block": lesson.delivery == "block",
+        "commandMatchTarget": lesson.command_target if lesson.command_target != "executable" else "",
         "priority": lesson.priority,
         "confidence": lesson.confidence,
         "needsReview": lesson.needs_review,
         "status": lesson.status,
-        "tags": list(lesson.tags),
-        "sourceSessionIds": list(lesson.source_sessions),
         "occurrenceCount": lesson.occurrences,
-        "evidence": list(lesson.evidence) or None,
-        "createdAt": lesson.created_at,
-        "updatedAt": lesson.updated_at,
-        "contentHash": lesson.content_hash,
+        "evidence": list(lesson.evidence),
     }
-    return {key: value for key, value in fields.items() if value is not None} | dict(lesson.extra)
+    record = {key: fields[key] for key in KEYS if fields[key] or key not in _OMITTED_IF_EMPTY}
+    return record | dict(lesson.extra)
 
 
 def hash_lesson_content(lesson: Lesson) -> str:
-    """Equal for lessons that say the same, however their records are spelled."""
+    """Return a hash that is equal for lessons with the same content, however their records are spelled."""
     record = to_lesson_record(lesson)
     content = {key: record.get(key) for key in ("problem", "solution", "triggers", "unless", "scope")}
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+    return f"sha256:{_hash_json(content)}"
 
 
 def select_authored_fields(lesson: Lesson) -> dict[str, Any]:
     """Return what an author writes and a person approves: everything that can reach an agent or decides when.
 
-    Counts, dates, evidence, status and confidence are bookkeeping, and keys we do not know have no effect.
+    Counts, dates, evidence, status and confidence are bookkeeping, and unknown keys have no effect.
     """
     record = to_lesson_record(lesson)
     return {key: record[key] for key in _AUTHORED_KEYS if key in record}
@@ -179,22 +147,24 @@ def select_authored_fields(lesson: Lesson) -> dict[str, Any]:
 
 def hash_authored_fields(lesson: Lesson) -> str:
     """Return the hash that an approval is given for; equal however the record is spelled."""
-    canonical = json.dumps(select_authored_fields(lesson), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _hash_json(select_authored_fields(lesson))
+
+
+def _hash_json(value: object) -> str:
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def parse_pattern(value: object) -> Pattern | None:
-    """A pattern as text, or as source and flags; flags of JavaScript that change nothing here are passed over."""
+    """Return a pattern written as text, or as source and flags; flags unknown to Python are ignored."""
     if isinstance(value, str):
         return Pattern(value)
-    if isinstance(value, dict) and isinstance(value.get("source"), str):
-        letters = value.get("flags") or ""
-        if isinstance(letters, str):
-            return Pattern(
-                value["source"],
-                sum({_FLAGS_BY_LETTER[letter].value for letter in letters if letter in _FLAGS_BY_LETTER}),
-            )
-    return None
+    if not isinstance(value, dict):
+        return None
+    source, letters = value.get("source"), value.get("flags") or ""
+    if not isinstance(source, str) or not isinstance(letters, str):
+        return None
+    return Pattern(source, sum({_FLAGS_BY_LETTER[letter].value for letter in letters if letter in _FLAGS_BY_LETTER}))
 
 
 def to_flag_letters(flags: int) -> str:
@@ -207,54 +177,57 @@ def _format_pattern(pattern: Pattern) -> str | dict[str, str]:
     return {"source": pattern.source, "flags": to_flag_letters(pattern.flags)}
 
 
-def _select_unknown_keys(old: object, understood_keys: tuple[str, ...]) -> dict[str, Any]:
+def _select_unknown_keys(old: object, understood_keys: Iterable[str]) -> dict[str, Any]:
     return {key: value for key, value in old.items() if key not in understood_keys} if isinstance(old, dict) else {}
 
 
 def _read_delivery(fields: Mapping[str, Any], faults: list[str]) -> Any:
-    block, start = _read_flag(fields, "block", faults), _read_flag(fields, "sessionStart", faults)
-    implied = "block" if block else "start" if start else "note"
+    """Return the delivery; the seed's records say `block` or `sessionStart` instead."""
+    implied, implied_by = "note", ""
+    if _read_flag(fields, "sessionStart", faults):
+        implied, implied_by = "start", "sessionStart"
+    if _read_flag(fields, "block", faults):
+        implied, implied_by = "block", "block"
     chosen = _read_choice(fields, "delivery", DELIVERY_MODES, implied, faults)
-    if chosen != implied and implied != "note":
-        key = "block" if block else "sessionStart"
-        faults.append(f"delivery is {chosen!r}, but {key} is true: write delivery {implied!r} or leave {key} out")
+    if implied_by and chosen != implied:
+        faults.append(
+            f"delivery is {chosen!r}, but {implied_by} is true: write delivery {implied!r} or leave {implied_by} out"
+        )
     return chosen
 
 
-def _read_project(fields: Mapping[str, Any], faults: list[str]) -> str:
-    scope = fields.get("scope")
-    if scope is None or scope == "global":
+def _read_project(scope: object, faults: list[str]) -> str:
+    scope_type = scope.get("type") if isinstance(scope, dict) else None
+    if scope in (None, "global") or scope_type == "global":
         return ""
-    if isinstance(scope, dict) and scope.get("type") == "global":
-        return ""
-    path = scope.get("path") if isinstance(scope, dict) and scope.get("type") == "project" else scope
+    path = scope.get("path") if isinstance(scope, dict) and scope_type == "project" else scope
     if isinstance(path, str) and path.startswith(("/", "~")):
         return path
     expected = '{"type": "global"} or {"type": "project", "path": "/absolute/path"}'
-    faults.append(f"scope is {json.dumps(scope)[:80]}, but wants {expected}")
+    faults.append(f"scope is {json.dumps(scope)[:80]}; expected {expected}")
     return ""
 
 
 def _read_text(fields: Mapping[str, Any], key: str, faults: list[str]) -> str:
     value = fields.get(key, "")
-    if isinstance(value, str):
-        _check_text(value, key, faults)
-        return value
-    faults.append(f"{key} is {describe_type(value)}, but wants text")
-    return ""
+    if not isinstance(value, str):
+        faults.append(f"{key} is {describe_value(value)}; expected text")
+        return ""
+    _check_surrogates(value, key, faults)
+    return value
 
 
-def _check_text(text: str, key: str, faults: list[str]) -> None:
+def _check_surrogates(text: str, key: str, faults: list[str]) -> None:
+    # JSON may hold half of a surrogate pair ("\ud83d"), which can be neither stored nor sent as UTF-8.
     if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-        faults.append(f"{key} holds half of a character (a lone surrogate): write it whole or leave it out")
+        faults.append(f"{key} contains a lone surrogate (half of a character): write the character whole")
 
 
 def _read_flag(fields: Mapping[str, Any], key: str, faults: list[str]) -> bool:
     value = fields.get(key, False)
-    if isinstance(value, bool):
-        return value
-    faults.append(f"{key} is {value!r}, but wants true or false")
-    return False
+    if not isinstance(value, bool):
+        faults.append(f"{key} is {describe_value(value)}; expected true or false")
+    return value is True
 
 
 def _read_number(fields: Mapping[str, Any], key: str, default: float, faults: list[str]) -> Any:
@@ -263,10 +236,10 @@ def _read_number(fields: Mapping[str, Any], key: str, default: float, faults: li
     if is_integer and isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int if is_integer else int | float):
-        faults.append(f"{key} is {value!r}, but wants a {'whole ' if is_integer else ''}number")
+        faults.append(f"{key} is {describe_value(value)}; expected a {'whole ' if is_integer else ''}number")
         return default
     if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # NaN and the infinities are outside as well
-        faults.append(f"{key} is {repr(value)[:40]}, but wants a number people can read")
+        faults.append(f"{key} is {repr(value)[:40]}; expected a number up to {_MAX_NUMBER}")
         return default
     return value
 
@@ -275,35 +248,48 @@ def _read_choice(fields: Mapping[str, Any], key: str, allowed: tuple[str, ...], 
     value = fields.get(key, default)
     if value in allowed:
         return value
-    faults.append(f"{key} is {value!r}, but wants one of {', '.join(allowed)}")
+    faults.append(f"{key} is {describe_value(value)}; expected one of {', '.join(allowed)}")
     return default
 
 
 def _read_list(fields: Mapping[str, Any], key: str, faults: list[str]) -> list[Any]:
+    """Return a list, or the list of a single text; people often forget the brackets around one pattern or tag."""
     value = fields.get(key, [])
     if isinstance(value, str) and key != "evidence":
         return [value]
     if isinstance(value, list):
         return value
-    faults.append(f"{key} is {describe_type(value)}, but wants a list")
+    faults.append(f"{key} is {describe_value(value)}; expected a list")
     return []
 
 
 def _read_texts(fields: Mapping[str, Any], key: str, faults: list[str]) -> tuple[str, ...]:
-    values = _read_list(fields, key, faults)
-    faults.extend(f"{key} holds {describe_type(item)}, but wants texts" for item in values if not isinstance(item, str))
-    _check_text("".join(item for item in values if isinstance(item, str)), key, faults)
-    return tuple(item for item in values if isinstance(item, str))
+    texts = []
+    for item in _read_list(fields, key, faults):
+        if isinstance(item, str):
+            texts.append(item)
+        else:
+            faults.append(f"{key} contains {describe_value(item)}; expected texts")
+    _check_surrogates("".join(texts), key, faults)
+    return tuple(texts)
 
 
 def _read_patterns(fields: Mapping[str, Any], key: str, faults: list[str]) -> tuple[Pattern, ...]:
-    values = [(item, parse_pattern(item)) for item in _read_list(fields, key, faults)]
-    invalid_items = [item for item, pattern in values if pattern is None]
-    faults.extend(f"{key} holds {describe_type(item)}, but wants patterns as text" for item in invalid_items)
-    _check_text("".join(pattern.source for _, pattern in values if pattern), key, faults)
-    return tuple(pattern for _, pattern in values if pattern is not None)
+    patterns = []
+    for item in _read_list(fields, key, faults):
+        pattern = parse_pattern(item)
+        if pattern is None:
+            faults.append(f"{key} contains {describe_value(item)}; expected patterns as text")
+        else:
+            patterns.append(pattern)
+    _check_surrogates("".join(pattern.source for pattern in patterns), key, faults)
+    return tuple(patterns)
 
 
-def describe_type(value: object) -> str:
-    names = {"dict": "an object", "list": "a list", "str": "text", "NoneType": "null", "bool": "true or false"}
-    return names.get(type(value).__name__, "a number")
+def describe_value(value: object) -> str:
+    """Return a wrong value as an error message shows it: short ones as they are, the others by their type."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    return repr(value[:40]) if isinstance(value, str) else json.dumps(value)

@@ -12,9 +12,8 @@ from typing import Any
 
 from hardwon import clock
 from hardwon.errors import UserError
-from hardwon.lessons import adding
-from hardwon.lessons import lessons_file as shelves
-from hardwon.lessons import record as records
+from hardwon.lessons import adding, lessons_file
+from hardwon.lessons.record import to_lesson_record
 from hardwon.store import candidates
 from hardwon.store.candidates import PROPOSED_PREFIX, Candidate
 from hardwon.store.db import Connection, transaction
@@ -87,7 +86,7 @@ def restore_record(home: str, candidate: Candidate) -> None:
 
 
 def _find_lesson(home: str, lesson_id: str) -> Lesson | None:
-    file = shelves.read(shelves.get_lessons_path(home))
+    file = lessons_file.read(lessons_file.get_lessons_path(home))
     return next((lesson for lesson in file.lessons if lesson.id == lesson_id), None)
 
 
@@ -97,7 +96,7 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
     With a broken lessons.json the rows stay as they are: what was mined can be decided about all the same.
     """
     try:
-        lessons = {lesson.id: lesson for lesson in shelves.read(shelves.get_lessons_path(home)).lessons}
+        lessons = {lesson.id: lesson for lesson in lessons_file.read(lessons_file.get_lessons_path(home)).lessons}
     except UserError:
         return
     proposed = [lesson for lesson in lessons.values() if lesson.status == "candidate"]
@@ -155,6 +154,6 @@ def _build_candidate(lesson: Lesson, slugs: set[str], now: float) -> Candidate:
 
 
 def _select_reviewed_fields(lesson: Lesson) -> Mapping[str, Any]:
-    record = records.to_lesson_record(lesson)
+    record = to_lesson_record(lesson)
     evidence = [dict(item) for item in lesson.evidence if item.keys() >= _EVIDENCE_KEYS]
     return {**{name: record[name] for name in _REVIEWED_KEYS if name in record}, "evidence": evidence}

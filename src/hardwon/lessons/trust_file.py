@@ -1,15 +1,14 @@
-"""Which repositories' lessons a person has trusted, and in which state: a file's hash, not its name."""
+"""Store which repositories' lessons a person has trusted, by the hash of the file and not by its name."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import stat
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.lessons.lessons_file import MAX_FILE_BYTES
+from hardwon.lessons.lessons_file import read_plain_file
 
 PROJECT_LESSONS_FILE = os.path.join(".hardwon", "lessons.json")
 
@@ -19,20 +18,11 @@ def get_project_lessons_path(project: str) -> str:
 
 
 def read_project_lessons(file_path: str) -> bytes:
-    """What a repository's file holds; UserError if it is too large, or not a plain file, which may never end."""
+    """Return a repository's file; UserError if it is too large, or not a plain file, which may never end."""
     try:
-        descriptor = os.open(file_path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-        with open(descriptor, "rb") as file:
-            file_stat = os.fstat(descriptor)
-            if not stat.S_ISREG(file_stat.st_mode):
-                raise UserError(f"{file_path} is not a plain file", "put a file of lessons there")
-            if file_stat.st_size > MAX_FILE_BYTES:
-                raise UserError(
-                    f"{file_path} has {file_stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}", "split it"
-                )
-            return file.read(MAX_FILE_BYTES)
-    except OSError as error:
-        raise UserError(f"{file_path} cannot be read: {error.strerror}", "mend or remove that file") from None
+        return read_plain_file(file_path)
+    except FileNotFoundError:
+        raise UserError(f"{file_path} cannot be read: no such file", "fix or remove that file") from None
 
 
 def hash_bytes(content: bytes) -> str:
@@ -40,7 +30,7 @@ def hash_bytes(content: bytes) -> str:
 
 
 def hash_file(file_path: str) -> str:
-    """The hash of a file as it stands; nothing if it cannot be read."""
+    """Return the hash of a file; nothing if it cannot be read."""
     try:
         return hash_bytes(read_project_lessons(file_path))
     except UserError:
@@ -52,7 +42,7 @@ def get_trust_path(home: str) -> str:
 
 
 def read_trusted_hashes(home: str) -> dict[str, str]:
-    """The hash that was trusted for each project."""
+    """Return the hash that was trusted for each project."""
     try:
         with open(get_trust_path(home), encoding="utf-8", opener=paths.open_plain_file) as file:
             document = json.load(file)
@@ -64,11 +54,9 @@ def read_trusted_hashes(home: str) -> dict[str, str]:
             f"{get_trust_path(home)} cannot be read: {reason}",
             f"mv {get_trust_path(home)} {get_trust_path(home)}.old; hardwon trust",
         ) from None
-    return (
-        {str(project): str(content_hash) for project, content_hash in document.items()}
-        if isinstance(document, dict)
-        else {}
-    )
+    if not isinstance(document, dict):
+        return {}
+    return {str(project): str(content_hash) for project, content_hash in document.items()}
 
 
 def write_trusted_hashes(home: str, projects: dict[str, str]) -> None:

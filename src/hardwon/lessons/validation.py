@@ -1,14 +1,18 @@
-"""What a lesson must be before it may stand in front of an agent: one sentence per fault, and what to write instead."""
+"""Check lessons before they reach an agent: a sentence per fault, with what to write instead."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import Any
 
-from hardwon.lessons import pattern_check
-from hardwon.lessons.globs import compile_glob
+from hardwon.lessons.matching import compile_glob
+from hardwon.lessons.pattern_check import find_pattern_fault, find_syntax_fault
+from hardwon.lessons.record import PATTERN_FIELDS
+from hardwon.privacy.cleaning import clean_text
+from hardwon.privacy.private_tags import map_strings, strip_private
+from hardwon.privacy.redaction import redact_text
 from hardwon.text.placeholders import PROSE_PATTERN, is_placeholder
-from hardwon.types import Lesson
+from hardwon.types import Lesson, Pattern, replace
 
 MIN_TEXT_CHARS = 20
 MAX_SUMMARY_CHARS = 120
@@ -22,53 +26,69 @@ _PLACEHOLDER = re.compile(
     re.I,
 )
 _TAG_PATTERN = re.compile(r"[a-z][a-z0-9-]*:[^\s:,]+")
+_HINTS = {"summary": "what goes wrong, in a line", "problem": "the root cause", "solution": "what to do instead"}
 
 
 def find_lesson_faults(lesson: Lesson) -> list[str]:
-    """Everything that is wrong with a lesson, in the order of its fields."""
-    return [*_check_texts(lesson), *_check_triggers(lesson), *_check_numbers(lesson), *_check_delivery(lesson)]
+    """Return everything that is wrong with a lesson, in the order of its fields."""
+    faults = [*_check_texts(lesson), *_check_patterns(lesson, is_quick=False), *_check_triggers(lesson)]
+    if not 1 <= lesson.priority <= 10:
+        faults.append(f"priority is {lesson.priority}; expected 1 to 10")
+    if not 0 <= lesson.confidence <= 1:
+        faults.append(f"confidence is {lesson.confidence}; expected 0 to 1")
+    if len(lesson.source_sessions) > MAX_SESSIONS:
+        faults.append(f"sourceSessionIds has {len(lesson.source_sessions)} entries; at most {MAX_SESSIONS} are allowed")
+    for tag in lesson.tags:
+        if not _TAG_PATTERN.fullmatch(tag):
+            faults.append(f"tag {tag!r} is not category:value: write for instance tool:git or severity:data-loss")
+    return faults + _check_block_reason(lesson)
+
+
+def find_disabling_faults(lesson: Lesson) -> list[str]:
+    """Return the faults that keep a hand-edited lesson out of the manifest: those that would make it misfire.
+
+    Slow patterns are refused when a person adds them, not here: a manifest may have thousands, and at run time a slow
+    one loses its turn.
+    """
+    block_faults = _check_block_reason(lesson) if lesson.delivery == "block" else []
+    return block_faults or [*_check_patterns(lesson, is_quick=True), *_check_triggers(lesson)]
 
 
 def _check_texts(lesson: Lesson) -> list[str]:
     faults = []
-    hints = {"summary": "what goes wrong, in a line", "problem": "the root cause", "solution": "what to do instead"}
-    for name, hint in hints.items():
+    for name, hint in _HINTS.items():
         text = getattr(lesson, name).strip()
         if len(text) < MIN_TEXT_CHARS:
-            length_phrase = f"{len(text)} character{'' if len(text) == 1 else 's'}"
-            faults.append(f"{name} has {length_phrase}, but wants {MIN_TEXT_CHARS} or more: write {hint}")
+            faults.append(f"{name} is too short ({len(text)} characters, at least {MIN_TEXT_CHARS}): write {hint}")
         if text and is_placeholder(text):
             faults.append(f"{name} is only the placeholder {text[:80]}: write {hint}")
         elif placeholder := _PLACEHOLDER.search(text[:MAX_LESSON_CHARS]):
-            faults.append(f"{name} still holds the placeholder {placeholder.group()}: write {hint}")
+            faults.append(f"{name} contains the placeholder {placeholder.group()}: write {hint}")
     if len(lesson.summary) > MAX_SUMMARY_CHARS:
-        faults.append(f"summary has {len(lesson.summary)} characters, but wants {MAX_SUMMARY_CHARS} at most")
+        faults.append(f"summary is too long ({len(lesson.summary)} characters, at most {MAX_SUMMARY_CHARS})")
     if lesson.summary.rstrip().endswith(("...", "…")):
         faults.append("summary ends in '...': write it to the end")
     length = len(lesson.injection or lesson.problem + lesson.solution) + len(lesson.block_reason)
     if length > MAX_LESSON_CHARS:
-        faults.append(f"the texts have {length} characters, but want {MAX_LESSON_CHARS} at most in all")
+        faults.append(f"the texts are too long ({length} characters, at most {MAX_LESSON_CHARS} in all)")
     if "\n" in lesson.summary.strip():
         faults.append("summary has several lines: write one, and the rest into problem")
     return faults
 
 
-def _check_triggers(
-    lesson: Lesson, find_fault: Callable[[str, int], str | None] = pattern_check.find_pattern_fault
-) -> list[str]:
+def _check_patterns(lesson: Lesson, *, is_quick: bool) -> list[str]:
     faults = []
-    patterns_by_key = {
-        "commandPatterns": lesson.commands,
-        "pathRegexes": lesson.path_regexes,
-        "contentPatterns": lesson.contents,
-        "unless": lesson.unless,
-    }
-    for name, patterns in patterns_by_key.items():
-        faults += [
-            f"{name} {pattern.source!r}: {pattern_fault}"
-            for pattern in patterns
-            if (pattern_fault := find_fault(pattern.source, pattern.flags))
-        ]
+    for key, name in PATTERN_FIELDS.items():
+        patterns: tuple[Pattern, ...] = getattr(lesson, name)
+        for pattern in patterns:
+            find_fault = find_syntax_fault if is_quick else find_pattern_fault
+            if fault := find_fault(pattern.source, pattern.flags):
+                faults.append(f"{key} {pattern.source!r}: {fault}")
+    return faults
+
+
+def _check_triggers(lesson: Lesson) -> list[str]:
+    faults = []
     for pattern in lesson.commands:
         if PROSE_PATTERN.fullmatch(pattern.source):
             faults.append(f"commandPatterns {pattern.source!r} is prose: write the command, such as \\bgit stash\\b")
@@ -83,23 +103,7 @@ def _check_triggers(
     return faults
 
 
-def _check_numbers(lesson: Lesson) -> list[str]:
-    faults = []
-    if not 1 <= lesson.priority <= 10:
-        faults.append(f"priority is {lesson.priority}, but wants 1 to 10")
-    if not 0 <= lesson.confidence <= 1:
-        faults.append(f"confidence is {lesson.confidence}, but wants 0 to 1")
-    if len(lesson.source_sessions) > MAX_SESSIONS:
-        faults.append(f"sourceSessionIds holds {len(lesson.source_sessions)}, but wants {MAX_SESSIONS} at most")
-    faults.extend(
-        f"tag {tag!r} is not category:value: write for instance tool:git or severity:data-loss"
-        for tag in lesson.tags
-        if not _TAG_PATTERN.fullmatch(tag)
-    )
-    return faults
-
-
-def _check_delivery(lesson: Lesson) -> list[str]:
+def _check_block_reason(lesson: Lesson) -> list[str]:
     if lesson.delivery == "block" and not lesson.block_reason.strip():
         return ["block without blockReason: say what to run instead; {command} stands for the command"]
     if lesson.delivery != "block" and lesson.block_reason:
@@ -107,10 +111,31 @@ def _check_delivery(lesson: Lesson) -> list[str]:
     return []
 
 
-def find_disabling_faults(lesson: Lesson) -> list[str]:
-    """The faults that keep a hand-edited lesson out of the manifest: those that would make it misfire.
+def list_authored_texts(lesson: Lesson) -> list[tuple[str, str]]:
+    """Return each text that a person or an agent wrote for the lesson, after the name of its field."""
+    texts = [(name, getattr(lesson, name)) for name in ("slug", "summary", "problem", "solution", "injection")]
+    texts.append(("blockReason", lesson.block_reason))
+    lists = {"tags": lesson.tags, "toolNames": lesson.tools, "pathPatterns": lesson.paths}
+    texts += [(key, text) for key, items in lists.items() for text in items]
+    texts += [(key, pattern.source) for key, name in PATTERN_FIELDS.items() for pattern in getattr(lesson, name)]
+    return [(key, text) for key, text in texts if text]
 
-    How slow a pattern can be is not tried here, but when a person adds it: a slow one loses its turn at run time.
-    """
-    delivery_faults = _check_delivery(lesson) if lesson.delivery == "block" else []
-    return delivery_faults or _check_triggers(lesson, pattern_check.find_syntax_fault)
+
+def find_secret_faults(lesson: Lesson) -> list[str]:
+    """Return a sentence for each field that contains what may not be stored."""
+    faults: dict[str, str] = {}
+    for key, text in list_authored_texts(lesson):
+        if redact_text(text) != text:
+            faults.setdefault(key, f"{key} contains what looks like a secret: remove it, or write <placeholder>")
+        elif strip_private(text) != text:
+            faults.setdefault(key, f"{key} contains a <private> part: remove it")
+    return list(faults.values())
+
+
+def clean_evidence(lesson: Lesson) -> Lesson:
+    """Return the lesson without the secrets in its evidence and unknown keys, which were recorded and not written."""
+
+    def clean(value: Any) -> Any:
+        return map_strings(value, lambda text, _: clean_text(text))
+
+    return replace(lesson, evidence=tuple(map(clean, lesson.evidence)), extra=clean(dict(lesson.extra)))

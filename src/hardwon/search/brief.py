@@ -86,9 +86,8 @@ def preview_opening(connection: db.Connection, home: str, index: ManifestIndex, 
         index,
         lines,
         read_note_statements(folder),
+        None,
         equivalent_folders=folders,
-        claim_entry=lambda entry: True,
-        should_tell_protocol=lambda: True,
     )
 
 

@@ -1,8 +1,8 @@
-"""What a failed call's result says: the line that names the failure, what it is about, and a form of it to compare.
+"""Read the results of failed calls: the line that names the failure, its kind, and a signature to compare it by.
 
-What an error is about decides whether another session would meet it. An option that a program does not know stays
-unknown tomorrow, and a service that wants a login goes on wanting it. A path that is not there, a text to replace that
-is not in the file, a type that does not fit: these depend on the files as they are just now.
+The kind decides whether another session would meet the error. An option that a program does not know stays unknown
+tomorrow, and a service goes on requiring a login. A missing path, a text to replace that is not in the file, a type
+error: these depend on the files as they are now.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INTERFACE_NOUNS = (
     r"(?:option|flag|argument|(?:sub)?command|parameter|field|property|attribute|method|script|key|version|syntax|format"
     r"|column)s?\b"
 )
-# Asked of the line that names the failure, in this order: the first that fits says what it is about.
+# Searched in the line that names the failure, in this order: the first that matches gives the kind.
 _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     ("cancelled", (r"sibling tool call", r"parallel tool call", r"^cancelled\b", r"(?:interrupted|aborted) by user")),
     (
@@ -38,7 +38,7 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"failed to find (?:expected lines|context)",
         ),
     ),
-    (  # the agent's own tools say what they want first; doing that is mechanical
+    (  # the agent's own tools say what must come first; doing that is mechanical
         "precondition",
         (
             r"not been read yet",
@@ -201,7 +201,7 @@ class Failure:
 
 
 def cut_middle(text: str) -> str:
-    """A long result's two ends, where failures are named, cut at lines."""
+    """Return the two ends of a long result, where failures are named, cut at lines."""
     if len(text) <= 2 * MAX_INSPECTED_CHARS:
         return text
     head, tail = text[:MAX_INSPECTED_CHARS], text[-MAX_INSPECTED_CHARS:]
@@ -209,7 +209,7 @@ def cut_middle(text: str) -> str:
 
 
 def find_failure_line(text: str, *, is_shell: bool) -> str:
-    """The line that names the failure, as it stands in the text; a tool that is no shell begins with it."""
+    """Return the line that names the failure; tools other than a shell begin with it."""
     lines = _list_lines(cut_middle(text))
     if not is_shell:
         return _extract_message(next(lines, ""))
@@ -235,7 +235,7 @@ def _list_lines(text: str) -> Iterator[str]:
 
 
 def _extract_message(line: str) -> str:
-    """The part of a line that is a sentence: no colours, and of a JSON object its message."""
+    """Return the sentence in a line: without colours, and of a JSON object its message."""
     if line.startswith(("{", "[")) and (message := _JSON_MESSAGE.search(line)):
         line = message[1]
     return max(_COLOUR.split(line), key=len).strip()[:MAX_QUOTE_LENGTH].rstrip()
@@ -246,7 +246,7 @@ def has_failure_words(line: str) -> bool:
 
 
 def classify_failure(text: str, line: str, command: str) -> FailureKind:
-    """What a failed result is about; a program that names the failure in its own name means the call, not the code."""
+    """Return the kind of a failure; a program that begins the line with its own name means the call, not the code."""
     if _SOURCE_LOCATION.match(line):
         return "code"
     # What was rejected may come again with other blanks or in look-alike letters.
@@ -265,7 +265,7 @@ def _is_check_command(command: str) -> bool:
 
 
 def has_hidden_failure(command: str, text: str) -> bool:
-    """Whether a result that is not marked as failed begins or ends with a failure: a pipe or `||` hid the exit code."""
+    """Return whether a result that is not marked as failed begins or ends with a failure, as when a pipe hid it."""
     if not text or not ("|" in command or ";" in command):
         return False
     first = text[:MAX_QUOTE_LENGTH].lstrip().partition("\n")[0]
@@ -314,36 +314,36 @@ def list_simple_commands(command: str) -> list[SimpleCommand]:
 
 
 def get_command_code(command: str) -> str:
-    """The beginning of a command without comments and the text of quotes and heredocs."""
+    """Return the beginning of a command without comments and the text of quotes and heredocs."""
     return _parse_start(command)[1]
 
 
 def list_working_commands(command: str) -> list[SimpleCommand]:
-    """The simple commands that do the work, without the changes of folder and the filters around them."""
+    """Return the simple commands that do the work, without changes of folder and filters around them."""
     parts = list_simple_commands(command)
     return [part for part in parts if part.program not in FILTER_PROGRAMS] or parts
 
 
 def is_read_only(command: str) -> bool:
-    """Whether nothing in it does more than show what is there."""
+    """Return whether all programs of the command only show what is there."""
     return all(part.program in READ_ONLY_PROGRAMS for part in list_simple_commands(command))
 
 
 def find_failed_program(command: str, line: str) -> str:
-    """The program that failed: the one the line begins with, else the first that does work."""
+    """Return the program that failed: the one the line begins with, else the first that does work."""
     programs = [part.program for part in list_working_commands(command) if _PROGRAM_NAME.match(part.program)]
     claimed_program = line.partition(":")[0].rpartition("/")[2]
     return claimed_program if claimed_program in programs else next(iter(programs), "")
 
 
 def compute_signature(tool: str, command: str, text: str) -> str:
-    """The signature of a failed call with this result."""
+    """Return the signature of a failed call with this result."""
     line = find_failure_line(text, is_shell=tool == "Bash")
     return build_signature(tool, command, classify_failure(text, line, command), line)
 
 
 def build_signature(tool: str, command: str, kind: FailureKind, line: str) -> str:
-    """Equal for the same error in other places: numbers, paths, hashes and what is quoted are folded away.
+    """Return a text that is equal for the same error elsewhere: without numbers, paths, hashes and quoted text.
 
     An error that says nothing is known by its command, or all such errors would count as one.
     """

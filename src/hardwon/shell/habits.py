@@ -1,4 +1,4 @@
-"""Commands by their first words, so that the same habit in other sessions counts as the same."""
+"""Name commands by their first words, so that the same habit in other sessions counts as the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RUNNER_WORDS = frozenset(["run", "exec", "x", "tool", "dlx", "compose"])
 
 
 def list_first_words(command: str) -> list[str]:
-    """The programs of a command that do something, each with what it is told to do: `git commit`, `bun run lint`."""
+    """Return the programs of a command that do something, with their subcommands: `git commit`, `bun run lint`."""
     return [name for part in list_working_commands(command) if (name := _build_habit_name(part.program, part.words))]
 
 
@@ -35,5 +35,5 @@ def _build_habit_name(program: str, words: tuple[str, ...]) -> str:
 
 
 def count_first_words(commands: Iterable[str]) -> Counter[str]:
-    """How many of the commands have each first words."""
+    """Return how many of the commands have each first words."""
     return Counter(name for command in commands for name in set(list_first_words(command)))

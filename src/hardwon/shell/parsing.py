@@ -1,4 +1,4 @@
-"""The simple commands inside a shell command, and which part of its text is code.
+"""Find the simple commands inside a shell command, the programs they start, and which part of the text is code.
 
 `git commit -m "never git stash"` stashes nothing; `cd x && sudo git stash` does, and `bash -c 'git stash'` too. A
 lesson's regex can tell them apart only on the simple commands, without the text of quotes and heredocs. One pass finds
@@ -11,12 +11,11 @@ is in. A parameter keeps its name: `$HOME`, `${HOME}`.
 
 from __future__ import annotations
 
-from hardwon.shell.programs import find_program_index, find_shell_script, get_program_name
 from hardwon.types import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _MAX_DEPTH = 10
 MAX_SIMPLE_COMMANDS = 500
@@ -37,6 +36,26 @@ _QUOTES: dict[str, tuple[str, dict[str, str]]] = {
 _RESERVED = {"for": "for", "select": "for", "case": "case", "function": "name", "!": "", "{": "", "}": "", "in": ""}
 _RESERVED |= dict.fromkeys(("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "esac"), "")
 _MODE_ENDS = {"for": ("do", ""), "case": ("in", "pattern"), "pattern": ("esac", "")}
+_SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
+# The options that take a value, for what starts a program named among its arguments.
+_WRAPPERS = {
+    "sudo": "-u -g -h -p -C -D -R -T -U -r -t --user --group --host --prompt --chdir --chroot",
+    "doas": "-u -C",
+    "env": "-u -C --unset --chdir",
+    "time": "-f -o --format --output",
+    "nice": "-n --adjustment",
+    "ionice": "-c -n -p -P -u --class --classdata",
+    "stdbuf": "-i -o -e --input --output --error",
+    "timeout": "-s -k --signal --kill-after",
+    "xargs": "-n -I -P -L -s -d -E -a --max-args --max-procs --max-chars --delimiter --arg-file",
+    "exec": "-a",
+    "watch": "-n -q --interval --equexit",
+    "caffeinate": "-t -w",
+    **dict.fromkeys(("nohup", "setsid", "command", "builtin", "busybox"), ""),
+}
+_FINAL_OPTIONS = {"command": ("-v", "-V"), "env": ("-S", "--split-string"), "sudo": ("-l", "-e", "-v", "--list")}
+_SSH_VALUE_OPTIONS = "-B -b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w"
+_LAUNCHER_VALUE_OPTIONS = "-p -w --with --from --spec --python --project --directory --extra --group"
 
 
 @frozen
@@ -54,7 +73,7 @@ class SimpleCommand:
 
 
 def parse_simple_commands(command: str) -> list[SimpleCommand]:
-    """Every simple command in reading order, an enclosing one before those inside it."""
+    """Return every simple command in reading order, an enclosing one before those inside it."""
     return _scan_command(command, 0).simples
 
 
@@ -69,13 +88,13 @@ class ParsedCommand:
 
 
 def parse_with_code(command: str) -> tuple[list[SimpleCommand], str] | None:
-    """The simple commands and the code in one pass; None if there are more than anybody writes by hand."""
+    """Return the simple commands and the code in one pass; None if there are more than MAX_SIMPLE_COMMANDS."""
     scan = _scan_once(command)
     return None if scan is None else (scan.simples, _render_code(scan, 0, len(command), 0, full=False))
 
 
 def parse_command(command: str) -> ParsedCommand | None:
-    """Return what a command starts and writes to; None if it has more simple commands than anybody writes by hand."""
+    """Return what a command starts and writes to; None if it has more simple commands than MAX_SIMPLE_COMMANDS."""
     scan = _scan_once(command)
     return (
         None if scan is None else ParsedCommand(tuple(scan.simples), tuple(scan.redirections), tuple(scan.loop_words))
@@ -86,8 +105,8 @@ _last_scan: tuple[str, _Scan | None] = ("", None)
 
 
 def _scan_once(command: str) -> _Scan | None:
-    """Scan a command, or return the last scan if it was of the same one: a call is looked at twice, for what it does to
-    hardwon and for the lessons it concerns."""
+    """Scan a command, or return the last scan of the same one: a call is scanned for what it does to hardwon, then for
+    the lessons it concerns."""
     global _last_scan
     last_command, last_scan = _last_scan
     if command == last_command and last_scan is not None:
@@ -102,12 +121,12 @@ def _scan_once(command: str) -> _Scan | None:
 
 
 def extract_code(command: str) -> str:
-    """The command as written, without comments and the text of quotes and heredocs."""
+    """Return the command as written, without comments and the text of quotes and heredocs."""
     return _render_code(_scan_command(command, 0), 0, len(command), 0, full=False)
 
 
 def remove_spans(command: str, spans: Iterable[tuple[int, int]], spans_to_keep: Iterable[tuple[int, int]] = ()) -> str:
-    """The command with these spans gone, but for those `kept` inside them; heredocs go with what they were fed to."""
+    """Return the command without these spans but with those to keep inside them; heredocs go with their command."""
     gone = bytearray(len(command))
     for start, end in {(max(start, 0), max(end, 0)) for start, end in spans}:
         gone[start:end] = b"\1" * len(gone[start:end])
@@ -124,7 +143,7 @@ class _TooManyCommands(Exception):
 
 
 class _Scan:
-    """What the pass has found. The functions below take a position in the text and give the next."""
+    """The results of one pass. The functions below take a position in the text and return the next."""
 
     def __init__(self, text: str, max_simples: int) -> None:
         self.max_simples = max_simples
@@ -191,7 +210,7 @@ def _read_commands(scan: _Scan, i: int, closer: str, depth: int) -> int:
 
 
 def _read_next_word(scan: _Scan, i: int, closer: str, words: list[_Word], mode: str, depth: int) -> tuple[int, str]:
-    """Reads a word or redirection into `words`, unless it is grammar; gives the mode that follows too."""
+    """Read a word or redirection into `words`, unless it is grammar; return the position and mode that follow."""
     word = _read_word(scan, i, closer, depth)
     is_bare = scan.text[i : word.end] == word.value
     if word.end == i or (is_bare and word.value.isdigit() and scan.text[word.end] in "<>"):
@@ -228,7 +247,7 @@ def _read_redirection(scan: _Scan, start: int, i: int, closer: str, depth: int) 
 
 
 def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
-    """Past the bodies that begin at `i`, in the order of their operators."""
+    """Return the position after the heredoc bodies that begin at `i`, in the order of their operators."""
     text, pending, scan.pending = scan.text, scan.pending, []
     for heredoc in pending:
         start = end = i
@@ -239,12 +258,10 @@ def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
             i = min(end + 1, scan.size)
         scan.heredocs.append((heredoc.start, start, end))
         if heredoc.runs and depth < _MAX_DEPTH:
-            size, scan.size = (
-                scan.size,
-                i - 1 if i < scan.size else i,
-            )  # a newline follows the text, as it does the whole
+            whole_size = scan.size
+            scan.size = i - 1 if i < scan.size else i  # a newline follows the body, as it does the whole text
             _read_commands(scan, start, "", depth + 1)
-            scan.size = size
+            scan.size = whole_size
         else:
             scan.cuts.append((start, i, False))
         i = min(end + 1, scan.size)
@@ -252,7 +269,7 @@ def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
 
 
 def _skip_unseen(scan: _Scan, i: int, closer: str) -> int:
-    """Past a comment, or a continued line's end and the next one's indent."""
+    """Return the position after a comment, or after a continued line's end and the next line's indent."""
     text, end = scan.text, i + 2
     if text[i] == "#":
         end = next(k for k in range(i, scan.size + 1) if text[k] == "\n" or text[k] == closer == "`")
@@ -263,7 +280,7 @@ def _skip_unseen(scan: _Scan, i: int, closer: str) -> int:
 
 
 def _read_word(scan: _Scan, i: int, closer: str, depth: int) -> _Word:
-    """The word at `i`, with no length if there is none."""
+    """Return the word at `i`, with no length if there is none."""
     text, start, cut, parts = scan.text, i, len(scan.cuts), [""]
     while i < scan.size:
         c = text[i]
@@ -283,7 +300,7 @@ def _read_word(scan: _Scan, i: int, closer: str, depth: int) -> _Word:
 
 
 def _skip_until(scan: _Scan, i: int, closing: str, closer: str, depth: int) -> int:
-    """Past `closing`, in brackets where `&&`, `(` or `<` are not what they are elsewhere."""
+    """Return the position after `closing`, in brackets where `&&`, `(` or `<` have another meaning."""
     while i < scan.size and (scan.text[i] != "`" or closer != "`"):
         begin, i = i, max(_read_word(scan, i, closer, depth).end, i + 1)
         if scan.text[begin:i] == closing:
@@ -292,7 +309,7 @@ def _skip_until(scan: _Scan, i: int, closing: str, closer: str, depth: int) -> i
 
 
 def _read_piece(scan: _Scan, i: int, parts: list[str], depth: int) -> int:
-    """Past a quoted or expanded piece of a word, whose value goes to `parts`."""
+    """Read a quoted or expanded piece of a word into `parts`; return the position after it."""
     char, pair = scan.text[i], scan.text[i : i + 2]
     if pair == "\\\n":
         return _skip_unseen(scan, i, "")
@@ -317,7 +334,7 @@ def _read_piece(scan: _Scan, i: int, parts: list[str], depth: int) -> int:
 
 
 def _read_quoted(scan: _Scan, i: int, opening: str, parts: list[str], depth: int) -> int:
-    """Past a quote or an expansion whose inside begins at `i`; what is substituted in it is code."""
+    """Read a quote or an expansion whose inside begins at `i`, with commands substituted in it as code."""
     text, begin, level = scan.text, i, 0
     stops, escapes = _QUOTES[opening]
     cuts = scan.cuts if opening[-1] in "'\"" else []
@@ -344,15 +361,14 @@ def _read_quoted(scan: _Scan, i: int, opening: str, parts: list[str], depth: int
 
 
 def _record_command(scan: _Scan, words: list[_Word], depth: int) -> None:
-    """Makes the words read so far a simple command, and adds what it would have a shell run."""
+    """Record the words read so far as a simple command, and what it would have a shell run."""
     plain_words = [word for word in words if not word.op]
     values = [word.value for word in plain_words]
     if values and values != ["time"]:
-        program_index, start, end = find_program_index(values), words[0].start, words[-1].end
-        first, program = (
-            plain_words[program_index] if program_index < len(plain_words) else words[0],
-            get_program_name(values[program_index:]),
-        )
+        start, end = words[0].start, words[-1].end
+        program_index = _find_program_index(values)
+        program = _get_program_name(values[program_index:])
+        first = plain_words[program_index] if program_index < len(plain_words) else words[0]
         code = _render_code(scan, first.start, end, first.cut, full=False)
         if program_index < len(plain_words) and "$()" not in first.value:
             code = first.value + _render_code(scan, first.end, end, first.cut, full=False)
@@ -364,7 +380,7 @@ def _record_command(scan: _Scan, words: list[_Word], depth: int) -> None:
         )
         if len(scan.simples) > scan.max_simples:
             raise _TooManyCommands
-        script, reads_input = find_shell_script(program, values[program_index + 1 :])
+        script, reads_input = _find_shell_script(program, values[program_index + 1 :])
         for word in words if reads_input else ():
             word.runs = True
             script = word.value if word.op == "<<<" else script
@@ -385,7 +401,7 @@ def _record_command(scan: _Scan, words: list[_Word], depth: int) -> None:
 
 
 def _list_find_commands(words: list[_Word]) -> list[list[_Word]]:
-    """The commands that find is to start."""
+    """Return the commands that find starts."""
     commands, inside = [list[_Word]()], False
     for word in words:
         if word.value in ((";", "+") if inside else ("-exec", "-execdir", "-ok", "-okdir")):
@@ -397,7 +413,7 @@ def _list_find_commands(words: list[_Word]) -> list[list[_Word]]:
 
 
 def _render_code(scan: _Scan, start: int, end: int, cut: int, *, full: bool) -> str:
-    """The text from `start` to `end` without its cuts, of which the first is `cut` or a later one."""
+    """Return the text from `start` to `end` without its cuts, of which the first is `cut` or a later one."""
     pieces = []
     while cut < len(scan.cuts) and scan.cuts[cut][0] < end:
         cut_start, cut_end, is_always_cut = scan.cuts[cut]
@@ -406,3 +422,60 @@ def _render_code(scan: _Scan, start: int, end: int, cut: int, *, full: bool) -> 
             start = cut_end
         cut += 1
     return "".join(pieces) + scan.text[start:end]
+
+
+def _skip_options(values: Sequence[str], i: int, value_options: str, final_options: tuple[str, ...] = ()) -> int:
+    """Return the index after the options at `i` and their values; the end if one is in `final_options`."""
+    takers = value_options.split()
+    while i < len(values) and (option := values[i]).startswith("-"):
+        if option.startswith(final_options):
+            return len(values)
+        # Of letters run together, the first that takes a value has the rest as its value, or the next word.
+        taker = [k for k, letter in enumerate(option) if "-" + letter in takers][:1]
+        i += 2 if option in takers or (option[1:2] != "-" and taker == [len(option) - 1]) else 1
+        if option == "--":
+            break
+    return i
+
+
+def _find_program_index(values: Sequence[str]) -> int:
+    """Return the index of the program, after assignments and wrappers; a wrapper of nothing is the program."""
+    i, name, program_index = 0, "", len(values)
+    while i < len(values) and not (name == "watch" and " " in values[i]):
+        key, equals, _ = values[i].partition("=")
+        if equals and key.rstrip("+").partition("[")[0].isidentifier():
+            i += 1
+            continue
+        program_index, name = i, values[i].rpartition("/")[2]
+        if name not in _WRAPPERS:
+            break
+        i = _skip_options(values, i + 1, _WRAPPERS[name], _FINAL_OPTIONS.get(name, ())) + (name == "timeout")
+    return program_index
+
+
+def _get_program_name(values: Sequence[str]) -> str:
+    """Return the program's name; `hardwon` however it was started."""
+    name = rest = values[0].rpartition("/")[2] if values else ""
+    if name == "uvx" or (name in ("uv", "pipx") and values[1:2] == ["run"]):
+        values = values[_skip_options(values, 1 if name == "uvx" else 2, _LAUNCHER_VALUE_OPTIONS) :]
+        rest = values[0].rpartition("/")[2].partition("@")[0] if values else ""
+    if rest.startswith("python"):
+        module_index = _skip_options(values, 1, "-W -X")
+        rest = "".join(values[module_index : module_index + 1]) if values[module_index - 1].endswith("m") else ""
+    return "hardwon" if rest == "hardwon" else name
+
+
+def _find_shell_script(program: str, args: Sequence[str]) -> tuple[str, bool]:
+    """Return the script that the program gives to a shell, and whether it is a shell that reads its input."""
+    if program in _SHELLS:
+        i = _skip_options(args, 0, "-o -O --rcfile --init-file")
+        letters = "".join(arg for arg in args[:i] if arg[:1] == "-" != arg[1:2])
+        return ("".join(args[i : i + 1]), False) if "c" in letters else ("", i >= len(args) or "s" in letters)
+    if program in ("su", "env"):
+        option = "-c" if program == "su" else "-S"
+        return "".join(args[args.index(option) + 1 :][:1]) if option in args else "", False
+    if program == "ssh":
+        return " ".join(args[_skip_options(args, 0, _SSH_VALUE_OPTIONS) + 1 :]), False
+    if program == "watch":
+        return " ".join(args[_skip_options(args, 0, _WRAPPERS["watch"]) :]), False
+    return " ".join(args) if program == "eval" else "", False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from os import urandom
 from time import monotonic, sleep, thread_time
@@ -27,7 +27,8 @@ from hardwon.privacy.prompt_text import extract_agent_prompt
 from hardwon.search import brief, file_memory
 from hardwon.sessions import ingest, spool
 from hardwon.store import db
-from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, Event, HookReply, replace
+from hardwon.text.brief_layout import BriefLine, RecalledItem
+from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, Event, HookReply, Pattern, replace
 
 PROTOCOL_VERSION = "1"
 BUILD_SECONDS = 0.2
@@ -44,6 +45,44 @@ log = logging.getLogger(__name__)
 
 def _mark_denied(event: Event, reply: HookReply) -> Event:
     return replace(event, denied=True) if reply.deny and event.kind == "PreToolUse" else event
+
+
+class WorkerSources:
+    """What the worker answers one event with: its patterns, the store, and the process that asked."""
+
+    def __init__(self, responder: HookResponder, index: ManifestIndex, sender_pid: int) -> None:
+        self._responder, self._index, self._sender_pid = responder, index, sender_pid
+        self._started_at = thread_time()
+        self.viewer_address = responder.viewer_url
+
+    def search_pattern(self, pattern: Pattern, text: str) -> bool:
+        return self._responder.search_pattern(pattern, text)
+
+    def get_cpu_seconds(self) -> float:
+        return thread_time() - self._started_at
+
+    def handle_prompt(self, event: Event) -> str:
+        return self._responder.handle_prompt(event, self._sender_pid)
+
+    def find_doubt(self, event: Event) -> str:
+        return self._responder.find_doubt(event, self._sender_pid)
+
+    def read_brief(self, home: str, project: str) -> Sequence[BriefLine]:
+        return brief.compile_or_reuse(self._responder.connection, home, project, self._index.settings)
+
+    def recall_for_file(self, event: Event) -> Sequence[RecalledItem]:
+        return file_memory.recall_for_file(self._responder.connection, event)
+
+    def recall_for_prompt(self, event: Event) -> Sequence[RecalledItem]:
+        return file_memory.recall_for_prompt(self._responder.connection, self._responder.home, event)
+
+    def announce_approvals(self) -> str:
+        """Return what was approved since the last session start; nothing while the database is busy."""
+        try:
+            return approvals.announce(self._responder.connection, clock.now())
+        except db.StoreError as error:
+            log.warning("approvals are listed at the next start: %s", error)
+            return ""
 
 
 class HookResponder:
@@ -126,33 +165,14 @@ class HookResponder:
         return event_filter.read_recording_settings(self.home, {} if index is None else index.settings)
 
     def _build_reply(self, event: Event, index: ManifestIndex, sender_pid: int) -> HookReply:
-        started_at = thread_time()
         if index.settings.get("promptRecall"):
             file_memory.preload_search()
-        return reply_to_event(
-            event,
-            index,
-            self.home,
-            search_pattern=self._pattern_cache.search,
-            get_cpu_seconds=lambda: thread_time() - started_at,
-            handle_prompt=lambda event: self._handle_prompt(event, sender_pid),
-            find_doubt=lambda event: self._find_doubt(event, sender_pid),
-            read_brief=lambda home, project: brief.compile_or_reuse(self.connection, home, project, index.settings),
-            recall_for_file=lambda event: file_memory.recall_for_file(self.connection, event),
-            recall_for_prompt=lambda event: file_memory.recall_for_prompt(self.connection, self.home, event),
-            announce_approvals=self._announce_approvals,
-            viewer_address=self.viewer_url,
-        )
+        return reply_to_event(event, index, self.home, WorkerSources(self, index, sender_pid))
 
-    def _announce_approvals(self) -> str:
-        """Return what was approved since the last session start; nothing while the database is busy."""
-        try:
-            return approvals.announce(self.connection, clock.now())
-        except db.StoreError as error:
-            log.warning("approvals are listed at the next start: %s", error)
-            return ""
+    def search_pattern(self, pattern: Pattern, text: str) -> bool:
+        return self._pattern_cache.search(pattern, text)
 
-    def _find_doubt(self, event: Event, sender_pid: int) -> str:
+    def find_doubt(self, event: Event, sender_pid: int) -> str:
         """Return why a prompt is not known to be a person's. In a thread: reading about a hung process may hang."""
         doubts: list[str] = []
         thread = threading.Thread(
@@ -162,7 +182,7 @@ class HookResponder:
         thread.join(ORIGIN_SECONDS)
         return doubts[0] if doubts else prompt_origin.UNKNOWN_SENDER
 
-    def _handle_prompt(self, event: Event, sender_pid: int) -> str:
+    def handle_prompt(self, event: Event, sender_pid: int) -> str:
         """Checking and building may take longer than the agent waits: then the person is told where to look."""
         answers: list[prompts.PromptAnswer] = []
         finished, timed_out = threading.Event(), threading.Event()
@@ -191,7 +211,7 @@ class HookResponder:
         A build that takes longer goes on in its thread while calls are answered from the manifest before it.
         """
         is_broken = self._reload_index()
-        source_stats = manifest.stat_sources(self.home)
+        source_stats = manifest.stat_sources(self.home, self._index)
         is_changed = self._index is None or source_stats != self._index.source_stats
         if (
             is_broken or (is_changed and source_stats != self._built_source_stats)

@@ -216,15 +216,6 @@ def test_whoever_is_like_another_is_found_as_if_each_were_compared_with_each(pro
     assert all(pair in found or later & {*pair} for pair in same)
 
 
-def test_five_lessons_of_one_priority_are_worth_a_word() -> None:
-    several = [made(name, "x" + name) for name in "bcdef"]
-    known = LessonFacts({"d": (4, NOW)}, {}, {})
-    (said,) = health.find_advice(several, known, now=NOW, path_exists=lambda path: True, search_pattern=search)
-    assert said.finding == "all 5 lessons have priority 5: none goes first where room is short"
-    assert said.fix == "hardwon lessons edit d --priority 8"
-    assert kinds(several[:4]) == kinds([*several, made("g", "xg", priority=6)]) == []
-
-
 def test_a_slug_that_a_shell_would_read_otherwise_is_quoted() -> None:
     assert only(made("a; rm x", r"^ls")).fix == "hardwon lessons edit 'a; rm x' --command REGEX"
 

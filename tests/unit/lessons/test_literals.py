@@ -6,11 +6,10 @@ import re
 import string
 import sys
 
-import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.lessons.literals import find_required_literals
+from hardwon.lessons.pattern_check import Literals, choose_longest, find_literal_sets
 from hardwon.text.case_folding import fold_case
 
 REQUIRED = [
@@ -56,14 +55,18 @@ NONE = [
 ]
 
 
-@pytest.mark.parametrize(("source", "literals"), REQUIRED)
-def test_a_pattern_requires_the_longest_literal_it_is_sure_of(source: str, literals: str) -> None:
-    assert find_required_literals(source) == frozenset(literals.split(" | "))
+def find_longest(source: str, flags: int = 0) -> Literals | None:
+    return next(iter(choose_longest(find_literal_sets(source, flags))), None)
 
 
-@pytest.mark.parametrize("source", NONE)
-def test_a_pattern_that_can_match_without_any_literal_requires_none(source: str) -> None:
-    assert find_required_literals(source) is None
+def test_a_pattern_requires_the_longest_literal_it_is_sure_of() -> None:
+    for source, literals in REQUIRED:
+        assert find_longest(source) == frozenset(literals.split(" | ")), source
+
+
+def test_a_pattern_that_can_match_without_any_literal_requires_none() -> None:
+    for source in NONE:
+        assert find_longest(source) is None, source
 
 
 def test_flags_given_beside_the_pattern_count_like_those_inside() -> None:
@@ -79,7 +82,7 @@ def test_the_number_and_length_of_alternatives_are_bounded() -> None:
 
 
 def words(source: str, flags: int = 0) -> set[str]:
-    return set(find_required_literals(source, flags) or ())
+    return set(find_longest(source, flags) or ())
 
 
 def everything() -> str:
@@ -131,8 +134,8 @@ def compiled(source: str) -> re.Pattern[str]:
 
 
 def holds(source: str, text: str) -> bool:
-    literals = find_required_literals(source)
-    return literals is None or any(literal in fold_case(text) for literal in literals)
+    folded_text = fold_case(text)
+    return all(any(literal in folded_text for literal in literals) for literals in find_literal_sets(source))
 
 
 @SLOWLY

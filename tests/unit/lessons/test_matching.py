@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.lessons import manifest_index as indexes
+from hardwon.lessons import manifest_index
+from hardwon.lessons.explanation import explain_mismatch
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import explain_mismatch, list_call_texts, match_entry, prepare_call
+from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
 from hardwon.lessons.record import parse_lesson
 from hardwon.types import Event, Lesson, Pattern
 
@@ -35,7 +36,7 @@ def event(tool: str, *, cwd: str = ROOT, **fields: str) -> Event:
 def fires(record: dict[str, Any], call: Event, *, places: tuple[str, ...] = (ROOT,)) -> bool:
     """Whether the lesson fires on the call; that the index leads to it is part of firing."""
     [entry] = compile_entries([lesson(**record)])
-    content = indexes.build([entry], [find_entry_literals(entry)], settings={}, source_stats=[])
+    content = manifest_index.build([entry], [find_entry_literals(entry)], settings={}, source_stats=[])
     index = opened(content)
     led = index.find_possible_matches(call.tool, list_call_texts(call)) == [0]
     found = (
@@ -46,11 +47,11 @@ def fires(record: dict[str, Any], call: Event, *, places: tuple[str, ...] = (ROO
     return found
 
 
-def opened(content: bytes) -> indexes.ManifestIndex:
+def opened(content: bytes) -> manifest_index.ManifestIndex:
     with tempfile.NamedTemporaryFile() as file:
         file.write(content)
         file.flush()
-        return indexes.ManifestIndex(file.name)
+        return manifest_index.ManifestIndex(file.name)
 
 
 STASH = {"triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit stash\b"]}}

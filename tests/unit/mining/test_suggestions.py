@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.lessons import manifest_index as indexes
-from hardwon.lessons.globs import compile_glob
-from hardwon.lessons.globs import has_matching_glob as taken_in
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
-from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.matching import (
+    compile_glob,
+    has_matching_glob,
+    list_call_texts,
+    match_entry,
+    prepare_call,
+)
 from hardwon.lessons.pattern_check import find_pattern_fault
 from hardwon.lessons.record import parse_lesson
 from hardwon.lessons.validation import find_lesson_faults
@@ -179,7 +183,7 @@ def test_a_file_is_told_by_its_suffix_or_name(path: str, glob: str) -> None:
     found = suggest_trigger(Step("call", 1, tool="Edit", path=path), (), "no wind")
     compiled = compile_glob(found)
     assert found == glob
-    assert not found or (compiled and taken_in([compiled], f"../{path.lstrip('/')}", path, search))
+    assert not found or (compiled and has_matching_glob([compiled], f"../{path.lstrip('/')}", path, search))
 
 
 def test_a_command_of_a_tool_that_is_no_shell_has_no_trigger() -> None:

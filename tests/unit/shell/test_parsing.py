@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -206,57 +207,55 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [pytest.param(*case, id=f"{name}: {case[0]}") for name, cases in TABLES.items() for case in cases],
-)
-def test_the_programs_of_a_command_are_found(command: str, expected: str) -> None:
-    assert " ".join(programs(command)) == expected
+def test_the_programs_of_a_command_are_found() -> None:
+    for name, cases in TABLES.items():
+        for command, expected in cases:
+            assert " ".join(programs(command)) == expected, f"{name}: {command}"
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "full"),
-    [
-        ("git commit -m 'never git stash'", "git commit -m ''", "git commit -m 'never git stash'"),
-        ('git commit -m "a $x b"', 'git commit -m ""', 'git commit -m "a $x b"'),
-        ('git commit -m "on $(date "+%s") b"', 'git commit -m "$(date "")"', 'git commit -m "on $(date "+%s") b"'),
-        ("git commit -m $'a\\n' $\"b\"", "git commit -m '' \"\"", "git commit -m $'a\\n' $\"b\""),
-        ("git commit --message='a'b", "git commit --message=''b", "git commit --message='a'b"),
-        ("sudo -u bob 'git' stash", "git stash", "'git' stash"),
-        ("FOO=1 /usr/bin/gi\\t stash", "/usr/bin/git stash", "/usr/bin/gi\\t stash"),
-        ("git stash > 'a b' 2>&1", "git stash > '' 2>&1", "git stash > 'a b' 2>&1"),
-        ("  git   stash  ", "git   stash", "git   stash"),
-        ("git \\\n    stash -\\\nu", "git stash -u", "git stash -u"),
-        ("git stash # not 'this'", "git stash", "git stash"),
-        ("cat <<'EOF' -n\ngit stash\nEOF\n", "cat <<'EOF' -n", "cat <<'EOF' -n"),
-        ("grep x <<< 'git stash'", "grep x <<< ''", "grep x <<< 'git stash'"),
-        ('FOO="a b"', 'FOO=""', 'FOO="a b"'),
-        ("${GIT:-git} stash", "${GIT:-git} stash", "${GIT:-git} stash"),
-        ("[[ $a == 'x' && b ]]", "[[ $a == '' && b ]]", "[[ $a == 'x' && b ]]"),
-        ("echo $((1 << 2)) ${a:-b}", "echo $((1 << 2)) ${a:-b}", "echo $((1 << 2)) ${a:-b}"),
-    ],
-)
-def test_a_simple_command_is_given_as_code_and_in_full(command: str, code: str, full: str) -> None:
-    first = parse_simple_commands(command)[0]
-    assert (first.code, first.full_text) == (code, full)
+CODE_AND_FULL_TEXT = [
+    ("git commit -m 'never git stash'", "git commit -m ''", "git commit -m 'never git stash'"),
+    ('git commit -m "a $x b"', 'git commit -m ""', 'git commit -m "a $x b"'),
+    ('git commit -m "on $(date "+%s") b"', 'git commit -m "$(date "")"', 'git commit -m "on $(date "+%s") b"'),
+    ("git commit -m $'a\\n' $\"b\"", "git commit -m '' \"\"", "git commit -m $'a\\n' $\"b\""),
+    ("git commit --message='a'b", "git commit --message=''b", "git commit --message='a'b"),
+    ("sudo -u bob 'git' stash", "git stash", "'git' stash"),
+    ("FOO=1 /usr/bin/gi\\t stash", "/usr/bin/git stash", "/usr/bin/gi\\t stash"),
+    ("git stash > 'a b' 2>&1", "git stash > '' 2>&1", "git stash > 'a b' 2>&1"),
+    ("  git   stash  ", "git   stash", "git   stash"),
+    ("git \\\n    stash -\\\nu", "git stash -u", "git stash -u"),
+    ("git stash # not 'this'", "git stash", "git stash"),
+    ("cat <<'EOF' -n\ngit stash\nEOF\n", "cat <<'EOF' -n", "cat <<'EOF' -n"),
+    ("grep x <<< 'git stash'", "grep x <<< ''", "grep x <<< 'git stash'"),
+    ('FOO="a b"', 'FOO=""', 'FOO="a b"'),
+    ("${GIT:-git} stash", "${GIT:-git} stash", "${GIT:-git} stash"),
+    ("[[ $a == 'x' && b ]]", "[[ $a == '' && b ]]", "[[ $a == 'x' && b ]]"),
+    ("echo $((1 << 2)) ${a:-b}", "echo $((1 << 2)) ${a:-b}", "echo $((1 << 2)) ${a:-b}"),
+]
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("a 'b' && c \"d\"", "a '' && c \"\""),
-        ('a "b $(c "d") `e \'f\'` g"', 'a "$(c "")`e \'\'`"'),
-        ("a 'it''s' # why\nb", "a '''' \nb"),
-        ("cat <<EOF | b\ngit stash\nEOF\nc", "cat <<EOF | b\nEOF\nc"),
-        ("cat <<A <<-'B'\n1\nA\n\t2\n\tB\n", "cat <<A <<-'B'\nA\n\tB\n"),
-        ("sh <<EOF\ngit 'stash'\nEOF\n", "sh <<EOF\ngit ''\nEOF\n"),
-        ("a \\\n  b", "a b"),
-        ("a 'unbalanced", "a '"),
-        ('if [ -n "$x" ]; then (y); fi', 'if [ -n "" ]; then (y); fi'),
-    ],
-)
-def test_the_code_of_a_command_lacks_the_text_of_quotes_and_heredocs(command: str, code: str) -> None:
-    assert extract_code(command) == code
+def test_a_simple_command_is_given_as_code_and_in_full() -> None:
+    for command, code, full_text in CODE_AND_FULL_TEXT:
+        first = parse_simple_commands(command)[0]
+        assert (first.code, first.full_text) == (code, full_text), command
+
+
+CODE = [
+    ("a 'b' && c \"d\"", "a '' && c \"\""),
+    ('a "b $(c "d") `e \'f\'` g"', 'a "$(c "")`e \'\'`"'),
+    ("a 'it''s' # why\nb", "a '''' \nb"),
+    ("cat <<EOF | b\ngit stash\nEOF\nc", "cat <<EOF | b\nEOF\nc"),
+    ("cat <<A <<-'B'\n1\nA\n\t2\n\tB\n", "cat <<A <<-'B'\nA\n\tB\n"),
+    ("sh <<EOF\ngit 'stash'\nEOF\n", "sh <<EOF\ngit ''\nEOF\n"),
+    ("a \\\n  b", "a b"),
+    ("a 'unbalanced", "a '"),
+    ('if [ -n "$x" ]; then (y); fi', 'if [ -n "" ]; then (y); fi'),
+]
+
+
+def test_the_code_of_a_command_lacks_the_text_of_quotes_and_heredocs() -> None:
+    for command, code in CODE:
+        assert extract_code(command) == code, command
 
 
 def test_an_enclosing_command_keeps_what_it_substitutes() -> None:
@@ -283,30 +282,31 @@ def test_a_span_lies_where_a_substituted_command_or_a_shells_heredoc_stands() ->
     ]
 
 
-@pytest.mark.parametrize("command", ["a; sudo bash -c 'git stash; ls'", 'a; eval "git stash; ls"', "a; ssh h 'b; c'"])
-def test_a_command_in_a_string_has_the_span_of_the_one_that_runs_it(command: str) -> None:
-    assert {command[s.start : s.end] for s in parse_simple_commands(command)[1:]} == {command[3:]}
+def test_a_command_in_a_string_has_the_span_of_the_one_that_runs_it() -> None:
+    for command in ("a; sudo bash -c 'git stash; ls'", 'a; eval "git stash; ls"', "a; ssh h 'b; c'"):
+        spans = {command[simple.start : simple.end] for simple in parse_simple_commands(command)[1:]}
+        assert spans == {command[3:]}, command
 
 
 def leave_out(command: str, program: str) -> str:
     return remove_spans(command, [(s.start, s.end) for s in parse_simple_commands(command) if s.program == program])
 
 
-@pytest.mark.parametrize(
-    ("command", "rest"),
-    [
-        ("hardwon accept 3", ""),
-        ("sudo hardwon accept 'git stash' && git stash", " && git stash"),
-        ("git stash; hardwon add; python -m hardwon list | cat", "git stash; ;  | cat"),
-        ("hardwon add <<EOF && git stash\nnever\nEOF\nls", " && git stash\n\nls"),
-        ("cat <<EOF | hardwon add\nnever\nEOF\nls", "cat <<EOF | \nnever\nEOF\nls"),
-        ('echo "$(hardwon list)" `hardwon list`', 'echo "$()" ``'),
-        ("bash <<E\nhardwon list\ngit stash\nE\n", "bash <<E\n\ngit stash\nE\n"),
-        ("git stash", "git stash"),
-    ],
-)
-def test_our_own_commands_are_left_out_with_their_heredocs(command: str, rest: str) -> None:
-    assert leave_out(command, "hardwon") == rest
+WITHOUT_HARDWON = [
+    ("hardwon accept 3", ""),
+    ("sudo hardwon accept 'git stash' && git stash", " && git stash"),
+    ("git stash; hardwon add; python -m hardwon list | cat", "git stash; ;  | cat"),
+    ("hardwon add <<EOF && git stash\nnever\nEOF\nls", " && git stash\n\nls"),
+    ("cat <<EOF | hardwon add\nnever\nEOF\nls", "cat <<EOF | \nnever\nEOF\nls"),
+    ('echo "$(hardwon list)" `hardwon list`', 'echo "$()" ``'),
+    ("bash <<E\nhardwon list\ngit stash\nE\n", "bash <<E\n\ngit stash\nE\n"),
+    ("git stash", "git stash"),
+]
+
+
+def test_our_own_commands_are_left_out_with_their_heredocs() -> None:
+    for command, remainder in WITHOUT_HARDWON:
+        assert leave_out(command, "hardwon") == remainder, command
 
 
 def test_spans_to_leave_out_may_overlap_and_reach_outside() -> None:
@@ -385,12 +385,10 @@ def lines_run(work: Callable[[], object]) -> int:
     return count
 
 
-@pytest.mark.parametrize("piece", [*PIECES, "a ", "a;", '"$(', "`#", "bash <<E\n", "bash -c ", "find -exec "])
-def test_twice_the_text_takes_twice_the_work(piece: str) -> None:
-    def work(times: int) -> int:
-        return lines_run(lambda: parse_simple_commands(piece * times))
-
-    assert work(400) - work(200) < 2.5 * (work(200) - work(100)) + 500
+def test_twice_the_text_takes_twice_the_work() -> None:
+    for piece in (*PIECES, "a ", "a;", '"$(', "`#", "bash <<E\n", "bash -c ", "find -exec "):
+        work = {times: lines_run(partial(parse_simple_commands, piece * times)) for times in (100, 200, 400)}
+        assert work[400] - work[200] < 2.5 * (work[200] - work[100]) + 500, piece
 
 
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join))
