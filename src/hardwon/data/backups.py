@@ -17,7 +17,7 @@ from hardwon import clock, paths
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
 from hardwon.store import db
-from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.migrations import LATEST_VERSION, STEPS
 from hardwon.store.purge_lock import hold_copy_lock
 from hardwon.types import frozen
 
@@ -156,9 +156,9 @@ def find_backup(home: str, name: str) -> Backup:
         raise UserError(f"there is no backup {name!r}", "hardwon restore")
     if backup.schema is None:
         raise UserError(f"the database of the backup {name} cannot be read", "hardwon restore lists the others")
-    if backup.schema > len(MIGRATIONS):
+    if backup.schema > LATEST_VERSION:
         message = (
-            f"the backup {name} was made by a newer hardwon (schema {backup.schema}, this one knows {len(MIGRATIONS)})"
+            f"the backup {name} was made by a newer hardwon (schema {backup.schema}, this one knows {LATEST_VERSION})"
         )
         raise UserError(message, "upgrade hardwon")
     if fault := _find_fault(backup):
@@ -200,9 +200,10 @@ def _find_schema_fault(path: str, version: int) -> str:
     if not version:
         return ""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh, closing(sqlite3.connect(path)) as copy:
-        for statements in MIGRATIONS[:version]:
-            for statement in statements:
-                fresh.execute(statement)
+        for step_version, statements in STEPS:
+            if step_version <= version:
+                for statement in statements:
+                    fresh.execute(statement)
         expected = _read_triggers_and_views(fresh)
         unexpected = [
             kind_and_name

@@ -16,7 +16,7 @@ from hardwon import clock
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file as shelves
 from hardwon.store.db import parse_json_or_text
-from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.migrations import LATEST_VERSION
 
 EXPORT_FORMAT, EXPORT_VERSION = "hardwon-export", 1
 _AT_SECONDS = "coalesce(cast(strftime('%s', at) as real), 0)"  # of a transcript's own way to write a time
@@ -125,7 +125,7 @@ def export_lines(
     header = {
         "format": EXPORT_FORMAT,
         "version": EXPORT_VERSION,
-        "schema": len(MIGRATIONS),
+        "schema": LATEST_VERSION,
         "at": clock.format_iso(exported_at),
     }
     filters = {"project": project, "since": clock.format_iso(since) if since else ""}

@@ -18,7 +18,7 @@ from typing import Any
 from hardwon.store import candidates, deletions, documents, jobs, recount, rejections, transcripts, turns
 from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection, begin_epoch, migrate, read_schema_version, transaction
-from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.migrations import LATEST_VERSION
 from hardwon.store.observations import parse_json_list
 from hardwon.text import traces
 from hardwon.types import ReadPosition, frozen, replace
@@ -127,7 +127,7 @@ def open_backup(path: str, *, dry_run: bool) -> Connection:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.row_factory = sqlite3.Row
     try:
-        if dry_run and read_schema_version(connection) < len(MIGRATIONS):
+        if dry_run and read_schema_version(connection) < LATEST_VERSION:
             connection, disk_connection = sqlite3.connect(":memory:", isolation_level=None), connection
             connection.row_factory = sqlite3.Row
             disk_connection.backup(connection)

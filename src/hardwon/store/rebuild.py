@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hardwon.store import documents, jobs
 from hardwon.store.db import Connection, transaction
-from hardwon.store.index_schema import FILL_TO_INDEX
+from hardwon.store.migrations import FILL_TO_INDEX
 from hardwon.store.turns import EXPIRED_PREFIX, PLAIN
 
 # Observations keep their rows and numbers, since memories name them as evidence: distilling writes each in its place.
