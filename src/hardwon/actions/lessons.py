@@ -12,11 +12,11 @@ from hardwon.lessons import adding, approved_lessons, manifest, validation
 from hardwon.lessons import lessons_file as shelves
 from hardwon.lessons import record as records
 from hardwon.lessons.approved_lessons import WaitingChange
+from hardwon.lessons.refusals import note_refused_lesson
 from hardwon.lessons.secrets import find_secret_faults
 from hardwon.store.approvals import LESSON, Approval
 from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection
-from hardwon.store.refusals import note_refused_lesson
 from hardwon.types import Lesson, replace
 
 Confirm = Callable[[str], bool]

@@ -20,7 +20,7 @@ from hardwon.privacy.identifiers import clean_id
 from hardwon.privacy.private_tags import map_strings, strip_private_deep
 from hardwon.privacy.redaction import redact_value
 from hardwon.projects import strip_credentials
-from hardwon.store import deletions, recount, runs, turns
+from hardwon.store import deletions, runs, sessions, turns
 from hardwon.store.db import Connection, to_storable, transaction
 from hardwon.store.observations import FROM_CLAUDE_MEM
 from hardwon.text import slugs
@@ -273,7 +273,7 @@ class _Importer:
     def recount_sessions(self) -> None:
         """Sessions that were here before and got something are counted anew."""
         for session in self._changed_sessions:
-            recount.recount_session(self._connection, session)
+            sessions.recount_session(self._connection, session)
         self._changed_sessions.clear()
 
     def finish(self) -> None:

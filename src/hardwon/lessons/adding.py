@@ -15,8 +15,8 @@ from hardwon.errors import UserError
 from hardwon.lessons import lessons_file as shelves
 from hardwon.lessons import record as records
 from hardwon.lessons import validation
+from hardwon.lessons.refusals import note_refused_lesson
 from hardwon.lessons.secrets import find_secret_faults
-from hardwon.store.refusals import note_refused_lesson
 from hardwon.text import similarity, slugs
 from hardwon.types import Lesson, frozen, replace
 

@@ -12,8 +12,7 @@ from typing import Any
 from hardwon import projects
 from hardwon.errors import UserError
 from hardwon.search import indexing
-from hardwon.store import db
-from hardwon.store import search as index
+from hardwon.store import db, documents
 from hardwon.store.db import Connection
 
 ALL_PROJECTS = "*"
@@ -53,7 +52,7 @@ def resolve_project(
     resolved_project = (
         projects.find_project_path(os.path.abspath(os.path.join(folder, project))) if is_path else project
     )
-    if not index.find_project_numbers(connection, resolved_project):
+    if not documents.find_project_numbers(connection, resolved_project):
         raise UserError(f"nothing is known of a project {project[:200]!r}", fix)
     return resolved_project
 

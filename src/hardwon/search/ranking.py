@@ -12,9 +12,9 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from hardwon.search import embedding, vector_codes
-from hardwon.store import search as index
+from hardwon.store import documents
 from hardwon.store.db import Connection
-from hardwon.store.documents import EVERYWHERE, SIZE_BITS
+from hardwon.store.documents import EVERYWHERE, Scope
 from hardwon.text.words import extract_words
 from hardwon.types import frozen
 
@@ -67,7 +67,7 @@ def rank_documents(
     question: str,
     *,
     projects: list[int],
-    scope: index.Scope,
+    scope: Scope,
     filters: Sequence[Sequence[str]],
     allowed_ids: frozenset[int] | None,
     model: embedding.Model | None,
@@ -75,7 +75,7 @@ def rank_documents(
     limit: int,
 ) -> list[RankedDocument]:
     """The documents that answer best; `filters` are marks of which each group must be met."""
-    total = max(index.count_documents(connection, index.build_scope(projects)), 1)
+    total = max(documents.count_documents(connection, documents.build_scope(projects)), 1)
     lexical = _match_words(connection, extract_words(question, is_query=True), scope, total, filters, allowed_ids)
     vector = model.embed([question])[0] if model is not None and question.strip() else None
     by_meaning: list[int] = []
@@ -84,7 +84,7 @@ def rank_documents(
             connection, home, embedding.MODEL_VERSION, list(dict.fromkeys([*projects, EVERYWHERE])), vector, depth
         )
     picked = list(dict.fromkeys([*_pick_best(lexical, depth), *by_meaning]))
-    neighbours = index.find_neighbours(connection, picked)
+    neighbours = documents.find_neighbours(connection, picked)
     scores = _add_neighbour_scores(_score_words(connection, lexical, picked, neighbours), neighbours)
     likely = sorted(scores, key=lambda document_id: (-scores[document_id][0], -document_id))[:depth]
     meanings = _score_meanings(connection, list(dict.fromkeys([*likely, *by_meaning])), vector)
@@ -93,13 +93,12 @@ def rank_documents(
         for document_id in {*likely, *by_meaning}
     }
     order = sorted(total_scores, key=lambda document_id: (-total_scores[document_id], -document_id))
-    documents = _read_allowed(
-        connection, order if filters or allowed_ids is not None else order[: 2 * limit], filters, allowed_ids
-    )
-    best_ids = [document_id for document_id in order if document_id in documents][:limit]
+    examined = order if filters or allowed_ids is not None else order[: 2 * limit]
+    allowed = _read_allowed(connection, examined, filters, allowed_ids)
+    best_ids = [document_id for document_id in order if document_id in allowed][:limit]
     return [
         RankedDocument(
-            documents[document_id],
+            allowed[document_id],
             total_scores[document_id],
             words,
             meanings.get(document_id, 0.0),
@@ -116,19 +115,19 @@ def _read_allowed(
     if allowed_ids is not None:
         ids = [document_id for document_id in ids if document_id in allowed_ids]
     if filters:
-        words_by_id = index.read_words(connection, ids)
+        words_by_id = documents.read_words(connection, ids)
         ids = [
             document_id
             for document_id, words in words_by_id.items()
             if all(not words.isdisjoint(group) for group in filters)
         ]
-    return index.read_documents(connection, ids)
+    return documents.read_documents(connection, ids)
 
 
 def _match_words(
     connection: Connection,
     words: list[str],
-    scope: index.Scope,
+    scope: Scope,
     total: int,
     filters: Sequence[Sequence[str]],
     allowed_ids: frozenset[int] | None,
@@ -138,7 +137,7 @@ def _match_words(
 
     max_count = min(max(int(total * FREQUENT_SHARE), MIN_FREQUENT_COUNT), MAX_FREQUENT_COUNT)
     counts = {
-        word: index.count_matches(connection, index.build_match_query([word], *filters), scope, max_count + 1)
+        word: documents.count_matches(connection, documents.build_match_query([word], *filters), scope, max_count + 1)
         for word in words
     }
     remaining_rows = MAX_ROWS
@@ -146,7 +145,7 @@ def _match_words(
     for word in sorted(words, key=lambda word: counts[word]):
         if 0 < counts[word] <= max_count and (counts[word] <= remaining_rows or not rows_by_word):
             rows_by_word[word] = _to_array(
-                index.find_matches(connection, index.build_match_query([word], *filters), scope, max_count)
+                documents.find_matches(connection, documents.build_match_query([word], *filters), scope, max_count)
             )
             remaining_rows -= counts[word]
     frequent = [word for word in words if counts[word] and word not in rows_by_word]
@@ -163,7 +162,7 @@ def _match_words(
         return WordMatches(_to_array([]), numpy.empty(0), {}, tuple(words), shares)
     rows = numpy.concatenate(list(rows_by_word.values()))
     row_weights = numpy.concatenate([numpy.full(len(ids), weights[word]) for word, ids in rows_by_word.items()])
-    sizes = numpy.exp2((rows & ((1 << SIZE_BITS) - 1)) / 2)
+    sizes = numpy.exp2(documents.unpack_size_class(rows) / 2)
     row_weights /= 1 - LENGTH_SHARE + LENGTH_SHARE * numpy.sqrt(sizes / USUAL_LENGTH)
     ids, positions = numpy.unique(rows, return_inverse=True)
     return WordMatches(ids, numpy.bincount(positions, row_weights) / total_weight, rows_by_word, tuple(words), shares)
@@ -181,16 +180,20 @@ def _restrict_matches(rows_by_word: dict[str, Any], allowed_ids: frozenset[int] 
 
 
 def _match_frequent_words(
-    connection: Connection, words: Sequence[str], scope: index.Scope, filters: Sequence[Sequence[str]], max_rows: int
+    connection: Connection,
+    words: Sequence[str],
+    scope: Scope,
+    filters: Sequence[Sequence[str]],
+    max_rows: int,
 ) -> dict[str, Any]:
     """With none but frequent words: the latest that have all of them and, if these are few, the latest of each."""
-    common_rows = index.find_matches(
-        connection, index.build_match_query(*([word] for word in words), *filters), scope, max_rows
+    common_rows = documents.find_matches(
+        connection, documents.build_match_query(*([word] for word in words), *filters), scope, max_rows
     )
     if len(common_rows) >= MIN_DEPTH:
         return dict.fromkeys(words, _to_array(common_rows))
     rows_by_word = {
-        word: index.find_matches(connection, index.build_match_query([word], *filters), scope, max_rows)
+        word: documents.find_matches(connection, documents.build_match_query([word], *filters), scope, max_rows)
         for word in words
     }
     return {word: _to_array(list({*common_rows, *rows})) for word, rows in rows_by_word.items()}
@@ -224,7 +227,7 @@ def _score_meanings(connection: Connection, ids: Sequence[int], vector: Any) -> 
 
     if vector is None or not vector.any():
         return {}
-    stored_vectors = index.read_vectors(connection, ids, embedding.MODEL_VERSION)
+    stored_vectors = documents.read_vectors(connection, ids, embedding.MODEL_VERSION)
     if not stored_vectors:
         return {}
     rows = (
@@ -251,7 +254,7 @@ def _score_words(
     weights = numpy.where(lexical.ids[positions] == _to_array(ids), lexical.weights[positions], 0.0)
     scores = dict(zip(ids, weights.tolist(), strict=True))
     if lexical.frequent_shares:
-        words_by_id = index.read_words(connection, [document_id for document_id in picked if scores[document_id]])
+        words_by_id = documents.read_words(connection, [document_id for document_id in picked if scores[document_id]])
         for document_id, document_words in words_by_id.items():
             scores[document_id] += sum(
                 share for word, share in lexical.frequent_shares.items() if _has_word(word, document_words)

@@ -16,9 +16,9 @@ from typing import Any
 from hardwon.errors import UserError
 from hardwon.search import embedding, ranking, records
 from hardwon.search.ranking import RankedDocument
-from hardwon.store import search as index
+from hardwon.store import documents
 from hardwon.store.db import Connection
-from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE
+from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE, Scope
 from hardwon.text.words import build_filter_word, extract_words, list_path_ends, squeeze_identifier
 from hardwon.types import frozen, replace
 
@@ -35,7 +35,6 @@ MERGED_KINDS = ("observation", "event")
 EXACT_ID_REASON = "exact id"
 LEXICAL_ONLY_NOTE = "lexical only: the model is absent"
 _DAY_SECONDS = 86_400.0
-_FULL_SCOPE: index.Scope = [(0, (1 << 63) - 1)]
 _PATH_PATTERN = re.compile(r"[\w.@~+/\\-]+")
 _FILE_PATTERN = re.compile(r".*[/\\].*|[\w@~+-][\w.@~+-]*\.[A-Za-z]\w{0,7}")
 
@@ -130,12 +129,12 @@ def search_records(
     `project` is a path or a name and keeps all others out; without it `here` is the project that counts more.
     """
     filters = _Filters(_parse_kinds(kinds), type, concept, file, host, since, until)
-    numbers = index.find_project_numbers(connection, project) if project else index.list_indexed_projects(connection)
-    scope = index.build_scope(numbers) if project else _FULL_SCOPE
+    numbers = documents.find_project_numbers(connection, project)
+    scope = documents.build_scope(numbers) if project else documents.FULL_SCOPE
     query = query[:4000]
     if query.strip():
         results = _rank_results(connection, home, query, numbers, scope, filters, model, limit)
-        current_numbers = set(index.find_project_numbers(connection, current_project)) if current_project else set()
+        current_numbers = set(documents.find_project_numbers(connection, current_project)) if current_project else set()
         results = sorted(
             (_apply_priors(result, now, current_numbers) for result in results), key=lambda result: -result.score
         )
@@ -153,7 +152,7 @@ def _rank_results(
     home: str,
     query: str,
     numbers: list[int],
-    scope: index.Scope,
+    scope: Scope,
     filters: _Filters,
     model: embedding.Model | None,
     limit: int,
@@ -161,7 +160,7 @@ def _rank_results(
     filter_words, allowed_ids = filters.build_word_groups(), None
     if filters.since or filters.until:
         allowed_ids = frozenset(
-            index.find_in_time_range(connection, scope, filters.since, filters.until or float("inf"))
+            documents.find_in_time_range(connection, scope, filters.since, filters.until or float("inf"))
         )
     depth = max(ranking.MIN_DEPTH, 3 * limit)
     results = ranking.rank_documents(
@@ -181,14 +180,14 @@ def _rank_results(
     if not file_words:
         return results
     max_matches = depth if allowed_ids is None else ranking.NO_LIMIT
-    file_matches = index.find_matches(
-        connection, index.build_match_query(file_words, *filter_words), scope, max_matches
+    file_matches = documents.find_matches(
+        connection, documents.build_match_query(file_words, *filter_words), scope, max_matches
     )
     file_ids = frozenset([item for item in file_matches if allowed_ids is None or item in allowed_ids][:depth])
     results_by_id = {item.document["id"]: item for item in results}
-    documents = index.read_documents(connection, [item for item in file_ids if item not in results_by_id])
+    named_documents = documents.read_documents(connection, [item for item in file_ids if item not in results_by_id])
     new_results = {
-        document_id: RankedDocument(document, 0.0, (), 0.0, 0) for document_id, document in documents.items()
+        document_id: RankedDocument(document, 0.0, (), 0.0, 0) for document_id, document in named_documents.items()
     }
     boosted = [
         replace(item, score=item.score + NAMED_FILE_BONUS)
@@ -202,9 +201,9 @@ def _list_latest(connection: Connection, numbers: Sequence[int], filters: _Filte
     """What looks like passing the filters, the latest first; nothing without any."""
     if filters == NO_FILTERS:
         return iter(())
-    match, until = index.build_match_query(*filters.build_word_groups()), filters.until or float("inf")
+    match, until = documents.build_match_query(*filters.build_word_groups()), filters.until or float("inf")
     streams = (
-        index.iter_latest_matches(connection, number, match, filters.since, until)
+        documents.iter_latest_matches(connection, number, match, filters.since, until)
         for number in dict.fromkeys([*numbers, EVERYWHERE])
     )
     ordered = merge(*streams, key=lambda document: (-document["at"], -document["id"]))
@@ -240,13 +239,13 @@ def _extract_files(query: str) -> list[str]:
     ]
 
 
-def _find_by_id(connection: Connection, query: str, scope: index.Scope) -> list[RankedDocument]:
+def _find_by_id(connection: Connection, query: str, scope: Scope) -> list[RankedDocument]:
     """What a question of nothing but ids calls by them, if it lies in the scope."""
     parsed_ids = [records.parse_id(record_id) for record_id in re.split(r"[\s,]+", query.strip(" ,"))]
-    documents = [index.find_by_source(connection, item[0].letter, *item[1:]) for item in parsed_ids if item]
-    if len(documents) < len(parsed_ids):
+    named_documents = [documents.find_by_source(connection, item[0].letter, *item[1:]) for item in parsed_ids if item]
+    if len(named_documents) < len(parsed_ids):
         return []
-    in_scope = [item for item in documents if item and any(low <= item["id"] <= high for low, high in scope)]
+    in_scope = [item for item in named_documents if item and any(low <= item["id"] <= high for low, high in scope)]
     return [RankedDocument(item, EXACT_ID_SCORE, (), 0.0, 0, is_named=True) for item in in_scope]
 
 
@@ -318,7 +317,7 @@ def _read_record_ids(connection: Connection, ids: Sequence[int]) -> dict[int, st
     return (
         {
             document_id: _format_document_id(document)
-            for document_id, document in index.read_documents(connection, ids).items()
+            for document_id, document in documents.read_documents(connection, ids).items()
         }
         if ids
         else {}
@@ -366,7 +365,7 @@ def _find_close_hits(
     home: str,
     query: str,
     numbers: list[int],
-    scope: index.Scope,
+    scope: Scope,
     filters: _Filters,
     model: embedding.Model | None,
 ) -> list[Hit]:
@@ -378,9 +377,9 @@ def _find_close_hits(
     prefixes = [word[: max(len(word) // 2, 3)] for word in extract_words(query, is_query=True) if len(word) > 3]
     if not prefixes:
         return []
-    ids = index.find_matches(connection, index.build_match_query(prefixes, by_prefix=True), scope, CLOSE_LIMIT)
+    ids = documents.find_matches(connection, documents.build_match_query(prefixes, by_prefix=True), scope, CLOSE_LIMIT)
     prefix_matches = [
-        RankedDocument(document, 0.0, (), 0.0, 0) for document in index.read_documents(connection, ids).values()
+        RankedDocument(document, 0.0, (), 0.0, 0) for document in documents.read_documents(connection, ids).values()
     ]
     hits = _build_hits(connection, home, query, prefix_matches, CLOSE_LIMIT, NO_FILTERS)
     return [replace(hit, why=("words that begin alike",)) for hit in hits]

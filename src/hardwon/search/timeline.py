@@ -6,7 +6,7 @@ from typing import Any
 
 from hardwon.search import embedding, records
 from hardwon.search.search import search_records
-from hardwon.store import search as index
+from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.store.documents import EVERYWHERE, DocumentKind, read_source_rows
 from hardwon.text.words import build_filter_word
@@ -53,7 +53,7 @@ def build_timeline(
     if (
         not parsed
         or not position
-        or (project and position[0] not in (*index.find_project_numbers(connection, project), EVERYWHERE))
+        or (project and position[0] not in (*documents.find_project_numbers(connection, project), EVERYWHERE))
     ):
         return Timeline("", (), f"there is no {anchor}" + (" in this project" if project else ""))
     anchor_id = records.format_id(parsed[0].letter, *parsed[1:])
@@ -63,7 +63,7 @@ def build_timeline(
 
 
 def _find_position(connection: Connection, kind: DocumentKind, row: int, name: str) -> tuple[int, float] | None:
-    """The project and the time of a record, also of one that is in no index."""
+    """The project and the time of a record, also of one that is in no documents."""
     if kind.table:
         return next(
             (
@@ -72,7 +72,7 @@ def _find_position(connection: Connection, kind: DocumentKind, row: int, name: s
             ),
             None,
         )
-    document = index.find_by_source(connection, kind.letter, row, name)
+    document = documents.find_by_source(connection, kind.letter, row, name)
     return (document["project"], document["at"]) if document else None
 
 
@@ -88,8 +88,8 @@ def _list_nearest(
     is_before: bool,
 ) -> list[dict[str, Any]]:
     """The nearest on one side of a time, without the anchor itself."""
-    match = index.build_match_query([build_filter_word("t", record_type)]) if record_type else ""
-    rows = index.list_nearest_in_time(
+    match = documents.build_match_query([build_filter_word("t", record_type)]) if record_type else ""
+    rows = documents.list_nearest_in_time(
         connection, project, at, kinds=TIMELINE_KINDS, is_before=is_before, limit=limit + 1, match=match
     )
     ids = [records.format_id(item["kind"], item["row"], item["name"]) for item in rows]
@@ -102,7 +102,7 @@ def _list_nearest(
 def _build_latest(
     connection: Connection, home: str, project: str, record_type: str, limit: int, now: float
 ) -> Timeline:
-    numbers = index.find_project_numbers(connection, project) if project else index.list_indexed_projects(connection)
+    numbers = documents.find_project_numbers(connection, project)
     sides = [
         _list_nearest(connection, home, number, now + 1, "", record_type, limit, is_before=True) for number in numbers
     ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from hardwon.store import search
+from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.types import frozen
 
@@ -77,7 +77,7 @@ def _load_vectors(connection: Connection, home: str, model: str, project: int) -
     """A project's vectors as they are now."""
     with _lock:
         vectors_by_project = _loaded_vectors.setdefault((home, model), {})
-        version, loaded = search.read_vectors_version(connection, project), vectors_by_project.get(project)
+        version, loaded = documents.read_vectors_version(connection, project), vectors_by_project.get(project)
         if loaded is None or loaded.version != version:
             loaded = vectors_by_project[project] = _update_vectors(connection, model, project, version, loaded)
         return loaded
@@ -93,11 +93,11 @@ def _update_vectors(
     after_id = (
         previous.version[1] if previous and previous.version[1] <= last_id else 0
     )  # numbers begin anew in a database that was restored
-    numbers, documents = ([previous.numbers], [previous.documents]) if previous and after_id else ([], [])
+    numbers, document_ids = ([previous.numbers], [previous.documents]) if previous and after_id else ([], [])
     codes = [previous.codes] if previous and after_id and len(previous.numbers) else []
-    for rows in search.iter_codes(connection, project, model, after_id=after_id, last_id=last_id):
+    for rows in documents.iter_codes(connection, project, model, after_id=after_id, last_id=last_id):
         numbers.append(numpy.array([number for number, _, _ in rows], numpy.int64))
-        documents.append(numpy.array([document for _, document, _ in rows], numpy.int64))
+        document_ids.append(numpy.array([document for _, document, _ in rows], numpy.int64))
         flat = numpy.frombuffer(b"".join(code for _, _, code in rows), numpy.uint64)
         codes.append(flat.reshape(len(rows), -1).T)
     if not codes:
@@ -105,9 +105,9 @@ def _update_vectors(
             version, numpy.empty(0, numpy.int64), numpy.empty(0, numpy.int64), numpy.empty((0, 0), numpy.uint64)
         )
     merged = _ProjectVectors(
-        version, numpy.concatenate(numbers), numpy.concatenate(documents), numpy.concatenate(codes, axis=1)
+        version, numpy.concatenate(numbers), numpy.concatenate(document_ids), numpy.concatenate(codes, axis=1)
     )
     if previous is None or not after_id or previous.version[0] == removed_count:
         return merged
-    is_live = numpy.isin(merged.numbers, numpy.array(search.list_vector_numbers(connection, project), numpy.int64))
+    is_live = numpy.isin(merged.numbers, numpy.array(documents.list_vector_numbers(connection, project), numpy.int64))
     return _ProjectVectors(version, merged.numbers[is_live], merged.documents[is_live], merged.codes[:, is_live])

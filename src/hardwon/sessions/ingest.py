@@ -15,7 +15,7 @@ from hardwon.agents.tool_results import get_result_exit_code, get_result_text
 from hardwon.sessions import spool
 from hardwon.shell import failures
 from hardwon.store import db, injections, sessions
-from hardwon.store import projects as known_projects
+from hardwon.store.projects import find_or_create
 from hardwon.store.sessions import Report
 from hardwon.types import Delivery, Event
 
@@ -33,15 +33,27 @@ def commit_event(
     with db.transaction(connection):
         injections.insert_deliveries(connection, deliveries)
         if event:
-            project = known_projects.find_or_create(connection, *project_and_remote, event.at)
+            project = find_or_create(connection, *project_and_remote, event.at)
             sessions.store_report(connection, build_report(event, project), live=is_live)
 
 
-def build_report(event: Event, project: int | None, origin: str = "hook") -> Report:
-    """An event as it is stored. How a tool call ended is one kind, whatever the host calls it."""
+def build_report(
+    event: Event,
+    project: int | None,
+    *,
+    origin: str = "hook",
+    outcome: str = "",
+    times: int = 1,
+    imported_at: float | None = None,
+) -> Report:
+    """Return an event as it is stored; the end of a tool call is one kind, whatever the agent calls it.
+
+    `outcome` is how a call ended if the reporter knows better than its result says.
+    """
     is_tool = event.kind in _TOOL_KINDS or event.denied
     text = get_result_text(event.response) if is_tool else event.message
-    outcome = _classify_outcome(event, text) if is_tool else ""
+    if is_tool and not outcome:
+        outcome = _classify_outcome(event, text)
     return Report(
         key=event.id,
         host=event.host,
@@ -63,6 +75,8 @@ def build_report(event: Event, project: int | None, origin: str = "hook") -> Rep
         duration=event.duration,
         reason=event.message if event.kind == "SessionEnd" else "",
         origin=origin,
+        times=times,
+        imported_at=imported_at,
     )
 
 

@@ -28,7 +28,7 @@ from hardwon.privacy.identifiers import clean_ids
 from hardwon.privacy.prompt_text import is_only_for_hardwon
 from hardwon.sessions import ingest
 from hardwon.store import db, deletions, jobs, sessions, transcripts
-from hardwon.store import projects as known_projects
+from hardwon.store.projects import find_or_create
 from hardwon.types import Event, ReadPosition, replace
 
 CAPTURE_PURPOSE = "capture"
@@ -163,10 +163,10 @@ def _commit_portion(
     while batch := list(islice(located_events, BATCH_SIZE)):
         with db.transaction(connection):
             for (event, outcome, times), project_and_remote in batch:
+                project = find_or_create(connection, *project_and_remote, event.at)
                 report = ingest.build_report(
-                    event, known_projects.find_or_create(connection, *project_and_remote, event.at), "transcript"
+                    event, project, origin="transcript", outcome=outcome, times=times, imported_at=imported_at
                 )
-                report = replace(report, outcome=outcome or report.outcome, times=times, imported_at=imported_at)
                 new_count += sessions.store_report(connection, report)
     with db.transaction(connection):
         for session, text, at, until in final_messages:
@@ -316,6 +316,11 @@ class TranscriptState:
         return None if self._tombstones.covers_text(text, clean.at) else clean
 
     def _build_event(self, step: Step, kind: str, **extra_fields: Any) -> Event:
-        fields = {"id": f"{self._agent}:{step.id}", "at": self._at, "agent": step.agent, **extra_fields}
+        fields = {
+            "id": sessions.build_transcript_key(self._agent, step.id),
+            "at": self._at,
+            "agent": step.agent,
+            **extra_fields,
+        }
         path = "" if step.agent else self._path
         return clean_ids(Event(self._agent, kind, self._session, step.cwd, transcript=path, **fields))

@@ -526,8 +526,8 @@ STEPS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (
         14,
         (
-            # When hardwon was set up here: sessions of the time before are not drafted by themselves. A home that was in
-            # use already has been drafting them all along.
+            # When hardwon was set up here: sessions from before are not drafted by themselves. A home that was in use
+            # already has been drafting them all along.
             "create table set_up (id integer primary key check (id = 1), at real not null) strict",
             "insert into set_up (id, at) select 1, 0.0 where exists (select 1 from sessions)",
         ),
@@ -580,8 +580,8 @@ STEPS: tuple[tuple[int, tuple[str, ...]], ...] = (
                 rows text not null
             ) strict
             """,
-            # What an import must not bring back, by salted hashes; it covers what happened before a time. A text has the
-            # length of the piece and 16 bits of a checksum, by which the places worth hashing are found.
+            # What an import must not bring back, by salted hashes; it covers what happened before a time. Of a text
+            # there is the length and a checksum of 16 bits, by which the positions worth hashing are found.
             """
             create table tombstones (
                 id integer primary key,

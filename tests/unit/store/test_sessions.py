@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 from hardwon.projects import find_project_path, read_remote_url
 from hardwon.store import db, projects, sessions
 from hardwon.store.sessions import Report
-from hardwon.types import replace
 
 NOON = 1_790_000_000.0
 
