@@ -664,7 +664,7 @@ def test_a_purged_text_leaves_the_approvals_and_the_lesson_in_force(home: Home) 
 
 def test_only_one_module_writes_approvals() -> None:
     root = Path(__file__).parents[2] / "src" / "hardwon"
-    writes = ("insert into approvals", "approvals.insert(", "rows.insert(")
+    writes = ("insert into approvals", 'insert_row(connection, "approvals"', "approvals.insert(", "rows.insert(")
     found = [
         str(path.relative_to(root)) for path in root.rglob("*.py") if any(one in path.read_text() for one in writes)
     ]

@@ -45,8 +45,8 @@ class BadLine(Exception):
 
 @frozen
 class ImportResult:
-    """What came in by kind, which lines did not and why, the lessons for whoever may approve them, and the keys of the
-    memories and reflections that are new."""
+    """Counts of imported records by kind, lines that failed and why, the lessons for whoever may approve them, and the
+    keys of the memories and reflections that are new."""
 
     imported_counts: Mapping[str, int]
     faults: tuple[tuple[int, str], ...]

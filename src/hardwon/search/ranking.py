@@ -1,8 +1,8 @@
-"""Which documents answer a question: by their words, by what they mean, by what stands beside them.
+"""Ranking of the documents that answer a question: by their words, their meaning, and their neighbours.
 
-A word weighs the more the fewer documents of the scope have it. One that many have picks no candidates, because reading
-them all would cost more than they tell; it counts in the order of those that other words picked. If a question has none
-but such words, the latest documents that have them are the candidates.
+A word weighs the more the fewer documents of the scope have it. A frequent word picks no candidates, because reading
+them all would cost more than it tells; it counts in the order of those that other words picked. If a question has only
+such words, the latest documents that have them are the candidates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hardwon.types import frozen
 if TYPE_CHECKING:
     import numpy
 
-FREQUENT_SHARE = 0.02  # the share of documents with a word from which on it picks no candidates
+FREQUENT_SHARE = 0.02  # a word in a larger share of the documents picks no candidates
 MIN_FREQUENT_COUNT, MAX_FREQUENT_COUNT = 2_000, 10_000
 NO_LIMIT = 1_000_000
 MAX_ROWS = 6_000  # read for all words together, the rarest word first
@@ -29,18 +29,13 @@ MIN_DEPTH = 60  # candidates by words at least, and as many by meaning
 LENGTH_SHARE = 0.2  # how much a long text counts less
 USUAL_LENGTH = 32.0  # words
 MEANING_WEIGHT = 1.0  # the weight of a vector's nearness squared, where 1 is that of all words of the question
-NEIGHBOUR_SHARES = (
-    0.35,
-    0.35,
-    0.2,
-    0.2,
-)  # the share of their words that those before and after give, and those once more on
+NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)  # of their scores, by those before and after, and the second ones
 MIN_MEANING = 0.45  # how near a vector must be to be a hit by itself
 
 
 @frozen
 class WordMatches:
-    """What the words found: documents in order with their weights, by word, and the weights of words too frequent."""
+    """Documents that the words found, in order with their weights, by word, and the weights of words too frequent."""
 
     ids: Any
     weights: Any
@@ -51,7 +46,7 @@ class WordMatches:
 
 @frozen
 class RankedDocument:
-    """A document with its score: by words, by meaning, and what those beside it gave."""
+    """A document with its score: by words, by meaning, and from its neighbours."""
 
     document: dict[str, Any]
     score: float
@@ -74,7 +69,7 @@ def rank_documents(
     depth: int,
     limit: int,
 ) -> list[RankedDocument]:
-    """The documents that answer best; `filters` are marks of which each group must be met."""
+    """Return the documents that answer best; `filters` are groups of filter words, of which each must match."""
     total = max(documents.count_documents(connection, documents.build_scope(projects)), 1)
     lexical = _match_words(connection, extract_words(question, is_query=True), scope, total, filters, allowed_ids)
     vector = model.embed([question])[0] if model is not None and question.strip() else None
@@ -111,7 +106,7 @@ def rank_documents(
 def _read_allowed(
     connection: Connection, ids: Sequence[int], filters: Sequence[Sequence[str]], allowed_ids: frozenset[int] | None
 ) -> dict[int, dict[str, Any]]:
-    """Those of the documents that are there and pass the filters."""
+    """Return those of the documents that are there and pass the filters."""
     if allowed_ids is not None:
         ids = [document_id for document_id in ids if document_id in allowed_ids]
     if filters:
@@ -132,7 +127,7 @@ def _match_words(
     filters: Sequence[Sequence[str]],
     allowed_ids: frozenset[int] | None,
 ) -> WordMatches:
-    """What the words find in a scope of about so many documents."""
+    """Return what the words find in a scope of about so many documents."""
     import numpy
 
     max_count = min(max(int(total * FREQUENT_SHARE), MIN_FREQUENT_COUNT), MAX_FREQUENT_COUNT)
@@ -169,7 +164,7 @@ def _match_words(
 
 
 def _restrict_matches(rows_by_word: dict[str, Any], allowed_ids: frozenset[int] | None) -> dict[str, Any]:
-    """What the words found, without what is left out and without words that then found nothing."""
+    """Return what the words found among the allowed, without words that then found nothing."""
     import numpy
 
     if allowed_ids is None:
@@ -186,7 +181,7 @@ def _match_frequent_words(
     filters: Sequence[Sequence[str]],
     max_rows: int,
 ) -> dict[str, Any]:
-    """With none but frequent words: the latest that have all of them and, if these are few, the latest of each."""
+    """Return the latest documents that have all of the words and, if these are few, the latest of each word."""
     common_rows = documents.find_matches(
         connection, documents.build_match_query(*([word] for word in words), *filters), scope, max_rows
     )
@@ -210,7 +205,7 @@ def _to_array(ids: Sequence[int]) -> Any:
 
 
 def _pick_best(lexical: WordMatches, depth: int) -> list[int]:
-    """The documents with most weight; among equals the latest."""
+    """Return the documents with most weight; among equals the latest."""
     import numpy
 
     if len(lexical.ids) > depth:
@@ -222,7 +217,7 @@ def _pick_best(lexical: WordMatches, depth: int) -> list[int]:
 
 
 def _score_meanings(connection: Connection, ids: Sequence[int], vector: Any) -> dict[int, float]:
-    """How near each document's vector is; nothing for those without one."""
+    """Return how near each document's vector is; nothing for those without one."""
     import numpy
 
     if vector is None or not vector.any():
@@ -244,7 +239,7 @@ def _score_meanings(connection: Connection, ids: Sequence[int], vector: Any) -> 
 def _score_words(
     connection: Connection, lexical: WordMatches, picked: Sequence[int], neighbours: dict[int, tuple[int | None, ...]]
 ) -> dict[int, float]:
-    """What documents and those beside them are worth by their words."""
+    """Return the scores of documents and their neighbours by their words."""
     import numpy
 
     ids = list({*picked, *(neighbour for row in neighbours.values() for neighbour in row if neighbour is not None)})
@@ -263,7 +258,7 @@ def _score_words(
 
 
 def _has_word(word: str, document_words: set[str]) -> bool:
-    """Whether a text has a frequent word, or one that begins like it: its stem is known to the index alone."""
+    """Return whether a text has a word, or one that begins like it: only the index knows its stem."""
     prefix = word[: max(len(word) - 3, 4)]
     return word in document_words or any(document_word.startswith(prefix) for document_word in document_words)
 
@@ -271,7 +266,7 @@ def _has_word(word: str, document_words: set[str]) -> bool:
 def _add_neighbour_scores(
     scores: dict[int, float], neighbours: dict[int, tuple[int | None, ...]]
 ) -> dict[int, tuple[float, int]]:
-    """Each score with a share of those beside, and who gave most if that is more than its own."""
+    """Return each score with a share of its neighbours', and the neighbour that gave more than its own score."""
     contributions: dict[int, list[tuple[float, int]]] = {document_id: [] for document_id in scores}
     for document_id, neighbour_ids in neighbours.items():
         for neighbour_id, share in zip(neighbour_ids, NEIGHBOUR_SHARES, strict=True):
@@ -290,7 +285,7 @@ def _add_neighbour_scores(
 
 
 def _list_matched_words(lexical: WordMatches, ids: Sequence[int]) -> list[tuple[str, ...]]:
-    """For each document the words of the question that it was found by."""
+    """Return for each document the words of the question that it was found by."""
     import numpy
 
     presence = {word: numpy.isin(_to_array(ids), rows) for word, rows in lexical.by_word.items()}

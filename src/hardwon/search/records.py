@@ -1,4 +1,4 @@
-"""What can be found, read whole, by its id: a letter for its kind and a number, or a name for what is in a file.
+"""Records read whole by their ids: a letter for the kind and a number, or a name for what is in a file.
 
 `O12` is an observation, `P3` a prompt, `L:git-stash` a lesson.
 """
@@ -27,7 +27,7 @@ _SUBJECT_FIELDS = ("command", *_FILE_FIELDS, "pattern", "url", "query", "descrip
 
 @frozen
 class RecordContent:
-    """The words of something that can be found, and what it can be filtered by."""
+    """The words of a record, and what it can be filtered by."""
 
     title: str
     text: str
@@ -37,7 +37,7 @@ class RecordContent:
 
 
 def parse_id(record_id: str) -> tuple[DocumentKind, int, str] | None:
-    """Kind, row and name of an id; None for what is none."""
+    """Return kind, row and name of an id; None if it is none."""
     match = _ID_PATTERN.fullmatch(record_id.strip())
     kind = DOCUMENT_KINDS.get(match[1].upper()) if match else None
     if not match or not kind or bool(kind.table) != bool(match[2]):
@@ -50,7 +50,7 @@ def format_id(kind: str, row: int, name: str) -> str:
 
 
 def fetch_records(connection: Connection, home: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Each asked for, whole, in the order asked; one that is not there has `error` instead."""
+    """Return each record asked for, whole, in that order; one that is not there has `error` instead."""
     requested = [(record_id, parse_id(record_id)) for record_id in dict.fromkeys(ids)]
     records_by_id: dict[str, dict[str, Any]] = {}
     for kind in DOCUMENT_KINDS.values():
@@ -81,7 +81,7 @@ def fetch_records(connection: Connection, home: str, ids: Sequence[str]) -> list
 
 
 def build_record(kind: DocumentKind, row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it is shown and given away, with its title and what it costs to read."""
+    """Return a row as it is shown, with its title and how many tokens it costs to read."""
     extra_fields: dict[str, Any] = {}
     if kind.letter == "O":
         extra_fields |= {name: row[name] for name in ("subtitle", "narrative", "made", "times")}
@@ -138,7 +138,7 @@ def _assemble_record(
 
 
 def list_active_lessons(home: str) -> list[Lesson]:
-    """The lessons that count: those of this home and of trusted repositories; none while the file is broken."""
+    """Return the lessons in force of this home and of trusted repositories; none while the file is broken."""
     try:
         return [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
     except UserError:
@@ -146,7 +146,7 @@ def list_active_lessons(home: str) -> list[Lesson]:
 
 
 def extract_content(kind: str, row: dict[str, Any]) -> RecordContent:
-    """The words of a row."""
+    """Return the words of a row."""
     if kind == "O":
         return _extract_observation(row)
     if kind == "S":

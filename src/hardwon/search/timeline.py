@@ -1,4 +1,4 @@
-"""What happened around something: what was asked, observed and summed up before and after it, in its project."""
+"""Timeline: what was asked, observed and summed up before and after a record, in its project."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def build_timeline(
     now: float,
     model: embedding.Model | None = None,
 ) -> Timeline:
-    """What lies around an id, or around the best answer to a question, or else before now."""
+    """Return what is around an id, or around the best answer to a question, or else before now."""
     if not anchor and query.strip():
         kinds = list(TIMELINE_KINDS)
         result = search_records(connection, home, query, project=project, kinds=kinds, limit=1, now=now, model=model)
@@ -63,15 +63,10 @@ def build_timeline(
 
 
 def _find_position(connection: Connection, kind: DocumentKind, row: int, name: str) -> tuple[int, float] | None:
-    """The project and the time of a record, also of one that is in no documents."""
+    """Return the project and the time of a record, also of one that is in no index."""
     if kind.table:
-        return next(
-            (
-                (source_row["project_number"], source_row["at"])
-                for source_row in read_source_rows(connection, kind, [row])
-            ),
-            None,
-        )
+        rows = read_source_rows(connection, kind, [row])
+        return (rows[0]["project_number"], rows[0]["at"]) if rows else None
     document = documents.find_by_source(connection, kind.letter, row, name)
     return (document["project"], document["at"]) if document else None
 
@@ -87,7 +82,7 @@ def _list_nearest(
     *,
     is_before: bool,
 ) -> list[dict[str, Any]]:
-    """The nearest on one side of a time, without the anchor itself."""
+    """Return the nearest on one side of a time, without the anchor itself."""
     match = documents.build_match_query([build_filter_word("t", record_type)]) if record_type else ""
     rows = documents.list_nearest_in_time(
         connection, project, at, kinds=TIMELINE_KINDS, is_before=is_before, limit=limit + 1, match=match

@@ -1,4 +1,4 @@
-"""Taking in what hooks told: at once, or from the spool when no worker was there."""
+"""Storing what hooks report: at once, or from the spool when no worker was there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOOL_KINDS = ("PostToolUse", "PostToolUseFailure")
 def commit_event(
     connection: db.Connection, event: Event | None, deliveries: Iterable[Delivery] = (), *, is_live: bool = False
 ) -> None:
-    """Keep what is left of an event after the edge, and what was delivered on it, together or not at all."""
+    """Store a filtered event and what was delivered on it in one transaction."""
     project_and_remote = find_project_and_remote(event.cwd) if event else ("", "")
     with db.transaction(connection):
         injections.insert_deliveries(connection, deliveries)
@@ -81,7 +81,7 @@ def build_report(
 
 
 def _classify_outcome(event: Event, text: str) -> str:
-    """How a call ended: as the agent says, or as the result itself does where the agent calls it a success."""
+    """Return how a call ended: as the agent says, or as the result does where the agent calls it a success."""
     if event.denied:
         return "denied"
     response = event.response if isinstance(event.response, dict) else {}
@@ -95,7 +95,7 @@ def _classify_outcome(event: Event, text: str) -> str:
 
 @lru_cache(maxsize=256)
 def find_project_and_remote(cwd: str) -> tuple[str, str]:
-    """The project's folder and where it comes from."""
+    """Return the project's folder and its remote."""
     if not cwd:
         return "", ""
     project_path = projects.find_project_path(cwd)

@@ -41,7 +41,7 @@ class Approval:
 
 @frozen
 class ApprovedLesson:
-    """What a manifest build needs of a lesson's approval. The body is read only where the file differs."""
+    """The part of a lesson's approval that a manifest build needs; the body is read only where the file differs."""
 
     approval_id: int
     hash: str

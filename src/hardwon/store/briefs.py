@@ -1,4 +1,4 @@
-"""What a brief and the recall of a file read: hooks wait for these queries, so each has an index."""
+"""Queries of a brief and of the recall of a file. Hooks wait for them, so each has an index."""
 
 from __future__ import annotations
 

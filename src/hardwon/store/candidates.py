@@ -47,7 +47,7 @@ _CANDIDATE_COLUMNS = tuple(Candidate.__annotations__)
 
 @frozen
 class Judgement:
-    """What a reader made of a candidate; `void` is why it does not count, empty if it does."""
+    """A reader's verdict on a candidate; `void` is why it does not count, empty if it does."""
 
     candidate: int
     at: float
@@ -59,7 +59,7 @@ class Judgement:
 
 @frozen
 class Scan:
-    """What one scan read and found."""
+    """Counts of what one scan read and found."""
 
     at: float
     kind: str

@@ -68,7 +68,7 @@ def compute_size_class(count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DocumentKind:
-    """What can be found; `table` is empty for what people keep in files."""
+    """A kind of record that can be found; `table` is empty for what people keep in files."""
 
     letter: str
     name: str
@@ -96,7 +96,7 @@ _FILE_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() i
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What the index is to know; `name` is for what has no row, `times` how often the row was put on the list."""
+    """A record as it is indexed; `name` is for one without a row, `times` how often the row was put on the list."""
 
     kind: str
     row: int

@@ -1,4 +1,4 @@
-"""What was delivered to whom. This is the record, not the lock: claims decide who delivers."""
+"""The record of deliveries. It is not the lock: claims decide who delivers."""
 
 from __future__ import annotations
 

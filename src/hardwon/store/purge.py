@@ -83,7 +83,7 @@ _DELETE_OLDER = (
 
 @frozen
 class PurgeTarget:
-    """What to delete, by one of these; `text_pieces` are what is searched for of a text."""
+    """The text, session, project or time to purge; `text_pieces` are what is searched for of a text."""
 
     text_pieces: tuple[str, ...] = ()
     session: str = ""

@@ -1,4 +1,4 @@
-"""What reflecting on sessions wrote, what became of it, and what a reflection is told of the sessions before.
+"""Reflections on sessions, what became of them, and what a reflection is told of earlier sessions.
 
 A draft waits for a person. The files it wrote are stored with their earlier content, so that it can be undone. Whether
 people keep an item of the menu is counted by item alone: that holds no words, and outlives the reflection.
@@ -38,7 +38,7 @@ class WrittenFile:
 
 @frozen
 class Reflection:
-    """What was written about a session. `draft` is the path of its page, `log` that of the raw record of its making."""
+    """A page about a session: `draft` is its path, `log` that of the raw record of how it was made."""
 
     id: int
     key: str

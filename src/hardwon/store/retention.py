@@ -7,11 +7,9 @@ believed before a day of events confirms it.
 
 from __future__ import annotations
 
-import heapq
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 from hardwon import paths
@@ -36,15 +34,25 @@ _MARK_EXPIRED = f"""
     and (session, number) = (select session, prompt from events where id = ?)
     """
 _TO_DISTIL = "(select session from jobs where kind = 'distil' and state != 'dead')"
-# Calls have the time as text, as the transcript writes it; null for what is no time.
+# Calls have the time as text, as the transcript writes it; those without a time are never too old.
 _CALL_AT = "cast(strftime('%s', at) as real)"
-_CALL_KEPT_SINCE = f"max({_CALL_AT}, coalesce(taken_at, 0))"
 _SESSION_KEPT_SINCE = "max(last_at, coalesce(taken_at, 0))"
+_EXPIRED_ROWS = f"""
+    select 'events', id from events where at < ?1 and coalesce(taken_at, at) < ?1 and session not in {_TO_DISTIL}
+    union all select 'calls', id from calls where {_CALL_AT} < ?1 and coalesce(taken_at, 0) < ?1
+    union all select 'injections', id from injections where at < ?1 limit ?2
+    """
+_OLDEST_ROWS = f"""
+    select name, id from (select 'events' as name, id, at from events
+        union all select 'calls', id, coalesce({_CALL_AT}, 1e18) from calls
+        union all select 'injections', id, at from injections)
+    order by at, name, id limit ?1
+    """
 
 
 @frozen
 class StoreTotals:
-    """What the database holds."""
+    """Counts of what the database holds."""
 
     events: int
     prompts: int
@@ -91,7 +99,8 @@ def enforce_limits(
     latest_times = _find_latest_times(connection, now)
     cutoff, ledger_cutoff = compute_cutoff(*latest_times, days), compute_cutoff(*latest_times, LEDGER_DAYS)
     if cutoff is not None:
-        deleted_counts += _delete_rows(connection, _iter_expired_rows(connection, cutoff), should_continue)
+        while should_continue() and (rows := _list_rows(connection, _EXPIRED_ROWS, cutoff, ROWS_PER_READ)):
+            deleted_counts += _delete_rows(connection, rows, should_continue)
         deleted_counts += _delete_sessions(connection, cutoff, should_continue)
     if ledger_cutoff is not None:
         for table in ("runs", "refusals", "kept"):
@@ -114,7 +123,7 @@ def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continu
     deleted_counts: Counter[str] = Counter()
     portion_rows = max(MIN_PORTION_ROWS, read_store_totals(connection).events // MAX_PORTIONS)
     while measure_used_bytes(connection) > max_bytes and should_continue():
-        oldest_rows = list(islice(_iter_oldest_rows(connection), portion_rows))
+        oldest_rows = _list_rows(connection, _OLDEST_ROWS, portion_rows)
         if not oldest_rows:
             break
         deleted_counts += _delete_rows(
@@ -125,6 +134,10 @@ def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continu
     return deleted_counts
 
 
+def _list_rows(connection: Connection, query: str, *values: object) -> list[tuple[str, int]]:
+    return [(table, row_id) for table, row_id in connection.execute(query, values).fetchall()]
+
+
 def _find_latest_times(connection: Connection, now: float) -> tuple[float | None, float | None]:
     """Return the newest event, and the newest that is more than a day older; none of them from the future."""
     newest: float | None = fetch_value(connection, "select max(at) from events where at <= ?", now)
@@ -133,57 +146,20 @@ def _find_latest_times(connection: Connection, now: float) -> tuple[float | None
     return newest, fetch_value(connection, "select max(at) from events where at < ?", newest - DAY_SECONDS)
 
 
-def _iter_expired_rows(connection: Connection, cutoff: float) -> Iterator[tuple[str, int]]:
-    is_imported_before = f"(taken_at is null or taken_at < {cutoff!r})"
-    for rows in (
-        _iter_events(connection, f"session not in {_TO_DISTIL} and {is_imported_before}"),
-        _list_row_times(connection, "calls", _CALL_KEPT_SINCE),
-        _list_row_times(connection, "injections", "at"),
-    ):
-        for at, table, row_id in rows:
-            if at >= cutoff:
-                break
-            yield table, row_id
-
-
-def _iter_oldest_rows(connection: Connection) -> Iterator[tuple[str, int]]:
-    """Yield what was reported, whatever its table, oldest first."""
-    other_rows = (_list_row_times(connection, "calls", _CALL_AT), _list_row_times(connection, "injections", "at"))
-    return ((table, row_id) for _, table, row_id in heapq.merge(_iter_events(connection), *other_rows))
-
-
-def _iter_events(connection: Connection, condition: str = "true") -> Iterator[tuple[float, str, int]]:
-    """Yield every event by its time; in portions, since an open cursor would keep the log from being truncated."""
-    last_key = (float("-inf"), 0)
-    while rows := connection.execute(
-        f"select at, id from events where (at, id) > (?, ?) and {condition} order by at, id limit ?",
-        (*last_key, ROWS_PER_READ),
-    ).fetchall():
-        yield from ((at, "events", row_id) for at, row_id in rows)
-        last_key = rows[-1]["at"], rows[-1]["id"]
-
-
-def _list_row_times(connection: Connection, table: str, at: str) -> list[tuple[float, str, int]]:
-    """Return the rows of a table without an index by time, in that order; those without a time count as newest."""
-    rows = connection.execute(f"select {at}, id from {table}").fetchall()
-    return sorted((at or float("inf"), table, row_id) for at, row_id in rows)
-
-
 def _delete_rows(
-    connection: Connection, rows: Iterable[tuple[str, int]], should_continue: Callable[[], bool]
+    connection: Connection, rows: Sequence[tuple[str, int]], should_continue: Callable[[], bool]
 ) -> Counter[str]:
+    """Delete rows, given by table and id, in short transactions."""
     deleted_counts: Counter[str] = Counter()
-    remaining = iter(rows)
-    entry = next(remaining, None)
-    while entry and should_continue():
+    remaining = deque(rows)
+    while remaining and should_continue():
         with transaction(connection):
             deadline = monotonic() + SLICE_SECONDS
-            while entry and monotonic() < deadline:
-                table, row_id = entry
+            while remaining and monotonic() < deadline:
+                table, row_id = remaining.popleft()
                 if table == "events":
                     connection.execute(_MARK_EXPIRED, (row_id,))
                 deleted_counts[table] += connection.execute(f"delete from {table} where id = ?", (row_id,)).rowcount
-                entry = next(remaining, None)
     return deleted_counts
 
 

@@ -35,7 +35,7 @@ class Booking:
 
 @frozen
 class DailySpending:
-    """What counts against the caps of a day."""
+    """Usage that counts against the caps of a day."""
 
     runs: int
     tokens: int

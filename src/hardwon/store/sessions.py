@@ -74,7 +74,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class HookCoverage:
-    """How many events of a session hooks reported, and how many only its transcript did."""
+    """Counts of a session's events: those that hooks reported, and those that only its transcript did."""
 
     agent: str
     transcript: str

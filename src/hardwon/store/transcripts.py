@@ -1,4 +1,4 @@
-"""How far each transcript was read, and the calls in them, on which triggers are tried.
+"""Read positions of transcripts, and the calls in them, on which triggers are tried.
 
 A read position and what was found up to it are committed together, so that a scan that dies goes on where it stopped.
 """
@@ -44,7 +44,7 @@ _CALL_COLUMNS = ScannedCall._fields
 
 @frozen
 class Portion:
-    """What was found in part of a transcript and the read position behind it. `outcomes` are of calls that waited."""
+    """Everything found in part of a transcript, and the read position behind it. `outcomes` are of waiting calls."""
 
     path: str
     agent: str

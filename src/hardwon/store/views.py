@@ -1,4 +1,4 @@
-"""What the viewer's pages read: pages of rows by key, and counts.
+"""Queries of the viewer's pages: pages of rows by key, and counts.
 
 No page may cost more because more is stored. So a page of a list starts behind the last row of the one before, and
 what is counted is counted over a time span, in an index that has only what is counted.

@@ -36,7 +36,6 @@ def ran(call: str, minute: float, **more: Any) -> Report:
 
 def from_transcript(told: Report) -> Report:
     """The same, as a transcript has it: under another key, a little earlier, without the host's name of the prompt."""
-    shorter = {"input": "{}"} if told.kind == "tool" else {}
     return replace(
         told,
         key=f"claude-code:{told.key}",
@@ -44,7 +43,7 @@ def from_transcript(told: Report) -> Report:
         prompt_name="",
         duration=None,
         origin="transcript",
-        **shorter,
+        input="{}" if told.kind == "tool" else told.input,
     )
 
 
