@@ -8,6 +8,7 @@ such words, the latest documents that have them are the candidates.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)  # of their scores, by those before an
 MIN_MEANING = 0.45  # how near a vector must be to be a hit by itself
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WordMatches:
     """Documents that the words found, in order with their weights, by word, and the weights of words too frequent."""
 

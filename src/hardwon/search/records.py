@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hardwon.agents.tool_results import get_stored_result_text
@@ -17,7 +18,7 @@ from hardwon.lessons import manifest
 from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.documents import DOCUMENT_KINDS, DocumentKind, read_source_rows
 from hardwon.text import token_estimate
-from hardwon.types import Lesson, frozen
+from hardwon.types import Lesson
 
 _ID_PATTERN = re.compile(r"([A-Za-z])(?:([0-9]{1,15})|:([\w.-]{1,200}))")
 _SUMMARY_FIELDS = ("request", "investigated", "learned", "completed", "next_steps")
@@ -25,7 +26,7 @@ _FILE_FIELDS = ("file_path", "notebook_path", "path", "absolute_path", "filePath
 _SUBJECT_FIELDS = ("command", *_FILE_FIELDS, "pattern", "url", "query", "description", "prompt")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordContent:
     """The words of a record, and what it can be filtered by."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from typing import Any
@@ -70,7 +71,7 @@ class SearchResult:
     note: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Filters:
     kinds: tuple[str, ...]  # their letters
     record_type: str

@@ -7,12 +7,12 @@ show in how many vectors of a project were deleted and in the last number that w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from hardwon.store import documents
 from hardwon.store.db import Connection
-from hardwon.types import frozen
 
 if TYPE_CHECKING:
     import numpy
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OVERSAMPLING_FACTOR = 8  # of the ten truly nearest this finds 84 of 100, without it 65
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _ProjectVectors:
     """A project's vectors: their version, numbers, documents, and codes, 64 dimensions a row."""
 

@@ -9,12 +9,12 @@ import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.store.db import Connection, fetch_value, insert_row
-from hardwon.types import frozen
 
 LESSON, MEMORY, HANDOFF, TRUST = "lesson", "memory", "handoff", "trust"  # kinds
 COMMAND_LINE, VIEWER, PROMPT, TRUSTED = "command-line", "viewer", "prompt", "trust"  # paths
@@ -23,7 +23,7 @@ UPGRADE_STEP = "approvals"  # the name of the one-time step in the table `upgrad
 _COLUMNS = "id, kind, subject, hash, body, path, approved_at, undone_at, announced_at"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Approval:
     """One recorded yes. `body` is the approved lesson as JSON or the memory's words, empty for other kinds and after a
     purge."""
@@ -39,7 +39,7 @@ class Approval:
     announced_at: float | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ApprovedLesson:
     """The part of a lesson's approval that a manifest build needs; the body is read only where the file differs."""
 
@@ -48,7 +48,7 @@ class ApprovedLesson:
     confidence: float | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LiveApprovals:
     """The live approvals that decide which lessons count: personal ones by id, trusted repositories by project."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, to_storable, transaction
 from hardwon.text.lesson_tags import is_cancelled
-from hardwon.types import MinedEpisode, frozen, replace
+from hardwon.types import MinedEpisode, frozen
 
 PROPOSED_PREFIX = "proposed "  # begins the signature of what was proposed as a lesson, with no transcript behind it
 _OPEN_MARKER = '"open":true'
@@ -21,7 +22,7 @@ _SIGNAL_COLUMNS = tuple(name for name in MinedEpisode.__annotations__ if name !=
 _WORDING_FIELDS = ("summary", "problem", "solution", "triggers", "delivery", "blockReason", "unless", "tags")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """The suggested record of a lesson, how it was rated, and where it was seen."""
 

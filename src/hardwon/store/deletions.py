@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, transaction
@@ -36,7 +37,7 @@ class Deletion:
     rows: dict[str, int]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PurgedText:
     """A piece of a purged text, by its keyed hash.
 

@@ -13,6 +13,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from hardwon.store import candidates, deletions, documents, jobs, rejections, sessions, transcripts, turns
@@ -30,7 +31,7 @@ from hardwon.store.migrations import LATEST_VERSION
 from hardwon.store.observations import parse_json_list
 from hardwon.store.transcripts import HIDDEN_STATE
 from hardwon.text import traces
-from hardwon.types import ReadPosition, frozen, replace
+from hardwon.types import ReadPosition, replace
 
 # A text is cleared from these columns, and the row stays: others refer to it, a decision or a day's cap counts it, or
 # the hash beside it keeps a lesson in force.
@@ -81,7 +82,7 @@ _DELETE_OLDER = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PurgeTarget:
     """The text, session, project or time to purge; `text_pieces` are what is searched for of a text."""
 

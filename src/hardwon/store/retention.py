@@ -99,8 +99,11 @@ def enforce_limits(
     latest_times = _find_latest_times(connection, now)
     cutoff, ledger_cutoff = compute_cutoff(*latest_times, days), compute_cutoff(*latest_times, LEDGER_DAYS)
     if cutoff is not None:
-        while should_continue() and (rows := _list_rows(connection, _EXPIRED_ROWS, cutoff, ROWS_PER_READ)):
-            deleted_counts += _delete_rows(connection, rows, should_continue)
+        while rows := _list_rows(connection, _EXPIRED_ROWS, cutoff, ROWS_PER_READ):
+            portion_counts = _delete_rows(connection, rows, should_continue)
+            deleted_counts += portion_counts
+            if portion_counts.total() < len(rows):  # it was told to stop
+                break
         deleted_counts += _delete_sessions(connection, cutoff, should_continue)
     if ledger_cutoff is not None:
         for table in ("runs", "refusals", "kept"):

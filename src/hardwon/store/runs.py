@@ -8,6 +8,7 @@ process was killed the estimate stays, since the call may have been made.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
@@ -24,7 +25,7 @@ _ROUNDING_DOLLARS = 1e-9  # the error of adding up floats
 _COLUMNS = ", ".join(Run.__annotations__)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Booking:
     """The id of a run that may be made; or the cap that refuses it, and whether it is the first that day."""
 

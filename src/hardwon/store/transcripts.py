@@ -6,11 +6,12 @@ A read position and what was found up to it are committed together, so that a sc
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from hardwon.store import candidates
 from hardwon.store.db import Connection, insert_row, transaction
-from hardwon.types import MinedEpisode, ReadPosition, frozen
+from hardwon.types import MinedEpisode, ReadPosition
 
 SCAN_PURPOSE = "scan"
 HIDDEN_STATE = '{"hidden":true}'  # what follows in a transcript counts as private until the next prompt
@@ -42,7 +43,7 @@ class ScannedCall(NamedTuple):
 _CALL_COLUMNS = ScannedCall._fields
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Portion:
     """Everything found in part of a transcript, and the read position behind it. `outcomes` are of waiting calls."""
 

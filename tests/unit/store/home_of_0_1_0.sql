@@ -398,15 +398,15 @@ create trigger vectors_count_what_went after delete on vectors begin
     insert into vectors_went (project, times) values (old.document >> 40, 1)
     on conflict (project) do update set times = times + 1;
 end;
-insert into projects values (1, '/work/shop', 'shop', '', 1000.0);
+insert into projects values (1, '/home/dev/shop', 'shop', '', 1000.0);
 insert into sessions (id, host, session, project, cwd, transcript, first_prompt, prompts, status, reason, started_at,
     opened_at, last_at, ended_at, to_fill)
-values (1, 'claude-code', 's-1', 1, '/work/shop', '', 'fix the login', 1, 'completed', '', 1000.0, 1000.0, 1060.0, 1060.0, 0);
+values (1, 'claude-code', 's-1', 1, '/home/dev/shop', '', 'fix the login', 1, 'completed', '', 1000.0, 1000.0, 1060.0, 1060.0, 0);
 insert into prompts values (1, 'k-prompt', 1, 1, 1001.0, 'fix the login', '');
 insert into events values (1, 'k-call', 1, 'tool', 1002.0, 1, '', 'Bash', 't-1', '{"command": "pytest"}', 'blocked', 'denied', '', null, 'hook');
 insert into observations values (1, 'k-observation', 1, 1003.0, 1, 'bugfix', 'Fixed the login', '', '', '[]', '[]', '[]', '["login.py"]', '[]', 10, 1, 'plain');
 insert into summaries values (1, 'k-summary', 1, 1060.0, 'fix the login', '', '', 'done', '', 'plain', 'fingerprint');
 insert into turns values (1, 1, 'fingerprint', 'plain');
 insert into memories values (1, 'k-memory', 'user', 'Use spaces', '', 's-1', 'rejected', 'prompt', '[]', '', 1004.0, 1005.0);
-insert into calls values (1, 'k-scanned', 'claude-code', 's-1', '/work/shop', '2026-01-01T00:00:00Z', '/t.jsonl', 1, 'Bash', 'pytest', '', '', 'failed', '');
+insert into calls values (1, 'k-scanned', 'claude-code', 's-1', '/home/dev/shop', '2026-01-01T00:00:00Z', '/t.jsonl', 1, 'Bash', 'pytest', '', '', 'failed', '');
 pragma user_version = 11;
