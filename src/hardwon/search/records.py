@@ -52,33 +52,29 @@ def format_id(kind: str, row: int, name: str) -> str:
 
 def fetch_records(connection: Connection, home: str, ids: Sequence[str]) -> list[dict[str, Any]]:
     """Return each record asked for, whole, in that order; one that is not there has `error` instead."""
-    requested = [(record_id, parse_id(record_id)) for record_id in dict.fromkeys(ids)]
-    records_by_id: dict[str, dict[str, Any]] = {}
-    for kind in DOCUMENT_KINDS.values():
-        rows = [parsed[1] for _, parsed in requested if parsed and parsed[0] == kind and kind.table]
-        records_by_id |= {
-            f"{kind.letter}{row['id']}": build_record(kind, row)
-            for row in (read_source_rows(connection, kind, rows) if rows else [])
-        }
-    if any(parsed and parsed[0].letter == "L" for _, parsed in requested):
-        records_by_id |= {f"L:{lesson.slug}": build_lesson_record(lesson) for lesson in list_active_lessons(home)}
-    if any(parsed and parsed[0].letter == "M" for _, parsed in requested):
-        records_by_id |= {
-            f"M:{page.number}": build_memory_record(page) for page in memories.list_approved_pages(connection, home)
-        }
-    if any(parsed and parsed[0].letter == "H" for _, parsed in requested):
-        records_by_id |= {
-            f"H:{page.reflection.id}": build_handoff_record(page)
-            for page in handoffs.list_ratified_pages(connection, home)
-        }
-    return [
-        records_by_id.get(format_id(parsed[0].letter, *parsed[1:]) if parsed else "")
-        or {
-            "id": record_id,
-            "error": f"there is no {record_id}" if parsed else f"{record_id!r} is not an id such as O12 or L:slug",
-        }
-        for record_id, parsed in requested
-    ]
+    requested = {record_id: parse_id(record_id) for record_id in ids}
+    rows_by_letter: dict[str, list[int]] = {}
+    for parsed in requested.values():
+        if parsed:
+            rows_by_letter.setdefault(parsed[0].letter, []).append(parsed[1])
+    found: list[dict[str, Any]] = []
+    for letter, rows in rows_by_letter.items():
+        kind = DOCUMENT_KINDS[letter]
+        if kind.table:
+            found += [build_record(kind, row) for row in read_source_rows(connection, kind, rows)]
+        elif letter == "L":
+            found += map(build_lesson_record, list_active_lessons(home))
+        elif letter == "M":
+            found += map(build_memory_record, memories.list_approved_pages(connection, home))
+        else:
+            found += map(build_handoff_record, handoffs.list_ratified_pages(connection, home))
+    records_by_id = {record["id"]: record for record in found}
+    answers = []
+    for record_id, parsed in requested.items():
+        record = records_by_id.get(format_id(parsed[0].letter, *parsed[1:])) if parsed else None
+        error = f"there is no {record_id}" if parsed else f"{record_id!r} is not an id such as O12 or L:slug"
+        answers.append(record or {"id": record_id, "error": error})
+    return answers
 
 
 def build_record(kind: DocumentKind, row: dict[str, Any]) -> dict[str, Any]:

@@ -42,10 +42,12 @@ _EXPIRED_ROWS = f"""
     union all select 'calls', id from calls where {_CALL_AT} < ?1 and coalesce(taken_at, 0) < ?1
     union all select 'injections', id from injections where at < ?1 limit ?2
     """
+# Each table is limited by itself, so that the index by time is read only as far as needed.
 _OLDEST_ROWS = f"""
-    select name, id from (select 'events' as name, id, at from events
-        union all select 'calls', id, coalesce({_CALL_AT}, 1e18) from calls
-        union all select 'injections', id, at from injections)
+    select name, id from (
+        select * from (select 'events' as name, id, at from events order by at, id limit ?1) union all
+        select * from (select 'calls', id, coalesce({_CALL_AT}, 1e18) as at from calls order by at, id limit ?1)
+        union all select * from (select 'injections', id, at from injections order by at, id limit ?1))
     order by at, name, id limit ?1
     """
 
