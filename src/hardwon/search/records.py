@@ -57,18 +57,18 @@ def fetch_records(connection: Connection, home: str, ids: Sequence[str]) -> list
     for parsed in requested.values():
         if parsed:
             rows_by_letter.setdefault(parsed[0].letter, []).append(parsed[1])
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for letter, rows in rows_by_letter.items():
         kind = DOCUMENT_KINDS[letter]
         if kind.table:
-            found += [build_record(kind, row) for row in read_source_rows(connection, kind, rows)]
+            records += [build_record(kind, row) for row in read_source_rows(connection, kind, rows)]
         elif letter == "L":
-            found += map(build_lesson_record, list_active_lessons(home))
+            records += map(build_lesson_record, list_active_lessons(home))
         elif letter == "M":
-            found += map(build_memory_record, memories.list_approved_pages(connection, home))
+            records += map(build_memory_record, memories.list_approved_pages(connection, home))
         else:
-            found += map(build_handoff_record, handoffs.list_ratified_pages(connection, home))
-    records_by_id = {record["id"]: record for record in found}
+            records += map(build_handoff_record, handoffs.list_ratified_pages(connection, home))
+    records_by_id = {record["id"]: record for record in records}
     answers = []
     for record_id, parsed in requested.items():
         record = records_by_id.get(format_id(parsed[0].letter, *parsed[1:])) if parsed else None

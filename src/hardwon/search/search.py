@@ -208,12 +208,16 @@ class _Search:
     def find_by_id(self) -> list[RankedDocument]:
         """Return the documents in scope that a question of nothing but ids names."""
         parsed_ids = [records.parse_id(record_id) for record_id in re.split(r"[\s,]+", self.query.strip(" ,"))]
-        named = [
+        named_documents = [
             documents.find_by_source(self._connection, parsed[0].letter, *parsed[1:]) for parsed in parsed_ids if parsed
         ]
-        if len(named) < len(parsed_ids):
+        if len(named_documents) < len(parsed_ids):
             return []
-        in_scope = [item for item in named if item and any(low <= item["id"] <= high for low, high in self._scope)]
+        in_scope = [
+            document
+            for document in named_documents
+            if document and any(low <= document["id"] <= high for low, high in self._scope)
+        ]
         return [RankedDocument(item, EXACT_ID_SCORE, (), 0.0, 0, is_named=True) for item in in_scope]
 
     def load_hits(self, results: Iterable[RankedDocument], limit: int, filters: _Filters) -> list[Hit]:
@@ -282,8 +286,8 @@ class _Search:
             return []
         match = documents.build_match_query(prefixes, by_prefix=True)
         ids = documents.find_matches(self._connection, match, self._scope, CLOSE_LIMIT)
-        found = documents.read_documents(self._connection, ids)
-        results = [RankedDocument(document, 0.0, (), 0.0, 0) for document in found.values()]
+        matches = documents.read_documents(self._connection, ids).values()
+        results = [RankedDocument(document, 0.0, (), 0.0, 0) for document in matches]
         hits = self.load_hits(results, CLOSE_LIMIT, NO_FILTERS)
         return [replace(hit, why=("words that begin alike",)) for hit in hits]
 
