@@ -10,6 +10,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedRandom
 
 from hardwon import paths
 from hardwon.store import db
@@ -23,7 +24,7 @@ def hold_write_lock(home: str, connection: db.Connection, epoch: int, *, wait: b
 
     With `wait` false a purge under way raises it as well, for callers that have no time.
     """
-    with open(_open_lock_file(home), "r+b") as lock:
+    with _open_lock(home) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -36,7 +37,7 @@ def hold_write_lock(home: str, connection: db.Connection, epoch: int, *, wait: b
 @contextmanager
 def hold_copy_lock(home: str) -> Iterator[None]:
     """Keep purges waiting while the database is copied, so that they find the copy."""
-    with open(_open_lock_file(home), "r+b") as lock:
+    with _open_lock(home) as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield
 
@@ -44,10 +45,12 @@ def hold_copy_lock(home: str) -> Iterator[None]:
 @contextmanager
 def hold_purge_lock(home: str) -> Iterator[None]:
     """Wait until nobody writes files, and let nobody write until it is done."""
-    with open(_open_lock_file(home), "r+b") as lock:
+    with _open_lock(home) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _open_lock_file(home: str) -> int:
-    return os.open(os.path.join(paths.make_private_folder(home), LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o600)
+def _open_lock(home: str) -> BufferedRandom:
+    """Open the lock file; closing it releases the lock."""
+    path = os.path.join(paths.make_private_folder(home), LOCK_FILE)
+    return open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
