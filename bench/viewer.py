@@ -88,7 +88,7 @@ def fill(home: str) -> list[str]:
             insert(connection, "events", EVENT, [called(*one, began) for one in block])
         about = (lesson.id, lesson.slug, lesson.summary, lesson.delivery)
         told = [(f"d{n}", began[n], "claude-code", f"s{n}", "", "PreToolUse", "Bash", *about) for n in numbers]
-        injections.record_deliveries(connection, [Delivery(*one) for one in told])
+        injections.insert_deliveries(connection, [Delivery(*one) for one in told])
     keep(connection, now)
     indexing.refresh_index(connection, home, model=indexing.load_model_or_none(), should_continue=lambda: True)
     connection.close()

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 
 import click
@@ -16,7 +17,7 @@ from hardwon.agents import load_install_module
 from hardwon.agents.capabilities import CAPABILITIES, SUPPORT_BY_AGENT
 from hardwon.cli import hardwon
 from hardwon.settings import SETTINGS
-from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.migrations import STEPS
 from hardwon.web.api import ENDPOINTS
 from hardwon.web.openapi import build_openapi_document
 
@@ -58,13 +59,13 @@ def schema_page() -> str:
         "",
         NOTE,
         "",
-        "One SQLite file, `~/.hardwon/hardwon.db`. Steps are numbered and append-only.",
+        "One SQLite file, `~/.hardwon/hardwon.db`. Version 11 is the schema of 0.1.0; later steps are append-only.",
         "",
     ]
-    for number, step in enumerate(MIGRATIONS, 1):
-        lines += [f"## Step {number}", ""]
-        for statement in step:
-            text = re.sub(r"\n {8}", "\n", statement).strip()
+    for version, statements in STEPS:
+        lines += [f"## Version {version}", ""]
+        for statement in statements:
+            text = textwrap.dedent(statement).strip()
             table = re.match(r"create (?:virtual )?table (\w+)", text)
             lines += [*([f"Table `{table[1]}`:", ""] if table else []), "```sql", text + ";", "```", ""]
     return "\n".join(lines)

@@ -28,7 +28,6 @@ from hardwon.search.search import search_records as search_for
 from hardwon.search.timeline import build_timeline as look_around
 from hardwon.sessions import ingest
 from hardwon.store import briefs, db, documents
-from hardwon.store import search as index
 from hardwon.text.brief_layout import sanitize_line
 from hardwon.types import Event, frozen
 
@@ -97,7 +96,7 @@ def search(
             model=indexing.load_model_or_none(),
         )
         backlog_note = _describe_backlog(connection)
-        empty_note = "" if index.list_indexed_projects(connection) else "; nothing is recorded yet"
+        empty_note = "" if documents.list_indexed_projects(connection) else "; nothing is recorded yet"
     if result.hits:
         headline = f'{len(result.hits)} found: get(ids=["{result.hits[0].id}"]) reads one whole'
         hit_lines = recalled_text.format_index([hit.__dict__ for hit in result.hits], show_project=not scope)
@@ -255,10 +254,10 @@ def handoff(context: ServerContext, project: ProjectName = "") -> str:
     of what was asked, learned and done, and what is next."""
     with _open_store(context.home) as connection:
         scope = _resolve_scope(connection, context, project)
-        numbers = index.find_project_numbers(connection, scope) if scope else index.list_indexed_projects(connection)
+        numbers = documents.find_project_numbers(connection, scope)
         last_summaries = [item for number in numbers if (item := briefs.find_last_summary(connection, number))]
         summaries = records.fetch_records(connection, context.home, [f"S{item['id']}" for item in last_summaries])
-        folders = (index.find_project_paths(connection, scope) or [scope]) if scope else [None]
+        folders = (documents.find_project_paths(connection, scope) or [scope]) if scope else [None]
         pages = [page for folder in folders if (page := handoffs.find_latest_page(connection, context.home, folder))]
         drafts = [draft for folder in folders if (draft := handoffs.find_waiting_draft(connection, folder))]
     newest = [

@@ -6,7 +6,9 @@ import ast
 
 from tests.rules.tree import Source, callee, imports, last_name, python_files, uphold
 
-SQL_CALLS = frozenset({"execute", "executemany", "executescript"})
+SQL_CALLS = frozenset(
+    {"execute", "executemany", "executescript", "fetch_column", "fetch_dicts", "fetch_value", "insert_row"}
+)
 BROAD = frozenset({"Exception", "BaseException"})
 
 # The borders: whatever happens inside, the agent must not be hurt, and the worker must live on.

@@ -27,7 +27,7 @@ from hardwon.lessons.delivery import open_index
 from hardwon.store import approvals as rows
 from hardwon.store import candidates, db, reflections
 from hardwon.store.candidates import Candidate
-from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.migrations import STEPS
 from hardwon.store.reflections import Reflection, WrittenFile
 from hardwon.web import lessons as lesson_pages
 from hardwon.web import render
@@ -557,14 +557,13 @@ def test_undoing_a_reflection_takes_its_approvals_back(home: Home, repository: P
 def as_made_by_the_version_before(home: Home) -> None:
     """Take out of the database what this version added: each table, and each column, from the last step back."""
     with closing(sqlite3.connect(Path(home.path, "hardwon.db"))) as connection:
-        step = next(number for number, statements in enumerate(MIGRATIONS) if "table approvals" in " ".join(statements))
-        added = [statement.split() for statements in MIGRATIONS[step:] for statement in statements]
+        added = [statement.split() for _, statements in STEPS[1:] for statement in statements]
         for words in reversed(added):
             if words[:2] == ["create", "table"]:
                 connection.execute(f"drop table {words[2]}")
             elif words[:2] == ["alter", "table"]:
                 connection.execute(f"alter table {words[2]} drop column {words[5]}")
-        connection.execute(f"pragma user_version = {step}")
+        connection.execute(f"pragma user_version = {STEPS[0][0]}")
 
 
 def test_what_was_in_force_before_the_upgrade_stays_so_and_that_is_said_once(home: Home, repository: Path) -> None:
@@ -665,7 +664,7 @@ def test_a_purged_text_leaves_the_approvals_and_the_lesson_in_force(home: Home) 
 
 def test_only_one_module_writes_approvals() -> None:
     root = Path(__file__).parents[2] / "src" / "hardwon"
-    writes = ("insert into approvals", "approvals.insert(", "rows.insert(")
+    writes = ("insert into approvals", 'insert_row(connection, "approvals"', "approvals.insert(", "rows.insert(")
     found = [
         str(path.relative_to(root)) for path in root.rglob("*.py") if any(one in path.read_text() for one in writes)
     ]

@@ -17,7 +17,7 @@ import pytest
 
 from hardwon.actions import prompts
 from hardwon.lessons.decision import START_LIMIT
-from hardwon.store.refusals import LOG
+from hardwon.lessons.refusals import LOG
 from tests.support.files import content
 from tests.support.handed import Left
 from tests.support.house_of_one import GIT_STASH, House

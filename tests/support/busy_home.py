@@ -107,7 +107,7 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
             summary,
             lesson.delivery,
         )
-        injections.record_deliveries(connection, [given])
+        injections.insert_deliveries(connection, [given])
     _found(connection, now, hostile)
     _spent(connection, now)
     busy_home_kept.fill(connection, home, now, HOSTILE if hostile else "")

@@ -11,11 +11,11 @@ from hardwon.errors import UserError
 from hardwon.lessons import adding, approved_lessons, lessons_file, manifest
 from hardwon.lessons.approved_lessons import WaitingChange
 from hardwon.lessons.record import BadRecord, hash_lesson_content, parse_lesson, to_lesson_record
+from hardwon.lessons.refusals import note_refused_lesson
 from hardwon.lessons.validation import find_lesson_faults, find_secret_faults
 from hardwon.store.approvals import LESSON, Approval
 from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection
-from hardwon.store.refusals import note_refused_lesson
 from hardwon.types import Lesson, replace
 
 Confirm = Callable[[str], bool]

@@ -22,7 +22,7 @@ from hardwon.agents.plugin_discovery import is_hardwon_hook
 from hardwon.cli.agents import build_hook_command
 from hardwon.cli.programs import find_path_fix, find_upgrade_hint, read_version
 from hardwon.errors import UserError
-from hardwon.store import db, hooks
+from hardwon.store import db, sessions
 from hardwon.types import frozen
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _check_fired_hooks(home: str) -> Iterator[Check]:
         return
     try:
         connection = db.connect(home)
-        coverage = hooks.list_hook_coverage(connection, RECENT_SESSIONS)
+        coverage = sessions.list_hook_coverage(connection, RECENT_SESSIONS)
         connection.close()
     except (UserError, db.StoreError):  # said with the database
         return

@@ -14,8 +14,7 @@ from hardwon.cli.sessions import open_drained_store
 from hardwon.data import exports
 from hardwon.lessons import compiled_brief
 from hardwon.search import brief
-from hardwon.store import jobs
-from hardwon.store import rebuild as derived
+from hardwon.store import jobs, turns
 from hardwon.worker import job_process
 
 
@@ -30,7 +29,7 @@ def rebuild(as_json: bool) -> None:
     home = paths.get_home()
     values = settings.resolve_settings(settings.read_config(home))
     with hold_worker_stopped(home), closing(open_drained_store(home)) as connection:
-        sessions = derived.forget_derived(connection, clock.now())
+        sessions = turns.forget_derived(connection, clock.now())
         compiled_brief.delete_all(home)
         is_finished = False
         while not is_finished:
@@ -41,8 +40,8 @@ def rebuild(as_json: bool) -> None:
         for project in projects:
             brief.compile_brief(connection, home, project, values)
         approvals.compile_manifest(home, clock.now())
-        counts = derived.count_derived(connection)
-        unrebuildable = derived.count_unrebuildable(connection)
+        counts = turns.count_derived(connection)
+        unrebuildable = turns.count_unrebuildable(connection)
     if as_json:
         click.echo(json.dumps({"sessions": sessions, "briefs": len(projects), **counts, "kept": unrebuildable}))
         return

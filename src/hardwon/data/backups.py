@@ -1,10 +1,11 @@
-"""Backups: a folder each, with the database and what a person has written. Made while others write.
+"""Backups: a folder each, with the database and a person's files. They are made while others write.
 
-A folder gets its name when it is complete. The database in it is one file, without a log beside it.
+A folder gets its name when it is complete. Its database is one file, without a log beside it.
 """
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -17,7 +18,7 @@ from hardwon import clock, paths
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
 from hardwon.store import db
-from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.migrations import LATEST_VERSION, STEPS
 from hardwon.store.purge_lock import hold_copy_lock
 from hardwon.types import frozen
 
@@ -28,22 +29,18 @@ _BACKUP_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(-\d+)?")
 
 
 def list_copied_files(folder: str) -> tuple[str, ...]:
-    """What is copied of a home beside the database, or lies in a backup: a person's files."""
-    pages = (name for subfolder in (MEMORY_FOLDER, DRAFTS_FOLDER) for name in _list_pages(folder, subfolder))
+    """Return the files that are copied of a home, or lie in a backup, beside the database."""
+    pages = [
+        path
+        for subfolder in (MEMORY_FOLDER, DRAFTS_FOLDER)
+        for path in sorted(glob.glob(os.path.join(subfolder, "*.md"), root_dir=folder, include_hidden=True))
+    ]
     return (*COPIED_FILES, *pages)
-
-
-def _list_pages(folder: str, subfolder: str) -> list[str]:
-    try:
-        names = sorted(os.listdir(os.path.join(folder, subfolder)))
-    except OSError:
-        return []
-    return [os.path.join(subfolder, name) for name in names if name.endswith(".md")]
 
 
 @frozen
 class Backup:
-    """One backup; schema is 0 if it has no database, None if its database cannot be read."""
+    """A backup; schema is 0 if it has no database, None if its database cannot be read."""
 
     name: str
     path: str
@@ -53,7 +50,7 @@ class Backup:
 
 
 def create_backup(home: str, now: float) -> Backup:
-    """Copy the database as it is at this moment, and the files."""
+    """Copy the database as it is now, and the files."""
     backups_folder = paths.make_private_folder(os.path.join(home, BACKUPS_FOLDER))
     name = _find_free_name(backups_folder, clock.format_iso(now).replace(":", ""))
     unfinished_path = os.path.join(backups_folder, f".{name}.{os.getpid()}.new")
@@ -78,7 +75,7 @@ def _find_free_name(backups_folder: str, stamp: str) -> str:
 
 
 def _copy_database(home: str, target_folder: str) -> None:
-    """By SQLite, so that it is whole; one that SQLite cannot read is copied as it lies there."""
+    """Copy it by SQLite, so that it is consistent; a database that SQLite cannot read is copied byte by byte."""
     source_path, copy_path = os.path.join(home, paths.DATABASE), os.path.join(target_folder, paths.DATABASE)
     os.close(os.open(copy_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     source, copy = sqlite3.connect(source_path), sqlite3.connect(copy_path)
@@ -104,7 +101,7 @@ def _read_file(path: str) -> bytes | None:
 
 
 def list_backups(home: str) -> list[Backup]:
-    """The backups, the newest first."""
+    """Return the backups, the newest first."""
     backups_folder = os.path.join(home, BACKUPS_FOLDER)
     names = os.listdir(backups_folder) if os.path.isdir(backups_folder) else []
     return [
@@ -130,19 +127,16 @@ def _read_backup(path: str) -> Backup:
 def _read_schema(path: str) -> int | None:
     if os.path.islink(path) or not os.path.isfile(path):
         return None
-    connection = sqlite3.connect(path)
     try:
-        version = db.read_schema_version(connection)
-        is_intact = connection.execute("pragma quick_check(1)").fetchone()[0] == "ok"
-        return version if is_intact else None
+        with closing(sqlite3.connect(path)) as connection:
+            is_intact = db.fetch_value(connection, "pragma quick_check(1)") == "ok"
+            return db.read_schema_version(connection) if is_intact else None
     except sqlite3.DatabaseError:
         return None
-    finally:
-        connection.close()
 
 
 def rotate(home: str, keep: int) -> list[str]:
-    """Remove the oldest beyond so many; gives their names."""
+    """Remove the oldest backups beyond so many; return their names."""
     expired_backups = list_backups(home)[keep:]
     for backup in expired_backups:
         shutil.rmtree(backup.path)
@@ -150,24 +144,22 @@ def rotate(home: str, keep: int) -> list[str]:
 
 
 def find_backup(home: str, name: str) -> Backup:
-    """The backup of this name, fit to be restored."""
+    """Return the backup of this name; raise UserError if it cannot be restored."""
     backup = next((candidate for candidate in list_backups(home) if candidate.name == name), None)
     if backup is None:
         raise UserError(f"there is no backup {name!r}", "hardwon restore")
     if backup.schema is None:
         raise UserError(f"the database of the backup {name} cannot be read", "hardwon restore lists the others")
-    if backup.schema > len(MIGRATIONS):
-        message = (
-            f"the backup {name} was made by a newer hardwon (schema {backup.schema}, this one knows {len(MIGRATIONS)})"
-        )
-        raise UserError(message, "upgrade hardwon")
+    if backup.schema > LATEST_VERSION:
+        versions = f"schema {backup.schema}, this one knows {LATEST_VERSION}"
+        raise UserError(f"the backup {name} was made by a newer hardwon ({versions})", "upgrade hardwon")
     if fault := _find_fault(backup):
         raise UserError(f"the backup {name} is not put in place: {fault}", "hardwon restore lists the others")
     return backup
 
 
 def _find_fault(backup: Backup) -> str:
-    """Return what is wrong with a backup, so that nothing is replaced by it; nothing if it is sound."""
+    """Return what is wrong with a backup, so that nothing is replaced by it; empty if it is sound."""
     for folder, folder_names, file_names in os.walk(backup.path):
         for name in (*folder_names, *file_names):
             path = os.path.join(folder, name)
@@ -200,16 +192,15 @@ def _find_schema_fault(path: str, version: int) -> str:
     if not version:
         return ""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh, closing(sqlite3.connect(path)) as copy:
-        for statements in MIGRATIONS[:version]:
-            for statement in statements:
-                fresh.execute(statement)
+        for step_version, statements in STEPS:
+            if step_version <= version:
+                for statement in statements:
+                    fresh.execute(statement)
         expected = _read_triggers_and_views(fresh)
-        unexpected = [
-            kind_and_name
-            for kind_and_name, sql in _read_triggers_and_views(copy).items()
-            if expected.get(kind_and_name) != sql
-        ]
-    return f"its database has a {unexpected[0][0]} {unexpected[0][1]!r} that hardwon did not make" if unexpected else ""
+        for (kind, name), sql in _read_triggers_and_views(copy).items():
+            if expected.get((kind, name)) != sql:
+                return f"its database has a {kind} {name!r} that hardwon did not make"
+    return ""
 
 
 def _read_triggers_and_views(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
@@ -218,7 +209,7 @@ def _read_triggers_and_views(connection: sqlite3.Connection) -> dict[tuple[str, 
 
 
 def restore(home: str, backup: Backup, fallback: Backup) -> None:
-    """Put a backup in the place of what is there; if that fails, put back what was there `fallback`."""
+    """Replace what is there by a backup; if that fails, by `fallback`, a backup of what was there."""
     files = dict.fromkeys((*list_copied_files(home), *list_copied_files(backup.path)))
     contents = {file: _read_file(os.path.join(backup.path, file)) for file in files}
     database_path = os.path.join(home, paths.DATABASE)
@@ -246,33 +237,27 @@ def _restore_files(home: str, contents: Mapping[str, bytes | None]) -> None:
 
 
 def _restore_database(path: str, source: str) -> None:
-    """In one transaction of SQLite, so that whoever has it open sees all of it or nothing."""
+    """Replace the database in one transaction of SQLite, so that other processes see all of it or nothing."""
     if not os.path.exists(source):
         _remove_database(path)
         return
-    copy = sqlite3.connect(source)
-    try:
+    with closing(sqlite3.connect(source)) as copy:
         try:
             _overwrite_database(path, copy)
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):  # locked, or no room: what is there is sound
-                raise
+        except sqlite3.OperationalError:  # locked, or no room: what is there is sound
+            raise
+        except sqlite3.DatabaseError:
             _remove_database(path)
             _overwrite_database(path, copy)
-    finally:
-        copy.close()
 
 
 def _overwrite_database(path: str, copy: sqlite3.Connection) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    target = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as target:
         target.execute(f"pragma busy_timeout = {db.BUSY_MILLISECONDS}")
         copy.backup(target)
         target.execute("pragma journal_mode = wal")
         target.execute("pragma wal_checkpoint(truncate)")
-    finally:
-        target.close()
 
 
 def _remove_database(path: str) -> None:
@@ -282,7 +267,7 @@ def _remove_database(path: str) -> None:
 
 
 def remove_matching_lessons(content: bytes, should_remove: Callable[[str], bool]) -> bytes | None:
-    """A copy of lessons.json without some of its records; None if it cannot be read."""
+    """Return a copy of lessons.json without some of its records; None if it cannot be read."""
     try:
         document = json.loads(content)
         records = document["lessons"]

@@ -1,8 +1,8 @@
-"""Everything a person would want to take along, as lines of JSON, and where each value of a line belongs.
+"""Export of everything a person would want to take along, as lines of JSON, and the columns of each kind of line.
 
-A line names nothing by a number of this database: sessions go by host and the host's own id, projects by path, the
-rest by keys that were theirs from the beginning. So the lines mean the same in another home, and come in there twice
-without doubling. What a scan makes anew from the transcripts (calls, marks, scans) is left out.
+A line names nothing by a number of this database: sessions go by agent and the agent's id, projects by path, the rest
+by keys. So the lines mean the same in another home, and can be imported twice without doubling. What a scan makes again
+from the transcripts (calls, read positions, scans) is left out.
 """
 
 from __future__ import annotations
@@ -10,135 +10,167 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hardwon import clock
 from hardwon.errors import UserError
-from hardwon.lessons import lessons_file as shelves
-from hardwon.store.db import parse_json_or_text
-from hardwon.store.migrations import MIGRATIONS
+from hardwon.lessons import lessons_file
+from hardwon.store.db import fetch_column, fetch_dicts, parse_json_or_text
+from hardwon.store.migrations import LATEST_VERSION
 
 EXPORT_FORMAT, EXPORT_VERSION = "hardwon-export", 1
-_AT_SECONDS = "coalesce(cast(strftime('%s', at) as real), 0)"  # of a transcript's own way to write a time
 
 
 class Column(NamedTuple):
-    """A value of a line: its type, and whether text from outside may stand in it, plain, as JSON, or in a value."""
+    """A value of a line: its type, and how text from outside is cleaned in it."""
 
     name: str
     value_type: type
     cleaning: str = ""
 
 
-def _parse_columns(text: str, /, **cleaning: str) -> tuple[Column, ...]:
-    types = {"i": int, "r": float, "o": object}
-    pairs = (word.partition(":") for word in text.split())
-    return tuple(Column(name, types.get(kind, str), cleaning.get(name, "")) for name, _, kind in pairs)
+@dataclass(frozen=True, slots=True)
+class RecordKind:
+    """Where the lines of a kind come from; with `has_session` they also name the agent and the session."""
+
+    table: str
+    columns: tuple[Column, ...]
+    selection: str = ""  # what follows the select list; empty if a candidate holds them
+    has_session: bool = False
 
 
-_OBSERVATION_CLEANING = {
-    "title": "text",
-    "subtitle": "text",
-    "narrative": "text",
-    "facts": "value",
-    "concepts": "value",
+# The letter behind a column's colon: its type and its cleaning. `object` is JSON in the database, a value in the line.
+_COLUMN_TYPES = {
+    "": (str, ""),
+    "i": (int, ""),
+    "r": (float, ""),
+    "o": (object, ""),
+    "t": (str, "text"),
+    "v": (object, "value"),
+    "j": (str, "json"),
 }
-_SUMMARY_CLEANING = dict.fromkeys(("request", "investigated", "learned", "completed", "next_steps"), "text")
-COLUMNS = {
-    "project": _parse_columns("path name remote at:r"),
-    "session": _parse_columns(
-        "host session cwd transcript first_prompt prompts:i status reason started_at:r opened_at:r last_at:r"
+NULLABLE_COLUMNS = frozenset({"ended_at", "duration", "decided_at"})
+_PROJECTS = "left join projects on projects.id = sessions.project"
+_IN_SCOPE = ":project in ('', projects.path) and sessions.last_at >= :since"
+_DECIDED = "where max(at, coalesce(decided_at, 0)) >= :since and :project in ('', project) order by at, key"
+
+
+def _build_kind(table: str, columns: str, selection: str = "", *, has_session: bool = False) -> RecordKind:
+    pairs = [word.partition(":") for word in columns.split()]
+    return RecordKind(
+        table, tuple(Column(name, *_COLUMN_TYPES[letter]) for name, _, letter in pairs), selection, has_session
+    )
+
+
+def _build_item_kind(table: str, columns: str) -> RecordKind:
+    """Return a kind of which every row belongs to a session."""
+    joins = f"join sessions on sessions.id = {table}.session {_PROJECTS}"
+    selection = f"{joins} where {_IN_SCOPE} order by sessions.started_at, host, sessions.session, {table}.at, key"
+    return _build_kind(table, columns, selection, has_session=True)
+
+
+# In the order of the export: an import wants the project and the session of a record before it.
+KINDS = {
+    "project": _build_kind(
+        "projects",
+        "path name remote at:r",
+        """
+        where :project in ('', path) and (:since = 0 or id in (select project from sessions where last_at >= :since))
+        order by path
+        """,
+    ),
+    "session": _build_kind(
+        "sessions",
+        "host session cwd:t transcript:t first_prompt:t prompts:i status reason:t started_at:r opened_at:r last_at:r"
         " ended_at:r",
-        first_prompt="text",
-        reason="text",
-        cwd="text",
-        transcript="text",
+        f"{_PROJECTS} where {_IN_SCOPE} order by started_at, host, session",
     ),
-    "prompt": _parse_columns("key number:i at:r prompt name", prompt="text"),
-    "event": _parse_columns(
-        "key kind at:r prompt:i agent tool tool_use_id input response outcome signature duration:r origin",
-        input="json",
-        response="json",
-        signature="text",
+    "prompt": _build_item_kind("prompts", "key number:i at:r prompt:t name"),
+    "event": _build_item_kind(
+        "events",
+        "key kind at:r prompt:i agent tool tool_use_id input:j response:j outcome signature:t duration:r origin",
     ),
-    "observation": _parse_columns(
-        "key at:r prompt:i type title subtitle narrative facts:o concepts:o files_read:o files_modified:o events:o"
-        " tokens:i times:i made",
-        **_OBSERVATION_CLEANING,
+    "observation": _build_item_kind(
+        "observations",
+        "key at:r prompt:i type title:t subtitle:t narrative:t facts:v concepts:v files_read:o files_modified:o"
+        " events:o tokens:i times:i made",
     ),
-    "summary": _parse_columns("key at:r request investigated learned completed next_steps made", **_SUMMARY_CLEANING),
-    "delivery": _parse_columns("event at:r host session agent kind tool lesson slug summary delivery", summary="text"),
-    "signal": _parse_columns(
-        "key tier:i signature host path session agent project at score:r body:o", signature="text", body="value"
+    "summary": _build_item_kind(
+        "summaries", "key at:r request:t investigated:t learned:t completed:t next_steps:t made"
     ),
-    "candidate": _parse_columns(
-        "id slug signature tier:i status score:r parts:o occurrences:i sessions:o projects:o record:o lesson"
+    "delivery": _build_kind(
+        "injections",
+        "event at:r host session agent kind tool lesson slug summary:t delivery",
+        f"""
+        where at >= :since and (:project = '' or (host, session) in (
+            select host, session from sessions {_PROJECTS} where projects.path = :project))
+        order by at, event, lesson
+        """,
+    ),
+    # A run is known by its time. The day it counts for is the importing clock's to say.
+    "run": _build_kind(
+        "runs",
+        "at:r purpose provider model project tokens_in:i tokens_out:i tokens_cached:i cost:r duration:r outcome why:t",
+        """
+        left join sessions on sessions.id = runs.session where at >= :since and :project in ('', runs.project)
+        order by at, purpose, provider, model
+        """,
+        has_session=True,
+    ),
+    # For one project only those that no other project has a part in: the evidence would be the other's.
+    "candidate": _build_kind(
+        "candidates",
+        "id slug signature:t tier:i status score:r parts:o occurrences:i sessions:o projects:o record:v lesson"
         " found_at:r decided_at:r",
-        signature="text",
-        record="value",
+        """
+        where max(found_at, coalesce(decided_at, 0)) >= :since and (:project = ''
+            or (json_array_length(projects) = 1 and json_extract(projects, '$[0]') = :project))
+        order by number
+        """,
     ),
-    "judgement": _parse_columns("at:r reader verdict body:o void", body="value", void="text"),
-    "memory": _parse_columns(
-        "key type text project session status source evidence:o file at:r decided_at:r", text="text", evidence="value"
+    "signal": _build_kind(
+        "signals",
+        "key tier:i signature:t host path session agent project at score:r body:v",
+        """
+        where signature not in (select signature from candidates) and :project in ('', project)
+        and coalesce(cast(strftime('%s', at) as real), 0) >= :since order by key
+        """,
+    ),
+    "judgement": _build_kind("judgements", "at:r reader verdict body:v void:t"),
+    "memory": _build_kind(
+        "memories", "key type text:t project session status source evidence:v file at:r decided_at:r", _DECIDED
     ),
     # What it wrote over stays at home: it can be undone only there.
-    "reflection": _parse_columns(
-        "key host session project at:r kind status draft topic resume confidence findings:o decided_at:r",
-        topic="text",
-        resume="text",
-        findings="value",
+    "reflection": _build_kind(
+        "reflections",
+        "key host session project at:r kind status draft topic:t resume:t confidence findings:v decided_at:r",
+        _DECIDED,
     ),
-    "kept": _parse_columns("reflection item was at:r"),
-    "run": _parse_columns(
-        "at:r purpose provider model project tokens_in:i tokens_out:i tokens_cached:i cost:r duration:r outcome why",
-        why="text",
+    "kept": _build_kind(
+        "kept", "reflection item was at:r", "where at >= :since and :project = '' order by at, reflection, item"
     ),
 }
-TABLES = {
-    "project": "projects",
-    "session": "sessions",
-    "prompt": "prompts",
-    "event": "events",
-    "signal": "signals",
-    "observation": "observations",
-    "summary": "summaries",
-    "delivery": "injections",
-    "candidate": "candidates",
-    "judgement": "judgements",
-    "run": "runs",
-    "memory": "memories",
-    "reflection": "reflections",
-    "kept": "kept",
-}
-SESSION_KINDS = ("prompt", "event", "observation", "summary")
-NULLABLE_COLUMNS = frozenset({"ended_at", "duration", "decided_at"})
-
-
-def join_column_names(kind: str) -> str:
-    return ", ".join(f"{TABLES[kind]}.{column.name}" for column in COLUMNS[kind])
 
 
 def export_lines(
     connection: sqlite3.Connection, home: str, *, project: str = "", since: float = 0.0, exported_at: float
 ) -> Iterator[str]:
-    """The header and every record, in an order that does not depend on this database; all as of one moment."""
+    """Yield the header and every record, as of one moment, in an order that does not depend on this database."""
     header = {
         "format": EXPORT_FORMAT,
         "version": EXPORT_VERSION,
-        "schema": len(MIGRATIONS),
+        "schema": LATEST_VERSION,
         "at": clock.format_iso(exported_at),
     }
     filters = {"project": project, "since": clock.format_iso(since) if since else ""}
     yield _format_line("header", header | {name: value for name, value in filters.items() if value})
     connection.execute("begin")
     try:
-        yield from _export_table(connection, "project", project, since)
-        yield from _export_sessions(connection, project, since)
-        yield from _export_table(connection, "delivery", project, since)
-        yield from _export_runs(connection, project, since)
-        yield from _export_candidates(connection, project, since)
-        for kind in ("memory", "reflection", "kept"):
-            yield from _export_table(connection, kind, project, since)
+        for name, kind in KINDS.items():
+            if kind.selection:
+                for record in _read_records(connection, kind, kind.selection, {"project": project, "since": since}):
+                    yield _format_line(name, _add_evidence(connection, name, record))
     finally:
         connection.execute("rollback")
     yield from _export_lessons(home, project, since)
@@ -148,112 +180,46 @@ def _format_line(kind: str, record: Mapping[str, Any]) -> str:
     return json.dumps({"what": kind, **record}, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _build_record(kind: str, row: sqlite3.Row) -> dict[str, Any]:
-    """A row as it goes out: what is JSON in the database is a value in the line."""
-    return {
-        column.name: _parse_value(row[column.name]) if column.value_type is object else row[column.name]
-        for column in COLUMNS[kind]
+def _read_records(
+    connection: sqlite3.Connection, kind: RecordKind, selection: str, values: Mapping[str, object]
+) -> Iterator[dict[str, Any]]:
+    names = [f"{kind.table}.{column.name}" for column in kind.columns]
+    if kind.has_session:
+        names = ["sessions.host", "sessions.session", *names]
+    if kind.table == "sessions":
+        names.insert(2, "projects.path as project")
+    for row in connection.execute(f"select {', '.join(names)} from {kind.table} {selection}", values):
+        record = dict(row)
+        for column in kind.columns:
+            if column.value_type is object:
+                value = parse_json_or_text(record[column.name])
+                record[column.name] = value if isinstance(value, dict | list) else record[column.name]
+        yield record
+
+
+def _add_evidence(connection: sqlite3.Connection, kind: str, record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a candidate with its signals and judgements, that of a signal with its errors."""
+    if kind == "signal":
+        query = "select error from signal_errors where signal = ? order by error"
+        return record | {"errors": fetch_column(connection, query, record["key"])}
+    if kind != "candidate":
+        return record
+    signals = _read_records(connection, KINDS["signal"], "where signature = :signature order by key", record)
+    judgements = _read_records(
+        connection,
+        KINDS["judgement"],
+        "where candidate = (select number from candidates where id = :id) order by at, id",
+        record,
+    )
+    return record | {
+        "signals": [_add_evidence(connection, "signal", signal) for signal in signals],
+        "judgements": list(judgements),
     }
 
 
-def _parse_value(text: str) -> Any:
-    value = parse_json_or_text(text)
-    return value if isinstance(value, dict | list) else text
-
-
-_DECIDED_CONDITION = (
-    "max(at, coalesce(decided_at, 0)) >= :since and (:project = '' or project = :project) order by at, key"
-)
-_CONDITIONS = {
-    "project": "(:project = '' or path = :project)"
-    " and (:since = 0 or id in (select project from sessions where last_at >= :since)) order by path",
-    "delivery": "at >= :since and (:project = '' or (host, session) in (select host, session from sessions"
-    " join projects on projects.id = sessions.project where projects.path = :project)) order by at, event, lesson",
-    "memory": _DECIDED_CONDITION,  # what an approved one says now is in its file
-    "reflection": _DECIDED_CONDITION,
-    "kept": "at >= :since and :project = '' order by at, reflection, item",  # of no project: it goes with all
-}
-
-
-def _export_table(connection: sqlite3.Connection, kind: str, project: str, since: float) -> Iterator[str]:
-    """The rows of a table as they stand in it."""
-    query = f"select {join_column_names(kind)} from {TABLES[kind]} where {_CONDITIONS[kind]}"
-    for row in connection.execute(query, {"project": project, "since": since}):
-        yield _format_line(kind, _build_record(kind, row))
-
-
-def _export_sessions(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
-    """Each session that was heard of since, whole: first itself, then what happened in it."""
-    rows = connection.execute(
-        f"select sessions.id, projects.path as project, {join_column_names('session')} from sessions"
-        " left join projects on projects.id = sessions.project where (? = '' or projects.path = ?) and last_at >= ?"
-        " order by started_at, host, session",
-        (project, project, since),
-    )
-    for row in rows:
-        session_ref = {"host": row["host"], "session": row["session"]}
-        yield _format_line("session", {**session_ref, "project": row["project"], **_build_record("session", row)})
-        for kind in SESSION_KINDS:
-            child_rows = connection.execute(
-                f"select {join_column_names(kind)} from {TABLES[kind]} where session = ? order by at, key", (row["id"],)
-            )
-            for child_row in child_rows:
-                yield _format_line(kind, {**session_ref, **_build_record(kind, child_row)})
-
-
-def _export_runs(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
-    """What was asked of models; a run's time is its name. The day it counts for is the importing clock's to say."""
-    rows = connection.execute(
-        f"select sessions.host, sessions.session, {join_column_names('run')} from runs"
-        " left join sessions on sessions.id = runs.session where at >= ? and (? = '' or runs.project = ?)"
-        " order by at, purpose, provider, model",
-        (since, project, project),
-    )
-    for row in rows:
-        yield _format_line("run", {"host": row["host"], "session": row["session"], **_build_record("run", row)})
-
-
-def _export_candidates(connection: sqlite3.Connection, project: str, since: float) -> Iterator[str]:
-    """The candidates with what speaks for them, then the signals that none was made of.
-
-    For one project only those that no other project has a part in: the evidence would be the other's.
-    """
-    rows = connection.execute(
-        f"select number, {join_column_names('candidate')} from candidates where max(found_at, "
-        "coalesce(decided_at, 0)) >= ?"
-        " and (? = '' or projects = ?) order by number",
-        (since, project, json.dumps([project])),
-    )
-    for row in rows:
-        signals = connection.execute(
-            f"select {join_column_names('signal')} from signals where signature = ? order by key", (row["signature"],)
-        )
-        judgements = connection.execute(
-            f"select {join_column_names('judgement')} from judgements where candidate = ? order by at, id",
-            (row["number"],),
-        )
-        evidence = {
-            "signals": [_build_signal(connection, child_row) for child_row in signals],
-            "judgements": [_build_record("judgement", child_row) for child_row in judgements],
-        }
-        yield _format_line("candidate", _build_record("candidate", row) | evidence)
-    other_signals = connection.execute(
-        f"select {join_column_names('signal')} from signals where signature not in (select signature from candidates)"
-        f" and (? = '' or project = ?) and {_AT_SECONDS} >= ? order by key",
-        (project, project, since),
-    )
-    for row in other_signals:
-        yield _format_line("signal", _build_signal(connection, row))
-
-
-def _build_signal(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
-    errors = connection.execute("select error from signal_errors where signal = ? order by error", (row["key"],))
-    return {**_build_record("signal", row), "errors": [error for (error,) in errors]}
-
-
 def _export_lessons(home: str, project: str, since: float) -> Iterator[str]:
-    """The records of lessons.json as they stand there; one that cannot be read stays at home."""
-    stored = shelves.read(shelves.get_lessons_path(home))
+    """Yield the records of lessons.json as they are there; one that cannot be read stays at home."""
+    stored = lessons_file.read(lessons_file.get_lessons_path(home))
     selected_ids = {
         lesson.id
         for lesson in stored.lessons
@@ -265,32 +231,32 @@ def _export_lessons(home: str, project: str, since: float) -> Iterator[str]:
 
 
 def resolve_project_name(connection: sqlite3.Connection, name: str, path: str) -> str:
-    """The path of the project that is called so, or that lies there."""
-    rows = connection.execute(
-        "select path from projects where path in (?1, ?2) or name = ?1 union select project from signals"
-        " where project in (?1, ?2) union select project from reflections where project in (?1, ?2)",
-        (name, path),
-    ).fetchall()
-    matching_paths = [str(matching_path) for (matching_path,) in rows]
+    """Return the path of the project with this name or at this path."""
+    query = """
+        select path from projects where path in (?1, ?2) or name = ?1
+        union select project from signals where project in (?1, ?2)
+        union select project from reflections where project in (?1, ?2)
+        """
+    matching_paths = fetch_column(connection, query, name, path)
     if path in matching_paths:
         return path
     if len(matching_paths) == 1:
-        return matching_paths[0]
+        return str(matching_paths[0])
     if matching_paths:
         raise UserError(f"{name!r} could be {', '.join(matching_paths)}", "give its path")
     raise UserError(f"nothing is known of a project {name!r}", "hardwon sessions list")
 
 
 def map_unique_project_names(connection: sqlite3.Connection) -> dict[str, str]:
-    """The paths of the projects whose name no other has."""
-    rows = connection.execute("select name, min(path) from projects group by name having count(*) = 1").fetchall()
-    return dict(rows)
+    """Return the paths of the projects whose name no other has."""
+    rows = fetch_dicts(connection, "select name, min(path) as path from projects group by name having count(*) = 1")
+    return {row["name"]: row["path"] for row in rows}
 
 
 def list_project_paths(connection: sqlite3.Connection) -> list[str]:
-    """Every project that was met: recorded, mined or reflected on."""
-    rows = connection.execute(
-        "select path from projects union select project from signals where project != ''"
-        " union select project from reflections where project != ''"
-    )
-    return sorted(path for (path,) in rows)
+    """Return every project that was recorded, mined or reflected on."""
+    query = """
+        select path from projects union select project from signals where project != ''
+        union select project from reflections where project != ''
+        """
+    return sorted(fetch_column(connection, query))

@@ -1,6 +1,6 @@
-"""Taking in lines of JSON that an export wrote, or that another memory was turned into.
+"""Import of lines of JSON that an export wrote, or that another memory was turned into.
 
-Nobody knows what happened to a file on its way, so each line is checked and cleaned as what a hook tells is. Cleaning
+Nobody knows what happened to a file on its way, so each line is checked and cleaned as what a hook reports is. Cleaning
 what is clean changes nothing, so what we wrote ourselves comes in as it was. A key that is known is not taken again.
 """
 
@@ -13,21 +13,22 @@ from itertools import islice
 from typing import Any
 
 from hardwon import clock
-from hardwon.data.exports import COLUMNS, EXPORT_FORMAT, EXPORT_VERSION, NULLABLE_COLUMNS, SESSION_KINDS, TABLES
+from hardwon.data.exports import EXPORT_FORMAT, EXPORT_VERSION, KINDS, NULLABLE_COLUMNS
 from hardwon.errors import UserError
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.identifiers import clean_id
 from hardwon.privacy.private_tags import map_strings, strip_private_deep
 from hardwon.privacy.redaction import redact_value
 from hardwon.projects import strip_credentials
-from hardwon.store import deletions, recount, runs, turns
-from hardwon.store.db import Connection, to_storable, transaction
+from hardwon.store import deletions, runs, sessions, turns
+from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, transaction
 from hardwon.store.observations import FROM_CLAUDE_MEM
 from hardwon.text import slugs
 from hardwon.types import frozen
 
 BATCH_SIZE = 200  # lines in one transaction
-SAME_PROMPT_SECONDS = 120.0  # within which the same words are the same prompt, whoever told it
+SAME_PROMPT_SECONDS = 120.0  # within which the same words are the same prompt, whoever reported it
+SESSION_ITEMS = ("prompt", "event", "observation", "summary")
 _CLEANED_IDS = frozenset({"host", "session", "agent", "tool", "tool_use_id"})
 _UNCLEANED_KEYS = frozenset({"path", "sourceSessionIds", "id", "slug", "contentHash", "host", "session"})
 _PROSE_KEYS = frozenset(
@@ -39,13 +40,13 @@ NumberedRecord = tuple[int, dict[str, Any]]
 
 
 class BadLine(Exception):
-    """A line that cannot be taken in, and why."""
+    """A line that cannot be imported, and why."""
 
 
 @frozen
 class ImportResult:
-    """What came in by kind, which lines did not and why, the lessons for whoever may approve them, and the keys of the
-    memories and reflections that are new."""
+    """Counts of imported records by kind, lines that failed and why, the lessons for whoever may approve them, and the
+    keys of the memories and reflections that are new."""
 
     imported_counts: Mapping[str, int]
     faults: tuple[tuple[int, str], ...]
@@ -56,7 +57,7 @@ class ImportResult:
 
 
 def check_header(line: str, name: str) -> None:
-    """UserError if this is not the first line of an export that we can read."""
+    """Raise UserError if this is not the first line of an export that we can read."""
     try:
         header = json.loads(line)
     except ValueError:
@@ -70,7 +71,7 @@ def check_header(line: str, name: str) -> None:
 
 
 def parse_records(lines: Iterable[str], faults: list[tuple[int, str]]) -> Iterator[NumberedRecord]:
-    """The records behind a header, with the numbers of their lines."""
+    """Yield the records behind a header, with the numbers of their lines."""
     for number, line in enumerate(lines, 2):
         if not line.strip():
             continue
@@ -92,15 +93,15 @@ def import_records(
     is_approved: bool,
     restore_deleted: bool = False,
 ) -> ImportResult:
-    """Take in what can be taken; decisions about candidates come along if a person has `is_approved` this.
+    """Import what can be imported, with the decisions about candidates if a person `is_approved` this.
 
     What was deleted here stays out, unless a person wants it back.
     """
     importer = _Importer(connection, is_approved, restore_deleted=restore_deleted)
     remaining = iter(records)
     while batch := list(islice(remaining, BATCH_SIZE)):
-        valid_records: list[tuple[int, str, dict[str, Any]]] = []
-        for number, record in batch:
+        valid_records = []
+        for number, record in batch:  # outside of the transaction, since cleaning takes long and hooks write too
             try:
                 valid_records.append((number, str(record.get("what")), _check_record(record)))
             except BadLine as error:
@@ -124,48 +125,41 @@ def import_records(
 
 
 def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with the right types and nothing in it that may not be kept."""
-    kind = record.get("what")
-    if kind == "lesson":
+    """Return the record with the right types and nothing in it that may not be stored."""
+    name = record.get("what")
+    if name == "lesson":
         if not isinstance(record.get("lesson"), dict):
             raise BadLine("it has no lesson")
         lesson = map_strings(record["lesson"], lambda text, key: clean_text(text) if key in _PROSE_KEYS else text)
         return {"lesson": lesson}
-    if not isinstance(kind, str) or kind not in COLUMNS or kind == "judgement":
-        raise BadLine(f"{kind!r} is no kind of record")
-    fields = _check_fields(kind, record)
-    if kind in SESSION_KINDS or kind == "session":
-        fields |= {name: clean_id(_check_type(kind, name, str, record.get(name))) for name in ("host", "session")}
-        if not (fields["host"] and fields["session"]):
-            raise BadLine(f"{kind}: host and session are empty")
-    if kind == "project":
+    if not isinstance(name, str) or name not in KINDS or name == "judgement":
+        raise BadLine(f"{name!r} is no kind of record")
+    fields = _check_fields(name, record)
+    if KINDS[name].has_session:
+        for reference in ("host", "session"):
+            value = record.get(reference)
+            is_optional = name == "run" and not value
+            fields[reference] = "" if is_optional else clean_id(_check_type(name, reference, str, value))
+    if (name == "session" or name in SESSION_ITEMS) and not (fields["host"] and fields["session"]):
+        raise BadLine(f"{name}: host and session are empty")
+    if name == "project":
         fields["remote"] = strip_credentials(fields["remote"])
-    if kind == "session":
-        fields["project"] = record.get("project") and _check_type(kind, "project", str, record["project"])
-    if kind == "run":
-        session_ref = {name: record.get(name) for name in ("host", "session")}
-        fields |= {name: value and clean_id(_check_type(kind, name, str, value)) for name, value in session_ref.items()}
-    if kind == "signal":
+    elif name == "session":
+        fields["project"] = record.get("project") and _check_type(name, "project", str, record["project"])
+    elif name == "signal":
         fields["errors"] = [str(error) for error in record.get("errors") or ()]
-    if kind == "candidate":
-        fields["signals"] = [
-            _check_record({**_require_object(item), "what": "signal"}) for item in record.get("signals") or ()
-        ]
-        fields["judgements"] = [
-            _check_fields("judgement", _require_object(item)) for item in record.get("judgements") or ()
-        ]
+    elif name == "candidate":
+        evidence = {part: record.get(part) or () for part in ("signals", "judgements")}
+        if any(not isinstance(item, dict) for items in evidence.values() for item in items):
+            raise BadLine("what speaks for a candidate is not an object")
+        fields["signals"] = [_check_record({**item, "what": "signal"}) for item in evidence["signals"]]
+        fields["judgements"] = [_check_fields("judgement", item) for item in evidence["judgements"]]
     return fields
-
-
-def _require_object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise BadLine("what speaks for a candidate is not an object")
-    return value
 
 
 def _check_fields(kind: str, record: Mapping[str, Any]) -> dict[str, Any]:
     fields = {}
-    for column in COLUMNS[kind]:
+    for column in KINDS[kind].columns:
         value = _check_type(kind, column.name, column.value_type, record.get(column.name))
         is_id = column.name in _CLEANED_IDS and isinstance(value, str)
         fields[column.name] = clean_id(value) if is_id else _clean_value(column.cleaning, value)
@@ -194,7 +188,7 @@ def _clean_value(cleaning: str, value: Any) -> Any:
 
 
 def _clean_json(text: str) -> str:
-    """A text that may be JSON is cleaned value by value, and stays as it is if nothing was found."""
+    """Clean a text that may be JSON value by value; it stays as it is if nothing was found."""
     try:
         value = json.loads(text) if text[:1] in ("{", "[", '"') else text
     except (ValueError, RecursionError):
@@ -247,7 +241,7 @@ class _Importer:
             self._import_candidate(record)
         elif kind == "signal":
             self._import_signal(record, fresh=True)
-        elif kind in SESSION_KINDS:
+        elif kind in SESSION_ITEMS:
             self._import_session_item(kind, record)
         elif kind == "run":
             self._import_run(record)
@@ -271,26 +265,26 @@ class _Importer:
         return is_deleted
 
     def recount_sessions(self) -> None:
-        """Sessions that were here before and got something are counted anew."""
+        """Count the sessions again that were here before and got something."""
         for session in self._changed_sessions:
-            recount.recount_session(self._connection, session)
+            sessions.recount_session(self._connection, session)
         self._changed_sessions.clear()
 
     def finish(self) -> None:
-        """Turns that came with what was made of them need not be distilled here; those of sessions that were here
-        before may know more than what came, and are."""
+        """Mark turns that came with their observations as distilled, and have the others distilled."""
+        # Turns of sessions that were here before may know more than what came, so they are distilled.
         for session, makers in self._distilled_turns.items():
             turns.mark_distilled(self._connection, session, makers)
         turns.enqueue_undistilled(self._connection, clock.now())
 
     def _insert_record(self, kind: str, record: Mapping[str, Any], **extra: Any) -> bool:
-        row = {column.name: _encode_column(record[column.name]) for column in COLUMNS[kind]} | extra
+        row = {column.name: record[column.name] for column in KINDS[kind].columns} | extra
+        for name, value in row.items():
+            if isinstance(value, dict | list):
+                row[name] = json.dumps(value, separators=(",", ":"))
         if kind in _DATED_WHEN_IMPORTED:
             row["taken_at"] = clock.now()
-        inserted = self._connection.execute(
-            f"insert or ignore into {TABLES[kind]} ({', '.join(row)}) values ({', '.join('?' * len(row))})",
-            tuple(row.values()),
-        ).rowcount
+        inserted = insert_row(self._connection, KINDS[kind].table, row, verb="insert or ignore").rowcount
         self.imported_counts[kind] += inserted
         if inserted and kind in self.new_keys:
             self.new_keys[kind].append(str(row["key"]))
@@ -300,41 +294,39 @@ class _Importer:
         path = record["project"]
         if path in self._deleted_projects:  # it has sessions from after it was deleted
             self._insert_record("project", self._deleted_projects.pop(path))
-        project_row = self._connection.execute(
-            "select id from projects where path = ?", (to_storable(path),)
-        ).fetchone()
-        if path and not project_row:
+        project = fetch_value(self._connection, "select id from projects where path = ?", path)
+        if path and not project:
             raise BadLine(f"session: nothing was told before of the project {path!r}")
-        project = project_row["id"] if project_row else None
         is_new = self._insert_record("session", record, project=project, to_fill=0)
         session = self._find_session_id(record)
-        if not is_new:
-            self._existing_sessions.add(session)
-            times = [record[name] for name in ("started_at", "opened_at", "last_at", "ended_at")]
-            changed = self._connection.execute(
-                "update sessions set project = coalesce(project, ?1), started_at = min(started_at, ?2),"
-                " opened_at = max(opened_at, ?3), last_at = max(last_at, ?4),"
-                " ended_at = iif(?5 is null, ended_at, max(coalesce(ended_at, 0), ?5)) where id = ?6"
-                " and (iif(project is null, ?1, null) is not null or started_at > ?2 or opened_at < ?3"
-                "   or last_at < ?4 or coalesce(ended_at, 0) < ?5)",
-                (project, *times, session),
-            ).rowcount
-            if changed:
-                self._changed_sessions.add(session)
+        if is_new:
+            return
+        self._existing_sessions.add(session)
+        changed = self._connection.execute(
+            """
+            update sessions set project = coalesce(project, :project), started_at = min(started_at, :started_at),
+                opened_at = max(opened_at, :opened_at), last_at = max(last_at, :last_at),
+                ended_at = iif(:ended_at is null, ended_at, max(coalesce(ended_at, 0), :ended_at))
+            where id = :id and (iif(project is null, :project, null) is not null or started_at > :started_at
+                or opened_at < :opened_at or last_at < :last_at or coalesce(ended_at, 0) < :ended_at)
+            """,
+            {**record, "project": project, "id": session},
+        ).rowcount
+        if changed:
+            self._changed_sessions.add(session)
 
     def _find_session_id(self, record: Mapping[str, Any]) -> int:
-        session_ref = (record["host"], record["session"])
-        if session_ref not in self._session_ids:
-            row = self._connection.execute(
-                "select id from sessions where host = ? and session = ?", tuple(map(to_storable, session_ref))
-            ).fetchone()
-            if row is None:
-                raise BadLine(f"nothing was told before of the session {session_ref[1]!r}")
-            self._session_ids[session_ref] = row["id"]
-        return self._session_ids[session_ref]
+        reference = (record["host"], record["session"])
+        if reference not in self._session_ids:
+            query = "select id from sessions where host = ? and session = ?"
+            session_id = fetch_value(self._connection, query, *reference)
+            if session_id is None:
+                raise BadLine(f"nothing was told before of the session {record['session']!r}")
+            self._session_ids[reference] = session_id
+        return self._session_ids[reference]
 
     def _import_session_item(self, kind: str, record: dict[str, Any]) -> None:
-        """What happened in a session; of a turn whose prompt was wholly private nothing comes in."""
+        """Import what happened in a session; of a turn whose prompt was wholly private nothing comes in."""
         session = self._find_session_id(record)
         if kind == "prompt" and not record["prompt"].strip():
             self._private_turns.add((session, record["number"]))
@@ -349,57 +341,43 @@ class _Importer:
         elif is_new and kind == "observation" and record["made"] != FROM_CLAUDE_MEM:
             self._distilled_turns.setdefault(session, {})[record["prompt"]] = record["made"]
 
+    def _has_prompt(self, session: int, record: Mapping[str, Any]) -> bool:
+        query = "select 1 from prompts where session = ? and prompt = ? and abs(at - ?) < ?"
+        return bool(fetch_value(self._connection, query, session, record["prompt"], record["at"], SAME_PROMPT_SECONDS))
+
     def _import_run(self, record: Mapping[str, Any]) -> None:
-        """A run is known by its time and what it was for; it counts for that day, as if it had been made here."""
+        """Import a run unless one of its time and purpose is here; it counts for its day as if it was made here."""
         try:
             first_day, day, last_day = (runs.to_local_day(record["at"] + hours * 3600) for hours in (-36, 0, 36))
         except (OverflowError, ValueError, OSError):
             raise BadLine("run: at is no time") from None
-        existing = self._connection.execute(
-            "select 1 from runs where day between ? and ? and at = ? and (purpose, provider, model) = (?, ?, ?)",
-            (first_day, last_day, *(to_storable(record[name]) for name in ("at", "purpose", "provider", "model"))),
-        ).fetchone()
-        if not existing:
+        query = "select 1 from runs where day between ? and ? and (at, purpose, provider, model) = (?, ?, ?, ?)"
+        names = ("at", "purpose", "provider", "model")
+        if not fetch_value(self._connection, query, first_day, last_day, *(record[name] for name in names)):
             session = self._find_session_id(record) if record["session"] else None
             self._insert_record("run", record, day=day, session=session)
 
-    def _has_prompt(self, session: int, record: Mapping[str, Any]) -> bool:
-        row = self._connection.execute(
-            "select 1 from prompts where session = ? and prompt = ? and abs(at - ?) < ?",
-            (session, to_storable(record["prompt"]), record["at"], SAME_PROMPT_SECONDS),
-        ).fetchone()
-        return row is not None
-
-    def _import_signal(self, record: Mapping[str, Any], *, fresh: bool) -> bool:
-        is_new = self._insert_record("signal", record, fresh=fresh)
-        if is_new:
+    def _import_signal(self, record: Mapping[str, Any], *, fresh: bool) -> None:
+        if self._insert_record("signal", record, fresh=fresh):
             self._connection.executemany(
                 "insert or ignore into signal_errors (error, signal) values (?, ?)",
-                [(to_storable(error), to_storable(record["key"])) for error in record["errors"]],
+                [(error, record["key"]) for error in record["errors"]],
             )
-        return is_new
 
     def _import_candidate(self, record: dict[str, Any]) -> None:
-        """A candidate under a number of its own here. One that is here stays as it is, and is weighed anew."""
-        existing = self._connection.execute(
-            "select 1 from candidates where signature = ? or id = ?", (record["signature"], record["id"])
-        ).fetchone()
+        """Import a candidate under a number of its own here. One that is here stays, and is weighed again."""
+        query = "select 1 from candidates where signature = ? or id = ?"
+        is_here = bool(fetch_value(self._connection, query, record["signature"], record["id"]))
         for signal in record["signals"]:
-            self._import_signal(signal, fresh=existing is not None)
-        if existing:
+            self._import_signal(signal, fresh=is_here)
+        if is_here:
             return
         if not self._is_approved:
             record |= {"status": "candidate", "decided_at": None, "lesson": ""}
-        used_slugs = {slug for (slug,) in self._connection.execute("select slug from candidates")}
+        used_slugs = set(fetch_column(self._connection, "select slug from candidates"))
         if record["slug"] in used_slugs:
             record["slug"] = slugs.create_slug(record["slug"], used_slugs, clock.create_suffix)
         self._insert_record("candidate", record)
-        row = self._connection.execute("select number from candidates where id = ?", (record["id"],)).fetchone()
+        number = fetch_value(self._connection, "select number from candidates where id = ?", record["id"])
         for judgement in record["judgements"]:
-            self._insert_record("judgement", judgement, candidate=row["number"])
-
-
-def _encode_column(value: Any) -> object:
-    if isinstance(value, dict | list):
-        value = json.dumps(value, separators=(",", ":"))
-    return to_storable(value)
+            self._insert_record("judgement", judgement, candidate=number)

@@ -16,8 +16,8 @@ from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
 from hardwon.lessons.lessons_file import LessonsFile
 from hardwon.lessons.record import NESTED_KEYS, BadRecord, hash_lesson_content, parse_lesson, to_lesson_record
+from hardwon.lessons.refusals import note_refused_lesson
 from hardwon.lessons.validation import REVIEW_BELOW, find_lesson_faults, find_secret_faults
-from hardwon.store.refusals import note_refused_lesson
 from hardwon.text import similarity, slugs
 from hardwon.types import Lesson, replace
 

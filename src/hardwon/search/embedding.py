@@ -1,4 +1,4 @@
-"""Texts as vectors, by a static model that lies in the package: a table of word pieces, looked up and added.
+"""Texts as vectors, by a static model in the package: a table of word pieces, looked up and added.
 
 Nothing is downloaded and no network is run, so a text costs about 0.1 ms and the same text gives the same vector
 everywhere. `scripts/distil_model.py` makes the table. NumPy is imported only when a model is loaded.
@@ -39,7 +39,7 @@ _CASE_BOUNDARY = regex.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-
 
 
 class ModelUnavailable(ValueError):
-    """Why there is no model; search goes on by words alone."""
+    """The model is missing or damaged; search goes by words alone."""
 
 
 class Model:
@@ -54,7 +54,7 @@ class Model:
         self._rows_by_word: dict[str, tuple[int, ...]] = {}
 
     def embed(self, texts: Sequence[str]) -> NDArray[numpy.float32]:
-        """A row per text, of length one; zeros for a text without a known word."""
+        """Return a row per text, of length one; zeros for a text without a known word."""
         import numpy
 
         vectors = numpy.zeros((len(texts), self.dimensions), numpy.float32)
@@ -66,7 +66,7 @@ class Model:
         return vectors
 
     def find_rows(self, text: str) -> list[int]:
-        """The rows of the table that a text's words and pieces of words lead to, in order."""
+        """Return the rows of the table for a text's words and pieces of words, in order."""
         rows: list[int] = []
         for word in _split_words(text[:_MAX_CHARACTERS]):
             word_rows = self._rows_by_word.get(word)
@@ -78,7 +78,7 @@ class Model:
         return rows
 
     def _iter_portions(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[int], list[int]]]:
-        """Which texts, where each begins, and their rows: as many texts at a time as may be unpacked at once."""
+        """Yield positions of texts, where each begins, and their rows, for as many texts as may be unpacked at once."""
         positions: list[int] = []
         starts: list[int] = []
         rows: list[int] = []
@@ -96,7 +96,7 @@ class Model:
             yield positions, starts, rows
 
     def _look_up_word(self, word: str) -> Iterator[int]:
-        """A word as it is if the table has it, else the words a name is put together from, else their pieces."""
+        """Yield the row of a word if the table has it, else those of the words in a name, else of their pieces."""
         plain = _fold_word(word)
         if plain in self._row_by_piece:
             yield self._row_by_piece[plain]
@@ -105,7 +105,7 @@ class Model:
             yield from self._split_pieces(_fold_word(part))
 
     def _split_pieces(self, word: str) -> list[int]:
-        """The longest pieces from left to right; nothing if some part of the word is no piece, as upstream."""
+        """Return the longest pieces from left to right; nothing if part of the word is no piece, as upstream."""
         rows: list[int] = []
         start = 0
         while start < len(word) <= _MAX_WORD_LENGTH:
@@ -122,7 +122,7 @@ class Model:
 
 
 def load_model(folder: str | None = None) -> Model:
-    """The shipped model, or the one in a folder; Absent if it is missing or damaged."""
+    """Load the shipped model, or the one in a folder; raise ModelUnavailable if it is missing or damaged."""
     import numpy
 
     folder = folder or _MODEL_FOLDER
@@ -163,7 +163,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def _fold_word(word: str) -> str:
-    """In small letters, without accents."""
+    """Return the word in lower case, without accents."""
     word = word.lower()
     if word.isascii():
         return word

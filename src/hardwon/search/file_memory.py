@@ -1,4 +1,4 @@
-"""What is known of a file that an agent is about to read or edit, and what fits a prompt very well."""
+"""Recall of what is known of a file that an agent is about to read or edit, and of what fits a prompt very well."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MIN_SCORE = 0.7  # where 1 is a text with every word that was asked about
 
 
 def recall_for_file(connection: db.Connection, event: Event) -> Sequence[RecalledItem]:
-    """The few most telling observations of the file, from other sessions than this; none if the store is busy."""
+    """Return the few most important observations of the file from other sessions; none if the store is busy."""
     try:
         project = projects.find_project_path(event.cwd)
         number = briefs.find_project_number(connection, project) if event.cwd else None
@@ -53,7 +53,7 @@ def recall_for_file(connection: db.Connection, event: Event) -> Sequence[Recalle
 
 
 def _list_file_names(event: Event, project: str) -> list[str]:
-    """What the file may be called in an observation: as the agent said it, where links lead, from the project's top."""
+    """Return a file's names in observations: as the agent says it, where links lead, from the project's top."""
     git_root, absolute = projects.find_git_root(event.cwd), os.path.normpath(os.path.join(event.cwd, event.path))
     roots_by_path = {absolute: git_root, os.path.realpath(absolute): os.path.realpath(git_root)}
     relative_paths = {path[len(root) + 1 :] for path, root in roots_by_path.items() if path.startswith(root + "/")}
@@ -70,7 +70,7 @@ def _format_observation(observation: BriefObservation) -> RecalledItem:
 
 
 def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Sequence[RecalledItem]:
-    """What was recorded in this project that has nearly all a prompt asks about; none if the store is busy.
+    """Return records of this project that have nearly all words of a prompt; none if the store is busy.
 
     By words alone: a vector is near to something for any prompt, and to load the model would keep the person waiting.
     """
@@ -101,13 +101,13 @@ def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Seq
 
 
 def _is_neighbour(hit: Hit) -> bool:
-    """Whether it owes its place to what stands next to it."""
+    """Return whether a hit owes its rank to its neighbour."""
     return any(reason.startswith("neighbour") for reason in hit.why)
 
 
 @lru_cache(maxsize=1)
 def preload_search() -> threading.Thread:
-    """Search takes longer to import than a prompt waits, and most workers are never asked: in a thread, when wanted."""
+    """Import search in a thread when it is first wanted: it takes longer than a prompt waits, and most never ask."""
     thread = threading.Thread(target=lambda: list(map(import_module, ("numpy", "hardwon.search.search"))), daemon=True)
     thread.start()
     return thread

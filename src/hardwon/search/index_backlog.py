@@ -1,4 +1,4 @@
-"""How much of what is stored cannot be found yet, in one line for people."""
+"""One line for people about what is not indexed yet."""
 
 from __future__ import annotations
 

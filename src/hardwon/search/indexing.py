@@ -1,10 +1,10 @@
-"""Bringing the index up to date, in the background: what carries meaning first, with its vectors, then the events.
+"""Bringing the index up to date in the background: what carries meaning first, with its vectors, then the events.
 
 Within each the newest comes first, so that a search finds yesterday's work while the history of years still waits.
 
-Reading, parting into words and embedding happen outside of transactions, and these are short, because hooks write too.
-What is on a list is taken from it in the transaction that writes its document or its vector, so that a refresh may be
-killed anywhere and two may run at once.
+Reading, splitting into words and embedding happen outside of transactions, and these are short, because hooks write
+too. An entry is taken from its list in the transaction that writes its document or its vector, so that a refresh may be
+killed at any time and two may run at once.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from hardwon import projects as places
+from hardwon import projects
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, memories, memory_files
-from hardwon.lessons import lessons_file as shelves
-from hardwon.lessons import manifest
+from hardwon.lessons import lessons_file, manifest
 from hardwon.search import embedding, records, vector_codes
 from hardwon.search.records import RecordContent
 from hardwon.store import approvals, documents
-from hardwon.store import projects as kept
 from hardwon.store.db import Connection, transaction
 from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE, Document
+from hardwon.store.projects import find_or_create
 from hardwon.text.words import build_filter_word, extract_words, list_path_ends
 
 if TYPE_CHECKING:
@@ -34,18 +33,26 @@ if TYPE_CHECKING:
 
 SLICE_SECONDS = 0.02
 READ_BATCH_SIZE = 300  # rows read at once
-PLAN_BATCH_SIZE = (
-    10_000  # rows put in order at once: ordering 200,000 for every portion would take longer than indexing
-)
+PLAN_BATCH_SIZE = 10_000  # rows ordered at once: ordering 200,000 for every batch would take longer than indexing
 EMBED_BATCH_SIZE = 128  # texts embedded at once
-WORDS_VERSION = "3"  # of how words are made: another one, and all that is indexed is looked at anew
+WORDS_VERSION = "3"  # of how words are made: with another one everything is indexed again
 MAX_CHARS, TAIL_CHARS = 8_000, 2_000  # characters of one text that are indexed, and how many of them are its last
 MAX_WORDS, TAIL_WORDS = 600, 150
 
 
+class _Page(NamedTuple):
+    """What is in force of a kind that is kept in files."""
+
+    name: str
+    content: RecordContent
+    project: str
+    at: float = 0.0
+    agent: str = ""
+
+
 @cache
 def load_model_or_none() -> embedding.Model | None:
-    """The shipped model; None if there is none, and search goes by words alone."""
+    """Return the shipped model; None if there is none, and search goes by words alone."""
     try:
         return embedding.load_model()
     except embedding.ModelUnavailable:
@@ -60,14 +67,14 @@ def refresh_index(
     should_continue: Callable[[], bool],
     max_items: int | None = None,
 ) -> Counter[str]:
-    """Index what is new or changed, as long as it may go on; gives what was done, by name.
+    """Index what is new or changed, as long as it should continue; return what was done, by name.
 
-    `most` bounds the documents and vectors of this call. If it stopped before the end, `left` says how much remains.
+    `max_items` bounds the documents and vectors of this call. If it stopped early, `left` is how much remains.
     """
     counts = Counter[str]()
     documents.ensure_index_version(connection, WORDS_VERSION)
     lessons_fingerprint = repr((manifest.stat_sources(home), approvals.read_version(connection)))
-    counts["lessons"] += _index_files(connection, home, "L", shelves.get_lessons_path(home), lessons_fingerprint)
+    counts["lessons"] += _index_files(connection, home, "L", lessons_file.get_lessons_path(home), lessons_fingerprint)
     counts["memories"] += _index_files(
         connection, home, "M", memory_files.HOME_FOLDER, memories.fingerprint_approved(connection, home)
     )
@@ -126,7 +133,7 @@ def _embed_waiting(
 
 
 def build_document_words(content: RecordContent, *, kind: str, agent: str) -> tuple[str, ...]:
-    """The words of a text, with the marks by which it can be filtered."""
+    """Return the words of a text, with the filter words by which it can be found."""
     words = extract_words(
         f"{content.title}\n{_clip_text(content)}\n{' '.join(content.files)}\n{' '.join(content.concepts)}"
     )
@@ -139,7 +146,7 @@ def build_document_words(content: RecordContent, *, kind: str, agent: str) -> tu
 
 
 def _index_batch(connection: Connection, waiting: Sequence[tuple[str, int, int]]) -> int:
-    """Index these rows; gives how many were seen to."""
+    """Index these rows; return how many there were."""
     new_documents: list[Document] = []
     for letter, group in groupby(sorted(waiting), key=lambda item: item[0]):
         counts_by_row = {row: count for _, row, count in group}
@@ -158,62 +165,49 @@ def _index_batch(connection: Connection, waiting: Sequence[tuple[str, int, int]]
 
 
 def _index_files(connection: Connection, home: str, letter: str, path: str, fingerprint: str) -> int:
-    """Make what is in the index of a kind what its files say now, if one changed since."""
+    """Index what the files of a kind say now, if one changed; return how many documents there are."""
     if documents.read_fingerprint(connection, path) == fingerprint:
         return 0
     try:
         pages = _read_pages(connection, home, letter)
     except UserError:
         return 0  # the person is told elsewhere, and what was known stays
-    new_documents = [
-        Document(
-            letter,
-            0,
-            name,
-            0,
-            _find_project_number(connection, project),
-            at,
-            build_document_words(content, kind=letter, agent=host),
-        )
-        for name, content, project, at, host in pages
-    ]
-    return (
-        len(new_documents)
-        if documents.replace_file_documents(connection, letter, path, fingerprint, new_documents)
-        else 0
-    )
+    new_documents = []
+    for page in pages:
+        words = build_document_words(page.content, kind=letter, agent=page.agent)
+        project = _find_project_number(connection, page.project)
+        new_documents.append(Document(letter, 0, page.name, 0, project, page.at, words))
+    is_new = documents.replace_file_documents(connection, letter, path, fingerprint, new_documents)
+    return len(new_documents) if is_new else 0
 
 
-def _read_pages(connection: Connection, home: str, letter: str) -> list[tuple[str, RecordContent, str, float, str]]:
-    """What counts of a kind that is kept in files: its name, content, project, time and host."""
+def _read_pages(connection: Connection, home: str, letter: str) -> list[_Page]:
+    """Return what is in force of a kind that is kept in files."""
     if letter == "L":
         lessons = [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
-        return [(lesson.slug, records.extract_lesson_content(lesson), lesson.project, 0.0, "") for lesson in lessons]
+        return [_Page(lesson.slug, records.extract_lesson_content(lesson), lesson.project) for lesson in lessons]
     if letter == "M":
-        pages = memories.list_approved_pages(connection, home)
-        return [(str(page.number), records.extract_memory_content(page), page.project, 0.0, "") for page in pages]
-    ratified = [
-        (page.reflection, records.extract_handoff_content(page))
-        for page in handoffs.list_ratified_pages(connection, home)
-    ]
-    return [
-        (str(reflection.id), content, reflection.project, reflection.at, reflection.host)
-        for reflection, content in ratified
-    ]
+        approved = memories.list_approved_pages(connection, home)
+        return [_Page(str(page.number), records.extract_memory_content(page), page.project) for page in approved]
+    pages = []
+    for page in handoffs.list_ratified_pages(connection, home):
+        content, reflection = records.extract_handoff_content(page), page.reflection
+        pages.append(_Page(str(reflection.id), content, reflection.project, reflection.at, reflection.host))
+    return pages
 
 
 def _find_project_number(connection: Connection, path: str) -> int:
-    """The number of a lesson's project; what names none counts everywhere."""
+    """Return the number of a project; what names none counts everywhere."""
     if not path:
         return EVERYWHERE
     with transaction(connection):
-        return kept.find_or_create(connection, places.find_project_path(path), "", 0.0) or EVERYWHERE
+        return find_or_create(connection, projects.find_project_path(path), "", 0.0) or EVERYWHERE
 
 
 def _embed_batch(
     connection: Connection, home: str, model: embedding.Model, waiting: Sequence[tuple[int, str, int, str]]
 ) -> int:
-    """Give these documents their vectors; gives how many there were."""
+    """Give these documents their vectors; return how many there were."""
     texts = dict(_iter_texts(connection, home, waiting))
     if texts:
         vectors = pack_vectors(model.embed(list(texts.values())))
@@ -237,7 +231,7 @@ def _iter_texts(
                 yield ids_by_row[row["id"]], _clip_text(records.extract_content(letter, row))
         else:
             with suppress(UserError):
-                contents_by_name = {name: content for name, content, *_ in _read_pages(connection, home, letter)}
+                contents_by_name = {page.name: page.content for page in _read_pages(connection, home, letter)}
                 yield from (
                     (document_id, _clip_text(contents_by_name[name]))
                     for document_id, _, _, name in items
@@ -246,13 +240,13 @@ def _iter_texts(
 
 
 def _clip_text(content: RecordContent) -> str:
-    """What is indexed of a text: of a long one its beginning and its end, where the question behind a log stands."""
+    """Return what is indexed of a text: of a long one its beginning and its end, where the question behind a log is."""
     text = content.text
     return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - TAIL_CHARS]}\n{text[-TAIL_CHARS:]}"
 
 
 def pack_vectors(rows: numpy.ndarray) -> Iterable[tuple[bytes, bytes]]:
-    """Each vector as a bit per dimension, to look for it among many, and as a byte per dimension, to compare it."""
+    """Return each vector as a bit per dimension, to find it among many, and as a byte per dimension, to compare it."""
     import numpy
 
     largest = numpy.maximum(numpy.abs(rows).max(axis=1, keepdims=True), 1e-9)

@@ -1,4 +1,4 @@
-"""What is meant when somebody asks: whose records, and since when; and the store as they should find it."""
+"""Project and date filters of a query, and an up-to-date store for it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 from hardwon import projects
 from hardwon.errors import UserError
 from hardwon.search import indexing
-from hardwon.store import db
-from hardwon.store import search as index
+from hardwon.store import db, documents
 from hardwon.store.db import Connection
 
 ALL_PROJECTS = "*"
@@ -25,24 +24,21 @@ PromptHandler = Callable[[str, str, str], str]
 
 @contextmanager
 def open_store(home: str, drain: SpoolDrainer, handle_prompt: PromptHandler) -> Iterator[Connection]:
-    """The home's database with what waited in the spool, its index brought up to date as far as time allows.
+    """Open the home's database, import the spool, and bring the index up to date as far as time allows.
 
-    A connection for each question, since they come side by side, and a database that was mended or restored counts.
+    Each question has a connection of its own: they come in parallel, and the database may have been restored.
     """
-    connection = db.connect(home)
-    try:
+    with db.open(home) as connection:
         drain(home, connection, lambda prompt, cwd: handle_prompt(home, prompt, cwd))
         deadline = monotonic() + REFRESH_SECONDS
         indexing.refresh_index(connection, home, model=None, should_continue=lambda: monotonic() < deadline)
         yield connection
-    finally:
-        connection.close()
 
 
 def resolve_project(
     connection: Connection, project: str, folder: str, fix: str = f'project="{ALL_PROJECTS}" asks for every one'
 ) -> str:
-    """The project that is meant, by a path in it or by its name, or that of the folder `here`; empty for all."""
+    """Return the path or name of the project that is meant, by default that of the folder; empty for all."""
     if project == ALL_PROJECTS:
         return ""
     if "\0" in project:
@@ -53,13 +49,13 @@ def resolve_project(
     resolved_project = (
         projects.find_project_path(os.path.abspath(os.path.join(folder, project))) if is_path else project
     )
-    if not index.find_project_numbers(connection, resolved_project):
+    if not documents.find_project_numbers(connection, resolved_project):
         raise UserError(f"nothing is known of a project {project[:200]!r}", fix)
     return resolved_project
 
 
 def is_in_project(project: str, record: Mapping[str, Any]) -> bool:
-    """Whether a record is of the project that is meant, or counts everywhere."""
+    """Return whether a record is of the project, or counts everywhere."""
     record_project = str(record["project"])
     return (
         not project
@@ -69,7 +65,7 @@ def is_in_project(project: str, record: Mapping[str, Any]) -> bool:
 
 
 def parse_time(text: str, now: float) -> float:
-    """A date, or so many days or weeks ago, as a time; 0 for none."""
+    """Return a date, or so many days or weeks ago, as a time; 0 for none."""
     if not text:
         return 0.0
     if text[:-1].isascii() and text[:-1].isdigit() and text[-1:] in _DAYS_PER_UNIT:

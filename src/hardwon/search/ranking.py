@@ -1,27 +1,28 @@
-"""Which documents answer a question: by their words, by what they mean, by what stands beside them.
+"""Ranking of the documents that answer a question: by their words, their meaning, and their neighbours.
 
-A word weighs the more the fewer documents of the scope have it. One that many have picks no candidates, because reading
-them all would cost more than they tell; it counts in the order of those that other words picked. If a question has none
-but such words, the latest documents that have them are the candidates.
+A word weighs the more the fewer documents of the scope have it. A frequent word picks no candidates, because reading
+them all would cost more than it tells; it counts in the order of those that other words picked. If a question has only
+such words, the latest documents that have them are the candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any
 
 from hardwon.search import embedding, vector_codes
-from hardwon.store import search as index
+from hardwon.store import documents
 from hardwon.store.db import Connection
-from hardwon.store.documents import EVERYWHERE, SIZE_BITS
+from hardwon.store.documents import EVERYWHERE, Scope
 from hardwon.text.words import extract_words
 from hardwon.types import frozen
 
 if TYPE_CHECKING:
     import numpy
 
-FREQUENT_SHARE = 0.02  # the share of documents with a word from which on it picks no candidates
+FREQUENT_SHARE = 0.02  # a word in a larger share of the documents picks no candidates
 MIN_FREQUENT_COUNT, MAX_FREQUENT_COUNT = 2_000, 10_000
 NO_LIMIT = 1_000_000
 MAX_ROWS = 6_000  # read for all words together, the rarest word first
@@ -29,18 +30,13 @@ MIN_DEPTH = 60  # candidates by words at least, and as many by meaning
 LENGTH_SHARE = 0.2  # how much a long text counts less
 USUAL_LENGTH = 32.0  # words
 MEANING_WEIGHT = 1.0  # the weight of a vector's nearness squared, where 1 is that of all words of the question
-NEIGHBOUR_SHARES = (
-    0.35,
-    0.35,
-    0.2,
-    0.2,
-)  # the share of their words that those before and after give, and those once more on
+NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)  # of their scores, by those before and after, and the second ones
 MIN_MEANING = 0.45  # how near a vector must be to be a hit by itself
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WordMatches:
-    """What the words found: documents in order with their weights, by word, and the weights of words too frequent."""
+    """Documents that the words found, in order with their weights, by word, and the weights of words too frequent."""
 
     ids: Any
     weights: Any
@@ -51,7 +47,7 @@ class WordMatches:
 
 @frozen
 class RankedDocument:
-    """A document with its score: by words, by meaning, and what those beside it gave."""
+    """A document with its score: by words, by meaning, and from its neighbours."""
 
     document: dict[str, Any]
     score: float
@@ -67,15 +63,15 @@ def rank_documents(
     question: str,
     *,
     projects: list[int],
-    scope: index.Scope,
+    scope: Scope,
     filters: Sequence[Sequence[str]],
     allowed_ids: frozenset[int] | None,
     model: embedding.Model | None,
     depth: int,
     limit: int,
 ) -> list[RankedDocument]:
-    """The documents that answer best; `filters` are marks of which each group must be met."""
-    total = max(index.count_documents(connection, index.build_scope(projects)), 1)
+    """Return the documents that answer best; `filters` are groups of filter words, of which each must match."""
+    total = max(documents.count_documents(connection, documents.build_scope(projects)), 1)
     lexical = _match_words(connection, extract_words(question, is_query=True), scope, total, filters, allowed_ids)
     vector = model.embed([question])[0] if model is not None and question.strip() else None
     by_meaning: list[int] = []
@@ -84,7 +80,7 @@ def rank_documents(
             connection, home, embedding.MODEL_VERSION, list(dict.fromkeys([*projects, EVERYWHERE])), vector, depth
         )
     picked = list(dict.fromkeys([*_pick_best(lexical, depth), *by_meaning]))
-    neighbours = index.find_neighbours(connection, picked)
+    neighbours = documents.find_neighbours(connection, picked)
     scores = _add_neighbour_scores(_score_words(connection, lexical, picked, neighbours), neighbours)
     likely = sorted(scores, key=lambda document_id: (-scores[document_id][0], -document_id))[:depth]
     meanings = _score_meanings(connection, list(dict.fromkeys([*likely, *by_meaning])), vector)
@@ -93,13 +89,12 @@ def rank_documents(
         for document_id in {*likely, *by_meaning}
     }
     order = sorted(total_scores, key=lambda document_id: (-total_scores[document_id], -document_id))
-    documents = _read_allowed(
-        connection, order if filters or allowed_ids is not None else order[: 2 * limit], filters, allowed_ids
-    )
-    best_ids = [document_id for document_id in order if document_id in documents][:limit]
+    examined = order if filters or allowed_ids is not None else order[: 2 * limit]
+    allowed = _read_allowed(connection, examined, filters, allowed_ids)
+    best_ids = [document_id for document_id in order if document_id in allowed][:limit]
     return [
         RankedDocument(
-            documents[document_id],
+            allowed[document_id],
             total_scores[document_id],
             words,
             meanings.get(document_id, 0.0),
@@ -112,33 +107,33 @@ def rank_documents(
 def _read_allowed(
     connection: Connection, ids: Sequence[int], filters: Sequence[Sequence[str]], allowed_ids: frozenset[int] | None
 ) -> dict[int, dict[str, Any]]:
-    """Those of the documents that are there and pass the filters."""
+    """Return those of the documents that are there and pass the filters."""
     if allowed_ids is not None:
         ids = [document_id for document_id in ids if document_id in allowed_ids]
     if filters:
-        words_by_id = index.read_words(connection, ids)
+        words_by_id = documents.read_words(connection, ids)
         ids = [
             document_id
             for document_id, words in words_by_id.items()
             if all(not words.isdisjoint(group) for group in filters)
         ]
-    return index.read_documents(connection, ids)
+    return documents.read_documents(connection, ids)
 
 
 def _match_words(
     connection: Connection,
     words: list[str],
-    scope: index.Scope,
+    scope: Scope,
     total: int,
     filters: Sequence[Sequence[str]],
     allowed_ids: frozenset[int] | None,
 ) -> WordMatches:
-    """What the words find in a scope of about so many documents."""
+    """Return what the words find in a scope of about so many documents."""
     import numpy
 
     max_count = min(max(int(total * FREQUENT_SHARE), MIN_FREQUENT_COUNT), MAX_FREQUENT_COUNT)
     counts = {
-        word: index.count_matches(connection, index.build_match_query([word], *filters), scope, max_count + 1)
+        word: documents.count_matches(connection, documents.build_match_query([word], *filters), scope, max_count + 1)
         for word in words
     }
     remaining_rows = MAX_ROWS
@@ -146,7 +141,7 @@ def _match_words(
     for word in sorted(words, key=lambda word: counts[word]):
         if 0 < counts[word] <= max_count and (counts[word] <= remaining_rows or not rows_by_word):
             rows_by_word[word] = _to_array(
-                index.find_matches(connection, index.build_match_query([word], *filters), scope, max_count)
+                documents.find_matches(connection, documents.build_match_query([word], *filters), scope, max_count)
             )
             remaining_rows -= counts[word]
     frequent = [word for word in words if counts[word] and word not in rows_by_word]
@@ -163,14 +158,14 @@ def _match_words(
         return WordMatches(_to_array([]), numpy.empty(0), {}, tuple(words), shares)
     rows = numpy.concatenate(list(rows_by_word.values()))
     row_weights = numpy.concatenate([numpy.full(len(ids), weights[word]) for word, ids in rows_by_word.items()])
-    sizes = numpy.exp2((rows & ((1 << SIZE_BITS) - 1)) / 2)
+    sizes = numpy.exp2(documents.unpack_size_class(rows) / 2)
     row_weights /= 1 - LENGTH_SHARE + LENGTH_SHARE * numpy.sqrt(sizes / USUAL_LENGTH)
     ids, positions = numpy.unique(rows, return_inverse=True)
     return WordMatches(ids, numpy.bincount(positions, row_weights) / total_weight, rows_by_word, tuple(words), shares)
 
 
 def _restrict_matches(rows_by_word: dict[str, Any], allowed_ids: frozenset[int] | None) -> dict[str, Any]:
-    """What the words found, without what is left out and without words that then found nothing."""
+    """Return what the words found among the allowed, without words that then found nothing."""
     import numpy
 
     if allowed_ids is None:
@@ -181,16 +176,20 @@ def _restrict_matches(rows_by_word: dict[str, Any], allowed_ids: frozenset[int] 
 
 
 def _match_frequent_words(
-    connection: Connection, words: Sequence[str], scope: index.Scope, filters: Sequence[Sequence[str]], max_rows: int
+    connection: Connection,
+    words: Sequence[str],
+    scope: Scope,
+    filters: Sequence[Sequence[str]],
+    max_rows: int,
 ) -> dict[str, Any]:
-    """With none but frequent words: the latest that have all of them and, if these are few, the latest of each."""
-    common_rows = index.find_matches(
-        connection, index.build_match_query(*([word] for word in words), *filters), scope, max_rows
+    """Return the latest documents that have all of the words and, if these are few, the latest of each word."""
+    common_rows = documents.find_matches(
+        connection, documents.build_match_query(*([word] for word in words), *filters), scope, max_rows
     )
     if len(common_rows) >= MIN_DEPTH:
         return dict.fromkeys(words, _to_array(common_rows))
     rows_by_word = {
-        word: index.find_matches(connection, index.build_match_query([word], *filters), scope, max_rows)
+        word: documents.find_matches(connection, documents.build_match_query([word], *filters), scope, max_rows)
         for word in words
     }
     return {word: _to_array(list({*common_rows, *rows})) for word, rows in rows_by_word.items()}
@@ -207,7 +206,7 @@ def _to_array(ids: Sequence[int]) -> Any:
 
 
 def _pick_best(lexical: WordMatches, depth: int) -> list[int]:
-    """The documents with most weight; among equals the latest."""
+    """Return the documents with most weight; among equals the latest."""
     import numpy
 
     if len(lexical.ids) > depth:
@@ -219,12 +218,12 @@ def _pick_best(lexical: WordMatches, depth: int) -> list[int]:
 
 
 def _score_meanings(connection: Connection, ids: Sequence[int], vector: Any) -> dict[int, float]:
-    """How near each document's vector is; nothing for those without one."""
+    """Return how near each document's vector is; nothing for those without one."""
     import numpy
 
     if vector is None or not vector.any():
         return {}
-    stored_vectors = index.read_vectors(connection, ids, embedding.MODEL_VERSION)
+    stored_vectors = documents.read_vectors(connection, ids, embedding.MODEL_VERSION)
     if not stored_vectors:
         return {}
     rows = (
@@ -241,7 +240,7 @@ def _score_meanings(connection: Connection, ids: Sequence[int], vector: Any) -> 
 def _score_words(
     connection: Connection, lexical: WordMatches, picked: Sequence[int], neighbours: dict[int, tuple[int | None, ...]]
 ) -> dict[int, float]:
-    """What documents and those beside them are worth by their words."""
+    """Return the scores of documents and their neighbours by their words."""
     import numpy
 
     ids = list({*picked, *(neighbour for row in neighbours.values() for neighbour in row if neighbour is not None)})
@@ -251,7 +250,7 @@ def _score_words(
     weights = numpy.where(lexical.ids[positions] == _to_array(ids), lexical.weights[positions], 0.0)
     scores = dict(zip(ids, weights.tolist(), strict=True))
     if lexical.frequent_shares:
-        words_by_id = index.read_words(connection, [document_id for document_id in picked if scores[document_id]])
+        words_by_id = documents.read_words(connection, [document_id for document_id in picked if scores[document_id]])
         for document_id, document_words in words_by_id.items():
             scores[document_id] += sum(
                 share for word, share in lexical.frequent_shares.items() if _has_word(word, document_words)
@@ -260,7 +259,7 @@ def _score_words(
 
 
 def _has_word(word: str, document_words: set[str]) -> bool:
-    """Whether a text has a frequent word, or one that begins like it: its stem is known to the index alone."""
+    """Return whether a text has a word, or one that begins like it: only the index knows its stem."""
     prefix = word[: max(len(word) - 3, 4)]
     return word in document_words or any(document_word.startswith(prefix) for document_word in document_words)
 
@@ -268,7 +267,7 @@ def _has_word(word: str, document_words: set[str]) -> bool:
 def _add_neighbour_scores(
     scores: dict[int, float], neighbours: dict[int, tuple[int | None, ...]]
 ) -> dict[int, tuple[float, int]]:
-    """Each score with a share of those beside, and who gave most if that is more than its own."""
+    """Return each score with a share of its neighbours', and the neighbour that gave more than its own score."""
     contributions: dict[int, list[tuple[float, int]]] = {document_id: [] for document_id in scores}
     for document_id, neighbour_ids in neighbours.items():
         for neighbour_id, share in zip(neighbour_ids, NEIGHBOUR_SHARES, strict=True):
@@ -287,7 +286,7 @@ def _add_neighbour_scores(
 
 
 def _list_matched_words(lexical: WordMatches, ids: Sequence[int]) -> list[tuple[str, ...]]:
-    """For each document the words of the question that it was found by."""
+    """Return for each document the words of the question that it was found by."""
     import numpy
 
     presence = {word: numpy.isin(_to_array(ids), rows) for word, rows in lexical.by_word.items()}

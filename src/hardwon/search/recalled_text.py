@@ -1,4 +1,4 @@
-"""What an agent is told that asked: fenced as recalled data, and never more than fits an answer.
+"""Answers to an agent that asked: fenced as recalled data, and never more than fits an answer.
 
 A line or a record goes in whole; what is left out is named, with how to get it. Only a record that alone is too long
 is cut, and says where to go on.
@@ -26,7 +26,7 @@ def format_answer(*parts: str, lead: str = _DATA_NOTICE) -> str:
 
 
 def format_index(records: Sequence[Mapping[str, Any]], *, marked_id: str = "", show_project: bool = False) -> str:
-    """A line for each: id, time, type, title, about how many tokens it is; with all projects, whose it is."""
+    """Return a line for each record: id, time, type, title, about how many tokens; with all projects, whose it is."""
     lines, remaining = list[str](), MAX_ANSWER_CHARS
     for record in records:
         cells = [
@@ -46,14 +46,14 @@ def format_index(records: Sequence[Mapping[str, Any]], *, marked_id: str = "", s
 
 
 def format_records(records: Sequence[Mapping[str, Any]], offset: int = 0) -> str:
-    """Records with all their words."""
+    """Return records with all their words."""
     return format_texts(
         [(record["id"], record["error"] if "error" in record else _format_record(record)) for record in records], offset
     )
 
 
 def format_texts(labelled_texts: Sequence[tuple[str, str]], offset: int = 0) -> str:
-    """Texts by their ids, as many as fit; the others are named."""
+    """Return texts by their ids, as many as fit; the others are named."""
     parts, remaining = list[str](), MAX_ANSWER_CHARS
     for position, (record_id, text) in enumerate(labelled_texts):
         if parts and len(text) > remaining:
@@ -66,7 +66,7 @@ def format_texts(labelled_texts: Sequence[tuple[str, str]], offset: int = 0) -> 
 
 
 def _cut_piece(text: str, offset: int, record_id: str) -> str:
-    """As much of a long text as fits, from an offset on."""
+    """Return as much of a long text as fits, from an offset on."""
     piece, end = text[offset : offset + MAX_ANSWER_CHARS], offset + MAX_ANSWER_CHARS
     continuation = f'\n(cut at {end} of {len(text)} characters: get(ids=["{record_id}"], offset={end}) goes on)'
     return (piece or f"({record_id} has only {len(text)} characters)") + (continuation if end < len(text) else "")

@@ -1,4 +1,4 @@
-"""What can be found, read whole, by its id: a letter for its kind and a number, or a name for what is in a file.
+"""Records read whole by their ids: a letter for the kind and a number, or a name for what is in a file.
 
 `O12` is an observation, `P3` a prompt, `L:git-stash` a lesson.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hardwon.agents.tool_results import get_stored_result_text
@@ -17,7 +18,7 @@ from hardwon.lessons import manifest
 from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.documents import DOCUMENT_KINDS, DocumentKind, read_source_rows
 from hardwon.text import token_estimate
-from hardwon.types import Lesson, frozen
+from hardwon.types import Lesson
 
 _ID_PATTERN = re.compile(r"([A-Za-z])(?:([0-9]{1,15})|:([\w.-]{1,200}))")
 _SUMMARY_FIELDS = ("request", "investigated", "learned", "completed", "next_steps")
@@ -25,9 +26,9 @@ _FILE_FIELDS = ("file_path", "notebook_path", "path", "absolute_path", "filePath
 _SUBJECT_FIELDS = ("command", *_FILE_FIELDS, "pattern", "url", "query", "description", "prompt")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordContent:
-    """The words of something that can be found, and what it can be filtered by."""
+    """The words of a record, and what it can be filtered by."""
 
     title: str
     text: str
@@ -37,7 +38,7 @@ class RecordContent:
 
 
 def parse_id(record_id: str) -> tuple[DocumentKind, int, str] | None:
-    """Kind, row and name of an id; None for what is none."""
+    """Return kind, row and name of an id; None if it is none."""
     match = _ID_PATTERN.fullmatch(record_id.strip())
     kind = DOCUMENT_KINDS.get(match[1].upper()) if match else None
     if not match or not kind or bool(kind.table) != bool(match[2]):
@@ -50,38 +51,34 @@ def format_id(kind: str, row: int, name: str) -> str:
 
 
 def fetch_records(connection: Connection, home: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Each asked for, whole, in the order asked; one that is not there has `error` instead."""
-    requested = [(record_id, parse_id(record_id)) for record_id in dict.fromkeys(ids)]
-    records_by_id: dict[str, dict[str, Any]] = {}
-    for kind in DOCUMENT_KINDS.values():
-        rows = [parsed[1] for _, parsed in requested if parsed and parsed[0] == kind and kind.table]
-        records_by_id |= {
-            f"{kind.letter}{row['id']}": build_record(kind, row)
-            for row in (read_source_rows(connection, kind, rows) if rows else [])
-        }
-    if any(parsed and parsed[0].letter == "L" for _, parsed in requested):
-        records_by_id |= {f"L:{lesson.slug}": build_lesson_record(lesson) for lesson in list_active_lessons(home)}
-    if any(parsed and parsed[0].letter == "M" for _, parsed in requested):
-        records_by_id |= {
-            f"M:{page.number}": build_memory_record(page) for page in memories.list_approved_pages(connection, home)
-        }
-    if any(parsed and parsed[0].letter == "H" for _, parsed in requested):
-        records_by_id |= {
-            f"H:{page.reflection.id}": build_handoff_record(page)
-            for page in handoffs.list_ratified_pages(connection, home)
-        }
-    return [
-        records_by_id.get(format_id(parsed[0].letter, *parsed[1:]) if parsed else "")
-        or {
-            "id": record_id,
-            "error": f"there is no {record_id}" if parsed else f"{record_id!r} is not an id such as O12 or L:slug",
-        }
-        for record_id, parsed in requested
-    ]
+    """Return each record asked for, whole, in that order; one that is not there has `error` instead."""
+    requested = {record_id: parse_id(record_id) for record_id in ids}
+    rows_by_letter: dict[str, list[int]] = {}
+    for parsed in requested.values():
+        if parsed:
+            rows_by_letter.setdefault(parsed[0].letter, []).append(parsed[1])
+    records: list[dict[str, Any]] = []
+    for letter, rows in rows_by_letter.items():
+        kind = DOCUMENT_KINDS[letter]
+        if kind.table:
+            records += [build_record(kind, row) for row in read_source_rows(connection, kind, rows)]
+        elif letter == "L":
+            records += map(build_lesson_record, list_active_lessons(home))
+        elif letter == "M":
+            records += map(build_memory_record, memories.list_approved_pages(connection, home))
+        else:
+            records += map(build_handoff_record, handoffs.list_ratified_pages(connection, home))
+    records_by_id = {record["id"]: record for record in records}
+    answers = []
+    for record_id, parsed in requested.items():
+        record = records_by_id.get(format_id(parsed[0].letter, *parsed[1:])) if parsed else None
+        error = f"there is no {record_id}" if parsed else f"{record_id!r} is not an id such as O12 or L:slug"
+        answers.append(record or {"id": record_id, "error": error})
+    return answers
 
 
 def build_record(kind: DocumentKind, row: dict[str, Any]) -> dict[str, Any]:
-    """A row as it is shown and given away, with its title and what it costs to read."""
+    """Return a row as it is shown, with its title and how many tokens it costs to read."""
     extra_fields: dict[str, Any] = {}
     if kind.letter == "O":
         extra_fields |= {name: row[name] for name in ("subtitle", "narrative", "made", "times")}
@@ -138,7 +135,7 @@ def _assemble_record(
 
 
 def list_active_lessons(home: str) -> list[Lesson]:
-    """The lessons that count: those of this home and of trusted repositories; none while the file is broken."""
+    """Return the lessons in force of this home and of trusted repositories; none while the file is broken."""
     try:
         return [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
     except UserError:
@@ -146,7 +143,7 @@ def list_active_lessons(home: str) -> list[Lesson]:
 
 
 def extract_content(kind: str, row: dict[str, Any]) -> RecordContent:
-    """The words of a row."""
+    """Return the words of a row."""
     if kind == "O":
         return _extract_observation(row)
     if kind == "S":

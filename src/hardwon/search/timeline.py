@@ -1,4 +1,4 @@
-"""What happened around something: what was asked, observed and summed up before and after it, in its project."""
+"""Timeline: what was asked, observed and summed up before and after a record, in its project."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from hardwon.search import embedding, records
 from hardwon.search.search import search_records
-from hardwon.store import search as index
+from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.store.documents import EVERYWHERE, DocumentKind, read_source_rows
 from hardwon.text.words import build_filter_word
@@ -37,7 +37,7 @@ def build_timeline(
     now: float,
     model: embedding.Model | None = None,
 ) -> Timeline:
-    """What lies around an id, or around the best answer to a question, or else before now."""
+    """Return what is around an id, or around the best answer to a question, or else before now."""
     if not anchor and query.strip():
         kinds = list(TIMELINE_KINDS)
         result = search_records(connection, home, query, project=project, kinds=kinds, limit=1, now=now, model=model)
@@ -53,7 +53,7 @@ def build_timeline(
     if (
         not parsed
         or not position
-        or (project and position[0] not in (*index.find_project_numbers(connection, project), EVERYWHERE))
+        or (project and position[0] not in (*documents.find_project_numbers(connection, project), EVERYWHERE))
     ):
         return Timeline("", (), f"there is no {anchor}" + (" in this project" if project else ""))
     anchor_id = records.format_id(parsed[0].letter, *parsed[1:])
@@ -63,16 +63,11 @@ def build_timeline(
 
 
 def _find_position(connection: Connection, kind: DocumentKind, row: int, name: str) -> tuple[int, float] | None:
-    """The project and the time of a record, also of one that is in no index."""
+    """Return the project and the time of a record, also of one that is in no index."""
     if kind.table:
-        return next(
-            (
-                (source_row["project_number"], source_row["at"])
-                for source_row in read_source_rows(connection, kind, [row])
-            ),
-            None,
-        )
-    document = index.find_by_source(connection, kind.letter, row, name)
+        rows = read_source_rows(connection, kind, [row])
+        return (rows[0]["project_number"], rows[0]["at"]) if rows else None
+    document = documents.find_by_source(connection, kind.letter, row, name)
     return (document["project"], document["at"]) if document else None
 
 
@@ -87,9 +82,9 @@ def _list_nearest(
     *,
     is_before: bool,
 ) -> list[dict[str, Any]]:
-    """The nearest on one side of a time, without the anchor itself."""
-    match = index.build_match_query([build_filter_word("t", record_type)]) if record_type else ""
-    rows = index.list_nearest_in_time(
+    """Return the nearest on one side of a time, without the anchor itself."""
+    match = documents.build_match_query([build_filter_word("t", record_type)]) if record_type else ""
+    rows = documents.list_nearest_in_time(
         connection, project, at, kinds=TIMELINE_KINDS, is_before=is_before, limit=limit + 1, match=match
     )
     ids = [records.format_id(item["kind"], item["row"], item["name"]) for item in rows]
@@ -102,7 +97,7 @@ def _list_nearest(
 def _build_latest(
     connection: Connection, home: str, project: str, record_type: str, limit: int, now: float
 ) -> Timeline:
-    numbers = index.find_project_numbers(connection, project) if project else index.list_indexed_projects(connection)
+    numbers = documents.find_project_numbers(connection, project)
     sides = [
         _list_nearest(connection, home, number, now + 1, "", record_type, limit, is_before=True) for number in numbers
     ]

@@ -1,31 +1,28 @@
-"""Which of many vectors are near to one, without reading them: a bit per dimension is kept in memory.
+"""Finding which of many vectors are near to one without reading them: a bit per dimension is kept in memory.
 
 Bits that differ are counted for every document of the scope. The nearest by that are weighed by how far the question
-goes in each dimension, and of these only the nearest are compared exactly by whoever asks. What was loaded stays for
-as long as the process lives; what came or went meanwhile is noticed by how many vectors of a project went and by the
-last number that was given to one.
+goes in each dimension, and the caller compares only the nearest of these exactly. Loaded codes stay in memory; changes
+show in how many vectors of a project were deleted and in the last number that was given to one.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from hardwon.store import search
+from hardwon.store import documents
 from hardwon.store.db import Connection
-from hardwon.types import frozen
 
 if TYPE_CHECKING:
     import numpy
 
-OVERSAMPLING_FACTOR = (
-    8  # times as many as are wanted are weighed: of the ten truly nearest 84 of 100 are found so, and 65 without
-)
+OVERSAMPLING_FACTOR = 8  # of the ten truly nearest this finds 84 of 100, without it 65
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _ProjectVectors:
-    """A project's vectors: their mark, their numbers, their documents, and their codes, 64 dimensions a row."""
+    """A project's vectors: their version, numbers, documents, and codes, 64 dimensions a row."""
 
     version: tuple[int, int]
     numbers: numpy.ndarray
@@ -40,7 +37,7 @@ _loaded_vectors: dict[tuple[str, str], dict[int, _ProjectVectors]] = {}
 def find_nearest(
     connection: Connection, home: str, model: str, projects: list[int], vector: numpy.ndarray, limit: int
 ) -> list[int]:
-    """The documents of these projects whose vectors are likely the nearest."""
+    """Return the documents of these projects whose vectors are likely the nearest."""
     import numpy
 
     query_code = pack_bits(vector[None, :])[0]
@@ -66,7 +63,7 @@ def find_nearest(
 
 
 def pack_bits(vectors: numpy.ndarray) -> numpy.ndarray:
-    """A bit per dimension, 64 in a number."""
+    """Return a bit per dimension, 64 in a number."""
     import numpy
 
     bits = numpy.packbits(vectors > 0, axis=1)
@@ -74,10 +71,10 @@ def pack_bits(vectors: numpy.ndarray) -> numpy.ndarray:
 
 
 def _load_vectors(connection: Connection, home: str, model: str, project: int) -> _ProjectVectors:
-    """A project's vectors as they are now."""
+    """Return a project's vectors as they are now."""
     with _lock:
         vectors_by_project = _loaded_vectors.setdefault((home, model), {})
-        version, loaded = search.read_vectors_version(connection, project), vectors_by_project.get(project)
+        version, loaded = documents.read_vectors_version(connection, project), vectors_by_project.get(project)
         if loaded is None or loaded.version != version:
             loaded = vectors_by_project[project] = _update_vectors(connection, model, project, version, loaded)
         return loaded
@@ -86,18 +83,17 @@ def _load_vectors(connection: Connection, home: str, model: str, project: int) -
 def _update_vectors(
     connection: Connection, model: str, project: int, version: tuple[int, int], previous: _ProjectVectors | None
 ) -> _ProjectVectors:
-    """What is held with what came since, and without what went."""
+    """Return the vectors in memory with those that came since, without those that were deleted."""
     import numpy
 
     removed_count, last_id = version
-    after_id = (
-        previous.version[1] if previous and previous.version[1] <= last_id else 0
-    )  # numbers begin anew in a database that was restored
-    numbers, documents = ([previous.numbers], [previous.documents]) if previous and after_id else ([], [])
+    # Numbers begin again in a database that was restored.
+    after_id = previous.version[1] if previous and previous.version[1] <= last_id else 0
+    numbers, document_ids = ([previous.numbers], [previous.documents]) if previous and after_id else ([], [])
     codes = [previous.codes] if previous and after_id and len(previous.numbers) else []
-    for rows in search.iter_codes(connection, project, model, after_id=after_id, last_id=last_id):
+    for rows in documents.iter_codes(connection, project, model, after_id=after_id, last_id=last_id):
         numbers.append(numpy.array([number for number, _, _ in rows], numpy.int64))
-        documents.append(numpy.array([document for _, document, _ in rows], numpy.int64))
+        document_ids.append(numpy.array([document for _, document, _ in rows], numpy.int64))
         flat = numpy.frombuffer(b"".join(code for _, _, code in rows), numpy.uint64)
         codes.append(flat.reshape(len(rows), -1).T)
     if not codes:
@@ -105,9 +101,9 @@ def _update_vectors(
             version, numpy.empty(0, numpy.int64), numpy.empty(0, numpy.int64), numpy.empty((0, 0), numpy.uint64)
         )
     merged = _ProjectVectors(
-        version, numpy.concatenate(numbers), numpy.concatenate(documents), numpy.concatenate(codes, axis=1)
+        version, numpy.concatenate(numbers), numpy.concatenate(document_ids), numpy.concatenate(codes, axis=1)
     )
     if previous is None or not after_id or previous.version[0] == removed_count:
         return merged
-    is_live = numpy.isin(merged.numbers, numpy.array(search.list_vector_numbers(connection, project), numpy.int64))
+    is_live = numpy.isin(merged.numbers, numpy.array(documents.list_vector_numbers(connection, project), numpy.int64))
     return _ProjectVectors(version, merged.numbers[is_live], merged.documents[is_live], merged.codes[:, is_live])

@@ -1,4 +1,4 @@
-"""Taking in what hooks told: at once, or from the spool when no worker was there."""
+"""Storing what hooks report: at once, or from the spool when no worker was there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hardwon.agents.tool_results import get_result_exit_code, get_result_text
 from hardwon.sessions import spool
 from hardwon.shell import failures
 from hardwon.store import db, injections, sessions
-from hardwon.store import projects as known_projects
+from hardwon.store.projects import find_or_create
 from hardwon.store.sessions import Report
 from hardwon.types import Delivery, Event
 
@@ -28,20 +28,32 @@ _TOOL_KINDS = ("PostToolUse", "PostToolUseFailure")
 def commit_event(
     connection: db.Connection, event: Event | None, deliveries: Iterable[Delivery] = (), *, is_live: bool = False
 ) -> None:
-    """Keep what is left of an event after the edge, and what was delivered on it, together or not at all."""
+    """Store a filtered event and what was delivered on it in one transaction."""
     project_and_remote = find_project_and_remote(event.cwd) if event else ("", "")
     with db.transaction(connection):
         injections.insert_deliveries(connection, deliveries)
         if event:
-            project = known_projects.find_or_create(connection, *project_and_remote, event.at)
+            project = find_or_create(connection, *project_and_remote, event.at)
             sessions.store_report(connection, build_report(event, project), live=is_live)
 
 
-def build_report(event: Event, project: int | None, origin: str = "hook") -> Report:
-    """An event as it is stored. How a tool call ended is one kind, whatever the host calls it."""
+def build_report(
+    event: Event,
+    project: int | None,
+    *,
+    origin: str = "hook",
+    outcome: str = "",
+    times: int = 1,
+    imported_at: float | None = None,
+) -> Report:
+    """Return an event as it is stored; the end of a tool call is one kind, whatever the agent calls it.
+
+    `outcome` is how a call ended if the reporter knows better than its result says.
+    """
     is_tool = event.kind in _TOOL_KINDS or event.denied
     text = get_result_text(event.response) if is_tool else event.message
-    outcome = _classify_outcome(event, text) if is_tool else ""
+    if is_tool and not outcome:
+        outcome = _classify_outcome(event, text)
     return Report(
         key=event.id,
         host=event.host,
@@ -63,11 +75,13 @@ def build_report(event: Event, project: int | None, origin: str = "hook") -> Rep
         duration=event.duration,
         reason=event.message if event.kind == "SessionEnd" else "",
         origin=origin,
+        times=times,
+        imported_at=imported_at,
     )
 
 
 def _classify_outcome(event: Event, text: str) -> str:
-    """How a call ended: as the agent says, or as the result itself does where the agent calls it a success."""
+    """Return how a call ended: as the agent says, or as the result does where the agent calls it a success."""
     if event.denied:
         return "denied"
     response = event.response if isinstance(event.response, dict) else {}
@@ -81,7 +95,7 @@ def _classify_outcome(event: Event, text: str) -> str:
 
 @lru_cache(maxsize=256)
 def find_project_and_remote(cwd: str) -> tuple[str, str]:
-    """The project's folder and where it comes from."""
+    """Return the project's folder and its remote."""
     if not cwd:
         return "", ""
     project_path = projects.find_project_path(cwd)

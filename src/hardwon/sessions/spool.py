@@ -74,7 +74,7 @@ def remove_half_written(home: str, modified_before: float) -> None:
 
 
 def read_spooled_records(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each spooled file with its record, oldest first; an empty record for one that holds none."""
+    """Yield each spooled file with its record, oldest first; an empty record for one that holds none."""
     for path in _list_ready_paths(home):
         try:
             with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
@@ -87,7 +87,7 @@ def read_spooled_records(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def find_unreadable(home: str) -> list[str]:
-    """What stands among the spooled files and cannot be opened."""
+    """Return the spooled files that cannot be opened."""
     unreadable_paths = [path for path in _list_ready_paths(home) if os.path.isdir(path) or not os.access(path, os.R_OK)]
     return [path for path in unreadable_paths if os.path.lexists(path)]  # the others were taken in meanwhile
 

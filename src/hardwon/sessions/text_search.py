@@ -1,4 +1,4 @@
-"""Files that hold a text, or lines of them, read as bytes with nothing known of who wrote them."""
+"""Search for a text in files and their lines, read as bytes, whoever wrote them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OVERLAP_BYTES = 64 * 1024
 
 
 def list_files_below(*roots: str) -> Iterator[str]:
-    """Every file at or below these places; links are not followed."""
+    """Yield every file at or below these paths; links are not followed."""
     for root in roots:
         if os.path.isfile(root) and not os.path.islink(root):
             yield root
@@ -54,7 +54,7 @@ def _is_alive(process_id: int) -> bool:
 
 
 def has_piece_in_file(path: str, pieces: Sequence[traces.SearchPiece]) -> bool:
-    """Whether the file holds a piece, or its name does; one that cannot be read does not."""
+    """Return whether the file or its name holds a piece; one that cannot be read does not."""
     if traces.has_any_piece(os.path.basename(path), pieces):
         return True
     byte_hints = traces.build_byte_hints(pieces)
@@ -73,7 +73,7 @@ def has_piece_in_file(path: str, pieces: Sequence[traces.SearchPiece]) -> bool:
 
 
 def _read_blocks(path: str) -> Iterator[bytes]:
-    """What stands there, a few megabytes at a time."""
+    """Yield the content, a few megabytes at a time."""
     if database.split_session_path(path):
         yield from (line.text for line in database.read_messages(path))
         return
@@ -83,7 +83,7 @@ def _read_blocks(path: str) -> Iterator[bytes]:
 
 
 def _has_any_hint(data: bytes, hints: Sequence[bytes]) -> bool:
-    """A word of the text stands there in some way; in UTF-16 every letter has a zero beside it."""
+    """Return whether a word of the text is there; in UTF-16 every letter has a zero beside it."""
     lowered = data.lower()
     return (
         not hints or any(word in lowered for word in hints) or (b"\0" in lowered and _has_hint_in_utf16(lowered, hints))
@@ -95,14 +95,14 @@ def _has_hint_in_utf16(lowered: bytes, hints: Sequence[bytes]) -> bool:
 
 
 def find_matching_lines(path: str, pieces: Sequence[traces.SearchPiece]) -> list[int]:
-    """The numbers of the lines that hold a piece; [0] if it stands across lines."""
+    """Return the numbers of the lines that hold a piece; [0] if it spans lines."""
     with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
         line_numbers = [number for number, line in enumerate(file, 1) if traces.has_any_piece(line, pieces)]
     return line_numbers or [0]
 
 
 def remove_lines(path: str, should_remove: Callable[[str], bool], *, dry_run: bool) -> int:
-    """Leave out the lines that are to go, or count them."""
+    """Remove the matching lines, or with `dry_run` only count them."""
     with open(path, encoding="utf-8", errors="replace", newline="", opener=paths.open_plain_file) as file:
         lines = file.readlines()
     remaining_lines = [line for line in lines if not should_remove(line)]

@@ -1,8 +1,7 @@
-"""What hooks missed, from the transcript: at the end of a turn and of a session, or for all of history.
+"""Import of what hooks missed from transcripts: at the end of a turn and of a session, or for all of history.
 
 A hook may be cut off, switched off, or not have been there yet. The transcript has the same calls under the same ids,
-so both accounts merge. What the edge would not have let in does not come in this way either, nor does it wait in the
-state that is stored between two readings.
+so both accounts merge. The filters of hooks hold here too, also for the state that is stored between two readings.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from hardwon.privacy.identifiers import clean_ids
 from hardwon.privacy.prompt_text import is_only_for_hardwon
 from hardwon.sessions import ingest
 from hardwon.store import db, deletions, jobs, sessions, transcripts
-from hardwon.store import projects as known_projects
+from hardwon.store.projects import find_or_create
 from hardwon.types import Event, ReadPosition, replace
 
 CAPTURE_PURPOSE = "capture"
@@ -37,7 +36,7 @@ _MAX_OPEN_CALLS = 64  # calls whose result is awaited
 
 
 class TranscriptEvent(NamedTuple):
-    """An event; how it ended where a hook would not have told it; of a prompt how often its words were told."""
+    """An event, how it ended if a hook would not report that, and how often the words of a prompt were told."""
 
     event: Event
     outcome: str = ""
@@ -45,7 +44,7 @@ class TranscriptEvent(NamedTuple):
 
 
 class FinalMessage(NamedTuple):
-    """What the agent said last in a turn, when, and when the next turn began."""
+    """The agent's last words in a turn, when it said them, and when the next turn began."""
 
     session: str
     text: str
@@ -54,20 +53,18 @@ class FinalMessage(NamedTuple):
 
 
 def import_waiting_sessions(home: str, connection: db.Connection, values: Mapping[str, Any]) -> None:
-    """Fill every session that waits for it."""
+    """Import the transcripts of every session that waits for it."""
     for session in sessions.list_sessions_to_fill(connection):
         if not pauses.is_paused(home, session["cwd"], clock.now()):
             import_session(home, connection, session, values)
 
 
 def import_session(home: str, connection: db.Connection, session: Mapping[str, Any], values: Mapping[str, Any]) -> int:
-    """Take in what a session's transcripts know; gives how many reports were new."""
+    """Import a session's transcripts; return how many reports were new."""
     with db.transaction(connection):
         tries = sessions.begin_fill(connection, session["id"])
-    path, new_count = (
-        str(session["transcript"]) or transcript_files.find_session_path(session["host"], session["session"]),
-        0,
-    )
+    path = str(session["transcript"]) or transcript_files.find_session_path(session["host"], session["session"])
+    new_count = 0
     for transcript_path in filter(None, [path, *transcript_files.list_subagent_transcripts(path)]):
         with suppress(OSError):
             new_count += import_transcript(home, connection, session["host"], transcript_path, values)
@@ -79,9 +76,9 @@ def import_session(home: str, connection: db.Connection, session: Mapping[str, A
 
 
 def import_transcript(home: str, connection: db.Connection, agent: str, path: str, values: Mapping[str, Any]) -> int:
-    """Take in what one transcript has new, portion by portion, each with its mark; OSError if it cannot be read.
+    """Import what one transcript has new, portion by portion, each with its read position; return how many were new.
 
-    Nothing is taken from where on it tells of a session part of which was paused.
+    Raise OSError if it cannot be read. From a session on of which part was paused nothing is imported.
     """
     path = os.path.realpath(path)
     last_position = transcripts.find_read_position(connection, path, CAPTURE_PURPOSE)
@@ -101,10 +98,7 @@ def _import_portions(
     last_position: ReadPosition | None,
 ) -> Iterator[int]:
     stat, position, portions = transcript
-    is_single_document, reader = (
-        transcript_files.is_single_document(path),
-        load_transcript_module(agent).Reader(_parse_state(position.reader)),
-    )
+    reader = load_transcript_module(agent).Reader(_parse_state(position.reader))
     tombstones = deletions.read_tombstones(connection)
     tracker = TranscriptState(agent, path, values, _parse_state(position.watch), stat.st_mtime, tombstones)
     counted_usage = token_usage.get_total_usage(_read_counted_usage(last_position)) or TokenUsage()
@@ -115,7 +109,8 @@ def _import_portions(
         events = [event for step in steps for event in tracker.process_step(step)]
         final_messages = tracker.pop_final_messages(is_at_end=next_position.size >= 0)
         state = {"reader": serialize_state(reader.dump_state()), "watch": serialize_state(tracker.dump_state())}
-        if is_single_document:  # it is read again from the beginning, and only what was counted must be known then
+        if transcript_files.is_single_document(path):
+            # It is read again from the beginning, and only what was counted must be known then.
             state = {"reader": serialize_state({"usage": reader.usage})}
         new_position = replace(next_position, malformed=reader.malformed, **state)
         total_usage = token_usage.get_total_usage(reader.usage)
@@ -127,7 +122,7 @@ def _import_portions(
 
 
 def _read_counted_usage(position: ReadPosition | None) -> Mapping[str, Any]:
-    """What was counted in a transcript up to a mark: one that was rewritten since is counted from the beginning."""
+    """Return the tokens counted in a transcript so far; one that was rewritten is counted from the beginning."""
     usage = _parse_state(position.reader).get("usage") if position else None
     return usage if isinstance(usage, dict) else {}
 
@@ -155,7 +150,7 @@ def _commit_portion(
     session_id: str,
     new_tokens: TokenUsage | None,
 ) -> int:
-    """A few events at a time, the mark with the last of them: who dies between reads them again, and knows them."""
+    """Store a few events per transaction, then the read position; after a crash known events are skipped."""
     located_events = iter(
         [(transcript_event, ingest.find_project_and_remote(transcript_event.event.cwd)) for transcript_event in events]
     )
@@ -163,10 +158,10 @@ def _commit_portion(
     while batch := list(islice(located_events, BATCH_SIZE)):
         with db.transaction(connection):
             for (event, outcome, times), project_and_remote in batch:
+                project = find_or_create(connection, *project_and_remote, event.at)
                 report = ingest.build_report(
-                    event, known_projects.find_or_create(connection, *project_and_remote, event.at), "transcript"
+                    event, project, origin="transcript", outcome=outcome, times=times, imported_at=imported_at
                 )
-                report = replace(report, outcome=outcome or report.outcome, times=times, imported_at=imported_at)
                 new_count += sessions.store_report(connection, report)
     with db.transaction(connection):
         for session, text, at, until in final_messages:
@@ -178,7 +173,7 @@ def _commit_portion(
 
 
 class TranscriptState:
-    """Owns what is under way in a transcript: the calls without a result, the latest words, whether it is private."""
+    """Owns what is under way in a transcript: open calls, the latest words, whether the turn is private."""
 
     def __init__(
         self,
@@ -217,11 +212,11 @@ class TranscriptState:
 
     @property
     def last_session(self) -> str:
-        """The session that the transcript told of last."""
+        """Return the session of the last step."""
         return self._session
 
     def process_step(self, step: Step) -> Iterator[TranscriptEvent]:
-        """What a step tells."""
+        """Yield the events that a step reports."""
         self._session = step.session or self._session
         self._at = parse_timestamp(step.at) or self._at
         is_hidden = self._private_turns.should_hide(step)
@@ -238,7 +233,7 @@ class TranscriptState:
             self._remember_call(step)
 
     def pop_final_messages(self, *, is_at_end: bool) -> list[FinalMessage]:
-        """The last words of the turns that were read; of the one under way if the transcript ends with them."""
+        """Return the last words of the turns that were read; of the one under way if the transcript ends with them."""
         messages, self._final_messages = self._final_messages, []
         return [*messages, *self._build_final_messages(inf)] if is_at_end else messages
 
@@ -258,14 +253,14 @@ class TranscriptState:
             yield TranscriptEvent(filtered_event, times=self._count_prompt(filtered_event))
 
     def _count_prompt(self, prompt: Event) -> int:
-        """How often the words were told; of a prompt that has a name how often with one."""
+        """Return how often the words were told; of a prompt that has a name how often with one."""
         digest = blake2b(prompt.prompt.encode("utf-8", "replace"), digest_size=8).hexdigest()
         total_count, named_count = self._prompt_counts.get(digest, (0, 0))
         self._prompt_counts[digest] = [total_count + 1, named_count + bool(prompt.prompt_name)]
         return self._prompt_counts[digest][bool(prompt.prompt_name)]
 
     def _remember_call(self, step: Step) -> None:
-        """Keep of a call what may be kept, until its result is there."""
+        """Remember what may be stored of a call, until its result is there."""
         tool_input = {"command": step.command, "file_path": step.path, "content": step.content}
         event = self._build_tool_event(step, step.tool, {name: value for name, value in tool_input.items() if value})
         for filtered_event, _, _ in self._emit_event(event):
@@ -274,7 +269,7 @@ class TranscriptState:
                 del self._open_calls[next(iter(self._open_calls))]
 
     def _process_result(self, step: Step) -> Iterator[TranscriptEvent]:
-        """A call that a person refused or a hook denied is no failure of the agent."""
+        """Yield the end of a call; one that a person refused or a hook denied is no failure of the agent."""
         tool, tool_input = self._open_calls.pop(step.call, ("", None))
         if not tool:
             return
@@ -306,7 +301,7 @@ class TranscriptState:
             yield TranscriptEvent(filtered_event, outcome)
 
     def _filter_event(self, event: Event) -> Event | None:
-        """Return what may be kept of an event; None if it was deleted since it happened."""
+        """Return what may be stored of an event; None if it was deleted since it happened."""
         clean = event_filter.filter_transcript_event(event, self._values)
         if clean is None or not self._tombstones:
             return clean
@@ -316,6 +311,11 @@ class TranscriptState:
         return None if self._tombstones.covers_text(text, clean.at) else clean
 
     def _build_event(self, step: Step, kind: str, **extra_fields: Any) -> Event:
-        fields = {"id": f"{self._agent}:{step.id}", "at": self._at, "agent": step.agent, **extra_fields}
+        fields = {
+            "id": sessions.build_transcript_key(self._agent, step.id),
+            "at": self._at,
+            "agent": step.agent,
+            **extra_fields,
+        }
         path = "" if step.agent else self._path
         return clean_ids(Event(self._agent, kind, self._session, step.cwd, transcript=path, **fields))

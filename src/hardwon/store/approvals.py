@@ -9,28 +9,21 @@ import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.store.db import Connection, to_storable
-from hardwon.types import frozen
+from hardwon.store.db import Connection, fetch_value, insert_row
 
-KINDS = LESSON, MEMORY, HANDOFF, TRUST = ("lesson", "memory", "handoff", "trust")
-PATHS = COMMAND_LINE, VIEWER, PROMPT, TRUSTED, POLICY, RATIFY_AFTER_DAYS, UPGRADE = (
-    "command-line",
-    "viewer",
-    "prompt",
-    "trust",
-    "policy",
-    "ratifyAfterDays",
-    "upgrade",
-)
+LESSON, MEMORY, HANDOFF, TRUST = "lesson", "memory", "handoff", "trust"  # kinds
+COMMAND_LINE, VIEWER, PROMPT, TRUSTED = "command-line", "viewer", "prompt", "trust"  # paths
+RATIFY_AFTER_DAYS, UPGRADE = "ratifyAfterDays", "upgrade"
 UPGRADE_STEP = "approvals"  # the name of the one-time step in the table `upgrades`
 _COLUMNS = "id, kind, subject, hash, body, path, approved_at, undone_at, announced_at"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Approval:
     """One recorded yes. `body` is the approved lesson as JSON or the memory's words, empty for other kinds and after a
     purge."""
@@ -46,16 +39,16 @@ class Approval:
     announced_at: float | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ApprovedLesson:
-    """What a manifest build needs of a lesson's approval; the body is read only where the file differs."""
+    """The part of a lesson's approval that a manifest build needs; the body is read only where the file differs."""
 
     approval_id: int
     hash: str
     confidence: float | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LiveApprovals:
     """The live approvals that decide which lessons count: personal ones by id, trusted repositories by project."""
 
@@ -65,11 +58,8 @@ class LiveApprovals:
 
 def insert(connection: Connection, kind: str, subject: str, content_hash: str, body: str, path: str, at: float) -> int:
     """Add an approval within the caller's transaction; return its number."""
-    cursor = connection.execute(
-        "insert into approvals (kind, subject, hash, body, path, approved_at) values (?, ?, ?, ?, ?, ?)",
-        (kind, to_storable(subject), content_hash, to_storable(body), path, at),
-    )
-    return int(cursor.lastrowid or 0)
+    row = {"kind": kind, "subject": subject, "hash": content_hash, "body": body, "path": path, "approved_at": at}
+    return int(insert_row(connection, "approvals", row).lastrowid or 0)
 
 
 def undo(connection: Connection, number: int, at: float) -> bool:
@@ -84,31 +74,28 @@ def undo_subject(connection: Connection, kind: str, subject: str, at: float) -> 
     """Mark every live approval of a subject undone within the caller's transaction; return how many there were."""
     return connection.execute(
         "update approvals set undone_at = ? where kind = ? and subject = ? and undone_at is null",
-        (at, kind, to_storable(subject)),
+        (at, kind, subject),
     ).rowcount
 
 
 def get(connection: Connection, number: int) -> Approval | None:
-    row = connection.execute(f"select {_COLUMNS} from approvals where id = ?", (number,)).fetchone()
-    return Approval(**dict(row)) if row else None
+    return next(iter(_select(connection, "id = ?", number)), None)
 
 
 def find_live(connection: Connection, kind: str, subject: str) -> Approval | None:
     """Return the newest approval of a subject that was not undone."""
-    row = connection.execute(
-        f"select {_COLUMNS} from approvals where kind = ? and subject = ? and undone_at is null"
-        " order by id desc limit 1",
-        (kind, to_storable(subject)),
-    ).fetchone()
-    return Approval(**dict(row)) if row else None
+    approvals = _select(connection, "kind = ? and subject = ? and undone_at is null", kind, subject)
+    return approvals[-1] if approvals else None
 
 
 def list_of_subject(connection: Connection, kind: str, subject: str) -> list[Approval]:
     """Return every approval that a subject ever had, oldest first, undone ones too."""
-    rows = connection.execute(
-        f"select {_COLUMNS} from approvals where kind = ? and subject = ? order by id", (kind, to_storable(subject))
-    )
-    return [Approval(**dict(row)) for row in rows]
+    return _select(connection, "kind = ? and subject = ?", kind, subject)
+
+
+def _select(connection: Connection, condition: str, *values: object) -> list[Approval]:
+    rows = connection.execute(f"select {_COLUMNS} from approvals where {condition} order by id", values)
+    return [Approval(*row) for row in rows]
 
 
 def read_live_hashes(connection: Connection, kind: str) -> dict[str, str]:
@@ -121,7 +108,7 @@ def read_live_hashes(connection: Connection, kind: str) -> dict[str, str]:
 
 
 def read_version(connection: Connection) -> tuple[int, int]:
-    """Return numbers that are others whenever an approval was added or undone."""
+    """Return numbers of which one changes whenever an approval is added or undone."""
     row = connection.execute("select coalesce(max(id), 0), count(undone_at) from approvals").fetchone()
     return row[0], row[1]
 
@@ -129,15 +116,12 @@ def read_version(connection: Connection) -> tuple[int, int]:
 def list_approvals(connection: Connection, limit: int) -> list[Approval]:
     """Return the newest approvals, newest first, undone ones too."""
     rows = connection.execute(f"select {_COLUMNS} from approvals order by id desc limit ?", (limit,))
-    return [Approval(**dict(row)) for row in rows]
+    return [Approval(*row) for row in rows]
 
 
 def list_unannounced(connection: Connection) -> list[Approval]:
     """Return the live approvals that no session start has listed yet, oldest first."""
-    rows = connection.execute(
-        f"select {_COLUMNS} from approvals where announced_at is null and undone_at is null order by id"
-    )
-    return [Approval(**dict(row)) for row in rows]
+    return _select(connection, "announced_at is null and undone_at is null")
 
 
 def mark_announced(connection: Connection, numbers: Sequence[int], at: float) -> None:
@@ -149,8 +133,7 @@ def mark_announced(connection: Connection, numbers: Sequence[int], at: float) ->
 
 def is_upgraded(connection: Connection) -> bool:
     """Return whether what was in force before this table existed has been approved."""
-    row = connection.execute("select 1 from upgrades where name = ?", (UPGRADE_STEP,)).fetchone()
-    return row is not None
+    return bool(fetch_value(connection, "select 1 from upgrades where name = ?", UPGRADE_STEP))
 
 
 def mark_upgraded(connection: Connection, at: float) -> None:
@@ -168,14 +151,14 @@ def read_live_approvals(home: str) -> LiveApprovals | None:
         return None
     try:
         with closing(_open_database(path)) as connection:
-            tables = connection.execute(
-                "select count(*) from sqlite_master where type = 'table' and name in ('approvals', 'upgrades')"
-            ).fetchone()[0]
-            if tables < 2 or not is_upgraded(connection):
+            has_tables = fetch_value(connection, "select 1 from sqlite_master where name = 'upgrades'")
+            if not has_tables or not is_upgraded(connection):
                 return None
             rows = connection.execute(
-                "select subject, max(id), hash, iif(body = '', null, json_extract(body, '$.confidence'))"
-                " from approvals where kind = ? and undone_at is null group by subject",
+                """
+                select subject, max(id), hash, iif(body = '', null, json_extract(body, '$.confidence'))
+                from approvals where kind = ? and undone_at is null group by subject
+                """,
                 (LESSON,),
             )
             lessons = {row[0]: ApprovedLesson(row[1], row[2], row[3]) for row in rows}
@@ -190,12 +173,9 @@ def read_bodies(home: str, numbers: Iterable[int]) -> dict[int, str]:
     approval_ids = list(numbers)
     if not approval_ids:
         return {}
+    query = "select body from approvals where id = ?"
     with closing(_open_database(os.path.join(home, paths.DATABASE))) as connection:
-        bodies: dict[int, str] = {}
-        for number in approval_ids:
-            row = connection.execute("select body from approvals where id = ?", (number,)).fetchone()
-            bodies[number] = row[0] if row else ""
-        return bodies
+        return {number: fetch_value(connection, query, number) or "" for number in approval_ids}
 
 
 def _open_database(path: str) -> sqlite3.Connection:

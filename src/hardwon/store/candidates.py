@@ -1,6 +1,6 @@
-"""What was found in transcripts, and what may become a lesson of it.
+"""Signals that were mined from transcripts, and the candidates that may become lessons.
 
-Signals are kept once each, however many copies of a session there are. Those of one signature are one candidate: its
+A signal is stored once, however many copies of a session there are. The signals of one signature are one candidate: its
 counts come from its signals, so nothing is counted twice whatever is read again. `fresh` says that a signal has not
 been weighed yet, so a scan that died before weighing loses nothing.
 """
@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hardwon.store.db import Connection, to_storable, transaction
+from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, to_storable, transaction
 from hardwon.text.lesson_tags import is_cancelled
-from hardwon.types import MinedEpisode, frozen, replace
+from hardwon.types import MinedEpisode, frozen
 
 PROPOSED_PREFIX = "proposed "  # begins the signature of what was proposed as a lesson, with no transcript behind it
 _OPEN_MARKER = '"open":true'
-_SIGNAL = tuple(name for name in MinedEpisode.__annotations__ if name != "errors")
+_SIGNAL_COLUMNS = tuple(name for name in MinedEpisode.__annotations__ if name != "errors")
 _WORDING_FIELDS = ("summary", "problem", "solution", "triggers", "delivery", "blockReason", "unless", "tags")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate: the suggested record, how it was rated, and where it was seen."""
+    """The suggested record of a lesson, how it was rated, and where it was seen."""
 
     number: int
     id: str
@@ -47,7 +48,7 @@ _CANDIDATE_COLUMNS = tuple(Candidate.__annotations__)
 
 @frozen
 class Judgement:
-    """What a reader made of a candidate; `void` says why it does not count, if it does not."""
+    """A reader's verdict on a candidate; `void` is why it does not count, empty if it does."""
 
     candidate: int
     at: float
@@ -59,7 +60,7 @@ class Judgement:
 
 @frozen
 class Scan:
-    """One scan, as it went."""
+    """Counts of what one scan read and found."""
 
     at: float
     kind: str
@@ -71,83 +72,86 @@ class Scan:
 
 
 def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
-    """Write a signal within the caller's transaction; True if it is new.
+    """Store a signal within the caller's transaction; return whether it is new.
 
-    An error belongs to the signal it was first found in. What is known already is written again when this is the same
-    transcript, when the one it was found in is gone, or when this one knows more: a copy may hold the correction. One
-    whose end is not known never takes the place of one whose end is.
+    An error belongs to the signal it was first found in. A known signal is replaced when this is the same transcript,
+    when the one it was found in is gone, or when this one scores higher: a copy may hold the correction.
     """
-    errors = [to_storable(error) for error in episode.errors]
-    if errors:
-        owner = connection.execute("select signal from signal_errors where error = ?", errors[:1]).fetchone()
-        if owner and owner["signal"] != to_storable(episode.key):
-            return False
-    row = {name: to_storable(getattr(episode, name)) for name in _SIGNAL}
+    row = {name: to_storable(getattr(episode, name)) for name in _SIGNAL_COLUMNS}
     row["body"] = json.dumps(episode.body, separators=(",", ":"))
+    if episode.errors:
+        owner = fetch_value(connection, "select signal from signal_errors where error = ?", episode.errors[0])
+        if owner not in (None, row["key"]):
+            return False
     previous = connection.execute("select path, score, body from signals where key = ?", (row["key"],)).fetchone()
-    is_known = previous and (previous["path"], previous["body"]) == (row["path"], row["body"])
-    if previous and (is_known or not _should_replace(connection, row, previous)):
+    if previous and not _should_replace(connection, row, previous):
         return False
-    names = ", ".join(_SIGNAL)
-    changes = ", ".join(f"{name} = excluded.{name}" for name in _SIGNAL if name != "key")
-    connection.execute(
-        f"insert into signals ({names}, fresh) values ({', '.join('?' * len(_SIGNAL))}, 1)"
-        f" on conflict (key) do update set {changes}, fresh = 1",
-        tuple(row.values()),
-    )
+    row["fresh"] = 1
+    changes = ", ".join(f"{name} = excluded.{name}" for name in row if name != "key")
+    insert_row(connection, "signals", row, clause=f"on conflict (key) do update set {changes}")
     connection.executemany(
-        "insert or ignore into signal_errors (error, signal) values (?, ?)", [(error, row["key"]) for error in errors]
+        "insert or ignore into signal_errors (error, signal) values (?, ?)",
+        [(error, row["key"]) for error in episode.errors],
     )
     return previous is None
 
 
 def _should_replace(connection: Connection, row: Mapping[str, Any], previous: Mapping[str, Any]) -> bool:
+    if (previous["path"], previous["body"]) == (row["path"], row["body"]):
+        return False
+    # An episode whose end is not known never replaces one whose end is.
     if _OPEN_MARKER in row["body"] and _OPEN_MARKER not in previous["body"]:
         return False
     if row["path"] == previous["path"] or row["score"] > previous["score"]:
         return True
-    query = "select 1 from transcripts where purpose = 'scan' and path = ?"
-    return connection.execute(query, (previous["path"],)).fetchone() is None
+    return not fetch_value(
+        connection, "select 1 from transcripts where purpose = 'scan' and path = ?", previous["path"]
+    )
 
 
 def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
-    """Take back tags of a session within the caller's transaction: those with this problem, or the last if it is ""."""
+    """Delete the signals of a session's tags with this problem, or of its last tag if it is empty; within the caller's
+    transaction."""
     rows = connection.execute(
-        "select key, body from signals where tier = 1 and session = ? order by id", (to_storable(session),)
+        "select key, signature, body from signals where tier = 1 and session = ? order by id", (session,)
     ).fetchall()
-    withdrawn_keys = [row["key"] for row in rows if is_cancelled(json.loads(row["body"])["problem"], problem)]
-    if not problem:
-        withdrawn_keys = [row["key"] for row in rows[-1:]]
-    for key in withdrawn_keys:
-        (signature,) = connection.execute("select signature from signals where key = ?", (key,)).fetchone()
-        connection.execute("delete from signals where key = ?", (key,))
-        connection.execute("update signals set fresh = 1 where signature = ?", (signature,))
+    named_rows = [row for row in rows if is_cancelled(json.loads(row["body"])["problem"], problem)]
+    for row in named_rows if problem else rows[-1:]:
+        connection.execute("delete from signals where key = ?", (row["key"],))
+        connection.execute("update signals set fresh = 1 where signature = ?", (row["signature"],))
         connection.execute(
-            "delete from candidates where signature = ? and status = 'candidate'"
-            " and not exists (select 1 from signals where signals.signature = candidates.signature)",
-            (signature,),
+            """
+            delete from candidates where signature = ? and status = 'candidate'
+            and not exists (select 1 from signals where signals.signature = candidates.signature)
+            """,
+            (row["signature"],),
         )
 
 
 def list_fresh_signatures(connection: Connection) -> list[str]:
-    """The signatures with signals that were not weighed yet."""
-    return [row["signature"] for row in connection.execute("select distinct signature from signals where fresh")]
+    """Return the signatures with signals that were not weighed yet."""
+    return fetch_column(connection, "select distinct signature from signals where fresh")
 
 
 def list_episodes(connection: Connection, signature: str, *, limit: int = -1) -> list[MinedEpisode]:
-    """The signals of a signature, best first, the newest first among equals."""
+    """Return the signals of a signature, best first, the newest first among equals."""
     rows = connection.execute(
-        f"select {', '.join(_SIGNAL)} from signals where signature = ? order by score desc, at desc, id desc limit ?",
+        f"""
+        select {", ".join(_SIGNAL_COLUMNS)} from signals where signature = ?
+        order by score desc, at desc, id desc limit ?
+        """,
         (signature, limit),
     )
     return [MinedEpisode(**{**dict(row), "body": json.loads(row["body"])}) for row in rows]
 
 
 def read_occurrences(connection: Connection, signature: str) -> tuple[int, list[str], list[str]]:
-    """How often a signature was met, in which sessions (the latest first) and in which projects."""
+    """Return how often a signature was met, in which sessions (the latest first) and in which projects."""
     rows = connection.execute(
-        "select session, project, count(*) as times, max(at) as latest from signals where signature = ?"
-        " group by session, project order by latest desc",
+        """
+        select session, project, count(*) as times, max(at) as latest from signals where signature = ?
+        group by session, project order by latest desc
+        """,
         (signature,),
     ).fetchall()
     sessions = list(dict.fromkeys(row["session"] for row in rows))
@@ -159,21 +163,28 @@ def find_by_signature(connection: Connection, signature: str) -> Candidate | Non
 
 
 def find_by_name(connection: Connection, name: str) -> Candidate | None:
-    """A candidate by its number, slug or id, whatever its status."""
-    number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
-    return next(iter(_select_candidates(connection, "number = ? or slug = ? or id = ?", (number, name, name))), None)
+    """Return a candidate by its number, slug or id, whatever its status."""
+    where = "number = ? or slug = ? or id = ?"
+    return next(iter(_select_candidates(connection, where, (_parse_number(name), name, name))), None)
 
 
 def is_issued_number(connection: Connection, name: str) -> bool:
-    """Whether this is a number that a candidate had once."""
-    number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else 0
+    """Return whether this is a number that a candidate once had."""
     query = "select 1 from sqlite_sequence where name = 'candidates' and ? between 1 and seq"
-    return connection.execute(query, (number,)).fetchone() is not None
+    return bool(fetch_value(connection, query, _parse_number(name)))
+
+
+def _parse_number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
 
 
 def list_candidates(connection: Connection, status: str = "candidate") -> list[Candidate]:
-    """The candidates, best first."""
+    """Return the candidates of a status, best first."""
     return _select_candidates(connection, "status = ?", (status,))
+
+
+def list_all(connection: Connection) -> list[Candidate]:
+    return _select_candidates(connection, "true", ())
 
 
 def list_proposed(connection: Connection) -> list[Candidate]:
@@ -187,13 +198,8 @@ def list_by_ids(connection: Connection, ids: Iterable[str]) -> list[Candidate]:
 
 
 def insert(connection: Connection, candidate: Candidate) -> None:
-    """Write a new candidate within the caller's transaction, unless somebody was faster; its number is given here."""
-    row = _build_row(candidate)
-    names = [name for name in _CANDIDATE_COLUMNS if name != "number"]
-    connection.execute(
-        f"insert or ignore into candidates ({', '.join(names)}) values ({', '.join('?' * len(names))})",
-        tuple(row[name] for name in names),
-    )
+    """Store a new candidate within the caller's transaction, unless it is there; SQLite gives it its number."""
+    insert_row(connection, "candidates", _build_row(candidate), verb="insert or ignore")
 
 
 def remove(connection: Connection, number: int) -> None:
@@ -207,11 +213,8 @@ def _select_candidates(connection: Connection, where: str, values: Sequence[obje
     )
     candidates = []
     for row in rows:
-        fields = {name: row[name] for name in _CANDIDATE_COLUMNS}
-        for name in ("parts", "record"):
-            fields[name] = json.loads(fields[name])
-        for name in ("sessions", "projects"):
-            fields[name] = tuple(json.loads(fields[name]))
+        fields = dict(row) | {name: json.loads(row[name]) for name in ("parts", "record")}
+        fields |= {name: tuple(json.loads(row[name])) for name in ("sessions", "projects")}
         candidates.append(Candidate(**fields))
     return candidates
 
@@ -219,10 +222,10 @@ def _select_candidates(connection: Connection, where: str, values: Sequence[obje
 def store_candidates(
     connection: Connection, candidates: Iterable[Candidate], *, weighed_signatures: Iterable[str]
 ) -> None:
-    """Write candidates for the first time or anew, and what was weighed.
+    """Store candidates for the first time or again, and mark signatures as weighed.
 
-    What was decided about them stays, and so do the words: a person accepts by a number what they saw under it. Words
-    that nothing stands behind any more do go, and the candidate gets another number with its new ones.
+    Decisions stay, and so do the words: a person accepts by a number what they saw under it. Words that no signal says
+    any more are replaced, and the candidate gets another number with its new ones.
     """
     rows, outdated_numbers = [], []
     for candidate in candidates:
@@ -232,33 +235,28 @@ def store_candidates(
             outdated_numbers.append((previous.number,))
             updated = candidate
         rows.append(_build_row(updated))
-    names = [name for name in _CANDIDATE_COLUMNS if name != "number"]
     updated_columns = ("tier", "score", "parts", "occurrences", "sessions", "projects", "record")
     changes = ", ".join(f"{name} = excluded.{name}" for name in updated_columns)
     with transaction(connection):
         connection.executemany("delete from candidates where number = ? and status = 'candidate'", outdated_numbers)
-        connection.executemany(
-            f"insert into candidates ({', '.join(names)}) values ({', '.join('?' * len(names))})"
-            f" on conflict (signature) do update set {changes}",
-            [tuple(row[name] for name in names) for row in rows],
-        )
+        for row in rows:
+            insert_row(connection, "candidates", row, clause=f"on conflict (signature) do update set {changes}")
         connection.executemany(
             "update signals set fresh = 0 where signature = ?", [(signature,) for signature in weighed_signatures]
         )
 
 
 def _keep_wording(candidate: Candidate, previous: Candidate) -> Candidate:
-    """The proposal in the words it had before. What an agent's tag says of scope and priority are its words too."""
+    """Return the proposal in the words it had before."""
+    # An agent's tag also names the scope and the priority.
     wording_fields = (*_WORDING_FIELDS, "scope", "priority") if candidate.tier == 1 else _WORDING_FIELDS
-    other_fields = {key: value for key, value in candidate.record.items() if key not in wording_fields}
-    return replace(
-        candidate,
-        record={**other_fields, **{key: previous.record[key] for key in wording_fields if key in previous.record}},
-    )
+    record = {key: value for key, value in candidate.record.items() if key not in wording_fields}
+    record |= {key: previous.record[key] for key in wording_fields if key in previous.record}
+    return replace(candidate, record=record)
 
 
 def _should_keep_wording(connection: Connection, previous: Candidate) -> bool:
-    """Whether the words are to stay: they are whole and a signal says them still, or a person has decided about them.
+    """Return whether a person has decided about the words, or they are complete and a signal still says them.
 
     An episode that was under way when it was first read may end in other words, and a tag may be taken back.
     """
@@ -272,20 +270,20 @@ def _should_keep_wording(connection: Connection, previous: Candidate) -> bool:
 
 
 def _build_row(candidate: Candidate) -> dict[str, object]:
-    row = {name: getattr(candidate, name) for name in _CANDIDATE_COLUMNS}
+    row = {name: getattr(candidate, name) for name in _CANDIDATE_COLUMNS if name != "number"}
     for name in ("parts", "record", "sessions", "projects"):
         row[name] = json.dumps(row[name], separators=(",", ":"))
     return row
 
 
 def record_decision(connection: Connection, candidate_id: str, status: str, at: float | None, lesson: str = "") -> None:
-    """By the id, which stays when a scan gives another number while a person makes up their mind."""
+    """Record a decision by the candidate's id, since a scan may change its number meanwhile."""
     with transaction(connection):
         set_status(connection, candidate_id, status, at, lesson)
 
 
 def set_status(connection: Connection, candidate_id: str, status: str, at: float | None, lesson: str = "") -> None:
-    """The same within the caller's transaction."""
+    """Record a decision within the caller's transaction."""
     connection.execute(
         "update candidates set status = ?, decided_at = ?, lesson = ? where id = ?",
         (status, at, lesson, candidate_id),
@@ -293,51 +291,29 @@ def set_status(connection: Connection, candidate_id: str, status: str, at: float
 
 
 def list_slugs(connection: Connection) -> set[str]:
-    return {row["slug"] for row in connection.execute("select slug from candidates")}
+    return set(fetch_column(connection, "select slug from candidates"))
 
 
 def store_judgements(connection: Connection, judgements: Iterable[Judgement]) -> None:
-    rows = [
-        (
-            judgement.candidate,
-            judgement.at,
-            judgement.reader,
-            judgement.verdict,
-            json.dumps(judgement.body),
-            judgement.void,
-        )
-        for judgement in judgements
-    ]
     with transaction(connection):
-        connection.executemany(
-            "insert into judgements (candidate, at, reader, verdict, body, void) values (?, ?, ?, ?, ?, ?)", rows
-        )
+        for judgement in judgements:
+            insert_row(connection, "judgements", judgement.__dict__ | {"body": json.dumps(judgement.body)})
 
 
 def list_latest_judgements(connection: Connection) -> dict[int, Judgement]:
-    """The latest judgement of each candidate that has one that counts; else the latest void one."""
+    """Return the latest judgement that counts of each candidate; of one that has none the latest void one."""
     rows = connection.execute(
         "select candidate, at, reader, verdict, body, void from judgements order by void = '', at, id"
     )
-    return {
-        row["candidate"]: Judgement(
-            row["candidate"], row["at"], row["reader"], row["verdict"], json.loads(row["body"]), row["void"]
-        )
-        for row in rows
-    }
+    return {row["candidate"]: Judgement(**dict(row) | {"body": json.loads(row["body"])}) for row in rows}
 
 
 def add_scan(connection: Connection, scan: Scan) -> None:
-    names = tuple(Scan.__annotations__)
-    with transaction(connection):
-        connection.execute(
-            f"insert into scans ({', '.join(names)}) values ({', '.join('?' * len(names))})",
-            tuple(getattr(scan, name) for name in names),
-        )
+    insert_row(connection, "scans", scan.__dict__)
 
 
 def find_last_scan_time(connection: Connection, *kinds: str) -> float | None:
-    """When the latest scan of these kinds was, of any kind if none is named."""
+    """Return when the latest scan of these kinds was, of any kind if none is named."""
     where = f"where kind in ({', '.join('?' * len(kinds))})" if kinds else ""
-    last_at: float | None = connection.execute(f"select max(at) from scans {where}", kinds).fetchone()[0]
+    last_at: float | None = fetch_value(connection, f"select max(at) from scans {where}", *kinds)
     return last_at

@@ -1,4 +1,4 @@
-"""The one SQLite file. Several processes write it, so a writer says so at once and waits its turn."""
+"""The one SQLite file: opening it, migrating it, transactions. Several processes write it at the same time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from sqlite3 import Connection as Connection
 from sqlite3 import Error as StoreError
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.migrations import LATEST_VERSION, STEPS
 
 __all__ = [
     "Connection",
@@ -26,7 +26,12 @@ __all__ = [
     "check_epoch",
     "connect",
     "copy_database",
+    "fetch_column",
+    "fetch_dicts",
+    "fetch_value",
+    "insert_row",
     "migrate",
+    "open",
     "open_read_only",
     "parse_json_or_text",
     "read_epoch",
@@ -36,28 +41,70 @@ __all__ = [
 ]
 
 BUSY_MILLISECONDS = 5_000
-MIN_FREE_BYTES = 64 * 1024  # what opening a database may write: a page, its log and the log's index
+MIN_FREE_BYTES = 64 * 1024  # opening a database may write a page, its log and the log's index
 
 
 class PurgeConflict(sqlite3.OperationalError):
-    """Something was purged after this connection was opened, so what was read by it must not be written."""
+    """A purge ran after this connection was opened, so what the connection read before must not be written."""
 
     def __init__(self) -> None:
-        super().__init__("something was purged meanwhile; what was read before that is not written")
+        super().__init__("a purge ran meanwhile; what was read before it is not written")
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that knows the epoch in which it began to read; None if that does not matter to it."""
+    """A connection that remembers the epoch it reads in, and takes text that is not valid Unicode.
 
-    epoch: int | None = None
+    Agents do send lone surrogates, which SQLite refuses. They are rare, so a statement is first tried as it is.
+    """
+
+    epoch: int | None = None  # None if purges do not matter to this connection
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        try:
+            return super().execute(sql, parameters)
+        except UnicodeEncodeError:
+            return super().execute(sql, _replace_surrogates(parameters))
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        rows = list(parameters)
+        super().execute("savepoint before_rows")
+        try:
+            cursor = super().executemany(sql, rows)
+        except UnicodeEncodeError:
+            super().execute("rollback to before_rows")
+            cursor = super().executemany(sql, [_replace_surrogates(row) for row in rows])
+        super().execute("release before_rows")
+        return cursor
+
+
+def _replace_surrogates(parameters: Sequence[object] | Mapping[str, object]) -> Any:
+    if isinstance(parameters, Mapping):
+        return {name: to_storable(value) for name, value in parameters.items()}
+    return [to_storable(value) for value in parameters]
+
+
+def to_storable(value: object) -> object:
+    """Return the value as it reads once it is stored: lone surrogates become question marks."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "replace").decode()
+    return value
+
+
+@contextmanager
+def open(home: str) -> Iterator[sqlite3.Connection]:
+    """Open the database of this home for as long as the block runs."""
+    connection = connect(home)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epoch: bool = False) -> sqlite3.Connection:
-    """The database of this home, made and brought up to date if need be.
+    """Return a connection to the database of this home, created and migrated if need be; the caller closes it.
 
-    A purge ends an epoch: from then on the first transaction of a connection from before fails with `Purged`, so that
-    no text that is gone is written again. `ignore_epoch` is for connections that write only what they are told, at
-    once.
+    A purge ends an epoch: the next transaction of a connection from before fails with `PurgeConflict`, so that deleted
+    text is not written again. `ignore_epoch` is for connections that write at once what they are given.
     """
     paths.make_private_folder(home)
     path = os.path.join(home, paths.DATABASE)
@@ -69,7 +116,7 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
     connection.row_factory = sqlite3.Row
     try:
         connection.execute(f"pragma busy_timeout = {busy_milliseconds}")
-        if connection.execute("pragma page_count").fetchone()[0] == 0:
+        if fetch_value(connection, "pragma page_count") == 0:
             connection.execute("pragma auto_vacuum = incremental")  # possible only before the first page is written
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = normal")
@@ -88,8 +135,8 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
 
 
 def open_read_only(path: str, *, timeout_seconds: float = 5.0) -> sqlite3.Connection:
-    """Somebody else's database, to be read and nothing else."""
-    # Without a log beside it nobody is writing, and then not even a lock file is made.
+    """Open a database of another program; the caller closes it."""
+    # Without a log beside it nobody is writing, and then SQLite need not even create a lock file.
     is_written = any(os.path.exists(f"{path}{suffix}") for suffix in ("-wal", "-journal"))
     mode = "mode=ro" if is_written else "mode=ro&immutable=1"
     connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{mode}", uri=True, timeout=timeout_seconds)
@@ -98,7 +145,7 @@ def open_read_only(path: str, *, timeout_seconds: float = 5.0) -> sqlite3.Connec
 
 
 def copy_database(home: str, target_home: str) -> None:
-    """Copy the database of one home into another, while others may be writing to it; nothing if there is none."""
+    """Copy the database of one home, if it has one, into another, while others may be writing to it."""
     path = os.path.join(home, paths.DATABASE)
     if os.path.exists(path):
         source, target = sqlite3.connect(path), sqlite3.connect(os.path.join(target_home, paths.DATABASE))
@@ -108,25 +155,25 @@ def copy_database(home: str, target_home: str) -> None:
 
 
 def read_schema_version(connection: sqlite3.Connection) -> int:
-    version: int = connection.execute("pragma user_version").fetchone()[0]
-    return version
+    return int(fetch_value(connection, "pragma user_version"))
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
     """Bring an older file up to date, one transaction per step; leave a newer one alone."""
-    if read_schema_version(connection) > len(MIGRATIONS):
+    version = read_schema_version(connection)
+    if version > LATEST_VERSION:
         raise UserError(
-            f"{path} was written by a newer hardwon (schema {read_schema_version(connection)}, this one knows "
-            f"{len(MIGRATIONS)})",
+            f"{path} was written by a newer hardwon (schema {version}, this one knows {LATEST_VERSION})",
             "upgrade hardwon, or point HARDWON_HOME elsewhere",
         )
-    while read_schema_version(connection) < len(MIGRATIONS):
+    for step_version, statements in STEPS:
+        if version >= step_version:
+            continue
         with transaction(connection):
-            step = read_schema_version(connection)
-            if step < len(MIGRATIONS):
-                for statement in MIGRATIONS[step]:
+            if read_schema_version(connection) < step_version:  # another process may have been faster
+                for statement in statements:
                     connection.execute(statement)
-                connection.execute(f"pragma user_version = {step + 1}")
+                connection.execute(f"pragma user_version = {step_version}")
 
 
 @contextmanager
@@ -143,17 +190,14 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def read_epoch(connection: sqlite3.Connection) -> int:
-    """Return the number that tells what was read before a purge from what was read after it.
-
-    It is kept in a field of the file's header that SQLite leaves to applications.
-    """
-    epoch: int = connection.execute("pragma application_id").fetchone()[0]
-    return epoch
+    """Return the number that changes with every purge."""
+    # The application id is a field of the file's header that SQLite leaves to applications.
+    return int(fetch_value(connection, "pragma application_id"))
 
 
 def begin_epoch(connection: sqlite3.Connection) -> None:
-    """End the epoch of everybody else, within the transaction that purges. A random number, since the file may be
-    replaced by a backup, which has one of its own."""
+    """End the epoch of all other connections, within the transaction that purges."""
+    # Random rather than counted up: a restored backup has an epoch of its own, which must not equal a later one.
     new_epoch = int.from_bytes(os.urandom(4), "big") >> 1
     connection.execute(f"pragma application_id = {new_epoch}")
     if isinstance(connection, _Connection) and connection.epoch is not None:
@@ -161,24 +205,41 @@ def begin_epoch(connection: sqlite3.Connection) -> None:
 
 
 def check_epoch(connection: sqlite3.Connection) -> None:
-    """Raise `Purged`, once, if something was purged since the connection was opened."""
+    """Raise `PurgeConflict`, once, if a purge ran since the connection was opened."""
     if not isinstance(connection, _Connection) or connection.epoch is None:
         return
     current_epoch = read_epoch(connection)
     if current_epoch != connection.epoch:
-        connection.epoch = current_epoch  # what is read from here on is from after the purge
+        connection.epoch = current_epoch  # whatever is read from here on is from after the purge
         raise PurgeConflict
 
 
-def to_storable(value: object) -> object:
-    """SQLite takes no lone surrogates, and hosts do send them."""
-    if isinstance(value, str) and not value.isascii():
-        return value.encode("utf-8", "replace").decode()
-    return value
+def fetch_value(connection: sqlite3.Connection, query: str, *values: object) -> Any:
+    """Return the first column of the first row; None if there is no row."""
+    row = connection.execute(query, values).fetchone()
+    return row[0] if row else None
+
+
+def fetch_column(connection: sqlite3.Connection, query: str, *values: object) -> list[Any]:
+    """Return the first column of every row."""
+    return [row[0] for row in connection.execute(query, values).fetchall()]
+
+
+def fetch_dicts(connection: sqlite3.Connection, query: str, *values: object) -> list[dict[str, Any]]:
+    """Return every row by its column names."""
+    return [dict(row) for row in connection.execute(query, values).fetchall()]
+
+
+def insert_row(
+    connection: sqlite3.Connection, table: str, row: Mapping[str, object], *, verb: str = "insert", clause: str = ""
+) -> sqlite3.Cursor:
+    """Insert a row given by its columns; `clause` follows the values, such as `on conflict`."""
+    qmarks = ", ".join("?" * len(row))
+    return connection.execute(f"{verb} into {table} ({', '.join(row)}) values ({qmarks}) {clause}", tuple(row.values()))
 
 
 def parse_json_or_text(text: str) -> Any:
-    """What a column of JSON holds; the text itself if it is none."""
+    """Return what a column of JSON holds, or the text itself if it is not JSON."""
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""What was deleted, and what an import must not bring back.
+"""The log of deletions, and tombstones of what an import must not bring back.
 
-`deletions` is a log: when, by which command, of what kind and how many rows; never what they said. `tombstones` holds
+A line of the log says when, by which command, of what kind and how many rows; never what they said. Tombstones are
 salted hashes of deleted sessions and projects and of purged texts. A tombstone covers only what happened before the
 deletion: the same words said again later are new.
 """
@@ -13,9 +13,10 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from urllib.parse import quote
 
-from hardwon.store.db import Connection, transaction
+from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, transaction
 from hardwon.text import traces
 from hardwon.types import frozen
 
@@ -36,11 +37,11 @@ class Deletion:
     rows: dict[str, int]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PurgedText:
     """A piece of a purged text, by its keyed hash.
 
-    The checksum picks the places worth hashing. It has 16 bits, too few to tell anything about the text.
+    The checksum picks the positions worth hashing. It has 16 bits, too few to tell anything about the text.
     """
 
     digest: bytes
@@ -52,15 +53,13 @@ class PurgedText:
 def record(connection: Connection, path: str, kind: str, rows: Mapping[str, int], at: float) -> None:
     """Add a line to the log, within the caller's transaction if there is one."""
     counts = {table: count for table, count in rows.items() if count}
-    connection.execute(
-        "insert into deletions (at, path, kind, rows) values (?, ?, ?, ?)", (at, path, kind, json.dumps(counts))
-    )
+    insert_row(connection, "deletions", {"at": at, "path": path, "kind": kind, "rows": json.dumps(counts)})
 
 
 def list_newest(connection: Connection, limit: int) -> list[Deletion]:
     """Return the newest lines of the log, newest first."""
-    rows = connection.execute("select at, path, kind, rows from deletions order by id desc limit ?", (limit,))
-    return [Deletion(row["at"], row["path"], row["kind"], json.loads(row["rows"])) for row in rows]
+    rows = fetch_dicts(connection, "select at, path, kind, rows from deletions order by id desc limit ?", limit)
+    return [Deletion(**row | {"rows": json.loads(row["rows"])}) for row in rows]
 
 
 def bury(connection: Connection, kind: str, names: Iterable[str], deleted_before: float) -> None:
@@ -71,7 +70,7 @@ def bury(connection: Connection, kind: str, names: Iterable[str], deleted_before
 
 
 def bury_text(connection: Connection, pieces: Sequence[str], deleted_before: float) -> None:
-    """Leave a tombstone for each piece of a text, as `traces.pieces` gives them, within the caller's transaction."""
+    """Leave a tombstone for each piece of a text (`traces.split_into_pieces`), within the caller's transaction."""
     salt = _read_salt(connection)
     for piece in pieces:
         tombstone = PurgedText(_compute_digest(salt, piece), len(piece), _compute_checksum(piece), deleted_before)
@@ -79,17 +78,21 @@ def bury_text(connection: Connection, pieces: Sequence[str], deleted_before: flo
 
 
 def _insert_tombstone(connection: Connection, kind: str, salt: bytes, tombstone: PurgedText) -> None:
-    connection.execute(
-        "insert into tombstones (kind, salt, hash, length, checksum, before) values (?, ?, ?, ?, ?, ?)"
-        " on conflict (kind, hash) do update set before = max(before, excluded.before)",
-        (kind, salt, tombstone.digest, tombstone.length, tombstone.checksum, tombstone.deleted_before),
-    )
+    row = {
+        "kind": kind,
+        "salt": salt,
+        "hash": tombstone.digest,
+        "length": tombstone.length,
+        "checksum": tombstone.checksum,
+        "before": tombstone.deleted_before,
+    }
+    clause = "on conflict (kind, hash) do update set before = max(before, excluded.before)"
+    insert_row(connection, "tombstones", row, clause=clause)
 
 
 def _read_salt(connection: Connection) -> bytes:
     """Return the salt of this database: one for all, so that a name is hashed once for any number of tombstones."""
-    row = connection.execute("select salt from tombstones limit 1").fetchone()
-    return bytes(row[0]) if row else os.urandom(16)
+    return bytes(fetch_value(connection, "select salt from tombstones limit 1") or os.urandom(16))
 
 
 def _compute_digest(salt: bytes, text: str) -> bytes:
@@ -109,7 +112,7 @@ class Tombstones:
 
     def __init__(self, salt: bytes, names: Mapping[tuple[str, bytes], float], texts: Sequence[PurgedText]) -> None:
         self._salt, self._names, self._texts = salt, names, texts
-        self._deleted_before: dict[tuple[str, str], float] = {}
+        self._deleted_before: dict[tuple[str, str], float | None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._names or self._texts)
@@ -118,10 +121,10 @@ class Tombstones:
         """Return whether a session or project of this name was deleted after this time; None is any time."""
         if not name or not self._names:
             return False
-        if (kind, name) not in self._deleted_before:
-            self._deleted_before[kind, name] = self._names.get((kind, _compute_digest(self._salt, name)), float("-inf"))
+        if (kind, name) not in self._deleted_before:  # names repeat on every line of an import
+            self._deleted_before[kind, name] = self._names.get((kind, _compute_digest(self._salt, name)))
         deleted_before = self._deleted_before[kind, name]
-        return deleted_before > float("-inf") and (at is None or at < deleted_before)
+        return deleted_before is not None and (at is None or at < deleted_before)
 
     def covers_text(self, text: str, at: float | None) -> bool:
         """Return whether the text holds one that was purged after this time; None is any time."""
@@ -132,15 +135,14 @@ class Tombstones:
         return any(self._is_in_text(normalized, tombstone) for tombstone in tombstones)
 
     def _is_in_text(self, normalized: str, tombstone: PurgedText) -> bool:
-        starts = _find_checksum(normalized, tombstone.length, tombstone.checksum)
-        return any(
-            _compute_digest(self._salt, normalized[start : start + tombstone.length]) == tombstone.digest
-            for start in starts
-        )
+        for start in _find_checksum(normalized, tombstone.length, tombstone.checksum):
+            if _compute_digest(self._salt, normalized[start : start + tombstone.length]) == tombstone.digest:
+                return True
+        return False
 
 
 def _find_checksum(text: str, length: int, checksum: int) -> list[int]:
-    """Return where a stretch of this length begins that has this checksum: about one place in 65,000 by chance."""
+    """Return the positions where a part of this length has this checksum, about one in 65,000 by chance."""
     import numpy  # a tenth of a second that a home without purged texts need not pay
 
     if len(text) < length:
@@ -176,26 +178,18 @@ def carry_over(connection: Connection, earlier_path: str) -> list[int]:
     with closing(sqlite3.connect(f"file:{quote(earlier_path)}?mode=ro", uri=True)) as source:
         source.row_factory = sqlite3.Row
         try:
-            rows_by_table = _read_carried_rows(source)
+            tables = set(fetch_column(source, "select name from sqlite_master where type = 'table'"))
+            carried = {
+                table: fetch_dicts(source, f"select * from {table}") for table in _CARRIED_TABLES if table in tables
+            }
         except sqlite3.DatabaseError:
             return []
     with transaction(connection):
-        for table, table_rows in rows_by_table.items():
-            _replace_rows(connection, table, table_rows)
-    rows = connection.execute("select id, session, last_at from sessions").fetchall()
+        for table, rows in carried.items():
+            # All of them are replaced: the others are newer, and hashed with one salt.
+            connection.execute(f"delete from {table}")
+            for row in rows:
+                insert_row(connection, table, row)
     tombstones = read_tombstones(connection)
-    return [row["id"] for row in rows if tombstones.covers(SESSION, row["session"], row["last_at"])]
-
-
-def _read_carried_rows(source: Connection) -> dict[str, list[sqlite3.Row]]:
-    tables = {name for (name,) in source.execute("select name from sqlite_master where type = 'table'")}
-    return {table: source.execute(f"select * from {table}").fetchall() for table in _CARRIED_TABLES if table in tables}
-
-
-def _replace_rows(connection: Connection, table: str, rows: Sequence[sqlite3.Row]) -> None:
-    """Replace the rows of a table by those of another database: they are the newer ones, and hashed with one salt."""
-    connection.execute(f"delete from {table}")
-    for row in rows:
-        columns = row.keys()
-        qmarks = ", ".join("?" * len(columns))
-        connection.execute(f"insert into {table} ({', '.join(columns)}) values ({qmarks})", tuple(row))
+    sessions = connection.execute("select id, session, last_at from sessions").fetchall()
+    return [number for number, session, last_at in sessions if tombstones.covers(SESSION, session, last_at)]

@@ -1,37 +1,74 @@
-"""The documents of the index: what can be found, each with the words it is found by.
+"""The search index: documents with their words and vectors, what waits to be indexed, and how both are looked up.
 
-A document's number is its project, its time and how long it is, put together: what lies in a project is one range of
-numbers, in which an index of words can be read without looking at any other, the latest first, in whatever order the
-documents were indexed. Whatever is deleted elsewhere
-takes its document along, by triggers; whatever comes or changes waits in `to_index`.
+Whatever is deleted elsewhere takes its document along, by triggers; whatever comes or changes waits in `to_index`.
+
+The word index is asked only for plain words, each in quotes of its own, so nothing a person types is read as a query.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import log2
 from time import monotonic
 from typing import Any
 
-from hardwon.store.db import Connection, to_storable, transaction
-from hardwon.types import frozen
+from hardwon.store import projects
+from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, to_storable, transaction
 
-EVERYWHERE = 1 << 22  # stands for a project: what counts in all of them
-PROJECT_BITS, SIZE_BITS = 40, 4
-SLOT_BITS = PROJECT_BITS - SIZE_BITS
+# A document's id packs its project, its time slot and its size class, in this order from the highest bit. So a project
+# is one range of ids that the word index can read alone, the latest first, in whatever order documents were indexed;
+# and ranking knows a text's length without reading it. Only the functions from `pack_id` on know the layout (and the
+# trigger `vectors_count_what_went`).
+SLOT_BITS, SIZE_BITS = 36, 4
+PROJECT_BITS = SLOT_BITS + SIZE_BITS
 SLOTS_PER_SECOND = 16  # 36 bits of these reach the year 2106
+EVERYWHERE = 1 << 22  # stands for a project: what counts in all of them
+Scope = list[tuple[int, int]]  # ranges of document ids, both ends included
+FULL_SCOPE: Scope = [(0, (1 << 63) - 1)]
+CODES_PER_READ = 10_000
 _SLOTS_PER_READ = 64  # neighbouring slots that are looked at together for a free one
-_PAGES_PER_MERGE = 200  # of the index of words in one transaction
+_PAGES_PER_MERGE = 200  # of the word index in one transaction
 _VERSION_PATH = "words"  # stands for a file: how words are made
 INDEX_TABLES = frozenset(
     {"documents", "vectors", "to_embed", "to_index", "indexed_files", "observation_files", "vectors_went"}
 )
 
 
-@frozen
+def pack_id(project: int, slot: int, size_class: int) -> int:
+    return project << PROJECT_BITS | slot << SIZE_BITS | size_class
+
+
+def compute_first_id(project: int) -> int:
+    return pack_id(project, 0, 0)
+
+
+def compute_last_id(project: int) -> int:
+    return compute_first_id(project + 1) - 1
+
+
+def unpack_project(document_id: int) -> int:
+    return document_id >> PROJECT_BITS
+
+
+def unpack_slot(document_id: int) -> int:
+    return (document_id >> SIZE_BITS) & ((1 << SLOT_BITS) - 1)
+
+
+def unpack_size_class(document_ids: Any) -> Any:
+    """Return the size class of an id, or of each in an array."""
+    return document_ids & ((1 << SIZE_BITS) - 1)
+
+
+def compute_size_class(count: int) -> int:
+    """Return how long a text is, in steps of the square root of two; 15 is 181 words and more."""
+    return min(int(2 * log2(max(count, 1))), (1 << SIZE_BITS) - 1)
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentKind:
-    """What can be found; `table` is empty for what people keep in files."""
+    """A kind of record that can be found; `table` is empty for what people keep in files."""
 
     letter: str
     name: str
@@ -53,11 +90,13 @@ DOCUMENT_KINDS = {
         DocumentKind("H", "handoff"),
     )
 }
+_ROW_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if kind.table)
+_FILE_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if not kind.table)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Document:
-    """What the index is to know: `name` is for what has no row, and `times` how often it was put on the list."""
+    """A record as it is indexed; `name` is for one without a row, `times` how often the row was put on the list."""
 
     kind: str
     row: int
@@ -69,36 +108,28 @@ class Document:
     times: int = 0
 
 
-def compute_size_class(count: int) -> int:
-    """How long a text is, in steps of the square root of two; 15 is 181 words and more."""
-    return min(int(2 * log2(max(count, 1))), (1 << SIZE_BITS) - 1)
+# What waits to be indexed.
 
-
-def compute_first_id(project: int) -> int:
-    return project << PROJECT_BITS
-
-
-# What carries meaning is indexed before the calls: those are many, and an observation says what they came to.
-_MEANINGFUL_KINDS = ("P", "O", "S")
-_WAITING_IN_TABLE = (
-    "select to_index.kind as kind, to_index.row as row, to_index.times as times, source.at as at from to_index"
-    " left join {table} as source on source.id = to_index.row where to_index.kind = '{letter}'"
-)
+_WAITING = """
+    select to_index.kind as kind, to_index.row as row, to_index.times as times, source.at as at from to_index
+    left join {table} as source on source.id = to_index.row where to_index.kind = '{letter}'
+    """
 _LAST_WORDS = " and source.kind in ('Stop', 'SubagentStop')"
 
 
 def list_waiting_meaningful(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
-    """Prompts, observations, summaries and last words to be indexed, newest first: kind, row, and how often listed."""
-    selects = [
-        _WAITING_IN_TABLE.format(table=DOCUMENT_KINDS[letter].table, letter=letter) for letter in _MEANINGFUL_KINDS
-    ]
-    selects.append(_WAITING_IN_TABLE.format(table=DOCUMENT_KINDS["E"].table, letter="E") + _LAST_WORDS)
+    """Return prompts, observations, summaries and last words to index, newest first: kind, row, times listed.
+
+    They are indexed before the calls: those are many, and an observation says what they came to.
+    """
+    selects = [_WAITING.format(table=DOCUMENT_KINDS[letter].table, letter=letter) for letter in ("P", "O", "S")]
+    selects.append(_WAITING.format(table="events", letter="E") + _LAST_WORDS)
     return _list_newest(connection, " union all ".join(selects), limit)
 
 
 def list_waiting_events(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
-    """Events to be indexed, newest first, in the same form; one whose row is gone comes last."""
-    return _list_newest(connection, _WAITING_IN_TABLE.format(table=DOCUMENT_KINDS["E"].table, letter="E"), limit)
+    """Return events to index, newest first, in the same form; one whose row is gone comes last."""
+    return _list_newest(connection, _WAITING.format(table="events", letter="E"), limit)
 
 
 def _list_newest(connection: Connection, select: str, limit: int) -> list[tuple[str, int, int]]:
@@ -107,28 +138,60 @@ def _list_newest(connection: Connection, select: str, limit: int) -> list[tuple[
 
 
 def count_backlog(connection: Connection) -> tuple[int, int]:
-    """How much waits for its words, and how much for its vector."""
+    """Return how much waits for its words, and how much for its vector."""
     row = connection.execute("select (select count(*) from to_index), (select count(*) from to_embed)").fetchone()
-    return int(row[0]), int(row[1])
+    return row[0], row[1]
 
 
 def read_source_rows(connection: Connection, kind: DocumentKind, rows: Sequence[int]) -> list[dict[str, Any]]:
-    """The rows with what is known of their sessions: `session` is the host's id, `session_number` ours."""
-    source_rows = connection.execute(
-        f"select {kind.table}.*, sessions.id as session_number, sessions.host, sessions.session as session_name,"
-        " coalesce(sessions.project, 0) as project_number, coalesce(projects.path, '') as project"
-        f" from {kind.table} join sessions on sessions.id = {kind.table}.session"
-        " left join projects on projects.id = sessions.project"
-        f" where {kind.table}.id in (select value from json_each(?))",
-        (json.dumps(list(rows)),),
+    """Return the rows with what is known of their sessions: `session` is the agent's id, `session_number` ours."""
+    source_rows = fetch_dicts(
+        connection,
+        f"""
+        select {kind.table}.*, sessions.id as session_number, sessions.host, sessions.session as session_name,
+            coalesce(sessions.project, 0) as project_number, coalesce(projects.path, '') as project
+        from {kind.table} join sessions on sessions.id = {kind.table}.session
+        left join projects on projects.id = sessions.project
+        where {kind.table}.id in (select value from json_each(?))
+        """,
+        json.dumps(list(rows)),
     )
-    return [{**dict(row), "session": row["session_name"]} for row in source_rows]
+    return [row | {"session": row["session_name"]} for row in source_rows]
+
+
+def drop_waiting(connection: Connection, entries: Iterable[tuple[str, int, int]]) -> None:
+    """Take from the list what has no row any more."""
+    with transaction(connection):
+        connection.executemany("delete from to_index where kind = ? and row = ? and times = ?", entries)
+
+
+def queue_reindexing(connection: Connection, condition: str) -> None:
+    """Put documents of rows on the list, within the caller's transaction; a deleted row leaves it by its trigger."""
+    connection.execute(
+        f"""
+        insert into to_index (kind, row, times) select kind, row, 1 from documents where kind in ({_ROW_KINDS})
+        and {condition} on conflict (kind, row) do update set times = times + 1
+        """
+    )
+
+
+def ensure_index_version(connection: Connection, version: str) -> None:
+    """Index everything again if words are made another way now; documents that stay the same are not written."""
+    if read_fingerprint(connection, _VERSION_PATH) == version:
+        return
+    with transaction(connection):
+        queue_reindexing(connection, "true")
+        delete_file_documents(connection)
+        connection.execute("insert or replace into indexed_files (path, print) values (?, ?)", (_VERSION_PATH, version))
+
+
+# Writing documents.
 
 
 def write_documents(connection: Connection, documents: Iterable[Document], *, max_seconds: float) -> int:
-    """Write documents in one transaction, as many as there is time for; gives how many were looked at.
+    """Write documents in one transaction, as many as there is time for; return how many were looked at.
 
-    One that was put on the list again meanwhile is left for the next time, one that is gone from it is not wanted.
+    One that was put on the list again meanwhile is left for the next time.
     """
     processed, deadline = 0, monotonic() + max_seconds
     with transaction(connection):
@@ -145,38 +208,33 @@ def write_documents(connection: Connection, documents: Iterable[Document], *, ma
     return processed
 
 
-def drop_waiting(connection: Connection, entries: Iterable[tuple[str, int, int]]) -> None:
-    """Take from the list what has no row any more."""
-    with transaction(connection):
-        connection.executemany("delete from to_index where kind = ? and row = ? and times = ?", list(entries))
-
-
 def write_document(connection: Connection, document: Document) -> None:
-    """Put a document in its place, within the caller's transaction; without words there is none."""
-    source = (document.kind, document.row, to_storable(document.name))
-    words = to_storable(" ".join(document.words))
+    """Write a document in place of an earlier one, within the caller's transaction; one without words is deleted."""
+    row = {
+        "kind": document.kind,
+        "row": document.row,
+        "name": document.name,
+        "session": document.session,
+        "project": document.project,
+        "at": document.at,
+        "words": to_storable(" ".join(document.words)),
+    }
     existing = connection.execute(
-        "select id, words, session, project, at from documents where kind = ? and row = ? and name = ?", source
+        "select id, session, project, at, words from documents where kind = ? and row = ? and name = ?",
+        (document.kind, document.row, document.name),
     ).fetchone()
-    if existing and tuple(existing)[1:] == (words, document.session, document.project, document.at):
+    if existing and tuple(existing)[1:] == (document.session, document.project, document.at, row["words"]):
         return
     if existing:
         connection.execute("delete from documents where id = ?", (existing["id"],))
     if not document.words:
         return
-    document_id = _allocate_id(connection, document)
-    connection.execute(
-        "insert into documents (id, kind, row, name, session, project, at, words) values (?, ?, ?, ?, ?, ?, ?, ?)",
-        (document_id, *source, document.session, document.project, document.at, words),
-    )
-    connection.execute("insert into document_words (rowid, words) values (?, ?)", (document_id, words))
+    slot = _find_free_slot(connection, document.project, document.at)
+    document_id = pack_id(document.project, slot, compute_size_class(len(document.words)))
+    insert_row(connection, "documents", {"id": document_id, **row})
+    connection.execute("insert into document_words (rowid, words) values (?, ?)", (document_id, row["words"]))
     if DOCUMENT_KINDS[document.kind].is_embedded:
         connection.execute("insert or ignore into to_embed (document) values (?)", (document_id,))
-
-
-def _allocate_id(connection: Connection, document: Document) -> int:
-    slot = _find_free_slot(connection, document.project, document.at)
-    return compute_first_id(document.project) | slot << SIZE_BITS | compute_size_class(len(document.words))
 
 
 def _find_free_slot(connection: Connection, project: int, at: float) -> int:
@@ -185,17 +243,15 @@ def _find_free_slot(connection: Connection, project: int, at: float) -> int:
     slot = min(max(int(at * SLOTS_PER_SECOND), 0), last_slot - (1 << 20))  # a time far ahead leaves room behind it
     step = _SLOTS_PER_READ
     while True:
-        low = compute_first_id(project) | slot << SIZE_BITS
-        rows = connection.execute(
-            "select id from documents where id between ? and ? order by id limit ?",
-            (low, low + (_SLOTS_PER_READ << SIZE_BITS) - 1, _SLOTS_PER_READ),
+        ids = fetch_column(
+            connection,
+            "select id from documents where id between ? and ? order by id",
+            pack_id(project, slot, 0),
+            pack_id(project, slot + _SLOTS_PER_READ, 0) - 1,
         )
-        used_slots = {(number - compute_first_id(project)) >> SIZE_BITS for (number,) in rows}
-        free_slot = next(
-            (candidate for candidate in range(slot, slot + _SLOTS_PER_READ) if candidate not in used_slots), None
-        )
-        if free_slot is not None:
-            return free_slot
+        free_slots = set(range(slot, slot + _SLOTS_PER_READ)) - {unpack_slot(document_id) for document_id in ids}
+        if free_slots:
+            return min(free_slots)
         slot += step
         step *= 2
 
@@ -203,60 +259,33 @@ def _find_free_slot(connection: Connection, project: int, at: float) -> int:
 def replace_file_documents(
     connection: Connection, kind: str, path: str, fingerprint: str, documents: Iterable[Document]
 ) -> bool:
-    """Make a file's documents those given, all or none; False if they are of this print already."""
+    """Make a file's documents those given, all or none; return False if they have this fingerprint already."""
     with transaction(connection):
-        indexed_file = connection.execute(
-            "select print from indexed_files where path = ?", (to_storable(path),)
-        ).fetchone()
-        if indexed_file and indexed_file["print"] == fingerprint:
+        if read_fingerprint(connection, path) == fingerprint:
             return False
         documents_by_name = {document.name: document for document in documents}
-        existing_rows = connection.execute("select id, name from documents where kind = ?", (kind,)).fetchall()
-        connection.executemany(
-            "delete from documents where id = ?",
-            [(document_id,) for document_id, name in existing_rows if name not in documents_by_name],
+        connection.execute(
+            "delete from documents where kind = ? and name not in (select value from json_each(?))",
+            (kind, json.dumps(list(documents_by_name))),
         )
         for document in documents_by_name.values():
             write_document(connection, document)
-        connection.execute(
-            "insert or replace into indexed_files (path, print) values (?, ?)", (to_storable(path), fingerprint)
-        )
+        connection.execute("insert or replace into indexed_files (path, print) values (?, ?)", (path, fingerprint))
     return True
 
 
 def read_fingerprint(connection: Connection, path: str) -> str:
-    row = connection.execute("select print from indexed_files where path = ?", (to_storable(path),)).fetchone()
-    return str(row["print"]) if row else ""
+    return str(fetch_value(connection, "select print from indexed_files where path = ?", path) or "")
 
 
 def delete_file_documents(connection: Connection) -> None:
-    """Leave out all that came from files, within the caller's transaction; the next refresh reads them again."""
-    letters = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if not kind.table)
-    connection.execute(f"delete from documents where kind in ({letters})")
+    """Delete all that came from files, within the caller's transaction; the next refresh reads them again."""
+    connection.execute(f"delete from documents where kind in ({_FILE_KINDS})")
     connection.execute("delete from indexed_files where path != ?", (_VERSION_PATH,))
 
 
-def ensure_index_version(connection: Connection, version: str) -> None:
-    """Look at every document anew if its words were made another way; those that stay the same are not written."""
-    if read_fingerprint(connection, _VERSION_PATH) == version:
-        return
-    with transaction(connection):
-        queue_reindexing(connection, "true")
-        delete_file_documents(connection)
-        connection.execute("insert or replace into indexed_files (path, print) values (?, ?)", (_VERSION_PATH, version))
-
-
-def queue_reindexing(connection: Connection, condition: str) -> None:
-    """Put documents of rows on the list, within the caller's transaction; a row that goes leaves it by its trigger."""
-    letters = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if kind.table)
-    connection.execute(
-        f"insert into to_index (kind, row, times) select kind, row, 1 from documents where kind in ({letters})"
-        f" and {condition} on conflict (kind, row) do update set times = times + 1"
-    )
-
-
 def merge_word_index(connection: Connection) -> bool:
-    """Merge some of the index of words, by which what was deleted leaves it; False once there is nothing to merge."""
+    """Merge some of the word index, by which deleted words leave it; return False once nothing is left to merge."""
     earlier_changes = connection.total_changes
     # A negative number of pages merges all segments into one, in steps of this size.
     connection.execute("insert into document_words (document_words, rank) values ('merge', ?)", (-_PAGES_PER_MERGE,))
@@ -264,45 +293,270 @@ def merge_word_index(connection: Connection) -> bool:
 
 
 def rebuild_word_index(connection: Connection) -> None:
-    """Build the index of words anew, so that nothing of what was deleted is left in its pages."""
+    """Rebuild the word index, so that nothing deleted is left in its pages."""
     connection.execute("insert into document_words (document_words) values ('rebuild')")
 
 
+# Vectors.
+
+
 def list_unembedded(connection: Connection, limit: int) -> list[tuple[int, str, int, str]]:
-    """Documents that wait for a vector, what people keep in files first, then the newest: number, kind, row, name."""
+    """Return documents that wait for a vector, those from files first, then the newest: id, kind, row, name."""
     rows = connection.execute(
-        "select id, kind, row, name from to_embed join documents on documents.id = to_embed.document"
-        " order by row = 0 desc, at desc limit ?",
+        """
+        select id, kind, row, name from to_embed join documents on documents.id = to_embed.document
+        order by row = 0 desc, at desc limit ?
+        """,
         (limit,),
     )
     return [tuple(row) for row in rows]
 
 
 def store_vectors(connection: Connection, model: str, vectors: Iterable[tuple[int, bytes, bytes]]) -> int:
-    """Keep (document, code, vector) in one transaction, of those documents that are still there."""
+    """Store (document, code, vector) in one transaction, of those documents that are still there."""
     stored_count = 0
     with transaction(connection):
         for document, code, vector in vectors:
             connection.execute("delete from to_embed where document = ?", (document,))
             stored_count += connection.execute(
-                "insert or ignore into vectors (document, model, code, vector) select id, ?, ?, ? from documents"
-                " where id = ?",
+                """
+                insert or ignore into vectors (document, model, code, vector)
+                select id, ?, ?, ? from documents where id = ?
+                """,
                 (model, code, vector, document),
             ).rowcount
     return stored_count
 
 
 def skip_embedding(connection: Connection, documents: Sequence[int]) -> None:
-    """Let those wait no longer that have no text any more."""
+    """Take documents that have no text any more from the list of those that wait for a vector."""
     if documents:
         with transaction(connection):
             connection.executemany("delete from to_embed where document = ?", [(document,) for document in documents])
 
 
 def drop_stale_vectors(connection: Connection, model: str, limit: int) -> int:
-    """Drop some vectors that another model made; their documents wait for new ones."""
+    """Delete some vectors that another model made; their documents wait for new ones."""
     with transaction(connection):
         return connection.execute(
             "delete from vectors where id in (select id from vectors where model < ?1 or model > ?1 limit ?2)",
             (model, limit),
         ).rowcount
+
+
+def read_vectors(connection: Connection, ids: Sequence[int], model: str) -> list[tuple[int, bytes]]:
+    rows = connection.execute(
+        "select document, vector from vectors where document in (select value from json_each(?)) and +model = ?",
+        (json.dumps(list(ids)), model),
+    )
+    return [tuple(row) for row in rows]
+
+
+def iter_codes(
+    connection: Connection, project: int, model: str, *, after_id: int, last_id: int
+) -> Iterator[list[tuple[int, int, bytes]]]:
+    """Yield the codes of a project's vectors between two numbers, in portions: number, document, code.
+
+    A vector's number is never given twice; a document's may be.
+    """
+    # Without a sign the planner does not know that the project is the better half at first, and the worse one later.
+    first, second = ("+", "") if after_id == 0 else ("", "+")
+    cursor = connection.execute(
+        f"""
+        select id, document, code from vectors where {first}id > ? and {first}id <= ?
+        and {second}document between ? and ? and +model = ?
+        """,
+        (after_id, last_id, compute_first_id(project), compute_last_id(project), model),
+    )
+    while rows := cursor.fetchmany(CODES_PER_READ):
+        yield [tuple(row) for row in rows]
+
+
+def read_vectors_version(connection: Connection, project: int) -> tuple[int, int]:
+    """Return how many vectors of a project were deleted, and the last number given to any; a change shows in one."""
+    row = connection.execute(
+        """
+        select coalesce((select times from vectors_went where project = ?), 0),
+            coalesce((select seq from sqlite_sequence where name = 'vectors'), 0)
+        """,
+        (project,),
+    ).fetchone()
+    return row[0], row[1]
+
+
+def list_vector_numbers(connection: Connection, project: int) -> list[int]:
+    query = "select id from vectors where document between ? and ?"
+    return fetch_column(connection, query, compute_first_id(project), compute_last_id(project))
+
+
+# Looking things up.
+
+_COLUMNS = "id, kind, row, name, session, project, at"
+
+
+def find_project_numbers(connection: Connection, project: str) -> list[int]:
+    """Return the projects of this path, or else of this name; every indexed one if it is empty."""
+    if not project:
+        return list_indexed_projects(connection)
+    for column in ("path", "name"):
+        numbers = fetch_column(connection, f"select id from projects where {column} = ?", project)
+        if numbers:
+            return numbers
+    row = projects.find_by_folder_name(connection, project)
+    return [row["id"]] if row else []
+
+
+def find_project_paths(connection: Connection, project: str) -> list[str]:
+    """Return the folders of the projects of this path or name."""
+    return fetch_column(connection, "select path from projects where ?1 in (path, name)", project)
+
+
+def list_indexed_projects(connection: Connection) -> list[int]:
+    """Return every project that has a document, by jumping from one range of ids to the next."""
+    project_numbers: list[int] = []
+    after_id = -1
+    while (document_id := fetch_value(connection, "select min(id) from documents where id > ?", after_id)) is not None:
+        project_numbers.append(unpack_project(document_id))
+        after_id = compute_last_id(project_numbers[-1])
+    return project_numbers
+
+
+def build_scope(project_numbers: Sequence[int]) -> Scope:
+    """Return the ranges of these projects, and of what counts everywhere."""
+    return [
+        (compute_first_id(number), compute_last_id(number)) for number in dict.fromkeys([*project_numbers, EVERYWHERE])
+    ]
+
+
+def count_documents(connection: Connection, scope: Scope) -> int:
+    """Return how many documents a scope has, counted in the index by project and time, which is small."""
+    query = "select count(*) from documents where project between ? and ?"
+    return sum(fetch_value(connection, query, unpack_project(low), unpack_project(high)) for low, high in scope)
+
+
+def build_match_query(*groups: Sequence[str], by_prefix: bool = False) -> str:
+    """Return a query for documents that have any one word of each group; with `by_prefix` words that begin so."""
+    suffix = " *" if by_prefix else ""
+    return " AND ".join("(" + " OR ".join(f'"{word}"{suffix}' for word in group) + ")" for group in groups if group)
+
+
+def count_matches(connection: Connection, match: str, scope: Scope, limit: int) -> int:
+    """Return how many documents of the scope match, counted up to a limit."""
+    total = 0
+    for low, high in scope:
+        total += fetch_value(
+            connection,
+            """
+            select count(*) from (
+                select 1 from document_words where document_words match ? and rowid between ? and ? limit ?)
+            """,
+            *(match, low, high, limit - total),
+        )
+    return total
+
+
+def find_matches(connection: Connection, match: str, scope: Scope, limit: int) -> list[int]:
+    """Return the documents of the scope that match, so many at most, in each range the latest first."""
+    document_ids: list[int] = []
+    for low, high in scope:
+        document_ids += fetch_column(
+            connection,
+            """
+            select rowid from document_words where document_words match ? and rowid between ? and ?
+            order by rowid desc limit ?
+            """,
+            *(match, low, high, limit - len(document_ids)),
+        )
+    return document_ids
+
+
+def find_in_time_range(connection: Connection, scope: Scope, since: float, until: float) -> list[int]:
+    document_ids: list[int] = []
+    for low, high in scope:
+        document_ids += fetch_column(
+            connection,
+            "select id from documents where project between ? and ? and at >= ? and at < ? order by at",
+            *(unpack_project(low), unpack_project(high), since, until),
+        )
+    return document_ids
+
+
+def iter_latest_matches(
+    connection: Connection, project: int, match: str, since: float, until: float
+) -> Iterator[dict[str, Any]]:
+    """Yield a project's documents of a time span that match, the latest first, read as they are asked for."""
+    condition, match_values = _build_match_condition(match, project)
+    rows = connection.execute(
+        f"""
+        select {_COLUMNS} from documents where project = ? and at >= ? and at < ? {condition}
+        order by at desc, id desc
+        """,
+        (project, since, until, *match_values),
+    )
+    return (dict(row) for row in rows)
+
+
+def list_nearest_in_time(
+    connection: Connection,
+    project: int,
+    at: float,
+    *,
+    kinds: Sequence[str],
+    is_before: bool,
+    limit: int,
+    match: str = "",
+) -> list[dict[str, Any]]:
+    """Return a project's documents before or after a time, the nearest first; those of that very time come after it."""
+    comparison, order = ("<", "desc") if is_before else (">=", "asc")
+    condition, match_values = _build_match_condition(match, project)
+    query = f"""
+        select {_COLUMNS} from documents where project = ? and at {comparison} ?
+        and kind in (select value from json_each(?)) {condition} order by at {order}, id {order} limit ?
+        """
+    return fetch_dicts(connection, query, project, at, json.dumps(list(kinds)), *match_values, limit)
+
+
+def _build_match_condition(match: str, project: int) -> tuple[str, tuple[str | int, ...]]:
+    """Return the condition that a project's document matches, and its values; nothing without a query."""
+    if not match:
+        return "", ()
+    condition = "and +id in (select rowid from document_words where document_words match ? and rowid between ? and ?)"
+    return condition, (match, compute_first_id(project), compute_last_id(project))
+
+
+def read_documents(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    query = f"select {_COLUMNS} from documents where id in (select value from json_each(?))"
+    return {row["id"]: row for row in fetch_dicts(connection, query, json.dumps(list(ids)))}
+
+
+def read_words(connection: Connection, ids: Sequence[int]) -> dict[int, set[str]]:
+    """Return the words and filter words of documents."""
+    rows = connection.execute(
+        "select id, words from documents where id in (select value from json_each(?))", (json.dumps(list(ids)),)
+    )
+    return {document_id: set(words.split()) for document_id, words in rows}
+
+
+def find_by_source(connection: Connection, kind: str, row: int, name: str) -> dict[str, Any] | None:
+    query = f"select {_COLUMNS} from documents where kind = ? and row = ? and name = ?"
+    return next(iter(fetch_dicts(connection, query, kind, row, name)), None)
+
+
+_NEIGHBOUR_QUERY = """
+    (select id from documents as beside where beside.session = found.session and beside.kind = found.kind and
+    (beside.at, beside.id) {than} (found.at, found.id) order by beside.at {order}, beside.id {order} limit 1 {offset})
+    """
+_NEIGHBOURS = ", ".join(
+    _NEIGHBOUR_QUERY.format(than=than, order=order, offset=offset)
+    for offset in ("", "offset 1")
+    for than, order in (("<", "desc"), (">", "asc"))
+)
+
+
+def find_neighbours(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[int | None, ...]]:
+    """Return for documents of sessions those of the same kind beside them: before, after, second before and after."""
+    rows = connection.execute(
+        f"select id, {_NEIGHBOURS} from documents as found where session and id in (select value from json_each(?))",
+        (json.dumps(list(ids)),),
+    )
+    return {document_id: tuple(neighbours) for document_id, *neighbours in rows}

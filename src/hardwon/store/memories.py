@@ -1,4 +1,4 @@
-"""Memories that were proposed and what a person decided about each; the words that count are in its file."""
+"""Proposed memories and what a person decided about each; the words that count are in the memory's file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sqlite3
 
 from hardwon.privacy.cleaning import clean_text
-from hardwon.store.db import Connection, to_storable, transaction
+from hardwon.store.db import Connection, insert_row, transaction
 from hardwon.store.observations import parse_json_list
 from hardwon.types import Memory, replace
 
@@ -14,26 +14,10 @@ _COLUMNS = "id, key, type, text, project, session, status, source, evidence, fil
 
 
 def insert(connection: Connection, memory: Memory) -> Memory:
-    """Keep a new one; it gets its number."""
-    values = (
-        memory.key,
-        memory.type,
-        clean_text(memory.text),
-        memory.project,
-        memory.session,
-        memory.status,
-        memory.source,
-        json.dumps(memory.evidence),
-        memory.file,
-        memory.at,
-        memory.decided_at,
-    )
+    """Store a new memory; return it with its number."""
+    row = memory.__dict__ | {"id": None, "text": clean_text(memory.text), "evidence": json.dumps(memory.evidence)}
     with transaction(connection):
-        cursor = connection.execute(
-            "insert into memories (key, type, text, project, session, status, source, evidence, file, at, decided_at)"
-            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            tuple(map(to_storable, values)),
-        )
+        cursor = insert_row(connection, "memories", row)
     return replace(memory, id=int(cursor.lastrowid or 0))
 
 
@@ -43,28 +27,29 @@ def get(connection: Connection, number: int) -> Memory | None:
 
 
 def list_memories(connection: Connection, *statuses: str, project: str | None = None) -> list[Memory]:
-    """Those of these statuses, or all, in the order they came; for a project also those that count everywhere."""
+    """Return those of these statuses, or all, by age; for a project also those that count everywhere."""
     rows = connection.execute(
-        f"select {_COLUMNS} from memories where (? = '[]' or status in (select value from json_each(?)))"
-        " and (? is null or project in ('', ?)) order by id",
-        (*[json.dumps(statuses)] * 2, *[to_storable(project)] * 2),
+        f"""
+        select {_COLUMNS} from memories where (?1 = '[]' or status in (select value from json_each(?1)))
+        and (?2 is null or project in ('', ?2)) order by id
+        """,
+        (json.dumps(statuses), project),
     )
     return list(map(_build_memory, rows))
 
 
 def record_decision(connection: Connection, memory: Memory, status: str, file: str, at: float) -> bool:
-    """Within the caller's transaction; False if somebody decided meanwhile."""
-    return bool(
-        connection.execute(
-            "update memories set status = ?, file = ?, decided_at = ? where id = ? and status = ?",
-            (status, to_storable(file), at, memory.id, memory.status),
-        ).rowcount
-    )
+    """Record a decision within the caller's transaction; return False if somebody decided meanwhile."""
+    changed = connection.execute(
+        "update memories set status = ?, file = ?, decided_at = ? where id = ? and status = ?",
+        (status, file, at, memory.id, memory.status),
+    ).rowcount
+    return changed > 0
 
 
 def reword(connection: Connection, number: int, text: str) -> None:
-    """What a person approved is what the file says now; within the caller's transaction."""
-    connection.execute("update memories set text = ? where id = ?", (to_storable(clean_text(text)), number))
+    """Store the words that the file says now, within the caller's transaction."""
+    connection.execute("update memories set text = ? where id = ?", (clean_text(text), number))
 
 
 def _build_memory(row: sqlite3.Row) -> Memory:

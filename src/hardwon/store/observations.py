@@ -1,8 +1,7 @@
 """Observations and summaries, as they were distilled from sessions.
 
-Each turn keeps all that it says, also what other turns said before: so it can be distilled anew, moved or deleted in
-any order. What is the same is merged when it is read across sessions. Nothing counts up anywhere, so nothing can be
-counted twice: `times` is how often the turns that are stored say it.
+Each turn keeps all that it says, also what other turns said before: so it can be distilled again, moved or deleted in
+any order. What is the same is merged when it is read across sessions.
 """
 
 from __future__ import annotations
@@ -11,55 +10,45 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hardwon.store.db import Connection, to_storable, transaction
+from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, transaction
 from hardwon.types import Observation, Summary
 
 MERGE_WINDOW_SECONDS = 30 * 86_400.0
-ORPHAN_TURN = -1  # the number of a turn whose prompt is gone: nothing replaces what is known of it
+ORPHAN_TURN = -1  # the number of a turn whose prompt was deleted: nothing replaces what is known of it
+FROM_CLAUDE_MEM = "claude-mem"  # made by another memory, and never made again from our events
 _LIST_COLUMNS = frozenset({"facts", "concepts", "files_read", "files_modified", "events"})
 _NAMES = tuple(Observation.__annotations__)
 _SUMMARY_COLUMNS = tuple(Summary.__annotations__)
-_FROM_SAME = (
-    "from observations as other join sessions as its on its.id = other.session where other.title = observations.title"
-    " and other.type = observations.type and other.files_read = observations.files_read"
-    " and other.files_modified = observations.files_modified"
-    " and its.project is (select project from sessions where sessions.id = observations.session)"
-)
-
-# Of those that say the same within some time the latest stands for all: a condition, and how often it was said.
-IS_NEWEST_DUPLICATE = (
-    f"not exists (select 1 {_FROM_SAME} and (other.at, other.key) > (observations.at, observations.key)"
-    f" and other.at < observations.at + {MERGE_WINDOW_SECONDS})"
-)
-OCCURRENCES = (
-    f"(select sum(other.times) {_FROM_SAME} and (other.at, other.key) <= (observations.at, observations.key)"
-    f" and other.at > observations.at - {MERGE_WINDOW_SECONDS})"
-)
-
-FROM_CLAUDE_MEM = "claude-mem"  # made by another memory, and never made again from our events
+# Of those that say the same within some time the latest stands for all.
+IS_NEWEST_DUPLICATE = f"""
+    not exists (select 1 from observations as other join sessions as its on its.id = other.session
+        where other.title = observations.title and other.type = observations.type
+        and other.files_read = observations.files_read and other.files_modified = observations.files_modified
+        and its.project is (select project from sessions where sessions.id = observations.session)
+        and (other.at, other.key) > (observations.at, observations.key)
+        and other.at < observations.at + {MERGE_WINDOW_SECONDS})
+    """
 
 
 def replace_for_turn(connection: Connection, session: int, number: int, observations: Sequence[Observation]) -> None:
-    """What is known of a turn from now on, within the caller's transaction; what another memory told of it stays."""
-    keys = [to_storable(observation.key) for observation in observations]
+    """Replace what is known of a turn, within the caller's transaction; what another memory told of it stays."""
+    keys = [observation.key for observation in observations]
     connection.execute(
-        "delete from observations where session = ? and prompt = ? and made != ?"
-        f" and key not in ({', '.join('?' * len(keys))})",
+        f"""
+        delete from observations where session = ? and prompt = ? and made != ?
+        and key not in ({", ".join("?" * len(keys))})
+        """,
         (session, number, FROM_CLAUDE_MEM, *keys),
     )
     store_observations(connection, session, number, observations)
 
 
 def store_observations(connection: Connection, session: int, number: int, observations: Iterable[Observation]) -> None:
-    """Keep observations of a turn, within the caller's transaction; one whose key is known is changed in its place."""
-    names = ("session", "prompt", *_NAMES)
-    connection.executemany(
-        f"insert into observations ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_build_upsert(names)}",
-        [
-            (session, number, *(_encode_value(name, getattr(observation, name)) for name in _NAMES))
-            for observation in observations
-        ],
-    )
+    """Store observations of a turn, within the caller's transaction; one whose key is known is changed in place."""
+    for observation in observations:
+        lists = {name: json.dumps(getattr(observation, name), separators=(",", ":")) for name in _LIST_COLUMNS}
+        row = {"session": session, "prompt": number, **observation.__dict__, **lists}
+        insert_row(connection, "observations", row, clause=_build_upsert(row))
 
 
 def delete_for_session(connection: Connection, session: int) -> None:
@@ -69,93 +58,63 @@ def delete_for_session(connection: Connection, session: int) -> None:
         connection.execute("delete from summaries where session = ?", (session,))
 
 
-def find_by_ids(connection: Connection, ids: Sequence[int]) -> dict[int, Observation]:
-    """These observations by their numbers, in the order asked for; `times` counts all turns that say the same."""
-    rows = connection.execute(
-        f"select id, {', '.join(_NAMES)}, {OCCURRENCES} as often from observations where id in "
-        f"({', '.join('?' * len(ids))})",
-        tuple(ids),
-    )
-    by_id = {row["id"]: _build_observation(row, times=row["often"]) for row in rows}
-    return {observation_id: by_id[observation_id] for observation_id in ids if observation_id in by_id}
-
-
 def list_for_session(connection: Connection, session: int) -> list[Observation]:
-    """All that the turns of one session said, in order, each with its own count."""
-    rows = connection.execute(
-        f"select {', '.join(_NAMES)} from observations where session = ? order by at, key", (session,)
-    )
-    return [_build_observation(row) for row in rows]
-
-
-def list_rows_for_session(connection: Connection, session: int) -> list[dict[str, Any]]:
-    """All that was observed in a session, in order, with the numbers by which it can be asked for."""
-    names = ("id", "prompt", *_NAMES)
-    rows = connection.execute(
-        f"select {', '.join(names)} from observations where session = ? order by at, key", (session,)
-    )
-    return [
-        {name: list(parse_json_list(row[name])) if name in _LIST_COLUMNS else row[name] for name in names}
-        for row in rows
-    ]
+    """Return all that the turns of one session said, in order."""
+    return _select_observations(connection, "session = ?", session)
 
 
 def list_for_turn(connection: Connection, session: int, number: int) -> list[Observation]:
-    """What one turn said; what another memory told of it is not ours."""
-    rows = connection.execute(
-        f"select {', '.join(_NAMES)} from observations where session = ? and prompt = ? and made != ? order by at, key",
-        (session, number, FROM_CLAUDE_MEM),
+    """Return what one turn said, without what another memory told of it."""
+    return _select_observations(
+        connection, "session = ? and prompt = ? and made != ?", session, number, FROM_CLAUDE_MEM
     )
-    return [_build_observation(row) for row in rows]
+
+
+def _select_observations(connection: Connection, condition: str, *values: object) -> list[Observation]:
+    query = f"select {', '.join(_NAMES)} from observations where {condition} order by at, key"
+    return [
+        Observation(**row | {name: parse_json_list(row[name]) for name in _LIST_COLUMNS})
+        for row in fetch_dicts(connection, query, *values)
+    ]
+
+
+def list_rows_for_session(connection: Connection, session: int) -> list[dict[str, Any]]:
+    """Return all that was observed in a session, in order, with ids and turns."""
+    query = f"select id, prompt, {', '.join(_NAMES)} from observations where session = ? order by at, key"
+    return [
+        row | {name: list(parse_json_list(row[name])) for name in _LIST_COLUMNS}
+        for row in fetch_dicts(connection, query, session)
+    ]
 
 
 def list_after(connection: Connection, after_id: int, limit: int = 200) -> list[dict[str, Any]]:
-    """What was observed since this one, in short; of very much the latest."""
-    rows = connection.execute(
-        "select observations.id, host, sessions.session, observations.at, type, title, made from observations"
-        " join sessions on sessions.id = observations.session where observations.id > ?"
-        " order by observations.id desc limit ?",
-        (after_id, limit),
-    )
-    return [dict(row) for row in rows][::-1]
+    """Return what was observed since this one, in short; if that is much, the latest."""
+    query = """
+        select observations.id, host, sessions.session, observations.at, type, title, made from observations
+        join sessions on sessions.id = observations.session where observations.id > ?
+        order by observations.id desc limit ?
+        """
+    return fetch_dicts(connection, query, after_id, limit)[::-1]
 
 
 def find_last_id(connection: Connection) -> int:
-    last_id: int = connection.execute("select coalesce(max(id), 0) from observations").fetchone()[0]
-    return last_id
-
-
-def list_latest(connection: Connection, *, limit: int, project: str = "") -> list[tuple[int, Observation]]:
-    """The latest observations with their numbers, newest first, those that say the same merged."""
-    rows = connection.execute(
-        f"select id, {', '.join(_NAMES)}, {OCCURRENCES} as often from observations where {IS_NEWEST_DUPLICATE} "
-        "and (?1 = '' or session in"
-        " (select sessions.id from sessions join projects on projects.id = sessions.project where path = ?1))"
-        " order by at desc, key limit ?2",
-        (project, limit),
-    )
-    return [(row["id"], _build_observation(row, times=row["often"])) for row in rows]
+    return int(fetch_value(connection, "select coalesce(max(id), 0) from observations"))
 
 
 def replace_summary(connection: Connection, session: int, summary: Summary, fingerprint: str = "") -> bool:
-    """The one summary of a session, in place of the one before, within the caller's transaction; False if the session
-    is gone."""
-    names = ("session", "print", *_SUMMARY_COLUMNS)
-    if not connection.execute("select 1 from sessions where id = ?", (session,)).fetchone():
+    """Replace the summary of a session, within the caller's transaction; return False if the session is gone."""
+    if not fetch_value(connection, "select 1 from sessions where id = ?", session):
         return False
     connection.execute(
-        "delete from summaries where session = ? and made != ? and key != ?",
-        (session, FROM_CLAUDE_MEM, to_storable(summary.key)),
+        "delete from summaries where session = ? and made != ? and key != ?", (session, FROM_CLAUDE_MEM, summary.key)
     )
-    connection.execute(
-        f"insert into summaries ({', '.join(names)}) values ({', '.join('?' * len(names))}) {_build_upsert(names)}",
-        (session, fingerprint, *(to_storable(getattr(summary, name)) for name in _SUMMARY_COLUMNS)),
-    )
+    row = {"session": session, "print": fingerprint, **summary.__dict__}
+    insert_row(connection, "summaries", row, clause=_build_upsert(row))
     return True
 
 
 def set_summary_fingerprint(connection: Connection, session: int, fingerprint: str) -> None:
-    """What a summary that came from elsewhere counts as made from."""
+    """Set what a summary that was imported counts as made from."""
     connection.execute(
         "update summaries set print = ? where session = ? and made != ? and print = ''",
         (fingerprint, session, FROM_CLAUDE_MEM),
@@ -163,15 +122,13 @@ def set_summary_fingerprint(connection: Connection, session: int, fingerprint: s
 
 
 def read_summary_fingerprint(connection: Connection, session: int) -> str:
-    """The print of what the session's own summary was made from; empty if there is none."""
-    row = connection.execute(
-        "select print from summaries where session = ? and made != ?", (session, FROM_CLAUDE_MEM)
-    ).fetchone()
-    return row["print"] if row else ""
+    """Return the fingerprint of what the session's own summary was made from; empty if there is none."""
+    query = "select print from summaries where session = ? and made != ?"
+    return str(fetch_value(connection, query, session, FROM_CLAUDE_MEM) or "")
 
 
 def find_summary(connection: Connection, session: int) -> Summary | None:
-    """The session's summary, our own before another memory's."""
+    """Return the session's summary, our own before another memory's."""
     row = connection.execute(
         f"select {', '.join(_SUMMARY_COLUMNS)} from summaries where session = ? order by made = ?, at desc limit 1",
         (session, FROM_CLAUDE_MEM),
@@ -179,26 +136,17 @@ def find_summary(connection: Connection, session: int) -> Summary | None:
     return Summary(*row) if row else None
 
 
-def _build_upsert(names: Sequence[str]) -> str:
-    """What happens to a row whose key is known; one that says the same is left alone, and nobody indexes it anew."""
+def _build_upsert(names: Iterable[str]) -> str:
+    """Return the clause that changes a row whose key is known; a row that stays the same is not indexed again."""
     changes = [name for name in names if name != "key"]
-    return (
-        f"on conflict (key) do update set {', '.join(f'{name} = excluded.{name}' for name in changes)}"
-        f" where ({', '.join(changes)}) is not ({', '.join(f'excluded.{name}' for name in changes)})"
-    )
-
-
-def _encode_value(name: str, value: Any) -> object:
-    return to_storable(json.dumps(list(value), separators=(",", ":")) if name in _LIST_COLUMNS else value)
-
-
-def _build_observation(row: Any, **changes: Any) -> Observation:
-    values = {name: parse_json_list(row[name]) if name in _LIST_COLUMNS else row[name] for name in _NAMES}
-    return Observation(**{**values, **changes})
+    return f"""
+        on conflict (key) do update set {", ".join(f"{name} = excluded.{name}" for name in changes)}
+        where ({", ".join(changes)}) is not ({", ".join(f"excluded.{name}" for name in changes)})
+        """
 
 
 def parse_json_list(text: str) -> tuple[str, ...]:
-    """A list as it is stored; what was imported may be something else."""
+    """Return a list as it is stored; what was imported may be something else."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Who may write files made from the database: everybody at once, or one purge alone.
+"""The lock on files made from the database: shared by their writers, exclusive for a purge.
 
-A transaction finds out by the epoch that a purge came between reading and writing. A file cannot, so it is written
-under this lock: either the purge comes after and finds it, or it came before, and then the file is not written.
+A transaction sees by the epoch that a purge came between reading and writing. A file cannot, so it is written under
+this lock: either the purge comes after and finds the file, or it came before, and then the file is not written.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedRandom
 
 from hardwon import paths
 from hardwon.store import db
@@ -19,11 +20,11 @@ LOCK_FILE = "purge.lock"
 
 @contextmanager
 def hold_write_lock(home: str, connection: db.Connection, epoch: int, *, wait: bool = True) -> Iterator[None]:
-    """Keep purges waiting while files are written; `Purged` if one came since the epoch in which they were read.
+    """Keep purges waiting while files are written; raise `PurgeConflict` if one ran since the epoch.
 
-    With `wait` false a purge under way is `Purged` as well, for those who have no time.
+    With `wait` false a purge under way raises it as well, for callers that have no time.
     """
-    with open(_open_lock_file(home), "r+b") as lock:
+    with _open_lock(home) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -36,18 +37,20 @@ def hold_write_lock(home: str, connection: db.Connection, epoch: int, *, wait: b
 @contextmanager
 def hold_copy_lock(home: str) -> Iterator[None]:
     """Keep purges waiting while the database is copied, so that they find the copy."""
-    with open(_open_lock_file(home), "r+b") as lock:
+    with _open_lock(home) as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield
 
 
 @contextmanager
 def hold_purge_lock(home: str) -> Iterator[None]:
-    """Wait until nobody writes files, and let nobody until it is done."""
-    with open(_open_lock_file(home), "r+b") as lock:
+    """Wait until nobody writes files, and let nobody write until it is done."""
+    with _open_lock(home) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _open_lock_file(home: str) -> int:
-    return os.open(os.path.join(paths.make_private_folder(home), LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o600)
+def _open_lock(home: str) -> BufferedRandom:
+    """Open the lock file; closing it releases the lock."""
+    path = os.path.join(paths.make_private_folder(home), LOCK_FILE)
+    return open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")

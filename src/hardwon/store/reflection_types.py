@@ -1,4 +1,4 @@
-"""The nouns of reflection that are kept or come from what is kept; `distil/reflect` reads transcripts with them."""
+"""Records of reflection that are stored or read from the store; `handoff/` reads transcripts with them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FINDING_TARGETS = ("memory", "workstream", "adr", "learning", "convention")
 
 @frozen
 class Evidence:
-    """Where something was said: the quote stands in that line of that transcript, whitespace aside."""
+    """The line of a transcript that says something; the quote is in it, whitespace aside."""
 
     path: str
     line: int
@@ -22,7 +22,7 @@ class Evidence:
 
 @frozen
 class Finding:
-    """What an item of the menu has to say about a session, from 0 to 1 how telling it is, and where it may go.
+    """A statement of a menu item about a session, a score from 0 to 1, and where it may go.
 
     `memory` is the type of a memory it suggests, empty for none.
     """
@@ -47,7 +47,7 @@ class SuggestedMemory:
 
 @frozen
 class SessionStats:
-    """A session of the same project that came before; `failures` counts each signature, `commands` each first words.
+    """An earlier session of the same project; `failures` counts each signature, `commands` each command's first words.
 
     `tokens` are as the agent's transcript counts them, in and out, None if it does not; `minutes` leaves pauses out.
     """
@@ -67,10 +67,9 @@ class SessionStats:
 
 @frozen
 class RepositoryPage:
-    """A page that people keep in the repository, by its heading and that line; `quoted_code` are what it quotes as
-    code.
+    """A page that people keep in the repository, by its heading and the line of that.
 
-    `depends_on` are the other pages that it says it waits for.
+    `quoted_code` is what it quotes as code, `depends_on` the other pages that it says it waits for.
     """
 
     path: str
@@ -94,7 +93,7 @@ class PastHandoff:
 
 @frozen
 class ReflectionContext:
-    """What is known from elsewhere when a session is reflected on: newest sessions and handoffs first.
+    """Everything that is known beside a session that is reflected on: newest sessions and handoffs first.
 
     `own` is the session itself, measured as the earlier ones are. `memories` are pairs of type and text, `commits` the
     files of each commit of the session, `folder_file_counts` how many files of the repository lie directly in each.

@@ -1,7 +1,7 @@
-"""What reflecting on sessions wrote, what became of it, and what a reflection is told of the sessions before.
+"""Reflections on sessions, what became of them, and what a reflection is told of earlier sessions.
 
-A draft waits for a person. What it put where is kept beside it, with what stood there before, so that it can be undone.
-Whether people keep an item of the menu is counted by item alone: it holds no words, and outlives the reflection.
+A draft waits for a person. The files it wrote are stored with their earlier content, so that it can be undone. Whether
+people keep an item of the menu is counted by item alone: that holds no words, and outlives the reflection.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hardwon.shell.habits import count_first_words
 from hardwon.store import memories
-from hardwon.store.activity import count_active_minutes
-from hardwon.store.db import Connection, to_storable, transaction
+from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, parse_json_or_text, transaction
 from hardwon.store.observations import parse_json_list
 from hardwon.store.reflection_types import Evidence, Finding, PastHandoff, ReflectionContext, SessionStats
+from hardwon.store.sessions import count_active_minutes
 from hardwon.types import frozen, replace
 
 RECENT_SECONDS = 72 * 3600.0
@@ -29,16 +29,16 @@ _MAX_PROMPT_CHARS = 2_000  # characters of a prompt
 
 @frozen
 class WrittenFile:
-    """A file that was written, and what stood there before; None if there was none."""
+    """A file that was written, and its earlier content; None if there was none."""
 
     path: str
     before: str | None = None
-    after: str = ""  # the print of what was written, so that a person's change since is seen
+    after: str = ""  # the fingerprint of what was written, so that a person's change since is seen
 
 
 @frozen
 class Reflection:
-    """What was written about a session; `draft` is its page, `log` the raw record of how it was made."""
+    """A page about a session: `draft` is its path, `log` that of the raw record of how it was made."""
 
     id: int
     key: str
@@ -58,22 +58,24 @@ class Reflection:
     decided_at: float | None = None
 
 
-_FIELD_NAMES = tuple(Reflection.__annotations__)[1:]
-_COLUMNS = ", ".join(("id", *_FIELD_NAMES))
+_COLUMNS = ", ".join(Reflection.__annotations__)
+_STATS_COLUMNS = "sessions.id, session, started_at, prompts, first_prompt, tokens_in + tokens_out as tokens"
 
 
 def insert(connection: Connection, reflection: Reflection) -> Reflection:
-    """Keep a new one, which gets its number; an earlier draft of the session that nobody decided about is moot."""
-    values = [to_storable(_encode_value(getattr(reflection, name))) for name in _FIELD_NAMES]
+    """Store a new reflection and return it with its number; an undecided draft of the same session becomes moot."""
+    lists = {"findings": _dump_list(reflection.findings), "files": _dump_list(reflection.files)}
     with transaction(connection):
         connection.execute(
             "update reflections set status = ?, decided_at = ? where host = ? and session = ? and status = ?",
-            (MOOT, reflection.at, reflection.host, to_storable(reflection.session), DRAFT),
+            (MOOT, reflection.at, reflection.host, reflection.session, DRAFT),
         )
-        cursor = connection.execute(
-            f"insert into reflections ({', '.join(_FIELD_NAMES)}) values ({', '.join('?' * len(_FIELD_NAMES))})", values
-        )
+        cursor = insert_row(connection, "reflections", {**reflection.__dict__, "id": None, **lists})
     return replace(reflection, id=int(cursor.lastrowid or 0))
+
+
+def _dump_list(values: Sequence[Finding] | Sequence[WrittenFile]) -> str:
+    return json.dumps(list(values), default=vars, separators=(",", ":"))
 
 
 def get(connection: Connection, number: int) -> Reflection | None:
@@ -84,49 +86,46 @@ def get(connection: Connection, number: int) -> Reflection | None:
 def list_reflections(
     connection: Connection, *statuses: str, project: str | None = None, session: str = "", limit: int = 100
 ) -> list[Reflection]:
-    """Those of these statuses, or all, newest first."""
+    """Return the reflections of these statuses, or all, newest first."""
     rows = connection.execute(
-        f"select {_COLUMNS} from reflections where (?1 = '[]' or status in (select value from json_each(?1)))"
-        " and (?2 is null or project = ?2) and (?3 = '' or session = ?3) order by at desc, id desc limit ?4",
-        (json.dumps(statuses), to_storable(project), to_storable(session), limit),
+        f"""
+        select {_COLUMNS} from reflections where (?1 = '[]' or status in (select value from json_each(?1)))
+        and (?2 is null or project = ?2) and ?3 in ('', session) order by at desc, id desc limit ?4
+        """,
+        (json.dumps(statuses), project, session, limit),
     )
     return list(map(_build_reflection, rows))
 
 
 def read_reflection_times(connection: Connection) -> dict[str, float]:
-    """When each session was last reflected on."""
+    """Return when each session was last reflected on."""
     return dict(map(tuple, connection.execute("select session, max(at) from reflections group by session")))
 
 
 def set_status(connection: Connection, number: int, status: str, at: float, *, expected_status: str = DRAFT) -> bool:
-    """False, and nothing changed, if it is not what it was any more."""
-    return bool(
-        connection.execute(
-            "update reflections set status = ?, decided_at = ? where id = ? and status = ?",
-            (status, at, number, expected_status),
-        ).rowcount
-    )
+    """Set a status, unless it is not the expected one any more; return whether it was set."""
+    changed = connection.execute(
+        "update reflections set status = ?, decided_at = ? where id = ? and status = ?",
+        (status, at, number, expected_status),
+    ).rowcount
+    return changed > 0
 
 
 def set_files(connection: Connection, number: int, files: Sequence[WrittenFile], *, draft: str | None = None) -> None:
-    """All that it has written so far, and where its page is now."""
+    """Store all the files that it has written so far, and where its page is now."""
     connection.execute(
-        "update reflections set files = ?, draft = coalesce(?, draft) where id = ?",
-        (to_storable(_encode_value(tuple(files))), to_storable(draft), number),
+        "update reflections set files = ?, draft = coalesce(?, draft) where id = ?", (_dump_list(files), draft, number)
     )
 
 
 def record_item_decision(connection: Connection, reflection: Reflection, item: str, decision: str, at: float) -> None:
-    """Whether a person kept what an item had to say; of one reflection the last word counts."""
-    connection.execute(
-        "insert into kept (reflection, item, was, at) values (?, ?, ?, ?)"
-        " on conflict (reflection, item) do update set was = excluded.was, at = excluded.at",
-        (reflection.key, item, decision, at),
-    )
+    """Record whether a person kept what an item said; the last decision about a reflection counts."""
+    row = {"reflection": reflection.key, "item": item, "was": decision, "at": at}
+    insert_row(connection, "kept", row, verb="insert or replace")
 
 
 def count_item_decisions(connection: Connection) -> dict[str, tuple[int, int]]:
-    """How often people kept and dropped what each item said."""
+    """Return how often people kept and dropped what each item said."""
     rows = connection.execute("select item, sum(was = 'kept'), sum(was = 'dropped') from kept group by item")
     return {item: (kept_count, dropped_count) for item, kept_count, dropped_count in rows}
 
@@ -134,59 +133,64 @@ def count_item_decisions(connection: Connection) -> dict[str, tuple[int, int]]:
 def read_context(
     connection: Connection, project: str, now: float, *, agent: str = "", session: str = ""
 ) -> ReflectionContext:
-    """What the database knows beside a session: the project's sessions and handoffs before it, newest first, memories.
+    """Return what the database knows beside a session: the project's earlier sessions and handoffs, and its memories.
 
-    What lies in the repository (conventions, workstreams, commits) is not ours to know; see `distil/reflect/around.py`.
+    `handoff/repository_context.py` adds what lies in the repository.
     """
     current_row = connection.execute(
-        "select id, session, started_at, prompts, first_prompt, tokens_in + tokens_out as tokens from sessions"
-        " where host = ? and session = ?",
-        (agent, to_storable(session)),
+        f"select {_STATS_COLUMNS} from sessions where host = ? and session = ?", (agent, session)
     ).fetchone()
     until = current_row["started_at"] if current_row else now
     rows = connection.execute(
-        "select sessions.id, session, started_at, prompts, first_prompt, tokens_in + tokens_out as tokens"
-        " from sessions join projects"
-        " on projects.id = sessions.project where path = ? and started_at < ? and prompts > 0"
-        " and not (host = ? and session = ?) order by started_at desc, sessions.id desc limit ?",
-        (to_storable(project), until, agent, to_storable(session), MAX_EARLIER_SESSIONS),
+        f"""
+        select {_STATS_COLUMNS} from sessions join projects on projects.id = sessions.project
+        where path = ? and started_at < ? and prompts > 0 and not (host = ? and session = ?)
+        order by started_at desc, sessions.id desc limit ?
+        """,
+        (project, until, agent, session, MAX_EARLIER_SESSIONS),
     ).fetchall()
     handoffs = [
-        entry for entry in list_reflections(connection, DRAFT, RATIFIED, project=project) if entry.session != session
+        PastHandoff(entry.at, entry.session, entry.resume, entry.confidence, entry.status)
+        for entry in list_reflections(connection, DRAFT, RATIFIED, project=project)
+        if entry.session != session and entry.at < now
     ]
+    active_memories = memories.list_memories(connection, "active", project=project)
     return ReflectionContext(
         sessions=tuple(_build_session_stats(connection, row) for row in rows),
-        memories=tuple(
-            (entry.type, entry.text) for entry in memories.list_memories(connection, "active", project=project)
-        ),
-        handoffs=tuple(
-            PastHandoff(entry.at, entry.session, entry.resume, entry.confidence, entry.status)
-            for entry in handoffs
-            if entry.at < now
-        ),
+        memories=tuple((memory.type, memory.text) for memory in active_memories),
+        handoffs=tuple(handoffs),
         current_session=_build_session_stats(connection, current_row) if current_row else None,
     )
 
 
 def _build_session_stats(connection: Connection, row: sqlite3.Row) -> SessionStats:
-    calls, failures = 0, Counter[str]()
-    times, commands = _list_prompt_times(connection, row["id"]), list[str]()
-    for at, tool, tool_input, outcome, signature in _iter_events(connection, row["id"]):
-        times.append(at)
-        calls += bool(tool)
-        if outcome == "failed" and signature:
-            failures[signature] += 1
-        if tool == "Bash" and (command := _parse_command(tool_input)):
+    failures, commands = Counter[str](), list[str]()
+    times: list[float] = fetch_column(connection, "select at from prompts where session = ?", row["id"])
+    events = connection.execute(
+        "select at, kind, tool, input, outcome, signature from events where session = ? order by at, id", (row["id"],)
+    ).fetchall()
+    calls = [event for event in events if event["kind"] == "tool"]
+    for event in events:
+        times.append(event["at"])
+        if event["outcome"] == "failed" and event["signature"]:
+            failures[event["signature"]] += 1
+    for call in calls:
+        arguments = parse_json_or_text(call["input"])
+        command = arguments.get("command") if isinstance(arguments, dict) else None
+        if call["tool"] == "Bash" and command and isinstance(command, str):
             commands.append(command)
     habits = count_first_words(commands)
+    file_lists = fetch_column(
+        connection, "select files_modified from observations where session = ? order by at", row["id"]
+    )
     return SessionStats(
         session=row["session"],
         at=row["started_at"],
         tokens=row["tokens"],
         minutes=count_active_minutes(times),
-        calls=calls,
+        calls=sum(bool(call["tool"]) for call in calls),
         failures=dict(failures),
-        files=_list_files(connection, row["id"]),
+        files=tuple(dict.fromkeys(file for text in file_lists for file in parse_json_list(text))),
         commands=dict(habits),
         prompts=row["prompts"],
         first_prompt=row["first_prompt"][:_MAX_PROMPT_CHARS],
@@ -194,85 +198,42 @@ def _build_session_stats(connection: Connection, row: sqlite3.Row) -> SessionSta
     )
 
 
-def _list_prompt_times(connection: Connection, session: int) -> list[float]:
-    return [at for (at,) in connection.execute("select at from prompts where session = ?", (session,))]
-
-
-def _iter_events(connection: Connection, session: int) -> Iterator[tuple[float, str, str, str, str]]:
-    rows = connection.execute(
-        "select at, iif(kind = 'tool', tool, ''), input, outcome, signature from events"
-        " where session = ? order by at, id",
-        (session,),
-    )
-    return (tuple(row) for row in rows)
-
-
-def _parse_command(tool_input: str) -> str:
-    try:
-        arguments = json.loads(tool_input)
-    except ValueError:
-        return ""
-    command = arguments.get("command") if isinstance(arguments, dict) else ""
-    return command if isinstance(command, str) else ""
-
-
-def _list_files(connection: Connection, session: int) -> tuple[str, ...]:
-    rows = connection.execute("select files_modified from observations where session = ? order by at", (session,))
-    return tuple(dict.fromkeys(file for (text,) in rows for file in parse_json_list(text)))
-
-
-def _encode_value(value: Any) -> Any:
-    """Lists of values go in as JSON of their fields."""
-    return json.dumps(value, default=vars, separators=(",", ":")) if isinstance(value, tuple) else value
-
-
 def _build_reflection(row: sqlite3.Row) -> Reflection:
-    values = {name: row[name] for name in _FIELD_NAMES}
-    return Reflection(
-        row["id"],
-        **values | {"findings": _parse_findings(row["findings"]), "files": _parse_written_files(row["files"])},
-    )
+    files = tuple(WrittenFile(**item) for item in _filter_objects(parse_json_or_text(row["files"])))
+    return Reflection(**dict(row) | {"findings": _parse_findings(row["findings"]), "files": files})
 
 
 def _parse_findings(text: str) -> tuple[Finding, ...]:
-    """What was found; of what came from elsewhere only what is in order."""
+    """Return the findings, without those that an import brought and that are malformed."""
     findings = []
-    for item in _parse_objects(text):
-        evidence = [evidence_item for evidence_item in item.get("evidence") or () if isinstance(evidence_item, dict)]
+    for item in _filter_objects(parse_json_or_text(text)):
         try:
-            findings.append(
-                Finding(**item | {"evidence": tuple(Evidence(**evidence_item) for evidence_item in evidence)})
-            )
+            evidence = tuple(Evidence(**quote) for quote in _filter_objects(item.get("evidence")))
+            findings.append(Finding(**item | {"evidence": evidence}))
         except TypeError:
             continue
     return tuple(findings)
 
 
-def _parse_written_files(text: str) -> tuple[WrittenFile, ...]:
-    return tuple(WrittenFile(**item) for item in _parse_objects(text))
-
-
-def _parse_objects(text: str) -> list[dict[str, Any]]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return []
+def _filter_objects(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def list_drafts(connection: Connection, session: int) -> list[Reflection]:
-    """The drafts of a recorded session, by its number, that nobody decided about."""
-    row = connection.execute("select session from sessions where id = ?", (session,)).fetchone()
-    return list_reflections(connection, DRAFT, session=row["session"]) if row else []
+    """Return the undecided drafts of a recorded session, by its number."""
+    session_id = fetch_value(connection, "select session from sessions where id = ?", session)
+    return list_reflections(connection, DRAFT, session=session_id) if session_id else []
 
 
 def list_unreflected_sessions(connection: Connection, now: float, idle_seconds: float) -> list[tuple[int, float]]:
-    """The sessions of the last days that ended or are quiet, and of which something was not reflected on; by number,
-    with when they were last heard of."""
+    """Return the recent sessions that ended or are idle and were not reflected on since: number, last activity."""
     rows = connection.execute(
-        "select id, last_at from sessions where prompts > 0 and transcript != '' and last_at > ?"
-        " and (status = 'completed' or (? > 0 and last_at <= ?)) and not exists (select 1 from reflections where"
-        " reflections.session = sessions.session and reflections.at >= sessions.last_at) order by id",
+        """
+        select id, last_at from sessions where prompts > 0 and transcript != '' and last_at > ?
+        and (status = 'completed' or (? > 0 and last_at <= ?)) and not exists (select 1 from reflections
+            where reflections.session = sessions.session and reflections.at >= sessions.last_at)
+        order by id
+        """,
         (now - RECENT_SECONDS, idle_seconds, now - idle_seconds),
     )
     return [(row["id"], row["last_at"]) for row in rows]

@@ -1,7 +1,7 @@
-"""What a person rejected and a purge has taken out: it stays rejected, and nothing of its words is kept.
+"""Traces of what a person rejected before it was purged, so that it stays rejected; none of its words.
 
-Of a memory the hashes of its words are kept, since one that says the same in nearly the same words is meant too; of a
-candidate the hash of its signature.
+Of a memory the hashes of its words are stored, since one that says nearly the same is meant too; of a candidate the
+hash of its signature.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 import json
 import os
 
-from hardwon.store.db import Connection
+from hardwon.store.db import Connection, insert_row
 from hardwon.text.similarity import TextFingerprint, fingerprint_text, is_same_as_fingerprint
 
 MEMORY, CANDIDATE = "memory", "candidate"
 
 
 def store_memory_traces(connection: Connection, where: str, values: tuple[object, ...] = ()) -> None:
-    """Keep a trace of the rejected memories that are about to go; within the caller's transaction."""
+    """Store a trace of the rejected memories that are about to be deleted; within the caller's transaction."""
     rows = connection.execute(f"select text, project from memories where status = 'rejected' and {where}", values)
     for text, project in rows.fetchall():
         _store_trace(connection, MEMORY, text, project)
 
 
 def store_candidate_trace(connection: Connection, signature: str) -> None:
-    """Keep a trace of a rejected candidate that is about to go; within the caller's transaction."""
+    """Store a trace of a rejected candidate that is about to be deleted; within the caller's transaction."""
     _store_trace(connection, CANDIDATE, signature, "")
 
 
@@ -31,21 +31,19 @@ def _store_trace(connection: Connection, kind: str, text: str, project: str) -> 
     salt = os.urandom(8).hex()
     trace = fingerprint_text(text, salt)
     words, negated = (trace.word_hashes, trace.negated_hashes) if kind == MEMORY else ((), ())
-    connection.execute(
-        "insert into rejections (kind, salt, project, normal, words, denied) values (?, ?, ?, ?, ?, ?)",
-        (
-            kind,
-            salt,
-            fingerprint_text(project, salt).normal_hash if project else "",
-            trace.normal_hash,
-            json.dumps(sorted(words)),
-            json.dumps(sorted(negated)),
-        ),
-    )
+    row = {
+        "kind": kind,
+        "salt": salt,
+        "project": fingerprint_text(project, salt).normal_hash if project else "",
+        "normal": trace.normal_hash,
+        "words": json.dumps(sorted(words)),
+        "denied": json.dumps(sorted(negated)),
+    }
+    insert_row(connection, "rejections", row)
 
 
 def is_rejected_memory(connection: Connection, text: str, project: str) -> bool:
-    """Whether a person rejected this, or nearly this, in the project or everywhere, and it was purged since."""
+    """Return whether a person rejected nearly this, in the project or everywhere, before it was purged."""
     rows = connection.execute("select salt, project, normal, words, denied from rejections where kind = ?", (MEMORY,))
     for salt, project_hash, normal, words, negated in rows.fetchall():
         if project_hash and fingerprint_text(project, salt).normal_hash != project_hash:

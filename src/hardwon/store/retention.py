@@ -1,59 +1,60 @@
-"""How long what hooks told is kept, and how much room it may take. What was distilled from it stays.
+"""Deleting what hooks reported once it is too old or takes too much room. What was distilled from it stays.
 
-Imported history is as old as its import, so that it is kept as long as what happened on that day.
-Age is counted from the latest event, not from the clock, so that a clock that is wrong for an hour does not empty the
-store. And a latest event that stands alone behind a gap longer than all that is kept is not believed before a day of
-events bears it out.
+Imported history is as old as its import. Age is counted from the latest event, not from the clock, so that a clock that
+is wrong for an hour does not empty the store. A latest event alone behind a gap longer than all that is kept is not
+believed before a day of events confirms it.
 """
 
 from __future__ import annotations
 
-import heapq
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 from hardwon import paths
 from hardwon.store import deletions, documents
-from hardwon.store.db import Connection, transaction
+from hardwon.store.db import Connection, fetch_value, transaction
 from hardwon.store.observations import ORPHAN_TURN
 from hardwon.store.sessions import HAS_CONTENT
 from hardwon.store.turns import EXPIRED_PREFIX
 from hardwon.types import frozen
 
 DAY_SECONDS = 86_400.0
-LEDGER_DAYS = 400.0  # that runs, refusals and the fate of what reflections said are kept
+LEDGER_DAYS = 400.0  # that runs, refusals and decisions about reflections are kept
 SLICE_SECONDS = 0.01  # a hook that writes waits for a transaction of ours, so none is long
 PAGES_PER_TRANSACTION = 100  # given back to the file system in one transaction
 ROWS_PER_READ = 5_000
-MIN_PORTION_ROWS, MAX_PORTIONS = (
-    200,
-    20,
-)  # rows deleted between two merges of the index: at least, and so many portions in all
+MIN_PORTION_ROWS = 200  # deleted between two merges of the word index
+MAX_PORTIONS = 20
 _INCREMENTAL_VACUUM = 2
-_DELETE_ROW = {
-    "events": "delete from events where id = ?",
-    "calls": "delete from calls where id = ?",
-    "injections": "delete from injections where id = ?",
-}
-# What a turn was distilled to is more than what is left of it now.
-_MARK_EXPIRED = (
-    f"update turns set print = '{EXPIRED_PREFIX}' || print where print not like '{EXPIRED_PREFIX}%' and "
-    "(session, number) ="
-    " (select session, prompt from events where id = ?)"
-)
+# A turn that lost events must not be distilled again: what is known of it is more than what is left.
+_MARK_EXPIRED = f"""
+    update turns set print = '{EXPIRED_PREFIX}' || print where print not like '{EXPIRED_PREFIX}%'
+    and (session, number) = (select session, prompt from events where id = ?)
+    """
 _TO_DISTIL = "(select session from jobs where kind = 'distil' and state != 'dead')"
-# A transcript's own way to write a time, in seconds; nothing for what is no time.
+# Calls have the time as text, as the transcript writes it; those without a time are never too old.
 _CALL_AT = "cast(strftime('%s', at) as real)"
-_CALL_KEPT_SINCE = f"max({_CALL_AT}, coalesce(taken_at, 0))"
 _SESSION_KEPT_SINCE = "max(last_at, coalesce(taken_at, 0))"
+_EXPIRED_ROWS = f"""
+    select 'events', id from events where at < ?1 and coalesce(taken_at, at) < ?1 and session not in {_TO_DISTIL}
+    union all select 'calls', id from calls where {_CALL_AT} < ?1 and coalesce(taken_at, 0) < ?1
+    union all select 'injections', id from injections where at < ?1 limit ?2
+    """
+# Each table is limited by itself, so that the index by time is read only as far as needed.
+_OLDEST_ROWS = f"""
+    select name, id from (
+        select * from (select 'events' as name, id, at from events order by at, id limit ?1) union all
+        select * from (select 'calls', id, coalesce({_CALL_AT}, 1e18) as at from calls order by at, id limit ?1)
+        union all select * from (select 'injections', id, at from injections order by at, id limit ?1))
+    order by at, name, id limit ?1
+    """
 
 
 @frozen
 class StoreTotals:
-    """What the database holds."""
+    """Counts of what the database holds."""
 
     events: int
     prompts: int
@@ -63,21 +64,22 @@ class StoreTotals:
 
 def read_store_totals(connection: Connection) -> StoreTotals:
     row = connection.execute(
-        "select (select count(*) from events), (select count(*) from prompts),"
-        f" (select count(*) from sessions where {HAS_CONTENT}),"
-        " (select min(at) from events)"
+        f"""
+        select (select count(*) from events), (select count(*) from prompts),
+            (select count(*) from sessions where {HAS_CONTENT}), (select min(at) from events)
+        """
     ).fetchone()
     return StoreTotals(*row)
 
 
 def measure_file_bytes(home: str) -> int:
-    """What the database takes on disk, its log included; 0 if there is none."""
+    """Return what the database takes on disk, its log included; 0 if there is none."""
     path = os.path.join(home, paths.DATABASE)
     return sum(os.path.getsize(file_path) for file_path in (path, f"{path}-wal") if os.path.exists(file_path))
 
 
 def compute_cutoff(newest: float | None, previous: float | None, days: float) -> float | None:
-    """The time before which events are too old; None if none are.
+    """Return the time before which events are too old; None if none are.
 
     `previous` is the latest event that is more than a day older than the newest.
     """
@@ -91,15 +93,19 @@ def compute_cutoff(newest: float | None, previous: float | None, days: float) ->
 def enforce_limits(
     connection: Connection, *, days: float, max_bytes: int, now: float, should_continue: Callable[[], bool]
 ) -> tuple[Counter[str], int]:
-    """Delete what is too old, then the oldest of the rest until it fits in `most` bytes, and give the room back.
+    """Delete what is too old, then the oldest of the rest until it fits in `max_bytes`, and give the room back.
 
-    Between its short transactions it asks whether to go on. Gives the rows deleted by table, and the bytes in use.
+    Between its short transactions it asks whether to go on. Return the rows deleted by table, and the bytes in use.
     """
     deleted_counts: Counter[str] = Counter()
     latest_times = _find_latest_times(connection, now)
     cutoff, ledger_cutoff = compute_cutoff(*latest_times, days), compute_cutoff(*latest_times, LEDGER_DAYS)
     if cutoff is not None:
-        deleted_counts += _delete_rows(connection, _iter_expired_rows(connection, cutoff), should_continue)
+        while rows := _list_rows(connection, _EXPIRED_ROWS, cutoff, ROWS_PER_READ):
+            portion_counts = _delete_rows(connection, rows, should_continue)
+            deleted_counts += portion_counts
+            if portion_counts.total() < len(rows):  # it was told to stop
+                break
         deleted_counts += _delete_sessions(connection, cutoff, should_continue)
     if ledger_cutoff is not None:
         for table in ("runs", "refusals", "kept"):
@@ -115,14 +121,14 @@ def enforce_limits(
 
 
 def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continue: Callable[[], bool]) -> Counter[str]:
-    """Delete the oldest rows in portions, and merge the index of words after each.
+    """Delete the oldest rows in portions, and merge the word index after each.
 
-    Deleting from an index of words first makes it larger, so without merging no deletion would ever seem enough.
+    Deleting from a word index first makes it larger, so without merging no deletion would ever seem enough.
     """
     deleted_counts: Counter[str] = Counter()
     portion_rows = max(MIN_PORTION_ROWS, read_store_totals(connection).events // MAX_PORTIONS)
     while measure_used_bytes(connection) > max_bytes and should_continue():
-        oldest_rows = list(islice(_iter_oldest_rows(connection), portion_rows))
+        oldest_rows = _list_rows(connection, _OLDEST_ROWS, portion_rows)
         if not oldest_rows:
             break
         deleted_counts += _delete_rows(
@@ -133,74 +139,40 @@ def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continu
     return deleted_counts
 
 
+def _list_rows(connection: Connection, query: str, *values: object) -> list[tuple[str, int]]:
+    return [(table, row_id) for table, row_id in connection.execute(query, values).fetchall()]
+
+
 def _find_latest_times(connection: Connection, now: float) -> tuple[float | None, float | None]:
-    """The newest event, and the newest that is more than a day older; none of them from the future."""
-    newest: float | None = connection.execute("select max(at) from events where at <= ?", (now,)).fetchone()[0]
+    """Return the newest event, and the newest that is more than a day older; none of them from the future."""
+    newest: float | None = fetch_value(connection, "select max(at) from events where at <= ?", now)
     if newest is None:
         return None, None
-    previous = connection.execute("select max(at) from events where at < ?", (newest - DAY_SECONDS,)).fetchone()[0]
-    return newest, previous
-
-
-def _iter_expired_rows(connection: Connection, cutoff: float) -> Iterator[tuple[str, int]]:
-    other_rows = _list_row_times(connection, "calls", _CALL_KEPT_SINCE) + _list_row_times(
-        connection, "injections", "at"
-    )
-    expired_rows = [(table, row_id) for at, table, row_id in other_rows if at < cutoff]
-    is_imported_before = f"(taken_at is null or taken_at < {cutoff!r})"
-    for at, table, row_id in _iter_events(connection, f"session not in {_TO_DISTIL} and {is_imported_before}"):
-        if at >= cutoff:
-            break
-        yield table, row_id
-    yield from expired_rows
-
-
-def _iter_oldest_rows(connection: Connection) -> Iterator[tuple[str, int]]:
-    """What is raw, whatever its kind, oldest first."""
-    other_rows = (_list_row_times(connection, "calls", _CALL_AT), _list_row_times(connection, "injections", "at"))
-    return ((table, row_id) for _, table, row_id in heapq.merge(_iter_events(connection), *other_rows))
-
-
-def _iter_events(connection: Connection, condition: str = "true") -> Iterator[tuple[float, str, int]]:
-    """Every event by its time; in portions, since an open cursor would keep the log from being truncated."""
-    last_key = (float("-inf"), 0)
-    while rows := connection.execute(
-        f"select at, id from events where (at, id) > (?, ?) and {condition} order by at, id limit ?",
-        (*last_key, ROWS_PER_READ),
-    ).fetchall():
-        yield from ((at, "events", row_id) for at, row_id in rows)
-        last_key = rows[-1]["at"], rows[-1]["id"]
-
-
-def _list_row_times(connection: Connection, table: str, at: str) -> list[tuple[float, str, int]]:
-    """The rows of a table that has no index by time, in that order; those whose time is not known count as newest."""
-    rows = connection.execute(f"select {at}, id from {table}").fetchall()
-    return sorted((at or float("inf"), table, row_id) for at, row_id in rows)
+    return newest, fetch_value(connection, "select max(at) from events where at < ?", newest - DAY_SECONDS)
 
 
 def _delete_rows(
-    connection: Connection, rows: Iterable[tuple[str, int]], should_continue: Callable[[], bool]
+    connection: Connection, rows: Sequence[tuple[str, int]], should_continue: Callable[[], bool]
 ) -> Counter[str]:
+    """Delete rows, given by table and id, in short transactions."""
     deleted_counts: Counter[str] = Counter()
-    remaining = iter(rows)
-    entry = next(remaining, None)
-    while entry and should_continue():
+    remaining = deque(rows)
+    while remaining and should_continue():
         with transaction(connection):
             deadline = monotonic() + SLICE_SECONDS
-            while entry and monotonic() < deadline:
-                table, row_id = entry
+            while remaining and monotonic() < deadline:
+                table, row_id = remaining.popleft()
                 if table == "events":
                     connection.execute(_MARK_EXPIRED, (row_id,))
-                deleted_counts[table] += connection.execute(_DELETE_ROW[table], (row_id,)).rowcount
-                entry = next(remaining, None)
+                deleted_counts[table] += connection.execute(f"delete from {table} where id = ?", (row_id,)).rowcount
     return deleted_counts
 
 
 def _delete_sessions(connection: Connection, cutoff: float, should_continue: Callable[[], bool]) -> Counter[str]:
-    """The prompts of sessions that ended before and have no event left; then those of which nothing was distilled.
+    """Delete the prompts of old sessions that have no event left, and those sessions of which nothing was distilled.
 
-    A prompt does not go before its session is over: the number of the next is counted from those that are there. If
-    it goes on after that, it begins with 1 again, so what is known of its turns must not bear their numbers.
+    Prompts are deleted only once their session is over, since the next is numbered by those that are there. If the
+    session goes on after all, numbers begin at 1 again, so its observations must lose theirs.
     """
     deleted_counts: Counter[str] = Counter()
     has_no_event = "not exists (select 1 from events where events.session = sessions.id)"
@@ -229,29 +201,29 @@ def _delete_sessions(connection: Connection, cutoff: float, should_continue: Cal
 
 
 def _build_no_rows_conditions(connection: Connection) -> list[str]:
-    """A condition for each table whose rows would go with their session and are to stay."""
+    """Return a condition for each table whose rows would be deleted with their session and are to stay."""
     rows = connection.execute(
-        "select tables.name, key.'from' from sqlite_master as tables, pragma_foreign_key_list(tables.name) as key"
-        " where tables.type = 'table' and key.'table' = 'sessions' and key.on_delete = 'CASCADE'"
-        " and tables.name not in ('events', 'prompts', 'turns', 'jobs')"
+        """
+        select tables.name, key.'from' from sqlite_master as tables, pragma_foreign_key_list(tables.name) as key
+        where tables.type = 'table' and key.'table' = 'sessions' and key.on_delete = 'CASCADE'
+        and tables.name not in ('events', 'prompts', 'turns', 'jobs')
+        """
     )
     return [f"not exists (select 1 from {table} where {table}.{column} = sessions.id)" for table, column in rows]
 
 
 def measure_used_bytes(connection: Connection) -> int:
-    """The bytes in use, which is the size of the file once free pages are given back."""
-    return (_read_pragma(connection, "page_count") - _read_pragma(connection, "freelist_count")) * _read_pragma(
-        connection, "page_size"
-    )
+    """Return the bytes in use, which is the size of the file once free pages are given back."""
+    used_pages = _read_pragma(connection, "page_count") - _read_pragma(connection, "freelist_count")
+    return used_pages * _read_pragma(connection, "page_size")
 
 
 def release_free_pages(connection: Connection, should_continue: Callable[[], bool]) -> None:
     """Give free pages back to the file system, a few at a time, and empty the log."""
     free_pages = _read_pragma(connection, "freelist_count")
     while free_pages and can_release_pages(connection) and should_continue():
-        connection.executescript(
-            f"pragma incremental_vacuum({PAGES_PER_TRANSACTION})"
-        )  # `execute` stops after the first page
+        # `execute` would stop after the first page.
+        connection.executescript(f"pragma incremental_vacuum({PAGES_PER_TRANSACTION})")
         free_pages = _read_pragma(connection, "freelist_count")
     busy_timeout = _read_pragma(connection, "busy_timeout")
     connection.execute("pragma wal_checkpoint(passive)").fetchall()
@@ -261,17 +233,16 @@ def release_free_pages(connection: Connection, should_continue: Callable[[], boo
 
 
 def can_release_pages(connection: Connection) -> bool:
-    """Whether the file was made to give pages back."""
-    _read_pragma(connection, "page_count")  # reads the file; what the connection remembers may be from before a rebuild
+    """Return whether the file was made to give pages back."""
+    _read_pragma(connection, "page_count")  # reads the file: the connection may remember it from before a rebuild
     return _read_pragma(connection, "auto_vacuum") == _INCREMENTAL_VACUUM
 
 
 def rebuild_database(connection: Connection) -> None:
-    """Write the whole file anew so that from then on it can give pages back; others wait or use the spool."""
+    """Rewrite the whole file so that from then on it can give pages back; others wait or use the spool."""
     connection.execute("pragma auto_vacuum = incremental")
     connection.execute("vacuum")
 
 
 def _read_pragma(connection: Connection, name: str) -> int:
-    value: int = connection.execute(f"pragma {name}").fetchone()[0]
-    return value
+    return int(fetch_value(connection, f"pragma {name}"))

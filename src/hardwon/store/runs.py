@@ -1,18 +1,19 @@
 """Runs: the ledger of model calls, and the caps on what a day may cost.
 
-A call is booked with what it will cost at most, in the transaction that looks at the caps, before anything is sent; so
-however many processes ask at once, none gets past a cap. What it did cost takes the estimate's place when it has ended.
-Of a process that was killed the estimate stays, since the call may have been made.
+A call is booked with what it will cost at most, in the transaction that checks the caps, before anything is sent; so
+however many processes ask at once, none exceeds a cap. What it did cost replaces the estimate when it has ended. If the
+process was killed the estimate stays, since the call may have been made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from hardwon.store.db import Connection, to_storable, transaction
-from hardwon.types import Run, frozen
+from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, transaction
+from hardwon.types import Run, frozen, replace
 
 BEGUN, LOST = "begun", "lost"
 LOST_SECONDS = 3600.0  # after which a run that nobody settled is called lost
@@ -20,13 +21,13 @@ REFLECT = "reflect"  # the purpose that has a cap of its own
 GROUPS = ("day", "purpose", "project", "model", "outcome")
 _INSTANT = 1e-6
 _MAX_WHY_CHARS = 500
-_ROUNDING_DOLLARS = 1e-9  # dollars that adding up may be wrong by
+_ROUNDING_DOLLARS = 1e-9  # the error of adding up floats
 _COLUMNS = ", ".join(Run.__annotations__)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Booking:
-    """A run that may be made, by its id; or the cap that refuses it, and whether that is to be said."""
+    """The id of a run that may be made; or the cap that refuses it, and whether it is the first that day."""
 
     id: int | None
     refusing_cap: str = ""
@@ -35,7 +36,7 @@ class Booking:
 
 @frozen
 class DailySpending:
-    """What counts against the caps of a day."""
+    """Usage that counts against the caps of a day."""
 
     runs: int
     tokens: int
@@ -44,21 +45,19 @@ class DailySpending:
 
 
 def find_budget_day(connection: Connection, now: float) -> str:
-    """The day that counts: the calendar's here, or the day after if runs were booked on that already.
+    """Return the day that counts: today here, or tomorrow if runs were booked on that already.
 
     A clock or a time zone that goes back across midnight must not bring a fresh allowance. More than a day ahead was a
-    clock that was wrong, and must not keep anybody waiting for months.
+    clock that was wrong, and must not block runs for months.
     """
     today = date.fromtimestamp(now)
-    booked_day = connection.execute(
-        "select max(day) from runs where day between ? and ?",
-        (today.isoformat(), (today + timedelta(days=1)).isoformat()),
-    ).fetchone()[0]
-    return str(booked_day or today.isoformat())
+    tomorrow = today + timedelta(days=1)
+    query = "select max(day) from runs where day between ? and ?"
+    return str(fetch_value(connection, query, today.isoformat(), tomorrow.isoformat()) or today.isoformat())
 
 
 def to_local_day(at: float) -> str:
-    """The calendar's day here at a time."""
+    """Return the calendar's day here at a time."""
     return date.fromtimestamp(at).isoformat()
 
 
@@ -76,7 +75,7 @@ def book(
     caps: Mapping[str, float],
     now: float,
 ) -> Booking:
-    """Count a run before it is made, or say which cap it would pass."""
+    """Count a run before it is made, or return the cap that it would exceed."""
     with transaction(connection):
         day = find_budget_day(connection, now)
         spending = read_spending(connection, day)
@@ -89,25 +88,33 @@ def book(
         refusing_cap = next((name for name, value in totals.items() if value > caps[name]), "")
         if refusing_cap:
             return Booking(None, refusing_cap, _record_refusal(connection, day, refusing_cap, now))
-        # The time tells one run from another wherever they are taken, so no two have the same.
-        latest = connection.execute("select max(at) from runs where day = ? and at < ?", (day, now + 1)).fetchone()[0]
-        at = now if latest is None or latest < now else latest + _INSTANT
-        values = (at, day, purpose, provider, model, project, session, estimate_in, estimate_out, estimate_cost, BEGUN)
-        run_id = connection.execute(
-            "insert into runs (at, day, purpose, provider, model, project, session, tokens_in, tokens_out,"
-            " tokens_cached, cost, duration, outcome, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, 0, ?, '')",
-            tuple(map(to_storable, values)),
-        ).lastrowid
-    return Booking(run_id)
+        # An export tells runs apart by their times, so no two have the same.
+        latest = fetch_value(connection, "select max(at) from runs where day = ? and at < ?", day, now + 1)
+        row = {
+            "at": now if latest is None or latest < now else latest + _INSTANT,
+            "day": day,
+            "purpose": purpose,
+            "provider": provider,
+            "model": model,
+            "project": project,
+            "session": session,
+            "tokens_in": estimate_in,
+            "tokens_out": estimate_out,
+            "tokens_cached": 0,
+            "cost": estimate_cost,
+            "duration": 0.0,
+            "outcome": BEGUN,
+            "why": "",
+        }
+        return Booking(insert_row(connection, "runs", row).lastrowid)
 
 
 def _record_refusal(connection: Connection, day: str, cap: str, now: float) -> bool:
-    times: int = connection.execute(
-        "insert into refusals (day, cap, at, times) values (?, ?, ?, 1)"
-        " on conflict (day, cap) do update set times = times + 1 returning times",
-        (day, cap, now),
-    ).fetchone()[0]
-    return times == 1
+    query = """
+        insert into refusals (day, cap, at, times) values (?, ?, ?, 1)
+        on conflict (day, cap) do update set times = times + 1 returning times
+        """
+    return bool(fetch_value(connection, query, day, cap, now) == 1)
 
 
 def settle(
@@ -122,63 +129,52 @@ def settle(
     outcome: str,
     why: str = "",
 ) -> bool:
-    """What a booked run came to, in place of the estimate; False if it was settled before or is gone."""
-    return bool(
-        connection.execute(
-            "update runs set tokens_in = ?, tokens_out = ?, tokens_cached = ?, cost = ?, duration = ?, outcome = ?,"
-            " why = ? where id = ? and outcome = ?",
-            (
-                tokens_in,
-                tokens_out,
-                tokens_cached,
-                cost,
-                duration,
-                outcome,
-                to_storable(why[:_MAX_WHY_CHARS]),
-                run_id,
-                BEGUN,
-            ),
-        ).rowcount
-    )
+    """Replace the estimate of a booked run by what it came to; return False if it was settled before or is gone."""
+    used = (tokens_in, tokens_out, tokens_cached, cost, duration, outcome, why[:_MAX_WHY_CHARS])
+    changed = connection.execute(
+        """
+        update runs set tokens_in = ?, tokens_out = ?, tokens_cached = ?, cost = ?, duration = ?, outcome = ?, why = ?
+        where id = ? and outcome = ?
+        """,
+        (*used, run_id, BEGUN),
+    ).rowcount
+    return changed > 0
 
 
 def read_spending(connection: Connection, day: str) -> DailySpending:
-    """What was spent on a day, what is booked and not settled included."""
+    """Return what was spent on a day, including what is booked and not settled."""
     row = connection.execute(
-        "select count(*), coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(cost), 0.0),"
-        " coalesce(sum(purpose = ?), 0) from runs where day = ?",
+        """
+        select count(*), coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(cost), 0.0),
+            coalesce(sum(purpose = ?), 0)
+        from runs where day = ?
+        """,
         (REFLECT, day),
     ).fetchone()
     return DailySpending(*row)
 
 
 def sum_by_group(connection: Connection, *, group: str, since: str, now: float) -> list[dict[str, Any]]:
-    """What runs came to since a day (2026-11-16): by day in order, by anything else what cost most first."""
+    """Return what runs came to since a day (2026-11-16): days in order, other groups by cost, highest first."""
     if group not in GROUPS:
         raise ValueError(f"{group} is none of {', '.join(GROUPS)}")
     name = f"iif(outcome = '{BEGUN}' and at < ?1, '{LOST}', outcome)" if group == "outcome" else group
-    rows = connection.execute(
-        f"select {name} as name, count(*) as runs, sum(tokens_in) as tokens_in, sum(tokens_out) as tokens_out,"
-        " sum(tokens_cached) as tokens_cached, sum(cost) as cost, sum(duration) as seconds from runs where day >= ?2"
-        f" group by 1 order by {'1' if group == 'day' else 'cost desc, runs desc, 1'}",
-        (now - LOST_SECONDS, since),
-    )
-    return [dict(row) for row in rows]
+    order = "1" if group == "day" else "cost desc, runs desc, 1"
+    query = f"""
+        select {name} as name, count(*) as runs, sum(tokens_in) as tokens_in, sum(tokens_out) as tokens_out,
+            sum(tokens_cached) as tokens_cached, sum(cost) as cost, sum(duration) as seconds
+        from runs where day >= ?2 group by 1 order by {order}
+        """
+    return fetch_dicts(connection, query, now - LOST_SECONDS, since)
 
 
 def count_refusals(connection: Connection, *, since: str) -> list[dict[str, Any]]:
-    """How often each cap refused a run, by day."""
-    rows = connection.execute("select day, cap, times from refusals where day >= ? order by day, cap", (since,))
-    return [dict(row) for row in rows]
+    """Return how often each cap refused a run, by day."""
+    return fetch_dicts(connection, "select day, cap, times from refusals where day >= ? order by day, cap", since)
 
 
 def list_latest_runs(connection: Connection, *, limit: int, now: float) -> list[Run]:
-    """The last runs, newest first; one that was never settled is lost after a while."""
-    rows = connection.execute(f"select {_COLUMNS} from runs order by at desc limit ?", (limit,))
-    runs = [Run(*row) for row in rows]
-    return [_mark_lost(run, now) for run in runs]
-
-
-def _mark_lost(run: Run, now: float) -> Run:
-    is_lost = run.outcome == BEGUN and run.at < now - LOST_SECONDS
-    return Run(**{**run.__dict__, "outcome": LOST}) if is_lost else run
+    """Return the last runs, newest first; one that was never settled is lost after a while."""
+    runs = [Run(*row) for row in connection.execute(f"select {_COLUMNS} from runs order by at desc limit ?", (limit,))]
+    lost_before = now - LOST_SECONDS
+    return [replace(run, outcome=LOST) if run.outcome == BEGUN and run.at < lost_before else run for run in runs]

@@ -1,25 +1,29 @@
-"""How far each transcript was read, and the calls in them: what a trigger is tried on.
+"""Read positions of transcripts, and the calls in them, on which triggers are tried.
 
-A mark and what was found up to it are committed together, so that a scan that dies anywhere goes on where it stopped.
+A read position and what was found up to it are committed together, so that a scan that dies goes on where it stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from hardwon.store import candidates
-from hardwon.store.db import Connection, to_storable, transaction
-from hardwon.types import MinedEpisode, ReadPosition, frozen
+from hardwon.store.db import Connection, insert_row, transaction
+from hardwon.types import MinedEpisode, ReadPosition
 
 SCAN_PURPOSE = "scan"
+HIDDEN_STATE = '{"hidden":true}'  # what follows in a transcript counts as private until the next prompt
 MAX_CALLS = 200_000  # the oldest go first
 _POSITION_COLUMNS = tuple(ReadPosition.__annotations__)
 
 
 class ScannedCall(NamedTuple):
-    """A call in a transcript and how it ended: fine, failed, refused, denied, or not yet; then `waits` names the
-    result."""
+    """A call in a transcript and how it ended: fine, failed, refused or denied.
+
+    One that has not ended yet names in `waits` the result it waits for.
+    """
 
     key: str
     host: str
@@ -39,9 +43,9 @@ class ScannedCall(NamedTuple):
 _CALL_COLUMNS = ScannedCall._fields
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Portion:
-    """What was found in a stretch of a transcript, and the mark behind it; outcomes are of calls that waited."""
+    """Everything found in part of a transcript, and the read position behind it. `outcomes` are of waiting calls."""
 
     path: str
     agent: str
@@ -53,21 +57,27 @@ class Portion:
 
 
 def enlarge_cache(connection: Connection) -> None:
-    """Room in memory for all that a large transaction changes: what finds none is written twice."""
+    """Make room in memory for all that a large transaction changes, since the rest is written twice."""
     connection.execute("pragma cache_size = -16000")
 
 
 def store_portions(connection: Connection, portions: Iterable[Portion], at: float) -> int:
-    """Commit portions whole; gives how many signals in them are new."""
+    """Store portions in one transaction; return how many signals in them are new."""
     with transaction(connection):
         return sum(_store_portion(connection, portion, at) for portion in portions)
 
 
 def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
-    _store_calls(connection, portion.calls, at)
+    connection.executemany(
+        f"""
+        insert or ignore into calls ({", ".join(_CALL_COLUMNS)}, taken_at)
+        values ({", ".join("?" * len(_CALL_COLUMNS))}, ?)
+        """,
+        [(*call, at) for call in portion.calls],
+    )
     connection.executemany(
         "update calls set outcome = ?, waits = '' where waits = ?",
-        [(outcome, to_storable(waits)) for waits, outcome in portion.outcomes],
+        [(outcome, waits) for waits, outcome in portion.outcomes],
     )
     new_count = sum(candidates.store_episode(connection, episode) for episode in portion.episodes)
     for session, problem in portion.withdrawn_tags:
@@ -76,30 +86,16 @@ def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
     return new_count
 
 
-def _store_calls(connection: Connection, calls: Iterable[ScannedCall], imported_at: float) -> None:
-    qmarks = ", ".join("?" * (len(_CALL_COLUMNS) + 1))
-    insert = f"insert or ignore into calls ({', '.join(_CALL_COLUMNS)}, taken_at) values ({qmarks})"
-    rows = [(*call, imported_at) for call in calls]
-    try:
-        connection.executemany(insert, rows)
-    except UnicodeEncodeError:  # rare, and a look at each value beforehand is not cheap
-        connection.executemany(insert, [tuple(map(to_storable, row)) for row in rows])
-
-
 def set_read_position(
     connection: Connection, purpose: str, path: str, agent: str, position: ReadPosition, at: float
 ) -> None:
-    """Within the caller's transaction, with what was found up to it."""
-    values = tuple(to_storable(getattr(position, name)) for name in _POSITION_COLUMNS)
-    connection.execute(
-        f"insert or replace into transcripts (purpose, path, host, at, {', '.join(_POSITION_COLUMNS)})"
-        f" values ({', '.join('?' * (len(_POSITION_COLUMNS) + 4))})",
-        (purpose, to_storable(path), agent, at, *values),
-    )
+    """Store a read position within the caller's transaction."""
+    row = {"purpose": purpose, "path": path, "host": agent, "at": at, **position.__dict__}
+    insert_row(connection, "transcripts", row, verb="insert or replace")
 
 
 def list_read_positions(connection: Connection) -> dict[str, ReadPosition]:
-    """Every transcript that was read, with its mark but without what the readers remember."""
+    """Return how far each transcript was read, without what the readers remember."""
     light_columns = [name for name in _POSITION_COLUMNS if name not in ("reader", "watch")]
     rows = connection.execute(
         f"select path, {', '.join(light_columns)} from transcripts where purpose = ?", (SCAN_PURPOSE,)
@@ -109,22 +105,21 @@ def list_read_positions(connection: Connection) -> dict[str, ReadPosition]:
 
 def find_read_position(connection: Connection, path: str, purpose: str = SCAN_PURPOSE) -> ReadPosition | None:
     row = connection.execute(
-        f"select {', '.join(_POSITION_COLUMNS)} from transcripts where purpose = ? and path = ?",
-        (purpose, to_storable(path)),
+        f"select {', '.join(_POSITION_COLUMNS)} from transcripts where purpose = ? and path = ?", (purpose, path)
     ).fetchone()
-    return ReadPosition(*(row[name] for name in _POSITION_COLUMNS)) if row else None
+    return ReadPosition(*row) if row else None
 
 
 def forget_transcripts(connection: Connection, paths: Iterable[str]) -> None:
-    """Read these from the beginning the next time; what was found in them may be found elsewhere by now."""
-    rows = [(to_storable(path),) for path in paths]
+    """Have these read from the beginning the next time; what was found in them may be found elsewhere by now."""
+    rows = [(path,) for path in paths]
     with transaction(connection):
         connection.executemany("delete from transcripts where purpose = 'scan' and path = ?", rows)
         connection.executemany("update signals set path = '' where path = ?", rows)
 
 
 def prune_calls(connection: Connection) -> None:
-    """Leave out the oldest calls where there are more than are of use."""
+    """Delete the oldest calls beyond the limit."""
     with transaction(connection):
         connection.execute(
             "delete from calls where id <= (select id from calls order by id desc limit 1 offset ?)", (MAX_CALLS,)
@@ -132,7 +127,7 @@ def prune_calls(connection: Connection) -> None:
 
 
 def iter_ended_calls(connection: Connection, tools: Iterable[str]) -> Iterator[ScannedCall]:
-    """The calls of these tools that have ended, newest first."""
+    """Yield the calls of these tools that have ended, newest first."""
     tool_names = tuple(tools)
     qmarks = ", ".join("?" * len(tool_names))
     rows = connection.execute(
@@ -144,7 +139,7 @@ def iter_ended_calls(connection: Connection, tools: Iterable[str]) -> Iterator[S
 
 
 def read_scan_progress(connection: Connection) -> tuple[dict[str, int], int]:
-    """The offset reached in each transcript, and the malformed lines in all."""
+    """Return the offset reached in each transcript, and the malformed lines in all."""
     rows = connection.execute(
         "select path, offset, malformed from transcripts where purpose = ? order by path", (SCAN_PURPOSE,)
     ).fetchall()

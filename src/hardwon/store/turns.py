@@ -1,7 +1,7 @@
 """The turns of sessions as they are distilled: a prompt, the calls made for it, what the agent said at the end.
 
-A turn's print says what is stored of it, so that one is distilled again when, and only when, that has changed. Number 0
-is what happened before the first prompt.
+A turn's fingerprint is computed from what is stored of it, so that it is distilled again if, and only if, that has
+changed. Number 0 is what happened before the first prompt.
 """
 
 from __future__ import annotations
@@ -11,48 +11,58 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
-from hardwon.store import jobs
-from hardwon.store import observations as known
-from hardwon.store.db import Connection, parse_json_or_text, transaction
+from hardwon.store import documents, jobs
+from hardwon.store.db import Connection, fetch_column, fetch_value, parse_json_or_text, transaction
+from hardwon.store.migrations import FILL_TO_INDEX
+from hardwon.store.observations import (
+    ORPHAN_TURN,
+    replace_for_turn,
+    replace_summary,
+    set_summary_fingerprint,
+)
 from hardwon.types import Call, Observation, Summary, Turn
 
 PLAIN = "plain"
-EXPIRED_PREFIX = (
-    "worn:"  # before the print of a turn that retention took events of: more is known of it than what is left
-)
+# Precedes the fingerprint of a turn whose events retention deleted: more is known of it than what is left. See
+# `is_expired`; in SQL `_IS_EXPIRED`.
+EXPIRED_PREFIX = "worn:"
+_IS_EXPIRED = f"print like '{EXPIRED_PREFIX}%'"
 _IS_TURN_EVENT = "(kind = 'tool' or (kind = 'Stop' and agent = ''))"
 # A turn ends where the next begins, which is found by the index that there is; its number alone would not be.
-_EVENTS = (
-    f"from events where session = ?1 and (?2 is null or prompt = ?2) and {_IS_TURN_EVENT}"
-    " and at >= coalesce((select at from prompts where session = ?1 and number = ?2), -1e18)"
-    " and at < coalesce((select at from prompts where session = ?1 and number = ?2 + 1), 1e18) order by at, id"
-)
+_EVENTS = f"""
+    from events where session = ?1 and (?2 is null or prompt = ?2) and {_IS_TURN_EVENT}
+    and at >= coalesce((select at from prompts where session = ?1 and number = ?2), -1e18)
+    and at < coalesce((select at from prompts where session = ?1 and number = ?2 + 1), 1e18) order by at, id
+    """
 _PROMPTS = "from prompts where session = ?1 and (?2 is null or number = ?2) order by number"
 
 
+def is_expired(fingerprint: str) -> bool:
+    return fingerprint.startswith(EXPIRED_PREFIX)
+
+
 def list_changed_turns(connection: Connection, session: int) -> list[int]:
-    """The turns of which something else is stored than what they were distilled from, those that are gone included."""
+    """Return the turns that changed since they were distilled, those that are gone included."""
     current = _compute_fingerprints(connection, session)
     stored = _read_stored_fingerprints(connection, session)
     unchanged = {
         number
         for number, fingerprint in stored.items()
-        if fingerprint == current.get(number, "") or fingerprint.startswith(EXPIRED_PREFIX)
+        if fingerprint == current.get(number, "") or is_expired(fingerprint)
     }
     return sorted({*current, *stored} - unchanged)
 
 
 def read_turn(connection: Connection, session: int, number: int) -> tuple[Turn, str]:
-    """A turn and the print of exactly that; the print of one that is gone is empty."""
+    """Return a turn and its fingerprint; the fingerprint of one that is gone is empty."""
     with _open_snapshot(connection):
         turns = _read_turns(connection, session, number)
-        return turns.get(number, Turn(session, number, 0.0)), _compute_fingerprints(connection, session, number).get(
-            number, ""
-        )
+        fingerprints = _compute_fingerprints(connection, session, number)
+    return turns.get(number, Turn(session, number, 0.0)), fingerprints.get(number, "")
 
 
 def list_turns(connection: Connection, session: int) -> list[Turn]:
-    """Every turn of a session, in order."""
+    """Return every turn of a session, in order."""
     with _open_snapshot(connection):
         turns = _read_turns(connection, session, None)
     return [turns[number] for number in sorted(turns)]
@@ -61,27 +71,28 @@ def list_turns(connection: Connection, session: int) -> list[Turn]:
 def store_distilled(
     connection: Connection, turn: Turn, fingerprint: str, observations: Sequence[Observation], maker: str
 ) -> bool:
-    """Put these in place of what was known of a turn, with the print of what they were made from.
+    """Replace what is known of a turn, with the fingerprint of what it was made from.
 
-    False, and nothing changed, if what is stored of it is not that any more, or a model knew better.
+    Return False, and change nothing, if the turn changed meanwhile or a model has distilled it.
     """
+    session, number = turn.session_row_id, turn.number
     with transaction(connection):
-        if _compute_fingerprints(connection, turn.session_row_id, turn.number).get(turn.number, "") != fingerprint:
+        if _compute_fingerprints(connection, session, number).get(number, "") != fingerprint:
             return False
         row = connection.execute(
-            "select print, made from turns where session = ? and number = ?", (turn.session_row_id, turn.number)
+            "select print, made from turns where session = ? and number = ?", (session, number)
         ).fetchone()
-        if row and (
-            row["print"].startswith(EXPIRED_PREFIX) or (row["print"] == fingerprint and maker == PLAIN != row["made"])
-        ):
+        if row and is_expired(row["print"]):
             return False
-        known.replace_for_turn(connection, turn.session_row_id, turn.number, observations)
-        _store_fingerprint(connection, turn.session_row_id, turn.number, fingerprint, maker)
+        if row and row["print"] == fingerprint and maker == PLAIN and row["made"] != PLAIN:
+            return False
+        replace_for_turn(connection, session, number, observations)
+        _store_fingerprint(connection, session, number, fingerprint, maker)
     return True
 
 
 def compute_session_fingerprint(connection: Connection, session: int) -> str:
-    """The print of all that a session was distilled from; empty if nothing was."""
+    """Return the fingerprint of all that a session was distilled from; empty if nothing was."""
     fingerprints = sorted(
         (number, fingerprint.removeprefix(EXPIRED_PREFIX))
         for number, fingerprint in _read_stored_fingerprints(connection, session).items()
@@ -90,69 +101,72 @@ def compute_session_fingerprint(connection: Connection, session: int) -> str:
 
 
 def store_summary(connection: Connection, session: int, summary: Summary, fingerprint: str) -> bool:
-    """Put this in place of the session's summary, with the print of what it was made from; False, and nothing changed,
+    """Replace the session's summary, with the fingerprint of what it was made from; return False, and change nothing,
     if the session was distilled from something else meanwhile."""
     with transaction(connection):
-        return compute_session_fingerprint(connection, session) == fingerprint and known.replace_summary(
-            connection, session, summary, fingerprint
-        )
+        if compute_session_fingerprint(connection, session) != fingerprint:
+            return False
+        return replace_summary(connection, session, summary, fingerprint)
 
 
 def list_turns_made_by(connection: Connection, session: int, maker: str) -> list[int]:
-    """The turns that were distilled by plain code, or by a model."""
-    rows = connection.execute(
-        "select number from turns where session = ? and made = ? and substr(print, 1, ?) != ? order by number",
-        (session, maker, len(EXPIRED_PREFIX), EXPIRED_PREFIX),
-    )
-    return [number for (number,) in rows.fetchall()]
+    """Return the turns that this maker distilled and that have not expired."""
+    query = f"select number from turns where session = ? and made = ? and not {_IS_EXPIRED} order by number"
+    return fetch_column(connection, query, session, maker)
 
 
 def mark_distilled(connection: Connection, session: int, makers: Mapping[int, str]) -> None:
-    """Turns whose observations came from elsewhere, with who made them; those that were distilled here stay."""
+    """Mark turns whose observations were imported, with who made them; those that were distilled here stay."""
     with transaction(connection):
         stored = _read_stored_fingerprints(connection, session)
         for number, fingerprint in _compute_fingerprints(connection, session).items():
             if number in makers and number not in stored:
                 _store_fingerprint(connection, session, number, fingerprint, makers[number])
-        known.set_summary_fingerprint(connection, session, compute_session_fingerprint(connection, session))
+        set_summary_fingerprint(connection, session, compute_session_fingerprint(connection, session))
 
 
 def enqueue_undistilled(connection: Connection, now: float) -> None:
-    """Ask for the distilling of every session with a turn that never was, and for which nobody has."""
-    rows = connection.execute(
-        "select id from sessions where id not in (select session from jobs where kind = 'distil')"
-        " and exists (select 1 from (select number from prompts where session = sessions.id"
-        f" union select prompt from events where session = sessions.id and {_IS_TURN_EVENT}) as told where not exists"
-        " (select 1 from turns where turns.session = sessions.id and turns.number = told.number)) order by last_at desc"
-    )
-    session_ids = [session_id for (session_id,) in rows.fetchall()]
+    """Ask for distilling every session that has a turn that never was, and no job."""
+    query = f"""
+        select id from sessions where id not in (select session from jobs where kind = 'distil') and exists (
+            select 1 from (select number from prompts where session = sessions.id
+                union select prompt from events where session = sessions.id and {_IS_TURN_EVENT}) as turn
+            where not exists (
+                select 1 from turns where turns.session = sessions.id and turns.number = turn.number))
+        order by last_at desc
+        """
+    _enqueue_distilling(connection, fetch_column(connection, query), now)
+
+
+def _enqueue_distilling(connection: Connection, sessions: Sequence[int], now: float) -> None:
     with transaction(connection):
-        for session_id in session_ids:
-            jobs.enqueue(connection, jobs.DISTIL, session_id, priority=jobs.HISTORY, now=now)
+        for session in sessions:
+            jobs.enqueue(connection, jobs.DISTIL, session, priority=jobs.HISTORY, now=now)
 
 
 def read_prompt_numbers(connection: Connection, session: int) -> dict[int, int]:
-    """The number of each prompt of a session, by the prompt's id."""
+    """Return the number of each prompt of a session, by the prompt's id."""
     rows = connection.execute("select id, number from prompts where session = ?", (session,))
     return dict(rows.fetchall())
 
 
 def renumber_turns(connection: Connection, session: int, old_numbers: Mapping[int, int]) -> None:
-    """Follow the prompts that are left after some were deleted, within the caller's transaction; `old_numbers` has
-    their numbers until then. What is left of a turn without its prompt belongs to the one before."""
+    """Renumber turns after prompts were deleted, within the caller's transaction; `old_numbers` has the numbers of all
+    prompts until then. What is left of a turn without its prompt belongs to the one before."""
     new_numbers = read_prompt_numbers(connection, session)
     number_changes = {
         old_number: new_numbers[prompt_id] for prompt_id, old_number in old_numbers.items() if prompt_id in new_numbers
     }
     stored = _read_stored_fingerprints(connection, session)
-    rows = connection.execute("select distinct prompt from observations where session = ? and prompt > 0", (session,))
-    for old in sorted({*stored, *(number for (number,) in rows.fetchall())} - {0}):
+    query = "select distinct prompt from observations where session = ? and prompt > 0"
+    for old in sorted({*stored, *fetch_column(connection, query, session)} - {0}):
         new = max((number for old_number, number in number_changes.items() if old_number <= old), default=0)
         if old in number_changes:
             connection.execute("update turns set number = ? where session = ? and number = ?", (new, session, old))
         else:
             connection.execute("delete from turns where session = ? and number = ?", (session, old))
-            new = known.ORPHAN_TURN if stored.get(old, "").startswith(EXPIRED_PREFIX) else new
+            if is_expired(stored.get(old, "")):
+                new = ORPHAN_TURN
         connection.execute("update observations set prompt = ? where session = ? and prompt = ?", (new, session, old))
 
 
@@ -168,7 +182,7 @@ def _read_stored_fingerprints(connection: Connection, session: int) -> dict[int,
 
 
 def _compute_fingerprints(connection: Connection, session: int, number: int | None = None) -> dict[int, str]:
-    """The print of each turn that there is; of long texts their lengths, since they are filled in and never edited."""
+    """Return the fingerprint of each turn; long texts count by length, since they are filled in and never edited."""
     hashers: dict[int, Any] = {}
     rows = connection.execute(f"select number, key, prompt {_PROMPTS}", (session, number)).fetchall()
     rows += connection.execute(
@@ -182,12 +196,14 @@ def _compute_fingerprints(connection: Connection, session: int, number: int | No
 
 def _read_turns(connection: Connection, session: int, number: int | None) -> dict[int, Turn]:
     session_row = connection.execute(
-        "select host, session, cwd, started_at, coalesce(path, '') as project from sessions"
-        " left join projects on projects.id = sessions.project where sessions.id = ?",
+        """
+        select host, session, cwd, started_at, coalesce(path, '') as project from sessions
+        left join projects on projects.id = sessions.project where sessions.id = ?
+        """,
         (session,),
     ).fetchone()
     prompts = connection.execute(f"select number, at, prompt {_PROMPTS}", (session, number)).fetchall()
-    prompts_by_number = {row["number"]: row for row in prompts}
+    prompts_by_number = {row["number"]: (row["at"], row["prompt"]) for row in prompts}
     calls: dict[int, list[Call]] = {}
     final_messages: dict[int, str] = {}
     for row in connection.execute(
@@ -201,22 +217,17 @@ def _read_turns(connection: Connection, session: int, number: int | None) -> dic
     turns = {}
     for turn_number in {*prompts_by_number, *calls, *final_messages}:
         turn_calls = calls.get(turn_number, [])
-        at = (
-            prompts_by_number[turn_number]["at"]
-            if turn_number in prompts_by_number
-            else turn_calls[0].at
-            if turn_calls
-            else session_row["started_at"]
-        )
+        prompt_at, prompt = prompts_by_number.get(turn_number, (None, ""))
+        at = turn_calls[0].at if turn_calls else session_row["started_at"]
         turns[turn_number] = Turn(
             session_row_id=session,
             number=turn_number,
-            at=at,
+            at=at if prompt_at is None else prompt_at,
             agent=session_row["host"],
             name=session_row["session"],
             project=session_row["project"],
             cwd=session_row["cwd"],
-            prompt=prompts_by_number[turn_number]["prompt"] if turn_number in prompts_by_number else "",
+            prompt=prompt,
             final_message=final_messages.get(turn_number, ""),
             calls=tuple(turn_calls),
         )
@@ -230,9 +241,61 @@ def _build_call(row: Any) -> Call:
 
 @contextmanager
 def _open_snapshot(connection: Connection) -> Iterator[None]:
-    """Everything read within is of one moment, whoever writes."""
+    """Read everything within as of one moment, whoever writes."""
     connection.execute("begin")
     try:
         yield
     finally:
         connection.execute("rollback")
+
+
+# A rebuild forgets what follows from retained rows, so that it is made again from them. What a model or another memory
+# said stays, and what was distilled from events that were deleted since: those cannot be made again.
+# Observations keep their rows and numbers, since memories name them as evidence: distilling writes each in its place.
+_OF_TURN = "observations.session = turns.session and observations.prompt = turns.number"
+# An import may bring observations without the events that they were made from: those could not be made again.
+_HAS_LOST_EVENTS = f"""
+    exists (select 1 from observations,
+        json_each(iif(json_valid(observations.events), observations.events, '[]')) as cited
+        where {_OF_TURN} and not exists (select 1 from events where events.key = cited.value))
+    """
+_HAS_EVENTS = "exists (select 1 from events where events.session = turns.session and events.prompt = turns.number)"
+_FORGET_TURNS = f"""
+    delete from turns where not {_IS_EXPIRED} and {_HAS_EVENTS} and not {_HAS_LOST_EVENTS}
+    and (made = '{PLAIN}' or not exists (select 1 from observations where {_OF_TURN}))
+    """
+_FORGET_SUMMARIES = f"""
+    update summaries set print = '' where made = '{PLAIN}'
+    and not exists (select 1 from turns where turns.session = summaries.session)
+    and exists (select 1 from events where events.session = summaries.session)
+    """
+
+
+def forget_derived(connection: Connection, now: float) -> int:
+    """Empty the index and ask for every session to be distilled again; return how many sessions there are."""
+    sessions: list[int] = fetch_column(connection, "select id from sessions")
+    with transaction(connection):
+        connection.execute(_FORGET_TURNS)
+        connection.execute(_FORGET_SUMMARIES)
+    _enqueue_distilling(connection, sessions, now)
+    with transaction(connection):
+        # First the words: the trigger that deletes those of one document would fail if they are damaged.
+        documents.rebuild_word_index(connection)
+        for table in ("documents", "vectors", "to_embed", "to_index"):
+            connection.execute(f"delete from {table}")
+        documents.delete_file_documents(connection)
+        for statement in FILL_TO_INDEX:
+            connection.execute(statement)
+        connection.execute("update observations set files_read = files_read")  # a trigger names their files
+    return len(sessions)
+
+
+def count_derived(connection: Connection) -> dict[str, int]:
+    """Return how many rows of each kind there are."""
+    tables = ("observations", "summaries", "documents", "vectors")
+    return {table: fetch_value(connection, f"select count(*) from {table}") for table in tables}
+
+
+def count_unrebuildable(connection: Connection) -> int:
+    """Return how many turns were distilled from events that are gone."""
+    return int(fetch_value(connection, f"select count(*) from turns where {_IS_EXPIRED} or {_HAS_LOST_EVENTS}"))

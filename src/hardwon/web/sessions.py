@@ -13,8 +13,7 @@ from hardwon.agents.tool_results import get_stored_result_text
 from hardwon.paths import open_plain_file
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import observations, views
-from hardwon.store.activity import count_active_minutes
-from hardwon.store.sessions import STATUSES
+from hardwon.store.sessions import STATUSES, count_active_minutes
 from hardwon.store.views import TimelinePosition
 from hardwon.web.page_request import NOT_FOUND, PageContent, PageRequest, parse_day_range, parse_number, parse_timestamp
 

@@ -22,7 +22,7 @@ from hardwon.errors import UserError
 from hardwon.fallback import worker_start
 from hardwon.sessions import ingest, spool
 from hardwon.store import db, retention, sessions, set_up, turns
-from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.migrations import LATEST_VERSION
 from hardwon.web.http import HttpServer
 from hardwon.web.live import LiveFeed
 from hardwon.worker import lifecycle
@@ -198,7 +198,7 @@ def _find_exit_reason(home: str, connection: db.Connection, *, is_idle: bool, is
     if not lifecycle.is_lock_owner(home):
         return "the home is gone or has another worker"
     with suppress(db.StoreError):
-        if db.read_schema_version(connection) > len(MIGRATIONS):
+        if db.read_schema_version(connection) > LATEST_VERSION:
             return f"{paths.DATABASE} was brought up to date by a newer hardwon"
     if is_changed:
         return "another version was installed"

@@ -11,7 +11,7 @@ import pytest
 from hardwon.data import exports, imports
 from hardwon.data.imports import ImportResult
 from hardwon.store import db
-from hardwon.store.migrations import MIGRATIONS
+from hardwon.store.migrations import LATEST_VERSION
 
 PROJECT = {"what": "project", "path": "/home/dev/kite", "name": "kite", "remote": "", "at": 1.0}
 SESSION: dict[str, Any] = {
@@ -303,6 +303,6 @@ def test_every_kind_of_line_is_documented_with_its_columns() -> None:
     with open(os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "export.md")) as file:
         page = file.read()
     rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
-    for kind in exports.COLUMNS.keys() - {"judgement"}:
-        assert [one.name for one in exports.COLUMNS[kind] if one.name not in rows[kind]] == [], kind
-    assert f'"version":{exports.EXPORT_VERSION},"schema":{len(MIGRATIONS)},' in page
+    for kind in exports.KINDS.keys() - {"judgement"}:
+        assert [column.name for column in exports.KINDS[kind].columns if column.name not in rows[kind]] == [], kind
+    assert f'"version":{exports.EXPORT_VERSION},"schema":{LATEST_VERSION},' in page

@@ -18,7 +18,6 @@ from hardwon.search.records import fetch_records
 from hardwon.search.search import SearchResult, search_records
 from hardwon.search.timeline import build_timeline
 from hardwon.store import db, documents, projects, purge, retention
-from hardwon.store import search as index
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.text import traces
 from tests.support.library import BOAT, DAY, KITE, NOW, Library
@@ -330,13 +329,13 @@ def test_vectors_of_what_is_gone_take_no_place_and_stand_for_nothing_else(librar
 
     def nearest(text: str, most: int) -> list[int]:
         library.refresh(model)
-        projects = index.find_project_numbers(library.connection, KITE)
+        projects = documents.find_project_numbers(library.connection, KITE)
         return vector_codes.find_nearest(
             library.connection, library.home, embedding.MODEL_VERSION, projects, model.embed([text])[0], most
         )
 
     def number(id: str) -> int:
-        held = index.find_by_source(library.connection, "O", int(id[1:]), "")
+        held = documents.find_by_source(library.connection, "O", int(id[1:]), "")
         assert held
         return int(held["id"])
 
@@ -488,8 +487,8 @@ def test_every_word_of_a_scope_is_counted_in_that_scope_alone(library: Library) 
     for number in range(5):
         library.observe("rare there", project=BOAT, session=f"b{number}")
     library.refresh()
-    scope = index.build_scope(index.find_project_numbers(library.connection, KITE))
-    assert index.count_matches(library.connection, index.build_match_query(["rare"]), scope, 100) == 1
+    scope = documents.build_scope(documents.find_project_numbers(library.connection, KITE))
+    assert documents.count_matches(library.connection, documents.build_match_query(["rare"]), scope, 100) == 1
 
 
 def test_a_timeline_shows_what_lies_around_in_its_project_in_order(library: Library) -> None:

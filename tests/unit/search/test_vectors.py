@@ -10,7 +10,6 @@ import pytest
 
 from hardwon.search import embedding, vector_codes
 from hardwon.store import documents
-from hardwon.store import search as index
 from tests.support.library import BOAT, KITE, Library
 
 
@@ -30,13 +29,13 @@ def sentences(count: int) -> list[str]:
 
 
 def document_of(library: Library, id: str) -> int:
-    found = index.find_by_source(library.connection, id[0], int(id[1:]), "")
+    found = documents.find_by_source(library.connection, id[0], int(id[1:]), "")
     assert found is not None
     return int(found["id"])
 
 
 def near(library: Library, vector: numpy.ndarray, *, project: str = KITE, most: int = 60) -> list[int]:
-    numbers = index.find_project_numbers(library.connection, project)
+    numbers = documents.find_project_numbers(library.connection, project)
     return vector_codes.find_nearest(library.connection, library.home, embedding.MODEL_VERSION, numbers, vector, most)
 
 

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 from hardwon.projects import find_project_path, read_remote_url
 from hardwon.store import db, projects, sessions
 from hardwon.store.sessions import Report
-from hardwon.types import replace
 
 NOON = 1_790_000_000.0
 
@@ -36,7 +36,6 @@ def ran(call: str, minute: float, **more: Any) -> Report:
 
 def from_transcript(told: Report) -> Report:
     """The same, as a transcript has it: under another key, a little earlier, without the host's name of the prompt."""
-    shorter = {"input": "{}"} if told.kind == "tool" else {}
     return replace(
         told,
         key=f"claude-code:{told.key}",
@@ -44,7 +43,7 @@ def from_transcript(told: Report) -> Report:
         prompt_name="",
         duration=None,
         origin="transcript",
-        **shorter,
+        input="{}" if told.kind == "tool" else told.input,
     )
 
 

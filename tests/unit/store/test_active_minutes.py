@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.store.activity import count_active_minutes
+from hardwon.store.sessions import count_active_minutes
 
 
 @pytest.mark.parametrize(
