@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.json_edit import get_value
 from hardwon.agents.opencode import install as setup
+from hardwon.agents.settings_files import get_value
 from tests.support.house_of_one import GIT_STASH, House
 from tests.support.reading import TESTS
 
@@ -286,7 +286,7 @@ def test_the_mcp_server_comes_and_goes_and_leaves_every_byte(house: House, plugi
     if before is not None:
         settings.write_text(before)
     house.ok("install", "opencode", "--mcp", "--yes")
-    served = get_value(settings.read_text(), ["mcp", "hardwon"], allow_comments=True)
+    served = get_value(settings.read_text(), ["mcp", "hardwon"])
     assert (served["type"], served["enabled"], served["command"][-1]) == ("local", True, "mcp")
     assert "already installed" in house.ok("install", "opencode", "--mcp", "--yes").out
     house.ok("uninstall", "opencode", "--yes")
@@ -298,7 +298,7 @@ def test_settings_that_are_no_json_are_left_alone_and_the_way_out_is_said(house:
     plugin.parent.mkdir(parents=True)
     settings.write_text('{"a": 1,} // mine\n')
     said = house.cli("install", "opencode", "--mcp", "--yes").err
-    assert "trailing comma" in said and "opencode.jsonc" in said
+    assert "line 1, column 9" in said and "opencode.jsonc" in said
     assert (settings.read_text(), plugin.exists()) == ('{"a": 1,} // mine\n', False)
     settings.rename(settings.with_suffix(".jsonc"))
     house.ok("install", "opencode", "--mcp", "--yes")
