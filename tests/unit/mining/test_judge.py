@@ -231,7 +231,6 @@ def test_damaged_lines_within_an_episode_hide_only_themselves(transcript: Transc
         ("codex", "codex/gpt-6.1-sol-code-mode.jsonl"),
         ("gemini", "gemini/session-2026-11-15T20-30-19244387.jsonl"),
         ("opencode", "opencode/export.json"),
-        ("opencode", "opencode/opencode_db_dump.json"),
         ("claude-code", "claude-code/made-up.jsonl"),
     ],
 )

@@ -6,15 +6,14 @@ its result when it has ended) and again only if its words changed, under the sam
 the last messages, since only those grow; of older ones only that they are past, so that a resumed session which writes
 all of them again yields nothing twice. `$rewindTo` takes nothing back: it happened.
 
-A document is recognised by its first line, a lone brace, and read when its last brace has come; it is rewritten as a
-whole, so it is read from the beginning. Neither form has the folder; it is in the context the program opens with.
+A document is rewritten as a whole, and handed over as one line. Neither form has the folder; it is in the context the
+program opens with.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -61,7 +60,6 @@ _PROGRAM_PROMPT = "System: Please continue."  # sent by the program when the mod
 _MAX_RECENT = 16  # messages that may still grow
 _MAX_FINISHED = 1000  # messages that are known to be complete
 _MAX_MARKS = 100  # steps remembered for one message
-_MAX_PENDING_CHARS = 64 * 1024  # of an unfinished document that is stored
 
 
 class Reader:
@@ -76,20 +74,11 @@ class Reader:
         self.recent: dict[str, dict[str, None]] = state.get("recent", {})  # the steps yielded of each message
         self.finished: dict[str, None] = state.get("finished", {})
         self.usage = create_counter(state.get("usage"))
-        self.pending: list[str] = state.get("pending", [])  # a document whose end has not come
 
     def dump_state(self) -> dict[str, Any]:
-        # Of a long document only the first line is stored, by which the rest counts as malformed.
-        is_short = sum(map(len, self.pending)) <= _MAX_PENDING_CHARS
-        return {**vars(self), "pending": self.pending if is_short else self.pending[:1]}
+        return vars(self)
 
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
-        if self.pending or (number == 1 and line.removeprefix(BOM_UTF8).strip() == b"{"):
-            self.pending.append(line.decode("utf-8-sig", "replace").rstrip("\r\n"))
-            if line.rstrip() != b"}":
-                return
-            line = "\n".join(self.pending).encode("utf-8", "replace")
-            self.pending.clear()
         wire, malformed = parse_line(line)
         self.malformed += malformed
         wire = get_object(wire, "$set") or wire

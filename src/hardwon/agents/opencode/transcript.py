@@ -1,8 +1,7 @@
-"""opencode: what `opencode export SESSION` prints, one JSON document per session, or rows of its database.
+"""opencode: what `opencode export SESSION` prints, one JSON document per session.
 
-opencode keeps its sessions in `opencode.db`, of which each message is handed over as a line: a document of its rows. A
-document of all rows, dumped for a report as `…dump….json`, is read in the same way. Exports are read that are named
-`ses_….json` or `…export….json`. Nothing else in the data folder is opened: `auth.json` holds keys.
+opencode keeps its sessions in `opencode.db`; `database` hands over each message of one as such a document. Exports are
+read that are named `ses_….json` or `…export….json`. Nothing else in the data folder is opened: `auth.json` holds keys.
 """
 
 from __future__ import annotations
@@ -39,12 +38,7 @@ from hardwon.agents.transcript_steps import (
     strip_fenced,
 )
 
-_EXPORT_NAME = re.compile(r"(?:ses_\w+|.*(?:export|dump).*)\.json")
-# The dump of a database has its tables in the order of their names, and may be cut after the first ones.
-_TABLE_NAMES = frozenset(
-    {"account", "credential", "data_migration", "event", "event_sequence", "message", "migration", "part"}
-    | {"permission", "project", "session", "todo", "workspace"}
-)
+_EXPORT_NAME = re.compile(r"(?:ses_\w+|.*export.*)\.json")
 
 
 class Reader:
@@ -61,11 +55,10 @@ class Reader:
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
         wire, malformed = parse_line(line)
         self.malformed += malformed
-        find_line = build_line_finder(line, 0 if "messages" in wire else max(0, line.find(b'"part"')))
-        for session in _split_sessions(wire):
-            yield from _read_session(session, lambda text: number - 1 + find_line(text))
-            for message in get_objects(session, "messages"):
-                self._count_tokens(get_object(message, "info"))
+        find_line = build_line_finder(line)
+        yield from _read_session(wire, lambda text: number - 1 + find_line(text))
+        for message in get_objects(wire, "messages"):
+            self._count_tokens(get_object(message, "info"))
 
     def _count_tokens(self, message_info: JsonObject) -> None:
         tokens = get_object(message_info, "tokens")
@@ -88,29 +81,7 @@ def is_transcript_path(path: str) -> bool:
 
 
 def is_transcript_head(head: bytes) -> bool:
-    is_export = any("info" in wire or len(_TABLE_NAMES & wire.keys()) > 1 for wire in parse_opening_objects(head))
-    return is_export and b'"ses_' in head
-
-
-def _split_sessions(wire: JsonObject) -> Iterator[JsonObject]:
-    """Yield the exports in a document: itself, or one for each session of a database's rows."""
-    if "messages" in wire:
-        yield wire
-        return
-    parts: dict[str, list[JsonObject]] = {}
-    for row in get_objects(wire, "part"):
-        parts.setdefault(get_text(row, "message_id"), []).append({**_parse_row_data(row), "id": row.get("id")})
-    messages: dict[str, list[JsonObject]] = {}
-    for row in get_objects(wire, "message"):
-        message = {"info": {**_parse_row_data(row), "id": row.get("id")}, "parts": parts.get(get_text(row, "id"), [])}
-        messages.setdefault(get_text(row, "session_id"), []).append(message)
-    for row in get_objects(wire, "session"):
-        info = {"id": row.get("id"), "directory": row.get("directory"), "parentID": row.get("parent_id")}
-        yield {"info": info, "messages": messages.get(get_text(row, "id"), [])}
-
-
-def _parse_row_data(row: JsonObject) -> JsonObject:
-    return parse_line(get_text(row, "data").encode("utf-8", "replace"))[0]
+    return b'"ses_' in head and any("info" in wire for wire in parse_opening_objects(head))
 
 
 def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
