@@ -77,6 +77,11 @@ def get_tool_content(tool: str, tool_input: dict[str, Any]) -> str:
     return get_first_text(tool_input, "new_string", "content", "new_source", "pattern", "query", "url", "prompt")
 
 
+def get_call_fields(tool: str, tool_input: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the command, the path and the content of a call by Claude Code's names."""
+    return get_text(tool_input, "command"), get_tool_path(tool_input), get_tool_content(tool, tool_input)
+
+
 def collect_strings(value: object, depth: int = 0) -> list[str]:
     if isinstance(value, str):
         return [value]

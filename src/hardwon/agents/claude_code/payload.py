@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from hardwon.agents.fields import (
+    get_call_fields,
     get_first_text,
     get_number,
     get_object,
     get_path_text,
     get_text,
-    get_tool_content,
-    get_tool_path,
     load_payload,
 )
 from hardwon.text.light_json import dumps
@@ -45,6 +44,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
         return None  # a sub-agent without a type is a compaction: its last words summarise the whole conversation
     tool_input = get_object(wire, "tool_input")
     tool = get_text(wire, "tool_name")
+    command, path, content = get_call_fields(tool, tool_input)
     return Event(
         host=NAME,
         kind=kind,
@@ -55,9 +55,9 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
         prompt=get_text(wire, "prompt"),
         tool=TOOL_ALIASES.get(tool, tool),
         tool_use_id=get_text(wire, "tool_use_id"),
-        command=get_text(tool_input, "command"),
-        path=get_tool_path(tool_input),
-        content=get_tool_content(tool, tool_input),
+        command=command,
+        path=path,
+        content=content,
         transcript=get_text(wire, "transcript_path"),
         prompt_name=get_text(wire, "prompt_id"),
         input=tool_input if tool else None,

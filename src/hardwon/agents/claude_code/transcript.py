@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from hardwon.agents.claude_code.payload import TOOL_ALIASES
-from hardwon.agents.fields import get_list, get_object, get_text, get_tool_content, get_tool_path
+from hardwon.agents.fields import get_call_fields, get_list, get_object, get_text
 from hardwon.agents.transcript_steps import (
     JsonObject,
     Step,
@@ -118,14 +118,15 @@ def _read_assistant_line(step: Step, wire: JsonObject) -> Iterator[Step]:
         kind, block_id = get_text(block, "type"), f"{step.id}.{index}"
         if kind == "tool_use":
             tool, tool_input = get_text(block, "name"), get_object(block, "input")
+            command, path, content = get_call_fields(tool, tool_input)
             yield step._replace(
                 kind="call",
                 id=block_id,
                 call=get_text(block, "id"),
                 tool=TOOL_ALIASES.get(tool, tool),
-                command=get_text(tool_input, "command"),
-                path=get_tool_path(tool_input),
-                content=get_tool_content(tool, tool_input),
+                command=command,
+                path=path,
+                content=content,
             )
         elif kind == "text" and (text := strip_fenced(get_text(block, "text")).strip()):
             yield step._replace(kind="agent", id=block_id, text=text)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hardwon.agents import CommandPredicate, CreatedPaths
 
 _STATE_PATH, _HASH_KEY = ("hooks", "state"), "trusted_hash"
+_LIMIT_FIELD = "additionalContextLimit"
+_HASHED_FIELDS = ("command", "async", "statusMessage", _LIMIT_FIELD)
 _DEFAULT_TIMEOUT = 600
 _DEFAULT_CONTEXT_TOKENS = 2_500  # Codex leaves its default out of the hash
 _EVENTS_WITHOUT_MATCHER = ("UserPromptSubmit", "Stop")
@@ -53,15 +55,15 @@ def list_hooks(path: str, text: str, is_included: CommandPredicate) -> list[Code
 
 def grant_trust(config: str, hooks: list[CodexHook], created_paths: CreatedPaths) -> tuple[str, CreatedPaths]:
     """Return the config with these hooks trusted as they are now, and the paths of all tables that are ours."""
-    paths = {hook.key: [*_STATE_PATH, hook.key] for hook in hooks}
-    config = revoke_trust(config, [path for path in created_paths if path not in paths.values()])
-    owned_paths = [path for path in created_paths if path in paths.values()]
-    for hook in hooks:
-        path = paths[hook.key]
-        if get_toml_value(config, [*path, _HASH_KEY]) != hook.trust_hash:
-            config = append_table(remove_table(config, path), path, {_HASH_KEY: hook.trust_hash})
-            if path not in owned_paths:
-                owned_paths.append(path)
+    paths = [[*_STATE_PATH, hook.key] for hook in hooks]
+    config = revoke_trust(config, [path for path in created_paths if path not in paths])
+    owned_paths = [path for path in created_paths if path in paths]
+    for hook, path in zip(hooks, paths, strict=True):
+        if get_toml_value(config, [*path, _HASH_KEY]) == hook.trust_hash:
+            continue
+        config = append_table(remove_table(config, path), path, {_HASH_KEY: hook.trust_hash})
+        if path not in owned_paths:
+            owned_paths.append(path)
     return config, owned_paths
 
 
@@ -108,15 +110,14 @@ def has_hooks_disabled(config: str) -> bool:
 
 def _compute_trust_hash(event: str, matcher: str | None, handler: Mapping[str, Any]) -> str:
     """Return the hash that Codex computes of a hook, with the defaults that it fills in (seen on 0.166)."""
-    seconds = max(handler.get("timeout", 1 if event == "SessionEnd" else _DEFAULT_TIMEOUT), 1)
+    hook = {name: handler[name] for name in _HASHED_FIELDS if handler.get(name) is not None}
+    if event not in _CONTEXT_EVENTS or hook.get(_LIMIT_FIELD) == _DEFAULT_CONTEXT_TOKENS:
+        hook.pop(_LIMIT_FIELD, None)
+    hook["timeout"] = max(handler.get("timeout", 1 if event == "SessionEnd" else _DEFAULT_TIMEOUT), 1)
     if event == "SessionEnd":
-        seconds = min(seconds, 3)
-    hook = {"type": "command", "command": handler["command"], "timeout": seconds, "async": False}
-    optional_fields = ["async", "statusMessage"]
-    if event in _CONTEXT_EVENTS and handler.get("additionalContextLimit") != _DEFAULT_CONTEXT_TOKENS:
-        optional_fields.append("additionalContextLimit")
-    hook |= {name: handler[name] for name in optional_fields if handler.get(name) is not None}
-    identity: dict[str, Any] = {"event_name": _to_snake_case(event), "hooks": [hook]}
+        hook["timeout"] = min(hook["timeout"], 3)
+    identity: dict[str, Any] = {"event_name": _to_snake_case(event)}
+    identity["hooks"] = [{"type": "command", "async": False} | hook]
     if matcher is not None and event not in _EVENTS_WITHOUT_MATCHER:
         identity["matcher"] = matcher
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

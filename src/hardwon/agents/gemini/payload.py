@@ -12,12 +12,11 @@ import os
 from binascii import crc32
 
 from hardwon.agents.fields import (
+    get_call_fields,
     get_list,
     get_object,
     get_path_text,
     get_text,
-    get_tool_content,
-    get_tool_path,
     load_payload,
     read_tail_lines,
     resolve_call_cwd,
@@ -131,7 +130,7 @@ def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
     name, mcp_context = get_text(wire, "tool_name"), get_object(wire, "mcp_context")
     server, mcp_tool = get_text(mcp_context, "server_name"), get_text(mcp_context, "tool_name")
     tool, tool_input = normalize_call(name, get_object(wire, "tool_input"), server, mcp_tool)
-    command, path, content = call_fields = extract_call_fields(tool, tool_input)
+    command, path, content = call_fields = get_call_fields(tool, tool_input)
     agent, transcript = "", event.transcript
     if tool != "Task":
         agent, transcript = _find_caller(transcript, event.session)
@@ -283,11 +282,6 @@ def normalize_call(
 
 def _normalize_todo(item: object) -> object:
     return {"content": get_text(item, "description"), **item} if isinstance(item, dict) else item
-
-
-def extract_call_fields(tool: str, tool_input: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the command, the path and the content of a call by Claude Code's names."""
-    return get_text(tool_input, "command"), get_tool_path(tool_input), get_tool_content(tool, tool_input)
 
 
 def build_call_id(message: str, tool: str, call_fields: tuple[str, str, str]) -> str:

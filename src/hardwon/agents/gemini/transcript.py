@@ -18,11 +18,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hardwon.agents.fields import collect_strings, get_object, get_path_text, get_text, resolve_call_cwd
+from hardwon.agents.fields import (
+    collect_strings,
+    get_call_fields,
+    get_object,
+    get_path_text,
+    get_text,
+    resolve_call_cwd,
+)
 from hardwon.agents.gemini.payload import (
     build_call_id,
     extract_answer,
-    extract_call_fields,
     extract_prompt,
     join_text_parts,
     normalize_call,
@@ -135,7 +141,7 @@ class Reader:
         match = _MCP_DISPLAY_NAME.fullmatch(get_text(call, "displayName")[:_MAX_NAME_LENGTH])
         mcp_tool, server = match.groups() if match else ("", "")
         tool, tool_input = normalize_call(get_text(call, "name"), get_object(call, "args"), server, mcp_tool)
-        call_fields = extract_call_fields(tool, tool_input)
+        call_fields = get_call_fields(tool, tool_input)
         call_id = build_call_id(message_id, tool, call_fields)
         cwd = truncate_path(resolve_call_cwd(get_path_text(tool_input, "dir_path"), self.cwd))
         at = get_text(call, "timestamp")

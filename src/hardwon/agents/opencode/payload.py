@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from hardwon.agents.codex.tools import parse_patch, parse_patch_call
 from hardwon.agents.fields import (
+    get_call_fields,
     get_first_text,
     get_list,
     get_object,
     get_path_text,
     get_text,
-    get_tool_content,
-    get_tool_path,
     load_payload,
     resolve_call_cwd,
 )
@@ -157,7 +156,7 @@ def extract_call_fields(tool: str, tool_input: dict[str, Any]) -> tuple[str, str
     if patch := get_text(tool_input, _PATCH_KEY):
         call = parse_patch_call(patch)
         return "", call.path, call.content
-    return get_text(tool_input, "command"), get_tool_path(tool_input), get_tool_content(tool, tool_input)
+    return get_call_fields(tool, tool_input)
 
 
 def find_call_cwd(tool: str, tool_input: dict[str, Any], cwd: str) -> str:
