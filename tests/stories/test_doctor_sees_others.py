@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on
-from hardwon.agents.settings_files import HOOK_PATH
+from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.cli.doctor_agents import try_hook
 from tests.support.house_of_one import House, happened, prompt, used
 

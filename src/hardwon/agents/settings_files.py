@@ -15,16 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import hardwon
 from hardwon import paths
 from hardwon.agents import AGENT_PACKAGES, SettingsError, load_install_module
 from hardwon.agents.fields import get_first_text, get_list, get_object, get_text
+from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.types import frozen
 
 if TYPE_CHECKING:
     from hardwon.agents import CommandPredicate, CreatedPaths
 
-HOOK_PATH = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
 HOOK_LOCATION_FILE = "front-door"
 HOOKED_SETTINGS_FOLDER = "hooked"
 SERVER_NAME = "hardwon"
@@ -103,7 +102,9 @@ def find_mcp_command(text: str) -> list[str]:
 
 
 def read_server_command(server: object) -> list[str]:
-    return [str(server.get("command")), *map(str, server.get("args") or ())] if isinstance(server, dict) else []
+    if not isinstance(server, dict):
+        return []
+    return [str(server.get("command")), *map(str, get_list(server, "args"))]
 
 
 def read_install_ledger(home: str) -> dict[str, Any]:

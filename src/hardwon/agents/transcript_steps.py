@@ -1,4 +1,4 @@
-"""What every agent's transcript is read into: steps and token counts, and the functions that all readers share.
+"""Steps and token counts, into which every agent's transcript is read, and the functions that all readers share.
 
 A transcript grows while it is read, so a reader takes a line at a time and can be stopped after any of them: what it
 must remember is in its state, which is stored beside the read position and stays small whatever the transcript holds.

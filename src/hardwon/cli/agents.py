@@ -18,8 +18,8 @@ from hardwon import clock, paths, projects
 from hardwon.actions import approvals
 from hardwon.agents import AGENT_PACKAGES, SettingsError, load_install_module
 from hardwon.agents.codex import hook_trust
+from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.agents.settings_files import (
-    HOOK_PATH,
     get_value,
     is_hardwon_hook,
     list_settings_files,

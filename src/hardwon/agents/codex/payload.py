@@ -10,6 +10,8 @@ from __future__ import annotations
 from hardwon.agents.claude_code.payload import render_answer
 from hardwon.agents.codex.tools import (
     TOOL_NAMES,
+    build_edit_input,
+    build_patch_parts,
     extract_shell_line,
     is_patch,
     parse_call,
@@ -76,7 +78,9 @@ def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
         line = extract_shell_line(tool_input.get("cmd", tool_input.get("command")))
         event = replace(event, tool="Bash", command=line, input={**tool_input, "command": line})
         # A shell line with a patch may do more than that, so it is judged as both.
-        return replace(event, parts=(event, *_build_parts(event, line))) if is_patch(line) else event
+        if not is_patch(line):
+            return event
+        return replace(event, parts=(event, *build_patch_parts(event, line)))
     call = parse_call(name, tool_input)
     event = replace(event, tool=call.tool, path=call.path, content=call.content, input=tool_input)
     if call.tool == "Read":
@@ -87,24 +91,8 @@ def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
         return event
     patch = get_first_text(tool_input, "command", "input")
     removed = "\n".join(change.removed for change in parse_patch(patch) if change.removed)
-    edit_input = _build_edit_input(call.tool, call.path, call.content, removed)
-    return replace(event, input=edit_input, parts=_build_parts(event, patch))
-
-
-def _build_parts(event: Event, patch: str) -> tuple[Event, ...]:
-    """Return a patch as the calls that would change one file each."""
-    parts = []
-    for change in parse_patch(patch):
-        edit_input = _build_edit_input(change.tool, change.path, change.added, change.removed)
-        part = replace(event, tool=change.tool, command="", path=change.path, content=change.added, input=edit_input)
-        parts.append(part)
-    return tuple(parts)
-
-
-def _build_edit_input(tool: str, path: str, added: str, removed: str) -> dict[str, str]:
-    if tool == "Write":
-        return {"file_path": path, "content": added}
-    return {"file_path": path, "old_string": removed, "new_string": added}
+    edit_input = build_edit_input(call.tool, call.path, call.content, removed)
+    return replace(event, input=edit_input, parts=build_patch_parts(event, patch))
 
 
 def _add_outcome(event: Event, response: object, rollout: str) -> Event | None:

@@ -10,11 +10,13 @@ from os.path import join
 
 from hardwon.agents.fields import collect_strings, get_first_text, get_object
 from hardwon.text.light_json import loads
-from hardwon.types import frozen
+from hardwon.types import frozen, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from hardwon.types import Event
 
 TOOL_NAMES = {
     "exec_command": "Bash",
@@ -46,7 +48,7 @@ _EXIT_PREFIXES = ("Process exited with code ", "Exit code: ")
 
 @frozen
 class ToolCall:
-    """What a call would do, in the words all agents share."""
+    """A call in the words all agents share."""
 
     tool: str
     command: str = ""
@@ -56,7 +58,7 @@ class ToolCall:
 
 @frozen
 class FileChange:
-    """What a patch does to one file. A deletion is an edit that adds nothing."""
+    """The change of one file in a patch. A deletion is an edit that adds nothing."""
 
     tool: str
     path: str
@@ -146,6 +148,29 @@ def parse_patch(patch: str) -> list[FileChange]:
         changes.append(FileChange(tool, path, added, removed))
         changes += [FileChange("Write", moved_path, added) for moved_path in moved_paths]
     return changes
+
+
+def build_patch_parts(event: Event, patch: str) -> tuple[Event, ...]:
+    """Return the event of a patch as the calls that would change one file each."""
+    parts = []
+    for change in parse_patch(patch):
+        part = replace(
+            event,
+            tool=change.tool,
+            command="",
+            path=change.path,
+            content=change.added,
+            input=build_edit_input(change.tool, change.path, change.added, change.removed),
+        )
+        parts.append(part)
+    return tuple(parts)
+
+
+def build_edit_input(tool: str, path: str, added: str, removed: str) -> dict[str, str]:
+    """Return the input that a call of Claude Code's Write or Edit would have."""
+    if tool == "Write":
+        return {"file_path": path, "content": added}
+    return {"file_path": path, "old_string": removed, "new_string": added}
 
 
 def join_marked_lines(marker: str, lines: list[str]) -> str:

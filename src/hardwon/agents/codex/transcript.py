@@ -73,6 +73,8 @@ _SCRIPT_COMMAND = re.compile(
 )
 _SCRIPT_PATCH = re.compile(r"""(["'`])\*\*\* Begin Patch(?:\\.|(?!\1)[^\\])*\1""", re.DOTALL)
 _SCRIPT_TOOL = re.compile(r"\btools\.(\w+)\s*\(")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED_CHARS = {"n": "\n", "t": "\t"}
 _ITEM_TYPES = frozenset({"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "McpToolCall"})
 _LINE_KINDS = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 _MAX_REMEMBERED = 500  # characters of a command or path whose result is still to come
@@ -81,7 +83,7 @@ _MAX_WAITING = 32  # calls without a result
 
 
 class CallOutcome(NamedTuple):
-    """What a result says."""
+    """A call's result."""
 
     text: str
     failed: bool = False
@@ -316,7 +318,7 @@ def _decode_literal(quoted: str) -> str:
     try:
         return str(orjson.loads(quoted))
     except orjson.JSONDecodeError:
-        return re.sub(r"\\(.)", lambda match: {"n": "\n", "t": "\t"}.get(match[1], match[1]), quoted[1:-1], flags=re.S)
+        return _ESCAPE.sub(lambda match: _ESCAPED_CHARS.get(match[1], match[1]), quoted[1:-1])
 
 
 def _parse_script_item(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:

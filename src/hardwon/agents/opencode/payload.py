@@ -7,7 +7,7 @@ and an underscore before its own; so have a few that are opencode's.
 
 from __future__ import annotations
 
-from hardwon.agents.codex.tools import parse_patch, parse_patch_call
+from hardwon.agents.codex.tools import build_patch_parts, parse_patch_call
 from hardwon.agents.fields import (
     get_call_fields,
     get_first_text,
@@ -122,11 +122,8 @@ def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event | None:
         kind = "PostToolUseFailure" if failed else event.kind
         response = error or _read_result_text(wire)
         event = replace(event, kind=kind, response=response, failed=failed, interrupted=is_aborted)
-    changes = parse_patch(get_text(tool_input, _PATCH_KEY))
-    if len(changes) < 2:
-        return event
-    parts = [replace(event, tool=change.tool, path=change.path, content=change.added) for change in changes]
-    return replace(event, parts=tuple(parts))
+    parts = build_patch_parts(event, get_text(tool_input, _PATCH_KEY))
+    return replace(event, parts=parts) if len(parts) > 1 else event
 
 
 def is_failure_code(code: object) -> bool:
