@@ -30,6 +30,8 @@ from hardwon.agents.transcript_steps import (
 )
 from hardwon.text.fence import remove_between
 
+StepContext = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
+
 # Every line has the fields of one of these, as far as the kinds are known; a cut line has the first of its own.
 _OPENING_KEYS = (
     {"parentUuid", "isSidechain"},
@@ -80,15 +82,15 @@ class Reader:
         line_id = get_text(wire, "uuid") or blake2b(line.strip(), digest_size=12).hexdigest()
         # 1.0.x wrote sub-agents into the session's file without naming them.
         agent = get_text(wire, "agentId") or ("sidechain" if wire.get("isSidechain") else "")
-        step = Step("compacted", number, line_id, get_text(wire, "timestamp"), self.session, agent, self.cwd)
+        context = (get_text(wire, "timestamp"), self.session, agent, self.cwd)
         if kind == "assistant":
             self._count_tokens(get_object(wire, "message"))
-            return list(_read_assistant_line(step, wire))
+            return list(_read_assistant_line(number, line_id, context, wire))
         if kind == "user":
-            return list(_read_user_line(step, wire))
+            return list(_read_user_line(number, line_id, context, wire))
         if kind == "attachment":
-            return list(_read_queued_prompt(step, wire))
-        return [step] if wire.get("subtype") == "compact_boundary" else ()
+            return list(_read_queued_prompt(number, line_id, context, wire))
+        return [Step("compacted", number, line_id, *context)] if wire.get("subtype") == "compact_boundary" else ()
 
     def _count_tokens(self, message: JsonObject) -> None:
         if tokens := get_object(message, "usage"):
@@ -110,46 +112,38 @@ def is_transcript_head(head: bytes) -> bool:
     return any(keys <= wire.keys() for wire in parse_opening_objects(head) for keys in _OPENING_KEYS)
 
 
-def _read_assistant_line(step: Step, wire: JsonObject) -> Iterator[Step]:
+def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> Iterator[Step]:
     message = get_object(wire, "message")
     if message.get("model") == "<synthetic>" or wire.get("isApiErrorMessage"):
         return  # an error of the API, which nobody said
     for index, block in enumerate(_list_blocks(message.get("content"))):
-        kind, block_id = get_text(block, "type"), f"{step.id}.{index}"
+        kind, block_id = get_text(block, "type"), f"{line_id}.{index}"
         if kind == "tool_use":
             tool, tool_input = get_text(block, "name"), get_object(block, "input")
-            command, path, content = get_call_fields(tool, tool_input)
-            yield step._replace(
-                kind="call",
-                id=block_id,
-                call=get_text(block, "id"),
-                tool=TOOL_ALIASES.get(tool, tool),
-                command=command,
-                path=path,
-                content=content,
-            )
+            call, fields = get_text(block, "id"), get_call_fields(tool, tool_input)
+            yield Step("call", number, block_id, *context, call, TOOL_ALIASES.get(tool, tool), *fields)
         elif kind == "text" and (text := strip_fenced(get_text(block, "text")).strip()):
-            yield step._replace(kind="agent", id=block_id, text=text)
+            yield Step("agent", number, block_id, *context, text=text)
 
 
-def _read_user_line(step: Step, wire: JsonObject) -> Iterator[Step]:
+def _read_user_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> Iterator[Step]:
     """Yield what came to the assistant under the name of the user: tool results, and at times a person's words."""
     if wire.get("isCompactSummary"):
         return
     blocks = _list_blocks(get_object(wire, "message").get("content"))
     for index, block in enumerate(blocks):
         if get_text(block, "type") == "tool_result":
-            result = step._replace(kind="result", id=f"{step.id}.{index}", call=get_text(block, "tool_use_id"))
-            yield _add_outcome(result, wire, block)
-    yield from _read_prompt(step, wire, blocks)
+            call, outcome = get_text(block, "tool_use_id"), _read_outcome(wire, block)
+            yield Step("result", number, f"{line_id}.{index}", *context, call, **outcome)
+    yield from _read_prompt(number, line_id, context, wire, blocks)
 
 
-def _read_queued_prompt(step: Step, wire: JsonObject) -> Iterator[Step]:
+def _read_queued_prompt(number: int, line_id: str, context: StepContext, wire: JsonObject) -> Iterator[Step]:
     """Yield a prompt typed while the assistant was at work, which is in no `user` line."""
     attachment = get_object(wire, "attachment")
     is_prompt = attachment.get("type") == "queued_command" and attachment.get("commandMode", "prompt") == "prompt"
     if is_prompt and _can_be_typed(attachment):
-        yield from _read_prompt(step, wire, _list_blocks(attachment.get("prompt")))
+        yield from _read_prompt(number, line_id, context, wire, _list_blocks(attachment.get("prompt")))
 
 
 def _list_blocks(content: object) -> list[Any]:
@@ -158,17 +152,19 @@ def _list_blocks(content: object) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def _read_prompt(step: Step, wire: JsonObject, blocks: list[Any]) -> Iterator[Step]:
-    if not _can_be_typed(wire):
-        return
+def _read_prompt(
+    number: int, line_id: str, context: StepContext, wire: JsonObject, blocks: list[Any]
+) -> Iterator[Step]:
     texts = {index: get_text(block, "text") for index, block in enumerate(blocks) if get_text(block, "type") == "text"}
+    if not texts or not _can_be_typed(wire):
+        return
     has_command = any(text.lstrip().startswith("<command-") for text in texts.values())
     for index, text in texts.items():
         typed_text = _extract_command(text) if has_command else text
         typed_text = extract_typed_words(remove_between(strip_fenced(typed_text), *_REMINDER_TAGS).strip())
         if typed_text:
-            call = get_text(wire, "promptId")
-            yield step._replace(kind="person", id=f"{step.id}.{index}", call=call, text=typed_text)
+            prompt_id = get_text(wire, "promptId")
+            yield Step("person", number, f"{line_id}.{index}", *context, call=prompt_id, text=typed_text)
 
 
 def _extract_command(text: str) -> str:
@@ -191,18 +187,19 @@ def _can_be_typed(wire: JsonObject) -> bool:
     return bool(get_object(wire, "origin").get("kind", "human") == "human")
 
 
-def _add_outcome(result: Step, wire: JsonObject, block: JsonObject) -> Step:
+def _read_outcome(wire: JsonObject, block: JsonObject) -> dict[str, Any]:
+    """Return the fields of a step that say how a call ended."""
     detail = wire.get("toolUseResult")
     full_text = _read_result_text(block, detail)
     text = strip_fenced(full_text)
     if block.get("is_error") is not True:
-        return result._replace(text=text, failed=_has_failed_exit(text, detail))
+        return {"text": text, "failed": _has_failed_exit(text, detail)}
     if text != full_text and _is_hardwon_only(text):
-        return result._replace(denied=True)
+        return {"denied": True}
     text = remove_between(text, *_REMINDER_TAGS)
     if _DENIED_BY_HOOK.match(text):
-        return result._replace(text=text, denied=True)
-    return result._replace(text=text, failed=True, refused=_extract_refusal(text.strip(), detail))
+        return {"text": text, "denied": True}
+    return {"text": text, "failed": True, "refused": _extract_refusal(text.strip(), detail)}
 
 
 def _read_result_text(block: JsonObject, detail: object) -> str:
