@@ -55,12 +55,12 @@ def add_hook_entries(text: str, entries: Mapping[str, Mapping[str, Any]]) -> tup
 def remove_hooks(text: str, created_paths: CreatedPaths, is_hardwon_hook: CommandPredicate) -> str:
     """Return the settings without our hooks, whichever version of hardwon added them."""
 
-    def is_hardwon_entry(entry: object) -> bool:
+    def is_hardwon_entry(_: str, entry: object) -> bool:
         commands = [get_text(hook, "command") for hook in get_list(entry, "hooks")]
         return bool(commands) and all(map(is_hardwon_hook, commands))
 
     for event in find_hooks(text, is_hardwon_hook):
-        text = remove_elements(text, ["hooks", event], is_hardwon_entry, created_paths)
+        text = remove_children(text, ["hooks", event], is_hardwon_entry, created_paths)
     return text
 
 
@@ -217,27 +217,35 @@ def insert_value(text: str, path: Sequence[str], value: object) -> tuple[str, Cr
 
 
 def remove_value(text: str, path: Sequence[str], created_paths: Iterable[Sequence[str]] = ()) -> str:
-    """Return the text without what is at the path, and without the created containers that this empties."""
-    masked_text = _mask_comments(text)
-    nodes = _find_nodes(masked_text, path)
-    if len(nodes) <= len(path):
-        return text
-    return _remove_children(text, masked_text, nodes[:-1], nodes[-1:], created_paths)
+    return remove_children(text, path[:-1], lambda key, _: key == path[-1], created_paths)
 
 
-def remove_elements(
-    text: str, path: Sequence[str], should_remove: Callable[[Any], bool], created_paths: Iterable[Sequence[str]] = ()
+def remove_children(
+    text: str,
+    path: Sequence[str],
+    should_remove: Callable[[str, Any], bool],
+    created_paths: Iterable[Sequence[str]] = (),
 ) -> str:
-    """Return the text without some elements of the array at the path; no such array, no change.
+    """Return the text without some children of the object or array at the path, chosen by their key and value.
 
     A container that this empties goes too if its path is among the created ones.
     """
     masked_text = _mask_comments(text)
     nodes = _find_nodes(masked_text, path)
-    if len(nodes) <= len(path) or not isinstance(nodes[-1].value, list):
+    if len(nodes) <= len(path):
         return text
-    removed = [child for child in _list_children(masked_text, nodes[-1]) if should_remove(child.value)]
-    return _remove_children(text, masked_text, nodes, removed, created_paths) if removed else text
+    removable_paths = [[*created_path] for created_path in created_paths]
+    children = _list_children(masked_text, nodes[-1])
+    remaining = [child for child in children if not should_remove(child.key, child.value)]
+    if len(remaining) == len(children):
+        return text
+    while not remaining and [node.key for node in nodes[1:]] in removable_paths:
+        emptied = nodes.pop()
+        if not nodes:
+            return text[: emptied.start] + text[emptied.end :]
+        children = _list_children(masked_text, nodes[-1])
+        remaining = [child for child in children if child != emptied]
+    return _cut_children(text, nodes[-1], children, remaining)
 
 
 def _mask_comments(text: str) -> str:
@@ -346,27 +354,6 @@ def _render_child(key: str, value: object, style: _Style, indent: str | None) ->
 def _get_indent(text: str, position: int) -> str:
     line = text[text.rfind("\n", 0, position) + 1 : position].removeprefix(_BOM)
     return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def _remove_children(
-    text: str,
-    masked_text: str,
-    nodes: Sequence[_Child],
-    removed: Sequence[_Child],
-    created_paths: Iterable[Sequence[str]],
-) -> str:
-    """Return the text without these children of the last node; created containers that this empties go with them."""
-    removable_paths = [[*path] for path in created_paths]
-    nodes = list(nodes)
-    while True:
-        container = nodes[-1]
-        children = _list_children(masked_text, container)
-        remaining = [child for child in children if child not in removed]
-        if remaining or [node.key for node in nodes[1:]] not in removable_paths:
-            return _cut_children(text, container, children, remaining)
-        if len(nodes) == 1:
-            return text[: container.start] + text[container.end :]
-        removed = [nodes.pop()]
 
 
 def _cut_children(text: str, parent: _Child, children: Sequence[_Child], remaining: Sequence[_Child]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
 from hardwon.agents import SettingsError
-from hardwon.agents.settings_files import append_value, get_value, insert_value, remove_elements, remove_value
+from hardwon.agents.settings_files import append_value, get_value, insert_value, remove_children, remove_value
 
 KeyPath = tuple[str, ...]
 PRE = ("hooks", "PreToolUse")
@@ -33,6 +33,12 @@ def is_entry(number: int) -> Callable[[Any], bool]:
 
 def ours(value: Any) -> bool:
     return bool(value == OURS)
+
+
+def remove_elements(
+    text: str, path: Sequence[str], should_remove: Callable[[Any], bool], created_paths: Iterable[Sequence[str]] = ()
+) -> str:
+    return remove_children(text, path, lambda _, value: should_remove(value), created_paths)
 
 
 # Documents as trees: a str is a token as it stands in the file, a list an array, a tuple of pairs an object.
