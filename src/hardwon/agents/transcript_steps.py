@@ -102,6 +102,13 @@ def identify_agent(path: str, head: bytes) -> str:
     return ""
 
 
+def restore_state(reader: Reader, state: Mapping[str, Any] | None) -> None:
+    """Set the attributes of a reader to what was stored of them."""
+    for name in vars(reader):
+        if state and name in state:
+            setattr(reader, name, state[name])
+
+
 def parse_timestamp(at: str) -> float:
     """Return a transcript's time in seconds; 0 if it is none."""
     try:
@@ -204,9 +211,8 @@ def parse_opening_objects(head: bytes) -> Iterator[JsonObject]:
         yield wire
 
 
-def create_counter(stored: UsageCounter | None = None) -> UsageCounter:
-    """Return a counter of tokens that goes on from a stored one."""
-    return {"in": 0, "out": 0, "cached": 0, "latest": {}, "seen": False} | (stored or {})
+def create_counter() -> UsageCounter:
+    return {"in": 0, "out": 0, "cached": 0, "latest": {}, "seen": False}
 
 
 def count_usage(counter: UsageCounter, message: str, usage: TokenUsage) -> None:

@@ -24,6 +24,7 @@ from hardwon.agents.transcript_steps import (
     get_count,
     parse_line,
     parse_opening_objects,
+    restore_state,
     shorten_id,
     strip_fenced,
     truncate_path,
@@ -59,11 +60,11 @@ class Reader:
     """Remembers the session and the folder that were named last."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        state = state or {}
-        self.malformed: int = state.get("malformed", 0)
-        self.session: str = state.get("session", "")
-        self.cwd: str = state.get("cwd", "")
-        self.usage = create_counter(state.get("usage"))
+        self.malformed = 0
+        self.session = ""
+        self.cwd = ""
+        self.usage = create_counter()
+        restore_state(self, state)
 
     def dump_state(self) -> dict[str, Any]:
         return vars(self)

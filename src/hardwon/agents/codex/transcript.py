@@ -45,6 +45,7 @@ from hardwon.agents.transcript_steps import (
     is_hardwon_denial,
     parse_line,
     parse_opening_objects,
+    restore_state,
     shorten_id,
     strip_fenced,
     truncate_path,
@@ -97,23 +98,23 @@ class Reader:
     """Owns what one rollout has said so far."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        state = state or {}
-        self.malformed: int = state.get("malformed", 0)
-        self.thread_id: str = state.get("thread_id", "")  # the rollout's own
-        self.session: str = state.get("session", "")
-        self.agent: str = state.get("agent", "")
-        self.copied: str = state.get("copied", "")  # the parent's session while its lines are repeated here
-        self.cwd: str = state.get("cwd", "")
-        self.turn: str = state.get("turn", "")
-        self.prompts: int = state.get("prompts", 0)  # stands for the turn where turns have no id
-        self.unnamed: int = state.get("unnamed", 0)  # calls of the turn without an id
-        self.has_items: bool = state.get("has_items", False)  # this version reports what a script ran
-        self.usage = create_counter(state.get("usage"))
-        self.counted: str = state.get("counted", "")  # the totals of the last token count, which may be repeated
-        self.open: dict[str, str] = state.get("open", {})  # the commands of calls without a result
-        self.running: dict[str, str] = state.get("running", {})  # the commands of processes that go on
+        self.malformed = 0
+        self.thread_id = ""  # the rollout's own
+        self.session = ""
+        self.agent = ""
+        self.copied = ""  # the parent's session while its lines are repeated here
+        self.cwd = ""
+        self.turn = ""
+        self.prompts = 0  # stands for the turn where turns have no id
+        self.unnamed = 0  # calls of the turn without an id
+        self.has_items = False  # this version reports what a script ran
+        self.usage = create_counter()
+        self.counted = ""  # the totals of the last token count, which may be repeated
+        self.open: dict[str, str] = {}  # the commands of calls without a result
+        self.running: dict[str, str] = {}  # the commands of processes that go on
         # Scripts without a result: line, tool, command and path; empty once what they ran has been yielded.
-        self.scripts: dict[str, list[Any]] = state.get("scripts", {})
+        self.scripts: dict[str, list[Any]] = {}
+        restore_state(self, state)
 
     def dump_state(self) -> dict[str, Any]:
         return vars(self)

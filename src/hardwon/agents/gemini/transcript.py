@@ -51,6 +51,7 @@ from hardwon.agents.transcript_steps import (
     is_hardwon_denial,
     parse_line,
     parse_opening_objects,
+    restore_state,
     shorten_id,
     truncate_path,
 )
@@ -72,14 +73,14 @@ class Reader:
     """Owns what one chat has said so far."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        state = state or {}
-        self.malformed: int = state.get("malformed", 0)
-        self.session: str = state.get("session", "")
-        self.agent: str = state.get("agent", "")
-        self.cwd: str = state.get("cwd", "")
-        self.recent: dict[str, dict[str, None]] = state.get("recent", {})  # the steps yielded of each message
-        self.finished: dict[str, None] = state.get("finished", {})
-        self.usage = create_counter(state.get("usage"))
+        self.malformed = 0
+        self.session = ""
+        self.agent = ""
+        self.cwd = ""
+        self.recent: dict[str, dict[str, None]] = {}  # the steps yielded of each message that may still grow
+        self.finished: dict[str, None] = {}  # the messages that do not grow any more
+        self.usage = create_counter()
+        restore_state(self, state)
 
     def dump_state(self) -> dict[str, Any]:
         return vars(self)

@@ -35,6 +35,7 @@ from hardwon.agents.transcript_steps import (
     is_hardwon_denial,
     parse_line,
     parse_opening_objects,
+    restore_state,
     strip_fenced,
 )
 
@@ -45,9 +46,9 @@ class Reader:
     """Reads a document at a time; only token counts are remembered."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        state = state or {}
-        self.malformed: int = state.get("malformed", 0)
-        self.usage = create_counter(state.get("usage"))
+        self.malformed = 0
+        self.usage = create_counter()
+        restore_state(self, state)
 
     def dump_state(self) -> dict[str, Any]:
         return vars(self)
