@@ -17,7 +17,7 @@ from typing import Any
 from hardwon import projects, settings
 from hardwon.actions import lessons as lesson_actions
 from hardwon.agents import transcript_files
-from hardwon.agents.private_turns import PrivateTurnTracker
+from hardwon.agents.transcript_files import PrivateTurnTracker
 from hardwon.agents.transcript_steps import load_transcript_module
 from hardwon.errors import UserError
 from hardwon.lessons import decision, review_queue, validation

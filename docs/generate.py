@@ -13,8 +13,6 @@ from collections.abc import Iterator
 import click
 from click.testing import CliRunner
 
-from hardwon.agents import load_install_module
-from hardwon.agents.capabilities import CAPABILITIES, SUPPORT_BY_AGENT
 from hardwon.cli import hardwon
 from hardwon.settings import SETTINGS
 from hardwon.store.migrations import STEPS
@@ -101,57 +99,6 @@ def api_page() -> str:
             lines.append(f"| `{field}` | {given.get('type', 'any')} | {default} |")
     return "\n".join([*lines, "", API_LAST.strip(), ""])
 
-
-def hosts_page() -> str:
-    """What each agent can do, from the table, and how a plugin is installed."""
-    titles = {name: load_install_module(name).TITLE for name in SUPPORT_BY_AGENT}
-    lines = ["# The agents", "", NOTE, "", HOSTS_FIRST.strip(), ""]
-    lines += [f"| | what it is | {' | '.join(titles.values())} |", f"|---|---|{'---|' * len(titles)}"]
-    for ability, says in CAPABILITIES.items():
-        lines.append(f"| {ability} | {says} | {' | '.join(SUPPORT_BY_AGENT[name][ability][0] for name in titles)} |")
-    for name, title in titles.items():
-        lines += ["", f"## {title}", "", f"`hardwon install {name}`", "", "| | | why |", "|---|---|---|"]
-        lines += [f"| {ability} | {level} | {why} |" for ability, (level, why) in SUPPORT_BY_AGENT[name].items()]
-    return "\n".join([*lines, "", HOSTS_LAST.strip(), ""])
-
-
-HOSTS_FIRST = """
-One memory for all of them: a lesson written for one agent fires on the same call in every other, since the tools are
-told to hardwon under the same names. What an agent cannot do is said here with the reason; the rest works alike.
-"""
-HOSTS_LAST = """
-## Plugins
-
-Instead of `hardwon install`, or beside it. A plugin has no logic: a shell script finds the hardwon that is installed
-here and becomes its hook, a millisecond or two later than the installed hook would be. If there is none, the first
-session says in one line how to get it, and nothing is stopped. Where the agent's settings have our hooks, those of the
-plugin stay silent; should both speak all the same, each event is recorded once, a note is said once, and a held call
-is denied in both.
-
-In a checkout of hardwon:
-
-```
-claude plugin marketplace add ./plugins        # Claude Code
-claude plugin install hardwon@hardwon
-claude plugin install lessons@hardwon
-
-codex plugin marketplace add ./plugins         # Codex; then trust the hooks: /hooks
-codex plugin add hardwon@hardwon
-codex plugin add lessons@hardwon
-
-gemini extensions link ./plugins/gemini        # Gemini CLI
-```
-
-The plugins bring `/hardwon:search`, `/hardwon:handoff`, `/hardwon:resume`, `/lessons:manage` and `/lessons:review`, two
-skills, and hardwon's MCP server, so `--mcp` is not needed with them. Codex has the skills, not the slash commands. None
-of their texts decides anything: what an agent finds is put before the person, who types `hardwon accept N` or
-`hardwon handoff ratify NUMBER` themselves.
-
-## Notes for agents without hooks
-
-`hardwon export notes` writes lessons in force and approved memories into AGENTS.md (`--to CLAUDE.md`, `GEMINI.md`,
-`.cursorrules`), and `hardwon import notes FILE` proposes what such a file says: see [export](export.md).
-"""
 
 API_FIRST = """
 At `http://127.0.0.1:37777` (`apiPort`; `hardwon status` says the port it came to be), and at a Unix socket beside the
@@ -250,7 +197,6 @@ PAGES = {
     "cli.md": cli_page,
     "schema.md": schema_page,
     "api.md": api_page,
-    "hosts.md": hosts_page,
 }
 
 

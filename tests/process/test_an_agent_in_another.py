@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hardwon.agents import load_install_module, load_payload_module
-from hardwon.agents.plugin_discovery import is_hardwon_hook
+from hardwon.agents.settings_files import is_hardwon_hook
 from tests.support.house_of_one import GIT_STASH, House
 
 HOSTS = ("claude-code", "codex", "gemini")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.claude_code import other_hooks
-from hardwon.agents.plugin_discovery import HOOK_PATH
+from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on
+from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.cli.doctor_agents import try_hook
 from tests.support.house_of_one import House, happened, prompt, used
 
@@ -112,8 +112,8 @@ def test_a_hook_that_never_answers_is_said_to_be_so() -> None:
 def test_settings_of_any_shape_are_looked_at_without_harm(own_home: str) -> None:
     shapes: list[Any] = [None, [], 3, {"hooks": 1}, {"hooks": {"Stop": [None, {"hooks": [1, {}]}]}}]
     for shape in [*shapes, {"enabledPlugins": ["x"], "hooks": {"Stop": {"a": 1}}}]:
-        assert other_hooks.find_memory_tools(shape, lambda command: False) == {}
-        assert other_hooks.is_auto_memory_on([shape], {})
+        assert find_memory_tools(shape, lambda command: False) == {}
+        assert is_auto_memory_on([shape], {})
 
 
 def test_the_hooks_of_the_latest_sessions_are_counted_and_timed(house: House, own_home: str) -> None:

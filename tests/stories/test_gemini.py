@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.json_edit import get_value
+from hardwon.agents.settings_files import get_value
 from hardwon.lessons.decision import PARALLEL_CALL_SECONDS
 from tests.support.files import content, put
 from tests.support.house_of_one import GIT_STASH, House, lesson, wait_for
@@ -55,7 +55,7 @@ def test_uninstalling_leaves_every_byte_as_it_was(house: House, settings: str, b
     put(settings, before)
     house.ok("install", "gemini", *more, "--yes")
     once = content(settings)
-    assert ("hardwon" in get_value(once, [], allow_comments=True).get("mcpServers", {})) == bool(more)
+    assert ("hardwon" in get_value(once).get("mcpServers", {})) == bool(more)
     assert "already installed" in house.ok("install", "gemini", *more, "--yes").out
     assert content(settings) == once
     house.ok("uninstall", "gemini", "--yes")

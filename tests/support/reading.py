@@ -30,9 +30,9 @@ def lines_of(path: str) -> list[bytes]:
 
 
 def handed_over(host: str, path: str) -> list[bytes]:
-    """The lines of a transcript, or all of it as one if that is how its host is read."""
+    """The lines of a transcript; a document is handed over as one."""
     lines = lines_of(path)
-    return [b"".join(lines)] if host == "opencode" else lines
+    return [b"".join(lines)] if path.endswith(".json") or host == "opencode" else lines
 
 
 def steps_of(reader: Reader, lines: Iterable[bytes], start: int = 1) -> list[Step]:

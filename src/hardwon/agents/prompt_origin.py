@@ -112,9 +112,11 @@ def find_doubt(pid: int, agent_name: str, home: str, read: Callable[[int], Proce
 def _find_hook_doubt(hook: Process, this_process: Process, agent_name: str, home: str) -> str:
     """Return why a process is not our hook at work for a prompt."""
     words = hook.arguments
-    if len(words) != 7 or words[1:3] != ("-I", "-S") or words[4:6] != (agent_name, PROMPT_EVENT):
+    is_hook_command = len(words) == 7 and words[1:3] == ("-I", "-S")
+    if not is_hook_command or words[4:6] != (agent_name, PROMPT_EVENT):
         return f"it was sent by {_get_program_name(hook)}, not by hardwon's hook"
-    if os.path.realpath(words[3]) != os.path.realpath(HOOK_PATH) or hook.program != this_process.program:
+    is_this_copy = os.path.realpath(words[3]) == os.path.realpath(HOOK_PATH)
+    if not is_this_copy or hook.program != this_process.program:
         return (
             f"the hook belongs to another copy of hardwon: {words[3]} (hardwon install {agent_name} puts this one in)"
         )
@@ -124,14 +126,15 @@ def _find_hook_doubt(hook: Process, this_process: Process, agent_name: str, home
 
 
 def _has_installed_command(shell: Process, hook: Process, agent_name: str) -> bool:
-    """Whether a shell runs our hook by the command that `hardwon install` writes, or a plugin's, and nothing else.
+    """Return whether a shell runs our hook by the command that `hardwon install` writes, or a plugin's, alone.
 
     `|| :` at its end keeps the shell from becoming the hook, so there always is one.
     """
     import shlex
 
     *options, text = shell.arguments[1:] or ("",)
-    if not options or not all(option.startswith("-") for option in options) or "c" not in options[-1]:
+    has_only_options = all(option.startswith("-") for option in options)
+    if not options or not has_only_options or "c" not in options[-1]:
         return False
     command = shlex.join(hook.arguments)
     if text in [command + suffix for suffix in COMMAND_SUFFIXES]:
@@ -185,7 +188,7 @@ def _is_agent(process: Process, agent_name: str) -> bool:
 
 
 def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> bool:
-    """Whether something else stands between this agent and another above it, as a shell tool does.
+    """Return whether something else stands between this agent and another above it, as a shell tool does.
 
     A program that starts itself again, or that a wrapper of the same agent starts, has nothing in between.
     """
@@ -254,7 +257,7 @@ def _parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
 
 
 def _read_on_macos(pid: int) -> Process:
-    """The same by libproc and sysctl. They do not tell what standard input is, nor every program's environment."""
+    """Ask libproc and sysctl, which tell neither what standard input is nor every program's environment."""
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)

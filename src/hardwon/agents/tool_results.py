@@ -10,15 +10,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from hardwon.agents.fields import get_text
+from hardwon.agents.fields import get_first_text, get_list, get_object, get_text
 
 _MAX_DEPTH = 20
 _MAX_PATCH_LINES = 2_000
 # Fields that hold the whole text of a result; the first that an object has is taken.
-_TEXT_FIELDS = ("llmContent", "content", "result", "output", "text", "message", "error", "returnDisplay")
-_STREAMS = ("stdout", "stderr")
-_EXIT_CODE_FIELDS = ("exitCode", "exit_code", "code")
-# Left out where an object is told field by field: they repeat the call, or are no text.
+_TEXT_FIELDS = ("llmContent", "content", "result", "output", "text", "message", "error", "returnDisplay", "resource")
+# Left out where an object is rendered field by field: they repeat the call, or are no text.
 _SKIPPED_FIELDS = frozenset(
     ("prompt", "originalFile", "oldString", "newString", "base64", "usage", "isImage", "noOutputExpected", "oldTodos")
 )
@@ -37,120 +35,83 @@ _STORED_RESULT_FIELDS = (
 )
 
 
-def get_result_text(result: Any) -> str:
+def get_result_text(result: Any, depth: int = 0) -> str:
     """Return a tool's result as text: the output, then what else it says that the output does not."""
     if isinstance(result, str):
         return result
+    if result is None or depth > _MAX_DEPTH:
+        return ""
     if isinstance(result, list):
-        return "\n".join(part for part in (_render_block(block) for block in result) if part)
-    if isinstance(result, dict):
-        return _render_object(result)
-    return "" if result is None else str(result)
+        return "\n".join(filter(None, (get_result_text(block, depth + 1) for block in result)))
+    if not isinstance(result, dict):
+        return str(result)
+    if "stdout" in result or "stderr" in result:
+        return _render_streams(result)
+    if "filePath" in result or "structuredPatch" in result:
+        return _render_edit(result)
+    if file := get_object(result, "file"):
+        return get_text(file, "content") or f"[{result.get('type', 'file')}] {get_text(file, 'filePath')}".rstrip()
+    text = _find_text(result, depth) or "\n".join(_render_fields(result))
+    # A sub-agent is found by its id, which the agent's own transcript has in the text.
+    agent = get_text(result, "agentId")
+    return f"{text}\nagentId: {agent}".strip() if agent and agent not in text else text
 
 
 def get_stored_result_text(stored: str) -> str:
-    """Return the text of a result as it is stored: text by now, in older rows the JSON that a hook sent."""
+    """Return the text of a stored result: text by now, in older rows the JSON that a hook sent."""
     if not stored.startswith(("{", '[{"type"', '"')):
         return stored
     try:
         result = json.loads(stored)
     except (ValueError, RecursionError):
         return stored
-    if isinstance(result, str):
-        return result
-    if isinstance(result, list):
-        return get_result_text(result) or stored
-    is_result = any(fields <= result.keys() for fields in _STORED_RESULT_FIELDS)
-    return get_result_text(result) if is_result else stored
+    if isinstance(result, dict) and not any(fields <= result.keys() for fields in _STORED_RESULT_FIELDS):
+        return stored
+    return get_result_text(result) if isinstance(result, dict | str) else get_result_text(result) or stored
 
 
 def get_result_exit_code(result: Any) -> int:
     """Return the exit code that a result names, 0 if it names none."""
     if not isinstance(result, dict):
         return 0
-    for field in _EXIT_CODE_FIELDS:
-        code = result.get(field)
-        # `code` alone may be an HTTP status, as WebFetch has it.
-        is_exit_code = not isinstance(code, bool)
-        if isinstance(code, int) and is_exit_code and (field != "code" or "stdout" in result or "stderr" in result):
-            return code
-    return 0
+    codes = [result.get("exitCode"), result.get("exit_code")]
+    if "stdout" in result or "stderr" in result:
+        codes.append(result.get("code"))  # elsewhere it may be an HTTP status, as in WebFetch
+    return next((code for code in codes if type(code) is int), 0)
 
 
-def _render_object(result: dict[str, Any]) -> str:
-    if any(isinstance(result.get(stream), str) for stream in _STREAMS):
-        return _render_streams(result)
-    if "filePath" in result or isinstance(result.get("structuredPatch"), list):
-        return _render_edit(result)
-    file = result.get("file")
-    if isinstance(file, dict):
-        path = get_text(file, "filePath")
-        return get_text(file, "content") or f"[{result.get('type', 'file')}] {path}".rstrip()
-    names = result.get("filenames")
-    listed_files = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    text = next((text for field in _TEXT_FIELDS if (text := _read_text_field(result.get(field)))), "")
-    if listed_files and not text:
-        text = "\n".join(listed_files)
-    if not text:
-        text = "\n".join(_render_fields(result))
-    # A sub-agent is found by its id, which the agent's own transcript has in the text.
-    agent = get_text(result, "agentId")
-    return f"{text}\nagentId: {agent}".strip() if agent and agent not in text else text
+def _find_text(result: dict[str, Any], depth: int) -> str:
+    for field in _TEXT_FIELDS:
+        value = result.get(field)
+        # An object is rendered field by field, unless it is an error or a resource.
+        text = get_first_text(value, "message", "text", "uri")
+        if isinstance(value, str | list):
+            text = get_result_text(value, depth + 1)
+        if text:
+            return text
+    kind = get_text(result, "type")
+    if kind in ("image", "audio", "document") or "data" in result or "source" in result:
+        return f"[{kind or 'data'}]"
+    return "\n".join(name for name in get_list(result, "filenames") if isinstance(name, str))
 
 
 def _render_streams(result: dict[str, Any]) -> str:
-    text = "\n".join(text for stream in _STREAMS if (text := get_text(result, stream)))
+    text = "\n".join(filter(None, (get_text(result, "stdout"), get_text(result, "stderr"))))
     code = get_result_exit_code(result)
     return f"Exit code {code}\n{text}".rstrip("\n") if code and not text.startswith("Exit code") else text
 
 
 def _render_edit(result: dict[str, Any]) -> str:
-    """What changed in a file, as a unified diff: its path, and the hunks with the lines where they begin."""
+    """Return what changed in a file as a unified diff: its path, and the hunks with the lines where they begin."""
     path = get_text(result, "filePath")
     is_new = result.get("type") == "create"
     lines = [f"File created successfully at: {path}" if is_new else f"The file {path} has been updated."]
-    hunks = result.get("structuredPatch")
-    for hunk in hunks if isinstance(hunks, list) else ():
-        if not isinstance(hunk, dict):
-            continue
-        if isinstance(hunk.get("newStart"), int):
-            old_start, old_lines = hunk.get("oldStart", hunk["newStart"]), hunk.get("oldLines", 0)
-            lines.append(f"@@ -{old_start},{old_lines} +{hunk['newStart']},{hunk.get('newLines', 0)} @@")
-        hunk_lines = hunk.get("lines")
-        lines += [line for line in hunk_lines if isinstance(line, str)] if isinstance(hunk_lines, list) else []
+    for hunk in get_list(result, "structuredPatch"):
+        if isinstance(hunk, dict) and "newStart" in hunk:
+            old_range = f"{hunk.get('oldStart', hunk['newStart'])},{hunk.get('oldLines', 0)}"
+            lines.append(f"@@ -{old_range} +{hunk['newStart']},{hunk.get('newLines', 0)} @@")
+        lines += [line for line in get_list(hunk, "lines") if isinstance(line, str)]
     return "\n".join(lines[:_MAX_PATCH_LINES])
-
-
-def _read_text_field(value: Any) -> str:
-    """Return the text of a field that holds a text or content blocks; empty for an object, which is told by field."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return get_result_text(value)
-    return get_text(value, "message") or get_text(value, "text") if isinstance(value, dict) else ""
-
-
-def _render_block(block: Any, depth: int = 0) -> str:
-    """Return the text of one block of a content: of an image only that it was one."""
-    if isinstance(block, str):
-        return block
-    if isinstance(block, list):
-        inner = (_render_block(item, depth + 1) for item in block) if depth < _MAX_DEPTH else ()
-        return "\n".join(part for part in inner if part)
-    if not isinstance(block, dict):
-        return "" if block is None else str(block)
-    kind = get_text(block, "type")
-    if text := get_text(block, "text"):
-        return text
-    if kind in ("image", "audio", "document") or "data" in block or "source" in block:
-        return f"[{kind or 'data'}]"
-    resource = block.get("resource")
-    if isinstance(resource, dict):
-        return get_text(resource, "text") or get_text(resource, "uri")
-    nested = block.get("content")
-    if isinstance(nested, list) and depth < _MAX_DEPTH:
-        return _render_block(nested, depth + 1)
-    return "\n".join(_render_fields(block))
 
 
 def _render_fields(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:

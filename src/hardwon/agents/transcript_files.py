@@ -1,63 +1,83 @@
-"""A transcript by its path, whatever it is: a file of lines, a document, or a session in opencode's database.
+"""Read what was added to a transcript since the last time, and leave out what may not be kept.
 
-Whoever reads one gets the lines behind a mark and the mark behind them, so that nobody but this module knows which of
-the three it is.
+A transcript is a file of lines, a JSON document, or a session in opencode's database; only this module knows which. A
+file is the same as before if its inode is, it has not become shorter, and the bytes at its head and before the read
+position are what they were; else it was rewritten and is read from the beginning, which is safe because every step has
+an id. A line without an end may still be in the writing: it is taken only once it is whole JSON.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache, partial
+from hashlib import blake2b
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
-from hardwon.agents import transcript_steps, transcript_tail
+import orjson
+
+from hardwon import claims, projects
 from hardwon.agents.opencode import database
-from hardwon.agents.transcript_tail import NumberedLines
+from hardwon.agents.transcript_steps import Step, identify_agent, load_transcript_module, parse_timestamp
 from hardwon.paths import open_plain_file
+from hardwon.privacy.private_tags import is_wholly_private
+from hardwon.store.deletions import SESSION, Tombstones
 from hardwon.types import ReadPosition, replace
 
+NumberedLines = list[tuple[int, bytes]]
+Portions = Iterator[tuple[NumberedLines, ReadPosition]]  # lines, each time with the read position behind them
+StepPredicate = Callable[[Step], bool]
+
+PORTION_BYTES = 4 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 _HEAD_BYTES = 4096
+_FINGERPRINT_BYTES = 1024
+_PRIVATE_TAG = b"<private"
+_SEARCH_BYTES = 1 << 20
 
 
 class OpenTranscript(NamedTuple):
-    """A transcript that is open: what tells whether it changed, where reading goes on, and what comes from there."""
+    """An open transcript: what tells whether it changed, where reading goes on, and what comes from there."""
 
     stat: os.stat_result
     position: ReadPosition
-    portions: Iterator[tuple[NumberedLines, ReadPosition]]
+    portions: Portions
 
 
 @contextmanager
 def open_transcript(path: str, last_position: ReadPosition | None = None) -> Iterator[OpenTranscript]:
-    """Read on behind a mark, or from the beginning if it does not hold; OSError if the transcript cannot be read."""
+    """Read on behind a position, or from the beginning if it does not hold; OSError if it cannot be read."""
     if is_database_session(path):
         stat = _build_stat(database.get_session(path))
-        position = (
-            last_position if last_position and last_position.inode == stat.st_ino else ReadPosition(inode=stat.st_ino)
-        )
+        position = ReadPosition(inode=stat.st_ino)
+        if last_position and last_position.inode == stat.st_ino:
+            position = last_position
         yield OpenTranscript(stat, position, _read_message_portions(path, stat, position))
         return
     with open(path, "rb", opener=open_plain_file) as file:
         stat, is_document = os.fstat(file.fileno()), is_single_document(path)
-        position = (
-            ReadPosition(inode=stat.st_ino) if is_document else transcript_tail.resume_position(file, last_position)
-        )
-        yield OpenTranscript(
-            stat, position, transcript_tail.read_portions(file, position, is_single_document=is_document)
-        )
+        position = ReadPosition(inode=stat.st_ino) if is_document else _resume_position(file, last_position)
+        yield OpenTranscript(stat, position, read_portions(file, position, is_single_document=is_document))
 
 
 def is_single_document(path: str) -> bool:
-    """Whether it is one document, which is read again as a whole when it changes."""
+    """Return whether it is one document, which is read again as a whole when it changes."""
     return path.endswith(".json")
 
 
+def is_unchanged(stat: os.stat_result, position: ReadPosition) -> bool:
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns) == (position.inode, position.size, position.modified)
+
+
 def list_sessions(path: str, stat: os.stat_result) -> list[tuple[str, os.stat_result]]:
-    """What a file holds: itself, or every session of opencode's database. One that cannot be read is itself, too: who
-    opens it is told why."""
+    """Return what a file holds: itself, or every session of opencode's database.
+
+    A database that cannot be read stands for itself: opening it then says why.
+    """
     if not database.is_database(path):
         return [(path, stat)]
     try:
@@ -67,34 +87,30 @@ def list_sessions(path: str, stat: os.stat_result) -> list[tuple[str, os.stat_re
 
 
 def is_agent_transcript_path(path: str, agent: str) -> bool:
-    """Whether a transcript of this host may have such a name."""
-    return (
-        agent == "opencode"
-        if is_database_session(path)
-        else transcript_steps.load_transcript_module(agent).is_transcript_path(path)
-    )
+    """Return whether a transcript of this agent may have such a name."""
+    if is_database_session(path):
+        return agent == "opencode"
+    return load_transcript_module(agent).is_transcript_path(path)
 
 
 def detect_agent(path: str) -> str:
-    """The host that wrote it; empty if none did. OSError if it cannot be read."""
+    """Return the agent that wrote it; empty if none did. OSError if it cannot be read."""
     if is_database_session(path):
         return "opencode"
     with open(path, "rb", opener=open_plain_file) as file:
-        return transcript_steps.identify_agent(path, file.read(_HEAD_BYTES))
+        return identify_agent(path, file.read(_HEAD_BYTES))
 
 
 def find_session_path(agent: str, session: str) -> str:
-    """The path of a session whose hooks do not tell it; empty if it is nowhere."""
-    folders = (
-        transcript_steps.load_transcript_module(agent).find_transcript_folders(os.environ, os.path.expanduser("~"))
-        if agent == "opencode"
-        else ()
-    )
+    """Return the path of a session whose hooks do not name it; empty if it is nowhere."""
+    if agent != "opencode":
+        return ""
+    folders = load_transcript_module(agent).find_transcript_folders(os.environ, os.path.expanduser("~"))
     return database.find_session_path(folders, session)
 
 
 def list_subagent_transcripts(path: str) -> list[str]:
-    """The transcripts of the sub-agents that worked in a session."""
+    """Return the transcripts of the sub-agents that worked in a session."""
     if not is_database_session(path):
         return sorted(glob.glob(os.path.join(glob.escape(path.removesuffix(".jsonl")), "subagents", "*.jsonl")))
     try:
@@ -104,7 +120,7 @@ def list_subagent_transcripts(path: str) -> list[str]:
 
 
 def get_inode(path: str) -> int:
-    """What tells that it is still the same file, or in the same; -1 if it is gone."""
+    """Return what tells that it is still the same file, or in the same; -1 if it is gone."""
     database_session = database.split_session_path(path)
     try:
         return os.stat(database_session[0] if database_session else path).st_ino
@@ -116,8 +132,8 @@ def exists(path: str) -> bool:
     return os.path.isfile(path) or (database.split_session_path(path) is not None and get_inode(path) != -1)
 
 
-def read_lines(path: str, first: int, limit: int) -> list[tuple[int, bytes]]:
-    """So many lines from this one on, counted from 1."""
+def read_lines(path: str, first: int, limit: int) -> NumberedLines:
+    """Return up to so many lines from this one on, counted from 1."""
     if is_database_session(path):
         numbered_lines = ((line.number, line.text) for line in database.read_messages(path))
         return list(islice(numbered_lines, first - 1, first - 1 + limit))
@@ -126,26 +142,227 @@ def read_lines(path: str, first: int, limit: int) -> list[tuple[int, bytes]]:
 
 
 def is_database_session(path: str) -> bool:
-    """Whether it stands in a database."""
     return database.is_database(path) or database.split_session_path(path) is not None
 
 
 def _build_stat(session: database.DatabaseSession) -> os.stat_result:
-    """As of a file of no size: how long a session is is known when it was read."""
+    """Return the state of a session as that of a file of no size: its length is known only when it was read."""
     seconds, times = session.changed_ms // 1000, {"st_mtime_ns": session.changed_ms * 1_000_000}
     return os.stat_result((0, session.inode, 0, 0, 0, 0, 0, 0, seconds, 0), times)
 
 
-def _read_message_portions(
-    path: str, stat: os.stat_result, position: ReadPosition
-) -> Iterator[tuple[NumberedLines, ReadPosition]]:
-    """As `tail.portions`; a mark's print is the id of the last message."""
+def _read_message_portions(path: str, stat: os.stat_result, position: ReadPosition) -> Portions:
+    """Yield the messages of a database session; the fingerprint of its position is the id of the last message."""
     lines: NumberedLines = []
     portion_start, position = position.offset, replace(position, size=-1)
     for line in database.read_messages(path, position.print):
         lines.append((line.number, line.text))
         position = replace(position, offset=position.offset + len(line.text), line=line.number, print=line.id)
-        if position.offset - portion_start >= transcript_tail.PORTION_BYTES:
+        if position.offset - portion_start >= PORTION_BYTES:
             yield lines, position
             lines, portion_start = [], position.offset
-    yield lines, replace(position, size=stat.st_size, modified=stat.st_mtime_ns)
+    yield lines, _finish_position(stat, position)
+
+
+def _resume_position(file: BinaryIO, position: ReadPosition | None) -> ReadPosition:
+    """Return the position if it holds for this file, else one at its beginning."""
+    stat = os.fstat(file.fileno())
+    if not position or position.inode != stat.st_ino or position.offset > stat.st_size:
+        return ReadPosition(inode=stat.st_ino)
+    is_same_file = position.print == _compute_fingerprint(file, position.offset)
+    return position if is_same_file else ReadPosition(inode=stat.st_ino)
+
+
+def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document: bool) -> Portions:
+    """Yield the lines behind the position, a few megabytes at a time.
+
+    Only the last position has the file's size, so that a file that was read in part counts as changed. A document is
+    one line, however many it has.
+    """
+    stat = os.fstat(file.fileno())
+    if is_single_document:
+        file.seek(0)
+        document = file.read(MAX_DOCUMENT_BYTES) if stat.st_size <= MAX_DOCUMENT_BYTES else b"too large"
+        yield [(1, document)], _finish_position(stat, _move_position(file, position, stat.st_size, 1))
+        return
+    file.seek(position.offset)
+    pending = b""
+    while block := file.read(PORTION_BYTES):
+        pending += block
+        line_end = pending.rfind(b"\n") + 1
+        if line_end:
+            lines, position = _number_lines(pending[:line_end], file, replace(position, size=-1))
+            pending = pending[line_end:]
+            if not pending and position.offset >= stat.st_size:
+                yield lines, _finish_position(stat, position)
+                return
+            yield lines, position
+        elif len(pending) > MAX_LINE_BYTES:
+            if not _skip_line(file):
+                break
+            position = _move_position(file, replace(position, size=-1, unended=False), file.tell(), position.line + 1)
+            yield [(position.line, pending[:_FINGERPRINT_BYTES])], position
+            pending = b""
+    if len(pending) <= MAX_LINE_BYTES and _is_json(pending):
+        number = position.line + (not position.unended)
+        position = _move_position(file, replace(position, unended=True), position.offset + len(pending), number)
+        yield [(number, pending)], _finish_position(stat, position)
+    else:
+        yield [], _finish_position(stat, position)
+
+
+def _finish_position(stat: os.stat_result, position: ReadPosition) -> ReadPosition:
+    return replace(position, size=stat.st_size, modified=stat.st_mtime_ns)
+
+
+def _skip_line(file: BinaryIO) -> bool:
+    """Go behind the end of a line that is too long to read; False if it has none yet."""
+    while block := file.read(PORTION_BYTES):
+        line_end = block.find(b"\n") + 1
+        if line_end:
+            file.seek(line_end - len(block), os.SEEK_CUR)
+            return True
+    return False
+
+
+def _number_lines(text: bytes, file: BinaryIO, position: ReadPosition) -> tuple[NumberedLines, ReadPosition]:
+    """Return the lines of a text that ends with one, counted on from the position."""
+    offset, line = position.offset + len(text), position.line
+    if position.unended:
+        rest, _, others = text.partition(b"\n")
+        if rest.strip():
+            line -= 1  # it goes on in the line that was read before
+        else:
+            text = others
+    lines = list(enumerate(text.split(b"\n")[:-1], line + 1))
+    return lines, _move_position(file, replace(position, unended=False), offset, line + len(lines))
+
+
+def _move_position(file: BinaryIO, position: ReadPosition, offset: int, line: int) -> ReadPosition:
+    return replace(position, offset=offset, line=line, print=_compute_fingerprint(file, offset))
+
+
+def _compute_fingerprint(file: BinaryIO, offset: int) -> str:
+    """Return a hash of the file's first bytes and of those before the offset."""
+    descriptor = file.fileno()
+    head = os.pread(descriptor, min(_FINGERPRINT_BYTES, offset), 0)
+    start = max(offset - _FINGERPRINT_BYTES, 0)
+    return blake2b(head + os.pread(descriptor, offset - start, start), digest_size=16).hexdigest()
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def build_step_exclusion(home: str, values: Mapping[str, Any]) -> StepPredicate:
+    """Return a predicate for steps to leave out: for their folder, a pause of their session, or a denied path."""
+    is_denied_folder = lru_cache(maxsize=512)(lambda cwd: projects.is_below(cwd, values["denyProjects"]))
+    was_paused = lru_cache(maxsize=512)(partial(claims.has_been_paused, home))
+    denied_paths = values["denyPaths"]
+
+    def is_denied(step: Step) -> bool:
+        if is_denied_folder(step.cwd) or was_paused(step.session):
+            return True
+        if not denied_paths or step.kind != "call":
+            return False
+        return projects.has_denied_path(denied_paths, step.cwd, step.tool, step.command, step.content, [step.path])
+
+    return is_denied
+
+
+def denied_or_deleted(is_denied: StepPredicate, tombstones: Tombstones) -> StepPredicate:
+    """Return a predicate for what is denied, or was deleted after it happened: an agent may rewrite its transcript."""
+    if not tombstones:
+        return is_denied
+
+    def is_excluded(step: Step) -> bool:
+        at = parse_timestamp(step.at) or None
+        if is_denied(step) or tombstones.covers(SESSION, step.session, at):
+            return True
+        return tombstones.covers_text("\n".join((step.command, step.path, step.content, step.text, step.refused)), at)
+
+    return is_excluded
+
+
+class PrivateTurnTracker:
+    """Owns whether the latest prompt of a transcript is private: what follows one is private up to the next.
+
+    A sub-agent's own transcript does not have the prompt it works for, so its session's is searched. Where anything is
+    marked as private there, or it is not found, nothing of the sub-agent is kept.
+    """
+
+    def __init__(self, path: str, state: Mapping[str, Any] | None = None) -> None:
+        state = state or {}
+        self._path = path
+        self._prompt_session = str(state.get("prompted", ""))  # the session whose prompt it was
+        self._hidden_agents: dict[tuple[str, str], bool] = {}
+        self.is_private = bool(state.get("hidden"))
+
+    def dump_state(self) -> dict[str, Any]:
+        return {"hidden": self.is_private, "prompted": self._prompt_session}
+
+    def should_hide(self, step: Step) -> bool:
+        """Return whether a step, each in its turn, is or may be about a prompt that is private as a whole."""
+        if step.kind == "person":
+            self.is_private, self._prompt_session = is_wholly_private(step.text), step.session
+        if self.is_private or not step.agent:
+            return self.is_private
+        # In a document the sub-agents come behind all prompts, not behind their own.
+        if step.session == self._prompt_session and not is_single_document(self._path):
+            return False
+        key = step.session, step.agent
+        if key not in self._hidden_agents:
+            self._hidden_agents[key] = _is_hidden_subagent(self._path, *key)
+        return self._hidden_agents[key]
+
+
+def has_private_parent(path: str) -> bool:
+    """Return whether a sub-agent worked in a session in which anything was marked as private."""
+    return any(map(_has_private_tag, _find_parent_above(path)))
+
+
+def _is_hidden_subagent(path: str, session: str, agent: str) -> bool:
+    if not os.path.isfile(path):
+        return False  # in a database, which hands over nothing of those
+    has_session = session not in ("", agent)
+    if is_single_document(path) and has_session:
+        return any(map(_has_private_tag, {path, *_find_session_nearby(path, session)}))
+    parents = (_find_parent_above(path) or _find_session_nearby(path, session)) if has_session else []
+    return path not in parents and (not parents or any(map(_has_private_tag, parents)))
+
+
+def _find_parent_above(path: str) -> list[str]:
+    folder = os.path.dirname(path)
+    parent = f"{os.path.dirname(folder)}.jsonl"
+    return [parent] if os.path.basename(folder) == "subagents" and os.path.isfile(parent) else []
+
+
+def _find_session_nearby(path: str, session: str) -> list[str]:
+    """Return the session's transcript in the same folder or, as Codex has a folder for each day, in another."""
+    folders = [glob.escape(os.path.dirname(path))]
+    for folder_name in ("sessions", "archived_sessions"):
+        root, separator, _ = path.rpartition(f"/{folder_name}/")
+        if separator:
+            folders += [f"{glob.escape(root)}/sessions/*/*/*", f"{glob.escape(root)}/archived_sessions"]
+    matches = (glob.glob(f"{folder}/*{glob.escape(session)}.json*") for folder in folders)
+    return next(filter(None, matches), [])
+
+
+def _has_private_tag(path: str) -> bool:
+    stat = os.stat(path)
+    return _search_private_tag(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=1024)
+def _search_private_tag(path: str, modified: int, size: int) -> bool:
+    overlap = b""
+    with open(path, "rb", opener=open_plain_file) as file:
+        while block := file.read(_SEARCH_BYTES):
+            if _PRIVATE_TAG in (overlap + block).lower():
+                return True
+            overlap = block[-len(_PRIVATE_TAG) :]
+    return False

@@ -1,17 +1,40 @@
-"""Reading what agents wrote down themselves: one module per host, all into the same steps.
+"""Steps and token counts, into which every agent's transcript is read, and the functions that all readers share.
 
 A transcript grows while it is read, so a reader takes a line at a time and can be stopped after any of them: what it
-must remember is in `state`, which is stored beside the offset. Unknown lines and keys are passed over; a line that is
-not JSON is counted as malformed and nothing else happens.
+must remember is in its state, which is stored beside the read position and stays small whatever the transcript holds.
+Unknown lines and keys are skipped; a line that is not JSON is counted as malformed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, Protocol
 
+import orjson
+
+from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents.fields import get_list
+from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
+from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, remove_between
+
 StepKind = Literal["person", "agent", "call", "result", "compacted"]
+JsonObject = dict[str, Any]
+LineFinder = Callable[[str], int]  # the line on which a text stands
+UsageCounter = dict[str, Any]  # as it is stored with a reader's state
+
+TRANSCRIPT_MODULES = {name: f"hardwon.agents.{package}.transcript" for name, package in AGENT_PACKAGES.items()}
+_MAX_ID_LENGTH = 128
+_MAX_PATH_LENGTH = 4096
+_MAX_MISSES = 100  # searches to a document's end, after which its strings are written in another way than we search
+_MAX_RECOUNTED = 8  # messages whose usage may be reported again
+_DENIAL = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{FENCE_OPEN}|{FENCE_OPEN}\s*(?:Held once|Blocked) by hardwon")
+_OBJECT_START = re.compile(r"^\{", re.MULTILINE)
+_OBJECT_KEY = re.compile(r'\s*[,{]\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
+_DECODER = json.JSONDecoder()
 
 
 class Step(NamedTuple):
@@ -19,35 +42,35 @@ class Step(NamedTuple):
 
     kind: StepKind
     line: int  # counted from 1
-    id: str = ""  # the host's own, equal in copies of the session, so that nothing is counted twice
+    id: str = ""  # the agent's own, equal in copies of the session, so that nothing is counted twice
     at: str = ""
     session: str = ""
     agent: str = ""  # a sub-agent's id, empty for the main one
     cwd: str = ""
-    call: str = ""  # joins a call and its result; of a person's words the host's name for the prompt
+    call: str = ""  # joins a call and its result; for a prompt the agent's id of it
     tool: str = ""  # by Claude Code's name for it
     command: str = ""
     path: str = ""
     content: str = ""
     text: str = ""  # the words, or the result's
     failed: bool = False
-    refused: str = ""  # for a result: a person said no, and these were their words (a blank if they gave none)
+    refused: str = ""  # for a result: a person said no in these words (a blank if they gave none)
     denied: bool = False  # for a result: a hook forbade the call, so it did not run and neither passed nor failed
 
 
-def parse_timestamp(at: str) -> float:
-    """A transcript's time in seconds; 0 if it is none."""
-    try:
-        return datetime.fromisoformat(at).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
+class TokenUsage(NamedTuple):
+    """Tokens in, cache reads and writes included; tokens out; and how many of those in were read from a cache."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
 
 
 class Reader(Protocol):
     """Owns what one transcript has said so far."""
 
     malformed: int
-    usage: dict[str, Any]  # tokens, counted by `usage.count`
+    usage: UsageCounter
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None: ...
     def read_line(self, number: int, line: bytes) -> Iterable[Step]: ...
@@ -55,9 +78,8 @@ class Reader(Protocol):
 
 
 class TranscriptModule(Protocol):
-    """What a host's module has."""
+    """An agent's `transcript` module."""
 
-    NAME: str
     Reader: type[Reader]
 
     def find_transcript_folders(self, environment: Mapping[str, str], home: str) -> list[str]: ...
@@ -65,24 +87,148 @@ class TranscriptModule(Protocol):
     def is_transcript_head(self, head: bytes) -> bool: ...  # by its first bytes, which may be cut anywhere
 
 
-TRANSCRIPT_MODULES = {
-    "claude-code": "hardwon.agents.claude_code.transcript",
-    "codex": "hardwon.agents.codex.transcript",
-    "gemini": "hardwon.agents.gemini.transcript",
-    "opencode": "hardwon.agents.opencode.transcript",
-}
-
-
-def load_transcript_module(name: str) -> TranscriptModule:
-    """The module that reads a host's transcripts; KeyError if we do not know the host."""
-    module: TranscriptModule = __import__(TRANSCRIPT_MODULES[name], fromlist=["Reader"])
+def load_transcript_module(agent: str) -> TranscriptModule:
+    """Return the module that reads an agent's transcripts; KeyError if hardwon does not know the agent."""
+    module: TranscriptModule = __import__(TRANSCRIPT_MODULES[agent], fromlist=["Reader"])
     return module
 
 
 def identify_agent(path: str, head: bytes) -> str:
-    """The host that wrote this transcript, by the file's name and its first bytes; empty if none did."""
-    for name in TRANSCRIPT_MODULES:
-        module = load_transcript_module(name)
+    """Return the agent that wrote this transcript, by the file's name and its first bytes; empty if none did."""
+    for agent in TRANSCRIPT_MODULES:
+        module = load_transcript_module(agent)
         if module.is_transcript_path(path) and module.is_transcript_head(head):
-            return name
+            return agent
     return ""
+
+
+def restore_state(reader: Reader, state: Mapping[str, Any] | None) -> None:
+    """Set the attributes of a reader to what was stored of them."""
+    for name in vars(reader):
+        if state and name in state:
+            setattr(reader, name, state[name])
+
+
+def parse_timestamp(at: str) -> float:
+    """Return a transcript's time in seconds; 0 if it is none."""
+    try:
+        return datetime.fromisoformat(at).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def parse_line(line: bytes) -> tuple[JsonObject, int]:
+    """Return the object in a line, an empty one if there is none, and 1 if the line is malformed."""
+    try:
+        wire = orjson.loads(line)
+    except ValueError:
+        try:
+            wire = _parse_json_leniently(line)
+        except ValueError:
+            return {}, int(bool(line.strip()))
+    return (wire, 0) if isinstance(wire, dict) else ({}, 0)
+
+
+def _parse_json_leniently(line: bytes) -> Any:
+    """Parse what orjson refuses and programs write: invalid UTF-8, half a surrogate pair, a byte order mark."""
+    try:
+        cleaned = json.dumps(json.loads(line.decode("utf-8-sig", "replace")), ensure_ascii=False)
+        return orjson.loads(cleaned.encode("utf-8", "replace"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def get_objects(wire: object, key: str) -> list[JsonObject]:
+    return [row for row in get_list(wire, key) if isinstance(row, dict)]
+
+
+def get_count(wire: Mapping[str, Any], key: str) -> int:
+    """Return a number of tokens; 0 if it is no number or out of all bounds."""
+    value = wire.get(key)
+    return value if type(value) is int and 0 <= value < 1 << 40 else 0
+
+
+def hash_text(text: str) -> str:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def shorten_id(identifier: str) -> str:
+    """Return an id as it is remembered: a very long one by its hash."""
+    return identifier if len(identifier) <= _MAX_ID_LENGTH else hash_text(identifier)
+
+
+def truncate_path(path: str) -> str:
+    return path[:_MAX_PATH_LENGTH]
+
+
+def forget_oldest(entries: dict[str, Any], limit: int) -> None:
+    while len(entries) > limit:
+        del entries[next(iter(entries))]
+
+
+def strip_fenced(text: str) -> str:
+    return remove_between(text, FENCE_OPEN, FENCE_CLOSE)
+
+
+def extract_typed_words(prompt: str) -> str:
+    """Return what a person typed of a prompt, to the agent or to hardwon: consumers of steps tell the two apart."""
+    return prompt if is_only_for_hardwon(prompt) else extract_agent_prompt(prompt)
+
+
+def is_hardwon_denial(text: str) -> bool:
+    """Return whether an error is a denial of ours, which comes back as the call's result."""
+    return FENCE_OPEN in text and _DENIAL.search(text) is not None
+
+
+def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
+    """Return a function that finds on which line of a document a text stands, asked in the document's order."""
+    offset, line, misses = start, 1 + document.count(b"\n", 0, start), 0
+
+    def find_line(text: str) -> int:
+        nonlocal offset, line, misses
+        if text and misses < _MAX_MISSES:
+            match_offset = document.find(orjson.dumps(text[:60])[1:-1], offset)
+            misses += match_offset < 0
+            line += document.count(b"\n", offset, max(match_offset, offset))
+            offset = max(match_offset, offset)
+        return line
+
+    return find_line
+
+
+def parse_opening_objects(head: bytes) -> Iterator[JsonObject]:
+    """Yield the objects that begin a line in the first bytes of a file; the field in which one is cut is None."""
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    for start in _OBJECT_START.finditer(text):
+        wire: JsonObject = {}
+        offset = start.start()
+        while key := _OBJECT_KEY.match(text, offset):
+            wire[key[1]] = None
+            try:
+                wire[key[1]], offset = _DECODER.raw_decode(text, key.end())
+            except (ValueError, RecursionError):
+                break
+        yield wire
+
+
+def create_counter() -> UsageCounter:
+    return {"in": 0, "out": 0, "cached": 0, "latest": {}, "seen": False}
+
+
+def count_usage(counter: UsageCounter, message: str, usage: TokenUsage) -> None:
+    """Count what a message took, in place of what was counted for it before.
+
+    Agents report a message's usage several times: with each of its blocks, or again when more of it is known.
+    """
+    previous = counter["latest"].pop(shorten_id(message), (0, 0, 0))
+    for name, old_count, new_count in zip(("in", "out", "cached"), previous, usage, strict=True):
+        counter[name] += new_count - old_count
+    if message:
+        counter["latest"][shorten_id(message)] = list(usage)
+        forget_oldest(counter["latest"], _MAX_RECOUNTED)
+    counter["seen"] = True
+
+
+def get_total_usage(counter: Mapping[str, Any]) -> TokenUsage | None:
+    """Return all that was counted; None if the transcript reports no tokens."""
+    return TokenUsage(counter["in"], counter["out"], counter["cached"]) if counter.get("seen") else None

@@ -16,13 +16,16 @@ import click
 
 from hardwon import clock, paths, projects
 from hardwon.actions import approvals
-from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents import AGENT_PACKAGES, SettingsError, load_install_module
 from hardwon.agents.codex import hook_trust
-from hardwon.agents.json_edit import EditConflictError, InvalidJsonError, get_value
-from hardwon.agents.plugin_discovery import HOOK_PATH, is_hardwon_hook, write_discovery_files
-from hardwon.agents.plugin_discovery import list_settings_files as _places
-from hardwon.agents.plugin_discovery import read_install_ledger as _ledger
-from hardwon.agents.toml_edit import InvalidTomlError
+from hardwon.agents.prompt_origin import HOOK_PATH
+from hardwon.agents.settings_files import (
+    get_value,
+    is_hardwon_hook,
+    list_settings_files,
+    read_install_ledger,
+    write_discovery_files,
+)
 from hardwon.cli.file_change import confirm_change as _confirmed
 from hardwon.cli.file_change import read_text as _read
 from hardwon.cli.file_change import show_diff as _show_change
@@ -78,7 +81,7 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, cl
         timer.install(paths.get_home(), clockwork, only_print=only_print, confirm=partial(_confirmed, yes))
         return
     module, home = load_install_module(agent), paths.get_home()
-    path, ledger = _resolve_settings_path(module, here), _ledger(home)
+    path, ledger = _resolve_settings_path(module, here), read_install_ledger(home)
     plans = [_plan_hooks(module, agent, path, home, ledger)]
     if mcp:
         plans = _add_server_plan(plans, module, agent, home, ledger)
@@ -144,10 +147,7 @@ def _plan_hooks(module: InstallModule, agent: str, path: str, home: str, ledger:
 def _are_equal(text: str, other_text: str) -> bool:
     """Whether they say the same, in whatever order the hooks of an event stand."""
     try:
-        return bool(
-            _sort_hooks(get_value(text, [], allow_comments=True) or {})
-            == _sort_hooks(get_value(other_text, [], allow_comments=True) or {})
-        )
+        return bool(_sort_hooks(get_value(text) or {}) == _sort_hooks(get_value(other_text) or {}))
     except ValueError:
         return text == other_text
 
@@ -221,8 +221,8 @@ def _select_created_paths(entry: dict[str, Any]) -> dict[str, CreatedPaths]:
 def _report_edit_errors(path: str, retry_command: str) -> Iterator[None]:
     try:
         yield
-    except (InvalidJsonError, InvalidTomlError, EditConflictError) as error:
-        raise UserError(f"{path} {_describe_error(error)}", f"mend it, then: {retry_command}") from None
+    except SettingsError as error:
+        raise UserError(f"{path} {error}", f"mend it, then: {retry_command}") from None
 
 
 @click.command()
@@ -244,12 +244,12 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
     if agent:
         remove_hooks(agent, _resolve_settings_path(load_install_module(agent), here), yes=yes)
         server_path = os.path.realpath(load_install_module(agent).get_mcp_path())
-        if not here and server_path in _ledger(paths.get_home()):
+        if not here and server_path in read_install_ledger(paths.get_home()):
             remove_hooks(agent, server_path, yes=yes)
         return
     from hardwon.cli.uninstall_all import uninstall_everything
 
-    removals = [partial(remove_hooks, name, path, yes=True) for name, path in _places(paths.get_home())]
+    removals = [partial(remove_hooks, name, path, yes=True) for name, path in list_settings_files(paths.get_home())]
     uninstall_everything(
         [*removals, partial(timer.uninstall, paths.get_home(), quietly=True)], delete_data=data, yes=yes
     )
@@ -259,7 +259,7 @@ def remove_hooks(agent: str, path: str, *, yes: bool) -> None:
     """Take our hooks out of one settings file, and our MCP server and the trust in our hooks if we put them there."""
     module, home = load_install_module(agent), paths.get_home()
     old_text = _read(path)
-    ledger = _ledger(home)
+    ledger = read_install_ledger(home)
     entry = ledger.get(path, {})
     covers_hooks = "made" in entry or not entry
     with _report_edit_errors(path, f"hardwon uninstall {agent}"):
@@ -288,12 +288,6 @@ def remove_hooks(agent: str, path: str, *, yes: bool) -> None:
 def _resolve_settings_path(module: InstallModule, here: bool) -> str:
     """Through links to the file itself, so that a settings file kept elsewhere stays a link."""
     return os.path.realpath(module.get_settings_path(project=projects.find_git_root(os.getcwd()) if here else ""))
-
-
-def _describe_error(error: InvalidJsonError | InvalidTomlError | EditConflictError) -> str:
-    if isinstance(error, InvalidJsonError):
-        return f"line {error.line}, column {error.column}: {error.message}"
-    return str(error)
 
 
 def _write_settings(home: str, agent: str, path: str, old_text: str, new_text: str) -> str:

@@ -13,12 +13,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from hardwon import paths, projects
-from hardwon.agents import AGENT_PACKAGES, json_edit, load_install_module, toml_edit
-from hardwon.agents.claude_code import other_hooks
+from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on, read_hook_durations
 from hardwon.agents.codex import hook_trust
 from hardwon.agents.gemini import install
-from hardwon.agents.hook_entries import SERVER_NAME
-from hardwon.agents.plugin_discovery import is_hardwon_hook
+from hardwon.agents.settings_files import SERVER_NAME, get_value, is_hardwon_hook
 from hardwon.cli.agents import build_hook_command
 from hardwon.cli.programs import find_path_fix, find_upgrade_hint, read_version
 from hardwon.errors import UserError
@@ -107,7 +106,7 @@ def _find_plugin(name: str, module: InstallModule) -> str:
     try:
         text = _read_text(path)
         plugins = (
-            toml_edit.get_value(text, ["plugins"]) if name == "codex" else json_edit.get_value(text, ["enabledPlugins"])
+            hook_trust.get_toml_value(text, ["plugins"]) if name == "codex" else get_value(text, ["enabledPlugins"])
         )
     except (OSError, ValueError):
         return ""
@@ -164,13 +163,13 @@ def _check_other_tools(module: InstallModule) -> Iterator[Check]:
     files = [local_path, os.path.join(os.path.dirname(local_path), "settings.json"), module.get_settings_path()]
     path_settings = [(path, _read_settings(path)) for path in dict.fromkeys(files)]
     for path, settings in path_settings:
-        for name, source in other_hooks.find_memory_tools(settings, is_hardwon_hook).items():
+        for name, source in find_memory_tools(settings, is_hardwon_hook).items():
             fix = (
                 f"/plugin disable {name}, in {module.TITLE}" if source == "plugin" else f"take its hooks out of {path}"
             )
             yield Check("others", None, f"{name} is here as well, by a {source} in {path}", f"if one is enough: {fix}")
     is_present = shutil.which(module.PROGRAM) or any(settings for _, settings in path_settings)
-    if is_present and other_hooks.is_auto_memory_on([settings for _, settings in path_settings], os.environ):
+    if is_present and is_auto_memory_on([settings for _, settings in path_settings], os.environ):
         fix = f'if one is enough: "autoMemoryEnabled": false in {module.get_settings_path()}'
         yield Check("auto-memory", None, f"{module.TITLE} keeps notes of its own beside hardwon's", fix)
 
@@ -207,7 +206,7 @@ def _check_fired_hooks(home: str) -> Iterator[Check]:
     durations = [
         duration
         for session in coverage
-        for duration in other_hooks.read_hook_durations(_read_tail(session.transcript), is_hardwon_hook)
+        for duration in read_hook_durations(_read_tail(session.transcript), is_hardwon_hook)
     ]
     if durations:
         median = statistics.median(milliseconds for _, milliseconds in durations)

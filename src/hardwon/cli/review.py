@@ -201,7 +201,7 @@ def _edit_in_editor(candidate: Candidate) -> dict[str, Any]:
 
 
 def _print_for_reader(home: str, connection: db.Connection, limit: int) -> None:
-    from hardwon.agents.denied_steps import build_step_exclusion
+    from hardwon.agents.transcript_files import build_step_exclusion
     from hardwon.mining import judge
 
     waiting = review_queue.list_waiting(home, connection)
@@ -230,7 +230,7 @@ def _print_for_reader(home: str, connection: db.Connection, limit: int) -> None:
 
 
 def _store_judgements(home: str, connection: db.Connection, file: str) -> None:
-    from hardwon.agents.denied_steps import build_step_exclusion
+    from hardwon.agents.transcript_files import build_step_exclusion
     from hardwon.mining import judge
 
     submissions = judge.parse_judgements(_read_judgements(file))
@@ -251,7 +251,7 @@ def _store_judgements(home: str, connection: db.Connection, file: str) -> None:
 
 def _ask_model_to_judge(home: str, connection: db.Connection, limit: int) -> None:
     """Have a model judge what nobody has judged yet; each judgement is kept as it comes."""
-    from hardwon.agents.denied_steps import build_step_exclusion
+    from hardwon.agents.transcript_files import build_step_exclusion
     from hardwon.distil import llm
     from hardwon.distil.llm.calls import ask_model, get_caps
     from hardwon.mining import judge

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 import click
 
 from hardwon import paths
-from hardwon.agents import plugin_discovery
+from hardwon.agents import settings_files
 from hardwon.cli.data import require_confirmation
 from hardwon.cli.output import make_printable
 from hardwon.cli.sessions import open_drained_store
@@ -46,8 +46,8 @@ _BUILT_FILES = (
     "claims",
     "briefs",
     "links",
-    plugin_discovery.HOOK_LOCATION_FILE,
-    plugin_discovery.HOOKED_SETTINGS_FOLDER,
+    settings_files.HOOK_LOCATION_FILE,
+    settings_files.HOOKED_SETTINGS_FOLDER,
     os.path.dirname(paths.WORKER_LOG),
     lifecycle.JOBS_LOCK,
     "scan.lock",

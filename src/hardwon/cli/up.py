@@ -9,7 +9,7 @@ import click
 
 from hardwon import clock, paths, pauses, settings
 from hardwon.actions import approvals
-from hardwon.agents import AGENT_PACKAGES, load_install_module, plugin_discovery
+from hardwon.agents import AGENT_PACKAGES, load_install_module, settings_files
 from hardwon.cli.agents import install
 from hardwon.cli.candidates import show_list
 from hardwon.cli.lessons import pluralize
@@ -33,7 +33,7 @@ def up(ctx: click.Context, yes: bool) -> None:
     """Start hardwon, say where things are and what to do next."""
     home = paths.get_home()
     build_result = approvals.compile_manifest(home, clock.now())
-    plugin_discovery.write_discovery_files(home)
+    settings_files.write_discovery_files(home)
     worker_status = lifecycle.start_worker(home)
     click.echo(f"worker    running, process {worker_status.pid}")
     for pause in pauses.describe_pauses(home, clock.now()):
@@ -101,7 +101,7 @@ def _show_mistakes(home: str) -> bool:
 def _has_hooks(name: str, path: str) -> bool:
     try:
         with open(os.path.realpath(path), encoding="utf-8", opener=paths.open_plain_file) as file:
-            return bool(load_install_module(name).find_hooks(file.read(), plugin_discovery.is_hardwon_hook))
+            return bool(load_install_module(name).find_hooks(file.read(), settings_files.is_hardwon_hook))
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as error:

@@ -11,8 +11,7 @@ import sys
 from time import monotonic, process_time, sleep, time
 
 from hardwon import claims, paths, pauses
-from hardwon.agents import load_payload_module as host_named
-from hardwon.agents.exchange import read_event, write_reply
+from hardwon.agents import load_payload_module, read_event, write_reply
 from hardwon.fallback import worker_start
 from hardwon.lessons.delivery import (
     answer_prompt,
@@ -79,7 +78,7 @@ def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: byt
         wait_seconds = (
             WORKER_START_SECONDS
             if event.kind == "SessionStart"
-            else host_named(agent).EVENT_TIMEOUTS[event.kind] * START_BUDGET_SHARE
+            else load_payload_module(agent).EVENT_TIMEOUTS[event.kind] * START_BUDGET_SHARE
         )
         while not (worker_answer := ask_worker(agent, kind, home, event_id, payload)) and monotonic() - started < min(
             wait_seconds, WORKER_START_SECONDS

@@ -14,10 +14,18 @@ from contextlib import suppress
 import orjson
 
 from hardwon import projects
-from hardwon.agents import token_usage, transcript_files
-from hardwon.agents.private_turns import has_private_parent
-from hardwon.agents.token_usage import TokenUsage
-from hardwon.agents.transcript_steps import Step, load_transcript_module, parse_timestamp
+from hardwon.agents import transcript_files
+from hardwon.agents.transcript_files import has_private_parent
+from hardwon.agents.transcript_steps import (
+    Step,
+    TokenUsage,
+    UsageCounter,
+    count_usage,
+    create_counter,
+    get_total_usage,
+    load_transcript_module,
+    parse_timestamp,
+)
 from hardwon.errors import UserError
 from hardwon.mining.scan import is_hardwon_call
 from hardwon.privacy.cleaning import clean_texts
@@ -83,7 +91,7 @@ def read_story(path: str, agent: str = "") -> Story:
     agent = agent or transcript_files.detect_agent(path)
     if not agent:
         raise UserError(f"{path} is no transcript of an agent we know", "hardwon sessions list")
-    counter = token_usage.create_counter()
+    counter = create_counter()
     all_steps = [] if has_private_parent(path) else list(_read_steps(agent, path, counter))
     for subagent in transcript_files.list_subagent_transcripts(path) if all_steps else ():
         _count_tokens(agent, subagent, counter)
@@ -101,23 +109,23 @@ def read_story(path: str, agent: str = "") -> Story:
         started_at=min(times, default=0.0),
         ended_at=max(times, default=0.0),
         active_minutes=count_active_minutes(times),
-        usage=token_usage.get_total_usage(counter),
+        usage=get_total_usage(counter),
         is_last_prompt_private=bool(prompts) and is_wholly_private(prompts[-1]),
     )
 
 
-def _read_steps(agent: str, path: str, counter: token_usage.UsageCounter) -> Iterator[Step]:
+def _read_steps(agent: str, path: str, counter: UsageCounter) -> Iterator[Step]:
     """Yield the steps of a transcript; its tokens are added to the counter when it is read."""
     reader = load_transcript_module(agent).Reader()
     with transcript_files.open_transcript(path) as (_, _, portions):
         for lines, _ in portions:
             for number, line in lines:
                 yield from reader.read_line(number, line)
-    if usage := token_usage.get_total_usage(reader.usage):
-        token_usage.count_usage(counter, "", usage)
+    if usage := get_total_usage(reader.usage):
+        count_usage(counter, "", usage)
 
 
-def _count_tokens(agent: str, path: str, counter: token_usage.UsageCounter) -> None:
+def _count_tokens(agent: str, path: str, counter: UsageCounter) -> None:
     """Add the tokens of a sub-agent's transcript."""
     with suppress(OSError):
         for _ in _read_steps(agent, path, counter):

@@ -15,8 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from hardwon.agents import transcript_files
-from hardwon.agents.denied_steps import StepPredicate
-from hardwon.agents.private_turns import PrivateTurnTracker
+from hardwon.agents.transcript_files import PrivateTurnTracker, StepPredicate
 from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, Step, load_transcript_module
 from hardwon.errors import UserError
 from hardwon.lessons import record, validation

@@ -16,9 +16,13 @@ from typing import Any
 import orjson
 
 from hardwon import clock, paths, projects
-from hardwon.agents import transcript_files, transcript_tail
-from hardwon.agents.denied_steps import StepPredicate, build_step_exclusion, denied_or_deleted
-from hardwon.agents.private_turns import PrivateTurnTracker
+from hardwon.agents import transcript_files
+from hardwon.agents.transcript_files import (
+    PrivateTurnTracker,
+    StepPredicate,
+    build_step_exclusion,
+    denied_or_deleted,
+)
 from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, Step, TranscriptModule, load_transcript_module
 from hardwon.mining import proposals
 from hardwon.mining.episodes import Episode, EpisodeTracker
@@ -160,7 +164,7 @@ def find_changed_transcripts(
         for folder in agent_folders:
             for path, stat in _find_transcripts(os.path.realpath(os.path.expanduser(folder))):
                 read_position = read_positions.get(path)
-                if path in visited_paths or (read_position and transcript_tail.is_unchanged(stat, read_position)):
+                if path in visited_paths or (read_position and transcript_files.is_unchanged(stat, read_position)):
                     continue
                 visited_paths.add(path)
                 if file_agent := _detect_agent(path, agent):
@@ -246,7 +250,7 @@ def _read_portions(
     file: TranscriptFile,
     module: TranscriptModule,
     read_position: ReadPosition,
-    lines: Iterable[tuple[transcript_tail.NumberedLines, ReadPosition]],
+    lines: Iterable[tuple[transcript_files.NumberedLines, ReadPosition]],
     window: int,
     is_excluded: StepPredicate,
 ) -> Iterator[Portion]:

@@ -57,9 +57,9 @@ def _read_parts(path: str, text: str) -> dict[str, Any] | None:
 
 
 def _read_json_parts(text: str) -> dict[str, Any]:
-    from hardwon.agents import json_edit
+    from hardwon.agents.settings_files import get_value
 
-    settings = _as_map(json_edit.get_value(text, [], allow_comments=True))
+    settings = _as_map(get_value(text))
     parts: dict[str, Any] = {name: settings.get(name) for name in _JSON_SWITCHES}
     for plugin, is_on in _as_map(settings.get("enabledPlugins")).items():
         if plugin.startswith(_PLUGIN_MARK):

@@ -17,10 +17,15 @@ from typing import Any, NamedTuple
 import orjson
 
 from hardwon import claims, clock, pauses
-from hardwon.agents import token_usage, transcript_files, transcript_tail
-from hardwon.agents.private_turns import PrivateTurnTracker
-from hardwon.agents.token_usage import TokenUsage
-from hardwon.agents.transcript_steps import Step, load_transcript_module, parse_timestamp
+from hardwon.agents import transcript_files
+from hardwon.agents.transcript_files import PrivateTurnTracker
+from hardwon.agents.transcript_steps import (
+    Step,
+    TokenUsage,
+    get_total_usage,
+    load_transcript_module,
+    parse_timestamp,
+)
 from hardwon.privacy import event_filter
 from hardwon.privacy.cleaning import clean_state
 from hardwon.privacy.identifiers import clean_ids
@@ -83,7 +88,7 @@ def import_transcript(home: str, connection: db.Connection, agent: str, path: st
     path = os.path.realpath(path)
     last_position = transcripts.find_read_position(connection, path, CAPTURE_PURPOSE)
     with transcript_files.open_transcript(path, last_position) as transcript:
-        if last_position and transcript_tail.is_unchanged(transcript.stat, last_position):
+        if last_position and transcript_files.is_unchanged(transcript.stat, last_position):
             return 0
         return sum(_import_portions(home, connection, agent, path, transcript, values, last_position))
 
@@ -101,7 +106,7 @@ def _import_portions(
     reader = load_transcript_module(agent).Reader(_parse_state(position.reader))
     tombstones = deletions.read_tombstones(connection)
     tracker = TranscriptState(agent, path, values, _parse_state(position.watch), stat.st_mtime, tombstones)
-    counted_usage = token_usage.get_total_usage(_read_counted_usage(last_position)) or TokenUsage()
+    counted_usage = get_total_usage(_read_counted_usage(last_position)) or TokenUsage()
     for lines, next_position in portions:
         steps = [step for number, line in lines for step in reader.read_line(number, line)]
         if any(claims.has_been_paused(home, session) for session in {step.session for step in steps}):
@@ -113,7 +118,7 @@ def _import_portions(
             # It is read again from the beginning, and only what was counted must be known then.
             state = {"reader": serialize_state({"usage": reader.usage})}
         new_position = replace(next_position, malformed=reader.malformed, **state)
-        total_usage = token_usage.get_total_usage(reader.usage)
+        total_usage = get_total_usage(reader.usage)
         new_tokens = _subtract_usage(counted_usage, total_usage) if total_usage else None
         yield _commit_portion(
             connection, agent, path, events, final_messages, new_position, tracker.last_session, new_tokens

@@ -13,8 +13,7 @@ from typing import Any
 
 from hardwon import claims, clock, paths, pauses, projects
 from hardwon.actions import approvals, prompts
-from hardwon.agents import AGENT_PACKAGES, prompt_origin
-from hardwon.agents.exchange import bound_event, read_event, write_reply
+from hardwon.agents import AGENT_PACKAGES, bound_event, prompt_origin, read_event, write_reply
 from hardwon.errors import UserError
 from hardwon.lessons import manifest
 from hardwon.lessons.delivery import is_answered_by_hardwon, open_index, reply_to_event

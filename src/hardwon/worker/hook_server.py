@@ -17,7 +17,7 @@ from typing import Any
 
 from hardwon import claims, clock, paths, pauses, settings
 from hardwon.actions import approvals, prompts
-from hardwon.agents import plugin_discovery, prompt_origin
+from hardwon.agents import prompt_origin, settings_files
 from hardwon.errors import UserError
 from hardwon.fallback import worker_start
 from hardwon.sessions import ingest, spool
@@ -175,7 +175,7 @@ async def _start_api(http_server: HttpServer, hook_socket: HookSocket) -> None:
 
 def _write_plugin_discovery(home: str) -> None:
     try:
-        plugin_discovery.write_discovery_files(home)
+        settings_files.write_discovery_files(home)
     except OSError as error:
         log.warning("plugins may not find this hardwon: %s", error)
 

@@ -1,66 +1,62 @@
-"""The table of what each agent can do says what the code does."""
+"""The table of docs/hosts.md says what the code does."""
 
 from __future__ import annotations
 
 import json
+import os
 
-import pytest
-
-from hardwon.agents import AGENT_PACKAGES, load_install_module, transcript_steps
-from hardwon.agents import load_payload_module as host_named
-from hardwon.agents.capabilities import CAPABILITIES, NO, PARTLY, SUPPORT_BY_AGENT, YES
+from hardwon.agents import AGENT_PACKAGES, load_install_module, load_payload_module
+from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES
 from hardwon.lessons.decision import AGENTS_NOTED_AFTER_CALL
 from hardwon.types import Event, HookReply
+from tests.support.reading import TESTS
 
-EVERY = host_named("claude-code").EVENT_TIMEOUTS.keys()
-HOSTS = sorted(AGENT_PACKAGES)
+PAGE = os.path.join(os.path.dirname(TESTS), "docs", "hosts.md")
 
 
-def carries(host: str, kind: str, *, deny: str = "", context: str = "", notice: str = "") -> bool:
-    """Whether what is said on an event stands in the answer."""
-    module = host_named(host)
-    answer = module.render_reply(Event(host, kind, "s1", "/", tool="Bash"), HookReply(deny, context, notice))
+def read_table() -> dict[str, dict[str, str]]:
+    """Return yes, partly or no for each ability, by agent."""
+    with open(PAGE, encoding="utf-8") as file:
+        rows = [line.strip("|\n").split("|") for line in file if line.startswith("|") and line.count("|") == 7]
+    (_, _, *titles), _, *abilities = [[cell.strip() for cell in row] for row in rows]
+    agents = {load_install_module(agent).TITLE: agent for agent in AGENT_PACKAGES}
+    return {agents[title]: {row[0]: row[column] for row in abilities} for column, title in enumerate(titles, start=2)}
+
+
+def carries(agent: str, kind: str, *, deny: str = "", context: str = "", notice: str = "") -> bool:
+    """Return whether what is said on an event is in the answer."""
+    module = load_payload_module(agent)
+    answer = module.render_reply(Event(agent, kind, "s1", "/", tool="Bash"), HookReply(deny, context, notice))
     return kind in module.EVENT_TIMEOUTS and deny + context + notice in json.dumps(json.loads(answer))
 
 
-def can(host: str, ability: str) -> bool:
-    return SUPPORT_BY_AGENT[host][ability][0] != NO
+def test_the_table_has_every_agent_and_says_yes_partly_or_no() -> None:
+    table = read_table()
+    assert sorted(table) == sorted(AGENT_PACKAGES)
+    for agent, row in table.items():
+        assert len(row) == 8 and set(row.values()) <= {"yes", "partly", "no"}, agent
 
 
-def test_every_host_has_every_ability_with_a_reason() -> None:
-    assert sorted(SUPPORT_BY_AGENT) == HOSTS
-    for row in SUPPORT_BY_AGENT.values():
-        assert list(row) == list(CAPABILITIES)
-        assert all(level in (YES, PARTLY, NO) and why for level, why in row.values())
+def test_what_the_table_says_is_what_the_code_does() -> None:
+    every_event = load_payload_module("claude-code").EVENT_TIMEOUTS.keys()
+    for agent, row in read_table().items():
+        can = {ability: level != "no" for ability, level in row.items()}
+        noted_event = "PostToolUse" if agent in AGENTS_NOTED_AFTER_CALL else "PreToolUse"
+        assert carries(agent, noted_event, context="remember") == can["note"], agent
+        assert carries(agent, "PreToolUse", deny="stop here") == can["hold"] == can["block"], agent
+        assert carries(agent, "SessionStart", context="remember") == can["start"], agent
+        assert carries(agent, "SubagentStart", context="remember") == (row["start"] == "yes"), agent
+        assert carries(agent, "UserPromptSubmit", notice="taken") == can["prompt"], agent
+        assert carries(agent, "UserPromptSubmit", context="remember") == can["prompt"], agent
+        has_every_event = load_payload_module(agent).EVENT_TIMEOUTS.keys() == every_event
+        assert has_every_event == (row["capture"] == "yes"), agent
+        assert (agent in TRANSCRIPT_MODULES) == can["transcripts"], agent
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_what_is_said_to_a_model_is_in_the_answer_where_the_table_says_so(host: str) -> None:
-    after = "PostToolUse" if host in AGENTS_NOTED_AFTER_CALL else "PreToolUse"
-    assert carries(host, after, context="remember") == can(host, "note")
-    assert carries(host, "PreToolUse", deny="stop here") == can(host, "hold") == can(host, "block")
-    assert carries(host, "SessionStart", context="remember") == can(host, "start")
-    assert carries(host, "UserPromptSubmit", notice="taken") == can(host, "prompt")
-    assert carries(host, "UserPromptSubmit", context="remember") == can(host, "prompt")
-
-
-@pytest.mark.parametrize("host", HOSTS)
-def test_a_sub_agent_is_told_where_the_start_is_whole(host: str) -> None:
-    assert carries(host, "SubagentStart", context="remember") == (SUPPORT_BY_AGENT[host]["start"][0] == YES)
-
-
-@pytest.mark.parametrize("host", HOSTS)
-def test_capture_is_whole_where_every_event_has_a_hook(host: str) -> None:
-    assert (host_named(host).EVENT_TIMEOUTS.keys() == EVERY) == (SUPPORT_BY_AGENT[host]["capture"][0] == YES)
-
-
-@pytest.mark.parametrize("host", HOSTS)
-def test_transcripts_are_read_where_there_is_a_reader(host: str) -> None:
-    assert (host in transcript_steps.TRANSCRIPT_MODULES) == can(host, "transcripts")
-
-
-@pytest.mark.parametrize("host", HOSTS)
-def test_the_mcp_server_can_be_registered_where_the_table_says_so(host: str) -> None:
-    module, words = load_install_module(host), ["/usr/bin/python3", "-m", "hardwon", "mcp"]
-    begun = "" if module.get_mcp_path().endswith(".toml") else "{}\n"
-    assert (module.find_mcp_command(module.add_mcp_server(begun, words)[0]) == words) == can(host, "MCP")
+def test_the_mcp_server_can_be_registered_where_the_table_says_so() -> None:
+    command = ["/usr/bin/python3", "-m", "hardwon", "mcp"]
+    for agent, row in read_table().items():
+        module = load_install_module(agent)
+        empty_file = "" if module.get_mcp_path().endswith(".toml") else "{}\n"
+        registered, _ = module.add_mcp_server(empty_file, command)
+        assert (module.find_mcp_command(registered) == command) == (row["MCP"] != "no"), agent

@@ -73,8 +73,8 @@ def test_a_session_becomes_the_steps_taken_in_it() -> None:
         (7, "result", "", "", "Exit code 1\nno database", True, ""),
         (8, "call", "", "Task", "", False, ""),
         (8, "call", "", "Bash", "git push", False, ""),
-        (10, "call", "u-08", "Read", "/home/dev/shop/Makefile", False, ""),
-        (11, "result", "u-08", "", "db: docker compose up db", False, ""),
+        (10, "call", "sidechain", "Read", "/home/dev/shop/Makefile", False, ""),
+        (11, "result", "sidechain", "", "db: docker compose up db", False, ""),
         (12, "result", "", "", refusal, True, "never push from here"),
         (15, "compacted", "", "", "", False, ""),
         (17, "person", "", "", "start the database with make db", False, ""),
@@ -281,8 +281,6 @@ def test_a_call_that_a_hook_denied_is_told_from_one_that_ran(content: str, error
         (f"{NO}To tell you how to proceed, the user said:\nuse uv{NOTE}", "2.1.114", "use uv"),
         (f"The user doesn't want to take this action right now. {STOP}", "1.0.17", " "),
         ("[Request interrupted by user for tool use]", "2.1.49", " "),
-        ("please add the licence first", "1.0.51", "please add the licence first"),
-        ("Wait a sec, we need to copy the icons too", "2.0.5", "Wait a sec, we need to copy the icons too"),
         ("please add the licence first", "2.1.49", ""),
         ("Claude requested permissions to write to a.py, but you haven't granted it yet.", "1.0.98", ""),
         ("fatal: you need to resolve your current index first", "1.0.98", ""),
@@ -300,10 +298,8 @@ def test_a_refusal_holds_the_persons_words_and_no_others(content: str, version: 
 def test_a_sub_agents_lines_carry_its_name() -> None:
     named = user([{"type": "tool_result", "content": "x"}], isSidechain=True, agentId="a17")
     assert steps([json.dumps(named).encode()])[0].agent == "a17"
-    chains = [("a", ""), ("b", ""), ("a2", "a"), ("b2", "b"), ("a3", "a2"), ("b3", "b2"), ("late", "a2")]
-    wires = [assistant(text(uuid), uuid=uuid, parentUuid=parent or None, isSidechain=True) for uuid, parent in chains]
-    found = steps([json.dumps(wire).encode() for wire in wires])
-    assert [one.agent for one in found] == ["a", "b", "a", "b", "a", "b", "a"]
+    unnamed = assistant(text("x"), isSidechain=True)
+    assert steps([json.dumps(unnamed).encode()])[0].agent == "sidechain"
 
 
 @pytest.mark.parametrize(
@@ -458,5 +454,5 @@ def test_real_sessions_hold_refusals_and_copies() -> None:
             places.setdefault(one.id, set()).add(row["file"])
             if one.refused:
                 refused[one.refused != " "] += 1
-    assert refused == {True: 10, False: 21}
+    assert refused == {True: 7, False: 21}
     assert any(len(files) > 1 for files in places.values()), "the same step in a session and in its fork"

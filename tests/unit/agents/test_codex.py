@@ -357,4 +357,4 @@ def test_a_denial_goes_out_alone() -> None:
 
 
 def test_codex_is_one_of_the_hosts() -> None:
-    assert load_payload_module("codex").NAME == "codex"
+    assert load_payload_module("codex").EVENT_TIMEOUTS is EVENT_TIMEOUTS

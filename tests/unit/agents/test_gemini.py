@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.gemini import install as setup
+from hardwon.agents.gemini import install
 from hardwon.agents.gemini.payload import parse_payload, render_reply
 from hardwon.agents.gemini.transcript import Reader
 from hardwon.text.fence import fence_text
@@ -477,5 +477,5 @@ def test_hooks_run_where_the_person_trusts_the_folder(
 ) -> None:
     os.makedirs(os.path.join(own_home, ".gemini"))
     written(os.path.join(own_home, ".gemini"), "trustedFolders.json", json.dumps(trusted).replace("HOME", own_home), 1)
-    found = setup.find_hook_obstacle(json.dumps(settings), os.path.join(own_home, "project"))
+    found = install.find_hook_obstacle(json.dumps(settings), os.path.join(own_home, "project"))
     assert why in found and bool(found) == bool(why)

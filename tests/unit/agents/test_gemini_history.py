@@ -11,7 +11,7 @@ import pytest
 from hardwon.agents.gemini.transcript import Reader, find_transcript_folders, is_transcript_path
 from hardwon.agents.transcript_steps import Step
 from hardwon.text.fence import fence_text
-from tests.support.reading import corpus, in_brief, lines_of, recorded, steps_of
+from tests.support.reading import corpus, handed_over, in_brief, lines_of, recorded, steps_of
 
 HEADER = {"sessionId": "s1", "projectHash": "p", "startTime": "t", "kind": "main"}
 
@@ -177,20 +177,18 @@ def test_what_a_sub_agent_is_told_is_nobodys_words() -> None:
     assert [(step.kind, step.agent) for step in found] == [("agent", "s1")]
 
 
-def test_a_document_is_read_when_it_is_whole_and_its_lines_are_found() -> None:
+def test_the_lines_of_a_document_are_found() -> None:
     calls = [called("run_shell_command", {"command": "ls"}, output="a\nb\nExit Code: 2")]
     messages = [message("m", "user", "do\nit"), message("n", "gemini", "done", toolCalls=calls)]
     document = json.dumps({**HEADER, "messages": messages}, indent=2).encode()
     lines = document.splitlines(keepends=True)
-    found = steps(lines)
-    assert steps([b"\xef\xbb\xbf" + lines[0], *lines[1:]]) == found
+    found = steps([document])
+    assert steps([b"\xef\xbb\xbf" + document]) == found
     assert [step.kind for step in found] == ["person", "agent", "call", "result"]
     marks = (b'"content": "do', b'"content": "done"', b'"id": "c"', b'"output": "a')
     assert [step.line for step in found] == [
         next(n for n, line in enumerate(lines, 1) if mark in line) for mark in marks
     ]
-    assert steps(lines[:-1]) == []
-    assert [step.id for step in steps([document])] == [step.id for step in found]
 
 
 def test_lines_that_make_no_sense_are_counted_or_passed_over() -> None:
@@ -247,15 +245,6 @@ def test_what_the_real_program_wrote_of_one_call(name: str) -> None:
     assert in_brief(found) == [("person", 3, "x"), *SHORT[name]]
 
 
-def test_a_document_may_be_read_in_two_halves_too() -> None:
-    document = json.dumps({**HEADER, "messages": [message("m", "user", "do it")]}, indent=2).encode()
-    lines = document.splitlines()
-    for half in range(len(lines)):
-        first = Reader()
-        assert steps(lines[:half], first) == []
-        assert in_brief(steps_of(Reader(first.dump_state()), lines[half:], half + 1)) == [("person", 11, "do it")]
-
-
 def test_where_chats_are() -> None:
     assert find_transcript_folders({}, "/home/dev") == ["/home/dev/.gemini/tmp"]
     assert is_transcript_path("/home/dev/.gemini/tmp/project/chats/session-2026-11-15T20-29-49419973.jsonl")
@@ -272,7 +261,7 @@ def test_every_real_chat_is_read_and_the_counts_agree() -> None:
     theirs: Counter[str] = Counter()
     for row, path in corpus("gemini"):
         reader = Reader()
-        found = steps(lines_of(path), reader)
+        found = steps(handed_over("gemini", path), reader)
         assert reader.malformed == int(row["bad_lines"]), row["file"]
         ours.update(step.kind for step in found)
         ours["failed"] += sum(step.failed for step in found)

@@ -20,9 +20,10 @@ from hardwon.handoff import due_sessions, transcript_story
 from hardwon.store import db
 from tests.support.house_of_one import House, wait_for
 from tests.support.opencode_kept import Kept
+from tests.support.reading import TESTS
 from tests.support.told import Told
 
-RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "transcripts", "opencode")
+RECORDED = os.path.join(TESTS, "transcripts", "opencode")
 VALUES = settings.resolve_settings({})
 
 
@@ -50,7 +51,7 @@ def prompts(house: House) -> list[str]:
 
 def test_the_rows_of_the_real_program_say_what_it_exports(own_home: str) -> None:
     path = os.path.join(own_home, "opencode.db")
-    with open(os.path.join(RECORDED, "opencode_db_dump.json"), encoding="utf-8") as file:
+    with open(os.path.join(TESTS, "payloads", "opencode", "database_rows.json"), encoding="utf-8") as file:
         dump = json.load(file)
     with closing(sqlite3.connect(path)) as connection:
         for name in ("session", "message", "part"):

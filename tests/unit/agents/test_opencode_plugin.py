@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.json_edit import get_value
-from hardwon.agents.opencode import install as setup
+from hardwon.agents.opencode import install
+from hardwon.agents.settings_files import get_value
 from tests.support.house_of_one import GIT_STASH, House
 from tests.support.reading import TESTS
 
@@ -29,7 +29,7 @@ def play(folder: Path, answer: str, *steps: tuple[Any, ...]) -> tuple[dict[str, 
     log.touch()
     plugin = folder / "hardwon.mjs"
     plugin.write_text(
-        setup.add_hooks("", lambda name: f"cat > {log}.new; (echo {name}; cat {log}.new; echo) >> {log}; {answer}")[0]
+        install.add_hooks("", lambda name: f"cat > {log}.new; (echo {name}; cat {log}.new; echo) >> {log}; {answer}")[0]
     )
     done = subprocess.run(
         [node, OPENCODE, str(plugin)], input=json.dumps(steps), capture_output=True, text=True, timeout=60
@@ -251,8 +251,8 @@ def test_the_plugin_is_written_and_taken_away_again_with_the_program_absent(hous
 def test_the_installed_command_holds_a_call(house: House, plugin: Path) -> None:
     house.add({**GIT_STASH, "delivery": "hold"})
     house.ok("install", "opencode", "--yes")
-    [command] = setup.find_hooks(plugin.read_text(), lambda _: True)["PreToolUse"]
-    asked = {**setup.PROBE_PAYLOAD, "args": {"command": "git stash"}}
+    [command] = install.find_hooks(plugin.read_text(), lambda _: True)["PreToolUse"]
+    asked = {**install.PROBE_PAYLOAD, "args": {"command": "git stash"}}
     done = subprocess.run(["/bin/sh", "-c", command], input=json.dumps(asked).encode(), capture_output=True)
     assert "git stash -u" in json.loads(done.stdout)["deny"]
 
@@ -269,7 +269,7 @@ def test_a_plugin_of_another_version_is_known_and_replaced(house: House, plugin:
     house.ok("install", "opencode", "--yes")
     now = plugin.read_text()
     plugin.write_text(now.replace("const parsed", "const understood"))
-    assert list(setup.find_hooks(plugin.read_text(), lambda _: True)) == [setup.OTHER_VERSION]
+    assert list(install.find_hooks(plugin.read_text(), lambda _: True)) == [install.OTHER_VERSION]
     house.ok("install", "opencode", "--yes")
     assert plugin.read_text() == now
 
@@ -286,7 +286,7 @@ def test_the_mcp_server_comes_and_goes_and_leaves_every_byte(house: House, plugi
     if before is not None:
         settings.write_text(before)
     house.ok("install", "opencode", "--mcp", "--yes")
-    served = get_value(settings.read_text(), ["mcp", "hardwon"], allow_comments=True)
+    served = get_value(settings.read_text(), ["mcp", "hardwon"])
     assert (served["type"], served["enabled"], served["command"][-1]) == ("local", True, "mcp")
     assert "already installed" in house.ok("install", "opencode", "--mcp", "--yes").out
     house.ok("uninstall", "opencode", "--yes")
@@ -298,7 +298,7 @@ def test_settings_that_are_no_json_are_left_alone_and_the_way_out_is_said(house:
     plugin.parent.mkdir(parents=True)
     settings.write_text('{"a": 1,} // mine\n')
     said = house.cli("install", "opencode", "--mcp", "--yes").err
-    assert "trailing comma" in said and "opencode.jsonc" in said
+    assert "line 1, column 9" in said and "opencode.jsonc" in said
     assert (settings.read_text(), plugin.exists()) == ('{"a": 1,} // mine\n', False)
     settings.rename(settings.with_suffix(".jsonc"))
     house.ok("install", "opencode", "--mcp", "--yes")

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents import AGENT_PACKAGES
-from hardwon.agents.exchange import write_reply
+from hardwon.agents import AGENT_PACKAGES, write_reply
 from hardwon.text.fence import fence_text, strip_invisible
 from hardwon.types import Event, HookReply
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import token_usage
-from hardwon.agents.token_usage import TokenUsage
-from hardwon.agents.transcript_steps import load_transcript_module
+from hardwon.agents.transcript_steps import TokenUsage, get_total_usage, load_transcript_module
 
 CLAUDE = {"input_tokens": 3, "cache_creation_input_tokens": 10, "cache_read_input_tokens": 100, "output_tokens": 7}
 
@@ -56,12 +54,12 @@ def test_each_message_is_counted_once_also_when_reading_stops_in_between(host: s
     for number, line in enumerate(lines, 1):
         list(reader.read_line(number, json.dumps(line).encode()))
         reader = load_transcript_module(host).Reader(json.loads(json.dumps(reader.dump_state())))
-    assert token_usage.get_total_usage(reader.usage) == expected
+    assert get_total_usage(reader.usage) == expected
 
 
 @pytest.mark.parametrize("host", TOLD)
 def test_a_transcript_that_tells_of_no_tokens_has_none(host: str) -> None:
-    assert token_usage.get_total_usage(load_transcript_module(host).Reader().usage) is None
+    assert get_total_usage(load_transcript_module(host).Reader().usage) is None
 
 
 @pytest.mark.parametrize(
@@ -70,4 +68,4 @@ def test_a_transcript_that_tells_of_no_tokens_has_none(host: str) -> None:
 def test_what_is_no_count_counts_nothing(used: object) -> None:
     reader = load_transcript_module("claude-code").Reader()
     list(reader.read_line(1, json.dumps(said("m1", used, "a")).encode()))
-    assert (token_usage.get_total_usage(reader.usage) or TokenUsage()) == TokenUsage()
+    assert (get_total_usage(reader.usage) or TokenUsage()) == TokenUsage()

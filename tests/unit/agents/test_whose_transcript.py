@@ -82,7 +82,6 @@ def test_a_host_nobody_knows_is_an_error() -> None:
         ("session-1.jsonl", {"id": "m", "timestamp": "t", "type": "user", "content": [{"text": "do it"}]}, "gemini"),
         ("session-1.json", {"sessionId": "s", "projectHash": "p", "messages": []}, "gemini"),
         ("ses_1.json", {"info": {"id": "ses_1", "directory": "/"}, "messages": []}, "opencode"),
-        ("dump.json", {"project": [], "session": [{"id": "ses_1"}], "message": [], "part": []}, "opencode"),
         (
             "history.jsonl",
             {"display": "do it", "pastedContents": {}, "timestamp": 1, "project": "/", "sessionId": "s"},

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hardwon.agents import transcript_tail
+from hardwon.agents import transcript_files
 from hardwon.agents.transcript_steps import Step, load_transcript_module
 from hardwon.errors import UserError
 from hardwon.mining import judge, proposals
@@ -89,7 +89,9 @@ def signals(path: str, host: str) -> list[MinedEpisode]:
     with open(path, "rb") as file:
         lines = [
             line
-            for portion, _ in transcript_tail.read_portions(file, ReadPosition(), is_single_document=host == "opencode")
+            for portion, _ in transcript_files.read_portions(
+                file, ReadPosition(), is_single_document=host == "opencode"
+            )
             for line in portion
         ]
     steps = [step for number, line in lines for step in told.read_line(number, line)]
@@ -151,13 +153,13 @@ def test_only_the_steps_of_the_same_agent_are_told(transcript: Transcript) -> No
     assert "I look elsewhere." not in texts(only(signals(transcript.write(), "claude-code")))
 
 
-def test_a_sub_agent_named_by_its_first_line_is_found_far_behind_it(transcript: Transcript) -> None:
+def test_an_unnamed_sub_agent_is_found_far_behind_its_first_line(transcript: Transcript) -> None:
     transcript.says("I am sent.", isSidechain=True)
     for _ in range(400):
         last = f"u{len(transcript.lines)}"
         transcript.says("Still looking.", isSidechain=True, parentUuid=last)
     signal = kites(transcript, isSidechain=True, parentUuid=f"u{len(transcript.lines)}")
-    assert signal.agent == "u1"
+    assert signal.agent == "sidechain"
     assert "kite launch red --high 5" in texts(signal)
 
 
@@ -229,7 +231,6 @@ def test_damaged_lines_within_an_episode_hide_only_themselves(transcript: Transc
         ("codex", "codex/gpt-6.1-sol-code-mode.jsonl"),
         ("gemini", "gemini/session-2026-11-15T20-30-19244387.jsonl"),
         ("opencode", "opencode/export.json"),
-        ("opencode", "opencode/opencode_db_dump.json"),
         ("claude-code", "claude-code/made-up.jsonl"),
     ],
 )

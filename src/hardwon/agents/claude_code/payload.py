@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from hardwon.agents.fields import (
-    get_cwd,
+    get_call_fields,
     get_first_text,
     get_number,
     get_object,
+    get_path_text,
     get_text,
-    get_tool_content,
-    get_tool_path,
     load_payload,
 )
 from hardwon.text.light_json import dumps
@@ -42,22 +41,23 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
     kind = get_text(wire, "hook_event_name") or kind
     if kind not in EVENT_TIMEOUTS or (kind == "SubagentStop" and wire.get("agent_type") == "") or _is_other_agent(wire):
-        return None  # without a type it is a compaction, whose last words are the whole conversation in short
+        return None  # a sub-agent without a type is a compaction: its last words summarise the whole conversation
     tool_input = get_object(wire, "tool_input")
     tool = get_text(wire, "tool_name")
+    command, path, content = get_call_fields(tool, tool_input)
     return Event(
         host=NAME,
         kind=kind,
         session=get_text(wire, "session_id"),
-        cwd=get_cwd(wire),
+        cwd=get_path_text(wire, "cwd"),
         agent=get_text(wire, "agent_id"),
         source=get_text(wire, "source"),
         prompt=get_text(wire, "prompt"),
         tool=TOOL_ALIASES.get(tool, tool),
         tool_use_id=get_text(wire, "tool_use_id"),
-        command=get_text(tool_input, "command"),
-        path=get_tool_path(tool_input),
-        content=get_tool_content(tool, tool_input),
+        command=command,
+        path=path,
+        content=content,
         transcript=get_text(wire, "transcript_path"),
         prompt_name=get_text(wire, "prompt_id"),
         input=tool_input if tool else None,
@@ -70,23 +70,28 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
 
 
 def _is_other_agent(wire: dict[str, object]) -> bool:
-    """Whether another agent runs the hooks it found in these settings: it has its own, and reads other answers."""
+    """Return whether another agent runs hooks it found in these settings: it has its own, and reads other answers."""
     folder, _, name = get_text(wire, "transcript_path").rpartition("/")
     return name.startswith("rollout-") or (name.startswith("session-") and folder.endswith("/chats"))
 
 
 def render_reply(event: Event, reply: HookReply) -> bytes:
+    return render_answer(event.kind, reply)
+
+
+def render_answer(kind: str, reply: HookReply) -> bytes:
+    """Return the answer to a hook of this kind, in the form that Claude Code and Codex read."""
     answer: dict[str, object] = {}
-    if reply.deny and event.kind == "UserPromptSubmit":
+    if reply.deny and kind == "UserPromptSubmit":
         answer = {"decision": "block", "reason": reply.deny}  # shown to the person; the model never sees the prompt
     elif reply.deny:
         answer["hookSpecificOutput"] = {
-            "hookEventName": event.kind,
+            "hookEventName": kind,
             "permissionDecision": "deny",
             "permissionDecisionReason": reply.deny,
         }
     elif reply.context:
-        answer["hookSpecificOutput"] = {"hookEventName": event.kind, "additionalContext": reply.context}
+        answer["hookSpecificOutput"] = {"hookEventName": kind, "additionalContext": reply.context}
     if reply.notice:
         answer["systemMessage"] = reply.notice
     return dumps(answer).encode("ascii")

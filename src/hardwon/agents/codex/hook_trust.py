@@ -1,33 +1,35 @@
-"""Which of our hooks Codex trusts: it keeps a hash of each in its config.toml, by the hook's place in its file.
+"""Edit Codex's config.toml, which records the hooks that a person has trusted by a hash of each.
 
-A hook runs outside the sandbox, so Codex has a person look at it first, and at any change of it. To write the hash is
-to say that they did; that is done only where a person asks for it.
+A hook runs outside the sandbox, so Codex has a person look at it first, and at any change of it. Writing the hash says
+that they did, so hardwon writes it only where a person asks for it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hardwon.agents import json_edit, toml_edit
-from hardwon.types import frozen
+from hardwon.agents import SettingsError
 
 if TYPE_CHECKING:
     from hardwon.agents import CommandPredicate, CreatedPaths
 
 _STATE_PATH, _HASH_KEY = ("hooks", "state"), "trusted_hash"
+_LIMIT_FIELD = "additionalContextLimit"
+_HASHED_FIELDS = ("command", "async", "statusMessage", _LIMIT_FIELD)
 _DEFAULT_TIMEOUT = 600
-_END_TIMEOUT_RANGE = (1, 3)  # an end may take no less, and no more
-_DEFAULT_CONTEXT_TOKENS = 2_500  # tokens, and not part of the hash
+_DEFAULT_CONTEXT_TOKENS = 2_500  # Codex leaves its default out of the hash
 _EVENTS_WITHOUT_MATCHER = ("UserPromptSubmit", "Stop")
 _CONTEXT_EVENTS = ("PreToolUse", "PostToolUse", "SessionStart", "UserPromptSubmit", "SubagentStart")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CodexHook:
-    """One of our hooks as Codex knows it."""
+    """A hook as Codex knows it: by its place in a file, and by the hash of what it runs."""
 
     event: str
     key: str
@@ -35,94 +37,87 @@ class CodexHook:
 
 
 def list_hooks(path: str, text: str, is_included: CommandPredicate) -> list[CodexHook]:
-    """Our hooks in hooks.json, which Codex knows by this path."""
-    return [CodexHook(*fields) for fields in _read_hooks(path, text, is_included)]
-
-
-def _read_hooks(path: str, text: str, is_included: CommandPredicate) -> Iterator[tuple[str, str, str]]:
-    hooks = json_edit.get_value(text, ["hooks"])
-    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
-        for group_index, group in enumerate(groups if isinstance(groups, list) else ()):
-            handlers = group.get("hooks") if isinstance(group, dict) else None
-            for handler_index, handler in enumerate(handlers if isinstance(handlers, list) else ()):
-                if isinstance(handler, dict) and is_included(str(handler.get("command", ""))):
-                    key = f"{path}:{_to_snake_case(event)}:{group_index}:{handler_index}"
-                    yield event, key, _compute_trust_hash(event, group.get("matcher"), handler)
+    """Return the hooks in hooks.json, which Codex knows by this path; ValueError if it is not JSON."""
+    settings = json.loads(text) if text.strip() else {}
+    codex_hooks: list[CodexHook] = []
+    try:
+        for event, groups in settings.get("hooks", {}).items():
+            for group_index, group in enumerate(groups):
+                for index, handler in enumerate(group.get("hooks", ())):
+                    if is_included(handler.get("command", "")):
+                        key = f"{path}:{_to_snake_case(event)}:{group_index}:{index}"
+                        trust_hash = _compute_trust_hash(event, group.get("matcher"), handler)
+                        codex_hooks.append(CodexHook(event, key, trust_hash))
+    except (AttributeError, TypeError):
+        raise SettingsError("has hooks in a form that Codex does not know") from None
+    return codex_hooks
 
 
 def grant_trust(config: str, hooks: list[CodexHook], created_paths: CreatedPaths) -> tuple[str, CreatedPaths]:
-    """The config with these hooks trusted as they are now, and the tables in it that are ours, with those of before."""
-    paths = {hook.key: [*_STATE_PATH, hook.key] for hook in hooks}
-    config = revoke_trust(config, [path for path in created_paths if path not in paths.values()])
-    owned_paths = [path for path in created_paths if path in paths.values()]
-    for hook in hooks:
-        path = paths[hook.key]
-        if toml_edit.get_value(config, [*path, _HASH_KEY]) != hook.trust_hash:
-            config = toml_edit.append_table(toml_edit.remove_table(config, path), path, {_HASH_KEY: hook.trust_hash})
-            owned_paths += [path] if path not in owned_paths else []
+    """Return the config with these hooks trusted as they are now, and the paths of all tables that are ours."""
+    paths = [[*_STATE_PATH, hook.key] for hook in hooks]
+    config = revoke_trust(config, [path for path in created_paths if path not in paths])
+    owned_paths = [path for path in created_paths if path in paths]
+    for hook, path in zip(hooks, paths, strict=True):
+        if get_toml_value(config, [*path, _HASH_KEY]) == hook.trust_hash:
+            continue
+        config = append_table(remove_table(config, path), path, {_HASH_KEY: hook.trust_hash})
+        if path not in owned_paths:
+            owned_paths.append(path)
     return config, owned_paths
 
 
 def revoke_trust(config: str, created_paths: CreatedPaths) -> str:
-    """The config without these tables."""
+    """Return the config without these tables."""
     for path in created_paths:
-        config = toml_edit.remove_table(config, path)
+        config = remove_table(config, path)
     return config
 
 
 def find_distrusted_hooks(config: str, hooks: list[CodexHook]) -> dict[str, list[str]]:
-    """Why Codex does not run some of these hooks, each with the events it is so for."""
+    """Return why Codex does not run some of these hooks: each reason with its events."""
     events_by_reason: dict[str, list[str]] = {}
     for hook in hooks:
-        if reason := _find_distrust_reason(toml_edit.get_value(config, [*_STATE_PATH, hook.key]), hook):
-            events_by_reason.setdefault(reason, []).append(hook.event)
+        state = get_toml_value(config, [*_STATE_PATH, hook.key]) or {}
+        if state.get("enabled") is False:
+            reason = "switched off"
+        elif _HASH_KEY not in state:
+            reason = "untrusted"
+        elif state[_HASH_KEY] != hook.trust_hash:
+            reason = "modified since"
+        else:
+            continue
+        events_by_reason.setdefault(reason, []).append(hook.event)
     return events_by_reason
 
 
 def find_displaced_events(path: str, old_text: str, new_text: str, is_hardwon_hook: CommandPredicate) -> list[str]:
-    """The events in which hooks of others lost the place by which Codex knows them."""
+    """Return the events in which hooks of others lost the place by which Codex knows them."""
 
     def is_foreign_hook(command: str) -> bool:
         return bool(command) and not is_hardwon_hook(command)
 
-    new_identities = (
-        [(hook.key, hook.trust_hash) for hook in list_hooks(path, new_text, is_foreign_hook)]
-        if new_text.strip()
-        else []
-    )
-    old_hooks = list_hooks(path, old_text, is_foreign_hook) if old_text.strip() else []
-    return list(dict.fromkeys(hook.event for hook in old_hooks if (hook.key, hook.trust_hash) not in new_identities))
+    new_hooks = list_hooks(path, new_text, is_foreign_hook)
+    displaced = [hook.event for hook in list_hooks(path, old_text, is_foreign_hook) if hook not in new_hooks]
+    return list(dict.fromkeys(displaced))
 
 
 def has_hooks_disabled(config: str) -> bool:
-    """By the name that the switch has, else by the one it had before, which Codex still heeds."""
-    switches = [toml_edit.get_value(config, ["features", name]) for name in ("hooks", "codex_hooks")]
+    """Return whether hooks are switched off, under today's name or the former one, which Codex still heeds."""
+    switches = [get_toml_value(config, ["features", name]) for name in ("hooks", "codex_hooks")]
     return next((switch for switch in switches if switch is not None), True) is False
 
 
-def _find_distrust_reason(state: object, hook: CodexHook) -> str:
-    stored: Mapping[str, Any] = state if isinstance(state, dict) else {}
-    if stored.get("enabled") is False:
-        return "switched off"
-    if _HASH_KEY not in stored:
-        return "untrusted"
-    return "" if stored[_HASH_KEY] == hook.trust_hash else "modified since"
-
-
-def _compute_trust_hash(event: str, matcher: object, handler: Mapping[str, Any]) -> str:
-    seconds = handler.get("timeout")
+def _compute_trust_hash(event: str, matcher: str | None, handler: Mapping[str, Any]) -> str:
+    """Return the hash that Codex computes of a hook, with the defaults that it fills in (seen on 0.166)."""
+    hook = {name: handler[name] for name in _HASHED_FIELDS if handler.get(name) is not None}
+    if event not in _CONTEXT_EVENTS or hook.get(_LIMIT_FIELD) == _DEFAULT_CONTEXT_TOKENS:
+        hook.pop(_LIMIT_FIELD, None)
+    hook["timeout"] = max(handler.get("timeout", 1 if event == "SessionEnd" else _DEFAULT_TIMEOUT), 1)
     if event == "SessionEnd":
-        least, most = _END_TIMEOUT_RANGE
-        seconds = min(max(seconds if isinstance(seconds, int) else least, least), most)
-    else:
-        seconds = max(seconds if isinstance(seconds, int) else _DEFAULT_TIMEOUT, 1)
-    required = {"type": "command", "command": handler["command"], "timeout": seconds, "async": False}
-    optional = {"async": handler.get("async"), "statusMessage": handler.get("statusMessage")}
-    limit = handler.get("additionalContextLimit")
-    if event in _CONTEXT_EVENTS and limit != _DEFAULT_CONTEXT_TOKENS:
-        optional["additionalContextLimit"] = limit
-    hook = {**required, **{name: value for name, value in optional.items() if value is not None}}
-    identity: dict[str, Any] = {"event_name": _to_snake_case(event), "hooks": [hook]}
+        hook["timeout"] = min(hook["timeout"], 3)
+    identity: dict[str, Any] = {"event_name": _to_snake_case(event)}
+    identity["hooks"] = [{"type": "command", "async": False} | hook]
     if matcher is not None and event not in _EVENTS_WITHOUT_MATCHER:
         identity["matcher"] = matcher
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -130,5 +125,60 @@ def _compute_trust_hash(event: str, matcher: object, handler: Mapping[str, Any])
 
 
 def _to_snake_case(event: str) -> str:
-    """`PreToolUse` is `pre_tool_use`."""
+    """Return `pre_tool_use` for `PreToolUse`."""
     return "".join(f"_{char.lower()}" if char.isupper() else char for char in event).lstrip("_")
+
+
+def get_toml_value(text: str, path: Sequence[str]) -> Any:
+    """Return the value at the path; None where there is nothing."""
+    try:
+        value: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, _, location = str(error).rstrip(")").rpartition(" (at ")
+        raise SettingsError(f"{location}: {message[:1].lower()}{message[1:]}") from None
+    except RecursionError:
+        raise SettingsError("is nested too deeply") from None
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def append_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
+    """Return the text with one more table; tomlkit keeps comments and formatting of the rest."""
+    import tomlkit  # 24 ms, needed only to change the file
+
+    if get_toml_value(text, path) is not None:
+        raise SettingsError(f"{'.'.join(path)} is there already")
+    document = tomlkit.parse(text)
+    parent: Any = document
+    table = tomlkit.table()
+    table.update(values)
+    try:
+        for key in path[:-1]:
+            if key not in parent:
+                parent[key] = tomlkit.table(is_super_table=True)
+            parent = parent[key]
+        parent[path[-1]] = table
+        new_text = tomlkit.dumps(document)
+        is_added = get_toml_value(new_text, path) == values
+    except (TypeError, ValueError):
+        is_added = False
+    if not is_added:
+        raise SettingsError(f"{'.'.join(path[:-1])} cannot take another table")
+    return new_text
+
+
+def remove_table(text: str, path: Sequence[str]) -> str:
+    """Return the text without the table at the path and those below it; no such table, no change."""
+    import tomlkit
+
+    if get_toml_value(text, path) is None:
+        return text
+    document = tomlkit.parse(text)
+    parent: Any = document
+    for key in path[:-1]:
+        parent = parent[key]
+    del parent[path[-1]]
+    new_text = tomlkit.dumps(document)
+    # The blank line that tomlkit put before the table would be left at the end.
+    return new_text.removesuffix("\n") if new_text.endswith("\n\n") else new_text

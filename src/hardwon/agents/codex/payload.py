@@ -1,22 +1,24 @@
-"""Codex: payloads on stdin as Claude Code has them, answers read strictly: a field it does not know, or one too many
-beside a denial, and the whole answer is dropped and the call runs.
+"""Codex: payloads as Claude Code has them, answers read strictly: with an unknown field, or one too many beside a
+denial, the whole answer is dropped and the call runs.
 
-Its hooks do not say whether a command failed. The rollout does, and since 0.166 before the hook runs. Where it has the
-call and not yet its end, the hook tells nothing: at the end of the turn the rollout is read and tells both.
+Its hooks do not say whether a command failed. The rollout does, since 0.166 before the hook runs. Where it has the call
+and not yet its end, the hook reports nothing: at the end of the turn the rollout is read and has both.
 """
 
 from __future__ import annotations
 
+from hardwon.agents.claude_code.payload import render_answer
 from hardwon.agents.codex.tools import (
     TOOL_NAMES,
-    ToolCall,
+    build_edit_input,
+    build_patch_parts,
     extract_shell_line,
     is_patch,
     parse_call,
     parse_patch,
     unwrap_result,
 )
-from hardwon.agents.fields import get_cwd, get_first_text, get_object, get_text, load_payload, read_tail_lines
+from hardwon.agents.fields import get_first_text, get_object, get_path_text, get_text, load_payload, read_tail_lines
 from hardwon.text.light_json import dumps, loads
 from hardwon.types import Event, replace
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 NAME = "codex"
 
-# The hooks we register, with each one's budget in seconds. It runs them in a login shell, and what a person has that
-# do counts as our time; an end of more than three seconds is cut to that.
+# Codex runs hooks in a login shell, and what a person's profile does there counts as our time. It cuts the budget of
+# SessionEnd to three seconds.
 EVENT_TIMEOUTS = {
     "SessionStart": 10,
     "UserPromptSubmit": 5,
@@ -41,26 +43,25 @@ EVENT_TIMEOUTS = {
     "Stop": 5,
     "SessionEnd": 3,
 }
-_FAILURE_EVENT = "PostToolUseFailure"
-_CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart")  # may add context
-_TAIL_BYTES = 256 * 1024  # bytes at a rollout's end in which a call that just ended is looked for
+_CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart")
+_TAIL_BYTES = 256 * 1024  # of a rollout, in which a call that just ended is looked for
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
     kind, agent = get_text(wire, "hook_event_name") or kind, get_text(wire, "agent_id")
     if kind not in EVENT_TIMEOUTS or (agent and kind == "UserPromptSubmit"):
-        return None  # what a sub-agent is told was written by a program, and a prompt counts as a person's word
+        return None  # a program writes what a sub-agent is told, and a prompt counts as a person's word
     rollout = get_text(wire, "transcript_path")
     event = Event(
         host=NAME,
         kind=kind,
         session=get_text(wire, "session_id"),
-        cwd=get_cwd(wire),
+        cwd=get_path_text(wire, "cwd"),
         agent=agent,
         source=get_text(wire, "source"),
         prompt=get_text(wire, "prompt"),
-        # a sub-agent's own rollout is not the session's, which it has in its last event only
+        # Only the last event of a sub-agent names the session's rollout; the others name its own.
         transcript="" if agent and kind != "SubagentStop" else rollout,
         message=get_first_text(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
     )
@@ -71,53 +72,31 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
 
 
 def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
-    tool_input = get_object(wire, "tool_input")
+    name, tool_input = get_text(wire, "tool_name"), get_object(wire, "tool_input")
     event = replace(event, tool_use_id=get_text(wire, "tool_use_id"))
-    if TOOL_NAMES.get(wire["tool_name"], wire["tool_name"]) == "Bash":
+    if TOOL_NAMES.get(name, name) == "Bash":
         line = extract_shell_line(tool_input.get("cmd", tool_input.get("command")))
         event = replace(event, tool="Bash", command=line, input={**tool_input, "command": line})
-        # a patch on a shell's line may have more beside it, so it is looked at as both
-        return replace(event, parts=(event, *_build_parts(event, line))) if is_patch(line) else event
-    call = parse_call(get_text(wire, "tool_name"), tool_input)
-    event = replace(
-        event, tool=call.tool, path=call.path, content=call.content, input=_build_tool_input(call, tool_input)
-    )
-    if wire["tool_name"] != "apply_patch":
+        # A shell line with a patch may do more than that, so it is judged as both.
+        if not is_patch(line):
+            return event
+        return replace(event, parts=(event, *build_patch_parts(event, line)))
+    call = parse_call(name, tool_input)
+    event = replace(event, tool=call.tool, path=call.path, content=call.content, input=tool_input)
+    if call.tool == "Read":
+        return replace(event, input={"file_path": call.path})
+    if call.tool == "Task":
+        return replace(event, input={"prompt": call.content})
+    if name != "apply_patch":
         return event
     patch = get_first_text(tool_input, "command", "input")
-    parts = _build_parts(event, patch)
     removed = "\n".join(change.removed for change in parse_patch(patch) if change.removed)
-    return replace(event, input=_build_edit_input(call.tool, call.path, call.content, removed), parts=parts)
-
-
-def _build_parts(event: Event, patch: str) -> tuple[Event, ...]:
-    return tuple(
-        replace(
-            event,
-            tool=change.tool,
-            command="",
-            path=change.path,
-            content=change.added,
-            input=_build_edit_input(change.tool, change.path, change.added, change.removed),
-        )
-        for change in parse_patch(patch)
-    )
-
-
-def _build_edit_input(tool: str, path: str, added: str, removed: str) -> dict[str, str]:
-    if tool == "Write":
-        return {"file_path": path, "content": added}
-    return {"file_path": path, "old_string": removed, "new_string": added}
-
-
-def _build_tool_input(call: ToolCall, tool_input: dict[str, Any]) -> dict[str, Any]:
-    if call.tool == "Read":
-        return {"file_path": call.path}
-    return {"prompt": call.content} if call.tool == "Task" else tool_input
+    edit_input = build_edit_input(call.tool, call.path, call.content, removed)
+    return replace(event, input=edit_input, parts=build_patch_parts(event, patch))
 
 
 def _add_outcome(event: Event, response: object, rollout: str) -> Event | None:
-    """The event with how its call ended; None if that is only known later, and then from the session's rollout."""
+    """Return the event with how its call ended; None if only the rollout will tell, at the end of the turn."""
     code: int | None = None
     if event.tool == "Bash":
         item = _find_completed_item(rollout, event.tool_use_id)
@@ -130,7 +109,8 @@ def _add_outcome(event: Event, response: object, rollout: str) -> Event | None:
         code = int(response.get("isError") is True)
     if not code:
         return replace(event, response=response)
-    return replace(event, kind=_FAILURE_EVENT, failed=True, response=response or f"Process exited with code {code}")
+    response = response or f"Process exited with code {code}"
+    return replace(event, kind="PostToolUseFailure", failed=True, response=response)
 
 
 def _get_exit_code(item: dict[str, Any]) -> int:
@@ -139,35 +119,25 @@ def _get_exit_code(item: dict[str, Any]) -> int:
 
 
 def _find_completed_item(rollout: str, call_id: str) -> dict[str, Any] | None:
-    """What the rollout's end has of a call that is over; empty if it has the call alone, None if it knows of none."""
-    call_lines = [line for line in read_tail_lines(rollout, _TAIL_BYTES) if call_id and dumps(call_id).encode() in line]
+    """Return what the rollout's end has of a finished call; {} if it has only its start, None if it has neither."""
+    quoted_id = dumps(call_id).encode()
+    call_lines = [line for line in read_tail_lines(rollout, _TAIL_BYTES) if call_id and quoted_id in line]
     for line in reversed(call_lines):
-        if b'"item_completed"' in line and (item := _parse_completed_item(line)).get("id") == call_id:
+        if b'"item_completed"' not in line:
+            continue
+        try:
+            item = get_object(get_object(loads(line.decode("utf-8", "replace")), "payload"), "item")
+        except (ValueError, RecursionError):
+            continue
+        if item.get("id") == call_id:
             return item
     return {} if call_lines else None
 
 
-def _parse_completed_item(line: bytes) -> dict[str, Any]:
-    try:
-        wire = loads(line.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return {}
-    return get_object(get_object(wire, "payload"), "item") if isinstance(wire, dict) else {}
-
-
 def render_reply(event: Event, reply: HookReply) -> bytes:
-    kind = "PostToolUse" if event.kind == _FAILURE_EVENT else event.kind
-    answer: dict[str, object] = {}
-    if reply.deny and kind == "UserPromptSubmit":
-        answer = {"decision": "block", "reason": reply.deny}  # shown to the person; the model never sees the prompt
-    elif reply.deny and kind == "PreToolUse":
-        answer["hookSpecificOutput"] = {
-            "hookEventName": kind,
-            "permissionDecision": "deny",
-            "permissionDecisionReason": reply.deny,
-        }
-    elif reply.context and kind in _CONTEXT_EVENTS:
-        answer["hookSpecificOutput"] = {"hookEventName": kind, "additionalContext": reply.context}
-    if reply.notice:
-        answer["systemMessage"] = reply.notice
-    return dumps(answer).encode("ascii")
+    kind = "PostToolUse" if event.kind == "PostToolUseFailure" else event.kind
+    if kind not in _CONTEXT_EVENTS:
+        reply = replace(reply, context="")
+    if kind not in ("PreToolUse", "UserPromptSubmit"):
+        reply = replace(reply, deny="")
+    return render_answer(kind, reply)

@@ -1,7 +1,7 @@
 """Codex's tools: a shell, and a patch that may change several files at once.
 
-A patch counts as one call, under its first file and with all lines it adds; `changes` takes it apart for those who
-guard files. A line for the shell that is nothing but a patch is told as the patch.
+A patch counts as one call, under its first file and with all lines it adds; `parse_patch` takes it apart for those who
+guard files. A shell line that is nothing but a patch counts as the patch.
 """
 
 from __future__ import annotations
@@ -10,13 +10,20 @@ from os.path import join
 
 from hardwon.agents.fields import collect_strings, get_first_text, get_object
 from hardwon.text.light_json import loads
-from hardwon.types import frozen
+from hardwon.types import frozen, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from hardwon.types import Event
+
 TOOL_NAMES = {
+    "exec_command": "Bash",
+    "shell": "Bash",
+    "shell_command": "Bash",
+    "local_shell": "Bash",
+    "container.exec": "Bash",
     "write_stdin": "BashOutput",
     "apply_patch": "Edit",
     "view_image": "Read",
@@ -25,25 +32,23 @@ TOOL_NAMES = {
     "grep_files": "Grep",
     "update_plan": "TodoWrite",
     "spawn_agent": "Task",
-} | dict.fromkeys(("exec_command", "shell", "shell_command", "local_shell", "container.exec"), "Bash")
+}
+MAX_PATCH_FILES = 1_000  # in one patch; more would take longer to judge than a hook has
 _SHELLS = frozenset({"bash", "zsh", "sh", "dash", "fish", "pwsh", "powershell", "powershell.exe", "cmd.exe"})
 _TEAM_PREFIX = "multi_agent_v"  # hooks have the tool's namespace glued to its name
 _PATCH_BEGIN = "*** Begin Patch"
-_MAX_MOVES = 100  # of the shell before a patch
-MAX_PATCH_FILES = 1_000  # in one patch; more would take longer to judge than a hook has
 _PATCH_PROGRAMS = ("apply_patch", "applypatch")
+_MAX_MOVES = 100  # `cd` commands before a patch
 _MOVE_PREFIX = "*** Move to: "
 _FILE_HEADERS = {"*** Add File: ": "Write", "*** Update File: ": "Edit", "*** Delete File: ": "Edit"}
-OUTPUT_MARKER, DURATION_MARKER = (
-    "\nOutput:\n",
-    "all time",
-)  # what stands above a result ends so, and has one of two spellings of this
+# Above a result Codex puts a head that has one of two spellings of the wall time and ends with this marker.
+_OUTPUT_MARKER, _DURATION_MARKER = "\nOutput:\n", "all time"
 _EXIT_PREFIXES = ("Process exited with code ", "Exit code: ")
 
 
 @frozen
 class ToolCall:
-    """What a call would do, in the words all hosts share."""
+    """A call in the words all agents share."""
 
     tool: str
     command: str = ""
@@ -53,7 +58,7 @@ class ToolCall:
 
 @frozen
 class FileChange:
-    """What a patch does to one file. One that is deleted is an edit that adds nothing."""
+    """The change of one file in a patch. A deletion is an edit that adds nothing."""
 
     tool: str
     path: str
@@ -62,7 +67,6 @@ class FileChange:
 
 
 def parse_call(name: str, tool_input: dict[str, Any], namespace: str = "") -> ToolCall:
-    """A call by the tool's name, its namespace, and what it is given."""
     if namespace.startswith("mcp__") or name.startswith("mcp__"):
         tool = name if name.startswith("mcp__") else f"{namespace}__{name.lstrip('_')}"
         return ToolCall(tool, content="\n".join(collect_strings(tool_input)))
@@ -86,7 +90,7 @@ def parse_shell_call(command: object) -> ToolCall:
 
 
 def extract_shell_line(command: object) -> str:
-    """The line a shell was given: `["bash", "-lc", "X"]` is X."""
+    """Return the line a shell was given: X of `["bash", "-lc", "X"]`."""
     if not isinstance(command, list):
         return command if isinstance(command, str) else ""
     words = [word for word in command if isinstance(word, str)]
@@ -103,7 +107,7 @@ def is_patch(line: str) -> bool:
 
 
 def _find_patch_folder(line: str) -> str | None:
-    """The folder in which a line for the shell patches, as in `cd DIR && apply_patch …`; None if it is no patch."""
+    """Return the folder in which a shell line patches, as in `cd DIR && apply_patch …`; None if it is no patch."""
     head, begin, _ = line.partition(_PATCH_BEGIN)
     *moves, last = head.strip().split("&&", _MAX_MOVES)
     if not begin or not (last.strip() or _PATCH_PROGRAMS[0]).startswith(_PATCH_PROGRAMS):
@@ -120,51 +124,75 @@ def _find_patch_folder(line: str) -> str | None:
 def parse_patch_call(patch: str) -> ToolCall:
     changes = parse_patch(patch)
     first = changes[0] if changes else FileChange("Edit", "")
-    return ToolCall(first.tool, path=first.path, content=extract_added_lines(patch))
-
-
-def extract_added_lines(patch: str) -> str:
-    """All lines that a patch or a diff adds."""
-    return _join_marked_lines("+", _split_lines(patch))
+    return ToolCall(first.tool, path=first.path, content=join_marked_lines("+", patch.split("\n")))
 
 
 def parse_patch(patch: str) -> list[FileChange]:
-    """What a patch does, file by file; a file that moves is edited under its old name and written under its new one."""
-    changes: list[FileChange] = []
+    """Return what a patch does, file by file; a moved file is edited under its old name and written under the new."""
     folder = _find_patch_folder(patch) or ""
-    files: list[
-        tuple[str, list[str], list[str]]
-    ] = []  # the heading, the file's name and what it is moved to, its lines
-    for line in _split_lines(patch):
-        stripped = line.strip()  # Codex is not strict about it either
+    files: list[tuple[str, list[str], list[str]]] = []  # each file's tool, its path and the one it moves to, its lines
+    for line in patch.split("\n"):
+        stripped = line.strip()  # Codex is not strict about white space either
         header = next((header for header in _FILE_HEADERS if stripped.startswith(header)), "")
         if header and len(files) == MAX_PATCH_FILES:
             break
         if header:
-            files.append((header, [join(folder, stripped.removeprefix(header))], []))
+            files.append((_FILE_HEADERS[header], [join(folder, stripped.removeprefix(header))], []))
         elif files and stripped.startswith(_MOVE_PREFIX):
             files[-1][1].append(join(folder, stripped.removeprefix(_MOVE_PREFIX)))
         elif files:
             files[-1][2].append(line)
-    for header, (path, *moved_paths), lines in files:
-        added, removed = _join_marked_lines("+", lines), _join_marked_lines("-", lines)
-        changes += [
-            FileChange(_FILE_HEADERS[header], path, added, removed),
-            *(FileChange("Write", moved_path, added) for moved_path in moved_paths),
-        ]
+    changes: list[FileChange] = []
+    for tool, (path, *moved_paths), lines in files:
+        added, removed = join_marked_lines("+", lines), join_marked_lines("-", lines)
+        changes.append(FileChange(tool, path, added, removed))
+        changes += [FileChange("Write", moved_path, added) for moved_path in moved_paths]
     return changes
 
 
-def _split_lines(patch: str) -> list[str]:
-    return [line.removesuffix("\r") for line in patch.split("\n")]
+def build_patch_parts(event: Event, patch: str) -> tuple[Event, ...]:
+    """Return the event of a patch as the calls that would change one file each."""
+    parts = []
+    for change in parse_patch(patch):
+        part = replace(
+            event,
+            tool=change.tool,
+            command="",
+            path=change.path,
+            content=change.added,
+            input=build_edit_input(change.tool, change.path, change.added, change.removed),
+        )
+        parts.append(part)
+    return tuple(parts)
 
 
-def _join_marked_lines(marker: str, lines: list[str]) -> str:
-    return "\n".join(line[1:] for line in lines if line.startswith(marker))
+def build_edit_input(tool: str, path: str, added: str, removed: str) -> dict[str, str]:
+    """Return the input that a call of Claude Code's Write or Edit would have."""
+    if tool == "Write":
+        return {"file_path": path, "content": added}
+    return {"file_path": path, "old_string": removed, "new_string": added}
+
+
+def join_marked_lines(marker: str, lines: list[str]) -> str:
+    """Return the lines of a patch or a diff that begin with this marker, without it."""
+    return "\n".join(line[1:].removesuffix("\r") for line in lines if line.startswith(marker))
+
+
+def unwrap_result(result: str) -> tuple[str, int | None]:
+    """Return what a tool printed, without the head above it, and its exit code if that is known."""
+    text, code = parse_json_result(result)
+    head, body = split_head(text)
+    return body, parse_exit_code(head) if head else code
+
+
+def split_head(text: str) -> tuple[str, str]:
+    """Return the head that Codex puts above a result, empty if there is none, and the text below it."""
+    head, marker, body = text.partition(_OUTPUT_MARKER)
+    return (head, body) if marker and _DURATION_MARKER in head else ("", text)
 
 
 def parse_exit_code(head: str) -> int | None:
-    """The exit code that the head of a result says on a line of its own."""
+    """Return the exit code that the head of a result has on a line of its own."""
     for line in head.split("\n"):
         for prefix in _EXIT_PREFIXES:
             number = line.removeprefix(prefix)
@@ -173,15 +201,8 @@ def parse_exit_code(head: str) -> int | None:
     return None
 
 
-def unwrap_result(result: str) -> tuple[str, int | None]:
-    """What a tool said, without what is put around it, and its exit code if that tells one."""
-    text, code = parse_json_result(result)
-    head, marker, body = text.partition(OUTPUT_MARKER)
-    return (body, parse_exit_code(head)) if marker and DURATION_MARKER in head else (text, code)
-
-
 def parse_json_result(result: str) -> tuple[str, int | None]:
-    """A result that is JSON with an exit code inside: its output and that code."""
+    """Return the output and the exit code of a result that is JSON, else the result as it is."""
     if not result.startswith("{") or '"exit_code"' not in result:
         return result, None
     try:

@@ -1,11 +1,11 @@
 """Codex: rollouts, one line per thing that happened, under `$CODEX_HOME/sessions` and `archived_sessions`.
 
 A rollout says most things twice, as what the model was given (`response_item`) and as what the screen showed
-(`event_msg`). The first is read, because every version writes it and the screen's half has had three shapes; the
-second only where it alone knows: which commands a script of code mode ran, and that a turn was broken off.
+(`event_msg`). The first is read, because every version writes it and the second has had three shapes; the second only
+for what it alone has: which commands a script of code mode ran, and that a turn was interrupted.
 
 A fork or a sub-agent's rollout opens with its own `session_meta` and then the parent's, followed by a copy of the
-parent's lines under new timestamps. Turn ids are kept in the copy and sort by time, so the copy ends at the first
+parent's lines under new timestamps. The copy has the parent's turn ids, which sort by time, so it ends at the first
 turn younger than the rollout's own id; until then steps are the parent's, with the ids they have there. What a
 sub-agent is told afterwards was written by a program, so it is nobody's words.
 """
@@ -20,39 +20,38 @@ from urllib.parse import unquote
 
 import orjson
 
-from hardwon.agents import token_usage
 from hardwon.agents.codex.tools import (
-    DURATION_MARKER,
-    OUTPUT_MARKER,
     TOOL_NAMES,
     ToolCall,
-    extract_added_lines,
+    join_marked_lines,
     parse_call,
     parse_exit_code,
     parse_json_result,
     parse_patch_call,
     parse_shell_call,
+    split_head,
 )
 from hardwon.agents.fields import collect_strings, get_first_text, get_object, get_text
-from hardwon.agents.transcript_json import (
+from hardwon.agents.transcript_steps import (
     JsonObject,
+    Step,
+    TokenUsage,
+    count_usage,
+    create_counter,
     extract_typed_words,
     forget_oldest,
+    get_count,
     hash_text,
     is_hardwon_denial,
     parse_line,
     parse_opening_objects,
+    restore_state,
     shorten_id,
     strip_fenced,
     truncate_path,
 )
-from hardwon.agents.transcript_steps import Step, StepKind
 from hardwon.text.fence import FENCE_OPEN
 from hardwon.types import replace
-
-NAME = "codex"
-
-LinePosition = tuple[int, str]  # a line's number, and when it was written
 
 _INJECTED_TEXT = re.compile(
     r"\s*(?:</?(?:environment_context|user_instructions|permissions|recommended_plugins|subagent_notification"
@@ -75,82 +74,86 @@ _SCRIPT_COMMAND = re.compile(
 )
 _SCRIPT_PATCH = re.compile(r"""(["'`])\*\*\* Begin Patch(?:\\.|(?!\1)[^\\])*\1""", re.DOTALL)
 _SCRIPT_TOOL = re.compile(r"\btools\.(\w+)\s*\(")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED_CHARS = {"n": "\n", "t": "\t"}
 _ITEM_TYPES = frozenset({"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "McpToolCall"})
+_LINE_KINDS = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 _MAX_REMEMBERED = 500  # characters of a command or path whose result is still to come
 _MAX_PROCESSES = 8
 _MAX_WAITING = 32  # calls without a result
-_LINE_KINDS = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 
 
 class CallOutcome(NamedTuple):
-    """What a result says."""
+    """A call's result."""
 
     text: str
     failed: bool = False
-    refusal: str = ""
-    process_id: str = ""  # the number of one that goes on
-    script_failed: bool = False  # a script failed, not only something it ran
+    refused: str = ""
     denied: bool = False  # a hook forbade the call
+    process_id: str = ""  # of a command that goes on
+    script_failed: bool = False  # a script failed, not only something it ran
 
 
 class Reader:
     """Owns what one rollout has said so far."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        state = state or {}
-        self.malformed: int = state.get("malformed", 0)
-        self.own: str = state.get("own", "")  # the rollout's thread
-        self.session: str = state.get("session", "")
-        self.agent: str = state.get("agent", "")
-        self.copied: str = state.get("copied", "")  # the parent's session while its lines are repeated here
-        self.cwd: str = state.get("cwd", "")
-        self.turn: str = state.get("turn", "")
-        self.prompts: int = state.get("prompts", 0)  # stands for the turn where turns have no id
-        self.items: bool = state.get("items", False)  # this version reports what a script ran
-        self.usage = token_usage.create_counter(state.get("usage"))
-        self.counted: str = state.get("counted", "")  # the totals of the last count, which is told more than once
-        self.unnamed: int = state.get("unnamed", 0)  # calls of this turn that have no id
-        self.open: dict[str, str] = dict(state.get("open", {}))  # calls without a result: the command
-        self.running: dict[str, str] = dict(state.get("running", {}))  # processes that go on: the command
-        self.scripts: dict[str, list[Any]] = dict(state.get("scripts", {}))  # the same: line and call, none if told
+        self.malformed = 0
+        self.thread_id = ""  # the rollout's own
+        self.session = ""
+        self.agent = ""
+        self.copied = ""  # the parent's session while its lines are repeated here
+        self.cwd = ""
+        self.turn = ""
+        self.prompts = 0  # stands for the turn where turns have no id
+        self.unnamed = 0  # calls of the turn without an id
+        self.has_items = False  # this version reports what a script ran
+        self.usage = create_counter()
+        self.counted = ""  # the totals of the last token count, which may be repeated
+        self.open: dict[str, str] = {}  # the commands of calls without a result
+        self.running: dict[str, str] = {}  # the commands of processes that go on
+        # Scripts without a result: line, tool, command and path; empty once what they ran has been yielded.
+        self.scripts: dict[str, list[Any]] = {}
+        restore_state(self, state)
 
     def dump_state(self) -> dict[str, Any]:
-        state = {key: value.copy() if isinstance(value, dict) else value for key, value in vars(self).items()}
-        return {**state, "usage": token_usage.create_counter(self.usage)}
+        return vars(self)
 
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
         wire, malformed = parse_line(line)
         self.malformed += malformed
-        kind, payload = get_text(wire, "type"), wire.get("payload")
-        if payload is None:  # before the envelope, in 2025, a line was the item itself
+        kind, payload = get_text(wire, "type"), get_object(wire, "payload")
+        if "payload" not in wire:  # in 2025 a line was the item itself
             kind, payload = "response_item", wire
-        if isinstance(payload, dict):
-            position = (number, get_text(wire, "timestamp"))
-            if kind == "response_item" and not get_object(wire, "metadata").get("compaction_output"):
-                yield from self._read_item(position, payload)
-            elif kind == "event_msg":
-                yield from self._read_event(position, payload)
-            elif kind == "compacted":
-                yield self._build_step("compacted", position, f"compacted:{hash_text(get_text(payload, 'message'))}")
-            elif kind == "session_meta":
-                self._open_session(payload)
-            elif kind == "turn_context":
-                self._open_turn(payload)
-
-    def _build_step(self, kind: StepKind, position: LinePosition, key: str, **fields: Any) -> Step:
-        turn = self.turn or f"{self.copied or self.session}:{self.prompts}"
         agent = "" if self.copied else self.agent
-        fields = {"cwd": self.cwd, **fields}
-        return Step(kind, position[0], f"{turn}:{key}", position[1], self.copied or self.session, agent, **fields)
+        at = get_text(wire, "timestamp")
+        step = Step("compacted", number, "", at, self.copied or self.session, agent, self.cwd)
+        if kind == "session_meta":
+            self._open_session(payload)
+        elif kind == "turn_context":
+            self._open_turn(payload)
+        elif kind == "compacted":
+            yield step._replace(id=self._build_id(f"compacted:{hash_text(get_text(payload, 'message'))}"))
+        elif kind == "event_msg":
+            yield from self._read_event(step, payload)
+        elif kind == "response_item" and not get_object(wire, "metadata").get("compaction_output"):
+            yield from self._read_item(step, payload)
+
+    def _build_id(self, key: str) -> str:
+        turn = self.turn or f"{self.copied or self.session}:{self.prompts}"
+        return f"{turn}:{key}"
 
     def _open_session(self, meta: JsonObject) -> None:
-        thread_id, source = shorten_id(get_text(meta, "id")), get_object(meta, "source")
-        if not self.own:
-            self.own, self.agent = thread_id, thread_id if "subagent" in source else ""
-            spawn = get_object(get_object(source, "subagent"), "thread_spawn")
-            parent = get_text(spawn, "parent_thread_id") or (get_text(meta, "parent_thread_id") if self.agent else "")
+        thread_id = shorten_id(get_text(meta, "id"))
+        if not self.thread_id:
+            self.thread_id = thread_id
+            source = get_object(meta, "source")
+            parent = get_text(get_object(get_object(source, "subagent"), "thread_spawn"), "parent_thread_id")
+            if "subagent" in source:
+                self.agent = thread_id
+                parent = parent or get_text(meta, "parent_thread_id")
             self.session = shorten_id(get_text(meta, "session_id") or parent or thread_id)
-        elif thread_id != self.own and not self.turn:
+        elif thread_id != self.thread_id and not self.turn:
             self.copied = shorten_id(get_text(meta, "session_id")) or thread_id
         self.cwd = truncate_path(get_text(meta, "cwd")) or self.cwd
 
@@ -161,79 +164,75 @@ class Reader:
             self.turn, self.unnamed = turn, 0
             self.open.clear()
             self.scripts.clear()
-            if turn > self.own:
+            if turn > self.thread_id:
                 self.copied = ""
 
-    def _read_item(self, position: LinePosition, item: JsonObject) -> Iterator[Step]:
+    def _read_item(self, step: Step, item: JsonObject) -> Iterator[Step]:
         kind = get_text(item, "type")
         if kind == "message":
-            yield from self._read_message(position, item)
+            yield from self._read_message(step, item)
         elif kind in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call"):
-            yield from self._read_call(position, item, _parse_item_call(kind, item))
+            yield from self._read_call(step, item, _parse_item_call(kind, item))
         elif kind in ("function_call_output", "custom_tool_call_output"):
-            yield from self._read_result(position, shorten_id(get_text(item, "call_id")), item.get("output"))
-
-    def _read_message(self, position: LinePosition, item: JsonObject) -> Iterator[Step]:
-        role, texts = item.get("role"), [strip_fenced(text) for text in _list_texts(item.get("content"))]
-        if role == "assistant" and (message_text := "\n".join(texts).strip()):
-            yield self._build_step("agent", position, f"agent:{hash_text(message_text)}", text=message_text)
-        elif role == "user":
-            message_text = "\n".join(text for text in texts if not _INJECTED_TEXT.match(text)).strip()
-            message_text = (
-                message_text.partition(_REQUEST_HEADING)[2].strip()
-                if _REQUEST_HEADING in message_text
-                else message_text
+            yield from self._read_result(
+                step, shorten_id(get_text(item, "call_id")), _parse_outcome(item.get("output"))
             )
-            message_text = extract_typed_words(message_text)
-            self.prompts += bool(message_text)
-            if message_text and (self.copied or not self.agent):
-                yield self._build_step("person", position, f"person:{hash_text(message_text)}", text=message_text)
 
-    def _read_call(self, position: LinePosition, item: JsonObject, call: ToolCall) -> Iterator[Step]:
-        key = shorten_id(get_text(item, "call_id") or get_text(item, "id"))
+    def _read_message(self, step: Step, item: JsonObject) -> Iterator[Step]:
+        role = item.get("role")
+        texts = [strip_fenced(text) for text in _list_texts(item.get("content"))]
+        if role == "assistant" and (text := "\n".join(texts).strip()):
+            yield step._replace(kind="agent", id=self._build_id(f"agent:{hash_text(text)}"), text=text)
+        elif role == "user":
+            text = "\n".join(text for text in texts if not _INJECTED_TEXT.match(text))
+            if _REQUEST_HEADING in text:
+                text = text.partition(_REQUEST_HEADING)[2]
+            text = extract_typed_words(text.strip())
+            self.prompts += bool(text)
+            if text and not step.agent:
+                yield step._replace(kind="person", id=self._build_id(f"person:{hash_text(text)}"), text=text)
+
+    def _read_call(self, step: Step, item: JsonObject, call: ToolCall) -> Iterator[Step]:
+        key = shorten_id(get_first_text(item, "call_id", "id"))
         if not key:
-            key, self.unnamed = f"{hash_text(repr(call))}.{self.unnamed}", self.unnamed + 1
+            key = f"{hash_text(repr(call))}.{self.unnamed}"
+            self.unnamed += 1
         if call.tool == "BashOutput":
             call = replace(call, command=self.running.get(call.path, ""), path="")
-        if item.get("name") == "exec" and item.get("type") == "custom_tool_call" and self.items:
-            self.scripts[key] = [
-                position[0],
-                shorten_id(call.tool),
-                call.command[:_MAX_REMEMBERED],
-                call.path[:_MAX_REMEMBERED],
-            ]
+        command = call.command[:_MAX_REMEMBERED]
+        if self.has_items and item.get("type") == "custom_tool_call" and item.get("name") == "exec":
+            self.scripts[key] = [step.line, shorten_id(call.tool), command, call.path[:_MAX_REMEMBERED]]
             forget_oldest(self.scripts, _MAX_WAITING)
             return
         if item.get("type") != "web_search_call":
-            self.open[key] = call.command[:_MAX_REMEMBERED]
+            self.open[key] = command
             forget_oldest(self.open, _MAX_WAITING)
-        yield self._build_step("call", position, f"call:{key}", call=key, **vars(call))
+        yield self._build_call(step, key, call)
 
-    def _read_result(self, position: LinePosition, key: str, output: object) -> Iterator[Step]:
-        outcome, command = _parse_outcome(output), self.open.pop(key, "")
+    def _build_call(self, step: Step, key: str, call: ToolCall) -> Step:
+        return step._replace(kind="call", id=self._build_id(f"call:{key}"), call=key, **vars(call))
+
+    def _read_result(self, step: Step, key: str, outcome: CallOutcome) -> Iterator[Step]:
+        command = self.open.pop(key, "")
         script = self.scripts.pop(key, None)
         if script is not None:
             if not (script and outcome.script_failed):
-                return  # what it ran has been told, command by command
+                return  # the commands that it ran have been yielded
             line, tool, command, path = script
-            yield self._build_step(
-                "call", (line, position[1]), f"call:{key}", call=key, tool=tool, command=command, path=path
-            )
+            yield self._build_call(step._replace(line=line), key, ToolCall(tool, command, path))
         if outcome.process_id and command:
             self.running[outcome.process_id] = command
             forget_oldest(self.running, _MAX_PROCESSES)
-        yield self._build_result(position, key, outcome)
+        yield self._build_result(step, key, outcome)
 
-    def _build_result(self, position: LinePosition, key: str, outcome: CallOutcome, **fields: Any) -> Step:
-        outcome_fields = {
-            "text": outcome.text,
-            "failed": outcome.failed,
-            "refused": outcome.refusal,
-            "denied": outcome.denied,
-        }
-        return self._build_step("result", position, f"result:{key}", call=key, **outcome_fields, **fields)
+    def _build_result(self, step: Step, key: str, outcome: CallOutcome) -> Step:
+        text, failed, refused, denied, *_ = outcome
+        result_id = self._build_id(f"result:{key}")
+        return step._replace(
+            kind="result", id=result_id, call=key, text=text, failed=failed, refused=refused, denied=denied
+        )
 
-    def _read_event(self, position: LinePosition, event: JsonObject) -> Iterator[Step]:
+    def _read_event(self, step: Step, event: JsonObject) -> Iterator[Step]:
         kind = get_text(event, "type")
         if kind == "task_started":
             self._open_turn(event)
@@ -241,29 +240,32 @@ class Reader:
             self._count_tokens(get_object(event, "info"))
         elif kind == "item_completed":
             item = get_object(event, "item")
-            self.items = self.items or get_text(item, "type") in _ITEM_TYPES
-            key, cwd = (
-                shorten_id(get_text(item, "id")),
-                unquote(get_text(item, "cwd").removeprefix("file://")) or self.cwd,
-            )
-            if key.startswith("exec-") and (executed := _parse_script_item(item)):
-                yield self._build_step("call", position, f"call:{key}", call=key, **vars(executed[0]), cwd=cwd)
-                yield self._build_result(position, key, executed[1], cwd=cwd)
-                self.scripts = {script_key: [] for script_key in self.scripts} if executed[1].failed else self.scripts
+            self.has_items |= get_text(item, "type") in _ITEM_TYPES
+            key = shorten_id(get_text(item, "id"))
+            executed = _parse_script_item(item) if key.startswith("exec-") else None
+            if executed:
+                call, outcome = executed
+                cwd = unquote(get_text(item, "cwd").removeprefix("file://"))
+                step = step._replace(cwd=cwd or step.cwd)
+                yield self._build_call(step, key, call)
+                yield self._build_result(step, key, outcome)
+                if outcome.failed:
+                    self.scripts = {script_key: [] for script_key in self.scripts}
         elif kind == "turn_aborted" and event.get("reason") == "interrupted":
-            yield from (self._build_result(position, key, CallOutcome("", refusal=" ")) for key in self.open)
-            self.scripts.update((key, []) for key in self.open)
+            for key in self.open:
+                yield self._build_result(step, key, CallOutcome("", refused=" "))
+                self.scripts[key] = []
             forget_oldest(self.scripts, 2 * _MAX_WAITING)
             self.open.clear()
 
     def _count_tokens(self, info: JsonObject) -> None:
-        usage, totals = (
-            get_object(info, "last_token_usage"),
-            repr(sorted(get_object(info, "total_token_usage").items())),
-        )
-        if usage and totals[:_MAX_REMEMBERED] != self.counted and not self.copied:
-            token_usage.count_usage(self.usage, "", token_usage.parse_codex_usage(usage))
-        self.counted = totals[:_MAX_REMEMBERED]
+        tokens = get_object(info, "last_token_usage")
+        totals = repr(sorted(get_object(info, "total_token_usage").items()))[:_MAX_REMEMBERED]
+        if tokens and totals != self.counted and not self.copied:
+            # Codex counts what was cached among the input, and reasoning among the output.
+            tokens_in, tokens_out = get_count(tokens, "input_tokens"), get_count(tokens, "output_tokens")
+            count_usage(self.usage, "", TokenUsage(tokens_in, tokens_out, get_count(tokens, "cached_input_tokens")))
+        self.counted = totals
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
@@ -272,36 +274,36 @@ def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[s
 
 
 def is_transcript_path(path: str) -> bool:
-    """Any name will do for a rollout that somebody kept elsewhere; what it holds decides."""
+    """Return whether it may be a rollout, under any name: people keep them elsewhere."""
     return path.endswith(".jsonl") and os.path.basename(path) != "history.jsonl"
 
 
 def is_transcript_head(head: bytes) -> bool:
-    return any(
-        ("payload" in wire and get_text(wire, "type") in _LINE_KINDS)
-        or {"id", "timestamp", "instructions"} <= wire.keys()
-        for wire in parse_opening_objects(head)
-    )
+    for wire in parse_opening_objects(head):
+        has_envelope = "payload" in wire and get_text(wire, "type") in _LINE_KINDS
+        if has_envelope or {"id", "timestamp", "instructions"} <= wire.keys():
+            return True
+    return False
 
 
 def _parse_item_call(kind: str, item: JsonObject) -> ToolCall:
+    action = get_object(item, "action")
     if kind == "local_shell_call":
-        return parse_shell_call(get_object(item, "action").get("command"))
+        return parse_shell_call(action.get("command"))
     if kind == "web_search_call":
-        return ToolCall("WebSearch", content=get_first_text(get_object(item, "action"), "query", "url", "pattern"))
+        return ToolCall("WebSearch", content=get_first_text(action, "query", "url", "pattern"))
     name, arguments = get_text(item, "name"), item.get("arguments", item.get("input"))
-    if kind == "custom_tool_call" and isinstance(arguments, str):
-        parser = {"exec": _parse_script, "apply_patch": parse_patch_call}.get(name)
-        return parser(arguments) if parser else ToolCall(name, content=arguments)
-    try:
-        arguments = orjson.loads(arguments) if isinstance(arguments, str) else arguments
-    except orjson.JSONDecodeError:
-        arguments = {}
+    if isinstance(arguments, str):
+        if kind == "custom_tool_call" and name == "exec":
+            return _parse_script(arguments)
+        if kind == "custom_tool_call":
+            return parse_patch_call(arguments) if name == "apply_patch" else ToolCall(name, content=arguments)
+        arguments, _ = parse_line(arguments.encode("utf-8", "replace"))
     return parse_call(name, arguments if isinstance(arguments, dict) else {}, get_text(item, "namespace"))
 
 
 def _parse_script(source: str) -> ToolCall:
-    """What a script of code mode asks for, as far as its text tells."""
+    """Return what a script of code mode asks for, as far as its text tells."""
     commands = [_decode_literal(literal) for literal in _SCRIPT_COMMAND.findall(source)]
     if commands:
         return ToolCall("Bash", command="\n".join(commands))
@@ -313,48 +315,40 @@ def _parse_script(source: str) -> ToolCall:
 
 
 def _decode_literal(quoted: str) -> str:
-    """A string of JavaScript; what JSON does not know is read as near as may be."""
+    """Return the text of a JavaScript string; an escape that JSON lacks is read as its last character."""
     try:
         return str(orjson.loads(quoted))
     except orjson.JSONDecodeError:
-        return re.sub(r"\\(.)", lambda match: {"n": "\n", "t": "\t"}.get(match[1], match[1]), quoted[1:-1], flags=re.S)
+        return _ESCAPE.sub(lambda match: _ESCAPED_CHARS.get(match[1], match[1]), quoted[1:-1])
 
 
 def _parse_script_item(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:
-    """A call made from inside a script, and how it ended."""
+    """Return a call made from inside a script, and how it ended."""
     kind, status = item.get("type"), item.get("status")
+    failed = status == "failed"
     refused = " " if status == "declined" else ""
     if kind == "CommandExecution":
         code = item.get("exit_code")
         code = code if isinstance(code, int) else 0
         text = get_text(item, "aggregated_output") or (f"Exit code {code}" if code else "")
-        return parse_shell_call(item.get("command")), _build_outcome(text, code != 0 or status == "failed", refused)
+        return parse_shell_call(item.get("command")), _build_outcome(text, failed or code != 0, refused)
     if kind == "FileChange":
-        changes = {path: change for path, change in get_object(item, "changes").items() if isinstance(change, dict)}
-        path, first = next(iter(changes.items()), ("", {}))
-        lines = [
-            get_text(file_change, "content") or extract_added_lines(get_text(file_change, "unified_diff"))
-            for file_change in changes.values()
+        changes = get_object(item, "changes")
+        path = next(iter(changes), "")
+        added_texts = [
+            get_text(change, "content") or join_marked_lines("+", get_text(change, "unified_diff").split("\n"))
+            for change in changes.values()
         ]
-        call = ToolCall("Write" if first.get("type") == "add" else "Edit", path=path, content="\n".join(lines))
-        return call, _build_outcome(get_text(item, "stderr") or get_text(item, "stdout"), status == "failed", refused)
+        tool = "Write" if get_text(changes.get(path), "type") == "add" else "Edit"
+        call = ToolCall(tool, path=path, content="\n".join(added_texts))
+        return call, _build_outcome(get_first_text(item, "stderr", "stdout"), failed, refused)
     if kind == "McpToolCall":
         result = get_object(item, "result")
         tool = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
         call = ToolCall(tool, content="\n".join(collect_strings(item.get("arguments"))))
         text = "\n".join(collect_strings(item.get("error") or _list_texts(result.get("content"))))
-        return call, _build_outcome(text, status == "failed" or result.get("isError") is True, refused)
+        return call, _build_outcome(text, failed or result.get("isError") is True, refused)
     return None
-
-
-def _build_outcome(
-    text: str, failed: bool, refused: str = "", process_id: str = "", script_failed: bool = False
-) -> CallOutcome:
-    if text.startswith(_HARDWON_DENIAL):
-        return CallOutcome("", denied=True)  # the call did not run, so there is no result beside our words
-    denied = failed and not refused and is_hardwon_denial(text)
-    failed = failed and not refused and not denied
-    return CallOutcome(strip_fenced(text).strip("\n"), failed, refused, process_id, failed and script_failed, denied)
 
 
 def _parse_outcome(output: object) -> CallOutcome:
@@ -364,26 +358,31 @@ def _parse_outcome(output: object) -> CallOutcome:
         output = output.get("content", output.get("output", ""))
     results = [parse_json_result(part) for part in _list_texts(output)]
     text = "\n".join(part for part, _ in results)
-    code = next((code for _, code in results if code), None)
-    head, marker, body = text.partition(OUTPUT_MARKER)
-    if not marker or DURATION_MARKER not in head:
-        head, body = "", text
-    if not head and body.startswith(_DENIED_BY_HOOK) and not body.startswith(_HARDWON_DENIAL):
-        return CallOutcome(strip_fenced(body).strip("\n"), denied=True)
+    head, body = split_head(text)
+    if not head and body.startswith(_DENIED_BY_HOOK):
+        # The call did not run, so there is no result beside the reason.
+        is_hardwon = body.startswith(_HARDWON_DENIAL)
+        return CallOutcome("" if is_hardwon else strip_fenced(body).strip("\n"), denied=True)
     exit_code = parse_exit_code(head or text.partition("\n")[0])
-    code = code if exit_code is None else exit_code
+    code = exit_code
+    if code is None:
+        code = next((code for _, code in results if code), None)
     script_failed = head.startswith("Script failed")
     failed = not is_success or bool(code) or script_failed or (not head and bool(_FAILURE_TEXT.match(body)))
     refused = _REFUSAL_TEXT.match(body) or (failed and not code and _REFUSAL_TEXT.search(body))
     process = _RUNNING_PROCESS.search(head)
     result_text = body.strip("\n") or (f"Process exited with code {code}" if exit_code else "")
-    return _build_outcome(
-        result_text, failed, " " if refused else "", process.group(1) if process else "", script_failed
-    )
+    outcome = _build_outcome(result_text, failed, " " if refused else "")
+    return outcome._replace(process_id=process[1] if process else "", script_failed=outcome.failed and script_failed)
 
 
-def _list_texts(value: object) -> list[str]:
-    """The parts of a content, which is a string or a list."""
-    if isinstance(value, str):
-        return [value]
-    return [get_text(part, "text") for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+def _build_outcome(text: str, failed: bool, refused: str) -> CallOutcome:
+    denied = failed and not refused and is_hardwon_denial(text)
+    return CallOutcome(strip_fenced(text).strip("\n"), failed and not refused and not denied, refused, denied)
+
+
+def _list_texts(content: object) -> list[str]:
+    """Return the texts of a content, which is a string or a list of parts."""
+    if isinstance(content, str):
+        return [content]
+    return [get_text(part, "text") for part in content] if isinstance(content, list) else []

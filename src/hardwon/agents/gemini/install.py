@@ -1,21 +1,33 @@
-"""Gemini CLI: hooks and MCP servers in one settings.json, with times in milliseconds. It may have comments."""
+"""Gemini CLI: hooks and MCP servers in one settings.json, with times in milliseconds."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
-from hardwon.agents import hook_entries, json_edit
+from hardwon.agents.fields import get_list, get_object
 from hardwon.agents.gemini.payload import EVENT_TIMEOUTS, NATIVE_EVENT_NAMES
-from hardwon.agents.hook_entries import SERVER_NAME, SERVERS_KEY, add_hook_entries, add_server_entry
+from hardwon.agents.settings_files import (
+    SERVER_NAME,
+    SERVERS_KEY,
+    add_hook_entries,
+    add_server_entry,
+    find_hooks,
+    find_mcp_command,
+    get_value,
+    remove_hooks,
+    remove_mcp_server,
+    runs_hooks,
+)
 from hardwon.errors import UserError
 from hardwon.paths import open_plain_file
 
 if TYPE_CHECKING:
     from hardwon.agents import CreatedPaths
+
+__all__ = ["find_hooks", "find_mcp_command", "remove_hooks", "remove_mcp_server", "runs_hooks"]
 
 TITLE = "Gemini CLI"
 PROGRAM = "gemini"
@@ -35,11 +47,6 @@ PROBE_PAYLOAD = {
 }
 _COMMAND_SUFFIX = " || :"
 
-find_hooks = partial(hook_entries.find_hooks, allow_comments=True)
-remove_hooks = partial(hook_entries.remove_hooks, allow_comments=True)
-find_mcp_command = partial(hook_entries.find_mcp_command, allow_comments=True)
-remove_mcp_server = partial(hook_entries.remove_mcp_server, allow_comments=True)
-
 
 def get_settings_path(*, project: str = "") -> str:
     if project:
@@ -53,49 +60,48 @@ def _get_config_folder() -> str:
 
 
 def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
-    """The settings with our hooks in them, and which containers had to be made for them. By one name they can all be
-    switched off in the program."""
     entries = {
         NATIVE_EVENT_NAMES[event]: {
-            "name": SERVER_NAME,
+            "name": SERVER_NAME,  # a person can switch off all hooks of this name in the program
             "type": "command",
             "command": _silence_command(build_command(event)),
             "timeout": seconds * 1000,
         }
         for event, seconds in EVENT_TIMEOUTS.items()
     }
-    return add_hook_entries(text, entries, allow_comments=True)
+    return add_hook_entries(text, entries)
 
 
 def _silence_command(command: str) -> str:
-    """Without a word on stderr: with nothing on stdout it shows that to the person, at every call once we are gone."""
+    """Discard stderr: with an empty stdout Gemini CLI shows it to the person, at every call once hardwon is gone."""
     return f"{command.removesuffix(_COMMAND_SUFFIX)} 2>/dev/null{_COMMAND_SUFFIX}"
 
 
 def find_hook_obstacle(text: str, folder: str) -> str:
-    """Why hooks in these settings do not run in a folder; empty if they do."""
-    switches = json_edit.get_value(text, ["hooksConfig"], allow_comments=True)
-    switches = switches if isinstance(switches, dict) else {}
-    if switches.get("enabled") is False or SERVER_NAME in (switches.get("disabled") or ()):
+    """Return why hooks in these settings do not run in a folder; empty if they do."""
+    settings = get_value(text)
+    switches = get_object(settings, "hooksConfig")
+    if switches.get("enabled") is False or SERVER_NAME in get_list(switches, "disabled"):
         return f"hooksConfig in {get_settings_path()} switches them off"
-    needs_trust = json_edit.get_value(text, ["security", "folderTrust", "enabled"], allow_comments=True) is not False
-    return f"{TITLE} was not told to trust {folder}" if needs_trust and not _is_trusted_folder(folder) else ""
+    folder_trust = get_object(get_object(settings, "security"), "folderTrust")
+    if folder_trust.get("enabled") is False or _is_trusted_folder(folder):
+        return ""
+    return f"{TITLE} was not told to trust {folder}"
 
 
 def _is_trusted_folder(folder: str) -> bool:
-    """By the nearest folder at or above this one about which the person has said something."""
-    trust_path = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(
-        _get_config_folder(), "trustedFolders.json"
-    )
+    """Return what the person decided for the nearest folder at or above this one."""
+    default_path = os.path.join(_get_config_folder(), "trustedFolders.json")
     try:
+        trust_path = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or default_path
         with open(trust_path, encoding="utf-8", opener=open_plain_file) as file:
             trust_levels = json.load(file)
     except (OSError, ValueError):
         return False
-    folder_prefix, levels = f"{os.path.realpath(folder)}/", {}
+    levels: dict[str, str] = {}
     for path, level in trust_levels.items() if isinstance(trust_levels, dict) else ():
         root = os.path.realpath(os.path.dirname(path) if level == "TRUST_PARENT" else path)
-        if folder_prefix.startswith(f"{root.rstrip('/')}/"):
+        if f"{os.path.realpath(folder)}/".startswith(f"{root.rstrip('/')}/"):
             levels[root] = level
     return bool(levels) and levels[max(levels, key=len)] in ("TRUST_FOLDER", "TRUST_PARENT")
 
@@ -105,6 +111,5 @@ def get_mcp_path() -> str:
 
 
 def add_mcp_server(text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
-    return add_server_entry(
-        text, [SERVERS_KEY, SERVER_NAME], {"command": command[0], "args": [*command[1:]]}, allow_comments=True
-    )
+    entry = {"command": command[0], "args": [*command[1:]]}
+    return add_server_entry(text, [SERVERS_KEY, SERVER_NAME], entry)

@@ -1,9 +1,9 @@
-"""opencode's own database, read as transcripts: each session is one, and each of its messages a line.
+"""Read opencode's own database as transcripts: each session is one, and each of its messages a line.
 
 A session's path is `…/opencode.db/SESSION`, a sub-agent's `…/opencode.db/SESSION/subagents/ITS-SESSION`: names that no
-file has, so that whatever is kept of a transcript (how far it was read, where a quote stands) is kept of a session too.
-A line is the rows of one message, as in a dump of the tables. The last message counts once it is a finished answer,
-because opencode changes it until then. The database is only read, and what is wrong with it is an OSError.
+file has, so that whatever is stored of a transcript (the read position, where a quote stands) is stored of a session
+too. A line is an export with one message. The last message counts once it is a finished answer, because opencode
+changes it until then. The database is only read, and what is wrong with it is an OSError.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
+from hardwon.agents.fields import get_object
 from hardwon.store import db
 
 BUSY_SECONDS = 2.0
@@ -30,7 +31,7 @@ _CHANGED_TIME = f"cast(max(coalesce(time_updated, 0), coalesce(({_LAST_MESSAGE_T
 
 
 class DatabaseSession(NamedTuple):
-    """A session by its path, with the database's inode and when it changed, in milliseconds."""
+    """A session: its path, the database's inode and when it changed, in milliseconds."""
 
     path: str
     inode: int
@@ -38,7 +39,7 @@ class DatabaseSession(NamedTuple):
 
 
 class MessageLine(NamedTuple):
-    """A message: the how many-th of its session, its id, and its rows as JSON."""
+    """A message: its number in the session, its id, and an export that has it alone."""
 
     number: int
     id: str
@@ -50,13 +51,13 @@ def is_database(path: str) -> bool:
 
 
 def split_session_path(path: str) -> tuple[str, str] | None:
-    """The database and the session that a path names; None if it is the path of a file."""
+    """Return the database and the session that a path names; None if it is the path of a file."""
     match = _SESSION_PATH.fullmatch(path)
     return (match[1], match[2]) if match and not os.path.isdir(match[1]) else None
 
 
 def list_sessions(database: str) -> list[DatabaseSession]:
-    """All that the database holds, those that changed last behind."""
+    """Return the sessions of a database, those that changed last at the end."""
     with _open_snapshot(database) as connection:
         inode = os.stat(database).st_ino
         rows = connection.execute(f"select id, parent_id, {_CHANGED_TIME} from session order by 3, id").fetchall()
@@ -68,7 +69,7 @@ def list_sessions(database: str) -> list[DatabaseSession]:
 
 
 def get_session(path: str) -> DatabaseSession:
-    """One of them as it is now."""
+    """Return a session as it is now."""
     database, session_id = split_session_path(path) or (path, "")
     with _open_snapshot(database) as connection:
         row = connection.execute(f"select {_CHANGED_TIME} from session where id = ?", (session_id,)).fetchone()
@@ -80,7 +81,7 @@ def get_session(path: str) -> DatabaseSession:
 
 
 def list_subagents(path: str) -> list[str]:
-    """The paths of the sessions that work for this one."""
+    """Return the paths of the sessions that work for this one."""
     database, session_id = split_session_path(path) or (path, "")
     with _open_snapshot(database) as connection:
         rows = connection.execute("select id from session where parent_id = ? order by id", (session_id,)).fetchall()
@@ -92,7 +93,7 @@ def list_subagents(path: str) -> list[str]:
 
 
 def find_session_path(folders: Iterable[str], session_id: str) -> str:
-    """The path of a session that some database in these folders has; empty if none has it."""
+    """Return the path of a session that some database in these folders has; empty if none has it."""
     for folder in folders:
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         for database in (os.path.join(folder, name) for name in names if DATABASE_NAME.fullmatch(name)):
@@ -105,7 +106,7 @@ def find_session_path(folders: Iterable[str], session_id: str) -> str:
 
 
 def read_messages(path: str, after_id: str = "") -> Iterator[MessageLine]:
-    """The messages behind the one of this id; none of a sub-agent whose session has anything marked as private."""
+    """Yield the messages behind this one; none of a sub-agent whose session has anything marked as private."""
     database, session_id = split_session_path(path) or (path, "")
     with _open_snapshot(database) as connection:
         session = connection.execute(
@@ -117,29 +118,37 @@ def read_messages(path: str, after_id: str = "") -> Iterator[MessageLine]:
         number = connection.execute(count_query, (session_id, after_id)).fetchone()[0]
         pending = None
         for row in connection.execute(
-            "select id, session_id, data from message where session_id = ? and id > ? order by id",
+            "select id, data from message where session_id = ? and id > ? order by id",
             (session_id, after_id),
         ):
             if pending:
                 yield _build_line(connection, number, session, pending)
             number, pending = number + 1, row
-        if pending and _is_finished(pending["data"]):
+        if pending and _is_finished(pending):
             yield _build_line(connection, number, session, pending)
 
 
 def _build_line(connection: sqlite3.Connection, number: int, session: sqlite3.Row, message: sqlite3.Row) -> MessageLine:
-    parts = connection.execute("select id, message_id, data from part where message_id = ? order by id", message[:1])
-    rows = {"session": [dict(session)], "message": [dict(message)], "part": [dict(part) for part in parts]}
-    return MessageLine(number, message["id"], orjson.dumps(rows, default=str))
+    rows = connection.execute("select id, data from part where message_id = ? order by id", (message["id"],))
+    parts = [_parse_data(row) for row in rows]
+    info = {"id": session["id"], "directory": session["directory"], "parentID": session["parent_id"]}
+    export = {"info": info, "messages": [{"info": _parse_data(message), "parts": parts}]}
+    return MessageLine(number, message["id"], orjson.dumps(export, default=str))
 
 
-def _is_finished(data: object) -> bool:
+def _parse_data(row: sqlite3.Row) -> dict[str, Any]:
+    """Return what a row says, with its id; the id alone if that is damaged."""
     try:
-        message = orjson.loads(data) if isinstance(data, str) else {}
-    except orjson.JSONDecodeError:
-        return True  # it gets no better
-    time = message.get("time") if isinstance(message, dict) and message.get("role") == "assistant" else None
-    return isinstance(time, dict) and bool(time.get("completed"))
+        data = orjson.loads(row["data"])
+    except (orjson.JSONDecodeError, TypeError):
+        data = {}
+    return {**data, "id": row["id"]} if isinstance(data, dict) else {"id": row["id"]}
+
+
+def _is_finished(message: sqlite3.Row) -> bool:
+    data = _parse_data(message)
+    is_damaged = data.keys() == {"id"}  # it gets no better
+    return is_damaged or (data.get("role") == "assistant" and bool(get_object(data, "time").get("completed")))
 
 
 def _can_be_private(connection: sqlite3.Connection, session_id: str) -> bool:
@@ -158,7 +167,7 @@ def _build_session_path(database: str, session_id: str, parent: str | None) -> s
 
 @contextmanager
 def _open_snapshot(database: str) -> Iterator[sqlite3.Connection]:
-    """The database as it is at one moment."""
+    """Open the database as it is at one moment."""
     os.stat(database)
     try:
         with closing(db.open_read_only(database, timeout_seconds=BUSY_SECONDS)) as connection:

@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from hardwon.agents import json_edit
-from hardwon.agents.hook_entries import SERVER_NAME, add_server_entry
+from hardwon.agents import SettingsError
 from hardwon.agents.opencode.payload import EVENT_TIMEOUTS
+from hardwon.agents.settings_files import SERVER_NAME, add_server_entry, get_value, is_hardwon_hook, remove_value
 from hardwon.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,25 +31,24 @@ PROBE_PAYLOAD = {
     "args": {"command": "true", "description": "hardwon doctor"},
 }
 PLUGIN_PATH = os.path.join("plugin", "hardwon.js")
-OTHER_VERSION = "another version"  # what stands for an event of a plugin that is ours, but not as we would write it now
+OTHER_VERSION = "another version"  # stands for the events of a plugin that differs from what hardwon would write now
 _TEMPLATE_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "opencode.js")
 _HOOKS_PREFIX, _EMPTY_HOOKS = "const HOOKS = ", "{}"
 _SCHEMA_URL = "https://opencode.ai/config.json"
 
 
 def get_settings_path(*, project: str = "") -> str:
-    return (
-        os.path.join(project, ".opencode", PLUGIN_PATH) if project else os.path.join(_get_config_folder(), PLUGIN_PATH)
-    )
+    folder = os.path.join(project, ".opencode") if project else _get_config_folder()
+    return os.path.join(folder, PLUGIN_PATH)
 
 
 def _get_config_folder() -> str:
-    """Where opencode always looks; a folder in OPENCODE_CONFIG_DIR is one more."""
+    """Return where opencode always looks; OPENCODE_CONFIG_DIR names one more folder."""
     return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "opencode")
 
 
 def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
-    """The plugin; a file of that name which somebody else wrote is theirs."""
+    """Return the plugin; a file of that name which somebody else wrote is not touched."""
     if text.strip():
         raise UserError(
             f"a {PLUGIN_PATH} is there that hardwon did not write", "move it, then: hardwon install opencode"
@@ -67,9 +66,13 @@ def remove_hooks(text: str, created_paths: CreatedPaths, is_hardwon_hook: Comman
 
 
 def find_hooks(text: str, is_hardwon_hook: CommandPredicate) -> dict[str, list[str]]:
-    """Our commands in the plugin by our names of the events; all under one name if the rest is not as it should be."""
-    hooks = _parse_hooks(text)
-    commands = {event: str(hook[0]) for event, hook in hooks.items() if isinstance(hook, list) and hook}
+    """Return our commands in the plugin by event; all under OTHER_VERSION if the rest of the file differs."""
+    _, prefix, rest = text.partition(_HOOKS_PREFIX)
+    try:
+        hooks = json.JSONDecoder().raw_decode(rest)[0] if prefix else {}
+        commands = {event: str(command) for event, (command, _) in hooks.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return {}
     if not commands or not all(map(is_hardwon_hook, commands.values())):
         return {}
     if _render_plugin(hooks) != text:
@@ -77,50 +80,41 @@ def find_hooks(text: str, is_hardwon_hook: CommandPredicate) -> dict[str, list[s
     return {event: [command] for event, command in commands.items()}
 
 
-def _parse_hooks(text: str) -> dict[str, list[object]]:
-    offset = text.find(_HOOKS_PREFIX)
-    try:
-        hooks = json.JSONDecoder().raw_decode(text, offset + len(_HOOKS_PREFIX))[0] if offset >= 0 else {}
-    except (ValueError, RecursionError):
-        return {}
-    return hooks if isinstance(hooks, dict) else {}
+def runs_hooks(path: str, text: str) -> bool:
+    return bool(find_hooks(text, is_hardwon_hook))
 
 
 def get_mcp_path() -> str:
-    """opencode reads opencode.jsonc beside it, too, and puts the two together."""
+    """Return opencode.json; opencode also reads opencode.jsonc beside it, and merges the two."""
     return os.path.join(_get_config_folder(), "opencode.json")
 
 
 def add_mcp_server(text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
     entry = {"type": "local", "command": [*command], "enabled": True}
     if text.strip():
-        return add_server_entry(text, ["mcp", SERVER_NAME], entry, allow_comments=True)
-    # opencode would write the schema into a file that has none, which then were no longer ours alone
+        return add_server_entry(text, ["mcp", SERVER_NAME], entry)
+    # opencode adds the schema to a file that has none, which would then no longer be ours alone.
     config = {"$schema": _SCHEMA_URL, "mcp": {SERVER_NAME: entry}}
     return json.dumps(config, indent=2) + "\n", [[], ["mcp"]]
 
 
 def remove_mcp_server(text: str, created_paths: CreatedPaths) -> str:
     _require_json(text)
-    new_text = json_edit.remove_value(text, ["mcp", SERVER_NAME], created_paths=created_paths, allow_comments=True)
-    return (
-        ""
-        if [] in created_paths and json_edit.get_value(new_text, [], allow_comments=True) == {"$schema": _SCHEMA_URL}
-        else new_text
-    )
+    new_text = remove_value(text, ["mcp", SERVER_NAME], created_paths)
+    is_ours = [] in created_paths and get_value(new_text) == {"$schema": _SCHEMA_URL}
+    return "" if is_ours else new_text
 
 
 def find_mcp_command(text: str) -> list[str]:
-    """The command that starts our server, by these settings; empty if they have none."""
     _require_json(text)
-    command = json_edit.get_value(text, ["mcp", SERVER_NAME, "command"], allow_comments=True)
+    command = get_value(text, ["mcp", SERVER_NAME, "command"])
     return [*map(str, command)] if isinstance(command, list) else []
 
 
 def _require_json(text: str) -> None:
-    """Whether it is JSON, comments aside: all else that opencode puts up with we could not leave to the letter."""
+    """Refuse what is not JSON, comments aside: hardwon could not leave the rest of such a file as it is."""
     try:
-        json_edit.get_value(text, [], allow_comments=True)
-    except json_edit.InvalidJsonError as error:
+        get_value(text)
+    except SettingsError as error:
         fix = "rename it opencode.jsonc, which opencode reads as well, and hardwon writes its own opencode.json"
         raise UserError(f"{get_mcp_path()} {error}", fix) from None

@@ -1,9 +1,7 @@
-"""opencode: what `opencode export SESSION` prints, one JSON document per session, or rows of its database.
+"""opencode: what `opencode export SESSION` prints, one JSON document per session.
 
-opencode keeps its sessions in `opencode.db`, of which each message is handed over as a line: a document of its rows.
-A document of all rows, dumped for a report as `…dump….json`, is read in the same way. Exports are read that are named
-`ses_….json` or `…export….json`, where they were saved below its data folder or wherever a scan is pointed. Nothing else
-there is opened: `auth.json` holds keys, `storage/` the pieces of older versions.
+opencode keeps its sessions in `opencode.db`; `database` hands over each message of one as such a document. Exports are
+read that are named `ses_….json` or `…export….json`. Nothing else in the data folder is opened: `auth.json` holds keys.
 """
 
 from __future__ import annotations
@@ -14,57 +12,63 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from hardwon.agents import token_usage
 from hardwon.agents.fields import get_object, get_text
-from hardwon.agents.opencode.tools import (
+from hardwon.agents.opencode.payload import (
     extract_call_fields,
+    find_call_cwd,
+    is_failure_code,
     normalize_call,
     parse_refusal,
-    resolve_call_cwd,
     unquote_prompt,
 )
-from hardwon.agents.transcript_json import (
+from hardwon.agents.transcript_steps import (
     JsonObject,
     LineFinder,
+    Step,
+    TokenUsage,
     build_line_finder,
+    count_usage,
+    create_counter,
     extract_typed_words,
+    get_count,
     get_objects,
     is_hardwon_denial,
     parse_line,
     parse_opening_objects,
+    restore_state,
     strip_fenced,
 )
-from hardwon.agents.transcript_steps import Step
 
-NAME = "opencode"
-
-_EXPORT_NAME = re.compile(r"(?:ses_\w+|.*(?:export|dump).*)\.json")
-_TABLE_NAMES = frozenset(
-    {"account", "credential", "data_migration", "event", "event_sequence", "message", "migration", "part"}
-    | {"permission", "project", "session", "todo", "workspace"}
-)
+_EXPORT_NAME = re.compile(r"(?:ses_\w+|.*export.*)\.json")
 
 
 class Reader:
-    """Owns what one export says."""
+    """Reads a document at a time; only token counts are remembered."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        self.malformed: int = (state or {}).get("malformed", 0)
-        self.usage = token_usage.create_counter((state or {}).get("usage"))
+        self.malformed = 0
+        self.usage = create_counter()
+        restore_state(self, state)
 
     def dump_state(self) -> dict[str, Any]:
-        return {"malformed": self.malformed, "usage": token_usage.create_counter(self.usage)}
+        return vars(self)
 
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
         wire, malformed = parse_line(line)
         self.malformed += malformed
-        find_line = build_line_finder(line, 0 if "messages" in wire else max(0, line.find(b'"part"')))
-        for session in _split_sessions(wire):
-            yield from _read_session(session, lambda text: number - 1 + find_line(text))
-            for message in get_objects(session, "messages"):
-                info = get_object(message, "info")
-                if usage := get_object(info, "tokens"):
-                    token_usage.count_usage(self.usage, get_text(info, "id"), token_usage.parse_opencode_usage(usage))
+        find_line = build_line_finder(line)
+        yield from _read_session(wire, lambda text: number - 1 + find_line(text))
+        for message in get_objects(wire, "messages"):
+            self._count_tokens(get_object(message, "info"))
+
+    def _count_tokens(self, message_info: JsonObject) -> None:
+        tokens = get_object(message_info, "tokens")
+        cache = get_object(tokens, "cache")
+        tokens_in = get_count(tokens, "input") + get_count(cache, "read") + get_count(cache, "write")
+        tokens_out = get_count(tokens, "output") + get_count(tokens, "reasoning")
+        if tokens:
+            usage = TokenUsage(tokens_in, tokens_out, get_count(cache, "read"))
+            count_usage(self.usage, get_text(message_info, "id"), usage)
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
@@ -78,25 +82,7 @@ def is_transcript_path(path: str) -> bool:
 
 
 def is_transcript_head(head: bytes) -> bool:
-    is_export = any("info" in wire or len(_TABLE_NAMES & wire.keys()) > 1 for wire in parse_opening_objects(head))
-    return is_export and b'"ses_' in head
-
-
-def _split_sessions(wire: JsonObject) -> Iterator[JsonObject]:
-    """The exports in a document: itself, or one for each session of a database's rows."""
-    if "messages" in wire:
-        yield wire
-        return
-    parts: dict[str, list[JsonObject]] = {}
-    for row in get_objects(wire, "part"):
-        parts.setdefault(get_text(row, "message_id"), []).append({**_parse_row_data(row), "id": row.get("id")})
-    messages: dict[str, list[JsonObject]] = {}
-    for row in get_objects(wire, "message"):
-        message = {"info": {**_parse_row_data(row), "id": row.get("id")}, "parts": parts.get(get_text(row, "id"), [])}
-        messages.setdefault(get_text(row, "session_id"), []).append(message)
-    for row in get_objects(wire, "session"):
-        info = {"id": row.get("id"), "directory": row.get("directory"), "parentID": row.get("parent_id")}
-        yield {"info": info, "messages": messages.get(get_text(row, "id"), [])}
+    return b'"ses_' in head and any("info" in wire for wire in parse_opening_objects(head))
 
 
 def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
@@ -109,57 +95,61 @@ def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
         is_person, message_id = message_info.get("role") == "user", get_text(message_info, "id")
         spoken_parts = [] if message_info.get("summary") is True else [part for part in parts if _is_spoken(part)]
         for index, part in enumerate(parts):
-            kind, part_id = part.get("type"), get_text(part, "id") or f"{message_id}.{index}"
-            at = _format_timestamp(
-                get_object(get_object(part, "state"), "time").get("start")
-                or get_object(message_info, "time").get("created")
-            )
-            shared_fields: JsonObject = {"at": at, "session": parent or session_id, "agent": agent, "cwd": cwd}
-            if kind == "compaction":
-                yield Step("compacted", find_line(part_id), part_id, **shared_fields)
-            elif kind == "tool":
-                yield from _read_tool_part(part, part_id, find_line, shared_fields)
+            part_id = get_text(part, "id") or f"{message_id}.{index}"
+            started_ms = get_object(get_object(part, "state"), "time").get("start")
+            at = _format_timestamp(started_ms or get_object(message_info, "time").get("created"))
+            step = Step("compacted", 0, part_id, at, parent or session_id, agent, cwd)
+            if part.get("type") == "compaction":
+                yield step._replace(line=find_line(part_id))
+            elif part.get("type") == "tool":
+                yield from _read_tool_part(part, step, find_line)
             elif not is_person and part in spoken_parts:
-                yield Step(
-                    "agent", find_line(get_text(part, "text")), part_id, **shared_fields, text=_extract_text(part)
-                )
-            elif part in spoken_parts[:1] and not agent:  # a prompt is one, whatever it was put together from
+                line = find_line(get_text(part, "text"))
+                yield step._replace(kind="agent", line=line, text=_extract_text(part))
+            elif part in spoken_parts[:1] and not agent:  # several parts are still one prompt
                 line = find_line(get_text(part, "text"))
                 if text := extract_typed_words(unquote_prompt("\n".join(map(_extract_text, spoken_parts)))):
-                    yield Step("person", line, part_id, **shared_fields, call=message_id, text=text)
+                    yield step._replace(kind="person", line=line, call=message_id, text=text)
 
 
 def _is_spoken(part: JsonObject) -> bool:
-    added = part.get("synthetic") or part.get("ignored")
-    return part.get("type") == "text" and not added and bool(_extract_text(part))
+    is_added = part.get("synthetic") or part.get("ignored")
+    return part.get("type") == "text" and not is_added and bool(_extract_text(part))
 
 
 def _extract_text(part: JsonObject) -> str:
     return strip_fenced(get_text(part, "text")).strip()
 
 
-def _read_tool_part(part: JsonObject, part_id: str, find_line: LineFinder, shared_fields: JsonObject) -> Iterator[Step]:
-    state, call = get_object(part, "state"), get_text(part, "callID") or part_id
+def _read_tool_part(part: JsonObject, step: Step, find_line: LineFinder) -> Iterator[Step]:
+    state = get_object(part, "state")
     tool, tool_input = normalize_call(get_text(part, "tool"), get_object(state, "input"))
     command, path, content = extract_call_fields(tool, tool_input)
-    shared_fields = {
-        **shared_fields,
-        "call": call,
-        "cwd": resolve_call_cwd(tool_input, shared_fields["cwd"]) if tool == "Bash" else shared_fields["cwd"],
-    }
-    call_fields: JsonObject = {"tool": tool, "command": command, "path": path, "content": content}
-    yield Step("call", find_line(get_text(part, "callID")), f"call:{part_id}", **shared_fields, **call_fields)
-    status, error, output = state.get("status"), get_text(state, "error"), get_text(state, "output")
+    step = step._replace(call=get_text(part, "callID") or step.id, cwd=find_call_cwd(tool, tool_input, step.cwd))
+    yield step._replace(
+        kind="call",
+        line=find_line(get_text(part, "callID")),
+        id=f"call:{step.id}",
+        tool=tool,
+        command=command,
+        path=path,
+        content=content,
+    )
+    status, error = state.get("status"), get_text(state, "error")
     if status not in ("completed", "error"):
         return
-    refused = parse_refusal(error)
-    exit_code = get_object(state, "metadata").get("exit")
-    denied = is_hardwon_denial(error)
-    failed = (status == "error" or (isinstance(exit_code, int) and exit_code != 0)) and not refused and not denied
-    text = strip_fenced(error or output).strip("\n")
-    line = find_line(error or output)
-    outcome: JsonObject = {"text": text, "failed": failed, "refused": refused, "denied": denied}
-    yield Step("result", line, f"result:{part_id}", **shared_fields, **outcome)
+    text = error or get_text(state, "output")
+    refused, denied = parse_refusal(error), is_hardwon_denial(error)
+    has_error = status == "error" or is_failure_code(get_object(state, "metadata").get("exit"))
+    yield step._replace(
+        kind="result",
+        line=find_line(text),
+        id=f"result:{step.id}",
+        text=strip_fenced(text).strip("\n"),
+        failed=has_error and not refused and not denied,
+        refused=refused,
+        denied=denied,
+    )
 
 
 def _format_timestamp(milliseconds: object) -> str:
@@ -167,7 +157,3 @@ def _format_timestamp(milliseconds: object) -> str:
         return ""
     at = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _parse_row_data(row: JsonObject) -> JsonObject:
-    return parse_line(get_text(row, "data").encode("utf-8", "replace"))[0]

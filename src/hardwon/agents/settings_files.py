@@ -1,0 +1,373 @@
+"""Find, add and remove hardwon's hooks and MCP server in the settings files of agents.
+
+People keep these files by hand: loading and dumping one would change its indentation, numbers, escapes and comments.
+So an edit inserts or cuts text at one place, and every other character stays. Most agents have the shape of Claude
+Code, `{"hooks": {EVENT: [{"hooks": [{"command": …}]}]}}`, and MCP servers by name in one object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from hardwon import paths
+from hardwon.agents import AGENT_PACKAGES, SettingsError, load_install_module
+from hardwon.agents.fields import get_first_text, get_list, get_object, get_text
+from hardwon.agents.prompt_origin import HOOK_PATH
+from hardwon.types import frozen
+
+if TYPE_CHECKING:
+    from hardwon.agents import CommandPredicate, CreatedPaths
+
+HOOK_LOCATION_FILE = "front-door"
+HOOKED_SETTINGS_FOLDER = "hooked"
+SERVER_NAME = "hardwon"
+SERVERS_KEY = "mcpServers"
+
+_BOM = "\ufeff"
+_WHITESPACE = re.compile(r"[ \t\r\n]*")
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*+")|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_NOT_NEWLINE = re.compile(r"[^\r\n]")
+_NEWLINE = re.compile(r"\r?\n")
+_INDENTED_LINE = re.compile(r"\n([ \t]+)[^ \t\r\n]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_DECODER = json.JSONDecoder()
+
+
+def is_hardwon_hook(command: str) -> bool:
+    return "/hardwon/hook.py" in command
+
+
+def add_hook_entries(text: str, entries: Mapping[str, Mapping[str, Any]]) -> tuple[str, CreatedPaths]:
+    """Return the settings with one entry of ours for each event, and the containers created for them."""
+    created_paths: CreatedPaths = []
+    for event, entry in entries.items():
+        text, new_paths = append_value(text, ["hooks", event], {"hooks": [dict(entry)]})
+        created_paths += new_paths
+    return text, created_paths
+
+
+def remove_hooks(text: str, created_paths: CreatedPaths, is_hardwon_hook: CommandPredicate) -> str:
+    """Return the settings without our hooks, whichever version of hardwon added them."""
+
+    def is_hardwon_entry(_: str, entry: object) -> bool:
+        commands = [get_text(hook, "command") for hook in get_list(entry, "hooks")]
+        return bool(commands) and all(map(is_hardwon_hook, commands))
+
+    for event in find_hooks(text, is_hardwon_hook):
+        text = remove_children(text, ["hooks", event], is_hardwon_entry, created_paths)
+    return text
+
+
+def find_hooks(text: str, is_hardwon_hook: CommandPredicate) -> dict[str, list[str]]:
+    """Return our commands in these settings, by the agent's name of the event."""
+    commands_by_event: dict[str, list[str]] = {}
+    for event, command in list_hook_commands(get_value(text)):
+        if is_hardwon_hook(command):
+            commands_by_event.setdefault(event, []).append(command)
+    return commands_by_event
+
+
+def runs_hooks(path: str, text: str) -> bool:
+    """Return whether the agent runs our hooks, by the settings file at this path."""
+    return bool(find_hooks(text, is_hardwon_hook))
+
+
+def list_hook_commands(settings: object) -> Iterator[tuple[str, str]]:
+    """Yield the event and the command, or the address, of every hook in these settings."""
+    hooks = get_object(settings, "hooks")
+    for event in hooks:
+        for entry in get_list(hooks, event):
+            for hook in get_list(entry, "hooks"):
+                yield event, get_first_text(hook, "command", "url")
+
+
+def add_server_entry(text: str, path: Sequence[str], entry: object) -> tuple[str, CreatedPaths]:
+    """Return the settings with our MCP server at the path, in place of what has our name there."""
+    return insert_value(remove_value(text, path), path, entry)
+
+
+def remove_mcp_server(text: str, created_paths: CreatedPaths) -> str:
+    return remove_value(text, [SERVERS_KEY, SERVER_NAME], created_paths)
+
+
+def find_mcp_command(text: str) -> list[str]:
+    """Return the command that starts our server by these settings; empty if they have none."""
+    return read_server_command(get_value(text, [SERVERS_KEY, SERVER_NAME]))
+
+
+def read_server_command(server: object) -> list[str]:
+    if not isinstance(server, dict):
+        return []
+    return [str(server.get("command")), *map(str, get_list(server, "args"))]
+
+
+def read_install_ledger(home: str) -> dict[str, Any]:
+    """Return what hardwon changed in which settings file, so that it can be undone."""
+    try:
+        with open(os.path.join(home, paths.INSTALL_LEDGER), encoding="utf-8", opener=paths.open_plain_file) as file:
+            ledger = json.load(file)
+        return ledger if isinstance(ledger, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def list_settings_files(home: str) -> list[tuple[str, str]]:
+    """Return every agent with each of its settings files that may hold our hooks."""
+    files = [(name, os.path.realpath(load_install_module(name).get_settings_path())) for name in AGENT_PACKAGES]
+    for path, entry in read_install_ledger(home).items():
+        if entry.get("host") in AGENT_PACKAGES:
+            files.append((str(entry["host"]), path))
+    return list(dict.fromkeys(files))
+
+
+def write_discovery_files(home: str) -> None:
+    """Write the two files that the script of a plugin reads, by what the settings files say now.
+
+    A plugin is a few files in an agent's own folder, without a path to us. `front-door` has the interpreter and the
+    hook, a line each; `hooked/AGENT` lists the settings files that run our hooks, so that the plugin's stay silent.
+    """
+    _write_if_changed(os.path.join(home, HOOK_LOCATION_FILE), [sys.executable, HOOK_PATH])
+    hooked_files = [(name, path) for name, path in list_settings_files(home) if _runs_hooks(name, path)]
+    for name in AGENT_PACKAGES:
+        agent_files = [path for agent, path in hooked_files if agent == name]
+        _write_if_changed(os.path.join(home, HOOKED_SETTINGS_FOLDER, name), agent_files)
+
+
+def _runs_hooks(name: str, path: str) -> bool:
+    try:
+        with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
+            text = file.read()
+        return load_install_module(name).runs_hooks(path, text)
+    except (OSError, ValueError):
+        return False
+
+
+def _write_if_changed(path: str, lines: list[str]) -> None:
+    content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+    try:
+        with open(path, "rb", opener=paths.open_plain_file) as file:
+            if file.read() == content:
+                return
+    except OSError:
+        pass
+    paths.write_private(path, content)
+
+
+@frozen
+class _Child:
+    """A value in a JSON text, from the quote of its key (if it has one) to its end."""
+
+    start: int
+    value_start: int
+    end: int
+    key: str
+    value: Any
+
+
+@frozen
+class _Style:
+    newline: str
+    indent_unit: str
+    space: str  # after a colon, and after a comma on the same line
+    is_multiline: bool  # False: the whole file is one line, and stays one
+
+
+def get_value(text: str, path: Sequence[str] = ()) -> Any:
+    """Return the value at the path of a JSON text, which may have comments; None where there is nothing."""
+    nodes = _find_nodes(_mask_comments(text), path)
+    return nodes[-1].value if len(nodes) > len(path) else None
+
+
+def append_value(text: str, path: Sequence[str], value: object) -> tuple[str, CreatedPaths]:
+    """Return the text with the value last in the array at the path, and the paths of the containers created for it."""
+    masked_text = _mask_comments(text)
+    nodes = _find_nodes(masked_text, path)
+    if len(nodes) <= len(path):
+        text, created_paths = insert_value(text, path, [value])
+        return text, [*created_paths, [*path]]
+    if not isinstance(nodes[-1].value, list):
+        raise SettingsError(f"{'.'.join(path)} is not an array")
+    return _insert_child(text, masked_text, nodes, "", value), []
+
+
+def insert_value(text: str, path: Sequence[str], value: object) -> tuple[str, CreatedPaths]:
+    """Return the text with the value under the last key of the path, and the paths of the containers created for it.
+
+    An empty text counts as `{}`, created at the path `[]`.
+    """
+    masked_text = _mask_comments(text)
+    nodes = _find_nodes(masked_text, path)
+    if not nodes:
+        bom = text[: text.startswith(_BOM)]
+        text, created_paths = insert_value(f"{bom}{{}}{text[len(bom) :]}", path, value)
+        return text, [[], *created_paths]
+    depth = len(nodes) - 1
+    if not isinstance(nodes[-1].value, dict) or depth == len(path):
+        raise SettingsError(f"{'.'.join(path[:depth]) or 'the file'} is not an object that takes another entry")
+    for key in reversed(path[depth + 1 :]):
+        value = {key: value}
+    created_paths = [[*path[:end]] for end in range(depth + 1, len(path))]
+    return _insert_child(text, masked_text, nodes, path[depth], value), created_paths
+
+
+def remove_value(text: str, path: Sequence[str], created_paths: Iterable[Sequence[str]] = ()) -> str:
+    return remove_children(text, path[:-1], lambda key, _: key == path[-1], created_paths)
+
+
+def remove_children(
+    text: str,
+    path: Sequence[str],
+    should_remove: Callable[[str, Any], bool],
+    created_paths: Iterable[Sequence[str]] = (),
+) -> str:
+    """Return the text without some children of the object or array at the path, chosen by their key and value.
+
+    A container that this empties goes too if its path is among the created ones.
+    """
+    masked_text = _mask_comments(text)
+    nodes = _find_nodes(masked_text, path)
+    if len(nodes) <= len(path):
+        return text
+    removable_paths = [[*created_path] for created_path in created_paths]
+    children = _list_children(masked_text, nodes[-1])
+    remaining = [child for child in children if not should_remove(child.key, child.value)]
+    if len(remaining) == len(children):
+        return text
+    while not remaining and [node.key for node in nodes[1:]] in removable_paths:
+        emptied = nodes.pop()
+        if not nodes:
+            return text[: emptied.start] + text[emptied.end :]
+        children = _list_children(masked_text, nodes[-1])
+        remaining = [child for child in children if child != emptied]
+    return _cut_children(text, nodes[-1], children, remaining)
+
+
+def _mask_comments(text: str) -> str:
+    """Replace comments by spaces, so that everything else keeps its position."""
+    return _STRING_OR_COMMENT.sub(lambda match: match[1] or _NOT_NEWLINE.sub(" ", match[0]), text)
+
+
+def _find_nodes(text: str, path: Sequence[str]) -> list[_Child]:
+    """Return the values along the path, the root first, as far as it leads; none in an empty text."""
+    body = text.removeprefix(_BOM)
+    if not body.strip():
+        return []
+    try:
+        root_value = json.loads(body)
+    except json.JSONDecodeError as error:
+        message = f"{error.msg[:1].lower()}{error.msg[1:]}"
+        raise SettingsError(f"line {error.lineno}, column {error.colno}: {message}") from None
+    except RecursionError:
+        raise SettingsError("is nested too deeply") from None
+    start = _skip_whitespace(text, len(text) - len(body))
+    nodes = [_Child(start, start, len(text.rstrip()), "", root_value)]
+    for key in path:
+        children = [child for child in _list_children(text, nodes[-1]) if child.key == key]
+        if not children:
+            break
+        nodes.append(children[-1])  # of duplicate keys the last counts, as in JavaScript
+    return nodes
+
+
+def _list_children(text: str, parent: _Child) -> list[_Child]:
+    """Return the members of an object or the elements of an array, in a text that is known to be JSON."""
+    children: list[_Child] = []
+    if not isinstance(parent.value, dict | list):
+        return children
+    key = ""
+    position = _skip_whitespace(text, parent.value_start + 1)
+    while text[position] not in "]}":
+        value_start = position
+        if isinstance(parent.value, dict):
+            key, key_end = _DECODER.raw_decode(text, position)
+            colon = _skip_whitespace(text, key_end)
+            value_start = _skip_whitespace(text, colon + 1)
+        value, end = _DECODER.raw_decode(text, value_start)
+        children.append(_Child(position, value_start, end, key, value))
+        position = _skip_whitespace(text, end)
+        if text[position] == ",":
+            position = _skip_whitespace(text, position + 1)
+    return children
+
+
+def _skip_whitespace(text: str, position: int) -> int:
+    match = _WHITESPACE.match(text, position)
+    return match.end() if match else position
+
+
+def _insert_child(text: str, masked_text: str, nodes: Sequence[_Child], key: str, value: object) -> str:
+    """Return the text with one more child, last in the last node and written as the child before it."""
+    parent = nodes[-1]
+    style = _detect_style(masked_text, nodes[0])
+    children = _list_children(masked_text, parent)
+    if children:
+        last = children[-1]
+        previous_end = children[-2].end if len(children) > 1 else parent.value_start
+        indent = _get_indent(text, last.start)
+        is_on_own_line = "\n" in text[previous_end : last.start]
+        is_multiline = is_on_own_line or "\n" in text[last.start : last.end]
+        gap = style.newline + indent if is_on_own_line else style.space
+        child = _render_child(key, value, style, indent if is_multiline else None)
+        return f"{text[: last.end]},{gap}{child}{text[last.end :]}"
+    # The white space of an empty container stays in front of the child, where `_cut_children` finds it again: on one
+    # line it also follows the child; on several lines it is all that precedes the child's line.
+    position, outer_indent = parent.end - 1, _get_indent(text, parent.start)
+    if not style.is_multiline:
+        return text[:position] + _render_child(key, value, style, None) + text[parent.value_start + 1 :]
+    indent = outer_indent + style.indent_unit
+    child = _render_child(key, value, style, indent)
+    return f"{text[:position]}{style.newline}{indent}{child}{style.newline}{outer_indent}{text[position:]}"
+
+
+def _detect_style(text: str, root: _Child) -> _Style:
+    newline = _NEWLINE.search(text)
+    indent = _INDENTED_LINE.search(text, root.start, root.end)
+    unit = indent[1].removeprefix(_get_indent(text, root.start)) if indent else ""
+    members = _list_children(text, root)
+    is_tight = bool(members) and text[members[0].value_start - 1] == ":"
+    return _Style(
+        newline=newline[0] if newline else "\n",
+        indent_unit=unit or "  ",
+        space="" if is_tight else " ",
+        is_multiline=not members or "\n" in text[root.start : root.end],
+    )
+
+
+def _render_child(key: str, value: object, style: _Style, indent: str | None) -> str:
+    """Return the child as text: on one line, or on several that continue at the indent."""
+    colon = ":" + style.space
+    comma, unit = ("," + style.space, None) if indent is None else (",", style.indent_unit)
+    rendered = json.dumps(value, indent=unit, separators=(comma, colon), ensure_ascii=False)
+    if key:
+        rendered = json.dumps(key, ensure_ascii=False) + colon + rendered
+    # A file name that is not UTF-8 reaches us with lone surrogates, which no file can hold unescaped.
+    rendered = _SURROGATE.sub(lambda surrogate: f"\\u{ord(surrogate[0]):04x}", rendered)
+    return rendered.replace("\n", f"{style.newline}{indent}")
+
+
+def _get_indent(text: str, position: int) -> str:
+    line = text[text.rfind("\n", 0, position) + 1 : position].removeprefix(_BOM)
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _cut_children(text: str, parent: _Child, children: Sequence[_Child], remaining: Sequence[_Child]) -> str:
+    """Return the text without the children that do not remain, each with the comma that came with it."""
+    first, last = children[0], children[-1]
+    if not remaining:
+        blank = text[parent.value_start + 1 : first.start]
+        newline = _NEWLINE.search(text, last.end, parent.end)
+        if newline:
+            blank = blank[: max(blank.rfind(newline[0]), 0)]
+        return text[: parent.value_start + 1] + blank + text[parent.end - 1 :]
+    result, copy_start = text[: first.start], remaining[0].start
+    for previous, child in pairwise(children):
+        if child not in remaining and child.start > remaining[0].start:
+            result += text[copy_start : previous.end]
+            copy_start = child.end
+    return result + text[copy_start:]
