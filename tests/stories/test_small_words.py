@@ -25,7 +25,7 @@ def test_a_limit_that_is_none_is_refused(house: House, limit: str) -> None:
 
 def test_an_export_into_a_folder_that_is_not_there_names_the_folder(house: House, tmp_path: Path) -> None:
     ran = house.cli("export", "--out", str(tmp_path / "nope" / "x"))
-    assert ran.err == f"error: there is no folder {tmp_path}/nope to write x into\n  fix: mkdir -p {tmp_path}/nope\n"
+    assert ran.err == f"error: there is no folder {tmp_path}/nope\n  fix: mkdir -p {tmp_path}/nope\n"
 
 
 def test_one_is_one(house: House) -> None:

@@ -1,52 +1,70 @@
-"""export, import jsonl, import claude-mem, backup, restore"""
+"""export, backup, restore, rebuild, purge"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import click
 
-from hardwon import actor, clock, paths, projects
+from hardwon import clock, paths, projects, settings
 from hardwon.actions import approvals
-from hardwon.actions.lessons import import_exported_lessons
-from hardwon.cli.lessons import pluralize
-from hardwon.cli.notes import export_notes
-from hardwon.cli.output import is_interactive, make_printable
-from hardwon.cli.person_only import require_person
-from hardwon.cli.scan import parse_date
-from hardwon.cli.sessions import open_drained_store
-from hardwon.data import backups, claude_mem, exports, imports
-from hardwon.data.imports import NumberedRecord
+from hardwon.actions.purge import PurgeReport, purge_everywhere
+from hardwon.agents.installation import read_text_file
+from hardwon.cli.context import (
+    confirm,
+    json_option,
+    open_store,
+    require_person,
+    show_diff,
+    yes_option,
+)
+from hardwon.cli.output import echo_json, echo_text
+from hardwon.data import backups, exports
 from hardwon.errors import UserError
-from hardwon.lessons import compiled_brief, manifest
-from hardwon.mining import scan as mining
+from hardwon.handoff.memories import list_approved_pages
+from hardwon.lessons import compiled_brief, manifest, notes_block
+from hardwon.mining.scan import hold_scan_lock
+from hardwon.privacy.cleaning import clean_text
+from hardwon.search import brief
+from hardwon.search.query_scope import parse_time
+from hardwon.search.records import list_active_lessons
 from hardwon.self_protection.commands import DEFAULT_BACKUP_COUNT
-from hardwon.store import db, deletions, sessions
-from hardwon.store.approvals import COMMAND_LINE
-from hardwon.worker import lifecycle
+from hardwon.store import db, deletions, jobs, sessions
+from hardwon.store.purge import PurgeTarget, find_session_ids
+from hardwon.store.purge_lock import hold_purge_lock
+from hardwon.store.rebuild import count_derived, count_unrebuildable, forget_derived
+from hardwon.text import traces
+from hardwon.text.brief_layout import sanitize_line
+from hardwon.text.excerpts import pluralize
+from hardwon.worker import job_process, lifecycle
 
-CLAUDE_MEM_DATABASE = "~/.claude-mem/claude-mem.db"
+NOTE_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
+MAX_NOTE_CHARS = 6_000
+MAX_LOG_ENTRIES = 1_000
 _STOP_ATTEMPTS = 5
-_PLURALS = {"summary": "summaries", "delivery": "deliveries"}
+_UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
+_UNREACHABLE_COPIES = (
+    "file system snapshots, backups by other tools, freed disk blocks, swap, and what an agent has in its context"
+)
 
 
 @contextmanager
 def hold_worker_stopped(home: str) -> Iterator[None]:
-    """With the worker stopped and unable to start, and no scan at work; the worker runs again afterwards if it ran."""
+    """Keep the worker stopped and scans out; start the worker again afterwards if it ran."""
     was_running, lock = False, None
-    for _ in range(_STOP_ATTEMPTS):  # a hook may start one between the two
+    for _ in range(_STOP_ATTEMPTS):  # a hook may start the worker before the lock is taken
         was_running = lifecycle.stop_worker(home) or was_running
         lock = lifecycle.take_lock(home)
         if lock is not None:
             break
     if lock is None:
-        raise UserError("the worker starts again as soon as it is stopped", "hardwon stop, then try again")
+        raise UserError("the worker restarts as soon as it is stopped", "hardwon stop, then try again")
     try:
-        with mining.hold_scan_lock(home, wait=True):
+        with hold_scan_lock(home, wait=True):
             yield
     finally:
         os.close(lock)
@@ -54,57 +72,41 @@ def hold_worker_stopped(home: str) -> Iterator[None]:
             lifecycle.start_worker(home)
 
 
-def require_confirmation(yes: bool, question: str) -> None:
-    """Ask, unless that was answered on the command line."""
-    if yes:
-        return
-    if not is_interactive():
-        raise UserError("nothing was changed: there is nobody to ask", "give it --yes if you are sure")
-    click.confirm(make_printable(question), abort=True)
-
-
-def find_project_path(connection: db.Connection, name: str | None) -> str:
-    """The project a person means: by name, or by a folder in it."""
-    if not name:
-        return ""
-    return exports.resolve_project_name(
-        connection, name, projects.find_project_path(os.path.abspath(os.path.expanduser(name)))
-    )
+def _find_project(connection: db.Connection, name: str) -> str:
+    folder = os.path.abspath(os.path.expanduser(name))
+    return exports.resolve_project_name(connection, name, projects.find_project_path(folder))
 
 
 @click.group(invoke_without_command=True)
-@click.option("--project", metavar="NAME|PATH", help="only what belongs to this project alone")
-@click.option("--since", metavar="DATE", help="only what happened since, such as 2026-11-01")
+@click.option("--project", metavar="NAME|PATH", help="only this project's records")
+@click.option("--since", default="", metavar="DATE", help="only since this date, such as 2026-11-01 or 7d")
 @click.option("--out", default="-", metavar="FILE|-", show_default=True, help="where to; - is stdout")
 @click.pass_context
-def export(ctx: click.Context, project: str | None, since: str | None, out: str) -> None:
+def export(ctx: click.Context, project: str | None, since: str, out: str) -> None:
     """Write what is recorded and learned as lines of JSON.
 
     The format is described in docs/export.md; hardwon import jsonl reads it.
     """
     if ctx.invoked_subcommand:
         return
-    home = paths.get_home()
-    connection = open_drained_store(home)
-    path, earliest = find_project_path(connection, project), parse_date(since) if since else 0.0
-    lines = exports.export_lines(connection, home, project=path, since=earliest, exported_at=clock.now())
-    if out == "-":
-        for line in lines:
-            sys.stdout.buffer.write(line.encode("utf-8", "replace"))
-        return
-    count = _write_lines(os.path.abspath(os.path.expanduser(out)), lines)
+    home, now = paths.get_home(), clock.now()
+    with open_store(drain=True) as connection:
+        path = _find_project(connection, project) if project else ""
+        lines = exports.export_lines(connection, home, project=path, since=parse_time(since, now), exported_at=now)
+        if out == "-":
+            for line in lines:
+                sys.stdout.buffer.write(line.encode("utf-8", "replace"))
+            return
+        count = _write_lines(os.path.abspath(os.path.expanduser(out)), lines)
     click.echo(f"exported  {pluralize(count - 1, 'record')} to {out}")
 
 
-export.add_command(export_notes)
-
-
 def _write_lines(path: str, lines: Iterable[str]) -> int:
-    """Write a file of the person's, readable by them alone, whole or not at all."""
+    """Write a private file, whole or not at all, and return the number of lines."""
     partial_path, count = f"{path}.{os.getpid()}.new", 0
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
-        raise UserError(f"there is no folder {folder} to write {os.path.basename(path)} into", f"mkdir -p {folder}")
+        raise UserError(f"there is no folder {folder}", f"mkdir -p {folder}")
     try:
         with open(os.open(partial_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             for line in lines:
@@ -118,89 +120,85 @@ def _write_lines(path: str, lines: Iterable[str]) -> int:
     return count
 
 
-def import_jsonl(file: str, *, as_json: bool, restore_deleted: bool) -> None:
-    """import jsonl: every line that is sound comes in; exit code 1 if some are not."""
-    faults: list[tuple[int, str]] = []
-    with open(file, encoding="utf-8", errors="replace") as lines:
-        imports.check_header(lines.readline(), file)
-        _import_records(
-            imports.parse_records(lines, faults), faults, as_json=as_json, name=file, restore_deleted=restore_deleted
+@export.command("notes")
+@click.option("--to", "files", multiple=True, type=click.Choice(NOTE_FILES), default=[NOTE_FILES[0]], show_default=True)
+@click.option("--here", is_flag=True, help="only what belongs to this project alone")
+@click.option("--most", default=MAX_NOTE_CHARS, show_default=True, type=click.IntRange(200), help="characters at most")
+@click.option("--remove", is_flag=True, help="take the block out again")
+@click.option("--print", "only_print", is_flag=True, help="show the change and stop")
+@yes_option
+def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only_print: bool, yes: bool) -> None:
+    """Write lessons and memories into AGENTS.md, for agents without hooks.
+
+    They stand in a marked block; nothing else in the file is touched.
+    """
+    root = projects.find_git_root(os.getcwd())
+    block, omitted_count = "", 0
+    if not remove:
+        headings = (
+            ("## What to know here", _list_memory_lines(root, here)),
+            ("## Learned here the hard way", _list_lesson_lines(root, here)),
         )
+        block, omitted_count = notes_block.build_block(headings, most)
+    changes = []
+    for path in dict.fromkeys(os.path.realpath(os.path.join(root, name)) for name in files):
+        if not paths.is_inside(os.path.realpath(root), path):
+            raise UserError(f"{path} is outside {root}, where a link leads", "put a file there instead")
+        old_text = read_text_file(path)
+        try:
+            new_text = notes_block.insert_block(old_text, block) if block else notes_block.remove_block(old_text)
+        except notes_block.MisplacedMarkers as error:
+            raise UserError(f"{path}: {error}", "repair or delete them, then: hardwon export notes") from None
+        if new_text == old_text:
+            click.echo(f"nothing to change in {path}")
+            continue
+        show_diff(path, old_text, new_text)
+        changes.append((path, old_text, new_text))
+    if omitted_count:
+        click.echo(f"{omitted_count} left out: --most limits the characters")
+    if only_print or not changes or not confirm(yes, "Make this change?", default=True):
+        return
+    for path, old_text, new_text in changes:
+        if read_text_file(path) != old_text:
+            raise UserError(f"{path} changed while you were looking at it", "run the command again")
+        if new_text:
+            mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
+            paths.replace_file(path, new_text.encode("utf-8"), mode)
+            click.echo(f"written   {path}")
+        else:
+            os.unlink(path)
+            click.echo(f"removed   {path}, which had nothing else")
 
 
-def import_claude_mem(file: str | None, *, as_json: bool, restore_deleted: bool) -> None:
-    """import claude-mem: its sessions, prompts, observations and summaries, from its database."""
-    home = paths.get_home()
-    source = claude_mem.open_database(os.path.expanduser(file or CLAUDE_MEM_DATABASE))
-    project_names = exports.map_unique_project_names(open_drained_store(home))
-    numbered_records = enumerate(claude_mem.read_records(source, project_names), 1)
-    _import_records(
-        numbered_records, [], as_json=as_json, name=file or CLAUDE_MEM_DATABASE, restore_deleted=restore_deleted
-    )
-    source.close()
+def _list_memory_lines(root: str, here: bool) -> Iterator[str]:
+    with open_store() as connection:
+        for page in list_approved_pages(connection, paths.get_home(), projects.find_project_path(root)):
+            if page.project or not here:
+                yield f"- {_clean_line(page.text)}"
 
 
-def _import_records(
-    numbered_records: Iterable[NumberedRecord],
-    faults: list[tuple[int, str]],
-    *,
-    as_json: bool,
-    name: str,
-    restore_deleted: bool,
-) -> None:
-    if restore_deleted:
-        require_person("restoring what was deleted")
-    home, agent_variable = paths.get_home(), actor.find_agent_variable(os.environ)
-    connection = open_drained_store(home)
-    approvals.ensure_upgraded(home, connection, clock.now())
-    outcome = imports.import_records(
-        connection, numbered_records, faults, is_approved=not agent_variable, restore_deleted=restore_deleted
-    )
-    approvals.record_imported(
-        connection, outcome.new_memory_keys, outcome.new_reflection_keys, COMMAND_LINE, clock.now()
-    )
-    added, refused = import_exported_lessons(
-        home, connection, outcome.lesson_records, COMMAND_LINE, is_person=not agent_variable
-    )
-    faults = sorted([*outcome.faults, *refused])
-    counts = {**outcome.imported_counts, "lesson": added}
-    if as_json:
-        fault_rows = [{"line": number, "fault": fault} for number, fault in faults]
-        imported = {kind: count for kind, count in counts.items() if count}
-        click.echo(json.dumps({"imported": imported, "deleted": outcome.deleted, "faults": fault_rows}))
-    else:
-        _report_import(counts, faults, agent_variable, name)
-        if outcome.deleted:
-            click.echo(
-                f"left out  {pluralize(outcome.deleted, 'record')} deleted here; --restore-deleted takes them in"
-            )
-    if faults:
-        raise SystemExit(1)
+def _list_lesson_lines(root: str, here: bool) -> Iterator[str]:
+    """Yield each lesson, the summary on a line of its own because a brief recognises the lesson by it."""
+    folders = projects.list_equivalent_folders(root)
+    lessons = sorted(list_active_lessons(paths.get_home()), key=lambda lesson: (-lesson.priority, lesson.slug))
+    for lesson in lessons:
+        if lesson.needs_review or not projects.is_in_scope(lesson.project, folders):
+            continue
+        if lesson.project or not here:
+            yield f"- {_clean_line(lesson.summary)}\n  Instead: {_clean_line(lesson.solution)} (lesson {lesson.slug})"
 
 
-def _report_import(counts: dict[str, int], faults: list[tuple[int, str]], agent_variable: str, name: str) -> None:
-    for number, fault in faults:
-        click.echo(make_printable(f"{name} line {number}: {fault}"), err=True)
-    parts = [
-        f"{count} {_PLURALS.get(kind, f'{kind}s') if count != 1 else kind}" for kind, count in counts.items() if count
-    ]
-    click.echo(f"imported  {', '.join(parts) or 'nothing new'}")
-    if agent_variable and counts["lesson"]:
-        click.echo(
-            f"          as candidates, since {agent_variable} says an agent runs this; a person decides: "
-            "hardwon lessons list"
-        )
-    if faults:
-        click.echo(f"          {pluralize(len(faults), 'line')} could not be taken in")
+def _clean_line(text: str) -> str:
+    return sanitize_line(clean_text(text), brief.MAX_FIELD)
 
 
 @click.command()
 @click.option(
     "--keep", default=DEFAULT_BACKUP_COUNT, show_default=True, type=click.IntRange(1), help="how many backups to keep"
 )
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@json_option
 def backup(keep: int, as_json: bool) -> None:
-    """Copy the database and what you wrote into backups/, while everything runs."""
+    """Copy the database and your files into backups/, while everything runs."""
     if keep < DEFAULT_BACKUP_COUNT:
         require_person(f"keeping fewer than {DEFAULT_BACKUP_COUNT} backups")
     home = paths.get_home()
@@ -210,9 +208,7 @@ def backup(keep: int, as_json: bool) -> None:
         click.echo(json.dumps({**new_backup.__dict__, "removed": removed}))
         return
     click.echo(f"backup    {new_backup.path}")
-    click.echo(
-        f"holds     {', '.join(new_backup.files) or 'nothing: there is nothing yet'}, {new_backup.bytes / 1e6:.1f} MB"
-    )
+    click.echo(f"holds     {', '.join(new_backup.files) or 'nothing yet'}, {new_backup.bytes / 1e6:.1f} MB")
     if removed:
         click.echo(f"removed   {', '.join(removed)}; --keep says how many stay")
 
@@ -220,7 +216,7 @@ def backup(keep: int, as_json: bool) -> None:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--restore-deleted", is_flag=True, help="with the sessions that you deleted since, too")
-@click.option("--yes", is_flag=True, help="do not ask")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="without a NAME: print JSON")
 def restore(name: str | None, restore_deleted: bool, yes: bool, as_json: bool) -> None:
     """Put a backup in place of what is there, which becomes a backup itself.
@@ -229,40 +225,206 @@ def restore(name: str | None, restore_deleted: bool, yes: bool, as_json: bool) -
     """
     home = paths.get_home()
     if not name:
-        _list_backups(home, as_json)
+        _print_backups(home, as_json)
         return
     require_person("restoring a backup")
     chosen = backups.find_backup(home, name)
-    require_confirmation(yes, f"Put the backup {chosen.name} in place of what is there?")
+    if not confirm(yes, f"Put the backup {chosen.name} in place of what is there?"):
+        return
+    deleted_sessions: list[int] = []
     with hold_worker_stopped(home):
         previous_backup = backups.create_backup(home, clock.now())
         backups.restore(home, chosen, previous_backup)
         compiled_brief.delete_all(home)
-        with closing(db.connect(home)) as connection:
+        with open_store() as connection:
             approvals.ensure_upgraded(home, connection, clock.now(), is_restored=True)
-            deleted = _delete_again(connection, previous_backup) if not restore_deleted else 0
+            previous_database = os.path.join(previous_backup.path, paths.DATABASE)
+            if not restore_deleted and os.path.exists(previous_database):
+                deleted_sessions = deletions.carry_over(connection, previous_database)
+            for number in deleted_sessions:
+                sessions.delete(connection, number)
         manifest.build(home, clock.now())
     click.echo(f"restored  {chosen.name}")
-    click.echo(f"before    what was there is the backup {previous_backup.name}")
-    if deleted:
-        click.echo(f"left out  {pluralize(deleted, 'session')} deleted since; --restore-deleted keeps them")
+    click.echo(f"before    saved as the backup {previous_backup.name}")
+    if deleted_sessions:
+        count = pluralize(len(deleted_sessions), "session")
+        click.echo(f"left out  {count} deleted since; --restore-deleted keeps them")
 
 
-def _delete_again(connection: db.Connection, previous_backup: backups.Backup) -> int:
-    """Take over what is known of deletions and delete the sessions that a backup brought back; return how many."""
-    previous_database = os.path.join(previous_backup.path, paths.DATABASE)
-    numbers = deletions.carry_over(connection, previous_database) if os.path.exists(previous_database) else []
-    for number in numbers:
-        sessions.delete(connection, number)
-    return len(numbers)
-
-
-def _list_backups(home: str, as_json: bool) -> None:
+def _print_backups(home: str, as_json: bool) -> None:
     existing_backups = backups.list_backups(home)
     if as_json:
-        click.echo(json.dumps([entry.__dict__ for entry in existing_backups], indent=2))
+        echo_json([entry.__dict__ for entry in existing_backups])
         return
     for entry in existing_backups:
         schema_text = "cannot be read" if entry.schema is None else f"schema {entry.schema}"
         click.echo(f"{entry.name}  {entry.bytes / 1e6:>8.1f} MB  {schema_text}  {', '.join(entry.files)}")
     click.echo("next      hardwon restore NAME" if existing_backups else "no backups yet: hardwon backup")
+
+
+@click.command()
+@json_option
+def rebuild(as_json: bool) -> None:
+    """Rebuild what is derived from the recorded sessions and your files.
+
+    That is the search index, its vectors, observations and summaries made without a model, the briefs and the
+    manifest. No model is asked; what one wrote before stays.
+    """
+    home = paths.get_home()
+    values = settings.resolve_settings(settings.read_config(home))
+    with hold_worker_stopped(home), open_store(drain=True) as connection:
+        session_count = forget_derived(connection, clock.now())
+        compiled_brief.delete_all(home)
+        is_finished = False
+        while not is_finished:
+            is_indexed = job_process.run_due_jobs(home, connection, jobs.DISTIL, values)
+            next_due = jobs.find_next_due(connection, (jobs.DISTIL,))
+            is_finished = is_indexed and (next_due is None or next_due > clock.now())
+        project_paths = exports.list_project_paths(connection)
+        for project in project_paths:
+            brief.compile_brief(connection, home, project, values)
+        approvals.compile_manifest(home, clock.now())
+        counts = count_derived(connection)
+        unrebuildable = count_unrebuildable(connection)
+    if as_json:
+        report = {"sessions": session_count, "briefs": len(project_paths), **counts, "kept": unrebuildable}
+        click.echo(json.dumps(report))
+        return
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items())
+    click.echo(f"rebuilt   from {session_count} sessions: {summary}")
+    click.echo(f"          {len(project_paths)} briefs and the manifest")
+    if unrebuildable:
+        click.echo(f"kept      observations of {unrebuildable} turns, whose events are gone")
+
+
+@click.command()
+@click.option("--text", help="whatever holds this text; - reads it from stdin")
+@click.option("--session", metavar="ID", help="a session: its id, the start of it, or its number")
+@click.option("--project", metavar="NAME|PATH", help="everything of a project")
+@click.option("--older-than", metavar="30d", help="everything older: hours (h), days (d), weeks (w) or years (y)")
+@click.option("--dry-run", is_flag=True, help="show what would be deleted, and change nothing")
+@click.option("--log", "show_log", is_flag=True, help="list past deletions: when, how and how many rows")
+@yes_option
+@json_option
+def purge(
+    text: str | None,
+    session: str | None,
+    project: str | None,
+    older_than: str | None,
+    dry_run: bool,
+    show_log: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Delete something for good, then check that it is gone.
+
+    Files you approved (lessons, memories, handoffs) are named, not touched.
+    """
+    if show_log:
+        _print_deletions(as_json)
+        return
+    if sum(option is not None for option in (text, session, project, older_than)) != 1:
+        options = "--text, --session, --project, --older-than"
+        raise UserError(f"choose exactly one of {options}", "hardwon purge --text TEXT --dry-run")
+    if not dry_run:
+        require_person("purging")
+    home = paths.get_home()
+    with open_store() as connection:
+        target = _parse_target(connection, text, session, project, older_than)
+        if dry_run or not (yes or as_json):
+            report = purge_everywhere(home, connection, target, dry_run=True)
+            _print_report(report, target, dry_run=True, as_json=as_json)
+        if dry_run or not confirm(yes, "Delete this? It cannot be undone"):
+            return
+        with hold_worker_stopped(home), hold_purge_lock(home):
+            try:
+                report = purge_everywhere(home, connection, target, dry_run=False)
+            except db.StoreError as error:
+                raise UserError(f"the purge stopped half-way: {error}", "repair that, then purge again") from None
+            connection.close()  # before the worker starts again, which needs the write-ahead log
+    _print_report(report, target, dry_run=False, as_json=as_json)
+    if report.remaining:
+        raise SystemExit(1)
+
+
+def _print_deletions(as_json: bool) -> None:
+    with open_store() as connection:
+        entries = deletions.list_newest(connection, MAX_LOG_ENTRIES)
+    if as_json:
+        echo_json([{**entry.__dict__, "at": clock.format_iso(entry.at)} for entry in entries])
+        return
+    for entry in entries:
+        rows = _format_counts(entry.rows) or "nothing in the database"
+        click.echo(f"{clock.format_iso(entry.at)}  {entry.path}, {entry.kind}: {rows}")
+    if not entries:
+        click.echo("nothing was deleted yet")
+
+
+def _parse_target(
+    connection: db.Connection, text: str | None, session: str | None, project: str | None, older_than: str | None
+) -> PurgeTarget:
+    if text is not None:
+        search_text = sys.stdin.read().strip("\n") if text == "-" else text
+        pieces = traces.split_into_pieces(search_text)
+        if not pieces:
+            raise UserError(f"the text has fewer than {traces.MIN_SEARCH_LENGTH} letters and digits", "give more of it")
+        return PurgeTarget(text_pieces=pieces)
+    if session is not None:
+        session_ids = find_session_ids(connection, session) if session else []
+        if not session_ids:
+            raise UserError(f"there is no session {session!r}", "hardwon sessions list")
+        if len(session_ids) > 1:
+            raise UserError(f"{session!r} could be {', '.join(session_ids[:5])}", "write more of it")
+        return PurgeTarget(session=session_ids[0])
+    if project is not None:
+        return PurgeTarget(project=_find_project(connection, project))
+    span = str(older_than)
+    number, unit = span[:-1], span[-1:]
+    if not (number.isascii() and number.isdigit() and len(number) <= 6 and unit in _UNIT_SECONDS):
+        raise UserError(f"--older-than {span!r} is not a period", "write it as 30d, 12h, 4w or 1y")
+    return PurgeTarget(older_than=clock.now() - int(number) * _UNIT_SECONDS[unit])
+
+
+def _format_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {_singularize(noun) if count == 1 else noun}" for noun, count in counts.items())
+
+
+def _singularize(phrase: str) -> str:
+    noun, separator, rest = phrase.partition(" ")
+    singular = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
+    return singular + separator + rest
+
+
+def _print_report(report: PurgeReport, target: PurgeTarget, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        echo_json(
+            {
+                "dry": dry_run,
+                "gone": report.removed,
+                "approved": report.approved,
+                "transcripts": report.transcripts,
+                "left": report.remaining,
+                "cannot": _UNREACHABLE_COPIES,
+            }
+        )
+        return
+    verb = "would go" if dry_run else "deleted"
+    for location, counts in report.removed.items():
+        echo_text(f"{verb:<10}{location}: {_format_counts(counts)}")
+    if not report.removed:
+        click.echo(f"{verb:<10}nothing: hardwon does not hold it")
+    for path, numbers in report.approved.items():
+        line_numbers = "across lines" if numbers == [0] else ", ".join(map(str, numbers))
+        echo_text(f"yours     {path}: line {line_numbers}; not touched, edit it yourself")
+    for path in report.transcripts:
+        echo_text(f"agent's   {path} still holds it")
+    if report.transcripts:
+        click.echo("          no scan or import brings it back from there")
+    for path in report.remaining:
+        echo_text(f"LEFT      {path} still holds it: look at it yourself")
+    if dry_run:
+        return
+    if not report.remaining and target.older_than is None:
+        exceptions = "" if target.text_pieces else ", read positions of its transcripts and marks of its pauses"
+        click.echo(f"searched  every file of the home: only in the files named above{exceptions}")
+    click.echo(f"unproven  {_UNREACHABLE_COPIES}")

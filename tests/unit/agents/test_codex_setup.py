@@ -216,7 +216,7 @@ def test_a_config_that_cannot_take_it_is_refused_and_left_alone(
     files.put(config=broken)
     refused = house.cli("install", "codex", option, "--yes")
     assert (refused.code, files.both) == (1, (HOOKS, broken))
-    assert files.config in refused.err and f"fix: mend it, then: hardwon install codex {option}" in refused.err
+    assert files.config in refused.err and f"fix: repair it, then: hardwon install codex {option}" in refused.err
 
 
 def test_the_server_is_registered_with_the_home_that_is_meant(house: House, files: Files) -> None:
