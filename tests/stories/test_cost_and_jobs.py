@@ -106,8 +106,8 @@ def test_a_dead_job_is_listed_with_its_reason_retried_and_forgotten(house: House
     assert house.ok("jobs", "retry").out == "1 job pending again\n"
     assert [one["state"] for one in house.ok("jobs", "list", "--json").json()] == ["waiting"]
     assert house.ok("jobs", "cancel", str(one["id"])).out == "1 job cancelled\n"
-    assert "is not there" in house.cli("jobs", "cancel", str(one["id"])).err
-    assert "is not there" in house.cli("jobs", "retry", "77").err
+    assert "does not exist" in house.cli("jobs", "cancel", str(one["id"])).err
+    assert "does not exist" in house.cli("jobs", "retry", "77").err
     assert house.ok("jobs", "retry").out == "no job is dead\n"
 
 

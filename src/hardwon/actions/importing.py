@@ -1,20 +1,23 @@
-"""Importing what was recorded elsewhere: agents' transcripts, and exported records with a person's approval."""
+"""Importing transcripts and exported records, and restoring backups."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from hardwon import clock
+from hardwon import clock, paths
 from hardwon.actions import approvals
 from hardwon.actions.lessons import import_exported_lessons
-from hardwon.data import imports
+from hardwon.data import backups, imports
+from hardwon.data.backups import Backup
 from hardwon.data.imports import NumberedRecord
+from hardwon.lessons import compiled_brief, manifest
 from hardwon.mining.scan import TranscriptFile
 from hardwon.sessions.transcript_import import CAPTURE_PURPOSE, import_transcript
-from hardwon.store import retention, sessions
+from hardwon.store import db, deletions, retention, sessions
 from hardwon.store.db import Connection
 from hardwon.store.transcripts import find_read_position
 
@@ -91,3 +94,23 @@ def import_records(
     if lesson_count:
         counts["lesson"] = lesson_count
     return ImportReport(counts, outcome.deleted, sorted([*outcome.faults, *refused]))
+
+
+def restore_backup(home: str, chosen: Backup, *, restore_deleted: bool) -> tuple[Backup, int]:
+    """Put a backup in place of what is there, with the worker stopped.
+
+    Returns a backup of what was there, and how many sessions stay deleted because they were deleted since.
+    """
+    previous_backup = backups.create_backup(home, clock.now())
+    backups.restore(home, chosen, previous_backup)
+    compiled_brief.delete_all(home)
+    deleted_sessions: list[int] = []
+    with closing(db.connect(home)) as connection:
+        approvals.ensure_upgraded(home, connection, clock.now(), is_restored=True)
+        previous_database = os.path.join(previous_backup.path, paths.DATABASE)
+        if not restore_deleted and os.path.exists(previous_database):
+            deleted_sessions = deletions.carry_over(connection, previous_database)
+        for number in deleted_sessions:
+            sessions.delete(connection, number)
+    manifest.build(home, clock.now())
+    return previous_backup, len(deleted_sessions)

@@ -25,59 +25,17 @@ from hardwon.agents.installation import (
 from hardwon.cli.context import confirm, open_store, require_person, show_diff, yes_option
 from hardwon.cli.output import echo_text
 from hardwon.cli.timer import SCHEDULERS, print_timer
-from hardwon.data import backups
 from hardwon.errors import UserError
-from hardwon.fallback import worker_start
 from hardwon.handoff import memory_queue
-from hardwon.handoff.memory_files import get_memory_path
 from hardwon.sessions.spool import get_spool_folder
-from hardwon.store import db
-from hardwon.store.memories import list_memories
-from hardwon.store.reflections import list_reflections
 from hardwon.text.excerpts import pluralize
 from hardwon.worker import lifecycle
+from hardwon.worker.removal import find_files_elsewhere, remove_files
 
 if TYPE_CHECKING:
     from hardwon.agents import InstallModule
 
 TIMER = "timer"
-MAX_HANDOFFS = 100_000
-_DATA_FILES = (
-    paths.LESSONS,
-    paths.CONFIG,
-    paths.TRUSTED_PROJECTS,
-    paths.DATABASE,
-    f"{paths.DATABASE}-wal",
-    f"{paths.DATABASE}-shm",
-    backups.BACKUPS_FOLDER,
-    backups.MEMORY_FOLDER,
-    backups.DRAFTS_FOLDER,
-    "spool",
-    "token",
-)
-_BUILT_FILES = (
-    paths.MANIFEST,
-    paths.LESSON_INDEX,
-    paths.WORKER_INFO,
-    paths.SOCKET,
-    paths.PAUSES,
-    worker_start.STARTS_FILE,
-    "claims",
-    "briefs",
-    "links",
-    plugin_discovery.HOOK_LOCATION_FILE,
-    plugin_discovery.HOOKED_SETTINGS_FOLDER,
-    os.path.dirname(paths.WORKER_LOG),
-    lifecycle.JOBS_LOCK,
-    "scan.lock",
-    "purge.lock",
-    "reflect.lock",
-    "lessons.lock",
-    "manifest.lock",
-    paths.WORKER_LOCK,
-    paths.BUILD_LOCK,
-    paths.FAILED_BUILD,
-)
 
 
 @click.command()
@@ -192,44 +150,9 @@ def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
     if os.path.isdir(get_spool_folder(home)):
         with open_store(drain=True), suppress(OSError):  # events that cannot be read stay where they are
             os.rmdir(get_spool_folder(home))
-    files_elsewhere = _find_files_elsewhere(home) if delete_data else []
-    socket = lifecycle.get_socket_path(home)
-    doomed_paths = [os.path.join(home, name) for name in _BUILT_FILES]
-    doomed_paths += [socket, socket.removesuffix(".sock") + ".api"]  # left by a worker that was killed
-    if not refusals:
-        doomed_paths.append(os.path.join(home, paths.INSTALL_LEDGER))
-    if delete_data and not refusals:
-        doomed_paths += [os.path.join(home, name) for name in _DATA_FILES]
-        queue_folder = memory_queue.get_queue_folder()
-        memory_queue.remove_statements(memory_queue.read_queue(queue_folder))
-        with suppress(OSError):  # there is none, or other files are in it
-            os.rmdir(queue_folder)
-    for path in doomed_paths:
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        elif os.path.lexists(path):
-            os.unlink(path)
+    files_elsewhere = find_files_elsewhere(home) if delete_data else []
+    remove_files(home, is_complete=not refusals, delete_data=delete_data)
     _print_leftovers(home, refusals, [path for path in files_elsewhere if os.path.lexists(path)])
-
-
-def _find_files_elsewhere(home: str) -> list[str]:
-    """Return the pages and memories that hardwon wrote into repositories, while the database still knows them.
-
-    They are the person's files, so they stay.
-    """
-    if not os.path.exists(os.path.join(home, paths.DATABASE)):
-        return []
-    written_paths: set[str] = set()
-    try:
-        with open_store() as connection:
-            for handoff in list_reflections(connection, limit=MAX_HANDOFFS):
-                written_paths.update(file.path for file in handoff.files if file.after)
-            for memory in list_memories(connection):
-                if memory.file:
-                    written_paths.add(get_memory_path(home, memory))
-    except (UserError, db.StoreError):
-        return []
-    return sorted(path for path in written_paths if not paths.is_inside(home, path))
 
 
 def _print_leftovers(home: str, refusals: Sequence[str], files_elsewhere: Sequence[str]) -> None:

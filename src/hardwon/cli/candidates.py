@@ -1,4 +1,4 @@
-"""Showing candidates: as the seed's JSON record, as a table, and in detail; accepting one."""
+"""Showing candidates in a table and in detail; accepting one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from hardwon.actions.candidates import describe_record, extract_rewording, find_
 from hardwon.actions.lessons import accept_candidate
 from hardwon.cli.context import open_store, require_person
 from hardwon.cli.output import echo_field, echo_indented, echo_table, echo_text, get_width
+from hardwon.lessons.candidate_record import PATTERN_NAMES, find_first_pattern
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import Replay
 from hardwon.lessons.review_queue import is_proposed_by_agent
-from hardwon.lessons.validation import REVIEW_BELOW
 from hardwon.store.approvals import COMMAND_LINE
-from hardwon.store.candidates import Candidate, Judgement, list_episodes
-from hardwon.store.db import Connection
+from hardwon.store.candidates import Candidate, Judgement
 from hardwon.text.excerpts import pluralize
 from hardwon.text.printable import to_printable_line
 from hardwon.text.similarity import find_nearest_lesson
@@ -30,58 +29,6 @@ MAX_QUOTE_LINES = 4
 MAX_LINE_CHARS = 110
 MIN_SHOWN_SIMILARITY = 0.25
 PERSON_READER = "person"
-_PATTERN_NAMES = {"commandPatterns": "command", "pathPatterns": "path", "contentPatterns": "content"}
-
-
-def to_record(connection: Connection, candidate: Candidate) -> dict[str, Any]:
-    """Return the seed's record of a candidate, with what hardwon knows beyond it."""
-    episodes = list_episodes(connection, candidate.signature)
-    record = candidate.record
-    episode_body = next((item.body for item in episodes if item.body["solution"] == record["solution"]), {})
-    pattern = _find_first_pattern(record, *_PATTERN_NAMES)
-    if candidate.tier == 1:
-        raw_trigger = episode_body.get("trigger")
-    else:
-        raw_trigger = episode_body.get("command") or episode_body.get("file")
-    return {
-        "index": candidate.number,
-        "id": candidate.id,
-        "slug": candidate.slug,
-        "tier": candidate.tier,
-        "status": candidate.status,
-        "tool": episode_body.get("tool", ""),
-        "confidence": record["confidence"],
-        "priority": record["priority"],
-        "occurrenceCount": candidate.occurrences,
-        "sessionCount": len(candidate.sessions),
-        "projectCount": len(candidate.projects),
-        "projects": [os.path.basename(project) or project for project in candidate.projects],
-        "summary": record["summary"],
-        "problem": record["problem"],
-        "solution": record["solution"],
-        "tags": record["tags"],
-        "trigger": str(raw_trigger or pattern),
-        "triggerPattern": pattern,
-        "triggers": record["triggers"],
-        "delivery": record["delivery"],
-        "scope": record["scope"],
-        "needsReview": candidate.tier == 2 or record["confidence"] < REVIEW_BELOW,
-        "sourceSessionIds": list(candidate.sessions),
-        "signals": {"userCorrection": any(bool(episode.body.get("person")) for episode in episodes)},
-        "score": candidate.score,
-        "scoreParts": dict(candidate.parts),
-        "difference": {
-            key: episode_body[key] for key in ("command", "worked", "removed", "added") if key in episode_body
-        },
-        "evidence": [entry for episode in episodes for entry in episode.body["evidence"]],
-    }
-
-
-def _find_first_pattern(record: Mapping[str, Any], *kinds: str) -> str:
-    for kind in kinds:
-        for pattern in record["triggers"].get(kind, ()):
-            return str(pattern["source"] if isinstance(pattern, dict) else pattern)
-    return ""
 
 
 def show_list(proposals: Sequence[Candidate]) -> None:
@@ -134,7 +81,7 @@ def show_reasons(candidate: Candidate, judgement: Judgement | None) -> None:
         echo_field("reader", f"{reader}: {judgement.verdict}{void_note} {judgement.body.get('why', '')}")
         for name, wording in extract_rewording(judgement).items():
             text = wording if isinstance(wording, str) else " | ".join(wording)
-            echo_field(_PATTERN_NAMES.get(name, name), text, indent=5)
+            echo_field(PATTERN_NAMES.get(name, name), text, indent=5)
 
 
 def _show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
@@ -195,9 +142,9 @@ def _ask_for_fields(candidate: Candidate) -> dict[str, Any]:
     """Ask for each field and return those that the person changed."""
     record = candidate.record
     show_preview(candidate)
-    kind = next((key for key in _PATTERN_NAMES if record["triggers"].get(key)), "commandPatterns")
+    kind = next((key for key in PATTERN_NAMES if record["triggers"].get(key)), "commandPatterns")
     summary = _ask_field("Summary", record["summary"])
-    trigger = _ask_field(f"Trigger ({_PATTERN_NAMES[kind]})", _find_first_pattern(record, kind))
+    trigger = _ask_field(f"Trigger ({PATTERN_NAMES[kind]})", find_first_pattern(record, kind))
     solution = None if record["solution"] else _ask_field("Solution")
     delivery = record["delivery"] if record["delivery"] in DELIVERY_MODES else "note"
     priority = record["priority"] if isinstance(record["priority"], int) else None

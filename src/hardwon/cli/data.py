@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 import click
 
 from hardwon import clock, paths, projects, settings
 from hardwon.actions import approvals
+from hardwon.actions.importing import restore_backup
+from hardwon.actions.notes import build_notes_block, replace_block
 from hardwon.actions.purge import PurgeReport, purge_everywhere
 from hardwon.agents.installation import read_text_file
 from hardwon.cli.context import (
@@ -25,51 +26,26 @@ from hardwon.cli.context import (
 from hardwon.cli.output import echo_json, echo_text
 from hardwon.data import backups, exports
 from hardwon.errors import UserError
-from hardwon.handoff.memories import list_approved_pages
-from hardwon.lessons import compiled_brief, manifest, notes_block
-from hardwon.mining.scan import hold_scan_lock
-from hardwon.privacy.cleaning import clean_text
+from hardwon.lessons import compiled_brief
 from hardwon.search import brief
 from hardwon.search.query_scope import parse_time
-from hardwon.search.records import list_active_lessons
 from hardwon.self_protection.commands import DEFAULT_BACKUP_COUNT
-from hardwon.store import db, deletions, jobs, sessions
+from hardwon.store import db, deletions, jobs
 from hardwon.store.purge import PurgeTarget, find_session_ids
 from hardwon.store.purge_lock import hold_purge_lock
 from hardwon.store.rebuild import count_derived, count_unrebuildable, forget_derived
 from hardwon.text import traces
-from hardwon.text.brief_layout import sanitize_line
 from hardwon.text.excerpts import pluralize
-from hardwon.worker import job_process, lifecycle
+from hardwon.worker import job_process
+from hardwon.worker.exclusive_access import hold_worker_stopped
 
 NOTE_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
 MAX_NOTE_CHARS = 6_000
 MAX_LOG_ENTRIES = 1_000
-_STOP_ATTEMPTS = 5
 _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
 _UNREACHABLE_COPIES = (
     "file system snapshots, backups by other tools, freed disk blocks, swap, and what an agent has in its context"
 )
-
-
-@contextmanager
-def hold_worker_stopped(home: str) -> Iterator[None]:
-    """Keep the worker stopped and scans out; start the worker again afterwards if it ran."""
-    was_running, lock = False, None
-    for _ in range(_STOP_ATTEMPTS):  # a hook may start the worker before the lock is taken
-        was_running = lifecycle.stop_worker(home) or was_running
-        lock = lifecycle.take_lock(home)
-        if lock is not None:
-            break
-    if lock is None:
-        raise UserError("the worker restarts as soon as it is stopped", "hardwon stop, then try again")
-    try:
-        with hold_scan_lock(home, wait=True):
-            yield
-    finally:
-        os.close(lock)
-        if was_running:
-            lifecycle.start_worker(home)
 
 
 def _find_project(connection: db.Connection, name: str) -> str:
@@ -97,27 +73,8 @@ def export(ctx: click.Context, project: str | None, since: str, out: str) -> Non
             for line in lines:
                 sys.stdout.buffer.write(line.encode("utf-8", "replace"))
             return
-        count = _write_lines(os.path.abspath(os.path.expanduser(out)), lines)
+        count = exports.write_lines(os.path.abspath(os.path.expanduser(out)), lines)
     click.echo(f"exported  {pluralize(count - 1, 'record')} to {out}")
-
-
-def _write_lines(path: str, lines: Iterable[str]) -> int:
-    """Write a private file, whole or not at all, and return the number of lines."""
-    partial_path, count = f"{path}.{os.getpid()}.new", 0
-    folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        raise UserError(f"there is no folder {folder}", f"mkdir -p {folder}")
-    try:
-        with open(os.open(partial_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            for line in lines:
-                file.write(line.encode("utf-8", "replace"))
-                count += 1
-        os.replace(partial_path, path)
-    except BaseException:
-        if os.path.exists(partial_path):
-            os.unlink(partial_path)
-        raise
-    return count
 
 
 @export.command("notes")
@@ -135,20 +92,14 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     root = projects.find_git_root(os.getcwd())
     block, omitted_count = "", 0
     if not remove:
-        headings = (
-            ("## What to know here", _list_memory_lines(root, here)),
-            ("## Learned here the hard way", _list_lesson_lines(root, here)),
-        )
-        block, omitted_count = notes_block.build_block(headings, most)
+        with open_store() as connection:
+            block, omitted_count = build_notes_block(connection, paths.get_home(), root, most, only_here=here)
     changes = []
     for path in dict.fromkeys(os.path.realpath(os.path.join(root, name)) for name in files):
         if not paths.is_inside(os.path.realpath(root), path):
             raise UserError(f"{path} is outside {root}, where a link leads", "put a file there instead")
         old_text = read_text_file(path)
-        try:
-            new_text = notes_block.insert_block(old_text, block) if block else notes_block.remove_block(old_text)
-        except notes_block.MisplacedMarkers as error:
-            raise UserError(f"{path}: {error}", "repair or delete them, then: hardwon export notes") from None
+        new_text = replace_block(path, old_text, block)
         if new_text == old_text:
             click.echo(f"nothing to change in {path}")
             continue
@@ -168,28 +119,6 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
         else:
             os.unlink(path)
             click.echo(f"removed   {path}, which had nothing else")
-
-
-def _list_memory_lines(root: str, here: bool) -> Iterator[str]:
-    with open_store() as connection:
-        for page in list_approved_pages(connection, paths.get_home(), projects.find_project_path(root)):
-            if page.project or not here:
-                yield f"- {_clean_line(page.text)}"
-
-
-def _list_lesson_lines(root: str, here: bool) -> Iterator[str]:
-    """Yield each lesson, the summary on a line of its own because a brief recognises the lesson by it."""
-    folders = projects.list_equivalent_folders(root)
-    lessons = sorted(list_active_lessons(paths.get_home()), key=lambda lesson: (-lesson.priority, lesson.slug))
-    for lesson in lessons:
-        if lesson.needs_review or not projects.is_in_scope(lesson.project, folders):
-            continue
-        if lesson.project or not here:
-            yield f"- {_clean_line(lesson.summary)}\n  Instead: {_clean_line(lesson.solution)} (lesson {lesson.slug})"
-
-
-def _clean_line(text: str) -> str:
-    return sanitize_line(clean_text(text), brief.MAX_FIELD)
 
 
 @click.command()
@@ -231,24 +160,12 @@ def restore(name: str | None, restore_deleted: bool, yes: bool, as_json: bool) -
     chosen = backups.find_backup(home, name)
     if not confirm(yes, f"Put the backup {chosen.name} in place of what is there?"):
         return
-    deleted_sessions: list[int] = []
     with hold_worker_stopped(home):
-        previous_backup = backups.create_backup(home, clock.now())
-        backups.restore(home, chosen, previous_backup)
-        compiled_brief.delete_all(home)
-        with open_store() as connection:
-            approvals.ensure_upgraded(home, connection, clock.now(), is_restored=True)
-            previous_database = os.path.join(previous_backup.path, paths.DATABASE)
-            if not restore_deleted and os.path.exists(previous_database):
-                deleted_sessions = deletions.carry_over(connection, previous_database)
-            for number in deleted_sessions:
-                sessions.delete(connection, number)
-        manifest.build(home, clock.now())
+        previous_backup, deleted_count = restore_backup(home, chosen, restore_deleted=restore_deleted)
     click.echo(f"restored  {chosen.name}")
     click.echo(f"before    saved as the backup {previous_backup.name}")
-    if deleted_sessions:
-        count = pluralize(len(deleted_sessions), "session")
-        click.echo(f"left out  {count} deleted since; --restore-deleted keeps them")
+    if deleted_count:
+        click.echo(f"left out  {pluralize(deleted_count, 'session')} deleted since; --restore-deleted keeps them")
 
 
 def _print_backups(home: str, as_json: bool) -> None:

@@ -4,46 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import cache
-from itertools import groupby, islice, takewhile
-from time import process_time
-from typing import TYPE_CHECKING
 
 import click
 
-from hardwon import __version__, clock, paths, pauses, projects, settings
+from hardwon import __version__, clock, paths, pauses, settings
 from hardwon.actions.approvals import compile_manifest
 from hardwon.agents.diagnosis import Check, check_agents, check_fired_hooks
 from hardwon.cli.context import json_option, open_store
 from hardwon.cli.output import echo_json, echo_styled, echo_text, format_age
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
-from hardwon.lessons import health, manifest
-from hardwon.lessons.approved_lessons import APPROVE_COMMAND
-from hardwon.lessons.delivery import REFUSED_DECISION, open_index
-from hardwon.lessons.health import LessonFacts
-from hardwon.lessons.lessons_file import get_lessons_path, read
-from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons import manifest
+from hardwon.lessons.delivery import REFUSED_DECISION
+from hardwon.lessons.diagnosis import check_lessons
 from hardwon.lessons.review_queue import list_waiting
-from hardwon.lessons.trust_file import get_project_lessons_path
 from hardwon.search.index_backlog import describe_backlog
 from hardwon.sessions.spool import find_unreadable, read_spooled_records
 from hardwon.store import db, retention
 from hardwon.store.candidates import find_last_scan_time
 from hardwon.store.hooks import list_hook_coverage
-from hardwon.store.injections import count_by_lesson
 from hardwon.store.jobs import count_by_state
-from hardwon.store.transcripts import iter_ended_calls
 from hardwon.text.excerpts import pluralize
 from hardwon.web.http import TOKEN_FILE
 from hardwon.worker import lifecycle
 
-if TYPE_CHECKING:
-    from hardwon.lessons.manifest_index import ManifestIndex
-    from hardwon.lessons.matching import PatternSearch
-
-MAX_SHOWN = 5  # of each kind of advice
-MAX_CALLS, MAX_REPLAY_SECONDS = 20_000, 2.0  # the newest calls that lessons are tried on, and the time spent on it
 RECENT_SESSIONS = 10
 
 
@@ -114,75 +98,7 @@ def _check_lessons(home: str) -> Iterator[Check]:
     except OSError as error:
         yield Check("lessons", False, f"the manifest cannot be written: {error}", "make room, then: hardwon doctor")
         return
-    fix = "hardwon lessons check" if build_result.faults else ""
-    yield Check("lessons", not build_result.faults, f"{build_result.lesson_count} in force", fix)
-    for fault in build_result.faults[:MAX_SHOWN]:
-        yield Check("", False, fault, fix)
-    changes = build_result.waiting_changes
-    for change in changes[:MAX_SHOWN]:
-        note = "" if change.approved is None else "; the version approved before stays in force"
-        finding = f"{change.change} by hand in {paths.LESSONS} and not approved: {change.slug}{note}"
-        yield Check("waiting", None, finding, APPROVE_COMMAND)
-    if len(changes) > MAX_SHOWN:
-        yield Check("waiting", None, f"and {len(changes) - MAX_SHOWN} more", APPROVE_COMMAND)
-    waiting_slugs = {change.slug for change in changes}
-    left_out = [(slug, reason) for slug, reason in build_result.left_out if slug not in waiting_slugs]
-    for slug, reason in left_out[:MAX_SHOWN]:
-        yield Check("", None, f"left out {slug}: {reason}", f"hardwon lessons edit {slug}")
-    yield from _check_advice(home)
-
-
-def _check_advice(home: str) -> Iterator[Check]:
-    """Yield advice about what the lessons say and when they fire; never a fault."""
-    index, search = open_index(home), PatternCache().search
-    lessons, _ = manifest.choose_active_lessons(manifest.gather_lessons(home)[0], dict(index.settings))
-    if not lessons:
-        return
-    facts = LessonFacts({}, {}, {})
-    try:
-        if _has_database(home):
-            facts = _gather_facts(index, search)
-    except UserError as error:
-        yield Check("history", False, error.say, error.fix.removeprefix("hardwon doctor; "))
-    except db.StoreError as error:
-        yield Check("history", False, f"{paths.DATABASE} cannot be read: {error}", "moving it away starts a new one")
-    own_ids = {lesson.id for lesson in read(get_lessons_path(home)).lessons}
-    advice = health.find_advice(lessons, facts, now=clock.now(), path_exists=_may_exist, search_pattern=search)
-    for kind, group in groupby(advice, key=lambda item: item.kind):
-        for item in islice(group, MAX_SHOWN):
-            fix = item.fix
-            if item.lesson.id not in own_ids:  # a repository's lesson is corrected there, and trusted again
-                project = item.lesson.project
-                fix = f"edit {get_project_lessons_path(project)}, then: hardwon trust {project}"
-            yield Check(kind, None, item.finding, fix)
-        if omitted_count := sum(1 for _ in group):
-            yield Check(kind, None, f"and {omitted_count} more")
-
-
-def _gather_facts(index: ManifestIndex, search: PatternSearch) -> LessonFacts:
-    @cache
-    def locate_folder(folder: str) -> tuple[str, list[str]]:
-        return projects.find_git_root(folder), projects.list_equivalent_folders(folder)
-
-    with open_store() as connection:
-        tools = {tool for number in range(len(index)) for tool in index.read_entry(number).tools}
-        deadline = process_time() + MAX_REPLAY_SECONDS
-        calls = takewhile(lambda _: process_time() < deadline, iter_ended_calls(connection, tools))
-        chances, replays = health.replay_calls(
-            islice(calls, MAX_CALLS), index, search_pattern=search, locate_folder=locate_folder
-        )
-        return LessonFacts(count_by_lesson(connection), chances, replays)
-
-
-def _may_exist(path: str) -> bool:
-    """Return False only if a path is certainly gone: one that may not be looked at may exist."""
-    try:
-        os.stat(os.path.expanduser(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except (OSError, ValueError):
-        return True
-    return True
+    yield from check_lessons(home, build_result)
 
 
 def _check_worker(home: str) -> Iterator[Check]:

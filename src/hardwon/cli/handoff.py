@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, projects, settings
-from hardwon.actions.approvals import withdraw_undone_reflection
-from hardwon.actions.handoffs import ratify_handoff, write_handoff
+from hardwon.actions.handoffs import ratify_handoff, undo_reflection, write_handoff
 from hardwon.agents import transcript_files
 from hardwon.cli.context import (
     find_agent,
@@ -24,6 +23,7 @@ from hardwon.cli.context import (
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, ratification, reflection
+from hardwon.handoff.descriptions import to_handoff_json
 from hardwon.handoff.draft import next_step
 from hardwon.handoff.reflection import ReflectionResult
 from hardwon.lessons import compiled_brief
@@ -31,7 +31,7 @@ from hardwon.search.brief import refresh_brief
 from hardwon.store import reflections, sessions
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection
-from hardwon.store.reflections import DRAFT, RATIFIED, Reflection
+from hardwon.store.reflections import DRAFT, RATIFIED
 from hardwon.text.printable import to_printable_line
 from hardwon.worker.reflection_job import reflect_on_due_sessions, reflect_on_session
 
@@ -55,7 +55,7 @@ def print_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
     project = None if everywhere else projects.find_project_path(os.getcwd())
     with open_store() as connection:
         records = reflections.list_reflections(connection, *statuses, project=project)
-        entries = [_to_json(connection, record) for record in records]
+        entries = [to_handoff_json(connection, record) for record in records]
     if as_json:
         echo_json(entries)
         return
@@ -73,36 +73,6 @@ def print_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
         click.echo("Review with hardwon handoff show NO, then ratify, amend or discard")
 
 
-def _describe_state(connection: Connection, record: Reflection) -> str:
-    page = handoffs.read_page(record)
-    if record.status in (DRAFT, RATIFIED) and page is None:
-        return f"{record.status}, file gone"
-    if page and page.is_edited:
-        return "edited, not told"
-    if record.status == RATIFIED and not handoffs.is_approved(connection, record):
-        return "not approved, not told"
-    return record.status
-
-
-def _to_json(connection: Connection, record: Reflection) -> dict[str, Any]:
-    page = handoffs.read_page(record)
-    return {
-        "id": record.id,
-        "status": record.status,
-        "state": _describe_state(connection, record),
-        "session": record.session,
-        "host": record.host,
-        "project": record.project,
-        "at": clock.format_iso(record.at),
-        "kind": record.kind,
-        "file": record.draft,
-        "topic": page.topic if page else record.topic,
-        "confidence": page.confidence if page else record.confidence,
-        "resume": handoffs.get_resume_lines(page) if page else record.resume.splitlines(),
-        "decided_at": clock.format_iso(record.decided_at) if record.decided_at else None,
-    }
-
-
 @handoff.command()
 @click.argument("name", metavar="NO|SESSION")
 @json_option
@@ -110,7 +80,7 @@ def show(name: str, as_json: bool) -> None:
     """Show one handoff as its file says it now."""
     with open_store() as connection:
         record = handoffs.find_handoff(connection, name)
-        fields = _to_json(connection, record)
+        fields = to_handoff_json(connection, record)
     page = handoffs.read_page(record)
     if as_json:
         echo_json({**fields, "sections": dict(page.sections), "text": page.text} if page else fields)
@@ -215,8 +185,8 @@ def resume(as_json: bool) -> None:
         draft = handoffs.find_waiting_draft(connection, project)
         page = handoffs.find_latest_page(connection, home, project)
         if as_json:
-            draft_fields = _to_json(connection, draft) if draft else None
-            page_fields = _to_json(connection, page.reflection) if page else None
+            draft_fields = to_handoff_json(connection, draft) if draft else None
+            page_fields = to_handoff_json(connection, page.reflection) if page else None
             echo_json({"draft": draft_fields, "handoff": page_fields})
             return
     if draft:
@@ -265,13 +235,7 @@ def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
 
 
 def _undo_reflection(connection: Connection, home: str, number: int) -> None:
-    """Restore the files. Git history is the person's, so a commit stays and the command that reverts it is shown."""
-    now = clock.now()
-    existing_record = reflections.get(connection, number)
-    committed = ratification.list_committed_files(existing_record) if existing_record else []
-    record = reflection.undo(connection, home, number, now)
-    ratification.retire_undone_memories(connection, home, record, now)
-    withdraw_undone_reflection(connection, record.id, now)
+    record, committed = undo_reflection(connection, home, number, clock.now())
     compiled_brief.delete_all(home)
     refresh_brief(connection, home, record.project)
     echo_text(f"reflection {record.id} is undone: {', '.join(file.path for file in record.files)}")

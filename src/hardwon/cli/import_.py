@@ -9,20 +9,19 @@ from contextlib import closing
 
 import click
 
-from hardwon import clock, paths, projects, settings
+from hardwon import clock, paths, settings
 from hardwon.actions.importing import import_records, import_transcripts, measure_import_megabytes
-from hardwon.agents.installation import read_text_file
+from hardwon.actions.notes import propose_rules
 from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES
 from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
 from hardwon.cli.output import echo_json, echo_text
-from hardwon.cli.scan import find_transcripts, show_progress
+from hardwon.cli.scan import show_progress
 from hardwon.data import claude_mem, imports
 from hardwon.data.exports import map_unique_project_names
 from hardwon.data.imports import NumberedRecord
-from hardwon.errors import UserError
-from hardwon.handoff.memories import propose
-from hardwon.lessons import notes_block
 from hardwon.mining.scan import TranscriptFile
+from hardwon.mining.scan_request import ScanRequest, find_transcripts
+from hardwon.search.query_scope import parse_time
 from hardwon.store import db
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.text.excerpts import pluralize
@@ -54,10 +53,11 @@ def transcripts(places: tuple[str, ...], host: str | None, since: str, as_json: 
     values = settings.resolve_settings(settings.read_config(home))
     retention_days = values["retentionDays"]
     kept_until = clock.format_iso(now + retention_days * DAY_SECONDS) if retention_days else None
-    files = find_transcripts(places, values, host or "", since, {})
+    request = ScanRequest(places=places, agent=host or "", since=parse_time(since, now))
+    files = find_transcripts(request, values, {})
     with open_store() as connection:
         _warn_of_size_limit(connection, files, values["maxDbMb"])
-        with show_progress(sum(file.unread_bytes for file in files), as_json) as report_progress:
+        with show_progress(sum(file.unread_bytes for file in files), is_silent=as_json) as report_progress:
             counts, faults = import_transcripts(home, connection, files, values, report_progress)
     if as_json:
         fault_rows = [{"path": path, "fault": fault} for path, fault in faults]
@@ -175,30 +175,14 @@ def import_notes(file: str, type_: str, as_json: bool) -> None:
 
     A rule is an item of a list, or if there is none a line. What hardwon wrote there itself is left out.
     """
-    home, now, name = paths.get_home(), clock.now(), os.path.basename(file)
-    project = projects.find_project_path(os.path.dirname(os.path.abspath(file)))
-    try:
-        rules = list(notes_block.find_rules(read_text_file(file)))
-    except notes_block.MisplacedMarkers as error:
-        raise UserError(f"{file}: {error}", "repair or delete them, then try again") from None
-    proposed: list[int] = []
-    refused: list[tuple[int, str]] = []
     with open_store() as connection:
-        for rule in rules:
-            evidence = [f"{name}:{rule.line_number}"]
-            try:
-                memory = propose(
-                    connection, home, type_, rule.text, project=project, source="notes", evidence=evidence, now=now
-                )
-                proposed.append(memory.id)
-            except UserError as error:
-                refused.append((rule.line_number, error.say))
+        proposed = propose_rules(connection, paths.get_home(), file, type_, clock.now())
     if as_json:
-        refused_rows = [{"line": line, "why": reason} for line, reason in refused]
-        echo_json({"proposed": proposed, "refused": refused_rows})
+        refused_rows = [{"line": line, "why": reason} for line, reason in proposed.refused]
+        echo_json({"proposed": proposed.memory_ids, "refused": refused_rows})
         return
-    for line, reason in refused:
-        echo_text(f"{name} line {line}: {reason}")
-    click.echo(f"proposed  {len(proposed)} of {pluralize(len(rules), 'rule')} as memories")
-    if proposed:
+    for line, reason in proposed.refused:
+        echo_text(f"{os.path.basename(file)} line {line}: {reason}")
+    click.echo(f"proposed  {len(proposed.memory_ids)} of {pluralize(proposed.rule_count, 'rule')} as memories")
+    if proposed.memory_ids:
         click.echo("next      hardwon memory list, then hardwon memory approve NO or reject NO")

@@ -25,7 +25,7 @@ from hardwon.actions.lessons import (
     rewrite_lesson,
 )
 from hardwon.agents.fields import get_text, get_tool_path
-from hardwon.cli.candidates import show_list, to_record
+from hardwon.cli.candidates import show_list
 from hardwon.cli.context import (
     confirm,
     drain_spool,
@@ -40,6 +40,7 @@ from hardwon.cli.output import echo_indented, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons, foreign_lessons
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND, WaitingChange
+from hardwon.lessons.candidate_record import to_candidate_record
 from hardwon.lessons.delivery import open_index
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.lessons.explanation import explain_call, explain_inactive_lessons
@@ -323,7 +324,7 @@ def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
         waiting = list_waiting(paths.get_home(), connection)
         matches = [candidate for candidate in waiting if _is_about(candidate.record, tag, tool)]
         if as_json:
-            echo_json([to_record(connection, candidate) for candidate in matches])
+            echo_json([to_candidate_record(connection, candidate) for candidate in matches])
             return
     show_list(matches)
     if matches:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
@@ -17,9 +16,10 @@ from hardwon.cli.context import (
     open_store_for_decision,
     require_person,
 )
-from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_times
+from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
 from hardwon.handoff import memories
+from hardwon.handoff.descriptions import STATE_NAMES, describe_memory_state, read_memory_text, to_memory_json
 from hardwon.handoff.memory_files import MEMORY_SUFFIX, get_memory_path
 from hardwon.lessons import compiled_brief
 from hardwon.store import approvals
@@ -30,7 +30,6 @@ from hardwon.text.printable import to_printable_line
 from hardwon.types import MEMORY_TYPES, STATUSES, Memory
 
 MAX_LINE_CHARS = 200
-_STATE_NAMES = {"candidate": "proposed", "active": "approved"}
 
 
 @click.group()
@@ -49,16 +48,18 @@ def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
     with open_store() as connection:
         matches = list_memories(connection, *statuses, project=None if everywhere else project)
         unapproved_pages = memories.list_unapproved_pages(connection, home, project) if not status else []
-        states = [_describe_state(connection, home, record) for record in matches]
+        states = [describe_memory_state(connection, home, record) for record in matches]
     if as_json:
-        entries = [_to_json(home, record) for record in matches]
+        entries = [to_memory_json(home, record) for record in matches]
         for page in unapproved_pages:
             entries.append({"file": page.path, "type": page.type, "text": page.text, "approved": False})
         echo_json(entries)
         return
     rows = []
     for record, state in zip(matches, states, strict=True):
-        rows.append([str(record.id), record.type, state, to_printable_line(_read_text(home, record), MAX_LINE_CHARS)])
+        rows.append(
+            [str(record.id), record.type, state, to_printable_line(read_memory_text(home, record), MAX_LINE_CHARS)]
+        )
     for page in unapproved_pages:
         text = f"{to_printable_line(page.text, MAX_LINE_CHARS)}\n{os.path.basename(page.path)}"
         rows.append(["-", page.type, "not approved here", text])
@@ -70,31 +71,6 @@ def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
         click.echo("Decide with hardwon memory approve NO|FILE, or hardwon memory reject NO")
 
 
-def _describe_state(connection: Connection, home: str, record: Memory) -> str:
-    if record.status == "active":
-        page = memories.read_page(home, record)
-        if page is None:
-            return "its file is gone"
-        if page.is_edited:
-            return "edited since approved, not told"
-        if not memories.is_approved(connection, record, page):
-            return "not approved, not told"
-    return _STATE_NAMES.get(record.status, record.status)
-
-
-def _read_text(home: str, record: Memory) -> str:
-    page = memories.read_page(home, record)
-    return page.text if page else record.text
-
-
-def _to_json(home: str, record: Memory) -> dict[str, Any]:
-    fields = format_times({**record.__dict__, "evidence": list(record.evidence), "edited": False}, "at", "decided_at")
-    page = memories.read_page(home, record)
-    if page:
-        fields.update(file=page.path, text=page.text, edited=page.is_edited)
-    return fields
-
-
 @memory.command()
 @click.argument("name", metavar="NO")
 @json_option
@@ -103,9 +79,9 @@ def show(name: str, as_json: bool) -> None:
     home = paths.get_home()
     with open_store() as connection:
         record = memories.find_memory(connection, name)
-        state = _describe_state(connection, home, record)
+        state = describe_memory_state(connection, home, record)
         subject_approvals = approvals.list_of_subject(connection, approvals.MEMORY, str(record.id))
-    fields = _to_json(home, record)
+    fields = to_memory_json(home, record)
     earlier_wordings: dict[str, str] = {}
     for approval in subject_approvals:
         if approval.body and approval.body.strip() != fields["text"].strip():
@@ -165,10 +141,10 @@ def edit(name: str, text: tuple[str, ...]) -> None:
         if not new_text:
             if not is_interactive():
                 raise UserError("an editor needs a terminal", f"hardwon memory edit {record.id} TEXT")
-            old_text = _read_text(home, record)
+            old_text = read_memory_text(home, record)
             new_text = click.edit(old_text) or old_text
         reworded = reword_memory(connection, home, record, new_text, COMMAND_LINE, clock.now())
-    click.echo(f"edited: memory {reworded.id}, {_STATE_NAMES.get(reworded.status, reworded.status)}")
+    click.echo(f"edited: memory {reworded.id}, {STATE_NAMES.get(reworded.status, reworded.status)}")
 
 
 @memory.command()

@@ -5,39 +5,29 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import click
 
 from hardwon import clock, paths, settings
-from hardwon.actions.candidates import build_accepted_record, reject
+from hardwon.actions.candidates import list_sound_reports, reject
 from hardwon.actions.lessons import accept_candidate
 from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES
-from hardwon.cli.candidates import accept_by_name, show_in_force, show_list, show_preview, to_record
+from hardwon.cli.candidates import accept_by_name, show_in_force, show_list, show_preview
 from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
 from hardwon.cli.lessons import add_lesson_options, confirm_option, parse_flags
 from hardwon.cli.output import echo_json, echo_text
 from hardwon.errors import UserError
-from hardwon.lessons.adding import parse_valid_lesson
-from hardwon.lessons.lessons_file import get_lessons_path, read
-from hardwon.lessons.review_queue import is_proposed_by_agent, list_waiting
-from hardwon.mining.scan import (
-    ScanResult,
-    TranscriptFile,
-    find_changed_transcripts,
-    find_transcript_folders,
-    find_vanished_transcripts,
-    hold_scan_lock,
-    is_due,
-    scan_transcripts,
-)
+from hardwon.lessons.candidate_record import to_candidate_record
+from hardwon.lessons.review_queue import list_waiting
+from hardwon.mining.scan import ScanResult, hold_scan_lock, is_due
+from hardwon.mining.scan_request import ScanRequest, run_scan
 from hardwon.search.query_scope import parse_time
 from hardwon.store import candidates, db, transcripts
 from hardwon.store.approvals import COMMAND_LINE
-from hardwon.store.candidates import Candidate
-from hardwon.text import similarity
 from hardwon.text.excerpts import pluralize
 from hardwon.text.printable import to_printable_line
 
@@ -80,6 +70,7 @@ def scan(
     if yes:
         require_person("accepting lessons")
     tiers = [tier for tier, is_left_out in ((1, tier2_only), (2, tier1_only)) if not is_left_out]
+    request = ScanRequest(full, places, host or "", parse_time(since, clock.now()), tiers)
     home = paths.get_home()
     values = settings.resolve_settings(settings.read_config(home))
     # A dry run scans a copy of the database, so that it does all a scan does and leaves nothing.
@@ -92,10 +83,8 @@ def scan(
                     return
                 if auto:
                     os.nice(10)
-                is_silent = auto or as_json
-                outcome = run_scan(
-                    home, connection, values, full, auto, places, host or "", since, tiers, silent=is_silent
-                )
+                show_bar = partial(show_progress, is_silent=auto or as_json)
+                outcome = run_scan(home, connection, values, request, show_bar, is_automatic=auto)
             if auto:
                 return
             waiting_count = len(candidates.list_fresh_signatures(connection)) if len(tiers) == 2 else 0
@@ -119,55 +108,9 @@ def _wait_for_scan_lock(home: str, *, gives_up: bool) -> Iterator[bool]:
         yield True
 
 
-def run_scan(
-    home: str,
-    connection: db.Connection,
-    values: Mapping[str, Any],
-    full: bool = False,
-    auto: bool = False,
-    places: Sequence[str] = (),
-    host: str = "",
-    since: str = "",
-    tiers: Sequence[int] = (1, 2),
-    *,
-    silent: bool = False,
-) -> ScanResult:
-    """Scan what is new, or everything, and show the progress."""
-    read_positions = transcripts.list_read_positions(connection)
-    files = find_transcripts(places, values, host, since, {} if full else read_positions)
-    reread_paths = [*find_vanished_transcripts(read_positions), *(file.path for file in files if full)]
-    if reread_paths:
-        transcripts.forget_transcripts(connection, reread_paths)
-    kind = "auto" if auto else "new"
-    if places or host or since:
-        kind = "part"
-    elif full or not read_positions:
-        kind = "full"
-    with show_progress(sum(file.unread_bytes for file in files), silent) as report_progress:
-        return scan_transcripts(
-            home, connection, files, values, kind=kind, tiers=tiers, report_progress=report_progress
-        )
-
-
-def find_transcripts(
-    places: Sequence[str], values: Mapping[str, Any], host: str, since: str, read_positions: Mapping[str, Any]
-) -> list[TranscriptFile]:
-    """Return the transcripts with something unread, at these places or where the agents keep them."""
-    fix = "give --path a transcript or a folder of them"
-    for place in places:
-        path = os.path.expanduser(place)
-        if not os.path.exists(path):
-            raise UserError(f"there is nothing at {place}", fix)
-        if not os.path.isdir(path) and not any(find_changed_transcripts({host: [path]}, {})):
-            raise UserError(f"{place} is not a transcript of {host or 'a supported agent'}", fix)
-    earliest = parse_time(since, clock.now())
-    folders = find_transcript_folders(os.environ, os.path.expanduser("~"), places or values["scanPaths"], host)
-    return [file for file in find_changed_transcripts(folders, read_positions) if file.modified_at >= earliest]
-
-
 @contextmanager
-def show_progress(total_bytes: int, silent: bool) -> Iterator[Callable[[int], None]]:
-    if silent or not total_bytes or not sys.stderr.isatty():
+def show_progress(total_bytes: int, *, is_silent: bool = False) -> Iterator[Callable[[int], None]]:
+    if is_silent or not total_bytes or not sys.stderr.isatty():
         yield lambda byte_count: None
         return
     from rich.console import Console
@@ -183,7 +126,7 @@ def _print_json(connection: db.Connection, outcome: ScanResult, waiting_count: i
     echo_json(
         {
             "generatedAt": clock.format_iso(clock.now()),
-            "candidates": [to_record(connection, candidate) for candidate in outcome.new_candidates],
+            "candidates": [to_candidate_record(connection, candidate) for candidate in outcome.new_candidates],
             "waiting": waiting_count,
             "files": outcome.file_count,
             "bytes": outcome.byte_count,
@@ -225,10 +168,7 @@ def describe_read_size(outcome: ScanResult) -> str:
 
 def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent: bool) -> None:
     """Show each sound lesson that agents reported with a tag and ask about it; the others are left for review."""
-    sound = []
-    for candidate in candidates.list_candidates(connection):
-        if candidate.tier == 1 and not is_proposed_by_agent(candidate) and _is_sound(home, candidate):
-            sound.append(candidate)
+    sound = list_sound_reports(home, connection)
     if sound and not yes and (silent or not is_interactive() or find_agent()):
         if not silent:
             click.echo(f"{pluralize(len(sound), 'lesson')} reported by agents: hardwon review, or hardwon scan --yes")
@@ -250,16 +190,6 @@ def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent:
                 click.echo(f"not accepted: {to_printable_line(error.say)}; it stays in review", err=silent)
 
 
-def _is_sound(home: str, candidate: Candidate) -> bool:
-    """Return whether a reported lesson is valid as it is and unlike every other."""
-    try:
-        lesson = parse_valid_lesson(build_accepted_record(candidate))
-    except UserError:
-        return False
-    nearest = similarity.find_nearest_lesson(lesson, read(get_lessons_path(home)).lessons)
-    return nearest is None or nearest[1] < similarity.SAME_THRESHOLD
-
-
 @scan.command("candidates")
 @click.option("--all", "every", is_flag=True, help="those seen in one session only, too")
 @click.option("--rejected", is_flag=True, help="rejected ones, which can still be accepted")
@@ -271,7 +201,7 @@ def print_candidates(every: bool, rejected: bool, as_json: bool) -> None:
         matches = [candidate for candidate in waiting if every or rejected or len(candidate.sessions) > 1]
         hidden_count = len(waiting) - len(matches)
         if as_json:
-            records = [to_record(connection, candidate) for candidate in matches]
+            records = [to_candidate_record(connection, candidate) for candidate in matches]
             generated_at = clock.format_iso(clock.now())
             echo_json({"generatedAt": generated_at, "candidates": records, "more": hidden_count})
             return

@@ -16,10 +16,11 @@ from hardwon.agents.plugin_discovery import is_hardwon_hook, write_discovery_fil
 from hardwon.cli.agents import install
 from hardwon.cli.candidates import show_list
 from hardwon.cli.context import is_interactive, open_store
-from hardwon.cli.scan import describe_read_size, echo_remaining, run_scan
+from hardwon.cli.scan import describe_read_size, echo_remaining, show_progress
 from hardwon.errors import UserError
 from hardwon.lessons.review_queue import list_waiting
 from hardwon.mining.scan import hold_scan_lock
+from hardwon.mining.scan_request import ScanRequest, run_scan
 from hardwon.store.candidates import list_fresh_signatures, list_slugs
 from hardwon.text.excerpts import pluralize
 from hardwon.worker import lifecycle
@@ -87,7 +88,8 @@ def _show_mistakes(home: str) -> bool:
     with open_store() as connection:
         with hold_scan_lock(home, wait=False) as has_lock:
             if has_lock:
-                click.echo(f"scanned   {describe_read_size(run_scan(home, connection, values))}")
+                outcome = run_scan(home, connection, values, ScanRequest(), show_progress)
+                click.echo(f"scanned   {describe_read_size(outcome)}")
             else:
                 click.echo("scanned   another scan is running")
         waiting = list_waiting(home, connection)
