@@ -76,6 +76,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         "data",
         "sessions",
         "mining",
+        "distil",
         "handoff",
         "search",
         "actions",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from hardwon import claims, clock, paths, settings
+from hardwon import claims, clock, paths, projects, settings
 from hardwon.actions import approvals
 from hardwon.agents import transcript_files
 from hardwon.data import backups, exports
@@ -33,9 +33,17 @@ from hardwon.sessions.text_search import (
 from hardwon.store import db, purge, transcripts
 from hardwon.store.purge import PurgeTarget
 from hardwon.store.reflections import RATIFIED
-from hardwon.text.traces import SearchPiece, build_exact_pieces, decode_variants, has_any_piece
+from hardwon.text.traces import (
+    MIN_SEARCH_LENGTH,
+    SearchPiece,
+    build_exact_pieces,
+    decode_variants,
+    has_any_piece,
+    split_into_pieces,
+)
 from hardwon.types import ReadPosition
 
+_UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
 _APPROVED_FILES = (
     paths.LESSONS,
     paths.CONFIG,
@@ -74,6 +82,37 @@ class _Scope:
 
     def find_matches(self, folder: str) -> list[str]:
         return [path for path in list_files_below(folder) if self.matches(path)]
+
+
+def find_project(connection: db.Connection, name: str) -> str:
+    """Return a project's path by its name, or by a folder in it."""
+    folder = os.path.abspath(os.path.expanduser(name))
+    return exports.resolve_project_name(connection, name, projects.find_project_path(folder))
+
+
+def parse_target(
+    connection: db.Connection, text: str | None, session: str | None, project: str | None, older_than: str | None
+) -> PurgeTarget:
+    """Return what one of the four options means."""
+    if text is not None:
+        pieces = split_into_pieces(text)
+        if not pieces:
+            raise UserError(f"the text has fewer than {MIN_SEARCH_LENGTH} letters and digits", "give more of it")
+        return PurgeTarget(text_pieces=pieces)
+    if session is not None:
+        session_ids = purge.find_session_ids(connection, session) if session else []
+        if not session_ids:
+            raise UserError(f"there is no session {session!r}", "hardwon sessions list")
+        if len(session_ids) > 1:
+            raise UserError(f"{session!r} could be {', '.join(session_ids[:5])}", "write more of it")
+        return PurgeTarget(session=session_ids[0])
+    if project is not None:
+        return PurgeTarget(project=find_project(connection, project))
+    span = str(older_than)
+    number, unit = span[:-1], span[-1:]
+    if not (number.isascii() and number.isdigit() and len(number) <= 6 and unit in _UNIT_SECONDS):
+        raise UserError(f"--older-than {span!r} is not a period", "write it as 30d, 12h, 4w or 1y")
+    return PurgeTarget(older_than=clock.now() - int(number) * _UNIT_SECONDS[unit])
 
 
 def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, *, dry_run: bool) -> PurgeReport:

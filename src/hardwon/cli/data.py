@@ -13,7 +13,7 @@ from hardwon import clock, paths, projects, settings
 from hardwon.actions import approvals
 from hardwon.actions.importing import restore_backup
 from hardwon.actions.notes import build_notes_block, replace_block
-from hardwon.actions.purge import PurgeReport, purge_everywhere
+from hardwon.actions.purge import PurgeReport, find_project, parse_target, purge_everywhere
 from hardwon.agents.installation import read_text_file
 from hardwon.cli.context import (
     confirm,
@@ -31,10 +31,9 @@ from hardwon.search import brief
 from hardwon.search.query_scope import parse_time
 from hardwon.self_protection.commands import DEFAULT_BACKUP_COUNT
 from hardwon.store import db, deletions, jobs
-from hardwon.store.purge import PurgeTarget, find_session_ids
+from hardwon.store.purge import PurgeTarget
 from hardwon.store.purge_lock import hold_purge_lock
 from hardwon.store.rebuild import count_derived, count_unrebuildable, forget_derived
-from hardwon.text import traces
 from hardwon.text.excerpts import pluralize
 from hardwon.worker import job_process
 from hardwon.worker.exclusive_access import hold_worker_stopped
@@ -42,15 +41,9 @@ from hardwon.worker.exclusive_access import hold_worker_stopped
 NOTE_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
 MAX_NOTE_CHARS = 6_000
 MAX_LOG_ENTRIES = 1_000
-_UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
 _UNREACHABLE_COPIES = (
     "file system snapshots, backups by other tools, freed disk blocks, swap, and what an agent has in its context"
 )
-
-
-def _find_project(connection: db.Connection, name: str) -> str:
-    folder = os.path.abspath(os.path.expanduser(name))
-    return exports.resolve_project_name(connection, name, projects.find_project_path(folder))
 
 
 @click.group(invoke_without_command=True)
@@ -67,7 +60,7 @@ def export(ctx: click.Context, project: str | None, since: str, out: str) -> Non
         return
     home, now = paths.get_home(), clock.now()
     with open_store(drain=True) as connection:
-        path = _find_project(connection, project) if project else ""
+        path = find_project(connection, project) if project else ""
         lines = exports.export_lines(connection, home, project=path, since=parse_time(since, now), exported_at=now)
         if out == "-":
             for line in lines:
@@ -247,7 +240,8 @@ def purge(
         require_person("purging")
     home = paths.get_home()
     with open_store() as connection:
-        target = _parse_target(connection, text, session, project, older_than)
+        search_text = sys.stdin.read().strip("\n") if text == "-" else text
+        target = parse_target(connection, search_text, session, project, older_than)
         if dry_run or not (yes or as_json):
             report = purge_everywhere(home, connection, target, dry_run=True)
             _print_report(report, target, dry_run=True, as_json=as_json)
@@ -277,39 +271,8 @@ def _print_deletions(as_json: bool) -> None:
         click.echo("nothing was deleted yet")
 
 
-def _parse_target(
-    connection: db.Connection, text: str | None, session: str | None, project: str | None, older_than: str | None
-) -> PurgeTarget:
-    if text is not None:
-        search_text = sys.stdin.read().strip("\n") if text == "-" else text
-        pieces = traces.split_into_pieces(search_text)
-        if not pieces:
-            raise UserError(f"the text has fewer than {traces.MIN_SEARCH_LENGTH} letters and digits", "give more of it")
-        return PurgeTarget(text_pieces=pieces)
-    if session is not None:
-        session_ids = find_session_ids(connection, session) if session else []
-        if not session_ids:
-            raise UserError(f"there is no session {session!r}", "hardwon sessions list")
-        if len(session_ids) > 1:
-            raise UserError(f"{session!r} could be {', '.join(session_ids[:5])}", "write more of it")
-        return PurgeTarget(session=session_ids[0])
-    if project is not None:
-        return PurgeTarget(project=_find_project(connection, project))
-    span = str(older_than)
-    number, unit = span[:-1], span[-1:]
-    if not (number.isascii() and number.isdigit() and len(number) <= 6 and unit in _UNIT_SECONDS):
-        raise UserError(f"--older-than {span!r} is not a period", "write it as 30d, 12h, 4w or 1y")
-    return PurgeTarget(older_than=clock.now() - int(number) * _UNIT_SECONDS[unit])
-
-
 def _format_counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {_singularize(noun) if count == 1 else noun}" for noun, count in counts.items())
-
-
-def _singularize(phrase: str) -> str:
-    noun, separator, rest = phrase.partition(" ")
-    singular = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
-    return singular + separator + rest
+    return ", ".join(f"{noun} {count}" for noun, count in counts.items())
 
 
 def _print_report(report: PurgeReport, target: PurgeTarget, *, dry_run: bool, as_json: bool) -> None:

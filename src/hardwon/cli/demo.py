@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ import click
 import hardwon
 from hardwon import clock, paths
 from hardwon.agents.installation import build_hook_command
-from hardwon.cli.context import is_interactive
 from hardwon.cli.output import echo_indented, echo_styled
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
@@ -35,7 +33,6 @@ from hardwon.store import db
 from hardwon.store.jobs import count_by_state
 from hardwon.worker import lifecycle
 
-PAUSE_SECONDS = 1.3  # between steps at a terminal, to read them
 TIMEOUT_SECONDS = 30.0
 MAX_FOLDER_CHARS = 55  # the worker's socket is below it, and the address of a socket ends at 104 bytes
 SESSIONS_FOLDER = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "demo")
@@ -45,22 +42,18 @@ _PASSED_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ")
 
 
 @click.command()
-@click.option("--view", is_flag=True, help="open the viewer on it, and end when you press Enter")
-def demo(view: bool) -> None:
+def demo() -> None:
     """See a mistake found, accepted and held, in a throwaway home.
 
     No agent is needed. Nothing of yours is read or changed, and nothing is left behind.
     """
-    if view and not is_interactive():
-        raise UserError("--view waits for Enter, and this is not a terminal", "hardwon demo")
     for end_signal in _END_SIGNALS:
         signal.signal(end_signal, _exit_on_signal)
-    with _open_demo(serving=view) as demo_home:
+    with _open_demo() as demo_home:
         echo_indented("", f"A throwaway home in {demo_home.home}; yours is not touched.")
-        demo_home.run(view=view)
+        demo_home.run()
     click.echo("The throwaway home is gone.")
-    click.echo("next      hardwon demo --view     the same, with the viewer in your browser")
-    click.echo("          hardwon up              begin with your own; hardwon view shows it")
+    click.echo("next      hardwon up              begin with your own; hardwon view shows it")
 
 
 def _exit_on_signal(number: int, _: object) -> NoReturn:
@@ -69,13 +62,13 @@ def _exit_on_signal(number: int, _: object) -> NoReturn:
 
 
 @contextmanager
-def _open_demo(*, serving: bool) -> Iterator[_Demo]:
+def _open_demo() -> Iterator[_Demo]:
     temp_folder = tempfile.gettempdir()
     parent_folder = temp_folder if len(temp_folder) <= MAX_FOLDER_CHARS else "/tmp"
     with tempfile.TemporaryDirectory(prefix="hardwon-", dir=parent_folder) as folder:
         home, project = os.path.join(folder, ".hardwon"), os.path.join(folder, "kite")
         os.mkdir(project)
-        config = {"autoScanIntervalHours": -1, "lessonProtocol": False, "apiPort": 0 if serving else -1}
+        config = {"autoScanIntervalHours": -1, "lessonProtocol": False, "apiPort": -1}
         paths.write_private(os.path.join(home, paths.CONFIG), json.dumps(config).encode())
         environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         environment |= {"HOME": folder, "HARDWON_HOME": home, "TMPDIR": folder, "XDG_RUNTIME_DIR": folder}
@@ -99,7 +92,7 @@ class _Demo:
     project: str
     environment: dict[str, str]
 
-    def run(self, *, view: bool) -> None:
+    def run(self) -> None:
         """Tell the story, step by step."""
         _print_title("1. An agent made the same mistake in two sessions")
         self._show_earlier_sessions()
@@ -120,14 +113,7 @@ class _Demo:
         self._run_command("search", "limiter", "--kind", "observation")
         _print_title("8. This is what the next session here opens with")
         self._run_command("brief")
-        _pause_for_reading()
         click.echo()
-        if view:
-            link = self._call(["view", "--print"])
-            if not webbrowser.open(link):
-                click.echo(f"no browser could be opened; open this link, it works once:\n{link}")
-            question = "The viewer shows this home until you press Enter"
-            click.prompt(question, default="", show_default=False, prompt_suffix=" ")
 
     def _show_earlier_sessions(self) -> None:
         """Put two transcripts where Claude Code keeps them, and show what happened in them."""
@@ -156,7 +142,6 @@ class _Demo:
             payload = line["hook"]
             event = payload["hook_event_name"]
             if line["say"]:
-                _pause_for_reading()
                 echo_indented("  ", line["say"], dim=True)
             if event == "UserPromptSubmit":
                 _print_message("person", payload["prompt"])
@@ -179,10 +164,7 @@ class _Demo:
     def _run_command(self, *arguments: str) -> None:
         """Show a command and what it prints."""
         echo_styled(f"  $ {shlex.join(['hardwon', *arguments])}", fg="cyan")
-        echo_indented("  ", self._call(arguments))
-
-    def _call(self, arguments: Sequence[str]) -> str:
-        return self._run_process([sys.executable, "-I", "-m", "hardwon", *arguments]).rstrip()
+        echo_indented("  ", self._run_process([sys.executable, "-I", "-m", "hardwon", *arguments]).rstrip())
 
     def _run_process(self, command: Sequence[str], stdin_text: str = "") -> str:
         # Signals wait until the child is known, else nobody would end one that is just starting.
@@ -215,15 +197,8 @@ class _Demo:
 
 
 def _print_title(title: str) -> None:
-    if not title.startswith("1."):
-        _pause_for_reading()
     click.echo()
     echo_styled(title, bold=True)
-
-
-def _pause_for_reading() -> None:
-    if is_interactive():
-        sleep(PAUSE_SECONDS)
 
 
 def _print_answer(event: str, answer: dict[str, Any]) -> None:

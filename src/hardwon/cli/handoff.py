@@ -11,7 +11,6 @@ import click
 
 from hardwon import clock, paths, projects, settings
 from hardwon.actions.handoffs import ratify_handoff, undo_reflection, write_handoff
-from hardwon.agents import transcript_files
 from hardwon.cli.context import (
     find_agent,
     is_interactive,
@@ -28,7 +27,8 @@ from hardwon.handoff.draft import next_step
 from hardwon.handoff.reflection import ReflectionResult
 from hardwon.lessons import compiled_brief
 from hardwon.search.brief import refresh_brief
-from hardwon.store import reflections, sessions
+from hardwon.sessions.lookup import find_transcript
+from hardwon.store import reflections
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection
 from hardwon.store.reflections import DRAFT, RATIFIED
@@ -225,7 +225,7 @@ def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
         elif idle:
             _reflect_on_idle(connection, home, plain, as_json)
         else:
-            path, host = _find_transcript(connection, name)
+            path, host = find_transcript(connection, name)
             result = reflect_on_session(connection, home, path, host, plain=plain)
             refresh_brief(connection, home, result.record.project)
             if as_json:
@@ -245,26 +245,6 @@ def _undo_reflection(connection: Connection, home: str, number: int) -> None:
         message = f"Take back handoff {record.id}"
         command = shlex.join(["git", "-C", root, "commit", "-m", message, "--", *relative_paths])
         echo_text(f"the commit stays; this takes the files out of the next:\n  {command}")
-
-
-def _find_transcript(connection: Connection, name: str) -> tuple[str, str]:
-    """Return the path of a transcript and its agent, where known."""
-    if name and transcript_files.exists(os.path.realpath(name)):
-        return name, ""
-    if name:
-        matches = sessions.find_by_name(connection, name)
-        if len(matches) > 1:
-            raise UserError(f"{len(matches)} sessions begin with {name!r}", "give more of the id")
-    else:
-        matches = sessions.list_sessions(connection, limit=1, project=projects.find_project_path(os.getcwd()))
-    if not matches:
-        message = f"there is no session or file {name!r}" if name else "no session of this folder is recorded"
-        raise UserError(message, "hardwon sessions list   (or give the path of a transcript)")
-    host, session = matches[0]["host"], matches[0]["session"]
-    path = matches[0]["transcript"] or transcript_files.find_session_path(host, session)
-    if not path:
-        raise UserError(f"no transcript is known for session {session}", "give the path of it")
-    return path, host
 
 
 def _reflect_on_idle(connection: Connection, home: str, plain: bool, as_json: bool) -> None:

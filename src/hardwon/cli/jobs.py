@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
 from typing import Any
 
 import click
@@ -10,8 +9,8 @@ import click
 from hardwon import clock, paths, settings
 from hardwon.cli.context import json_option, open_store, require_person
 from hardwon.cli.output import echo_json, echo_table, format_duration, format_times
+from hardwon.distil.llm.cost_report import build_cost_report
 from hardwon.errors import UserError
-from hardwon.store import runs
 from hardwon.store.jobs import cancel, list_jobs, retry
 from hardwon.text.excerpts import pluralize
 from hardwon.text.printable import to_printable_line
@@ -19,14 +18,7 @@ from hardwon.worker import lifecycle
 
 _JOB_COLUMNS = ("id", "what", "state", "session", "project", "tries", "when", "why")
 _TIME_FIELDS = ("made_at", "due_at", "lease_until")
-_CAP_SETTINGS = {
-    "runs": "runsPerDay",
-    "tokens": "tokensPerDay",
-    "dollars": "dollarsPerDay",
-    "reflections": "reflectionsPerDay",
-}
 _TOKEN_FIELDS = ("runs", "tokens_in", "tokens_out", "tokens_cached")
-_SUM_FIELDS = (*_TOKEN_FIELDS, "cost", "seconds")
 _NAME_WIDTH, _COLUMN_WIDTHS = 28, (7, 12, 12, 11, 10)
 
 
@@ -99,35 +91,29 @@ def cost(days: int, as_json: bool) -> None:
     Dollars are estimated. Tokens in include those a provider had cached.
     """
     values = settings.resolve_settings(settings.read_config(paths.get_home()))
-    now = clock.now()
     with open_store() as connection:
-        day = runs.find_budget_day(connection, now)
-        since = (date.fromisoformat(day) - timedelta(days=days - 1)).isoformat()
-        groups = {group: runs.sum_by_group(connection, group=group, since=since, now=now) for group in runs.GROUPS}
-        spending = runs.read_spending(connection, day).__dict__
-        refusals = runs.count_refusals(connection, since=since)
-    today = {name: {"used": spending[name], "cap": values[f"caps.{cap}"]} for name, cap in _CAP_SETTINGS.items()}
-    total = {name: sum(row[name] for row in groups["day"]) for name in _SUM_FIELDS}
+        report = build_cost_report(connection, values, days, clock.now())
     if as_json:
-        echo_json({"day": day, "days": days, "today": today, "refusals": refusals, "total": total, "by": groups})
+        echo_json(report)
         return
+    total, refusals = report["total"], report["refusals"]
     span = "the last day" if days == 1 else f"the last {days} days"
     if not total["runs"] and not refusals:
         click.echo(f"nothing was spent in {span}: no model was asked")
         return
-    for name, row in today.items():
+    for name, row in report["today"].items():
         lead = "today" if name == "runs" else ""
         used, cap = (round(row[key], 4 if name == "dollars" else None) for key in ("used", "cap"))
         click.echo(f"{lead:<10}{used:,} of {cap:,} {name}")
     for refusal in refusals:
-        when = "today" if refusal["day"] == day else refusal["day"]
+        when = "today" if refusal["day"] == report["day"] else refusal["day"]
         times = "once" if refusal["times"] == 1 else f"{refusal['times']} times"
         click.echo(f"refused   {times} {when}, above caps.{refusal['cap']}: done without a model")
     if not total["runs"]:
         return
     click.echo()
     _print_columns(span, "runs", "tokens in", "tokens out", "cached", "dollars")
-    for group, rows in groups.items():
+    for group, rows in report["by"].items():
         click.echo(f"by {group}")
         for row in rows:
             _print_sums(row["name"] or "-", row)

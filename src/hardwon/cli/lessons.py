@@ -39,14 +39,21 @@ from hardwon.cli.context import (
 from hardwon.cli.output import echo_indented, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons, foreign_lessons
-from hardwon.lessons.approved_lessons import APPROVE_COMMAND, WaitingChange
+from hardwon.lessons.approved_lessons import APPROVE_COMMAND
 from hardwon.lessons.candidate_record import to_candidate_record
 from hardwon.lessons.delivery import open_index
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.lessons.explanation import explain_call, explain_inactive_lessons
 from hardwon.lessons.lessons_file import get_lessons_path, read
-from hardwon.lessons.manifest import find_lesson_tools
-from hardwon.lessons.record import BadRecord, parse_lesson, select_authored_fields, to_lesson_record
+from hardwon.lessons.lookup import (
+    NEEDS_REVIEW,
+    WAITING,
+    find_lesson,
+    get_effective_status,
+    has_tag_and_tool,
+    is_about,
+)
+from hardwon.lessons.record import select_authored_fields, to_lesson_record
 from hardwon.lessons.review_queue import list_waiting
 from hardwon.lessons.validation import find_lesson_faults
 from hardwon.store import injections
@@ -57,7 +64,6 @@ from hardwon.text.excerpts import pluralize
 from hardwon.text.printable import make_printable, to_printable_line
 from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Delivery, Event, Lesson
 
-WAITING, NEEDS_REVIEW = "waiting", "needs-review"  # shown instead of a status that only the record claims
 MAX_SHOWN_DELIVERIES = 10
 MAX_SHOWN_OTHERS = 15
 POLL_SECONDS = 0.5
@@ -172,7 +178,7 @@ def _ask_for_missing(record: dict[str, Any]) -> None:
 @confirm_option
 def edit(slug: str, confirmed: bool, **flags: Any) -> None:
     """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
-    lesson = find_lesson(slug)
+    lesson = find_lesson(paths.get_home(), slug)
     require_person("editing a lesson")
     home, changes = paths.get_home(), parse_flags(flags)
     with open_store() as connection:
@@ -192,7 +198,7 @@ def edit(slug: str, confirmed: bool, **flags: Any) -> None:
 @click.argument("slug")
 def retire(slug: str) -> None:
     """Take a lesson out of force; it stays in the file."""
-    lesson = find_lesson(slug)
+    lesson = find_lesson(paths.get_home(), slug)
     require_person("retiring a lesson")
     with open_store() as connection:
         retire_lesson(paths.get_home(), connection, lesson)
@@ -204,7 +210,7 @@ def retire(slug: str) -> None:
 @confirm_option
 def restore(slug: str, confirmed: bool) -> None:
     """Put a retired, proposed or unreviewed lesson in force."""
-    lesson = find_lesson(slug)
+    lesson = find_lesson(paths.get_home(), slug)
     require_person("approving a lesson")
     with open_store() as connection:
         restore_lesson(paths.get_home(), connection, lesson, COMMAND_LINE, confirm=lambda message: confirmed)
@@ -298,13 +304,11 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
     removed = [change.approved for change in waiting.values() if change.proposed is None and change.approved]
     matches = []
     for lesson in (*lessons_in_file, *removed):
-        if _has_tag_and_tool(lesson, tag, tool) and status in (None, _get_effective_status(lesson, waiting)):
+        if has_tag_and_tool(lesson, tag, tool) and status in (None, get_effective_status(lesson, waiting)):
             matches.append(lesson)
     matches.sort(key=lambda lesson: (-lesson.priority, lesson.slug))
     if as_json:
-        echo_json(
-            [{**to_lesson_record(lesson), "status": _get_effective_status(lesson, waiting)} for lesson in matches]
-        )
+        echo_json([{**to_lesson_record(lesson), "status": get_effective_status(lesson, waiting)} for lesson in matches])
         return
     if not matches:
         click.echo("no lessons" + (" like that" if lessons_in_file else " yet: hardwon lessons add"))
@@ -313,7 +317,7 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
     for lesson in matches:
         change_note = f" ({waiting[lesson.id].change} by hand)" if lesson.id in waiting else ""
         lesson_text = f"{lesson.summary}\n{lesson.slug}{change_note}"
-        rows.append([str(lesson.priority), lesson.delivery, _get_effective_status(lesson, waiting), lesson_text])
+        rows.append([str(lesson.priority), lesson.delivery, get_effective_status(lesson, waiting), lesson_text])
     echo_table(["prio", "delivery", "status", "lesson"], rows)
     if waiting:
         click.echo(f"{approved_lessons.describe_waiting_changes(list(waiting.values()))}: {APPROVE_COMMAND}")
@@ -322,7 +326,7 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
 def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
     with open_store() as connection:
         waiting = list_waiting(paths.get_home(), connection)
-        matches = [candidate for candidate in waiting if _is_about(candidate.record, tag, tool)]
+        matches = [candidate for candidate in waiting if is_about(candidate.record, tag, tool)]
         if as_json:
             echo_json([to_candidate_record(connection, candidate) for candidate in matches])
             return
@@ -333,41 +337,12 @@ def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
         click.echo("no candidates" + (" like that" if waiting else ": hardwon scan"))
 
 
-def _is_about(record: Mapping[str, Any], tag: str | None, tool: str | None) -> bool:
-    try:
-        return _has_tag_and_tool(parse_lesson(dict(record)), tag, tool)
-    except BadRecord:  # it is corrected while it is accepted
-        return tag is None and tool is None
-
-
-def _get_effective_status(lesson: Lesson, waiting_changes: Mapping[str, WaitingChange]) -> str:
-    if lesson.id in waiting_changes:
-        return WAITING
-    return NEEDS_REVIEW if lesson.status == "active" and lesson.needs_review else lesson.status
-
-
-def _has_tag_and_tool(lesson: Lesson, tag: str | None, tool: str | None) -> bool:
-    return (tag is None or tag in lesson.tags) and (tool is None or tool in find_lesson_tools(lesson))
-
-
-def find_lesson(name: str) -> Lesson:
-    """Return a lesson by its slug, id, or an unambiguous start of the slug."""
-    known_lessons = read(get_lessons_path(paths.get_home())).lessons
-    exact_matches = [lesson for lesson in known_lessons if name in (lesson.slug, lesson.id)]
-    matches = exact_matches or [lesson for lesson in known_lessons if lesson.slug.startswith(name)]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise UserError(f"{name!r} could be {', '.join(lesson.slug for lesson in matches[:5])}", "write more of it")
-    raise UserError(f"there is no lesson {name!r}", "hardwon lessons list")
-
-
 @lessons.command()
 @click.argument("slug")
 @json_option
 def show(slug: str, as_json: bool) -> None:
     """Show one lesson in full, and what became of its holds and blocks."""
-    lesson = find_lesson(slug)
+    lesson = find_lesson(paths.get_home(), slug)
     record = to_lesson_record(lesson)
     if as_json:
         echo_json(record)

@@ -13,24 +13,15 @@ import click
 from hardwon import clock, paths, projects
 from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_times, get_width
-from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief
+from hardwon.sessions.lookup import find_session, list_steps
 from hardwon.store import db, documents, observations, retention
 from hardwon.store.purge_lock import hold_purge_lock
-from hardwon.store.sessions import (
-    STATUSES,
-    delete,
-    find_by_name,
-    list_events,
-    list_prompt_rows,
-    list_session_deliveries,
-    list_sessions,
-)
+from hardwon.store.sessions import STATUSES, delete, list_sessions
 from hardwon.text.excerpts import pluralize
 from hardwon.text.printable import to_printable_line
 from hardwon.types import Summary
 
-MAX_SHOWN = 5
 MAX_LINE_CHARS = 160
 MIN_TEXT_WIDTH = 12
 _SUMMARY_WIDTH = 14
@@ -84,8 +75,8 @@ def show(name: str, as_json: bool) -> None:
     ID: its number, its id, or the start of that.
     """
     with open_store(drain=True) as connection:
-        session = _find_session(connection, name)
-        steps = _list_steps(connection, session)
+        session = find_session(connection, name)
+        steps = list_steps(connection, session)
         summary = observations.find_summary(connection, session["id"])
     if as_json:
         counts = {plural: sum(step["what"] == kind for step in steps) for kind, plural in _PLURALS.items()}
@@ -104,18 +95,6 @@ def show(name: str, as_json: bool) -> None:
         echo_text(_format_step(step))
     if summary:
         _print_summary(summary)
-
-
-def _list_steps(connection: db.Connection, session: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what was asked, delivered, done and observed, in the order of time."""
-    rows_by_kind = {
-        "prompt": list_prompt_rows(connection, session["id"]),
-        "delivery": list_session_deliveries(connection, session["host"], session["session"]),
-        "event": list_events(connection, session["id"]),
-        "observation": observations.list_rows_for_session(connection, session["id"]),
-    }
-    steps = [{"what": kind, **row} for kind, rows in rows_by_kind.items() for row in rows]
-    return sorted(steps, key=lambda step: float(step["at"]))
 
 
 def _count_contents(session: dict[str, Any], separator: str) -> str:
@@ -171,7 +150,7 @@ def delete_session(name: str, yes: bool) -> None:
     require_person("deleting a session")
     home = paths.get_home()
     with open_store(drain=True) as connection:
-        session = _find_session(connection, name)
+        session = find_session(connection, name)
         contents = _count_contents(session, " and ")
         question = f"Delete session {session['session']} ({session['project'] or '-'}) with {contents}?"
         if not confirm(yes, question):
@@ -189,19 +168,3 @@ def delete_session(name: str, yes: bool) -> None:
     deliveries = pluralize(delivery_count, "delivery", "deliveries")
     echo_text(f"deleted   session {session['session']}: {contents}, {deliveries}")
     click.echo("kept      what hardwon scan found in its transcript, and the transcript itself, which is the agent's")
-
-
-def _find_session(connection: db.Connection, name: str) -> dict[str, Any]:
-    matches = find_by_name(connection, name) if name.strip() else []
-    if len(matches) == 1:
-        return matches[0]
-    if not matches:
-        latest = _format_titles(list_sessions(connection, limit=MAX_SHOWN))
-        raise UserError(f"there is no session {name!r}", f"hardwon sessions list{latest and f'   (latest: {latest})'}")
-    more_note = f" and {len(matches) - MAX_SHOWN} more" if len(matches) > MAX_SHOWN else ""
-    titles = _format_titles(matches[:MAX_SHOWN])
-    raise UserError(f"{len(matches)} sessions begin with {name!r}: {titles}{more_note}", "give more of the id")
-
-
-def _format_titles(records: list[dict[str, Any]]) -> str:
-    return ", ".join(f"{session['session']} (number {session['id']})" for session in records)
