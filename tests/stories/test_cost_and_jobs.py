@@ -108,7 +108,7 @@ def test_a_dead_job_is_listed_with_its_reason_retried_and_forgotten(house: House
     assert house.ok("jobs", "cancel", str(one["id"])).out == "1 job cancelled\n"
     assert "does not exist" in house.cli("jobs", "cancel", str(one["id"])).err
     assert "does not exist" in house.cli("jobs", "retry", "77").err
-    assert house.ok("jobs", "retry").out == "no job is dead\n"
+    assert house.ok("jobs", "retry").out == "no dead jobs\n"
 
 
 def test_a_job_that_is_retried_is_done_at_once_by_a_worker_that_would_not_look_for_an_hour(

@@ -72,6 +72,7 @@ class CommandGroup(click.Group):
         if name not in COMMANDS:
             return None
         module = __import__(f"hardwon.cli.{COMMANDS[name][0]}", fromlist=[name])
+        # `import` is a keyword, so the function of that command is called import_.
         command: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         return command
 
@@ -87,6 +88,7 @@ class CommandGroup(click.Group):
             raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # click would import every command to read its help.
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         from click.shell_completion import CompletionItem
@@ -102,6 +104,7 @@ class CommandGroup(click.Group):
             formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
 
 
+# docs/cli.md is generated from this help, so its width must not depend on the terminal.
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="hardwon")
 def hardwon() -> None:
@@ -110,6 +113,7 @@ def hardwon() -> None:
 
 def main() -> None:
     """Run the program and report errors, in this one place."""
+    # The hook and the worker need Unix sockets and file locks.
     if sys.platform == "win32":
         raise SystemExit("error: hardwon does not run on native Windows yet\n  fix: run it inside WSL2")
     try:

@@ -66,6 +66,7 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
         show_diff(plan.path, plan.old_text, plan.new_text)
     if only_print or not changes:
         return
+    # An agent may install where nothing is, but must not point installed hooks at another home.
     if trust:
         require_person("trusting hooks")
     elif any(change.replaces_hooks for change in changes):
@@ -76,6 +77,7 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
         backup = write_change(home, change)
         click.echo(f"installed in {change.path}" + (f"; the file as it was: {backup}" if backup else ""))
         _report_displaced_hooks(change)
+    # Hooks answer from the manifest while the worker is away.
     compile_manifest(home, clock.now())
     click.echo(f"Restart open {module.TITLE} sessions to activate it. Check: hardwon doctor")
     if trust:
@@ -145,11 +147,13 @@ def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
             _remove_hooks(name, home, path, yes=True)
         except UserError as error:
             refusals.append(f"{error.say}; {error.fix}")
+    # The hooks are out first, since a hook starts the worker again.
     lifecycle.stop_worker(home)
     lifecycle.wait_for_jobs(home)  # a job of a killed worker would write files again
     if os.path.isdir(get_spool_folder(home)):
         with open_store(drain=True), suppress(OSError):  # events that cannot be read stay where they are
             os.rmdir(get_spool_folder(home))
+    # Only the database knows these files, so they are listed before it goes.
     files_elsewhere = find_files_elsewhere(home) if delete_data else []
     remove_files(home, is_complete=not refusals, delete_data=delete_data)
     _print_leftovers(home, refusals, [path for path in files_elsewhere if os.path.lexists(path)])

@@ -61,6 +61,7 @@ def show_in_force(lesson: Lesson, *, with_text: bool = True, err: bool = False) 
 
 def _show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
     for name, text in describe_record(record):
+        # The scope in it comes from a transcript, and must not start a line of its own.
         line = to_printable_line(text) if name == "delivery" else text
         echo_field(name, line or "(none found: edit it)", err=err)
 
@@ -109,6 +110,7 @@ def show_replay(replay: Replay | None) -> None:
         firings += f", {replay.refused} refused"
     echo_field("history", firings)
     width = get_width() - 21
+    # The same command may have failed several times; one line is enough.
     calls = [f"{call.outcome:<8}{to_printable_line(call.command or call.file, width)}" for call in replay.samples]
     for call_text in dict.fromkeys(calls):
         echo_field("", call_text)

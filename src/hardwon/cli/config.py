@@ -72,6 +72,7 @@ def set_value(name: str, value: str) -> None:
     if new_value is not None and (fault := settings.find_fault(setting, new_value)):
         raise UserError(fault, f"hardwon config set {name} {_format_value(setting.default)}")
     settings.write_setting(home, name, new_value)
+    # The manifest carries the settings that hooks need while the worker is away.
     compile_manifest(home, clock.now())
     click.echo(f"{name} is {_format_value(_describe_setting(setting)['value'])}")
 
@@ -100,6 +101,7 @@ def pause(here: bool, duration: str | None) -> None:
     home, now = paths.get_home(), clock.now()
     until = now + _parse_duration(duration) if duration else 0.0
     scope = projects.find_project_path(os.getcwd()) if here else pauses.EVERYWHERE
+    # A new pause replaces an earlier one of the same scope.
     other_pauses = [entry for entry in pauses.list_active_pauses(home, now) if entry[1] != scope]
     pauses.write_pauses(home, [*other_pauses, (until, scope)])
     where = f"in {scope}" if here else "everywhere"

@@ -63,6 +63,7 @@ def export(ctx: click.Context, project: str | None, since: str, out: str) -> Non
         path = find_project(connection, project) if project else ""
         lines = exports.export_lines(connection, home, project=path, since=parse_time(since, now), exported_at=now)
         if out == "-":
+            # Lone surrogates in recorded text cannot be encoded, and are replaced.
             for line in lines:
                 sys.stdout.buffer.write(line.encode("utf-8", "replace"))
             return
@@ -88,6 +89,7 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
         with open_store() as connection:
             block, omitted_count = build_notes_block(connection, paths.get_home(), root, most, only_here=here)
     changes = []
+    # CLAUDE.md is often a link to AGENTS.md, which is written once then.
     for path in dict.fromkeys(os.path.realpath(os.path.join(root, name)) for name in files):
         if not paths.is_inside(os.path.realpath(root), path):
             raise UserError(f"{path} is outside {root}, where a link leads", "put a file there instead")
@@ -103,6 +105,7 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
     if only_print or not changes or not confirm(yes, "Make this change?", default=True):
         return
     for path, old_text, new_text in changes:
+        # The person may have edited it in another window while they were asked.
         if read_text_file(path) != old_text:
             raise UserError(f"{path} changed while you were looking at it", "run the command again")
         if new_text:
@@ -121,6 +124,7 @@ def export_notes(files: Sequence[str], here: bool, most: int, remove: bool, only
 @json_option
 def backup(keep: int, as_json: bool) -> None:
     """Copy the database and your files into backups/, while everything runs."""
+    # An agent could otherwise remove every backup but its own.
     if keep < DEFAULT_BACKUP_COUNT:
         require_person(f"keeping fewer than {DEFAULT_BACKUP_COUNT} backups")
     home = paths.get_home()
@@ -185,6 +189,7 @@ def rebuild(as_json: bool) -> None:
     with hold_worker_stopped(home), open_store(drain=True) as connection:
         session_count = forget_derived(connection, clock.now())
         compiled_brief.delete_all(home)
+        # A job may give up its turn after a time limit, so the jobs are run until none is due.
         is_finished = False
         while not is_finished:
             is_indexed = job_process.run_due_jobs(home, connection, jobs.DISTIL, values)
@@ -242,6 +247,7 @@ def purge(
     with open_store() as connection:
         search_text = sys.stdin.read().strip("\n") if text == "-" else text
         target = parse_target(connection, search_text, session, project, older_than)
+        # A person who will be asked sees first what would go.
         if dry_run or not (yes or as_json):
             report = purge_everywhere(home, connection, target, dry_run=True)
             _print_report(report, target, dry_run=True, as_json=as_json)

@@ -68,6 +68,7 @@ def _open_demo() -> Iterator[_Demo]:
     with tempfile.TemporaryDirectory(prefix="hardwon-", dir=parent_folder) as folder:
         home, project = os.path.join(folder, ".hardwon"), os.path.join(folder, "kite")
         os.mkdir(project)
+        # Nothing may happen beside the story: no background scan, no protocol text, no API.
         config = {"autoScanIntervalHours": -1, "lessonProtocol": False, "apiPort": -1}
         paths.write_private(os.path.join(home, paths.CONFIG), json.dumps(config).encode())
         environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}

@@ -39,11 +39,11 @@ def import_() -> None:
 
 
 @import_.command()
-@click.option("--path", "places", multiple=True, metavar="PATH", help="only this file or folder")
+@click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
 @click.option("--host", type=click.Choice(list(TRANSCRIPT_MODULES)), help="only this agent's transcripts")
 @click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
 @json_option
-def transcripts(places: tuple[str, ...], host: str | None, since: str, as_json: bool) -> None:
+def transcripts(scan_paths: tuple[str, ...], host: str | None, since: str, as_json: bool) -> None:
     """Record the sessions in the agents' transcripts; none is recorded twice.
 
     A session whose transcript was not written for a day counts as completed. What is imported is kept for
@@ -53,7 +53,7 @@ def transcripts(places: tuple[str, ...], host: str | None, since: str, as_json: 
     values = settings.resolve_settings(settings.read_config(home))
     retention_days = values["retentionDays"]
     kept_until = clock.format_iso(now + retention_days * DAY_SECONDS) if retention_days else None
-    request = ScanRequest(places=places, agent=host or "", since=parse_time(since, now))
+    request = ScanRequest(scan_paths=scan_paths, agent=host or "", since=parse_time(since, now))
     files = find_transcripts(request, values, {})
     with open_store() as connection:
         _warn_of_size_limit(connection, files, values["maxDbMb"])
@@ -89,6 +89,7 @@ def _warn_of_size_limit(connection: db.Connection, files: Sequence[TranscriptFil
         f"fix: hardwon config set maxDbMb {enough}, or import less with --since or --path",
         err=True,
     )
+    # A script goes on after the warning, because nothing is lost that is not in the transcripts.
     if is_interactive():
         click.confirm("Import all the same?", abort=True)
 

@@ -58,12 +58,14 @@ def retry_jobs(ids: tuple[int, ...]) -> None:
     require_person("trying a job again")
     with open_store() as connection:
         job_states = {job["id"]: job["state"] for job in list_jobs(connection)}
+        # Every id is checked before any job is changed.
         for job_id in ids:
             if job_states.get(job_id) in (None, "running"):
                 fact = "is running" if job_id in job_states else "does not exist"
                 raise UserError(f"job {job_id} {fact}", "hardwon jobs list")
         dead_ids = [job_id for job_id, state in job_states.items() if state == "dead"]
         retried_count = sum(retry(connection, job_id, clock.now()) for job_id in ids or dead_ids)
+    # The worker may not look for jobs for up to an hour.
     lifecycle.wake_worker(paths.get_home())
     click.echo(f"{pluralize(retried_count, 'job')} pending again" if retried_count else "no dead jobs")
 

@@ -98,6 +98,7 @@ def lessons() -> None:
 
 
 def add_lesson_options(command: Callable[..., None]) -> Callable[..., None]:
+    # Decorators apply from the last to the first, and click lists options in that order.
     for option in reversed(_LESSON_OPTIONS):
         command = option(command)
     return command
@@ -129,6 +130,7 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
             text = file.read()
     elif text == "-" or (text is None and not changes and not sys.stdin.isatty()):
         text = sys.stdin.read()
+    # A flag wins over the same field of the record.
     record = {**(_parse_record(text) if text else {}), **changes}
     if is_interactive() and not text:
         _ask_for_missing(record)
@@ -227,6 +229,7 @@ def build(yes: bool, no_approve: bool) -> None:
     """
     home, agent_variable = paths.get_home(), find_agent()
     build_result = approvals.compile_manifest(home, clock.now())
+    # A change made by hand counts only after a person has approved it.
     changes = build_result.waiting_changes
     for change in changes:
         echo_text(f"{change.change} by hand: {change.summary} [{change.slug}]")
@@ -301,6 +304,7 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
     home = paths.get_home()
     lessons_in_file = read(get_lessons_path(home)).lessons
     waiting = {change.id: change for change in approvals.find_changes_to_approve(home, clock.now())}
+    # A lesson that was deleted by hand stays in force until that is approved, so it is listed as well.
     removed = [change.approved for change in waiting.values() if change.proposed is None and change.approved]
     matches = []
     for lesson in (*lessons_in_file, *removed):
@@ -350,6 +354,7 @@ def show(slug: str, as_json: bool) -> None:
     for name, value in record.items():
         if value not in ("", [], None):
             echo_text(f"{name:<18}{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    # Looking at a lesson must not create a database.
     if os.path.exists(os.path.join(paths.get_home(), paths.DATABASE)):
         _print_outcomes(lesson)
 
@@ -407,6 +412,7 @@ def check(as_json: bool) -> None:
 
 
 def _count_in_force(home: str) -> int:
+    """Return how many lessons the last good manifest has."""
     try:
         return len(open_index(home))
     except (OSError, ValueError):
@@ -428,6 +434,7 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
     if not (command or path or content or tool):
         raise UserError("there is no call to explain", "hardwon why 'git stash'   (or --path, --content, --tool)")
     home, folder, now = paths.get_home(), os.getcwd(), clock.now()
+    # Without a command it is about a file, which is what Edit is called with.
     tool = tool or ("Bash" if command else "Edit")
     event = Event("", "PreToolUse", "", folder, tool=tool, command=command, path=path, content=content)
     matches, unmet = explain_call(home, event, now)

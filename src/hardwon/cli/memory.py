@@ -222,4 +222,5 @@ def _reject_or_retire(names: tuple[str, ...], status: str) -> None:
             updated = reject_or_retire_memory(connection, home, record, clock.now())
             file_note = f"; its file stays: {get_memory_path(home, record)}" if record.file else ""
             echo_text(f"{updated.status}: memory {record.id}{file_note}")
+        # A memory may count in every project, so every compiled brief is out of date.
         compiled_brief.delete_all(home)

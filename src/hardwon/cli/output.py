@@ -35,6 +35,7 @@ def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_co
     from rich.table import Table
     from rich.text import Text
 
+    # With highlighting, rich would colour numbers and paths by itself.
     console = Console(soft_wrap=False, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="" if _is_plain() else "dim")
     for number, heading in enumerate(columns):
@@ -46,6 +47,7 @@ def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_co
 
 
 def get_width() -> int:
+    # Below 40 columns nothing would be left for the text of a table.
     return max(min(shutil.get_terminal_size().columns, MAX_WIDTH), 40)
 
 
@@ -68,6 +70,7 @@ def echo_indented(prefix: str, text: str, *, max_lines: int = 0, **style: Any) -
     Further lines are indented, so that they cannot pass for lines of ours.
     """
     text_width = get_width() - len(prefix)
+    # A hyphen is often part of an option, which must stay in one piece.
     wrapper = textwrap.TextWrapper(text_width, break_on_hyphens=False)
     wrapper.wordsep_simple_re = _BREAK_PATTERN
     lines: list[str] = []

@@ -137,6 +137,7 @@ class _Review:
                 echo_indented("   ", line.strip())
             echo_indented("   fix: ", error.fix)
             return position
+        # A skipped candidate is not a decision, so undo goes past it.
         if answer != "s":
             self.decisions.append((position, candidate.id))
         return position + 1
@@ -176,6 +177,7 @@ def _get_reader_wording(candidate: Candidate, judgement: Judgement | None) -> di
     wording = candidates.extract_rewording(judgement)
     if not wording:
         raise UserError("no suggested rewording for this candidate", "hardwon review --help")
+    # A reader names one trigger; for a candidate about files it is a path.
     triggers = candidate.record["triggers"]
     if triggers.get("pathPatterns") and not triggers.get("commandPatterns") and "commandPatterns" in wording:
         wording["pathPatterns"] = wording.pop("commandPatterns")
@@ -234,6 +236,7 @@ def reject(names: tuple[str, ...]) -> None:
     require_person("rejecting a lesson")
     home = paths.get_home()
     with open_store() as connection:
+        # All names are looked up first, so that a wrong one rejects nothing.
         for candidate in [candidates.find_candidate(home, connection, name) for name in names]:
             candidates.reject(home, connection, candidate)
             click.echo(f"rejected: {candidate.slug}")

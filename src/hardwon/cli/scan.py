@@ -39,7 +39,7 @@ MAX_SHOWN = 5
 @click.option("--auto", is_flag=True, help="as in the background: silent, only when due, accepts nothing")
 @click.option("--dry-run", is_flag=True, help="show what would be found, and keep nothing")
 @click.option("--yes", is_flag=True, help="accept every sound #lesson that agents reported")
-@click.option("--path", "places", multiple=True, metavar="PATH", help="only this file or folder")
+@click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
 @click.option("--host", type=click.Choice(list(TRANSCRIPT_MODULES)), help="only this agent's transcripts")
 @click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
 @click.option("--tier1-only", is_flag=True, help="propose only #lesson tags; the rest follows at the next scan")
@@ -52,7 +52,7 @@ def scan(
     auto: bool,
     dry_run: bool,
     yes: bool,
-    places: tuple[str, ...],
+    scan_paths: tuple[str, ...],
     host: str | None,
     since: str,
     tier1_only: bool,
@@ -70,7 +70,7 @@ def scan(
     if yes:
         require_person("accepting lessons")
     tiers = [tier for tier, is_left_out in ((1, tier2_only), (2, tier1_only)) if not is_left_out]
-    request = ScanRequest(full, places, host or "", parse_time(since, clock.now()), tiers)
+    request = ScanRequest(full, scan_paths, host or "", parse_time(since, clock.now()), tiers)
     home = paths.get_home()
     values = settings.resolve_settings(settings.read_config(home))
     # A dry run scans a copy of the database, so that it does all a scan does and leaves nothing.
@@ -81,12 +81,14 @@ def scan(
             with _wait_for_scan_lock(home, gives_up=auto) as has_lock:
                 if auto and not (has_lock and is_due(connection, values, clock.now())):
                     return
+                # It runs beside an agent that a person is waiting for.
                 if auto:
                     os.nice(10)
                 show_bar = partial(show_progress, is_silent=auto or as_json)
                 outcome = run_scan(home, connection, values, request, show_bar, is_automatic=auto)
             if auto:
                 return
+            # With one tier only, the other tier is not waiting but left out on purpose.
             waiting_count = len(candidates.list_fresh_signatures(connection)) if len(tiers) == 2 else 0
             if as_json:
                 _print_json(connection, outcome, waiting_count)

@@ -167,6 +167,7 @@ def show(ids: tuple[str, ...], as_json: bool) -> None:
     O12 is an observation, S3 a summary, P7 a prompt, E9 an event, L:slug a lesson, M:1 a memory,
     H:2 a handoff.
     """
+    # Ids may be given one by one or joined with commas, as agents tend to write them.
     record_ids = [record_id for record_id in ",".join(ids).split(",") if record_id]
     with _open_searchable_store() as connection:
         records = fetch_records(connection, paths.get_home(), record_ids)
@@ -248,6 +249,7 @@ def _print_lines(lines: Sequence[_Line], *, marked_id: str = "") -> None:
     from rich.cells import cell_len, set_cell_size  # some characters take two columns
 
     width = get_width()
+    # A lesson's id is its slug, which may be long.
     id_width = min(max(len(line.record_id) for line in lines), 24)
     type_width = max(len(line.type) for line in lines)
     cost_width = max(len(line.cost) for line in lines)

@@ -43,6 +43,7 @@ def sessions() -> None:
 @json_option
 def print_sessions(project: str, status: str | None, limit: int, as_json: bool) -> None:
     """List sessions, latest first."""
+    # A path means the project that it lies in; anything else is a name.
     if os.sep in project or project in (".", "..", "~"):
         project = projects.find_project_path(os.path.abspath(os.path.expanduser(project)))
     with open_store(drain=True) as connection:
@@ -59,6 +60,7 @@ def print_sessions(project: str, status: str | None, limit: int, as_json: bool) 
         project_name = to_printable_line(session["project"] or "-", 14)
         counts = [str(session["prompts"]), str(session["events"])]
         rows.append([str(session["id"]), when, project_name, *counts, session["status"]])
+    # Each session stays on one line: its first prompt gets the room that is left.
     used_width = sum(max(map(len, column)) + 2 for column in zip(_COLUMNS, *rows, strict=True))
     text_width = max(get_width() - used_width, MIN_TEXT_WIDTH)
     for row, session in zip(rows, records, strict=True):
@@ -139,7 +141,7 @@ def _print_summary(summary: Summary) -> None:
         for line in getattr(summary, name).splitlines():
             for part in wrap(line, max(get_width() - _SUMMARY_WIDTH, MIN_TEXT_WIDTH)):
                 echo_text(f"{label:<{_SUMMARY_WIDTH}}{part}")
-                label = ""
+                label = ""  # only the first line of a part is labelled
 
 
 @sessions.command("delete")

@@ -35,6 +35,7 @@ def up(ctx: click.Context, yes: bool) -> None:
     """Start hardwon, and show where things are and what to do next."""
     home = paths.get_home()
     build_result = compile_manifest(home, clock.now())
+    # Plugins find the hook by these files, and see in them that they are not needed.
     write_discovery_files(home)
     worker_status = lifecycle.start_worker(home)
     click.echo(f"worker    running, process {worker_status.pid}")

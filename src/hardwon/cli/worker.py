@@ -87,6 +87,7 @@ def status(as_json: bool) -> None:
 
 def _describe_database(home: str) -> dict[str, Any]:
     """Return the database's size, limits and contents, without creating one."""
+    # Status must work with a broken config.json; doctor reports it.
     try:
         values = settings.resolve_settings(settings.read_config(home))
     except UserError:
@@ -124,6 +125,7 @@ def logs(line_count: int, follow: bool, as_json: bool) -> None:
         if as_json:
             echo_json([line.rstrip("\n") for line in last_lines])
             return
+        # The file stays open, so following goes on where the last line ended.
         click.echo("".join(last_lines), nl=False)
         while follow:
             click.echo(file.read(), nl=False)

@@ -28,7 +28,7 @@ class ScanRequest:
     """Which transcripts to read: every one of an agent, or those at some places, changed since a time."""
 
     full: bool = False
-    places: Sequence[str] = ()
+    scan_paths: Sequence[str] = ()
     agent: str = ""
     since: float = 0.0
     tiers: Sequence[int] = (1, 2)
@@ -50,7 +50,7 @@ def run_scan(
     if reread_paths:
         transcripts.forget_transcripts(connection, reread_paths)
     kind = "auto" if is_automatic else "new"
-    if request.places or request.agent or request.since:
+    if request.scan_paths or request.agent or request.since:
         kind = "part"
     elif request.full or not read_positions:
         kind = "full"
@@ -65,12 +65,12 @@ def find_transcripts(
 ) -> list[TranscriptFile]:
     """Return the transcripts with something unread, at the places requested or where the agents keep them."""
     fix = "give --path a transcript or a folder of them"
-    for place in request.places:
-        path = os.path.expanduser(place)
+    for scan_path in request.scan_paths:
+        path = os.path.expanduser(scan_path)
         if not os.path.exists(path):
-            raise UserError(f"there is nothing at {place}", fix)
+            raise UserError(f"there is nothing at {scan_path}", fix)
         if not os.path.isdir(path) and not any(find_changed_transcripts({request.agent: [path]}, {})):
-            raise UserError(f"{place} is not a transcript of {request.agent or 'a supported agent'}", fix)
-    scan_paths = request.places or values["scanPaths"]
+            raise UserError(f"{scan_path} is not a transcript of {request.agent or 'a supported agent'}", fix)
+    scan_paths = request.scan_paths or values["scanPaths"]
     folders = find_transcript_folders(os.environ, os.path.expanduser("~"), scan_paths, request.agent)
     return [file for file in find_changed_transcripts(folders, read_positions) if file.modified_at >= request.since]
