@@ -7,7 +7,7 @@ from typing import Any
 
 from hardwon.actions import approvals
 from hardwon.errors import UserError
-from hardwon.handoff import ratification, reflection
+from hardwon.handoff import ratification
 from hardwon.handoff.ratification import RatificationResult
 from hardwon.store import reflections
 from hardwon.store.approvals import RATIFY_AFTER_DAYS
@@ -68,6 +68,8 @@ def undo_reflection(connection: Connection, home: str, number: int, now: float) 
 
     Git history is the person's, so a commit stays.
     """
+    from hardwon.handoff import reflection  # imported here because it loads every distiller
+
     existing = reflections.get(connection, number)
     committed_files = ratification.list_committed_files(existing) if existing else []
     undone = reflection.undo(connection, home, number, now)

@@ -84,12 +84,6 @@ class _Scope:
         return [path for path in list_files_below(folder) if self.matches(path)]
 
 
-def find_project(connection: db.Connection, name: str) -> str:
-    """Return a project's path by its name, or by a folder in it."""
-    folder = os.path.abspath(os.path.expanduser(name))
-    return exports.resolve_project_name(connection, name, projects.find_project_path(folder))
-
-
 def parse_target(
     connection: db.Connection, text: str | None, session: str | None, project: str | None, older_than: str | None
 ) -> PurgeTarget:
@@ -107,7 +101,8 @@ def parse_target(
             raise UserError(f"{session!r} could be {', '.join(session_ids[:5])}", "write more of it")
         return PurgeTarget(session=session_ids[0])
     if project is not None:
-        return PurgeTarget(project=find_project(connection, project))
+        folder = projects.find_project_path(os.path.abspath(os.path.expanduser(project)))
+        return PurgeTarget(project=exports.resolve_project_name(connection, project, folder))
     span = str(older_than)
     number, unit = span[:-1], span[-1:]
     if not (number.isascii() and number.isdigit() and len(number) <= 6 and unit in _UNIT_SECONDS):

@@ -27,15 +27,11 @@ def open_store(*, drain: bool = False) -> Iterator[db.Connection]:
     home = paths.get_home()
     with closing(db.connect(home)) as connection:
         if drain:
-            drain_spool(connection, home)
+            from hardwon.actions import prompts  # imported here because most commands do not need it
+            from hardwon.sessions import ingest
+
+            ingest.drain_spool(home, connection, lambda prompt, cwd: prompts.handle_spooled_prompt(home, prompt, cwd))
         yield connection
-
-
-def drain_spool(connection: db.Connection, home: str) -> None:
-    from hardwon.actions import prompts  # imported here because most commands do not need it
-    from hardwon.sessions import ingest
-
-    ingest.drain_spool(home, connection, lambda prompt, cwd: prompts.handle_spooled_prompt(home, prompt, cwd))
 
 
 def is_interactive() -> bool:

@@ -1,16 +1,14 @@
-"""handoff list, show, ratify, amend, discard, write; resume; reflect"""
+"""handoff list, show, ratify, amend, discard, write; resume"""
 
 from __future__ import annotations
 
 import os
-import shlex
 import sys
-from typing import Any
 
 import click
 
 from hardwon import clock, paths, projects, settings
-from hardwon.actions.handoffs import ratify_handoff, undo_reflection, write_handoff
+from hardwon.actions.handoffs import ratify_handoff, write_handoff
 from hardwon.cli.context import (
     find_agent,
     is_interactive,
@@ -21,19 +19,12 @@ from hardwon.cli.context import (
 )
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, ratification, reflection
+from hardwon.handoff import handoffs, ratification
 from hardwon.handoff.descriptions import to_handoff_json
-from hardwon.handoff.draft import next_step
-from hardwon.handoff.reflection import ReflectionResult
-from hardwon.lessons import compiled_brief
-from hardwon.search.brief import refresh_brief
-from hardwon.sessions.lookup import find_transcript
 from hardwon.store import reflections
 from hardwon.store.approvals import COMMAND_LINE
-from hardwon.store.db import Connection
 from hardwon.store.reflections import DRAFT, RATIFIED
 from hardwon.text.printable import to_printable_line
-from hardwon.worker.reflection_job import reflect_on_due_sessions, reflect_on_session
 
 _TEMPLATE = "## Summary\n\n\n## Decisions\n\n\n## Open ends\n\n\n## Resume Prompt\n\n\nConfidence: M\n"
 
@@ -201,87 +192,3 @@ def resume(as_json: bool) -> None:
             echo_indented("   ", line)
     if not draft and not page:
         click.echo("no handoffs here yet: hardwon handoff write TEXT")
-
-
-@click.command()
-@click.argument("name", required=False, default="", metavar="[SESSION|TRANSCRIPT]")
-@click.option("--idle", is_flag=True, help="every idle session that was not handed off")
-@click.option("--menu", "show_menu", is_flag=True, help="what is looked for, and how often people keep it")
-@click.option("--undo", type=int, metavar="ID", help="restore every file that a reflection wrote")
-@click.option("--plain", is_flag=True, help="without a model, even if one is set")
-@json_option
-def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: bool, as_json: bool) -> None:
-    """Draft the handoff of a session: what it came to, what is open.
-
-    Without a SESSION it is the latest in this folder. The draft is in
-    ~/.hardwon/drafts and waits for you: hardwon handoff list.
-    """
-    home = paths.get_home()
-    with open_store() as connection:
-        if show_menu:
-            _print_menu(reflection.list_menu_items(connection), as_json)
-        elif undo is not None:
-            require_person("undoing a reflection")
-            _undo_reflection(connection, home, undo)
-        elif idle:
-            _reflect_on_idle(connection, home, plain, as_json)
-        else:
-            path, host = find_transcript(connection, name)
-            result = reflect_on_session(connection, home, path, host, plain=plain)
-            refresh_brief(connection, home, result.record.project)
-            if as_json:
-                echo_json(reflection.to_json(result))
-            else:
-                _print_result(result)
-
-
-def _undo_reflection(connection: Connection, home: str, number: int) -> None:
-    record, committed = undo_reflection(connection, home, number, clock.now())
-    compiled_brief.delete_all(home)
-    refresh_brief(connection, home, record.project)
-    echo_text(f"reflection {record.id} is undone: {', '.join(file.path for file in record.files)}")
-    if committed:
-        root = projects.find_git_root(os.path.dirname(committed[0]))
-        relative_paths = [os.path.relpath(path, root) for path in committed]
-        message = f"Take back handoff {record.id}"
-        command = shlex.join(["git", "-C", root, "commit", "-m", message, "--", *relative_paths])
-        echo_text(f"the commit stays; this takes the files out of the next:\n  {command}")
-
-
-def _reflect_on_idle(connection: Connection, home: str, plain: bool, as_json: bool) -> None:
-    results: list[ReflectionResult] = []
-    for result in reflect_on_due_sessions(connection, home, plain=plain):
-        if isinstance(result, ReflectionResult):
-            results.append(result)
-            refresh_brief(connection, home, result.record.project)
-        else:
-            echo_text(str(result), err=True)
-    if as_json:
-        echo_json([reflection.to_json(result) for result in results])
-        return
-    for result in results:
-        _print_result(result)
-    if not results:
-        click.echo("no idle session without a handoff")
-
-
-def _print_result(result: ReflectionResult) -> None:
-    draft = result.draft
-    echo_text(f"{draft.topic}\n  draft: {result.record.draft}   (reflection {result.record.id})")
-    for finding in draft.findings:
-        click.echo(f"  {to_printable_line(finding.item)} -> {finding.target}: {to_printable_line(finding.text)}")
-    for memory in draft.memories:
-        click.echo(f"  memory to approve ({memory.type}): {to_printable_line(memory.text)}")
-    click.echo(f"  next: {to_printable_line(next_step(draft) or 'nothing open')}")
-    if result.fallback_reason:
-        echo_text(f"  {result.fallback_reason}", err=True)
-
-
-def _print_menu(items: list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        echo_json(items)
-        return
-    rows = []
-    for item in items:
-        rows.append([item["item"], str(item["kept"]), str(item["dropped"]), f"{item['weight']:.2f}", item["help"]])
-    echo_table(["item", "kept", "dropped", "weight", "what"], rows)

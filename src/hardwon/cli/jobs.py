@@ -9,7 +9,6 @@ import click
 from hardwon import clock, paths, settings
 from hardwon.cli.context import json_option, open_store, require_person
 from hardwon.cli.output import echo_json, echo_table, format_duration, format_times
-from hardwon.distil.llm.cost_report import build_cost_report
 from hardwon.errors import UserError
 from hardwon.store.jobs import cancel, list_jobs, retry
 from hardwon.text.excerpts import pluralize
@@ -92,6 +91,8 @@ def cost(days: int, as_json: bool) -> None:
 
     Dollars are estimated. Tokens in include those a provider had cached.
     """
+    from hardwon.distil.llm.cost_report import build_cost_report  # imported here because it loads the providers
+
     values = settings.resolve_settings(settings.read_config(paths.get_home()))
     with open_store() as connection:
         report = build_cost_report(connection, values, days, clock.now())

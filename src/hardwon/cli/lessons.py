@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from time import sleep
 from typing import Any
 
 import click
@@ -28,7 +27,6 @@ from hardwon.agents.fields import get_text, get_tool_path
 from hardwon.cli.candidates import show_list
 from hardwon.cli.context import (
     confirm,
-    drain_spool,
     find_agent,
     is_interactive,
     json_option,
@@ -56,17 +54,16 @@ from hardwon.lessons.lookup import (
 from hardwon.lessons.record import select_authored_fields, to_lesson_record
 from hardwon.lessons.review_queue import list_waiting
 from hardwon.lessons.validation import find_lesson_faults
-from hardwon.store import injections
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import parse_json_or_text
+from hardwon.store.injections import list_latest_deliveries
 from hardwon.store.views import list_lesson_deliveries
 from hardwon.text.excerpts import pluralize
 from hardwon.text.printable import make_printable, to_printable_line
-from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Delivery, Event, Lesson
+from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Event, Lesson
 
 MAX_SHOWN_DELIVERIES = 10
 MAX_SHOWN_OTHERS = 15
-POLL_SECONDS = 0.5
 _SLUG_INDENT = " " * 16
 _VERDICTS = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
 # Each option is named by the field of a lesson's record that it sets.
@@ -464,43 +461,18 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
 
 @click.command()
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="how many")
-@click.option("-f", "--follow", is_flag=True, help="keep printing as they happen")
-@click.option("--json", "as_json", is_flag=True, help="print JSON, one array; with --follow a line each")
-def deliveries(limit: int, follow: bool, as_json: bool) -> None:
+@json_option
+def deliveries(limit: int, as_json: bool) -> None:
     """List what was delivered to agents: when, how, and which lesson."""
     with open_store(drain=True) as connection:
-        numbered_deliveries = injections.list_latest_deliveries(connection, limit=limit)
-        if not follow:
-            _print_deliveries([delivery for _, delivery in numbered_deliveries], as_json)
-            return
-        last_id = 0
-        while True:
-            for delivery_id, delivery in numbered_deliveries:
-                last_id = delivery_id
-                if as_json:
-                    click.echo(json.dumps(_to_json(delivery)))
-                else:
-                    echo_text(f"{_format_delivery(delivery)}  {delivery.summary}  {delivery.slug}")
-            sleep(POLL_SECONDS)
-            drain_spool(connection, paths.get_home())
-            numbered_deliveries = injections.list_latest_deliveries(connection, limit=1000, after_id=last_id)
-
-
-def _print_deliveries(latest_deliveries: Sequence[Delivery], as_json: bool) -> None:
+        latest_deliveries = [delivery for _, delivery in list_latest_deliveries(connection, limit=limit)]
     if as_json:
-        echo_json([_to_json(delivery) for delivery in latest_deliveries])
+        echo_json([{**delivery.__dict__, "at": clock.format_iso(delivery.at)} for delivery in latest_deliveries])
         return
     for delivery in latest_deliveries:
-        echo_text(_format_delivery(delivery))
+        when = datetime.fromtimestamp(delivery.at).strftime("%m-%d %H:%M:%S")
+        echo_text("  ".join((when, delivery.delivery, delivery.host, delivery.tool or delivery.kind)))
+        # The slug gets a line of its own, so that it can be copied whole.
         echo_indented(_SLUG_INDENT, f"{delivery.summary}\n{delivery.slug}")
     if not latest_deliveries:
         click.echo("nothing has been delivered yet")
-
-
-def _format_delivery(delivery: Delivery) -> str:
-    when = datetime.fromtimestamp(delivery.at).strftime("%m-%d %H:%M:%S")
-    return "  ".join((when, delivery.delivery, delivery.host, delivery.tool or delivery.kind))
-
-
-def _to_json(delivery: Delivery) -> dict[str, object]:
-    return {**delivery.__dict__, "at": clock.format_iso(delivery.at)}
