@@ -33,7 +33,7 @@ def test_one_is_one(house: House) -> None:
     assert "summary has 1 character, but" in ran.err
     house.ask("s1", prompt("about a kumquat", cwd="/home/dev/kumquat"))
     house.deliveries()
-    assert "1 session (cut out)" in house.ok("purge", "--text", "kumquat", "--dry-run").out
+    assert "sessions (cut out) 1" in house.ok("purge", "--text", "kumquat", "--dry-run").out
 
 
 def test_a_record_that_is_not_there_is_said_like_any_error(house: House) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -124,7 +123,7 @@ def backup(keep: int, as_json: bool) -> None:
     new_backup = backups.create_backup(home, clock.now())
     removed = backups.rotate(home, keep)
     if as_json:
-        click.echo(json.dumps({**new_backup.__dict__, "removed": removed}))
+        echo_json({**new_backup.__dict__, "removed": removed})
         return
     click.echo(f"backup    {new_backup.path}")
     click.echo(f"holds     {', '.join(new_backup.files) or 'nothing yet'}, {new_backup.bytes / 1e6:.1f} MB")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -147,7 +146,7 @@ def _import_records(
         )
     if as_json:
         fault_rows = [{"line": number, "fault": fault} for number, fault in report.faults]
-        click.echo(json.dumps({"imported": report.counts, "deleted": report.deleted, "faults": fault_rows}))
+        echo_json({"imported": report.counts, "deleted": report.deleted, "faults": fault_rows})
     else:
         for number, fault in report.faults:
             echo_text(f"{file} line {number}: {fault}", err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 
@@ -162,7 +161,7 @@ def rebuild(as_json: bool) -> None:
         unrebuildable = count_unrebuildable(connection)
     if as_json:
         report = {"sessions": session_count, "briefs": len(project_paths), **counts, "kept": unrebuildable}
-        click.echo(json.dumps(report))
+        echo_json(report)
         return
     summary = ", ".join(f"{count} {name}" for name, count in counts.items())
     click.echo(f"rebuilt   from {session_count} sessions: {summary}")

@@ -72,8 +72,11 @@ def review(as_json: bool, file: str | None, limit: int) -> None:
         if file == ASK_A_MODEL:
             from hardwon.actions.judging import ask_model_to_judge
 
-            judgements = list(map(_print_judgement, ask_model_to_judge(home, connection, limit)))
-            if not judgements:
+            judged_count = 0
+            for judgement in ask_model_to_judge(home, connection, limit):
+                _print_judgement(judgement)
+                judged_count += 1
+            if not judged_count:
                 click.echo("nothing to judge: hardwon scan")
         elif file:
             _store_judgements(home, connection, file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import webbrowser
 from time import monotonic, sleep
@@ -57,7 +56,7 @@ def status(as_json: bool) -> None:
     active_pauses = pauses.describe_pauses(home, clock.now())
     if as_json:
         report = {**worker_status.__dict__, "database": database, "spool": spooled_count, "pauses": active_pauses}
-        click.echo(json.dumps(report))
+        echo_json(report)
         return
     if worker_status.running:
         click.echo(f"worker    running, process {worker_status.pid}, since {format_age(worker_status.since or 0)}")
