@@ -6,12 +6,14 @@ Files that a person approved, and agents' transcripts, are reported and left alo
 from __future__ import annotations
 
 import glob
+import json
 import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from hardwon import claims, clock, paths, projects, settings
 from hardwon.actions import approvals
@@ -43,6 +45,7 @@ from hardwon.text.traces import (
 )
 from hardwon.types import ReadPosition
 
+_FRONT_LINES = 40  # lines in which a draft names its session
 _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
 _APPROVED_FILES = (
     paths.LESSONS,
@@ -79,6 +82,14 @@ class _Scope:
         if self.target.older_than is not None:
             return os.path.getmtime(path) < self.target.older_than
         return has_piece_in_file(path, self.pieces)
+
+    def owns_draft(self, path: str) -> bool:
+        """Return whether an unratified draft says that it is of one of the sessions that go."""
+        if not self.sessions or not _is_draft(path):
+            return False
+        with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
+            front_lines = {line.rstrip("\n") for line in islice(file, _FRONT_LINES)}
+        return any(f"session: {json.dumps(session)}" in front_lines for session in self.sessions)
 
     def find_matches(self, folder: str) -> list[str]:
         return [path for path in list_files_below(folder) if self.matches(path)]
@@ -193,8 +204,12 @@ def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str
         "spool": scope.find_matches(os.path.join(scope.home, "spool")),
         "claims": claim_files,
         "logs": [path for path in raw_logs if os.path.basename(path) in log_names or scope.matches(path)],
-        # A draft of another session may mention this one, so a session's drafts are known by their rows.
-        "drafts": [path for path in sorted(drafts) if path in target_drafts or (is_period and scope.matches(path))],
+        # A draft of another session may mention this one, so a session's drafts are known by their rows and heads.
+        "drafts": [
+            path
+            for path in sorted(drafts)
+            if path in target_drafts or scope.owns_draft(path) or (is_period and scope.matches(path))
+        ],
         "queues": sorted(filter(scope.matches, queued_files)),
     }
 
@@ -244,7 +259,7 @@ def _find_approved_files(connection: db.Connection, scope: _Scope, drafts: list[
         draft_names = {os.path.basename(path) for path in drafts}
         for path in list_files_below(os.path.join(scope.home, backups.BACKUPS_FOLDER)):
             name = os.path.basename(path)
-            if paths.DATABASE not in name and name not in draft_names:
+            if paths.DATABASE not in name and name not in draft_names and not scope.owns_draft(path):
                 file_paths.append(path)
     approved = {}
     for path in dict.fromkeys(file_paths):
@@ -339,7 +354,11 @@ def _purge_backup(backup: backups.Backup, scope: _Scope, draft_names: set[str]) 
     for path in list_files_below(backup.path):
         if os.path.relpath(path, backup.path) not in copied_files:
             continue
-        if scope.matches(path) if scope.target.text_pieces else os.path.basename(path) in draft_names:
+        if scope.target.text_pieces:
+            is_doomed = scope.matches(path)
+        else:
+            is_doomed = os.path.basename(path) in draft_names or scope.owns_draft(path)
+        if is_doomed:
             removed[os.path.basename(path)] += 1
             if not scope.dry_run:
                 _purge_backup_file(path, scope)
