@@ -124,20 +124,22 @@ def _check_worker(home: str) -> Iterator[Check]:
 def _check_hook_log(path: str) -> Iterator[Check]:
     if not os.path.exists(path):
         return
-    groups: dict[str, list[str]] = {}
+    failures, refused_prompts, refused_decisions = list[str](), list[str](), list[str]()
     with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
         for line in file.read().splitlines():
             if f" {REFUSED_DECISION}: " in line:
-                kind = "decision not carried out, since it is not known to be yours"
+                refused_decisions.append(line)
             elif "what you typed was not taken" in line:
-                kind = "prompt refused"
+                refused_prompts.append(line)
             else:
-                kind = "hook failed"
-            groups.setdefault(kind, []).append(line)
-    for kind, lines in groups.items():
-        noun, _, verdict = kind.partition(" ")
-        finding = f"{pluralize(len(lines), noun)} {verdict}; last: {lines[-1]}"
-        yield Check("hook log", None, finding, f"rm {path}")
+                failures.append(line)
+    for noun, verdict, lines in (
+        ("hook", "failed", failures),
+        ("prompt", "refused", refused_prompts),
+        ("decision", "not carried out, since it is not known to be yours", refused_decisions),
+    ):
+        if lines:
+            yield Check("hook log", None, f"{pluralize(len(lines), noun)} {verdict}; last: {lines[-1]}", f"rm {path}")
 
 
 def _check_database(home: str) -> Iterator[Check]:
