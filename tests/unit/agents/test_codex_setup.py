@@ -290,7 +290,7 @@ def test_hooks_of_others_behind_ours_keep_their_place_and_the_person_hears_when_
     assert "already installed" in house.ok("install", "codex", "--yes").out
     assert content(files.hooks) == json.dumps(document)
     files.put(content(files.hooks).replace('"timeout": 10', '"timeout": 11'))
-    moved = "Codex asks you to trust the hooks of others in PreToolUse again"
+    moved = "Codex asks you to trust other hooks in PreToolUse again"
     assert moved in house.ok("install", "codex", "--yes").out
     assert moved not in house.ok("uninstall", "codex", "--yes").out
     files.put(json.dumps(document))
