@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import os
-import pty
-import re
-import select
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -36,7 +30,7 @@ STORY = (
     "$ hardwon search limiter",
     "$ hardwon brief",
     "S3 next: document the new limit in the README.",
-    "hardwon demo --view",
+    "hardwon up",
 )
 
 
@@ -103,50 +97,3 @@ def test_one_that_is_cut_off_leaves_nothing_either(world: dict[str, str], moment
         running.stdout.read()
     assert running.returncode not in (0, -ending)
     assert_nothing_is_left(world)
-
-
-def test_at_a_terminal_the_viewer_shows_it_until_enter_is_pressed(world: dict[str, str]) -> None:
-    opened = Path(world["HOME"], "opened")
-    browser = Path(world["HOME"], "browser")
-    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.new && mv {opened}.new {opened}\n')
-    browser.chmod(0o700)
-    ours, theirs = pty.openpty()
-    running = subprocess.Popen(
-        [*DEMO, "--view"], stdin=theirs, stdout=theirs, stderr=theirs, env={**world, "BROWSER": str(browser)}
-    )
-    os.close(theirs)
-    said = read_until(ours, "until you press Enter")
-    assert "\x1b[36m  $ hardwon scan" in said and "\x1b[33m  hardwon  denies it" in said
-    wait_for(opened.exists)
-    assert is_let_in(opened.read_text())
-    os.write(ours, b"\n")
-    assert "home is gone" in read_until(ours, "hardwon up")
-    assert running.wait() == 0
-    os.close(ours)
-    opened.unlink()
-    browser.unlink()
-    assert_nothing_is_left(world)
-
-
-def test_without_a_terminal_the_viewer_is_refused(world: dict[str, str]) -> None:
-    done = subprocess.run([*DEMO, "--view"], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=world)
-    assert (done.returncode, "not a terminal" in done.stderr) == (1, True)
-
-
-def read_until(terminal: int, words: str) -> str:
-    said, end = "", monotonic() + 300
-    while words not in said:
-        assert select.select([terminal], [], [], max(0.0, end - monotonic()))[0], said
-        said += os.read(terminal, 65536).decode(errors="replace")
-    return said
-
-
-def is_let_in(link: str) -> bool:
-    """Whether the link's one visit leads into the viewer."""
-    parts = urlsplit(link)
-    assert parts.port and re.fullmatch(r"code=\S+", parts.query)
-    line = http.client.HTTPConnection("127.0.0.1", parts.port)
-    line.request("GET", f"{parts.path}?{parts.query}", headers={"Host": parts.netloc})
-    answer = line.getresponse()
-    line.close()
-    return answer.status in (200, 303) and "set-cookie" in {name.lower() for name, _ in answer.getheaders()}

@@ -86,7 +86,7 @@ def test_a_worker_that_dies_at_start_is_not_started_again_at_once_and_doctor_say
         assert "git stash -u" in house.session_start(f"s{number}").context
     assert os.path.getsize(os.path.join(house.home, "worker.starts")) == 1
     told = {check["name"]: check for check in json.loads(house.cli("doctor", "--json").out)}
-    assert told["worker"]["well"] is False and "came to nothing" in told["worker"]["found"]
+    assert told["worker"]["well"] is False and "failed" in told["worker"]["found"]
 
 
 def test_an_edit_of_lessons_json_is_in_force_at_the_next_call_once_a_person_built(house: House) -> None:

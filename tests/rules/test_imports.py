@@ -37,7 +37,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
     "distil": (*BASE, "store", "agents", "mining"),
     "handoff": (*BASE, "store", "agents", "data", "distil", "mining"),
     "search": (*BASE, "store", "agents", "lessons", "handoff"),
-    "actions": (*BASE, "store", "agents", "lessons", "sessions", "mining", "handoff", "search"),
+    "actions": (*BASE, "store", "agents", "lessons", "data", "sessions", "mining", "distil", "handoff", "search"),
     "fallback": (*BASE, "agents", "lessons", "sessions"),
     "worker": (
         *BASE,

@@ -154,7 +154,7 @@ def test_what_was_refused_when_the_worker_came_back_is_shown_by_doctor(house: Ho
     with open(os.path.join(house.home, "logs", "hook.log"), "a") as file:
         file.write("1772614900 PreToolUse OSError at cold.py:7\n")
     wrong, told = [one["found"] for one in json.loads(house.cli("doctor", "--json").out) if one["name"] == "hook log"]
-    assert wrong.startswith("1 hook went wrong; last: 1772614900 PreToolUse")
+    assert wrong.startswith("1 hook failed; last: 1772614900 PreToolUse")
     assert told.startswith("1 prompt refused; ") and "what you typed was not taken" in told
     with open(os.path.join(house.home, "logs", "worker.log")) as file:
         assert "problem is too short (5 characters" in file.read()

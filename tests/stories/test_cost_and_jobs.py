@@ -83,7 +83,7 @@ def test_what_was_spent_is_told_by_day_purpose_project_and_model(house: House, s
     said = house.ok("cost", env={"COLUMNS": "80"}).out
     assert max(map(len, said.splitlines())) <= 80
     assert "2 of 200 runs" in said and "2,700 of 1,000,000 tokens" in said and "0.0246 of 1.0 dollars" in said
-    assert "refused   once today, above caps.tokensPerDay: plain code did it" in said
+    assert "refused   once today, above caps.tokensPerDay: done without a model" in said
     for words in ("by day", "by purpose", "summary", "/home/dev/project", "long-name-2026-11-16", "malformed", "begun"):
         assert words in said, words
     told = house.ok("cost", "--json", "--days", "1").json()
@@ -94,7 +94,7 @@ def test_what_was_spent_is_told_by_day_purpose_project_and_model(house: House, s
 def test_a_dead_job_is_listed_with_its_reason_retried_and_forgotten(house: House, store: db.Connection) -> None:
     for waiting in jobs.list_jobs(store):
         house.ok("jobs", "cancel", str(waiting["id"]))
-    assert house.ok("jobs", "list").out == "no job waits: everything is distilled\n"
+    assert house.ok("jobs", "list").out == "No pending jobs\n"
     jobs.enqueue(store, "refine", 1, priority=jobs.LIVE, now=1.0)
     for count in range(jobs.MAX_TRIES):
         job = jobs.lease_next(store, lease="me", now=1e9 + count * 1e5)
@@ -103,12 +103,12 @@ def test_a_dead_job_is_listed_with_its_reason_retried_and_forgotten(house: House
     assert "dead" in said and "the model answered" in said and "hardwon jobs retry" in said
     [one] = house.ok("jobs", "list", "--json").json()
     assert (one["state"], one["tries"], one["session"]) == ("dead", jobs.MAX_TRIES, "s1")
-    assert house.ok("jobs", "retry").out == "1 job waits again\n"
+    assert house.ok("jobs", "retry").out == "1 job pending again\n"
     assert [one["state"] for one in house.ok("jobs", "list", "--json").json()] == ["waiting"]
-    assert house.ok("jobs", "cancel", str(one["id"])).out == "1 job forgotten\n"
-    assert "is not there" in house.cli("jobs", "cancel", str(one["id"])).err
-    assert "is not there" in house.cli("jobs", "retry", "77").err
-    assert house.ok("jobs", "retry").out == "no job is dead\n"
+    assert house.ok("jobs", "cancel", str(one["id"])).out == "1 job cancelled\n"
+    assert "does not exist" in house.cli("jobs", "cancel", str(one["id"])).err
+    assert "does not exist" in house.cli("jobs", "retry", "77").err
+    assert house.ok("jobs", "retry").out == "no dead jobs\n"
 
 
 def test_a_job_that_is_retried_is_done_at_once_by_a_worker_that_would_not_look_for_an_hour(
@@ -116,7 +116,7 @@ def test_a_job_that_is_retried_is_done_at_once_by_a_worker_that_would_not_look_f
 ) -> None:
     store.execute("update jobs set state = 'dead'")
     house.start_with(tick=3600)
-    assert house.ok("jobs", "retry").out == "1 job waits again\n"
+    assert house.ok("jobs", "retry").out == "1 job pending again\n"
     wait_for(lambda: jobs.list_jobs(store) == [])
 
 

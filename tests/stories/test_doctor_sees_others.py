@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on
+from hardwon.agents.diagnosis import try_hook
 from hardwon.agents.prompt_origin import HOOK_PATH
-from hardwon.cli.doctor_agents import try_hook
 from tests.support.house_of_one import House, happened, prompt, used
 
 SESSION = "5e551017-0000-4000-8000-000000000001"
@@ -106,7 +106,7 @@ def test_hooks_that_come_by_our_plugin_are_known(house: House, own_home: str, pr
 
 def test_a_hook_that_never_answers_is_said_to_be_so() -> None:
     found = try_hook("exec sleep 600", {}, "hardwon install claude-code", timeout=0.1)
-    assert (found.well, "did not answer" in found.found) == (False, True)
+    assert (found.is_ok, "did not answer" in found.finding) == (False, True)
 
 
 def test_settings_of_any_shape_are_looked_at_without_harm(own_home: str) -> None:
@@ -130,9 +130,9 @@ def test_the_hooks_of_the_latest_sessions_are_counted_and_timed(house: House, ow
     house.ask(SESSION, used("Bash", {"command": "ls"}, {"stdout": "a"}, **told))
     house.ask(SESSION, happened("Stop", last_assistant_message="looked", **told))
     house.ok("sessions", "list")  # takes in the spool
-    (fired,), (took,) = checks(house, "hooks fired"), checks(house, "hooks took")
+    (fired,), (timed,) = checks(house, "hooks fired"), checks(house, "hook time")
     assert (fired["well"], fired["found"]) == (True, "in 1 of the last 1 sessions, 2 events")
-    assert took["found"] == "50 ms in the middle, 400 ms at most (SessionStart), as the agent timed 3"
+    assert timed["found"] == "median 50 ms, max 400 ms (SessionStart), 3 runs timed by the agent"
 
 
 def ran(milliseconds: int, event: str = "PreToolUse", *, own: bool = True) -> dict[str, Any]:

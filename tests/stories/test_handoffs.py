@@ -110,7 +110,7 @@ def test_a_file_that_says_the_very_same_is_taken_and_an_index_is_kept(house: Hou
     index = (folder / "MEMORY.md").read_text()
     assert index.startswith("# What we know\n\n- [pnpm](feedback_pnpm.md): use it\n- [the-wind-tables")
     assert "](project_the-wind-tables" in index and index.count("feedback_pnpm") == 1
-    assert "as it should be" in house.ok("memory", "check", cwd=str(left.folder)).out
+    assert "no faults found" in house.ok("memory", "check", cwd=str(left.folder)).out
 
 
 def test_an_agent_may_write_a_draft_and_decide_nothing(house: House, left: Left) -> None:
@@ -363,11 +363,11 @@ def test_a_memory_is_said_in_other_words_and_stays_approved(house: House, reposi
     house.ok("memory", "edit", "2", "the tide is low", cwd=str(repository))
     assert house.ok("memory", "show", "2", "--json").json()["text"] == "the tide is low"
     assert house.cli("memory", "edit", "1", "x y z", cwd=str(repository), env=AGENT).code == 1
-    assert "not a terminal" in house.cli("memory", "edit", "1", cwd=str(repository)).err
+    assert "needs a terminal" in house.cli("memory", "edit", "1", cwd=str(repository)).err
 
 
 def test_checking_says_what_is_wrong_with_memories(house: House, repository: Path) -> None:
-    assert "as it should be" in house.ok("memory", "check", cwd=str(repository)).out
+    assert "no faults found" in house.ok("memory", "check", cwd=str(repository)).out
     for text in (PNPM, "the tide is high at noon", "mind the gap between boats"):
         house.ok("memory", "add", "feedback", text, cwd=str(repository))
     first, tide, gap = sorted((repository / ".claude" / "memory").iterdir(), key=lambda path: path.stat().st_mtime_ns)

@@ -230,7 +230,7 @@ def test_an_agent_that_is_too_old_is_told_when_its_hooks_go_in(house: House, own
 def test_up_goes_on_past_settings_that_cannot_be_read(house: House, settings: str) -> None:
     put(settings, "mine\n{}")
     said = house.ok("up", "--yes").out
-    assert f"Claude Code: {settings}: line 1, column 1: expecting value; mend it" in said
+    assert f"Claude Code: {settings}: line 1, column 1: expecting value; repair it" in said
     assert "Gemini CLI: " in said and house.status()["running"]
 
 

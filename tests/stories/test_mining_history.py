@@ -188,7 +188,8 @@ def test_the_first_run_says_so_when_nothing_was_found(house: House, own_home: st
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [(("--path", "notes.txt"), "notes.txt is no transcript"), (("--since", ""), "'' is no date")]
+    ("words", "said"),
+    [(("--path", "notes.txt"), "notes.txt is not a transcript"), (("--since", "soon"), "'soon' is not a date")],
 )
 def test_a_scan_of_what_it_cannot_read_says_so(house: House, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     (tmp_path / "notes.txt").write_text("buy milk\n")
@@ -200,7 +201,7 @@ def test_a_scan_says_how_many_wait_for_the_next(house: House, own_home: str) -> 
     house.ok("config", "set", "maxCandidatesPerScan", "1")
     told = Told(own_home).mistake()
     told.fails("cargo build --fast", "error: unexpected argument '--fast' found").works("cargo build --release").write()
-    assert "1 more waits for the next scan" in house.ok("scan").out
+    assert "1 more at the next scan" in house.ok("scan").out
     again = house.ok("scan").out
     assert "1 candidate new" in again and "next scan" not in again
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents.installation import build_hook_command
 from hardwon.agents.transcript_steps import Step, load_transcript_module
-from hardwon.cli.agents import build_hook_command
 from hardwon.self_protection.commands import judge_call
 from hardwon.types import Event
 from tests.support.reading import CORPUS

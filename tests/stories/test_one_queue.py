@@ -76,7 +76,7 @@ def test_every_place_shows_the_same_items(waiting: House) -> None:
 def test_without_all_only_what_recurs_is_listed_and_the_rest_is_counted(waiting: House) -> None:
     listed = waiting.ok("scan", "candidates")
     assert len(numbers_in(listed.out)) == 1
-    assert "2 more wait, seen once or proposed by an agent: hardwon scan candidates --all" in listed.out
+    assert "2 more, seen once or proposed by an agent: hardwon scan candidates --all" in listed.out
     assert waiting.ok("scan", "candidates", "--json").json()["more"] == 2
 
 

@@ -322,7 +322,7 @@ def test_restoring_and_leaving_are_for_a_person(full: House) -> None:
     for command in (f"hardwon restore {made['name']} --yes", "hardwon purge --text kite --yes"):
         assert "Only the user" in full.ask("s1", bash(command)).denied
     assert full.ask("s1", bash("hardwon purge --text kite --dry-run")).denied == ""
-    assert "nobody to ask" in full.cli("restore", made["name"]).err
+    assert "confirmation needed" in full.cli("restore", made["name"]).err
 
 
 def test_of_a_home_that_was_lived_in_nothing_is_left(full: House, own_home: str, tmp_path: Any) -> None:

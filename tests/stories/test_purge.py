@@ -135,7 +135,7 @@ def test_a_dry_run_says_how_much_and_changes_nothing(planted: House) -> None:
     assert any(place.startswith("backups/") for place in gone)
     planted.ok("purge", "--text", TEXT, "--yes")
     after = planted.ok("purge", "--text", TEXT, "--dry-run").out
-    assert "nothing: it is nowhere" in after
+    assert "nothing: hardwon does not hold it" in after
 
 
 def test_a_restored_backup_does_not_hold_it_either(planted: House) -> None:
@@ -191,7 +191,10 @@ def test_a_session_goes_with_all_that_was_found_in_it(house: House, own_home: st
     house.ask(first.session, prompt("and paused"))
     house.ok("unpause")
     said = house.ok("purge", "--session", first.session, "--yes").out
-    assert f"{first.session}.jsonl still holds it" in said and "marks of its transcripts and of its pauses" in said
+    assert (
+        f"{first.session}.jsonl still holds it" in said
+        and "read positions of its transcripts and marks of its pauses" in said
+    )
     named = [name for name in os.listdir(os.path.join(house.home, "claims")) if first.session in name]
     assert named == [f"paused-{first.session}"]
     assert [one["prompt"] for one in house.stored("prompts")] == ["of the second"]
@@ -200,7 +203,7 @@ def test_a_session_goes_with_all_that_was_found_in_it(house: House, own_home: st
     assert (left["occurrenceCount"], left["sourceSessionIds"]) == (1, [second.session])
     house.ok("scan")
     assert {one["session"] for one in house.stored("signals")} == {second.session}
-    assert "nothing is known" in house.cli("purge", "--session", first.session, "--yes").err
+    assert "there is no session" in house.cli("purge", "--session", first.session, "--yes").err
 
 
 def test_a_rejected_candidate_stays_rejected_without_the_words(planted: House) -> None:
@@ -250,7 +253,7 @@ def test_a_purge_that_is_not_clear_is_refused(house: House, flags: tuple[str, ..
 
 def test_purging_is_for_a_person_who_is_asked(planted: House) -> None:
     assert "is for a person" in planted.cli("purge", "--text", TEXT, "--yes", env={"CLAUDECODE": "1"}).err
-    assert "nobody to ask" in planted.cli("purge", "--text", TEXT).err
+    assert "confirmation needed" in planted.cli("purge", "--text", TEXT).err
     assert planted.ask("s1", bash(f"hardwon purge --text '{TEXT}' --yes")).denied != ""
     assert len(holding(planted.home, TEXT)) >= 4
 

@@ -244,10 +244,10 @@ def test_the_worker_keeps_the_limits_and_status_tells_them(house: House) -> None
     assert after["oldest"] > RECENT - 7 * DAY_SECONDS and 0 < after["events"] < 3001 and after["sessions"] == 2
     assert store.execute("select 1 from events where at = ?", (RECENT,)).fetchone()
     said = house.ok("status").out
-    assert "MB of at most 10 MB; events are kept 7 days" in said and f"{after['events']} events" in said
+    assert "MB of at most 10 MB; events are kept for 7 days" in said and f"{after['events']} events" in said
     told = {check["name"]: check for check in json.loads(house.cli("doctor", "--json").out)}
     assert told["database"]["well"] is True and "of at most 10 MB" in told["database"]["found"]
-    assert "0 candidates to decide about" in told["scan"]["found"]
+    assert "0 candidates to review" in told["scan"]["found"]
 
 
 def test_status_makes_no_database_and_says_what_is_wrong_with_one(house: House) -> None:

@@ -128,5 +128,5 @@ def test_a_program_is_told_what_is_wrong_with_its_question_or_with_the_store(hou
 
 
 def test_nothing_to_look_for_and_no_date_are_said(house: House) -> None:
-    assert house.cli("search").err.startswith("error: there is nothing to look for")
+    assert house.cli("search").err.startswith("error: there is nothing to search for")
     assert house.cli("search", "x", "--since", "soon").err.startswith("error: 'soon' is not a date")

@@ -226,11 +226,10 @@ def test_a_broken_database_and_deep_nesting_are_said_in_a_line(house: House, own
     assert (refused.code, "error: the database: " in refused.err, "Traceback" in refused.err) == (1, True, False)
 
 
-def test_only_a_new_lesson_has_defaults_to_speak_of(house: House) -> None:
-    assert "note (default)" in house.ok("lessons", "add", "--help").out
-    for words in (["lessons", "edit"], ["accept"], ["scan", "promote"]):
+def test_help_says_that_defaults_are_those_of_a_new_lesson(house: House) -> None:
+    for words in (["lessons", "add"], ["lessons", "edit"], ["accept"], ["scan", "promote"]):
         said = house.ok(*words, "--help").out
-        assert "--delivery" in said and "default" not in said and "left out" not in said
+        assert "a new lesson is a note" in said and "5 for a new lesson" in said, words
 
 
 @pytest.mark.parametrize("name", ["scanPaths", "skipTools", "denyProjects", "denyPaths"])

@@ -144,7 +144,7 @@ def test_check_says_what_is_wrong_and_where(house: House) -> None:
     told = house.cli("lessons", "check")
     assert told.code == 1
     assert "maxLessonsPerInjection is 'three', but wants a number such as 3" in told.out
-    assert "colour is no setting" in told.out
+    assert "colour is not a setting" in told.out
 
 
 def test_an_error_does_not_move_the_cursor(house: House) -> None:

@@ -18,6 +18,7 @@ from hardwon.lessons.validation import find_disabling_faults
 from hardwon.store import approvals, candidates
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection
+from hardwon.text.similarity import SAME_THRESHOLD, find_nearest_lesson
 from hardwon.types import Lesson
 
 ACCEPTED_CONFIDENCE = 0.9  # the confidence of what a person has read and accepted
@@ -219,3 +220,20 @@ def refuse_unsafe_block(
     say = f"{fired}, too few to be sure that it may block"
     if replay.fires < MIN_FIRINGS and not confirm(say):
         raise UserError(say, f"if you are: {confirm_command}")
+
+
+def list_sound_reports(home: str, connection: Connection) -> list[Candidate]:
+    """Return the lessons that agents reported with a tag and that are valid as they are and unlike every other."""
+    lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+    sound = []
+    for candidate in candidates.list_candidates(connection):
+        if candidate.tier != 1 or review_queue.is_proposed_by_agent(candidate):
+            continue
+        try:
+            lesson = adding.parse_valid_lesson(build_accepted_record(candidate))
+        except UserError:
+            continue
+        nearest = find_nearest_lesson(lesson, lessons)
+        if nearest is None or nearest[1] < SAME_THRESHOLD:
+            sound.append(candidate)
+    return sound

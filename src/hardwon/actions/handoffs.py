@@ -61,3 +61,18 @@ def ratify_overdue(
             yield error
         except OSError as error:
             yield error
+
+
+def undo_reflection(connection: Connection, home: str, number: int, now: float) -> tuple[Reflection, list[str]]:
+    """Restore every file that a reflection wrote; return the reflection and the files that were committed.
+
+    Git history is the person's, so a commit stays.
+    """
+    from hardwon.handoff import reflection  # imported here because it loads every distiller
+
+    existing = reflections.get(connection, number)
+    committed_files = ratification.list_committed_files(existing) if existing else []
+    undone = reflection.undo(connection, home, number, now)
+    ratification.retire_undone_memories(connection, home, undone, now)
+    approvals.withdraw_undone_reflection(connection, undone.id, now)
+    return undone, committed_files

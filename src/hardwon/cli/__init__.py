@@ -1,4 +1,4 @@
-"""The command line. A group is imported when one of its verbs is asked for; `--help` reads this table alone."""
+"""The command line. A command's module is imported when it is called, so that `--help` stays fast."""
 
 from __future__ import annotations
 
@@ -9,60 +9,61 @@ from typing import TYPE_CHECKING
 import click
 
 from hardwon import __version__
-from hardwon.cli.output import make_printable
 from hardwon.errors import UserError
+from hardwon.text.printable import make_printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+# The module of each command, and its line in `--help`.
 COMMANDS = {
-    "up": ("up", "start hardwon, say where things are and what to do next"),
+    "up": ("up", "start hardwon, show where things are and what to do next"),
     "demo": ("demo", "see a mistake found, accepted and held, in a throwaway home"),
     "install": ("agents", "add hardwon's hooks to an agent's settings"),
-    "uninstall": ("agents", "take hardwon's hooks out again; your data stays"),
-    "doctor": ("doctor", "check every part, and say how to mend what is broken"),
+    "uninstall": ("agents", "remove hardwon's hooks; your data stays"),
+    "doctor": ("doctor", "check every part, and say how to fix what is broken"),
     "lessons": ("lessons", "write, edit, list, import and check lessons"),
     "scan": ("scan", "mine the agents' transcripts for lessons, and propose them"),
-    "review": ("review", "look at what was proposed, one by one, and decide"),
+    "review": ("review", "look at proposed lessons one by one, and decide"),
     "accept": ("review", "put a proposed lesson in force"),
-    "reject": ("review", "say no to a proposed lesson; it stays rejected"),
-    "approvals": ("approvals", "what was put in force, by whom and when; undo it"),
-    "brief": ("brief", "what a session opens with here, and why"),
-    "view": ("view", "look at everything in the browser, and decide there"),
-    "search": ("search", "what is known about some words, a file or an id"),
-    "timeline": ("search", "what was asked and observed around something"),
-    "show": ("search", "a record by its id, whole"),
+    "reject": ("review", "reject a proposed lesson; it stays rejected"),
+    "approvals": ("approvals", "list what was put in force, how and when; undo it"),
+    "brief": ("search", "show what a session opens with here, and why"),
+    "view": ("worker", "open the viewer in the browser"),
+    "search": ("search", "search the history for words, a file or an id"),
+    "timeline": ("search", "show what was asked and observed around something"),
+    "show": ("search", "show a record in full, by its id"),
     "memory": ("memory", "what agents should know: propose, approve, retire"),
     "handoff": ("handoff", "what sessions leave for the next: read, ratify, write"),
-    "reflect": ("reflect", "draft the handoff of a session: what it came to, what is open"),
-    "resume": ("handoff", "where the last session here left off"),
-    "mcp": ("mcp", "answer an agent over MCP, on stdin and stdout"),
-    "sessions": ("sessions", "what was recorded: list, show and delete sessions"),
-    "import": ("import_", "take in what was recorded elsewhere"),
-    "jobs": ("jobs", "distilling that waits, runs or failed: list, retry, cancel"),
-    "cost": ("cost", "what models were asked and what it cost, against the caps"),
-    "config": ("config", "every setting: its value, its default, where it comes from"),
-    "trust": ("trust", "use the lessons that a repository carries"),
-    "why": ("why", "which lessons would fire on a command, and why not the others"),
-    "deliveries": ("deliveries", "what was delivered to agents, newest last"),
-    "pause": ("pause", "keep quiet for a while, here or everywhere"),
-    "unpause": ("pause", "speak again"),
+    "reflect": ("reflect", "draft the handoff of a session"),
+    "resume": ("handoff", "show where the last session here left off"),
+    "mcp": ("worker", "serve MCP to an agent, on stdin and stdout"),
+    "sessions": ("sessions", "list, show and delete recorded sessions"),
+    "import": ("import_", "import transcripts, an export, claude-mem or notes"),
+    "jobs": ("jobs", "list, retry or cancel distilling jobs"),
+    "cost": ("jobs", "show what models cost, against the caps"),
+    "config": ("config", "show and change settings"),
+    "trust": ("approvals", "use the lessons that a repository carries"),
+    "why": ("lessons", "explain which lessons would fire on a command"),
+    "deliveries": ("lessons", "list what was delivered to agents, newest last"),
+    "pause": ("config", "pause hardwon, here or everywhere"),
+    "unpause": ("config", "lift the pause"),
     "export": ("data", "write what is recorded and learned as lines of JSON"),
-    "backup": ("data", "copy the database and what you wrote, while all runs"),
-    "restore": ("data", "list the backups, or put one back"),
-    "rebuild": ("rebuild", "make everything derived anew: index, observations, briefs"),
-    "purge": ("purge", "delete a text, session, project or time for good"),
+    "backup": ("data", "copy the database and your files"),
+    "restore": ("data", "list the backups, or restore one"),
+    "rebuild": ("purge", "rebuild what is derived: index, observations, briefs"),
+    "purge": ("purge", "delete a text, session, project or period for good"),
     "start": ("worker", "start the worker"),
     "stop": ("worker", "stop the worker; guards hold without it"),
     "restart": ("worker", "stop the worker, then start it"),
-    "status": ("worker", "whether the worker runs, and where"),
-    "logs": ("worker", "the worker's log"),
-    "completion": ("completion", "what your shell needs to complete hardwon's commands"),
+    "status": ("worker", "show whether the worker runs, and where"),
+    "logs": ("worker", "show the worker's log"),
+    "completion": ("config", "print shell completion for bash, zsh or fish"),
 }
 
 
 class CommandGroup(click.Group):
-    """Knows its commands by name and imports the one that is called."""
+    """The commands by name; the module of one is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -71,21 +72,23 @@ class CommandGroup(click.Group):
         if name not in COMMANDS:
             return None
         module = __import__(f"hardwon.cli.{COMMANDS[name][0]}", fromlist=[name])
+        # `import` is a keyword, so the function of that command is called import_.
         command: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; one that was interrupted ends with 130, as shells expect, and not with click's 1."""
+        """Run the command; an interrupt exits with 130, as shells expect, and not with click's 1."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise _report_interrupt() from None
-        except click.Abort as abort:  # click makes one of an interrupt while it asks
+        except click.Abort as abort:  # click turns an interrupted prompt into an abort
             if isinstance(abort.__context__, KeyboardInterrupt):
                 raise _report_interrupt() from None
             raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # click would import every command to read its help.
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         from click.shell_completion import CompletionItem
@@ -101,6 +104,7 @@ class CommandGroup(click.Group):
             formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
 
 
+# docs/cli.md is generated from this help, so its width must not depend on the terminal.
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="hardwon")
 def hardwon() -> None:
@@ -108,7 +112,8 @@ def hardwon() -> None:
 
 
 def main() -> None:
-    """The program's entry, and the one place where an error is said."""
+    """Run the program and report errors, in this one place."""
+    # The hook and the worker need Unix sockets and file locks.
     if sys.platform == "win32":
         raise SystemExit("error: hardwon does not run on native Windows yet\n  fix: run it inside WSL2")
     try:
@@ -119,9 +124,9 @@ def main() -> None:
         prefix = f"{error.filename}: " if error.filename else ""
         raise _report_error(f"{prefix}{error.strerror or error}", "hardwon doctor") from None
     except RecursionError:
-        raise _report_error("what was given is nested too deeply to be read", "write it with fewer brackets") from None
+        raise _report_error("the input is nested too deeply", "use fewer brackets") from None
     except Exception as error:
-        if type(error).__module__ == "sqlite3":  # by name, since `--help` must not load the store
+        if type(error).__module__ == "sqlite3":  # compared by name, since `--help` must not load the store
             raise _report_error(f"the database: {error}", "try again in a moment, then: hardwon doctor") from None
         raise
 

@@ -1,70 +1,150 @@
-"""approvals, approvals undo"""
+"""approvals, approvals undo; trust"""
 
 from __future__ import annotations
 
 import json
+import os
 
 import click
 
-from hardwon import clock, paths
-from hardwon.actions import approvals as actions
+from hardwon import clock, paths, projects
+from hardwon.actions.approvals import describe_approvals, ensure_upgraded, find_approval_state
+from hardwon.actions.trust import revoke_trust, trust_project
 from hardwon.actions.undo import undo_approval
-from hardwon.cli.output import echo_table, format_age, make_printable
-from hardwon.cli.person_only import require_person
-from hardwon.store import db
+from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
+from hardwon.cli.output import echo_json, echo_table, echo_text, format_age
+from hardwon.errors import UserError
+from hardwon.lessons import trust_file
+from hardwon.lessons.lessons_file import parse_content
+from hardwon.lessons.record import to_lesson_record
+from hardwon.store.approvals import read_live_approvals
+from hardwon.text.excerpts import pluralize
+from hardwon.types import Lesson
+
+_SHOWN_FIELDS = ("unless", "status", "problem", "solution", "injection", "blockReason")
 
 
 @click.group(invoke_without_command=True)
 @click.option("--limit", default=50, show_default=True, help="how many, the newest")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@json_option
 @click.pass_context
 def approvals(ctx: click.Context, limit: int, as_json: bool) -> None:
-    """What was put in force, by which path and when, newest first."""
+    """List what was put in force, how and when, newest first."""
     if ctx.invoked_subcommand:
         return
-    home = paths.get_home()
-    connection = db.connect(home)
-    actions.ensure_upgraded(home, connection, clock.now())
-    entries = actions.describe_approvals(connection, limit)
-    if as_json:
-        click.echo(json.dumps([_to_json(connection, entry) for entry in entries], indent=2))
-        return
-    if not entries:
+    with open_store() as connection:
+        ensure_upgraded(paths.get_home(), connection, clock.now())
+        entries = []
+        for entry in describe_approvals(connection, limit):
+            entries.append((entry, find_approval_state(connection, entry.approval)))
+    if not as_json and not entries:
         click.echo("nothing is approved yet")
         return
-    rows = []
-    for entry in entries:
-        state = actions.find_approval_state(connection, entry.approval)
-        rows.append(
-            [str(entry.approval.id), format_age(entry.approval.approved_at), entry.approval.path, state, entry.title]
+    rows, records = [], []
+    for entry, state in entries:
+        approval = entry.approval
+        rows.append([str(approval.id), format_age(approval.approved_at), approval.path, state, entry.title])
+        records.append(
+            {
+                "id": approval.id,
+                "kind": approval.kind,
+                "subject": approval.subject,
+                "title": entry.title,
+                "hash": approval.hash,
+                "path": approval.path,
+                "state": state,
+                "approvedAt": clock.format_iso(approval.approved_at),
+                "undoneAt": clock.format_iso(approval.undone_at) if approval.undone_at else None,
+                "undo": entry.undo_command,
+            }
         )
+    if as_json:
+        echo_json(records)
+        return
     echo_table(["no", "when", "path", "state", "what"], rows)
     click.echo("undo      hardwon approvals undo NO")
-
-
-def _to_json(connection: db.Connection, entry: actions.ListedApproval) -> dict[str, object]:
-    approval = entry.approval
-    return {
-        "id": approval.id,
-        "kind": approval.kind,
-        "subject": approval.subject,
-        "title": entry.title,
-        "hash": approval.hash,
-        "path": approval.path,
-        "state": actions.find_approval_state(connection, approval),
-        "approvedAt": clock.format_iso(approval.approved_at),
-        "undoneAt": clock.format_iso(approval.undone_at) if approval.undone_at else None,
-        "undo": entry.undo_command,
-    }
 
 
 @approvals.command()
 @click.argument("number", metavar="NO", type=int)
 def undo(number: int) -> None:
-    """Take an approval back.
+    """Undo an approval.
 
-    An edited lesson goes back to the version approved before; what was approved once is retired.
+    An edited lesson returns to the version approved before; what was approved once is retired.
     """
     require_person("undoing an approval")
-    home = paths.get_home()
-    click.echo(make_printable(undo_approval(home, db.connect(home), number)))
+    with open_store() as connection:
+        echo_text(undo_approval(paths.get_home(), connection, number))
+
+
+@click.command()
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False))
+@yes_option
+@click.option("--revoke", is_flag=True, help="trust it no longer")
+@click.option("--list", "only_list", is_flag=True, help="list what is trusted, and whether it changed since")
+@click.option("--json", "as_json", is_flag=True, help="with --list: print JSON")
+def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) -> None:
+    """Use the lessons that a repository carries in .hardwon/lessons.json.
+
+    Shows what agents will be told, then asks. Once the file changes, it is not used until it is trusted again.
+    """
+    home, now = paths.get_home(), clock.now()
+    if only_list:
+        _print_trusted(home, as_json)
+        return
+    require_person("trusting")
+    project = projects.find_project_path(os.path.abspath(folder))
+    path = trust_file.get_project_lessons_path(project)
+    if revoke:
+        with open_store() as connection:
+            revoke_trust(home, connection, project, now)
+        click.echo(f"no longer trusted: {path}")
+        return
+    if not os.path.exists(path):
+        raise UserError(f"there is no {path}", "put lessons there, in the shape of your own lessons.json")
+    content = trust_file.read_project_lessons(path)
+    parsed_file = parse_content(path, content)
+    for lesson in parsed_file.lessons:
+        _show_lesson(lesson)
+    for fault in parsed_file.faults:
+        echo_text(fault, err=True)
+    if not confirm(yes, "Trust these lessons, in this project only?"):
+        return
+    with open_store() as connection:
+        trust_project(home, connection, project, content, now)
+    click.echo(f"trusted: {path} ({pluralize(len(parsed_file.lessons), 'lesson')}, in this project only)")
+
+
+def _show_lesson(lesson: Lesson) -> None:
+    """Print when a lesson fires, and every text of it that an agent may be given."""
+    record = to_lesson_record(lesson)
+    echo_text(f"{lesson.delivery:<6} {lesson.summary} [{lesson.slug}]")
+    fields = {**record["triggers"], **{name: record.get(name) for name in _SHOWN_FIELDS}}
+    for name, value in fields.items():
+        if value:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            echo_text(f"  {name:<16} {text}")
+
+
+def _print_trusted(home: str, as_json: bool) -> None:
+    trusted_hashes = trust_file.read_trusted_hashes(home)
+    live_approvals = read_live_approvals(home)
+    # Before the upgrade to approvals, everything trusted counts as approved.
+    approved_hashes = live_approvals.trusted_hashes if live_approvals else trusted_hashes
+    rows = []
+    for project, content_hash in sorted(trusted_hashes.items()):
+        is_unchanged = trust_file.hash_file(trust_file.get_project_lessons_path(project)) == content_hash
+        is_approved = approved_hashes.get(project) == content_hash
+        rows.append({"project": project, "unchanged": is_unchanged, "approved": is_approved})
+    if as_json:
+        echo_json(rows)
+        return
+    for row in rows:
+        state = "in use"
+        if not row["approved"]:
+            state = f"not approved, not used: hardwon trust {row['project']}"
+        elif not row["unchanged"]:
+            state = f"changed since, not used: hardwon trust {row['project']}"
+        echo_text(f"{row['project']}: {state}")
+    if not rows:
+        click.echo("no repository is trusted yet")

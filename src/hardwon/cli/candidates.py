@@ -1,223 +1,170 @@
-"""How candidates look: as the record other tools read, as a line in a list, and whole, with what speaks for them."""
+"""Showing candidates in a table and in detail; accepting one."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 import click
 
 from hardwon import paths
-from hardwon.actions import candidates as deciding
-from hardwon.cli.output import echo_field, echo_indented, echo_table, get_width, make_printable, to_printable_line
-from hardwon.lessons import adding, review_queue, validation
-from hardwon.lessons import record as records
+from hardwon.actions.candidates import describe_record, extract_rewording, find_candidate
+from hardwon.actions.lessons import accept_candidate
+from hardwon.cli.context import open_store, require_person
+from hardwon.cli.output import echo_field, echo_indented, echo_table, echo_text, get_width
+from hardwon.lessons.candidate_record import PATTERN_NAMES, find_first_pattern
+from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import Replay
-from hardwon.store import candidates
+from hardwon.lessons.review_queue import is_proposed_by_agent
+from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement
-from hardwon.store.db import Connection
 from hardwon.text.excerpts import pluralize
-from hardwon.text.similarity import LessonVocabulary, find_nearest_in
+from hardwon.text.printable import to_printable_line
+from hardwon.text.similarity import find_nearest_lesson
 from hardwon.types import DELIVERY_MODES, Lesson
 
-_MAX_EVIDENCE = 6
-_MAX_QUOTE_LINES = 4
-_MAX_LINE_CHARS = 110
-PERSON_READER = "person"  # the reader's name where no agent shows
-_PATTERN_NAMES = {"commandPatterns": "command", "pathPatterns": "path", "contentPatterns": "content"}
-
-
-def to_record(connection: Connection, candidate: Candidate) -> dict[str, Any]:
-    """The seed's candidate and what hardwon knows beyond it."""
-    episodes = candidates.list_episodes(connection, candidate.signature)
-    record = candidate.record
-    best_body = next((item.body for item in episodes if item.body["solution"] == record["solution"]), {})
-    patterns = [_get_pattern_source(item) for key in _PATTERN_NAMES for item in record["triggers"].get(key, ())]
-    pattern = next(iter(patterns), "")
-    return {
-        "index": candidate.number,
-        "id": candidate.id,
-        "slug": candidate.slug,
-        "tier": candidate.tier,
-        "status": candidate.status,
-        "tool": best_body.get("tool", ""),
-        "confidence": record["confidence"],
-        "priority": record["priority"],
-        "occurrenceCount": candidate.occurrences,
-        "sessionCount": len(candidate.sessions),
-        "projectCount": len(candidate.projects),
-        "projects": [os.path.basename(project) or project for project in candidate.projects],
-        "summary": record["summary"],
-        "problem": record["problem"],
-        "solution": record["solution"],
-        "tags": record["tags"],
-        "trigger": _find_raw_trigger(candidate, best_body) or pattern,
-        "triggerPattern": pattern,
-        "triggers": record["triggers"],
-        "delivery": record["delivery"],
-        "scope": record["scope"],
-        "needsReview": candidate.tier == 2 or record["confidence"] < validation.REVIEW_BELOW,
-        "sourceSessionIds": list(candidate.sessions),
-        "signals": {"userCorrection": any(bool(episode.body.get("person")) for episode in episodes)},
-        "score": candidate.score,
-        "scoreParts": dict(candidate.parts),
-        "difference": {key: best_body[key] for key in ("command", "worked", "removed", "added") if key in best_body},
-        "evidence": [entry for episode in episodes for entry in episode.body["evidence"]],
-    }
-
-
-def _find_raw_trigger(candidate: Candidate, episode_body: Mapping[str, Any]) -> str:
-    """Return what set it off as it stands in the session: a tag's own trigger, else the call or file that failed."""
-    if candidate.tier == 1:
-        return str(episode_body.get("trigger", ""))
-    return str(episode_body.get("command") or episode_body.get("file") or "")
-
-
-def _get_pattern_source(pattern: Any) -> str:
-    return str(pattern["source"] if isinstance(pattern, dict) else pattern)
+MAX_EVIDENCE = 6
+MAX_QUOTE_LINES = 4
+MAX_LINE_CHARS = 110
+MIN_SHOWN_SIMILARITY = 0.25
+PERSON_READER = "person"
 
 
 def show_list(proposals: Sequence[Candidate]) -> None:
-    """A line or two for each."""
+    """Print candidates in a table; nothing if there are none."""
     if not proposals:
         return
     rows = []
     for candidate in proposals:
-        description = (
-            f"{to_printable_line(candidate.record['summary'], _MAX_LINE_CHARS)}\n→ "
-            f"{to_printable_line(candidate.record['solution'], _MAX_LINE_CHARS)}"
-        )
-        rows.append([str(candidate.number), f"{candidate.score:.2f}", _format_occurrences(candidate), description])
+        summary = to_printable_line(candidate.record["summary"], MAX_LINE_CHARS)
+        solution = to_printable_line(candidate.record["solution"], MAX_LINE_CHARS)
+        occurrences = f"{candidate.occurrences}x" if candidate.occurrences > 1 else "once"
+        if is_proposed_by_agent(candidate):
+            occurrences = "proposed"
+        elif len(candidate.sessions) > 1:
+            occurrences += f"\n{pluralize(len(candidate.sessions), 'session')}"
+        rows.append([str(candidate.number), f"{candidate.score:.2f}", occurrences, f"{summary}\n→ {solution}"])
     echo_table(["no", "score", "seen", "mistake, and what worked"], rows)
 
 
-def _format_occurrences(candidate: Candidate) -> str:
-    if review_queue.is_proposed_by_agent(candidate):
-        return "proposed"
-    times = f"{candidate.occurrences}x" if candidate.occurrences > 1 else "once"
-    return f"{times}\n{pluralize(len(candidate.sessions), 'session')}" if len(candidate.sessions) > 1 else times
-
-
 def show_preview(candidate: Candidate) -> None:
-    """The suggested lesson."""
     echo_indented(f"{candidate.number}. ", to_printable_line(candidate.record["summary"]), bold=True)
     _show_record(candidate.record)
 
 
 def show_in_force(lesson: Lesson, *, with_text: bool = True, err: bool = False) -> None:
-    """Say that a lesson is in force, and what it says."""
-    click.echo(make_printable(f"in force as a {lesson.delivery}: {lesson.slug}"), err=err)
+    echo_text(f"in force as a {lesson.delivery}: {lesson.slug}", err=err)
     if with_text:
-        _show_record(records.to_lesson_record(lesson), err=err)
+        _show_record(to_lesson_record(lesson), err=err)
 
 
 def _show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
-    for name, text in deciding.describe_record(record):
-        echo_field(name, (to_printable_line(text) if name == "delivery" else text) or "(none found: edit it)", err=err)
+    for name, text in describe_record(record):
+        # The scope in it comes from a transcript, and must not start a line of its own.
+        line = to_printable_line(text) if name == "delivery" else text
+        echo_field(name, line or "(none found: edit it)", err=err)
 
 
 def show_reasons(candidate: Candidate, judgement: Judgement | None) -> None:
-    """Why it is here: the score's parts, the counts, the evidence, and what a reader made of it."""
+    """Print the score's parts, the counts, the evidence, and what a reader made of the candidate."""
     parts = "  ".join(f"{name} {value:+.2f}" for name, value in candidate.parts.items() if value)
     echo_field("score", f"{candidate.score:.2f} = {parts}")
-    spread = f"{pluralize(len(candidate.sessions), 'session')}, {pluralize(len(candidate.projects), 'project')}"
-    if review_queue.is_proposed_by_agent(candidate):
+    if is_proposed_by_agent(candidate):
         echo_field("seen", "in no transcript: an agent proposed it")
     else:
+        spread = f"{pluralize(len(candidate.sessions), 'session')}, {pluralize(len(candidate.projects), 'project')}"
         echo_field("seen", f"{pluralize(candidate.occurrences, 'time')} in {spread}")
     _show_evidence(candidate.record["evidence"])
     if judgement:
         reader = "you" if judgement.reader == PERSON_READER else judgement.reader
         void_note = f" (void: {judgement.void})" if judgement.void else ""
         echo_field("reader", f"{reader}: {judgement.verdict}{void_note} {judgement.body.get('why', '')}")
-        for name, wording in deciding.extract_rewording(judgement).items():
-            wording_text = wording if isinstance(wording, str) else " | ".join(wording)
-            echo_field(_PATTERN_NAMES.get(name, name), wording_text, indent=5)
+        for name, wording in extract_rewording(judgement).items():
+            text = wording if isinstance(wording, str) else " | ".join(wording)
+            echo_field(PATTERN_NAMES.get(name, name), text, indent=5)
 
 
 def _show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
-    """The quotes; one that stands on several lines of a file is shown once, and so is the file."""
-    groups = [
-        (quote_key, [entry["line"] for entry in entries])
-        for quote_key, entries in groupby(evidence, lambda entry: (entry["path"], entry["kind"], entry["quote"]))
-    ]
-    previous_path = ""
-    for (path, kind, quote), lines in groups[:_MAX_EVIDENCE]:
-        echo_field(kind.replace("correction", "then"), quote.strip(), max_lines=_MAX_QUOTE_LINES)
-        other_lines = "".join(f", {line}" for line in lines[1:])
-        location = f"line {lines[0]}" if path == previous_path else f"{_abbreviate_home(path)}:{lines[0]}"
-        echo_field("", to_printable_line(f"{location}{other_lines}"), dim=True)
-        previous_path = path
-    if omitted_count := sum(len(lines) for _, lines in groups[_MAX_EVIDENCE:]):
-        echo_field("", f"and {omitted_count} more")
-
-
-def _abbreviate_home(path: str) -> str:
+    """Print each quote once, with every line of the file where it stands."""
+    lines_by_quote: dict[tuple[str, str, str], list[str]] = {}
+    for entry in evidence:
+        lines_by_quote.setdefault((entry["path"], entry["kind"], entry["quote"]), []).append(str(entry["line"]))
     home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if paths.is_inside(home, path) else path
+    for path, kind, quote in list(lines_by_quote)[:MAX_EVIDENCE]:
+        echo_field(kind.replace("correction", "then"), quote.strip(), max_lines=MAX_QUOTE_LINES)
+        short_path = f"~{path[len(home) :]}" if paths.is_inside(home, path) else path
+        echo_field("", to_printable_line(f"{short_path}:{', '.join(lines_by_quote[path, kind, quote])}"), dim=True)
+    if len(lines_by_quote) > MAX_EVIDENCE:
+        echo_field("", f"and {len(lines_by_quote) - MAX_EVIDENCE} more")
 
 
 def show_replay(replay: Replay | None) -> None:
-    """What the trigger would have done so far."""
+    """Print what the trigger would have fired on so far."""
     if replay is None:
         return
-    outcomes = f"{replay.failed} failed, {replay.fine} went fine" + f", {replay.refused} refused" * bool(replay.refused)
     firings = f"would have fired {pluralize(replay.fires, 'time')}"
-    echo_field("history", f"{firings}: {outcomes}" if replay.fires else firings)
-    calls = [
-        f"{call.outcome:<8}{to_printable_line(call.command or call.file, get_width() - 21)}" for call in replay.samples
-    ]
-    for call in dict.fromkeys(calls):
-        echo_field("", call)
+    if replay.fires:
+        firings += f": {replay.failed} failed, {replay.fine} went fine"
+    if replay.refused:
+        firings += f", {replay.refused} refused"
+    echo_field("history", firings)
+    width = get_width() - 21
+    # The same command may have failed several times; one line is enough.
+    calls = [f"{call.outcome:<8}{to_printable_line(call.command or call.file, width)}" for call in replay.samples]
+    for call_text in dict.fromkeys(calls):
+        echo_field("", call_text)
 
 
-def show_similar_lesson(lessons: LessonVocabulary, candidate: Candidate) -> None:
-    """The lesson that says nearly the same, if there is one."""
+def show_similar_lesson(lessons: Sequence[Lesson], candidate: Candidate) -> None:
     try:
-        nearest = find_nearest_in(lessons, records.parse_lesson({**candidate.record, "id": candidate.id}))
-    except records.BadRecord:
+        candidate_lesson = parse_lesson({**candidate.record, "id": candidate.id})
+    except BadRecord:
         return
-    if nearest and nearest[1] >= 0.25:
+    others = [lesson for lesson in lessons if lesson.id != candidate.id and lesson.status != "rejected"]
+    nearest = find_nearest_lesson(candidate_lesson, others)
+    if nearest and nearest[1] >= MIN_SHOWN_SIMILARITY:
         lesson, share = nearest
         echo_field("like", f"{lesson.slug} ({share:.0%}): {lesson.summary}")
 
 
-def find_proposal_faults(candidate: Candidate) -> list[str]:
-    """What must be mended before it can be accepted."""
-    return adding.find_record_faults(deciding.build_accepted_record(candidate))
+def accept_by_name(name: str, changes: dict[str, Any], *, confirmed: bool, should_ask: bool) -> None:
+    """Accept the candidate of this name for a person."""
+    require_person("accepting a lesson")
+    home = paths.get_home()
+    with open_store() as connection:
+        candidate = find_candidate(home, connection, name)
+        if should_ask and not changes:
+            changes = _ask_for_fields(candidate)
+        lesson = accept_candidate(home, connection, candidate, changes, COMMAND_LINE, confirm=lambda message: confirmed)
+    show_in_force(lesson)
 
 
-def ask_for_fields(candidate: Candidate) -> dict[str, Any]:
-    """What a person changes in the suggestion, asked for one by one."""
+def _ask_for_fields(candidate: Candidate) -> dict[str, Any]:
+    """Ask for each field and return those that the person changed."""
     record = candidate.record
     show_preview(candidate)
-    kind = next((key for key in _PATTERN_NAMES if record["triggers"].get(key)), "commandPatterns")
-    suggested = [_get_pattern_source(pattern) for pattern in record["triggers"].get(kind, [])[:1]]
+    kind = next((key for key in PATTERN_NAMES if record["triggers"].get(key)), "commandPatterns")
+    summary = _ask_field("Summary", record["summary"])
+    trigger = _ask_field(f"Trigger ({PATTERN_NAMES[kind]})", find_first_pattern(record, kind))
+    solution = None if record["solution"] else _ask_field("Solution")
     delivery = record["delivery"] if record["delivery"] in DELIVERY_MODES else "note"
     priority = record["priority"] if isinstance(record["priority"], int) else None
     answers: dict[str, Any] = {
-        "summary": _ask_field("Summary", record["summary"]),
-        kind: _ask_field(f"Trigger ({_PATTERN_NAMES[kind]})", *suggested),
-        "solution": _ask_field("Solution") if not record["solution"] else None,
+        "summary": summary,
+        kind: trigger and [trigger],
+        "solution": solution,
         "delivery": click.prompt("Delivery", type=click.Choice(DELIVERY_MODES), default=delivery),
         "priority": click.prompt("Priority", type=int, default=priority),
-        "tags": _ask_field("Tags", " ".join(record["tags"])),
     }
-    if answers[kind] is not None:
-        answers[kind] = [answers[kind]]
-    if answers["tags"] is not None:
-        answers["tags"] = answers["tags"].replace(",", " ").split()
-    return {key: value for key, value in answers.items() if value is not None}
+    tags = _ask_field("Tags", " ".join(record["tags"]))
+    if tags is not None:
+        answers["tags"] = tags.replace(",", " ").split()
+    return {name: value for name, value in answers.items() if value is not None}
 
 
-def _ask_field(question: str, *suggested: str) -> str | None:
-    """The answer; None if the person leaves it as suggested, which is shown fit for a terminal but stays as it is."""
-    default = to_printable_line(suggested[0]) if suggested else None
+def _ask_field(question: str, suggested: str = "") -> str | None:
+    """Return the answer; None if the person leaves it as suggested, which may not be printable as it is."""
+    default = to_printable_line(suggested) or None
     answer: str = click.prompt(question, default=default)
     return None if answer == default else answer
-
-
-def drop_rejected(lessons: Sequence[Lesson]) -> Sequence[Lesson]:
-    return [lesson for lesson in lessons if lesson.status != "rejected"]

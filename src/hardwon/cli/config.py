@@ -1,48 +1,68 @@
-"""config, config get, config set"""
+"""config, config get, config set; pause, unpause; completion"""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
-from hardwon import clock, paths, settings
-from hardwon.actions import approvals
-from hardwon.cli.output import echo_table, to_printable_line
-from hardwon.cli.person_only import require_person
+from hardwon import clock, paths, pauses, projects, settings
+from hardwon.actions.approvals import compile_manifest
+from hardwon.cli.context import json_option, require_person
+from hardwon.cli.output import echo_json, echo_table
 from hardwon.errors import UserError
+from hardwon.text.printable import to_printable_line
+
+MAX_PAUSE_SECONDS = 3650 * 86_400.0
+_UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "": 60}
+_SETUP_LINES = {
+    "bash": 'eval "$(hardwon completion bash)"     in ~/.bashrc',
+    "zsh": 'eval "$(hardwon completion zsh)"      in ~/.zshrc, after compinit',
+    "fish": "hardwon completion fish | source      in ~/.config/fish/config.fish",
+}
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@json_option
 @click.pass_context
 def config(ctx: click.Context, as_json: bool) -> None:
-    """Every setting: its value, its default, and where the value comes from."""
+    """Show every setting: its value, its default, and where the value comes from."""
     if ctx.invoked_subcommand:
         return
-    rows = [_describe_setting(setting) for setting in settings.SETTINGS]
+    settings_fields = [_describe_setting(setting) for setting in settings.SETTINGS]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
-    else:
-        cells = [[str(row["name"]), _format_value(row["value"]), _format_origin(row)] for row in rows]
-        echo_table(["setting", "value", "from"], cells, wide_column=1)
+        echo_json(settings_fields)
+        return
+    rows = []
+    for fields in settings_fields:
+        origin = fields["origin"]
+        if origin != "default":
+            origin = to_printable_line(f"{origin} (default {_format_value(fields['default'])})", 40)
+        rows.append([fields["name"], _format_value(fields["value"]), origin])
+    echo_table(["setting", "value", "from"], rows, wide_column=1)
 
 
 @config.command("get")
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="its default, origin and help as well")
 def get_value(name: str, as_json: bool) -> None:
-    """One setting's value, as JSON."""
-    row = _describe_setting(_find_setting(name))
-    click.echo(json.dumps(row, indent=2) if as_json else _format_value(row["value"]))
+    """Print one setting's value, as JSON."""
+    fields = _describe_setting(_find_setting(name))
+    if as_json:
+        echo_json(fields)
+    else:
+        click.echo(_format_value(fields["value"]))
 
 
-@config.command("set", context_settings={"ignore_unknown_options": True})  # -1 is a value
+@config.command("set", context_settings={"ignore_unknown_options": True})  # so that -1 is a value
 @click.argument("name")
 @click.argument("value")
 def set_value(name: str, value: str) -> None:
-    """Set NAME to VALUE (JSON; a bare word is text). `null` gives the default back."""
+    """Set NAME to VALUE (JSON; a bare word is text). `null` restores the default."""
     require_person("changing a setting")
     setting, home = _find_setting(name), paths.get_home()
     try:
@@ -52,7 +72,8 @@ def set_value(name: str, value: str) -> None:
     if new_value is not None and (fault := settings.find_fault(setting, new_value)):
         raise UserError(fault, f"hardwon config set {name} {_format_value(setting.default)}")
     settings.write_setting(home, name, new_value)
-    approvals.compile_manifest(home, clock.now())
+    # The manifest carries the settings that hooks need while the worker is away.
+    compile_manifest(home, clock.now())
     click.echo(f"{name} is {_format_value(_describe_setting(setting)['value'])}")
 
 
@@ -67,12 +88,60 @@ def _describe_setting(setting: settings.Setting) -> dict[str, Any]:
     return {"name": setting.name, "value": value, "default": setting.default, "origin": origin, "help": setting.help}
 
 
-def _format_origin(row: dict[str, Any]) -> str:
-    """Where a value comes from; of one that was set, what it would be otherwise."""
-    if row["origin"] == "default":
-        return "default"
-    return to_printable_line(f"{row['origin']} (default {_format_value(row['default'])})", 40)
-
-
 def _format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+@click.command()
+@click.option("--project", "here", is_flag=True, help="only in this project")
+@click.option("--for", "duration", metavar="TIME", help="lift it after this long: 30m, 1h, 2d")
+def pause(here: bool, duration: str | None) -> None:
+    """Pause hardwon: nothing is recorded, noted, held or blocked until it is lifted."""
+    require_person("pausing")
+    home, now = paths.get_home(), clock.now()
+    until = now + _parse_duration(duration) if duration else 0.0
+    scope = projects.find_project_path(os.getcwd()) if here else pauses.EVERYWHERE
+    # A new pause replaces an earlier one of the same scope.
+    other_pauses = [entry for entry in pauses.list_active_pauses(home, now) if entry[1] != scope]
+    pauses.write_pauses(home, [*other_pauses, (until, scope)])
+    where = f"in {scope}" if here else "everywhere"
+    click.echo(f"paused {where} {f'for {duration}' if duration else 'until you lift it: hardwon unpause'}")
+
+
+def _parse_duration(text: str) -> float:
+    """Return the seconds of 30m, 1h or 2d; a bare number is minutes."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|)", text.strip().lower())
+    seconds = float(match[1]) * _UNIT_SECONDS[match[2]] if match else 0.0
+    if not 0 < seconds <= MAX_PAUSE_SECONDS:
+        raise UserError(f"{text[:40]!r} is not a length of time", "hardwon pause --for 1h   (or 30m, 2d)")
+    return seconds
+
+
+@click.command()
+@click.option("--project", "here", is_flag=True, help="only this project's pause")
+def unpause(here: bool) -> None:
+    """Lift every pause, or this project's."""
+    require_person("lifting a pause")
+    home, project = paths.get_home(), projects.find_project_path(os.getcwd())
+    active_pauses = pauses.list_active_pauses(home, clock.now())
+    remaining = [(until, scope) for until, scope in active_pauses if here and scope != project]
+    pauses.write_pauses(home, remaining)
+    if len(remaining) == len(active_pauses):
+        click.echo("nothing was paused" + (" here" if here else ""))
+    elif remaining:
+        click.echo(f"unpaused; still paused: {', '.join(scope for _, scope in remaining)}")
+    else:
+        click.echo("unpaused")
+
+
+@click.command(epilog="\b\n" + "\n".join(_SETUP_LINES.values()))
+@click.argument("shell", type=click.Choice(list(_SETUP_LINES)))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print what your shell needs to complete hardwon's commands and options.
+
+    Put the line below where your shell reads it.
+    """
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None, "click knows these three shells"
+    click.echo(completion_class(ctx.find_root().command, {}, "hardwon", "_HARDWON_COMPLETE").source())

@@ -2,173 +2,187 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 
 import click
 
 from hardwon import clock, paths, settings
+from hardwon.actions.importing import import_records, import_transcripts, measure_import_megabytes
+from hardwon.actions.notes import propose_rules
 from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES
-from hardwon.cli.data import import_claude_mem, import_jsonl
-from hardwon.cli.lessons import pluralize
-from hardwon.cli.notes import import_notes
-from hardwon.cli.output import is_interactive, make_printable
-from hardwon.cli.scan import parse_date, require_transcripts, show_progress
-from hardwon.mining import scan as mining
-from hardwon.sessions import transcript_import
-from hardwon.store import db, retention, sessions
-from hardwon.store import transcripts as read_positions
-from hardwon.types import frozen
+from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
+from hardwon.cli.output import echo_json, echo_text
+from hardwon.cli.scan import show_progress
+from hardwon.data import claude_mem, imports
+from hardwon.data.exports import map_unique_project_names
+from hardwon.data.imports import NumberedRecord
+from hardwon.mining.scan import TranscriptFile
+from hardwon.mining.scan_request import ScanRequest, find_transcripts
+from hardwon.search.query_scope import parse_time
+from hardwon.store import db
+from hardwon.store.approvals import COMMAND_LINE
+from hardwon.text.excerpts import pluralize
+from hardwon.types import MEMORY_TYPES
 
+CLAUDE_MEM_DATABASE = "~/.claude-mem/claude-mem.db"
 DAY_SECONDS = 86_400.0
-MEGABYTE = 1024 * 1024
-STORED_SHARE = 0.5  # of a transcript's bytes, index included; 0.37 on 94 MB of transcripts, before distilling
-QUIET_SECONDS = 86_400.0  # a transcript that was not written for so long is of a session that has ended
 
-
-@frozen
-class ImportOutcome:
-    """What an import came to."""
-
-    files: int
-    sessions: int
-    prompts: int
-    events: int
-    faults: tuple[tuple[str, str], ...]
+restore_option = click.option("--restore-deleted", is_flag=True, help="import what was deleted here, too")
 
 
 @click.group("import")
 def import_() -> None:
-    """Take in what was recorded elsewhere: transcripts, an export, claude-mem, notes."""
-
-
-import_.add_command(import_notes)
+    """Import transcripts, an export, claude-mem's database or notes."""
 
 
 @import_.command()
-@click.option("--path", "places", multiple=True, metavar="PATH", help="only this file or folder")
+@click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
 @click.option("--host", type=click.Choice(list(TRANSCRIPT_MODULES)), help="only this agent's transcripts")
-@click.option("--since", metavar="DATE", help="only transcripts changed since, such as 2026-11-01")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
-def transcripts(places: tuple[str, ...], host: str | None, since: str | None, as_json: bool) -> None:
-    """Record the sessions in the agents' transcripts; what is recorded already is not recorded again.
+@click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
+@json_option
+def transcripts(scan_paths: tuple[str, ...], host: str | None, since: str, as_json: bool) -> None:
+    """Record the sessions in the agents' transcripts; none is recorded twice.
 
     A session whose transcript was not written for a day counts as completed. What is imported is kept for
     retentionDays from today, however old it is.
     """
-    home = paths.get_home()
+    home, now = paths.get_home(), clock.now()
     values = settings.resolve_settings(settings.read_config(home))
-    require_transcripts(places, host or "")
-    earliest = parse_date(since) if since is not None else 0.0
-    folders = mining.find_transcript_folders(
-        os.environ, os.path.expanduser("~"), places or values["scanPaths"], host or ""
-    )
-    files = [file for file in mining.find_changed_transcripts(folders, {}) if file.modified_at >= earliest]
-    connection = db.connect(home)
-    _warn_of_size_limit(connection, files, values["maxDbMb"])
-    kept_until = clock.now() + values["retentionDays"] * DAY_SECONDS if values["retentionDays"] else None
-    outcome = _import_files(home, connection, files, values, silent=as_json)
+    retention_days = values["retentionDays"]
+    kept_until = clock.format_iso(now + retention_days * DAY_SECONDS) if retention_days else None
+    request = ScanRequest(scan_paths=scan_paths, agent=host or "", since=parse_time(since, now))
+    files = find_transcripts(request, values, {})
+    with open_store() as connection:
+        _warn_of_size_limit(connection, files, values["maxDbMb"])
+        with show_progress(sum(file.unread_bytes for file in files), is_silent=as_json) as report_progress:
+            counts, faults = import_transcripts(home, connection, files, values, report_progress)
     if as_json:
-        faults = [{"path": path, "fault": fault} for path, fault in outcome.faults]
-        until = clock.format_iso(kept_until) if kept_until else None
-        click.echo(json.dumps({**outcome.__dict__, "faults": faults, "kept_until": until}, indent=2))
+        fault_rows = [{"path": path, "fault": fault} for path, fault in faults]
+        echo_json({"files": len(files), **counts, "faults": fault_rows, "kept_until": kept_until})
         return
-    click.echo(f"read      {pluralize(outcome.files, 'transcript')}")
-    for path, fault in outcome.faults:
-        click.echo(make_printable(f"          {path}: {fault}"))
-    parts = [pluralize(getattr(outcome, plural), plural[:-1]) for plural in ("sessions", "prompts", "events")]
-    click.echo(f"new       {', '.join(parts)}")
+    click.echo(f"read      {pluralize(len(files), 'transcript')}")
+    for path, fault in faults:
+        echo_text(f"          {path}: {fault}")
+    click.echo(
+        f"new       {', '.join(pluralize(counts[name], name[:-1]) for name in ('sessions', 'prompts', 'events'))}"
+    )
     if kept_until:
-        days = values["retentionDays"]
-        click.echo(f"kept      until {clock.format_iso(kept_until)[:10]}, {days} days from today (retentionDays)")
+        click.echo(f"kept      until {kept_until[:10]}, {retention_days} days from today (retentionDays)")
     else:
         click.echo("kept      for ever (retentionDays 0)")
-    if outcome.sessions:
+    if counts["sessions"]:
         click.echo("next      hardwon sessions list")
 
 
-def _warn_of_size_limit(connection: db.Connection, files: Sequence[mining.TranscriptFile], max_megabytes: int) -> None:
-    """Say before the import that not all of it would stay, and let the person at a terminal stop it."""
-    needed_bytes = _count_unread_bytes(connection, files) * STORED_SHARE
-    free_bytes = max_megabytes * MEGABYTE - retention.measure_used_bytes(connection)
-    if needed_bytes <= free_bytes:
+def _warn_of_size_limit(connection: db.Connection, files: Sequence[TranscriptFile], max_megabytes: int) -> None:
+    """Warn before an import that does not fit, and let a person at a terminal stop it."""
+    needed, free = measure_import_megabytes(connection, files, max_megabytes)
+    if needed <= free:
         return
-    needed_megabytes, free_megabytes = round(needed_bytes / MEGABYTE), max(0, round(free_bytes / MEGABYTE))
-    enough_megabytes = max_megabytes + needed_megabytes - free_megabytes + 1
+    enough = max_megabytes + round(needed) - round(free) + 1
     click.echo(
-        f"warning: this import takes about {needed_megabytes:,} MB, and {free_megabytes:,} MB of maxDbMb"
+        f"warning: this import takes about {needed:,.0f} MB, and {free:,.0f} MB of maxDbMb"
         f" ({max_megabytes:,} MB) are free: the oldest events would be dropped soon after\n"
-        f"fix: hardwon config set maxDbMb {enough_megabytes}, or import less with --since or --path",
+        f"fix: hardwon config set maxDbMb {enough}, or import less with --since or --path",
         err=True,
     )
+    # A script goes on after the warning, because nothing is lost that is not in the transcripts.
     if is_interactive():
         click.confirm("Import all the same?", abort=True)
 
 
-def _count_unread_bytes(connection: db.Connection, files: Sequence[mining.TranscriptFile]) -> int:
-    unread = 0
-    for file in files:
-        read_position = read_positions.find_read_position(
-            connection, os.path.realpath(file.path), transcript_import.CAPTURE_PURPOSE
-        )
-        unread += max(0, file.unread_bytes - (read_position.offset if read_position else 0))
-    return unread
-
-
-def _import_files(
-    home: str,
-    connection: db.Connection,
-    files: Sequence[mining.TranscriptFile],
-    values: Mapping[str, Any],
-    *,
-    silent: bool,
-) -> ImportOutcome:
-    """Take in every file. One that cannot be read is named and stops nobody."""
-    faults: list[tuple[str, str]] = []
-    old_counts = sessions.count_recorded(connection)
-    with show_progress(sum(file.unread_bytes for file in files), silent) as report_progress:
-        for file in files:
-            try:
-                transcript_import.import_transcript(home, connection, file.agent, file.path, values)
-            except OSError as error:
-                faults.append((file.path, error.strerror or str(error)))
-            report_progress(file.unread_bytes)
-    _complete_idle_sessions(connection, files)
-    new_counts = sessions.count_recorded(connection)
-    added_counts = {name: new_counts[name] - old_counts[name] for name in new_counts}
-    return ImportOutcome(files=len(files), **added_counts, faults=tuple(faults))
-
-
-def _complete_idle_sessions(connection: db.Connection, files: Sequence[mining.TranscriptFile]) -> None:
-    idle_since = clock.now() - QUIET_SECONDS
-    ended_paths = {file.path for file in files if file.modified_at < idle_since}
-    idle_sessions = sessions.list_idle_sessions(connection, idle_since)
-    sessions.mark_completed(
-        connection, [number for number, path in idle_sessions if os.path.realpath(path) in ended_paths]
-    )
-
-
 @import_.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--restore-deleted", is_flag=True, help="take in what was deleted here, too")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@restore_option
+@json_option
 def jsonl(file: str, restore_deleted: bool, as_json: bool) -> None:
-    """Take in what hardwon export wrote; what is here already is not taken again.
+    """Import what hardwon export wrote; what is here already is not imported again.
 
     Sessions you deleted and texts you purged stay out.
     """
-    import_jsonl(file, as_json=as_json, restore_deleted=restore_deleted)
+    faults: list[tuple[int, str]] = []
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        imports.check_header(lines.readline(), file)
+        _import_records(imports.parse_records(lines, faults), faults, file, restore_deleted, as_json)
 
 
 @import_.command("claude-mem")
-@click.argument("file", required=False, type=click.Path(dir_okay=False))
-@click.option("--restore-deleted", is_flag=True, help="take in what was deleted here, too")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
-def from_claude_mem(file: str | None, restore_deleted: bool, as_json: bool) -> None:
-    """Take over claude-mem's sessions, prompts, observations and summaries.
+@click.argument("file", default=CLAUDE_MEM_DATABASE, type=click.Path(dir_okay=False))
+@restore_option
+@json_option
+def import_claude_mem(file: str, restore_deleted: bool, as_json: bool) -> None:
+    """Import claude-mem's sessions, prompts, observations and summaries.
 
     FILE is its database, ~/.claude-mem/claude-mem.db if left out; it is only read.
     """
-    import_claude_mem(file, as_json=as_json, restore_deleted=restore_deleted)
+    with closing(claude_mem.open_database(os.path.expanduser(file))) as source:
+        with open_store(drain=True) as connection:
+            project_names = map_unique_project_names(connection)
+        numbered_records = enumerate(claude_mem.read_records(source, project_names), 1)
+        _import_records(numbered_records, [], file, restore_deleted, as_json)
+
+
+def _import_records(
+    numbered_records: Iterable[NumberedRecord],
+    faults: list[tuple[int, str]],
+    file: str,
+    restore_deleted: bool,
+    as_json: bool,
+) -> None:
+    if restore_deleted:
+        require_person("restoring what was deleted")
+    agent_variable = find_agent()
+    with open_store(drain=True) as connection:
+        report = import_records(
+            paths.get_home(),
+            connection,
+            numbered_records,
+            faults,
+            COMMAND_LINE,
+            is_person=not agent_variable,
+            restore_deleted=restore_deleted,
+        )
+    if as_json:
+        fault_rows = [{"line": number, "fault": fault} for number, fault in report.faults]
+        echo_json({"imported": report.counts, "deleted": report.deleted, "faults": fault_rows})
+    else:
+        for number, fault in report.faults:
+            echo_text(f"{file} line {number}: {fault}", err=True)
+        parts = []
+        for kind, count in report.counts.items():
+            plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+            parts.append(pluralize(count, kind, plural))
+        click.echo(f"imported  {', '.join(parts) or 'nothing new'}")
+        if agent_variable and "lesson" in report.counts:
+            click.echo(f"          as candidates, since {agent_variable} says an agent runs this: hardwon lessons list")
+        if report.faults:
+            click.echo(f"          {pluralize(len(report.faults), 'line')} refused")
+        if report.deleted:
+            deleted_count = pluralize(report.deleted, "record")
+            click.echo(f"left out  {deleted_count} deleted here; --restore-deleted imports them")
+    if report.faults:
+        raise SystemExit(1)
+
+
+@import_.command("notes")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--type", "type_", type=click.Choice(MEMORY_TYPES), default="project", show_default=True)
+@json_option
+def import_notes(file: str, type_: str, as_json: bool) -> None:
+    """Propose the rules in AGENTS.md, CLAUDE.md and the like as memories.
+
+    A rule is an item of a list, or if there is none a line. What hardwon wrote there itself is left out.
+    """
+    with open_store() as connection:
+        proposed = propose_rules(connection, paths.get_home(), file, type_, clock.now())
+    if as_json:
+        refused_rows = [{"line": line, "why": reason} for line, reason in proposed.refused]
+        echo_json({"proposed": proposed.memory_ids, "refused": refused_rows})
+        return
+    for line, reason in proposed.refused:
+        echo_text(f"{os.path.basename(file)} line {line}: {reason}")
+    click.echo(f"proposed  {len(proposed.memory_ids)} of {pluralize(proposed.rule_count, 'rule')} as memories")
+    if proposed.memory_ids:
+        click.echo("next      hardwon memory list, then hardwon memory approve NO or reject NO")

@@ -1,97 +1,136 @@
-"""jobs list, jobs retry, jobs cancel"""
+"""jobs list, jobs retry, jobs cancel; cost"""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from hardwon import clock, paths
-from hardwon.cli.output import echo_table, to_printable_line
-from hardwon.cli.person_only import require_person
+from hardwon import clock, paths, settings
+from hardwon.cli.context import json_option, open_store, require_person
+from hardwon.cli.output import echo_json, echo_table, format_duration, format_times
 from hardwon.errors import UserError
-from hardwon.store import db
-from hardwon.store import jobs as kept
+from hardwon.store.jobs import cancel, list_jobs, retry
+from hardwon.text.excerpts import pluralize
+from hardwon.text.printable import to_printable_line
 from hardwon.worker import lifecycle
 
+_JOB_COLUMNS = ("id", "what", "state", "session", "project", "tries", "when", "why")
 _TIME_FIELDS = ("made_at", "due_at", "lease_until")
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
+_TOKEN_FIELDS = ("runs", "tokens_in", "tokens_out", "tokens_cached")
+_NAME_WIDTH, _COLUMN_WIDTHS = 28, (7, 12, 12, 11, 10)
 
 
 @click.group()
 def jobs() -> None:
-    """Distilling that waits, runs or failed."""
+    """List, retry or cancel distilling jobs."""
 
 
 @jobs.command("list")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
-def list_jobs(as_json: bool) -> None:
-    """What runs, what waits in the order it is taken, and what was given up."""
-    listed_jobs = kept.list_jobs(db.connect(paths.get_home()))
+@json_option
+def print_jobs(as_json: bool) -> None:
+    """List running jobs, pending ones in order, and those that failed for good."""
+    with open_store() as connection:
+        job_records = list_jobs(connection)
     if as_json:
-        click.echo(json.dumps([_to_json(job) for job in listed_jobs], indent=2))
-    elif listed_jobs:
-        echo_table(
-            ["id", "what", "state", "session", "project", "tries", "when", "why"],
-            [_format_row(job) for job in listed_jobs],
-        )
-        if any(job["state"] == "dead" for job in listed_jobs):
-            click.echo("dead ones wait for you: hardwon jobs retry, or hardwon jobs cancel ID")
-    else:
-        click.echo("no job waits: everything is distilled")
+        echo_json([format_times(job, *_TIME_FIELDS) for job in job_records])
+        return
+    if not job_records:
+        click.echo("No pending jobs")
+        return
+    rows = []
+    for job in job_records:
+        seconds = job["due_at"] - clock.now()
+        due = {"waiting": f"in {format_duration(seconds)}" if seconds > 0 else "now", "running": "now"}
+        project = to_printable_line(job["project"].rpartition("/")[2] or "-", 14)
+        cells = [job["id"], job["kind"], job["state"], job["number"], project, job["tries"]]
+        rows.append([*map(str, cells), due.get(job["state"], "-"), to_printable_line(job["why"]) or "-"])
+    echo_table(_JOB_COLUMNS, rows)
+    if any(job["state"] == "dead" for job in job_records):
+        click.echo("dead jobs wait for you: hardwon jobs retry, or hardwon jobs cancel ID")
 
 
-def _format_row(job: dict[str, Any]) -> list[str]:
-    project = to_printable_line(job["project"].rpartition("/")[2] or "-", 14)
-    cells = [str(job["id"]), job["kind"], job["state"], str(job["number"]), project, str(job["tries"])]
-    return [*cells, _format_due_time(job), to_printable_line(job["why"]) or "-"]
-
-
-def _format_due_time(job: dict[str, Any]) -> str:
-    """When it is taken next."""
-    seconds = job["due_at"] - clock.now()
-    if job["state"] != "waiting":
-        return "now" if job["state"] == "running" else "-"
-    for size, name in _UNITS:
-        if seconds >= size:
-            return f"in {seconds / size:.0f} {name}"
-    return "now" if seconds <= 0 else f"in {seconds:.0f} s"
-
-
-def _to_json(job: dict[str, Any]) -> dict[str, Any]:
-    return {key: clock.format_iso(value) if key in _TIME_FIELDS and value else value for key, value in job.items()}
-
-
-@jobs.command()
+@jobs.command("retry")
 @click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
-def retry(ids: tuple[int, ...]) -> None:
-    """Try jobs again now; without an ID all that are dead."""
+def retry_jobs(ids: tuple[int, ...]) -> None:
+    """Retry jobs now; without an ID all dead ones."""
     require_person("trying a job again")
-    connection = db.connect(paths.get_home())
-    job_states = {job["id"]: job["state"] for job in kept.list_jobs(connection)}
-    for job_id in ids:
-        if job_states.get(job_id) in (None, "running"):
-            raise UserError(f"job {job_id} {'runs' if job_id in job_states else 'is not there'}", "hardwon jobs list")
-    job_ids = ids or tuple(job_id for job_id, state in job_states.items() if state == "dead")
-    retried_count = sum(kept.retry(connection, job_id, clock.now()) for job_id in job_ids)
+    with open_store() as connection:
+        job_states = {job["id"]: job["state"] for job in list_jobs(connection)}
+        # Every id is checked before any job is changed.
+        for job_id in ids:
+            if job_states.get(job_id) in (None, "running"):
+                fact = "is running" if job_id in job_states else "does not exist"
+                raise UserError(f"job {job_id} {fact}", "hardwon jobs list")
+        dead_ids = [job_id for job_id, state in job_states.items() if state == "dead"]
+        retried_count = sum(retry(connection, job_id, clock.now()) for job_id in ids or dead_ids)
+    # The worker may not look for jobs for up to an hour.
     lifecycle.wake_worker(paths.get_home())
-    click.echo(f"{_format_waiting(retried_count)} again" if retried_count else "no job is dead")
+    click.echo(f"{pluralize(retried_count, 'job')} pending again" if retried_count else "no dead jobs")
 
 
-@jobs.command()
+@jobs.command("cancel")
 @click.argument("ids", nargs=-1, type=int, required=True, metavar="ID...")
-def cancel(ids: tuple[int, ...]) -> None:
-    """Forget jobs until something new happens in their sessions."""
+def cancel_jobs(ids: tuple[int, ...]) -> None:
+    """Cancel jobs until something new happens in their sessions."""
     require_person("cancelling a job")
-    connection = db.connect(paths.get_home())
-    existing_ids = {job["id"] for job in kept.list_jobs(connection)}
-    for job_id in ids:
-        if job_id not in existing_ids:
-            raise UserError(f"job {job_id} is not there", "hardwon jobs list")
-    cancelled_count = sum(kept.cancel(connection, job_id) for job_id in ids)
-    click.echo(f"{cancelled_count} {'job' if cancelled_count == 1 else 'jobs'} forgotten")
+    with open_store() as connection:
+        existing_ids = {job["id"] for job in list_jobs(connection)}
+        for job_id in ids:
+            if job_id not in existing_ids:
+                raise UserError(f"job {job_id} does not exist", "hardwon jobs list")
+        cancelled_count = sum(cancel(connection, job_id) for job_id in ids)
+    click.echo(f"{pluralize(cancelled_count, 'job')} cancelled")
 
 
-def _format_waiting(count: int) -> str:
-    return f"{count} {'job waits' if count == 1 else 'jobs wait'}"
+@click.command()
+@click.option("--days", default=30, show_default=True, type=click.IntRange(1, 3650), help="how far back")
+@json_option
+def cost(days: int, as_json: bool) -> None:
+    """Show what models were asked and what it cost, and the caps used today.
+
+    Dollars are estimated. Tokens in include those a provider had cached.
+    """
+    from hardwon.distil.llm.cost_report import build_cost_report  # imported here because it loads the providers
+
+    values = settings.resolve_settings(settings.read_config(paths.get_home()))
+    with open_store() as connection:
+        report = build_cost_report(connection, values, days, clock.now())
+    if as_json:
+        echo_json(report)
+        return
+    total, refusals = report["total"], report["refusals"]
+    span = "the last day" if days == 1 else f"the last {days} days"
+    if not total["runs"] and not refusals:
+        click.echo(f"nothing was spent in {span}: no model was asked")
+        return
+    for name, row in report["today"].items():
+        lead = "today" if name == "runs" else ""
+        used, cap = (round(row[key], 4 if name == "dollars" else None) for key in ("used", "cap"))
+        click.echo(f"{lead:<10}{used:,} of {cap:,} {name}")
+    for refusal in refusals:
+        when = "today" if refusal["day"] == report["day"] else refusal["day"]
+        times = "once" if refusal["times"] == 1 else f"{refusal['times']} times"
+        click.echo(f"refused   {times} {when}, above caps.{refusal['cap']}: done without a model")
+    if not total["runs"]:
+        return
+    click.echo()
+    _print_columns(span, "runs", "tokens in", "tokens out", "cached", "dollars")
+    for group, rows in report["by"].items():
+        click.echo(f"by {group}")
+        for row in rows:
+            _print_sums(row["name"] or "-", row)
+    _print_sums("together", total, indent="")
+
+
+def _print_sums(name: str, sums: dict[str, Any], *, indent: str = "  ") -> None:
+    label = to_printable_line(name)
+    max_chars = _NAME_WIDTH - len(indent) - 1
+    if len(label) > max_chars:  # the end of a project's path tells most
+        label = f"…{label[1 - max_chars :]}"
+    _print_columns(indent + label, *(f"{sums[field]:,}" for field in _TOKEN_FIELDS), f"{sums['cost']:,.4f}")
+
+
+def _print_columns(name: str, *columns: str) -> None:
+    cells = [f"{text:>{width}}" for text, width in zip(columns, _COLUMN_WIDTHS, strict=True)]
+    click.echo(f"{name:<{_NAME_WIDTH}}{''.join(cells)}")

@@ -1,4 +1,4 @@
-"""lessons add, edit, retire, restore, build, import, list, show, check"""
+"""lessons add, edit, retire, restore, build, import, list, show, check; why; deliveries"""
 
 from __future__ import annotations
 
@@ -6,34 +6,87 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import click
 
-from hardwon import actor, clock, paths, projects, settings
+from hardwon import clock, paths, pauses, projects, settings
 from hardwon.actions import approvals
-from hardwon.actions import lessons as actions
+from hardwon.actions.lessons import (
+    add_lesson,
+    approve_waiting_changes,
+    edit_lesson,
+    import_foreign_lessons,
+    propose_lesson,
+    restore_lesson,
+    retire_lesson,
+    rewrite_lesson,
+)
 from hardwon.agents.fields import get_text, get_tool_path
-from hardwon.cli import file_change
-from hardwon.cli.output import echo_table, is_interactive, make_printable
-from hardwon.cli.person_only import require_person
+from hardwon.cli.candidates import show_list
+from hardwon.cli.context import (
+    confirm,
+    find_agent,
+    is_interactive,
+    json_option,
+    open_store,
+    require_person,
+    show_diff,
+)
+from hardwon.cli.output import echo_indented, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
-from hardwon.lessons import approved_lessons, delivery_outcomes, manifest, validation
-from hardwon.lessons import lessons_file as shelves
-from hardwon.lessons import record as records
-from hardwon.lessons.approved_lessons import WaitingChange
+from hardwon.lessons import approved_lessons, foreign_lessons
+from hardwon.lessons.approved_lessons import APPROVE_COMMAND
+from hardwon.lessons.candidate_record import to_candidate_record
 from hardwon.lessons.delivery import open_index
-from hardwon.store import db, views
+from hardwon.lessons.delivery_outcomes import find_delivery_outcome
+from hardwon.lessons.explanation import explain_call, explain_inactive_lessons
+from hardwon.lessons.lessons_file import get_lessons_path, read
+from hardwon.lessons.lookup import (
+    NEEDS_REVIEW,
+    WAITING,
+    find_lesson,
+    get_effective_status,
+    has_tag_and_tool,
+    is_about,
+)
+from hardwon.lessons.record import select_authored_fields, to_lesson_record
+from hardwon.lessons.review_queue import list_waiting
+from hardwon.lessons.validation import find_lesson_faults
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import parse_json_or_text
-from hardwon.text.printable import to_printable_line
-from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Lesson
+from hardwon.store.injections import list_latest_deliveries
+from hardwon.store.views import list_lesson_deliveries
+from hardwon.text.excerpts import pluralize
+from hardwon.text.printable import make_printable, to_printable_line
+from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Event, Lesson
 
-WAITING, NEEDS_REVIEW = "waiting", "needs-review"  # shown in place of a status that the record only claims
 MAX_SHOWN_DELIVERIES = 10
+MAX_SHOWN_OTHERS = 15
+_SLUG_INDENT = " " * 16
+_VERDICTS = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
+# Each option is named by the field of a lesson's record that it sets.
+_LESSON_OPTIONS = (
+    click.option("--summary", help="what goes wrong, in a line"),
+    click.option("--problem", help="the root cause"),
+    click.option("--solution", help="what to do instead"),
+    click.option("--command", "commandPatterns", multiple=True, metavar="REGEX", help="fires on a Bash command"),
+    click.option("--path", "pathPatterns", multiple=True, metavar="GLOB", help="fires on a file"),
+    click.option("--content", "contentPatterns", multiple=True, metavar="REGEX", help="fires on text to be written"),
+    click.option("--unless", "unless", multiple=True, metavar="REGEX", help="skip if this matches too"),
+    click.option("--tool", "toolNames", multiple=True, metavar="TOOL", help="only for this tool, such as Bash or Edit"),
+    click.option("--delivery", type=click.Choice(DELIVERY_MODES), help="a new lesson is a note"),
+    click.option("--block-reason", "blockReason", help="what the agent is told; {command} is filled in"),
+    click.option(
+        "--match-in", "commandMatchTarget", type=click.Choice(COMMAND_TARGETS), help="full: match inside quotes too"
+    ),
+    click.option("--priority", type=int, help="1 to 10; 5 for a new lesson"),
+    click.option("--confidence", type=float, help="0 to 1; 0.9 for a new lesson"),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="category:value, such as tool:git"),
+    click.option("--project", "here", is_flag=True, help="only for the project in this folder"),
+)
+confirm_option = click.option("--confirm", "confirmed", is_flag=True, help="allow a block with little history")
 
 
 @click.group()
@@ -41,36 +94,26 @@ def lessons() -> None:
     """Write, edit, list, import and check lessons."""
 
 
-def add_lesson_options(command: Callable[..., None], *, is_new: bool = False) -> Callable[..., None]:
-    """The flags that stand for a record's fields; in a new one, what is left out has a default."""
-    note, priority, confidence = (
-        ("note (default)", ", 5 if left out", ", 0.9 if left out") if is_new else ("note", "", "")
-    )
-    for option in reversed(
-        [
-            click.option("--summary", help="what goes wrong, in a line"),
-            click.option("--problem", help="the root cause"),
-            click.option("--solution", help="what to do instead"),
-            click.option("--command", "commands", multiple=True, metavar="REGEX", help="fires on a Bash command"),
-            click.option("--path", "globs", multiple=True, metavar="GLOB", help="fires on a file"),
-            click.option("--content", "contents", multiple=True, metavar="REGEX", help="fires on text to be written"),
-            click.option("--unless", multiple=True, metavar="REGEX", help="calls a match off"),
-            click.option("--tool", "tools", multiple=True, help="only for this tool, such as Bash or Edit"),
-            click.option("--delivery", type=click.Choice(DELIVERY_MODES), help=f"{note}, hold, block or start"),
-            click.option("--block-reason", help="what the agent is told; {command} is filled in"),
-            click.option("--match-in", type=click.Choice(COMMAND_TARGETS), help="full: the text of quotes counts too"),
-            click.option("--priority", type=int, help=f"1 to 10{priority}"),
-            click.option("--confidence", type=float, help=f"0 to 1{confidence}"),
-            click.option("--tag", "tags", multiple=True, help="category:value, such as tool:git"),
-            click.option("--project", "here", is_flag=True, help="only for the project in this folder"),
-        ]
-    ):
+def add_lesson_options(command: Callable[..., None]) -> Callable[..., None]:
+    # Decorators apply from the last to the first, and click lists options in that order.
+    for option in reversed(_LESSON_OPTIONS):
         command = option(command)
     return command
 
 
+def parse_flags(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record that the options set."""
+    record: dict[str, Any] = {}
+    if flags.pop("here"):
+        record["scope"] = {"type": "project", "path": projects.find_project_path(os.getcwd())}
+    for name, value in flags.items():
+        if value is not None and value != ():
+            record[name] = list(value) if isinstance(value, tuple) else value
+    return record
+
+
 @lessons.command()
-@partial(add_lesson_options, is_new=True)
+@add_lesson_options
 @click.option("--json", "text", metavar="RECORD", help="the whole record as JSON; - reads it from stdin")
 @click.option("--file", "path", type=click.Path(exists=True, dir_okay=False), help="the record in a file")
 def add(text: str | None, path: str | None, **flags: Any) -> None:
@@ -78,197 +121,37 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
 
     Give flags, or a record with --json, --file or on stdin; at a terminal what is missing is asked for.
     """
-    record = _read_record(text, path, flags)
-    record.update(parse_flags(flags))
-    if is_interactive() and not (text or path):
+    changes = parse_flags(flags)
+    if path:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    elif text == "-" or (text is None and not changes and not sys.stdin.isatty()):
+        text = sys.stdin.read()
+    # A flag wins over the same field of the record.
+    record = {**(_parse_record(text) if text else {}), **changes}
+    if is_interactive() and not text:
         _ask_for_missing(record)
-    home, agent_variable = paths.get_home(), actor.find_agent_variable(os.environ)
+    home, agent_variable = paths.get_home(), find_agent()
     if agent_variable:
-        lesson = actions.propose_lesson(home, record)
-    else:
-        lesson = actions.add_lesson(home, db.connect(home), record, COMMAND_LINE)
-    if agent_variable:
+        lesson = propose_lesson(home, record)
         click.echo(f"proposed as a candidate, since {agent_variable} says an agent runs this: {lesson.slug}")
         click.echo(f"a person puts it in force with: hardwon lessons restore {lesson.slug}")
-    elif lesson.needs_review:
+        return
+    with open_store() as connection:
+        lesson = add_lesson(home, connection, record, COMMAND_LINE)
+    if lesson.needs_review:
         click.echo(f"added, but not in force: confidence {lesson.confidence:g} needs review: {lesson.slug}")
     else:
         click.echo(f"added, and in force as a {lesson.delivery}: {lesson.slug}")
 
 
-@lessons.command()
-@click.argument("slug")
-@add_lesson_options
-@click.option("--confirm", is_flag=True, help="for a block whose trigger fired seldom")
-def edit(slug: str, confirm: bool, **flags: Any) -> None:
-    """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
-    lesson = find_lesson(slug)
-    changes = parse_flags(flags)
-    require_person("editing a lesson")
-    home = paths.get_home()
-    connection = db.connect(home)
-    if changes:
-        actions.edit_lesson(home, connection, lesson, changes, COMMAND_LINE, confirm=lambda message: confirm)
-    else:
-        record = json.dumps(records.to_lesson_record(lesson), indent=2, ensure_ascii=False)
-        edited_text = click.edit(record, extension=".json") if is_interactive() else None
-        if not edited_text or edited_text.strip() == record:
-            raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
-        new_record = _read_record(edited_text, None, {})
-        actions.rewrite_lesson(home, connection, lesson, new_record, COMMAND_LINE, confirm=lambda message: confirm)
-    click.echo(f"changed: {lesson.slug}")
-
-
-@lessons.command()
-@click.argument("slug")
-def retire(slug: str) -> None:
-    """Take a lesson out of force; it stays in the file."""
-    lesson = find_lesson(slug)
-    require_person("retiring a lesson")
-    home = paths.get_home()
-    actions.retire_lesson(home, db.connect(home), lesson)
-    click.echo(f"retired: {lesson.slug}; to undo: hardwon lessons restore {lesson.slug}")
-
-
-@lessons.command()
-@click.argument("slug")
-@click.option("--confirm", is_flag=True, help="for a block whose trigger fired seldom")
-def restore(slug: str, confirm: bool) -> None:
-    """Put a retired, proposed or unreviewed lesson in force."""
-    lesson = find_lesson(slug)
-    require_person("approving a lesson")
-    home = paths.get_home()
-    actions.restore_lesson(home, db.connect(home), lesson, COMMAND_LINE, confirm=lambda message: confirm)
-    click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
-
-
-@lessons.command()
-@click.option("--yes", is_flag=True, help="approve what waits without asking")
-@click.option("--no-approve", is_flag=True, help="compile only, approve nothing")
-def build(yes: bool, no_approve: bool) -> None:
-    """Show what you changed in lessons.json, approve it and compile the manifest.
-
-    Without changes it only compiles, which also happens by itself. Run by an agent it approves nothing.
-    """
-    home, agent_variable = paths.get_home(), actor.find_agent_variable(os.environ)
-    build_result = approvals.compile_manifest(home, clock.now())
-    for waiting_change in build_result.waiting_changes:
-        _show_change(waiting_change)
-    if build_result.waiting_changes and agent_variable:
-        click.echo(
-            f"nothing approved, since {agent_variable} says an agent runs this; a person types: "
-            f"{approved_lessons.APPROVE_COMMAND}"
-        )
-    elif build_result.waiting_changes and not no_approve:
-        if not yes and is_interactive() and not click.confirm("Approve this?", default=True):
-            click.echo("nothing approved; what was approved before stays in force")
-        else:
-            count = pluralize(len(build_result.waiting_changes), "change")
-            build_result = actions.approve_waiting_changes(
-                home, db.connect(home), build_result.waiting_changes, COMMAND_LINE
-            )
-            click.echo(f"approved {count}; to undo: hardwon approvals")
-    waiting = f", {len(build_result.waiting_changes)} waiting" if build_result.waiting_changes else ""
-    click.echo(
-        f"{pluralize(build_result.lesson_count, 'lesson')} in force, {len(build_result.left_out)} left out{waiting}"
-    )
-
-
-def _show_change(waiting_change: WaitingChange) -> None:
-    """Show how lessons.json differs from what was approved."""
-    click.echo(make_printable(f"{waiting_change.change} by hand: {waiting_change.summary} [{waiting_change.slug}]"))
-    if waiting_change.change in (approved_lessons.ADDED, approved_lessons.CHANGED):
-        file_change.show_diff(
-            waiting_change.slug,
-            _format_authored_fields(waiting_change.approved),
-            _format_authored_fields(waiting_change.proposed),
-        )
-
-
-def _format_authored_fields(lesson: Lesson | None) -> str:
-    return (
-        make_printable(json.dumps(records.select_authored_fields(lesson), indent=2, ensure_ascii=False))
-        if lesson
-        else ""
-    )
-
-
-@lessons.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--confirm", is_flag=True, help="for blocks whose trigger fired seldom")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
-def import_lessons(file: str, confirm: bool, as_json: bool) -> None:
-    """Take over lessons-learned's lessons.json or manifest.
-
-    A lesson with a pattern that Python's re does not accept becomes a candidate with the reason.
-
-    A block that may not block yet, by the check that review makes, comes in as a candidate.
-    """
-    from hardwon.lessons import foreign_lessons
-
-    require_person("importing lessons")
-    with open(file, encoding="utf-8-sig") as stream:
-        try:
-            converted = foreign_lessons.convert_lessons(json.load(stream))
-        except ValueError as error:
-            raise UserError(f"{file}: {error}", "give it a lessons.json or lesson-manifest.json") from None
-    home = paths.get_home()
-    imported, refused = actions.import_foreign_lessons(
-        home, db.connect(home), converted, COMMAND_LINE, confirm=lambda message: confirm
-    )
-    if as_json:
-        click.echo(
-            json.dumps(
-                {"imported": [imported_lesson.slug for imported_lesson in imported], "refused": refused}, indent=2
-            )
-        )
-        return
-    for name, reason in refused.items():
-        click.echo(make_printable(f"not {name}: {reason}"))
-    for lesson in imported:
-        if lesson.status == "candidate":
-            faults = "; ".join(map(str, lesson.extra.get("importFaults", ())))
-            click.echo(make_printable(f"not in force yet: {lesson.slug}: {faults}"))
-    click.echo(f"{len(imported)} imported, {len(refused)} refused")
-
-
-def _read_record(text: str | None, path: str | None, flags: dict[str, Any]) -> dict[str, Any]:
-    if path:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
-    elif text == "-" or (text is None and not any(flags.values()) and not sys.stdin.isatty()):
-        text = sys.stdin.read()
-    if not text:
-        return {}
+def _parse_record(text: str) -> dict[str, Any]:
     try:
         record = json.loads(text)
     except ValueError as error:
         raise UserError(f"the record is not JSON: {error}", "hardwon lessons add --help") from None
     if not isinstance(record, dict):
         raise UserError("the record is not an object", 'write {"summary": …, "problem": …, "solution": …}')
-    return record
-
-
-def parse_flags(flags: dict[str, Any]) -> dict[str, Any]:
-    plain_fields = {
-        name: flags[name] for name in ("summary", "problem", "solution", "delivery", "priority", "confidence")
-    }
-    record = {name: value for name, value in plain_fields.items() if value is not None}
-    if flags["block_reason"]:
-        record["blockReason"] = flags["block_reason"]
-    list_fields = {
-        "toolNames": flags["tools"],
-        "commandPatterns": flags["commands"],
-        "pathPatterns": flags["globs"],
-        "contentPatterns": flags["contents"],
-        "unless": flags["unless"],
-        "tags": flags["tags"],
-    }
-    record.update({name: list(values) for name, values in list_fields.items() if values})
-    if flags["match_in"]:
-        record["commandMatchTarget"] = flags["match_in"]
-    if flags["here"]:
-        record["scope"] = {"type": "project", "path": projects.find_project_path(os.getcwd())}
     return record
 
 
@@ -288,180 +171,308 @@ def _ask_for_missing(record: dict[str, Any]) -> None:
         record["delivery"] = click.prompt("Delivery", type=click.Choice(DELIVERY_MODES), default="note")
 
 
+@lessons.command()
+@click.argument("slug")
+@add_lesson_options
+@confirm_option
+def edit(slug: str, confirmed: bool, **flags: Any) -> None:
+    """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
+    lesson = find_lesson(paths.get_home(), slug)
+    require_person("editing a lesson")
+    home, changes = paths.get_home(), parse_flags(flags)
+    with open_store() as connection:
+        if changes:
+            edit_lesson(home, connection, lesson, changes, COMMAND_LINE, confirm=lambda message: confirmed)
+        else:
+            record = json.dumps(to_lesson_record(lesson), indent=2, ensure_ascii=False)
+            edited_text = click.edit(record, extension=".json") if is_interactive() else None
+            if not edited_text or edited_text.strip() == record:
+                raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
+            new_record = _parse_record(edited_text)
+            rewrite_lesson(home, connection, lesson, new_record, COMMAND_LINE, confirm=lambda message: confirmed)
+    click.echo(f"changed: {lesson.slug}")
+
+
+@lessons.command()
+@click.argument("slug")
+def retire(slug: str) -> None:
+    """Take a lesson out of force; it stays in the file."""
+    lesson = find_lesson(paths.get_home(), slug)
+    require_person("retiring a lesson")
+    with open_store() as connection:
+        retire_lesson(paths.get_home(), connection, lesson)
+    click.echo(f"retired: {lesson.slug}; to undo: hardwon lessons restore {lesson.slug}")
+
+
+@lessons.command()
+@click.argument("slug")
+@confirm_option
+def restore(slug: str, confirmed: bool) -> None:
+    """Put a retired, proposed or unreviewed lesson in force."""
+    lesson = find_lesson(paths.get_home(), slug)
+    require_person("approving a lesson")
+    with open_store() as connection:
+        restore_lesson(paths.get_home(), connection, lesson, COMMAND_LINE, confirm=lambda message: confirmed)
+    click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
+
+
+@lessons.command()
+@click.option("--yes", is_flag=True, help="approve waiting changes without asking")
+@click.option("--no-approve", is_flag=True, help="compile only, approve nothing")
+def build(yes: bool, no_approve: bool) -> None:
+    """Show what you changed in lessons.json, approve it and compile the manifest.
+
+    Without changes it only compiles, which also happens by itself. Run by an agent it approves nothing.
+    """
+    home, agent_variable = paths.get_home(), find_agent()
+    build_result = approvals.compile_manifest(home, clock.now())
+    # A change made by hand counts only after a person has approved it.
+    changes = build_result.waiting_changes
+    for change in changes:
+        echo_text(f"{change.change} by hand: {change.summary} [{change.slug}]")
+        if change.change in (approved_lessons.ADDED, approved_lessons.CHANGED):
+            show_diff(change.slug, _format_authored_fields(change.approved), _format_authored_fields(change.proposed))
+    if changes and agent_variable:
+        click.echo(
+            f"nothing approved, since {agent_variable} says an agent runs this; a person types: {APPROVE_COMMAND}"
+        )
+    elif changes and not no_approve:
+        if is_interactive() and not confirm(yes, "Approve this?", default=True):
+            click.echo("nothing approved; what was approved before stays in force")
+        else:
+            with open_store() as connection:
+                build_result = approve_waiting_changes(home, connection, changes, COMMAND_LINE)
+            click.echo(f"approved {pluralize(len(changes), 'change')}; to undo: hardwon approvals")
+    waiting = f", {len(build_result.waiting_changes)} waiting" if build_result.waiting_changes else ""
+    in_force = pluralize(build_result.lesson_count, "lesson")
+    click.echo(f"{in_force} in force, {len(build_result.left_out)} left out{waiting}")
+
+
+def _format_authored_fields(lesson: Lesson | None) -> str:
+    if lesson is None:
+        return ""
+    return make_printable(json.dumps(select_authored_fields(lesson), indent=2, ensure_ascii=False))
+
+
+@lessons.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@confirm_option
+@json_option
+def import_lessons(file: str, confirmed: bool, as_json: bool) -> None:
+    """Import lessons-learned's lessons.json or manifest.
+
+    A block that may not block yet, by the check that review makes, comes in as a candidate.
+    """
+    require_person("importing lessons")
+    with open(file, encoding="utf-8-sig") as stream:
+        try:
+            converted = foreign_lessons.convert_lessons(json.load(stream))
+        except ValueError as error:
+            raise UserError(f"{file}: {error}", "give it a lessons.json or lesson-manifest.json") from None
+    with open_store() as connection:
+        imported, refused = import_foreign_lessons(
+            paths.get_home(), connection, converted, COMMAND_LINE, confirm=lambda message: confirmed
+        )
+    if as_json:
+        echo_json({"imported": [lesson.slug for lesson in imported], "refused": refused})
+        return
+    for name, reason in refused.items():
+        echo_text(f"not {name}: {reason}")
+    for lesson in imported:
+        if lesson.status == "candidate":
+            faults = "; ".join(map(str, lesson.extra.get("importFaults", ())))
+            echo_text(f"not in force yet: {lesson.slug}: {faults}")
+    click.echo(f"{len(imported)} imported, {len(refused)} refused")
+
+
 @lessons.command("list")
 @click.option("--status", type=click.Choice((*STATUSES, WAITING, NEEDS_REVIEW)), help="only these")
 @click.option("--tag", help="only those with this tag")
 @click.option("--tool", help="only those about this tool")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
-def list_lessons(status: str | None, tag: str | None, tool: str | None, as_json: bool) -> None:
-    """The lessons, highest priority first; with --status candidate all that wait for a decision, as in a review.
+@json_option
+def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json: bool) -> None:
+    """List lessons, highest priority first; --status candidate lists the review queue.
 
     Status `waiting` is a change that was made in lessons.json by hand and not approved: hardwon lessons build.
     """
     if status == "candidate":
-        _list_waiting(tag, tool, as_json)
+        _print_queue(tag, tool, as_json)
         return
     home = paths.get_home()
-    parsed_file = shelves.read(shelves.get_lessons_path(home))
-    waiting = {item.id: item for item in approvals.find_changes_to_approve(home, clock.now())}
-    removed = [item.approved for item in waiting.values() if item.proposed is None and item.approved]
-    matches = [
-        item
-        for item in (*parsed_file.lessons, *removed)
-        if _has_tag_and_tool(item, tag, tool) and status in (None, _get_effective_status(item, waiting))
-    ]
-    matches.sort(key=lambda item: (-item.priority, item.slug))
+    lessons_in_file = read(get_lessons_path(home)).lessons
+    waiting = {change.id: change for change in approvals.find_changes_to_approve(home, clock.now())}
+    # A lesson that was deleted by hand stays in force until that is approved, so it is listed as well.
+    removed = [change.approved for change in waiting.values() if change.proposed is None and change.approved]
+    matches = []
+    for lesson in (*lessons_in_file, *removed):
+        if has_tag_and_tool(lesson, tag, tool) and status in (None, get_effective_status(lesson, waiting)):
+            matches.append(lesson)
+    matches.sort(key=lambda lesson: (-lesson.priority, lesson.slug))
     if as_json:
-        listed = [
-            {**records.to_lesson_record(item), "status": _get_effective_status(item, waiting)} for item in matches
-        ]
-        click.echo(json.dumps(listed, indent=2))
+        echo_json([{**to_lesson_record(lesson), "status": get_effective_status(lesson, waiting)} for lesson in matches])
         return
     if not matches:
-        click.echo("no lessons" + (" like that" if parsed_file.lessons else " yet: hardwon lessons add"))
+        click.echo("no lessons" + (" like that" if lessons_in_file else " yet: hardwon lessons add"))
         return
     rows = []
-    for item in matches:
-        change_note = f" ({waiting[item.id].change} by hand)" if item.id in waiting else ""
-        lesson_text = f"{item.summary}\n{item.slug}{change_note}"
-        rows.append([str(item.priority), item.delivery, _get_effective_status(item, waiting), lesson_text])
+    for lesson in matches:
+        change_note = f" ({waiting[lesson.id].change} by hand)" if lesson.id in waiting else ""
+        lesson_text = f"{lesson.summary}\n{lesson.slug}{change_note}"
+        rows.append([str(lesson.priority), lesson.delivery, get_effective_status(lesson, waiting), lesson_text])
     echo_table(["prio", "delivery", "status", "lesson"], rows)
     if waiting:
-        click.echo(
-            f"{approved_lessons.describe_waiting_changes(list(waiting.values()))}: {approved_lessons.APPROVE_COMMAND}"
-        )
+        click.echo(f"{approved_lessons.describe_waiting_changes(list(waiting.values()))}: {APPROVE_COMMAND}")
 
 
-def _list_waiting(tag: str | None, tool: str | None, as_json: bool) -> None:
-    """Show the review queue: what was mined is not in lessons.json, but waits for the same decision."""
-    from hardwon.cli import candidates as shown
-    from hardwon.lessons import review_queue
-
-    connection = db.connect(paths.get_home())
-    waiting = review_queue.list_waiting(paths.get_home(), connection)
-    matches = [candidate for candidate in waiting if _is_about(candidate.record, tag, tool)]
-    if as_json:
-        click.echo(json.dumps([shown.to_record(connection, candidate) for candidate in matches], indent=2))
-        return
-    shown.show_list(matches)
+def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
+    with open_store() as connection:
+        waiting = list_waiting(paths.get_home(), connection)
+        matches = [candidate for candidate in waiting if is_about(candidate.record, tag, tool)]
+        if as_json:
+            echo_json([to_candidate_record(connection, candidate) for candidate in matches])
+            return
+    show_list(matches)
     if matches:
         click.echo("next      hardwon review")
     else:
         click.echo("no candidates" + (" like that" if waiting else ": hardwon scan"))
 
 
-def _is_about(record: Mapping[str, Any], tag: str | None, tool: str | None) -> bool:
-    try:
-        return _has_tag_and_tool(records.parse_lesson(dict(record)), tag, tool)
-    except records.BadRecord:  # a tag that cannot be a lesson as it is; a person mends it while accepting
-        return tag is None and tool is None
-
-
-def _get_effective_status(lesson: Lesson, waiting_changes: Mapping[str, WaitingChange]) -> str:
-    """Return the status that counts, which is not always the one that the record claims."""
-    if lesson.id in waiting_changes:
-        return WAITING
-    return NEEDS_REVIEW if lesson.status == "active" and lesson.needs_review else lesson.status
-
-
-def _has_tag_and_tool(lesson: Lesson, tag: str | None, tool: str | None) -> bool:
-    return (tag is None or tag in lesson.tags) and (tool is None or tool in manifest.find_lesson_tools(lesson))
-
-
-def find_lesson(name: str) -> Lesson:
-    """A lesson by slug, id, or a beginning that only one slug has."""
-    parsed_file = shelves.read(shelves.get_lessons_path(paths.get_home()))
-    exact_matches = [lesson for lesson in parsed_file.lessons if name in (lesson.slug, lesson.id)]
-    matches = exact_matches or [lesson for lesson in parsed_file.lessons if lesson.slug.startswith(name)]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise UserError(f"{name!r} could be {', '.join(lesson.slug for lesson in matches[:5])}", "write more of it")
-    raise UserError(f"there is no lesson {name!r}", "hardwon lessons list")
-
-
 @lessons.command()
 @click.argument("slug")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@json_option
 def show(slug: str, as_json: bool) -> None:
-    """One lesson, whole."""
-    lesson = find_lesson(slug)
+    """Show one lesson in full, and what became of its holds and blocks."""
+    lesson = find_lesson(paths.get_home(), slug)
+    record = to_lesson_record(lesson)
     if as_json:
-        click.echo(json.dumps(records.to_lesson_record(lesson), indent=2))
+        echo_json(record)
         return
-    record = records.to_lesson_record(lesson)
     for name, value in record.items():
         if value not in ("", [], None):
-            value_text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            click.echo(make_printable(f"{name:<18}{value_text}"))
-    _print_outcomes(lesson)
+            echo_text(f"{name:<18}{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    # Looking at a lesson must not create a database.
+    if os.path.exists(os.path.join(paths.get_home(), paths.DATABASE)):
+        _print_outcomes(lesson)
 
 
 def _print_outcomes(lesson: Lesson) -> None:
-    """Print the latest holds and blocks, each with the call that came instead and how it ended."""
-    home = paths.get_home()
-    if not os.path.exists(os.path.join(home, paths.DATABASE)):
-        return
-    with closing(db.connect(home)) as connection:
-        deliveries = views.list_lesson_deliveries(connection, lesson=lesson.id, limit=MAX_SHOWN_DELIVERIES)
-        for delivery in deliveries:
-            outcome = delivery_outcomes.find_delivery_outcome(connection, delivery)
+    """Print the latest holds and blocks, each with the call that came instead."""
+    with open_store() as connection:
+        for delivery in list_lesson_deliveries(connection, lesson=lesson.id, limit=MAX_SHOWN_DELIVERIES):
+            outcome = find_delivery_outcome(connection, delivery)
             if delivery["delivery"] not in ("hold", "block") or outcome.call is None:
                 continue
-            description = f"{_format_call(outcome.call)} -> "
-            description += _format_call(outcome.instead) if outcome.instead else "no call came instead"
+            instead = _format_call(outcome.instead) if outcome.instead else "no call came instead"
             time_text = datetime.fromtimestamp(delivery["at"]).strftime("%Y-%m-%d %H:%M")
-            click.echo(make_printable(f"{delivery['delivery']:<6}{time_text}  {description}"))
+            echo_text(f"{delivery['delivery']:<6}{time_text}  {_format_call(outcome.call)} -> {instead}")
 
 
 def _format_call(call: dict[str, Any]) -> str:
     tool_input = parse_json_or_text(call["input"])
     fields = tool_input if isinstance(tool_input, dict) else {}
     subject = get_text(fields, "command") or get_tool_path(fields) or call["tool"]
-    outcome = {"fine": "passed"}.get(call["outcome"], call["outcome"])
+    outcome = "passed" if call["outcome"] == "fine" else call["outcome"]
     return f"{to_printable_line(subject, 70)} ({outcome})"
 
 
 @lessons.command()
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@json_option
 def check(as_json: bool) -> None:
-    """Check lessons.json and config.json, and say what is wrong and where."""
+    """Check lessons.json and config.json, and report what is wrong and where."""
     home = paths.get_home()
     faults: list[str] = []
-    count, left_out = 0, []
+    left_out: Mapping[str, str] = {}
     try:
         build_result = approvals.compile_manifest(home, clock.now())
-        count, left_out = build_result.lesson_count, list(build_result.left_out)
+        count, left_out = build_result.lesson_count, dict(build_result.left_out)
         faults.extend(build_result.faults)
-        for lesson in shelves.read(shelves.get_lessons_path(home)).lessons:
-            faults.extend(
-                f"{lesson.slug}: {fault}"
-                for fault in validation.find_lesson_faults(lesson)
-                if lesson.status == "active"
-            )
+        for lesson in read(get_lessons_path(home)).lessons:
+            if lesson.status == "active":
+                faults.extend(f"{lesson.slug}: {fault}" for fault in find_lesson_faults(lesson))
         unknown_keys = settings.find_unknown_keys(settings.read_config(home))
-        faults.extend(f"config.json: {name} is no setting" for name in unknown_keys)
+        faults.extend(f"config.json: {name} is not a setting" for name in unknown_keys)
     except UserError as error:
         faults.append(f"{error.say}\n  fix: {error.fix}\n  the last good manifest stays in force")
         count = _count_in_force(home)
     if as_json:
-        click.echo(json.dumps({"inForce": count, "leftOut": dict(left_out), "faults": faults}, indent=2))
+        echo_json({"inForce": count, "leftOut": left_out, "faults": faults})
     else:
         for fault in faults:
-            click.echo(make_printable(fault))
-        for slug, reason in left_out:
-            click.echo(make_printable(f"left out {slug}: {reason}"))
-        click.echo(f"{pluralize(len(faults), 'fault')}, " * bool(faults) + f"{pluralize(count, 'lesson')} in force")
+            echo_text(fault)
+        for slug, reason in left_out.items():
+            echo_text(f"left out {slug}: {reason}")
+        fault_count = f"{pluralize(len(faults), 'fault')}, " if faults else ""
+        click.echo(f"{fault_count}{pluralize(count, 'lesson')} in force")
     if faults:
         raise SystemExit(1)
 
 
 def _count_in_force(home: str) -> int:
+    """Return how many lessons the last good manifest has."""
     try:
         return len(open_index(home))
     except (OSError, ValueError):
         return 0
 
 
-def pluralize(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+@click.command()
+@click.argument("command", required=False, default="")
+@click.option("--tool", default="", help="the tool, if it is not Bash")
+@click.option("--path", default="", help="the file it is about")
+@click.option("--content", default="", help="the text it would write")
+@click.option("--all", "show_all", is_flag=True, help="every lesson that would not fire, too")
+@json_option
+def why(command: str, tool: str, path: str, content: str, show_all: bool, as_json: bool) -> None:
+    """Explain which lessons would fire on COMMAND, and why the others would not.
+
+    Nothing is delivered or claimed by asking.
+    """
+    if not (command or path or content or tool):
+        raise UserError("there is no call to explain", "hardwon why 'git stash'   (or --path, --content, --tool)")
+    home, folder, now = paths.get_home(), os.getcwd(), clock.now()
+    # Without a command it is about a file, which is what Edit is called with.
+    tool = tool or ("Bash" if command else "Edit")
+    event = Event("", "PreToolUse", "", folder, tool=tool, command=command, path=path, content=content)
+    matches, unmet = explain_call(home, event, now)
+    is_paused = pauses.is_paused(home, folder, now)
+    others = [{"slug": slug, "why": reason} for slug, reason in (*unmet, *explain_inactive_lessons(home))]
+    if as_json:
+        firings = []
+        for match in matches:
+            entry = match.entry
+            verdict = {"slug": entry.slug, "would": entry.delivery, "summary": entry.summary}
+            firings.append({**verdict, "in": match.matched_text})
+        echo_json({"fires": firings, "others": others, "paused": is_paused})
+        return
+    if is_paused:
+        click.echo("paused here, so nothing fires until you lift it (hardwon unpause); then:")
+    for match in matches:
+        echo_text(f"{_VERDICTS[match.entry.delivery]}: {match.entry.summary} [{match.entry.slug}]")
+        echo_text(f"  matched in: {match.matched_text}")
+    if not matches:
+        click.echo("no lesson would fire")
+    shown_others = others if show_all else others[:MAX_SHOWN_OTHERS]
+    for other in shown_others:
+        echo_text(f"not {other['slug']}: it {other['why']}")
+    if len(shown_others) < len(others):
+        click.echo(f"… and {len(others) - len(shown_others)} more: hardwon why --all")
+
+
+@click.command()
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="how many")
+@json_option
+def deliveries(limit: int, as_json: bool) -> None:
+    """List what was delivered to agents: when, how, and which lesson."""
+    with open_store(drain=True) as connection:
+        latest_deliveries = [delivery for _, delivery in list_latest_deliveries(connection, limit=limit)]
+    if as_json:
+        echo_json([{**delivery.__dict__, "at": clock.format_iso(delivery.at)} for delivery in latest_deliveries])
+        return
+    for delivery in latest_deliveries:
+        when = datetime.fromtimestamp(delivery.at).strftime("%m-%d %H:%M:%S")
+        echo_text("  ".join((when, delivery.delivery, delivery.host, delivery.tool or delivery.kind)))
+        # The slug gets a line of its own, so that it can be copied whole.
+        echo_indented(_SLUG_INDENT, f"{delivery.summary}\n{delivery.slug}")
+    if not latest_deliveries:
+        click.echo("nothing has been delivered yet")

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
-from typing import Any
 
 import click
 
-from hardwon import actor, clock, paths, projects
-from hardwon.actions import memories as actions
-from hardwon.cli.output import echo_field, echo_indented, echo_table, is_interactive, make_printable, to_printable_line
-from hardwon.cli.person_only import require_person
+from hardwon import clock, paths, projects
+from hardwon.actions.memories import adopt_memory_file, approve_memory, reject_or_retire_memory, reword_memory
+from hardwon.cli.context import (
+    find_agent,
+    is_interactive,
+    json_option,
+    open_store,
+    open_store_for_decision,
+    require_person,
+)
+from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
-from hardwon.handoff import memories as pages
-from hardwon.handoff import memory_files
+from hardwon.handoff import memories
+from hardwon.handoff.descriptions import STATE_NAMES, describe_memory_state, read_memory_text, to_memory_json
+from hardwon.handoff.memory_files import MEMORY_SUFFIX, get_memory_path
 from hardwon.lessons import compiled_brief
-from hardwon.search import brief
-from hardwon.store import approvals, db, memories
+from hardwon.store import approvals
 from hardwon.store.approvals import COMMAND_LINE
+from hardwon.store.db import Connection
+from hardwon.store.memories import list_memories
+from hardwon.text.printable import to_printable_line
 from hardwon.types import MEMORY_TYPES, STATUSES, Memory
 
-_STATE_NAMES = {"candidate": "proposed", "active": "approved"}
+MAX_LINE_CHARS = 200
 
 
 @click.group()
@@ -32,83 +40,60 @@ def memory() -> None:
 @memory.command("list")
 @click.option("--status", type=click.Choice(STATUSES), help="only these")
 @click.option("--all", "everywhere", is_flag=True, help="every project's")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
-def list_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
-    """The memories of this project, and those that count everywhere."""
-    home, here = paths.get_home(), projects.find_project_path(os.getcwd())
-    connection = db.connect(home)
+@json_option
+def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
+    """List this project's memories, and those that count everywhere."""
+    home, project = paths.get_home(), projects.find_project_path(os.getcwd())
     statuses = (status,) if status else ("candidate", "active")
-    matches = memories.list_memories(connection, *statuses, project=None if everywhere else here)
-    unapproved_pages = pages.list_unapproved_pages(connection, home, here) if not status else []
+    with open_store() as connection:
+        matches = list_memories(connection, *statuses, project=None if everywhere else project)
+        unapproved_pages = memories.list_unapproved_pages(connection, home, project) if not status else []
+        states = [describe_memory_state(connection, home, record) for record in matches]
     if as_json:
-        files = [
-            {"file": item.path, "type": item.type, "text": item.text, "approved": False} for item in unapproved_pages
-        ]
-        click.echo(json.dumps([*(_to_json(home, item) for item in matches), *files], indent=2))
+        entries = [to_memory_json(home, record) for record in matches]
+        for page in unapproved_pages:
+            entries.append({"file": page.path, "type": page.type, "text": page.text, "approved": False})
+        echo_json(entries)
         return
-    if not matches and not unapproved_pages:
+    rows = []
+    for record, state in zip(matches, states, strict=True):
+        rows.append(
+            [str(record.id), record.type, state, to_printable_line(read_memory_text(home, record), MAX_LINE_CHARS)]
+        )
+    for page in unapproved_pages:
+        text = f"{to_printable_line(page.text, MAX_LINE_CHARS)}\n{os.path.basename(page.path)}"
+        rows.append(["-", page.type, "not approved here", text])
+    if not rows:
         click.echo("no memories" + (" like that" if status else " yet: hardwon memory add TYPE TEXT"))
         return
-    rows = [
-        [
-            str(item.id),
-            item.type,
-            _describe_state(connection, home, item),
-            to_printable_line(_read_text(home, item), 200),
-        ]
-        for item in matches
-    ]
-    for page in unapproved_pages:
-        rows.append(
-            ["-", page.type, "not approved here", f"{to_printable_line(page.text, 200)}\n{os.path.basename(page.path)}"]
-        )
     echo_table(["no", "type", "state", "memory"], rows)
-    if any(item.status == "candidate" for item in matches) or unapproved_pages:
-        click.echo("a person decides: hardwon memory approve NO|FILE, hardwon memory reject NO")
-
-
-def _describe_state(connection: db.Connection, home: str, record: Memory) -> str:
-    if record.status == "active" and not (page := pages.read_page(home, record)):
-        return "its file is gone"
-    if record.status == "active" and page and page.is_edited:
-        return "edited since approved, not told"
-    if record.status == "active" and page and not pages.is_approved(connection, record, page):
-        return "not approved, not told"
-    return _STATE_NAMES.get(record.status, record.status)
-
-
-def _read_text(home: str, record: Memory) -> str:
-    page = pages.read_page(home, record)
-    return page.text if page else record.text
-
-
-def _to_json(home: str, record: Memory) -> dict[str, Any]:
-    page = pages.read_page(home, record)
-    fields = {**record.__dict__, "evidence": list(record.evidence), "file": page.path if page else record.file}
-    times = {
-        "at": clock.format_iso(record.at),
-        "decided_at": clock.format_iso(record.decided_at) if record.decided_at else None,
-    }
-    return {**fields, **times, "text": page.text if page else record.text, "edited": bool(page and page.is_edited)}
+    if unapproved_pages or any(record.status == "candidate" for record in matches):
+        click.echo("Decide with hardwon memory approve NO|FILE, or hardwon memory reject NO")
 
 
 @memory.command()
 @click.argument("name", metavar="NO")
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@json_option
 def show(name: str, as_json: bool) -> None:
-    """One memory, whole, with where it came from and where its file is."""
+    """Show one memory in full, with its source, file and earlier wordings."""
     home = paths.get_home()
-    connection = db.connect(home)
-    record = pages.find_memory(connection, name)
-    fields = _to_json(home, record)
-    earlier_wordings = _list_earlier_wordings(connection, record, fields["text"])
+    with open_store() as connection:
+        record = memories.find_memory(connection, name)
+        state = describe_memory_state(connection, home, record)
+        subject_approvals = approvals.list_of_subject(connection, approvals.MEMORY, str(record.id))
+    fields = to_memory_json(home, record)
+    earlier_wordings: dict[str, str] = {}
+    for approval in subject_approvals:
+        if approval.body and approval.body.strip() != fields["text"].strip():
+            earlier_wordings.setdefault(approval.body, clock.format_iso(approval.approved_at))
     if as_json:
-        click.echo(json.dumps({**fields, "earlier": earlier_wordings}, indent=2))
+        earlier = [{"text": text, "approved_at": approved_at} for text, approved_at in earlier_wordings.items()]
+        echo_json({**fields, "earlier": earlier})
         return
     echo_indented(f"{record.id}  ", fields["text"], bold=True)
     for label, text in (
         ("type", record.type),
-        ("state", _describe_state(connection, home, record)),
+        ("state", state),
         ("project", record.project or "every one"),
         ("from", ", ".join((record.source, *record.evidence))),
         ("session", record.session),
@@ -116,70 +101,63 @@ def show(name: str, as_json: bool) -> None:
     ):
         if text:
             echo_field(label, text)
-    for wording in earlier_wordings:
-        echo_field("earlier", f"{wording['text']} (approved {wording['approved_at']})")
-
-
-def _list_earlier_wordings(connection: db.Connection, record: Memory, text: str) -> list[dict[str, str]]:
-    """Return the wordings that were approved before the present one, oldest first."""
-    wordings: dict[str, str] = {}
-    for approval in approvals.list_of_subject(connection, approvals.MEMORY, str(record.id)):
-        if approval.body and approval.body.strip() != text.strip():
-            wordings.setdefault(approval.body, clock.format_iso(approval.approved_at))
-    return [{"text": body, "approved_at": approved_at} for body, approved_at in wordings.items()]
+    for text, approved_at in earlier_wordings.items():
+        echo_field("earlier", f"{text} (approved {approved_at})")
 
 
 @memory.command()
 @click.argument("type_", metavar="TYPE", type=click.Choice(MEMORY_TYPES))
 @click.argument("text", nargs=-1, required=True, metavar="TEXT…")
 def add(type_: str, text: tuple[str, ...]) -> None:
-    """Write down something to know. TYPE: user, feedback, project or reference.
+    """Write a memory. TYPE: user, feedback, project or reference.
 
     A person's is approved at once and becomes a file; an agent's waits for a person.
     """
-    home, now = paths.get_home(), clock.now()
-    connection, agent_variable = db.connect(home), actor.find_agent_variable(os.environ)
+    home, now, agent_variable = paths.get_home(), clock.now(), find_agent()
     project = projects.find_project_path(os.getcwd())
     source = "agent" if agent_variable else "person"
-    record = pages.propose(connection, home, type_, " ".join(text), project=project, source=source, now=now)
-    if agent_variable:
-        click.echo(f"proposed as memory {record.id}, since {agent_variable} says an agent runs this")
-        click.echo(f"a person approves it with: hardwon memory approve {record.id}")
-    else:
-        _approve_memory(connection, home, record, now)
+    with open_store_for_decision() as connection:
+        record = memories.propose(connection, home, type_, " ".join(text), project=project, source=source, now=now)
+        if not agent_variable:
+            _approve_memory(connection, record)
+            return
+    click.echo(f"proposed as memory {record.id}, since {agent_variable} says an agent runs this")
+    click.echo(f"a person approves it with: hardwon memory approve {record.id}")
 
 
 @memory.command()
 @click.argument("name", metavar="NO")
 @click.argument("text", nargs=-1, metavar="[TEXT…]")
 def edit(name: str, text: tuple[str, ...]) -> None:
-    """Say a memory in other words; without TEXT in your editor.
+    """Reword a memory; without TEXT in your editor.
 
-    One that is approved stays so, with its new words; one that is proposed still waits.
+    An approved memory stays approved with its new words; a proposed one still waits.
     """
     require_person("editing a memory")
-    home, now = paths.get_home(), clock.now()
-    connection = db.connect(home)
-    record = pages.find_memory(connection, name)
-    typed_text = " ".join(text)
-    if not typed_text and not is_interactive():
-        raise UserError("this is not a terminal, so no editor can be opened", f"hardwon memory edit {record.id} TEXT")
-    new_text = typed_text or click.edit(_read_text(home, record)) or _read_text(home, record)
-    reworded = actions.reword_memory(connection, home, record, new_text, COMMAND_LINE, now)
-    brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
-    click.echo(make_printable(f"edited: memory {reworded.id}, {_STATE_NAMES.get(reworded.status, reworded.status)}"))
+    home = paths.get_home()
+    with open_store_for_decision() as connection:
+        record = memories.find_memory(connection, name)
+        new_text = " ".join(text)
+        if not new_text:
+            if not is_interactive():
+                raise UserError("an editor needs a terminal", f"hardwon memory edit {record.id} TEXT")
+            old_text = read_memory_text(home, record)
+            new_text = click.edit(old_text) or old_text
+        reworded = reword_memory(connection, home, record, new_text, COMMAND_LINE, clock.now())
+    click.echo(f"edited: memory {reworded.id}, {STATE_NAMES.get(reworded.status, reworded.status)}")
 
 
 @memory.command()
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@json_option
 def check(as_json: bool) -> None:
-    """Look through the memories that count here, and say what is wrong with them."""
-    home = paths.get_home()
-    faults = pages.find_memory_faults(db.connect(home), home, projects.find_project_path(os.getcwd()))
+    """Check the memories that count here, and report what is wrong with them."""
+    with open_store() as connection:
+        project = projects.find_project_path(os.getcwd())
+        faults = memories.find_memory_faults(connection, paths.get_home(), project)
     if as_json:
-        click.echo(json.dumps([{"memory": name, "wrong": fault, "fix": fix} for name, fault, fix in faults], indent=2))
+        echo_json([{"memory": name, "wrong": fault, "fix": fix} for name, fault, fix in faults])
     elif not faults:
-        click.echo("every memory is as it should be")
+        click.echo("no faults found")
     else:
         for name, fault, fix in faults:
             echo_indented(f"{name}  ", f"{fault}\nfix: {fix}")
@@ -190,38 +168,37 @@ def check(as_json: bool) -> None:
 @memory.command()
 @click.argument("names", nargs=-1, required=True, metavar="NO|FILE…")
 def approve(names: tuple[str, ...]) -> None:
-    """Let memories count: proposals by number, files of this repository by name."""
+    """Approve memories: proposals by number, files of this repository by name."""
     require_person("approving a memory")
-    home, now = paths.get_home(), clock.now()
-    connection = db.connect(home)
-    for name in names:
-        if name.endswith(memory_files.MEMORY_SUFFIX):
-            unapproved_pages = pages.list_unapproved_pages(connection, home, projects.find_project_path(os.getcwd()))
-            page = next(
-                (page for page in unapproved_pages if os.path.basename(page.path) == os.path.basename(name)), None
-            )
+    home, project = paths.get_home(), projects.find_project_path(os.getcwd())
+    with open_store_for_decision() as connection:
+        for name in names:
+            if not name.endswith(MEMORY_SUFFIX):
+                _approve_memory(connection, memories.find_memory(connection, name))
+                continue
+            pages = {
+                os.path.basename(page.path): page for page in memories.list_unapproved_pages(connection, home, project)
+            }
+            page = pages.get(os.path.basename(name))
             if page is None:
-                raise UserError(f"there is no {name!r} here that waits for it", "hardwon memory list")
-            record = actions.adopt_memory_file(connection, home, page, COMMAND_LINE, now)
-            brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
-            click.echo(make_printable(f"approved as memory {record.id}: {page.path}"))
-        else:
-            _approve_memory(connection, home, pages.find_memory(connection, name), now)
+                raise UserError(f"no unapproved memory file {name!r} here", "hardwon memory list")
+            record = adopt_memory_file(connection, home, page, COMMAND_LINE, clock.now())
+            echo_text(f"approved as memory {record.id}: {page.path}")
 
 
-def _approve_memory(connection: db.Connection, home: str, record: Memory, now: float) -> None:
-    approved, path = actions.approve_memory(connection, home, record, COMMAND_LINE, now)
-    brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
-    click.echo(make_printable(f"approved as memory {approved.id}: {path}"))
-    for name, fault, fix in pages.find_memory_faults(connection, home, approved.project):
+def _approve_memory(connection: Connection, record: Memory) -> None:
+    home = paths.get_home()
+    approved, path = approve_memory(connection, home, record, COMMAND_LINE, clock.now())
+    echo_text(f"approved as memory {approved.id}: {path}")
+    for name, fault, fix in memories.find_memory_faults(connection, home, approved.project):
         if name == f"M:{approved.id}":
-            click.echo(make_printable(f"  but {fault}: {fix}"))
+            echo_text(f"  but {fault}: {fix}")
 
 
 @memory.command()
 @click.argument("names", nargs=-1, required=True, metavar="NO…")
 def reject(names: tuple[str, ...]) -> None:
-    """Say no to proposals; the same words are not proposed again."""
+    """Reject proposals; the same words are not proposed again."""
     require_person("rejecting a memory")
     _reject_or_retire(names, "candidate")
 
@@ -229,20 +206,21 @@ def reject(names: tuple[str, ...]) -> None:
 @memory.command()
 @click.argument("names", nargs=-1, required=True, metavar="NO…")
 def retire(names: tuple[str, ...]) -> None:
-    """Let memories no longer count; their files stay."""
+    """Retire memories, which no longer count; their files stay."""
     require_person("retiring a memory")
     _reject_or_retire(names, "active")
 
 
 def _reject_or_retire(names: tuple[str, ...], status: str) -> None:
-    home, now = paths.get_home(), clock.now()
-    connection = db.connect(home)
-    for name in names:
-        record = pages.find_memory(connection, name)
-        if record.status != status:
-            raise UserError(f"memory {record.id} is {record.status}, not {status}", f"hardwon memory show {record.id}")
-        updated = actions.reject_or_retire_memory(connection, home, record, now)
-        file_note = f"; its file stays: {memory_files.get_memory_path(home, record)}" if record.file else ""
-        click.echo(make_printable(f"{updated.status}: memory {record.id}{file_note}"))
-    compiled_brief.delete_all(home)
-    brief.refresh_brief(connection, home, projects.find_project_path(os.getcwd()))
+    home = paths.get_home()
+    with open_store_for_decision() as connection:
+        for name in names:
+            record = memories.find_memory(connection, name)
+            if record.status != status:
+                fix = f"hardwon memory show {record.id}"
+                raise UserError(f"memory {record.id} is {record.status}, not {status}", fix)
+            updated = reject_or_retire_memory(connection, home, record, clock.now())
+            file_note = f"; its file stays: {get_memory_path(home, record)}" if record.file else ""
+            echo_text(f"{updated.status}: memory {record.id}{file_note}")
+        # A memory may count in every project, so every compiled brief is out of date.
+        compiled_brief.delete_all(home)

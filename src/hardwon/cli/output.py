@@ -1,11 +1,11 @@
-"""How things look in a terminal: colours only there, JSON when asked, times as people say them."""
+"""Printing: tables, indented text, JSON and ages. Colours appear only in terminals."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
-import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -13,25 +13,29 @@ from typing import Any
 import click
 
 from hardwon import clock
-from hardwon.text.printable import make_printable as make_printable
-from hardwon.text.printable import to_printable_line as to_printable_line
+from hardwon.text.printable import make_printable
 
 MAX_WIDTH = 100  # columns that are still easy to read
 _NAME_WIDTH = 10
-_BREAK_PATTERN = re.compile(r"(\s+)|(?<=\w/)")  # a path is longer than a line, and is best broken where a folder ends
+_BREAK_PATTERN = re.compile(r"(\s+)|(?<=\w/)")  # breaks a path that is longer than a line after a folder
 
 
-def is_interactive() -> bool:
-    """Whether there is a person to ask."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+def echo_text(text: str, *, err: bool = False) -> None:
+    """Print text that may come from outside, with control characters made visible."""
+    click.echo(make_printable(text), err=err)
+
+
+def echo_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2))
 
 
 def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_column: int = -1) -> None:
-    """Print rows under their headings; the `wide` column takes what room is left, the others stay whole."""
-    from rich.console import Console  # 80 ms that only a table pays
+    """Print rows under their headings; the wide column wraps, the others stay whole."""
+    from rich.console import Console  # imported here because it takes 80 ms
     from rich.table import Table
     from rich.text import Text
 
+    # With highlighting, rich would colour numbers and paths by itself.
     console = Console(soft_wrap=False, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="" if _is_plain() else "dim")
     for number, heading in enumerate(columns):
@@ -43,11 +47,12 @@ def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_co
 
 
 def get_width() -> int:
+    # Below 40 columns nothing would be left for the text of a table.
     return max(min(shutil.get_terminal_size().columns, MAX_WIDTH), 40)
 
 
 def echo_styled(text: str, *, err: bool = False, nl: bool = True, **style: Any) -> None:
-    """A line in bold, dim or a colour, unless the person wants none of that."""
+    """Print text in bold, dim or a colour, unless NO_COLOR is set."""
     click.echo(text if _is_plain() or not style else click.style(text, **style), err=err, nl=nl)
 
 
@@ -56,27 +61,38 @@ def _is_plain() -> bool:
 
 
 def echo_field(name: str, text: str, *, indent: int = 3, **style: Any) -> None:
-    """A name and what it stands for."""
     echo_indented(f"{' ' * indent}{name:<{_NAME_WIDTH}}", text, **style)
 
 
 def echo_indented(prefix: str, text: str, *, max_lines: int = 0, **style: Any) -> None:
-    """Text from outside behind words of ours, at most so many lines of it.
+    """Print text from outside behind a prefix of ours.
 
-    Every further line is indented, so that it cannot look like words of ours.
+    Further lines are indented, so that they cannot pass for lines of ours.
     """
     text_width = get_width() - len(prefix)
+    # A hyphen is often part of an option, which must stay in one piece.
     wrapper = textwrap.TextWrapper(text_width, break_on_hyphens=False)
     wrapper.wordsep_simple_re = _BREAK_PATTERN
-    lines = [part for line in make_printable(text).split("\n") for part in wrapper.wrap(line) or [""]]
+    lines: list[str] = []
+    for line in make_printable(text).split("\n"):
+        lines += wrapper.wrap(line) or [""]
     if max_lines and len(lines) > max_lines:
         lines = [*lines[: max_lines - 1], f"{lines[max_lines - 1][: text_width - 1]}…"]
     echo_styled(prefix + f"\n{' ' * len(prefix)}".join(lines).rstrip(), **style)
 
 
-def format_age(timestamp: float) -> str:
-    seconds = max(clock.now() - timestamp, 0)
+def format_duration(seconds: float) -> str:
     for size, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
-            return f"{seconds / size:.0f} {name} ago"
-    return f"{seconds:.0f} s ago"
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def format_age(timestamp: float) -> str:
+    return f"{format_duration(max(clock.now() - timestamp, 0))} ago"
+
+
+def format_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return a record with these timestamps as ISO text; a missing one is null."""
+    times = {name: clock.format_iso(fields[name]) if fields[name] else None for name in names}
+    return {**fields, **times}

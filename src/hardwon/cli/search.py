@@ -1,45 +1,72 @@
-"""search, timeline, show"""
+"""search, timeline, show, brief"""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import click
 
 from hardwon import clock, paths
-from hardwon.actions import prompts
-from hardwon.cli.output import echo_field, echo_indented, echo_styled, get_width, make_printable, to_printable_line
+from hardwon.actions.prompts import handle_spooled_prompt
+from hardwon.cli.context import json_option, open_store
+from hardwon.cli.output import (
+    echo_field,
+    echo_indented,
+    echo_json,
+    echo_styled,
+    echo_table,
+    echo_text,
+    get_width,
+)
 from hardwon.errors import UserError
-from hardwon.search import indexing, query_scope, records
-from hardwon.search import search as found_by
-from hardwon.search import timeline as around
+from hardwon.lessons.decision import START_LIMIT
+from hardwon.lessons.manifest import open_current_index
+from hardwon.search import indexing, query_scope
+from hardwon.search.brief import preview_opening
 from hardwon.search.index_backlog import describe_backlog
-from hardwon.search.search import Hit, SearchResult
-from hardwon.sessions import ingest
+from hardwon.search.records import fetch_records
+from hardwon.search.search import Hit, SearchResult, search_records
+from hardwon.search.timeline import build_timeline
+from hardwon.sessions.ingest import drain_spool
 from hardwon.store import db
 from hardwon.store.documents import DOCUMENT_KINDS
+from hardwon.text.brief_layout import SECTION_SHARES, BriefSection, count_characters
+from hardwon.text.excerpts import pluralize
+from hardwon.text.printable import to_printable_line
 
 _KINDS = [kind.name for kind in DOCUMENT_KINDS.values()]
+_SECTION_COLUMNS = ("section", "share", "wanted", "got", "used", "lines", "for room", "in notes")
 
-HitLine = tuple[str, str, list[str]]
-
-_project_option = click.option(
-    "--project", default="", metavar="NAME|PATH", help="this project's, not that of this folder"
+project_option = click.option(
+    "--project", default="", metavar="NAME|PATH", help="not the project of this folder, but this one"
 )
-_all_option = click.option("--all", "everywhere", is_flag=True, help="every project's")
-_json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
+all_option = click.option("--all", "everywhere", is_flag=True, help="every project's")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A record as a line of a list, under its day and file."""
+
+    day: str
+    file: str
+    record_id: str
+    time: str
+    type: str
+    title: str
+    cost: str
 
 
 @click.command()
 @click.argument("words", nargs=-1)
-@_project_option
-@_all_option
+@project_option
+@all_option
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), metavar="KIND", help=", ".join(_KINDS))
 @click.option("--type", "type_", default="", help="only of this type, such as bugfix or decision")
 @click.option("--concept", default="", help="only with this concept")
@@ -48,7 +75,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="print JSON"
 @click.option("--since", default="", metavar="DATE", help="a date such as 2026-11-01, or 7d or 2w ago")
 @click.option("--until", default="", metavar="DATE", help="before this date")
 @click.option("--limit", default=40, show_default=True, type=click.IntRange(1, 1000), help="how many")
-@_json_option
+@json_option
 def search(
     words: tuple[str, ...],
     project: str,
@@ -63,17 +90,16 @@ def search(
     limit: int,
     as_json: bool,
 ) -> None:
-    """What is known about WORDS, in this project: the best first, by day and file.
+    """Search this project's history for WORDS, best first, by day and file.
 
     WORDS may be a question, an identifier, a path or an id.
     """
-    home, query = paths.get_home(), " ".join(words)
+    home, now, query = paths.get_home(), clock.now(), " ".join(words)
     if not query.strip() and not any((kinds, type_, concept, file, host, since, until)):
-        raise UserError("there is nothing to look for", "hardwon search WORDS…, or a filter such as --type bugfix")
-    now, model = clock.now(), indexing.load_model_or_none()
-    begin, end = query_scope.parse_time(since, now), query_scope.parse_time(until, now)
-    with _open_store(home) as connection:
-        result = found_by.search_records(
+        raise UserError("there is nothing to search for", "hardwon search WORDS…, or a filter such as --type bugfix")
+    model = indexing.load_model_or_none()
+    with _open_searchable_store() as connection:
+        result = search_records(
             connection,
             home,
             query,
@@ -84,36 +110,35 @@ def search(
             concept=concept,
             file=file,
             host=host,
-            since=begin,
-            until=end,
+            since=query_scope.parse_time(since, now),
+            until=query_scope.parse_time(until, now),
             limit=limit,
             now=now,
             model=model,
         )
     if as_json:
-        click.echo(json.dumps({name: _to_json(value) for name, value in result.__dict__.items()}, indent=2))
+        echo_json(_to_json(result.__dict__))
     else:
         _print_result(result, query, everywhere)
 
 
 @click.command()
-@click.option("--around", "anchor", default="", metavar="ID", help="what lies before and after this")
-@click.option("--query", default="", metavar="WORDS", help="what lies before and after the best answer to this")
+@click.option("--around", "anchor", default="", metavar="ID", help="before and after this record")
+@click.option("--query", default="", metavar="WORDS", help="before and after the best match for this")
 @click.option("--before", default=10, show_default=True, type=click.IntRange(0, 500), help="how many before")
 @click.option("--after", default=10, show_default=True, type=click.IntRange(0, 500), help="how many after")
 @click.option("--type", "type_", default="", help="only of this type")
-@_project_option
-@_all_option
-@_json_option
+@project_option
+@all_option
+@json_option
 def timeline(
     anchor: str, query: str, before: int, after: int, type_: str, project: str, everywhere: bool, as_json: bool
 ) -> None:
-    """What was asked and observed around something, or lately, in the order of time."""
-    home = paths.get_home()
-    with _open_store(home) as connection:
-        result = around.build_timeline(
+    """Show what was asked and observed around something, or lately, in order."""
+    with _open_searchable_store() as connection:
+        result = build_timeline(
             connection,
-            home,
+            paths.get_home(),
             anchor=anchor,
             query=query,
             depth_before=before,
@@ -124,162 +149,183 @@ def timeline(
             model=indexing.load_model_or_none() if query else None,
         )
     if as_json:
-        click.echo(json.dumps({name: _to_json(value) for name, value in result.__dict__.items()}, indent=2))
+        echo_json(_to_json(result.__dict__))
     elif result.records:
-        _print_groups([_build_hit_line(record) for record in result.records], in_order=True, marked_id=result.anchor)
+        _print_lines([_build_line(record) for record in result.records], marked_id=result.anchor)
     elif anchor:
         raise UserError(result.note, "hardwon search WORDS… shows ids; --all looks into every project")
     else:
-        click.echo(make_printable(result.note))
+        echo_text(result.note)
 
 
 @click.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
-@_json_option
+@json_option
 def show(ids: tuple[str, ...], as_json: bool) -> None:
-    """Records whole, by their ids.
+    """Show records in full, by their ids.
 
     O12 is an observation, S3 a summary, P7 a prompt, E9 an event, L:slug a lesson, M:1 a memory,
     H:2 a handoff.
     """
-    home = paths.get_home()
-    with _open_store(home) as connection:
-        fetched_records = records.fetch_records(
-            connection, home, [part for id_text in ids for part in id_text.split(",") if part]
-        )
+    # Ids may be given one by one or joined with commas, as agents tend to write them.
+    record_ids = [record_id for record_id in ",".join(ids).split(",") if record_id]
+    with _open_searchable_store() as connection:
+        records = fetch_records(connection, paths.get_home(), record_ids)
     if as_json:
-        click.echo(json.dumps([_to_json(record) for record in fetched_records], indent=2))
-    for record in fetched_records if not as_json else ():
-        if "error" in record:
-            click.echo(
-                make_printable(f"error: {record['error']}\n  fix: hardwon search WORDS, or hardwon timeline"), err=True
-            )
-        else:
-            _print_record(record)
-    if all("error" in record for record in fetched_records):
-        raise click.exceptions.Exit(1)
+        echo_json(_to_json(records))
+    else:
+        for record in records:
+            if "error" in record:
+                echo_text(f"error: {record['error']}\n  fix: hardwon search WORDS, or hardwon timeline", err=True)
+            else:
+                _print_record(record)
+    if all("error" in record for record in records):
+        raise SystemExit(1)
 
 
 @contextmanager
-def _open_store(home: str) -> Iterator[db.Connection]:
-    with query_scope.open_store(home, ingest.drain_spool, prompts.handle_spooled_prompt) as connection:
+def _open_searchable_store() -> Iterator[db.Connection]:
+    with query_scope.open_store(paths.get_home(), drain_spool, handle_spooled_prompt) as connection:
         if backlog := describe_backlog(connection, with_vectors=False):
             click.echo(f"{backlog}: the worker does the rest (hardwon start)", err=True)
         yield connection
 
 
 def _resolve_scope(connection: db.Connection, project_name: str, everywhere: bool) -> str:
-    fix = "--all looks into every one"
-    return query_scope.resolve_project(
-        connection, query_scope.ALL_PROJECTS if everywhere else os.path.expanduser(project_name), os.getcwd(), fix
-    )
+    name = query_scope.ALL_PROJECTS if everywhere else os.path.expanduser(project_name)
+    return query_scope.resolve_project(connection, name, os.getcwd(), "--all looks into every one")
 
 
 def _to_json(value: Any) -> Any:
-    """A value as JSON says it, its times readable."""
+    """Return a value for JSON, its times as ISO text."""
     if isinstance(value, Hit):
         value = value.__dict__
     if isinstance(value, dict):
-        return {
-            name: (clock.format_iso(item) if item else None) if name == "at" else _to_json(item)
-            for name, item in value.items()
-        }
-    return [_to_json(item) for item in value] if isinstance(value, list | tuple) else value
+        fields = {name: _to_json(item) for name, item in value.items()}
+        if "at" in fields:
+            fields["at"] = clock.format_iso(fields["at"]) if fields["at"] else None
+        return fields
+    if isinstance(value, list | tuple):
+        return [_to_json(item) for item in value]
+    return value
 
 
 def _print_result(result: SearchResult, query: str, everywhere: bool) -> None:
     if result.hits:
         cost = sum(hit.tokens for hit in result.hits)
-        echo_styled(f"{_format_hit_count(len(result.hits))}, about {cost} tokens to read: hardwon show ID…", dim=True)
-        _print_groups([_build_hit_line(hit.__dict__) for hit in result.hits])
+        count = pluralize(len(result.hits), "result")
+        echo_styled(f"{count} (about {cost:,} tokens in full). Read one: hardwon show ID", dim=True)
+        lines = [_build_line(hit.__dict__) for hit in result.hits]
+        # The groups stay in the order of their best hit: day by day, and in a day file by file.
+        days = list(dict.fromkeys(line.day for line in lines))
+        files = list(dict.fromkeys((line.day, line.file) for line in lines))
+        lines.sort(key=lambda line: (days.index(line.day), files.index((line.day, line.file))))
+        _print_lines(lines)
     else:
+        subject = f" for {query!r}" if query else ""
         scope_note = "" if everywhere else " in this project; --all looks into every one"
-        click.echo(
-            make_printable(
-                f"nothing was found for {query!r}{scope_note}" if query else f"nothing was found{scope_note}"
-            )
-        )
+        echo_text(f"nothing was found{subject}{scope_note}")
         for hit in result.close:
             echo_indented(f"  close: {hit.id}  ", f"{hit.title} ({', '.join(hit.why)})", max_lines=2)
     if result.note:
         echo_styled(result.note, err=True, dim=True)
 
 
-def _format_hit_count(count: int) -> str:
-    return "1 hit" if count == 1 else f"{count} hits"
-
-
-def _build_hit_line(record: dict[str, Any]) -> HitLine:
-    """Day, file, and what a line has: id, time, type, title, what it costs to read."""
+def _build_line(record: dict[str, Any]) -> _Line:
     when = datetime.fromtimestamp(record["at"]) if record["at"] else None
-    day = when.strftime("%Y-%m-%d") if when else "at any time"
-    cells = [
-        record["id"],
-        when.strftime("%H:%M") if when else "",
-        record["type"],
-        record["title"],
-        f"~{record['tokens']}",
-    ]
-    return day, next(iter(record["files"]), ""), [to_printable_line(cell) for cell in cells]
+    return _Line(
+        day=when.strftime("%Y-%m-%d") if when else "at any time",
+        file=to_printable_line(next(iter(record["files"]), "")),
+        record_id=to_printable_line(record["id"]),
+        time=when.strftime("%H:%M") if when else "",
+        type=to_printable_line(record["type"], 12),
+        title=to_printable_line(record["title"]),
+        cost=f"~{record['tokens']}",
+    )
 
 
-def _print_groups(lines: Sequence[HitLine], *, in_order: bool = False, marked_id: str = "") -> None:
-    """Lines under their day, and there under their file: the best group first, or all in the order of time."""
+def _print_lines(lines: Sequence[_Line], *, marked_id: str = "") -> None:
+    """Print lines in their order, under headings for each day and file."""
+    from rich.cells import cell_len, set_cell_size  # some characters take two columns
+
     width = get_width()
-    widths = [
-        min(max(len(cells[at]) for *_, cells in lines), max_width)
-        for at, max_width in ((0, 24), (1, 5), (2, 12), (4, 8))
-    ]
-    title_width = max(width - sum(widths) - 10, 12)
-    for day, day_lines in _group_lines(lines, 0, in_order):
+    # A lesson's id is its slug, which may be long.
+    id_width = min(max(len(line.record_id) for line in lines), 24)
+    type_width = max(len(line.type) for line in lines)
+    cost_width = max(len(line.cost) for line in lines)
+    title_width = max(width - id_width - type_width - cost_width - 15, 12)
+    for day, day_lines in groupby(lines, attrgetter("day")):
         echo_styled(day, bold=True)
-        groups = _group_lines(day_lines, 1, in_order)
-        for file, file_lines in groups:
-            if file or len(groups) > 1:
+        file_groups = [(file, list(group)) for file, group in groupby(day_lines, attrgetter("file"))]
+        for file, file_lines in file_groups:
+            if file or len(file_groups) > 1:
                 echo_styled(f"  {to_printable_line(file or '(no file)', width - 2)}", dim=True)
-            for *_, (record_id, at, record_type, title, cost) in file_lines:
-                marker = "* " if record_id == marked_id else "  "
-                cells = (
-                    f"{record_id:<{widths[0]}}",
-                    f"{at:<{widths[1]}}",
-                    f"{to_printable_line(record_type, 12):<{widths[2]}}",
-                    _fit_text(title, title_width),
-                )
-                click.echo(f"{marker}{'  '.join(cells)}  {cost:>{widths[3]}}")
-
-
-def _group_lines(lines: Iterable[HitLine], column: int, in_order: bool) -> list[tuple[str, list[HitLine]]]:
-    if in_order:
-        return [(str(name), list(group)) for name, group in groupby(lines, key=lambda line: line[column])]
-    groups: dict[str, list[HitLine]] = {}
-    for line in lines:
-        groups.setdefault(str(line[column]), []).append(line)
-    return list(groups.items())
-
-
-def _fit_text(text: str, width: int) -> str:
-    """Text in exactly so many columns; some signs take two."""
-    from rich.cells import cell_len, set_cell_size
-
-    return set_cell_size(text, width) if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
+            for line in file_lines:
+                marker = "* " if line.record_id == marked_id else "  "
+                title = set_cell_size(line.title, title_width)
+                if cell_len(line.title) > title_width:
+                    title = f"{set_cell_size(line.title, title_width - 1)}…"
+                columns = f"{line.record_id:<{id_width}}  {line.time:<5}  {line.type:<{type_width}}  {title}"
+                click.echo(f"{marker}{columns}  {line.cost:>{cost_width}}")
 
 
 def _print_record(record: dict[str, Any]) -> None:
     when = datetime.fromtimestamp(record["at"]).strftime("%Y-%m-%d %H:%M") if record["at"] else ""
+    kind = record["kind"] if record["type"] == record["kind"] else f"{record['kind']}, {record['type']}"
+    tokens = f"about {record['tokens']}" + (f"; learning it cost {record['cost']}" if record.get("cost") else "")
     echo_indented(f"{record['id']}  ", record["title"], bold=True)
-    echo_field("kind", f"{record['kind']}, {record['type']}" if record["type"] != record["kind"] else record["kind"])
     for name, text in (
+        ("kind", kind),
         ("when", when),
         ("project", record["project"]),
-        ("session", f"{record['session']} {record['host']}"),
+        ("session", f"{record['session']} {record['host']}".strip()),
+        ("files", ", ".join(record["files"])),
+        ("concepts", ", ".join(record["concepts"])),
+        ("tokens", tokens),
     ):
-        if text.strip():
+        if text:
             echo_field(name, text)
-    for name in ("files", "concepts"):
-        if record[name]:
-            echo_field(name, ", ".join(record[name]))
-    echo_field(
-        "tokens", f"about {record['tokens']}" + (f"; learning it cost {record['cost']}" if record.get("cost") else "")
-    )
     echo_indented("   ", record["text"])
     click.echo()
+
+
+@click.command()
+@click.option("--explain", is_flag=True, help="what each section wanted, got and left out")
+@json_option
+@click.option("--project", default="", metavar="PATH", help="the folder, if it is not this one")
+def brief(explain: bool, as_json: bool, project: str) -> None:
+    """Show what an agent's session opens with in this folder.
+
+    Nothing is delivered or claimed by looking.
+    """
+    folder = os.path.abspath(os.path.expanduser(project)) if project else os.getcwd()
+    if not os.path.isdir(folder):
+        raise UserError(f"there is no folder {folder}", "hardwon brief --project PATH")
+    home = paths.get_home()
+    with open_store() as connection:
+        session_brief = preview_opening(connection, home, open_current_index(home, clock.now()), folder)
+    sections = [_describe_section(section) for section in session_brief.sections]
+    character_count = count_characters(session_brief.text)
+    if as_json:
+        fields = {"folder": folder, "text": session_brief.text, "characters": character_count}
+        echo_json({**fields, "sections": sections})
+        return
+    echo_text(session_brief.text or "a session opens with nothing here: lessonProtocol is off, and nothing is known")
+    if explain:
+        click.echo(f"\n{character_count} of {START_LIMIT} characters; a section may use what others leave:\n")
+        rows = [list(map(str, row.values())) for row in sections if row["wanted"] or row["inNotes"]]
+        echo_table(_SECTION_COLUMNS, rows)
+        click.echo("\nfor room: lines that did not fit; in notes: lines that CLAUDE.md or AGENTS.md has")
+
+
+def _describe_section(section: BriefSection) -> dict[str, Any]:
+    return {
+        "section": section.name,
+        "share": START_LIMIT * SECTION_SHARES[section.name] // 100,
+        "wanted": section.wanted_chars,
+        "got": section.allotted_chars,
+        "used": count_characters(section.text),
+        "lines": section.shown_lines,
+        "leftOut": section.omitted_lines,
+        "inNotes": section.noted_lines,
+    }

@@ -8,19 +8,21 @@ import shutil
 import click
 
 from hardwon import clock, paths, pauses, settings
-from hardwon.actions import approvals
-from hardwon.agents import AGENT_PACKAGES, load_install_module, settings_files
+from hardwon.actions.approvals import compile_manifest
+from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents.diagnosis import find_path_fix
+from hardwon.agents.installation import read_text_file
+from hardwon.agents.settings_files import is_hardwon_hook, write_discovery_files
 from hardwon.cli.agents import install
 from hardwon.cli.candidates import show_list
-from hardwon.cli.lessons import pluralize
-from hardwon.cli.output import is_interactive
-from hardwon.cli.programs import find_path_fix
-from hardwon.cli.scan import describe_read_size, echo_remaining, run_scan
-from hardwon.cli.timer import find_installed_schedulers
+from hardwon.cli.context import is_interactive, open_store
+from hardwon.cli.scan import describe_read_size, echo_remaining, show_progress
 from hardwon.errors import UserError
-from hardwon.lessons import review_queue
-from hardwon.mining import scan as mining
-from hardwon.store import candidates, db
+from hardwon.lessons.review_queue import list_waiting
+from hardwon.mining.scan import hold_scan_lock
+from hardwon.mining.scan_request import ScanRequest, run_scan
+from hardwon.store.candidates import list_fresh_signatures, list_slugs
+from hardwon.text.excerpts import pluralize
 from hardwon.worker import lifecycle
 
 MAX_SHOWN_MISTAKES = 5
@@ -30,10 +32,11 @@ MAX_SHOWN_MISTAKES = 5
 @click.option("--yes", is_flag=True, help="install into every agent found, without asking")
 @click.pass_context
 def up(ctx: click.Context, yes: bool) -> None:
-    """Start hardwon, say where things are and what to do next."""
+    """Start hardwon, and show where things are and what to do next."""
     home = paths.get_home()
-    build_result = approvals.compile_manifest(home, clock.now())
-    settings_files.write_discovery_files(home)
+    build_result = compile_manifest(home, clock.now())
+    # Plugins find the hook by these files, and see in them that they are not needed.
+    write_discovery_files(home)
     worker_status = lifecycle.start_worker(home)
     click.echo(f"worker    running, process {worker_status.pid}")
     for pause in pauses.describe_pauses(home, clock.now()):
@@ -41,68 +44,63 @@ def up(ctx: click.Context, yes: bool) -> None:
     click.echo(f"home      {home}")
     click.echo(f"lessons   {build_result.lesson_count} in force")
     for name in AGENT_PACKAGES:
-        module = load_install_module(name)
-        settings_path = module.get_settings_path()
         try:
-            if _has_hooks(name, settings_path):
-                click.echo(f"agent     {module.TITLE}: hooks installed")
-            elif not shutil.which(module.PROGRAM):
-                click.echo(f"agent     {module.TITLE}: not found on the PATH")
-            elif yes or is_interactive():
-                click.echo(f"agent     {module.TITLE}: found, no hooks yet; they would go into {settings_path}")
-                ctx.invoke(install, agent=name, here=False, only_print=False, yes=yes)
-            else:
-                click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
-        except UserError as error:  # one agent's file must not keep the others waiting
-            click.echo(f"agent     {module.TITLE}: {error.say}; {error.fix}")
+            _set_up_agent(ctx, name, yes)
+        except UserError as error:  # one agent's broken settings must not stop the others
+            click.echo(f"agent     {load_install_module(name).TITLE}: {error.say}; {error.fix}")
     if fix := find_path_fix():
         click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
-    click.echo(f"handoffs  {_describe_handoffs(home)}")
+    values = settings.resolve_settings(settings.read_config(home))
+    if values["autoReflect"]:
+        idle_minutes = values["idleMinutes"]
+        when = f"after {pluralize(idle_minutes, 'minute')} idle" if idle_minutes else "when a session ends"
+        click.echo(f"handoffs  drafted {when}\n          (off: hardwon config set autoReflect false)")
+    else:
+        click.echo("handoffs  not drafted (on: hardwon config set autoReflect true)")
     if _show_mistakes(home):
-        click.echo("next      hardwon review          decide about what was found")
+        click.echo("next      hardwon review          decide about them")
     click.echo("next      hardwon lessons add     write what went wrong, for the next time")
     click.echo("          hardwon view            look at everything in the browser")
     click.echo("          hardwon doctor          check every part")
 
 
-def _describe_handoffs(home: str) -> str:
-    """Return when handoffs are drafted; the worker's own clock does it, so there is nothing to install."""
-    values = settings.resolve_settings(settings.read_config(home))
-    if not values["autoReflect"]:
-        return "not drafted (on: hardwon config set autoReflect true)"
-    idle_minutes = values["idleMinutes"]
-    when = f"after {pluralize(idle_minutes, 'minute')} idle" if idle_minutes else "when a session ends"
-    timer = ", by a timer too" if find_installed_schedulers(home) else ""
-    return f"drafted {when}{timer}\n          (off: hardwon config set autoReflect false)"
+def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
+    module = load_install_module(name)
+    path = module.get_settings_path()
+    try:
+        settings_text = read_text_file(os.path.realpath(path))
+        has_hooks = bool(settings_text and module.find_hooks(settings_text, is_hardwon_hook))
+    except ValueError as error:
+        raise UserError(f"{path}: {error}", f"repair it, then: hardwon install {name}") from None
+    if has_hooks:
+        click.echo(f"agent     {module.TITLE}: hooks installed")
+    elif not shutil.which(module.PROGRAM):
+        click.echo(f"agent     {module.TITLE}: not found on the PATH")
+    elif yes or is_interactive():
+        click.echo(f"agent     {module.TITLE}: found, no hooks yet; they would go into {path}")
+        ctx.invoke(install, agent=name, yes=yes)
+    else:
+        click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
 
 
 def _show_mistakes(home: str) -> bool:
-    """Scan what is new, and show what agents keep getting wrong."""
+    """Scan what is new, show what agents keep getting wrong, and return whether there is anything to review."""
     values = settings.resolve_settings(settings.read_config(home))
-    connection = db.connect(home)
-    with mining.hold_scan_lock(home, wait=False) as has_lock:
-        if has_lock:
-            click.echo(f"scanned   {describe_read_size(run_scan(home, connection, values))}")
-        else:
-            click.echo("scanned   another scan is at work")
-    waiting = review_queue.list_waiting(home, connection)
+    with open_store() as connection:
+        with hold_scan_lock(home, wait=False) as has_lock:
+            if has_lock:
+                outcome = run_scan(home, connection, values, ScanRequest(), show_progress)
+                click.echo(f"scanned   {describe_read_size(outcome)}")
+            else:
+                click.echo("scanned   another scan is running")
+        waiting = list_waiting(home, connection)
+        fresh_count = len(list_fresh_signatures(connection))
+        has_found_any = bool(list_slugs(connection))
     waiting.sort(key=lambda candidate: (-len(candidate.sessions), -candidate.occurrences, -candidate.score))
     if waiting:
         click.echo(f"mistakes  {pluralize(len(waiting), 'candidate')} for a lesson; the most repeated:")
         show_list(waiting[:MAX_SHOWN_MISTAKES])
-        echo_remaining(len(candidates.list_fresh_signatures(connection)))
-    elif candidates.list_slugs(connection):
-        click.echo("mistakes  all that were found are decided about")
+        echo_remaining(fresh_count)
     else:
-        click.echo("mistakes  no mistakes found yet")
+        click.echo("mistakes  nothing left to review" if has_found_any else "mistakes  no mistakes found yet")
     return bool(waiting)
-
-
-def _has_hooks(name: str, path: str) -> bool:
-    try:
-        with open(os.path.realpath(path), encoding="utf-8", opener=paths.open_plain_file) as file:
-            return bool(load_install_module(name).find_hooks(file.read(), settings_files.is_hardwon_hook))
-    except FileNotFoundError:
-        return False
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: {error}", f"mend it, then: hardwon install {name}") from None

@@ -1,23 +1,27 @@
-"""start, stop, restart, status, logs"""
+"""start, stop, restart, status, logs, view, mcp"""
 
 from __future__ import annotations
 
-import json
 import os
-from time import sleep
+import webbrowser
+from time import monotonic, sleep
 from typing import Any
 
 import click
 
 from hardwon import clock, paths, pauses, settings
-from hardwon.cli.output import format_age
+from hardwon.cli.context import json_option, open_store, require_person
+from hardwon.cli.output import echo_json, format_age
 from hardwon.errors import UserError
-from hardwon.fallback import worker_start
+from hardwon.fallback.worker_start import read_failed_starts
 from hardwon.search.index_backlog import describe_backlog
-from hardwon.sessions import spool
-from hardwon.store import db, documents, retention
+from hardwon.sessions.spool import read_spooled_records
+from hardwon.store import db, retention
+from hardwon.store.documents import count_backlog
 from hardwon.text.excerpts import pluralize
 from hardwon.worker import lifecycle
+
+PORT_SECONDS = 20.0  # the pages come up a moment after the worker
 
 
 @click.command()
@@ -34,100 +38,143 @@ def stop() -> None:
 
 
 @click.command()
-def restart() -> None:
+@click.pass_context
+def restart(ctx: click.Context) -> None:
     """Stop the worker, then start it."""
     lifecycle.stop_worker(paths.get_home())
-    worker_status = lifecycle.start_worker(paths.get_home())
-    click.echo(f"worker running, process {worker_status.pid}, home {worker_status.home}")
+    ctx.invoke(start)
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
+@json_option
 def status(as_json: bool) -> None:
-    """Whether the worker runs, where, and what it keeps."""
+    """Show whether the worker runs, where, and what it stores."""
     home = paths.get_home()
-    worker_status, database, spooled_count = (
-        lifecycle.read_status(home),
-        _describe_database(home),
-        sum(1 for _ in spool.read_spooled_records(home)),
-    )
-    pauses_in_force = pauses.describe_pauses(home, clock.now())
+    worker_status = lifecycle.read_status(home)
+    database = _describe_database(home)
+    spooled_count = sum(1 for _ in read_spooled_records(home))
+    active_pauses = pauses.describe_pauses(home, clock.now())
     if as_json:
-        click.echo(
-            json.dumps(
-                {**worker_status.__dict__, "database": database, "spool": spooled_count, "pauses": pauses_in_force}
-            )
-        )
+        report = {**worker_status.__dict__, "database": database, "spool": spooled_count, "pauses": active_pauses}
+        echo_json(report)
         return
     if worker_status.running:
         click.echo(f"worker    running, process {worker_status.pid}, since {format_age(worker_status.since or 0)}")
         click.echo(f"socket    {worker_status.socket}")
         click.echo(f"port      {worker_status.port or 'none: the API is not up'}")
     else:
-        failed_starts, _ = worker_start.read_failed_starts(worker_status.home)
-        click.echo(
-            "worker    stopped"
-            + (f"; {pluralize(failed_starts, 'start')} came to nothing: hardwon logs" if failed_starts else "")
-        )
-    for pause in pauses_in_force:
+        failed_starts, _ = read_failed_starts(home)
+        note = f"; {pluralize(failed_starts, 'start')} failed: hardwon logs" if failed_starts else ""
+        click.echo(f"worker    stopped{note}")
+    for pause in active_pauses:
         click.echo(f"pause     {pause}; lift it: hardwon unpause")
     click.echo(f"home      {worker_status.home}")
     click.echo(f"version   {worker_status.version}")
-    for name, line in _format_database(database, spooled_count):
-        click.echo(f"{name:<10}{line}")
+    if database["fault"]:
+        click.echo(f"database  {database['fault']}")
+    else:
+        megabytes, max_megabytes = database["bytes"] / 1024 / 1024, database["limit_bytes"] // 1024 // 1024
+        period = f"for {database['retention_days']} days" if database["retention_days"] else "for ever"
+        counts = ", ".join(pluralize(database[f"{name}s"], name) for name in ("session", "prompt", "event"))
+        oldest = f", oldest {format_age(database['oldest'])}" if database["oldest"] else ""
+        click.echo(f"database  {megabytes:.1f} MB of at most {max_megabytes} MB; events are kept {period}")
+        click.echo(f"stored    {counts}{oldest}")
+    if database["backlog"]:
+        click.echo(f"index     {database['backlog']}")
+    click.echo(f"spool     {spooled_count} pending")
 
 
 def _describe_database(home: str) -> dict[str, Any]:
-    """What the database holds and what it may; looking does not make one."""
+    """Return the database's size, limits and contents, without creating one."""
+    # Status must work with a broken config.json; doctor reports it.
     try:
         values = settings.resolve_settings(settings.read_config(home))
     except UserError:
         values = settings.resolve_settings({})
-    limits = {"limit_bytes": values["maxDbMb"] * 1024 * 1024, "retention_days": values["retentionDays"]}
-    sizes = {"bytes": retention.measure_file_bytes(home), **limits}
-    empty_totals = retention.StoreTotals(0, 0, 0, None)
-    if not os.path.exists(os.path.join(home, paths.DATABASE)):
-        return {**sizes, **empty_totals.__dict__, "unindexed": 0, "backlog": "", "fault": ""}
-    try:
-        connection = db.connect(home)
+    report: dict[str, Any] = {
+        "bytes": retention.measure_file_bytes(home),
+        "limit_bytes": values["maxDbMb"] * 1024 * 1024,
+        "retention_days": values["retentionDays"],
+        **retention.StoreTotals(0, 0, 0, None).__dict__,
+        "unindexed": 0,
+        "backlog": "",
+        "fault": "",
+    }
+    if os.path.exists(os.path.join(home, paths.DATABASE)):
         try:
-            backlog = {"unindexed": documents.count_backlog(connection)[0], "backlog": describe_backlog(connection)}
-            return {**sizes, **retention.read_store_totals(connection).__dict__, **backlog, "fault": ""}
-        finally:
-            connection.close()
-    except (UserError, db.StoreError) as error:
-        return {**sizes, **empty_totals.__dict__, "unindexed": 0, "backlog": "", "fault": str(error)}
-
-
-def _format_database(database: dict[str, Any], spooled_count: int) -> list[tuple[str, str]]:
-    megabytes, max_megabytes = database["bytes"] / 1024 / 1024, database["limit_bytes"] // 1024 // 1024
-    days = f"{database['retention_days']} days" if database["retention_days"] else "for ever"
-    counts = ", ".join(pluralize(database[f"{name}s"], name) for name in ("session", "prompt", "event"))
-    oldest = f", the oldest of {format_age(database['oldest'])}" if database["oldest"] else ""
-    lines = [
-        ("database", database["fault"] or f"{megabytes:.1f} MB of at most {max_megabytes} MB; events are kept {days}"),
-        ("holds", counts + oldest),
-        *([("index", database["backlog"])] if database["backlog"] else []),
-        ("spool", f"{spooled_count} wait to be taken in"),
-    ]
-    return [line for line in lines if not (database["fault"] and line[0] == "holds")]
+            with open_store() as connection:
+                report.update(retention.read_store_totals(connection).__dict__)
+                report.update(unindexed=count_backlog(connection)[0], backlog=describe_backlog(connection))
+        except (UserError, db.StoreError) as error:
+            report["fault"] = str(error)
+    return report
 
 
 @click.command()
-@click.option("-n", "lines", default=50, show_default=True, type=click.IntRange(1), help="how many lines")
-@click.option("-f", "--follow", is_flag=True, help="go on printing as it grows")
+@click.option("-n", "line_count", default=50, show_default=True, type=click.IntRange(1), help="how many lines")
+@click.option("-f", "--follow", is_flag=True, help="keep printing as it grows")
 @click.option("--json", "as_json", is_flag=True, help="print JSON, one array")
-def logs(lines: int, follow: bool, as_json: bool) -> None:
-    """The worker's log, its end first of all."""
+def logs(line_count: int, follow: bool, as_json: bool) -> None:
+    """Show the end of the worker's log."""
     path = os.path.join(paths.get_home(), paths.WORKER_LOG)
     if not os.path.exists(path):
         raise UserError(f"there is no log yet at {path}", "hardwon start")
     with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
-        last_lines = file.readlines()[-lines:]
+        last_lines = file.readlines()[-line_count:]
         if as_json:
-            click.echo(json.dumps([line.rstrip("\n") for line in last_lines], indent=2))
+            echo_json([line.rstrip("\n") for line in last_lines])
             return
+        # The file stays open, so following goes on where the last line ended.
         click.echo("".join(last_lines), nl=False)
         while follow:
             click.echo(file.read(), nl=False)
             sleep(0.3)
+
+
+@click.command()
+@click.option("--print", "only_print", is_flag=True, help="print the link alone; it works once, for five minutes")
+def view(only_print: bool) -> None:
+    """Open the viewer in the browser.
+
+    Starts the worker if needed. The link works once; the browser that opens it is let in until the worker ends.
+    """
+    from hardwon.web.sign_in_links import create_link
+
+    require_person("opening the viewer")
+    home = paths.get_home()
+    if settings.resolve_settings(settings.read_config(home))["apiPort"] < 0:
+        raise UserError("the viewer is served with the API, and apiPort is -1", "hardwon config set apiPort null")
+    worker_status = lifecycle.start_worker(home)
+    deadline = monotonic() + PORT_SECONDS
+    while worker_status.running and not worker_status.port and monotonic() < deadline:
+        sleep(0.05)
+        worker_status = lifecycle.read_status(home)
+    if not worker_status.port:
+        raise UserError("the worker runs but serves no pages", "hardwon restart, then hardwon logs")
+    link = create_link(home, worker_status.port, clock.now())
+    if only_print:
+        click.echo(link)
+    elif webbrowser.open(link):
+        click.echo("opened in your browser; if nothing shows: hardwon view --print")
+    else:
+        click.echo(f"no browser could be opened; open this link, it works once:\n{link}")
+
+
+@click.command()
+@click.option(
+    "--project",
+    "folder",
+    default=".",
+    metavar="PATH",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    help="answer about this project instead",
+)
+@click.option("--all-projects", is_flag=True, help="let the agent ask about every other project, too")
+def mcp(folder: str, all_projects: bool) -> None:
+    """Serve MCP on stdin and stdout, for the project in this folder.
+
+    An agent starts it: claude mcp add hardwon -- hardwon mcp
+    """
+    from hardwon.mcp import build_server  # half a second that `--help` need not pay
+
+    build_server(paths.get_home(), os.path.realpath(folder), all_projects=all_projects).run("stdio")

@@ -8,8 +8,9 @@ from the transcripts (calls, read positions, scans) is left out.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -260,3 +261,22 @@ def list_project_paths(connection: sqlite3.Connection) -> list[str]:
         union select project from reflections where project != ''
         """
     return sorted(fetch_column(connection, query))
+
+
+def write_lines(path: str, lines: Iterable[str]) -> int:
+    """Write a private file, whole or not at all, and return the number of lines."""
+    partial_path, count = f"{path}.{os.getpid()}.new", 0
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise UserError(f"there is no folder {folder}", f"mkdir -p {folder}")
+    try:
+        with open(os.open(partial_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            for line in lines:
+                file.write(line.encode("utf-8", "replace"))
+                count += 1
+        os.replace(partial_path, path)
+    except BaseException:
+        if os.path.exists(partial_path):
+            os.unlink(partial_path)
+        raise
+    return count

@@ -217,7 +217,7 @@ def test_a_config_that_cannot_take_it_is_refused_and_left_alone(
     files.put(config=broken)
     refused = house.cli("install", "codex", option, "--yes")
     assert (refused.code, files.both) == (1, (HOOKS, broken))
-    assert files.config in refused.err and f"fix: mend it, then: hardwon install codex {option}" in refused.err
+    assert files.config in refused.err and f"fix: repair it, then: hardwon install codex {option}" in refused.err
 
 
 def test_the_server_is_registered_with_the_home_that_is_meant(house: House, files: Files) -> None:
@@ -291,7 +291,7 @@ def test_hooks_of_others_behind_ours_keep_their_place_and_the_person_hears_when_
     assert "already installed" in house.ok("install", "codex", "--yes").out
     assert content(files.hooks) == json.dumps(document)
     files.put(content(files.hooks).replace('"timeout": 10', '"timeout": 11'))
-    moved = "Codex asks you to trust the hooks of others in PreToolUse again"
+    moved = "Codex asks you to trust other hooks in PreToolUse again"
     assert moved in house.ok("install", "codex", "--yes").out
     assert moved not in house.ok("uninstall", "codex", "--yes").out
     files.put(json.dumps(document))

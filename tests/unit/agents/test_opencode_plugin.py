@@ -245,7 +245,7 @@ def test_the_plugin_is_written_and_taken_away_again_with_the_program_absent(hous
     assert "already installed" in house.ok("install", "opencode", "--yes").out
     house.ok("uninstall", "opencode", "--yes")
     assert not plugin.exists()
-    assert "nothing of ours" in house.ok("uninstall", "opencode", "--yes").out
+    assert "nothing of hardwon's" in house.ok("uninstall", "opencode", "--yes").out
 
 
 def test_the_installed_command_holds_a_call(house: House, plugin: Path) -> None:

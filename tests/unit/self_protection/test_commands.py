@@ -10,7 +10,7 @@ import pytest
 
 from hardwon.agents import AGENT_PACKAGES, load_install_module
 from hardwon.agents.fields import collect_strings
-from hardwon.cli.agents import build_hook_command
+from hardwon.agents.installation import build_hook_command
 from hardwon.self_protection.commands import judge_call
 from hardwon.types import Event
 from tests.support.calls_on_our_files import HARMLESS, MCP_CALLS, UNHOOKING, WRITING

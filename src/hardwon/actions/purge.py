@@ -1,0 +1,396 @@
+"""Purging: delete a text, session, project or period wherever hardwon keeps it, then search for what remains.
+
+Files that a person approved, and agents' transcripts, are reported and left alone.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from hardwon import claims, clock, paths, projects, settings
+from hardwon.actions import approvals
+from hardwon.agents import transcript_files
+from hardwon.data import backups, exports
+from hardwon.errors import UserError
+from hardwon.handoff import memory_queue
+from hardwon.handoff.reflection import DRAFT_SUFFIX, DRAFTS_FOLDER, LOGS_FOLDER
+from hardwon.lessons import compiled_brief, delivery
+from hardwon.mining import proposals, scan
+from hardwon.sessions import transcript_import
+from hardwon.sessions.text_search import (
+    find_matching_lines,
+    has_piece_in_file,
+    list_files_below,
+    remove_lines,
+    remove_unfinished_files,
+)
+from hardwon.store import db, purge, transcripts
+from hardwon.store.purge import PurgeTarget
+from hardwon.store.reflections import RATIFIED
+from hardwon.text.traces import (
+    MIN_SEARCH_LENGTH,
+    SearchPiece,
+    build_exact_pieces,
+    decode_variants,
+    has_any_piece,
+    split_into_pieces,
+)
+from hardwon.types import ReadPosition
+
+_FRONT_LINES = 40  # lines in which a draft names its session
+_UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
+_APPROVED_FILES = (
+    paths.LESSONS,
+    paths.CONFIG,
+    paths.TRUSTED_PROJECTS,
+    paths.INSTALL_LEDGER,
+    paths.PAUSES,
+    "memory/*.md",
+    "drafts/*.md",
+)
+_APPROVED_PROJECT_FILES = (".hardwon/lessons.json", ".claude/memory/*.md", "docs/sessions/*.md")
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeReport:
+    """What a purge removed, or would remove, and what still holds the target."""
+
+    removed: Mapping[str, Mapping[str, int]]  # counts by location
+    approved: Mapping[str, list[int]]  # a person's files and the lines that hold it; [0] if it spans lines
+    transcripts: list[str]
+    remaining: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    home: str
+    target: PurgeTarget
+    pieces: tuple[SearchPiece, ...]  # pieces of a text, an id or a path; none for a period
+    sessions: frozenset[str]
+    dry_run: bool
+
+    def matches(self, path: str) -> bool:
+        """Return whether a file holds the text, id or path, or is older than the period's end."""
+        if self.target.older_than is not None:
+            return os.path.getmtime(path) < self.target.older_than
+        return has_piece_in_file(path, self.pieces)
+
+    def owns_draft(self, path: str) -> bool:
+        """Return whether an unratified draft says that it is of one of the sessions that go."""
+        if not self.sessions or not _is_draft(path):
+            return False
+        with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
+            front_lines = {line.rstrip("\n") for line in islice(file, _FRONT_LINES)}
+        return any(f"session: {json.dumps(session)}" in front_lines for session in self.sessions)
+
+    def find_matches(self, folder: str) -> list[str]:
+        return [path for path in list_files_below(folder) if self.matches(path)]
+
+
+def parse_target(
+    connection: db.Connection, text: str | None, session: str | None, project: str | None, older_than: str | None
+) -> PurgeTarget:
+    """Return what one of the four options means."""
+    if text is not None:
+        pieces = split_into_pieces(text)
+        if not pieces:
+            raise UserError(f"the text has fewer than {MIN_SEARCH_LENGTH} letters and digits", "give more of it")
+        return PurgeTarget(text_pieces=pieces)
+    if session is not None:
+        session_ids = purge.find_session_ids(connection, session) if session else []
+        if not session_ids:
+            raise UserError(f"there is no session {session!r}", "hardwon sessions list")
+        if len(session_ids) > 1:
+            raise UserError(f"{session!r} could be {', '.join(session_ids[:5])}", "write more of it")
+        return PurgeTarget(session=session_ids[0])
+    if project is not None:
+        folder = projects.find_project_path(os.path.abspath(os.path.expanduser(project)))
+        return PurgeTarget(project=exports.resolve_project_name(connection, project, folder))
+    span = str(older_than)
+    number, unit = span[:-1], span[-1:]
+    if not (number.isascii() and number.isdigit() and len(number) <= 6 and unit in _UNIT_SECONDS):
+        raise UserError(f"--older-than {span!r} is not a period", "write it as 30d, 12h, 4w or 1y")
+    return PurgeTarget(older_than=clock.now() - int(number) * _UNIT_SECONDS[unit])
+
+
+def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, *, dry_run: bool) -> PurgeReport:
+    """Delete the target from the database, the backups and every file of the home; with a dry run only count."""
+    pieces: tuple[SearchPiece, ...] = target.text_pieces
+    if not pieces and target.older_than is None:
+        pieces = build_exact_pieces(target.session or target.project)
+    sessions = frozenset(purge.find_target_sessions(connection, target))
+    scope = _Scope(home, target, pieces, sessions, dry_run)
+    # All of this is found first, because the database forgets which file belongs to which session.
+    held_transcripts = list(_find_transcripts(connection, scope))
+    files = _find_unapproved_files(connection, scope)
+    approved = _find_approved_files(connection, scope, files["drafts"])
+
+    removed = {"database": _purge_database(connection, scope, held_transcripts)}
+    for location, file_paths in files.items():
+        removed[location] = Counter(files=len(file_paths))
+        if not dry_run:
+            _delete_files(file_paths)
+    removed["logs"] += _purge_log_lines(scope)
+    removed.update(_purge_backups(scope, {os.path.basename(path) for path in files["drafts"]}))
+    remaining = []
+    if not dry_run:
+        for folder in _list_claim_folders(scope):
+            shutil.rmtree(folder, ignore_errors=True)
+        remove_unfinished_files(home)
+        compiled_brief.delete_all(home)
+        with suppress(UserError):  # lessons.json is broken, so the manifest built before stays in force
+            approvals.compile_manifest(home, clock.now())
+        undeleted = [path for file_paths in files.values() for path in file_paths if os.path.exists(path)]
+        remaining = list(dict.fromkeys([*undeleted, *_find_remaining(scope, approved)]))
+    return PurgeReport(
+        {location: dict(+counts) for location, counts in removed.items() if +counts},
+        approved,
+        [path for path, _ in held_transcripts],
+        remaining,
+    )
+
+
+def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[tuple[str, str]]:
+    """Yield the path and agent of each transcript that holds a text, or belongs to the session or project."""
+    if scope.target.text_pieces:
+        values = settings.resolve_settings(settings.read_config(scope.home))
+        folders = scan.find_transcript_folders(os.environ, os.path.expanduser("~"), values["scanPaths"])
+        for file in scan.find_changed_transcripts(folders, {}):
+            if scope.matches(file.path):
+                yield file.path, file.agent
+        return
+    for path in sorted(purge.find_target_transcripts(connection, scope.target)):
+        if transcript_files.is_database_session(path):
+            subagent_paths = list(transcript_files.list_subagent_transcripts(path))
+        else:
+            pattern = os.path.join(glob.escape(path.removesuffix(".jsonl")), "**", "*.jsonl")
+            subagent_paths = sorted(glob.glob(pattern, recursive=True))
+        for transcript_path in (path, *subagent_paths):
+            if transcript_files.exists(transcript_path) and (agent := transcript_files.detect_agent(transcript_path)):
+                yield transcript_path, agent
+
+
+def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str, list[str]]:
+    """Return the files that go whole, by location."""
+    reflection_rows = purge.find_target_reflections(connection, scope.target)
+    target_drafts = {page for page, _, _ in reflection_rows if _is_draft(page)}
+    drafts = target_drafts | set(filter(_is_draft, list_files_below(os.path.join(scope.home, DRAFTS_FOLDER))))
+    raw_logs = list_files_below(os.path.join(scope.home, LOGS_FOLDER))
+    queue_folder = memory_queue.get_queue_folder()
+    claim_files: list[str] = []
+    for folder in _list_claim_folders(scope):
+        claim_files += list_files_below(folder)
+    if scope.target.text_pieces:
+        return {
+            "spool": scope.find_matches(os.path.join(scope.home, "spool")),
+            "claims": scope.find_matches(os.path.join(scope.home, "claims")),
+            "logs": list(filter(scope.matches, raw_logs)),
+            "drafts": list(filter(scope.matches, sorted(drafts))),
+            "queues": scope.find_matches(queue_folder),
+        }
+    log_names = {os.path.basename(log) for _, log, _ in reflection_rows}
+    is_period = scope.target.older_than is not None
+    # Other tools may put files into the queue folder, so only statements that can be read are hardwon's.
+    queued_files = {statement.path for statement in memory_queue.read_queue(queue_folder)}
+    return {
+        "spool": scope.find_matches(os.path.join(scope.home, "spool")),
+        "claims": claim_files,
+        "logs": [path for path in raw_logs if os.path.basename(path) in log_names or scope.matches(path)],
+        # A draft of another session may mention this one, so a session's drafts are known by their rows and heads.
+        "drafts": [
+            path
+            for path in sorted(drafts)
+            if path in target_drafts or scope.owns_draft(path) or (is_period and scope.matches(path))
+        ],
+        "queues": sorted(filter(scope.matches, queued_files)),
+    }
+
+
+def _list_claim_folders(scope: _Scope) -> list[str]:
+    """Return the sessions' claim folders, except the one that says which part of a session was paused.
+
+    That one keeps later imports away from the paused part of the transcript.
+    """
+    folders = []
+    for session in scope.sessions:
+        folders += [
+            claims.get_claim_folder(scope.home, session),
+            claims.get_claim_folder(scope.home, session, claims.PRIVATE_PREFIX),
+            claims.get_claim_folder(scope.home, session, claims.HARDWON_TURN_PREFIX),
+            claims.get_claim_folder(scope.home, delivery.DUPLICATE_PREFIX + session),
+        ]
+    return folders
+
+
+def _is_draft(path: str) -> bool:
+    return path.endswith(DRAFT_SUFFIX) and os.path.isfile(path) and not os.path.islink(path)
+
+
+def _delete_files(file_paths: list[str]) -> None:
+    for path in file_paths:
+        with suppress(OSError):  # a draft may lie in a read-only repository; it is reported as remaining
+            os.unlink(path)
+
+
+def _find_approved_files(connection: db.Connection, scope: _Scope, drafts: list[str]) -> dict[str, list[int]]:
+    """Return a person's files that hold the target, each with the lines."""
+    if not scope.pieces:
+        return {}
+    file_paths: list[str] = []
+    for pattern in _APPROVED_FILES:
+        file_paths += glob.glob(os.path.join(glob.escape(scope.home), pattern))
+    for page, _, status in purge.find_target_reflections(connection, scope.target):
+        if status == RATIFIED:
+            file_paths.append(page)
+    if scope.target.text_pieces:
+        for project in exports.list_project_paths(connection):
+            for pattern in _APPROVED_PROJECT_FILES:
+                file_paths += glob.glob(os.path.join(glob.escape(project), pattern))
+    else:
+        # A text goes from backups as well; approved files of a session or project stay there.
+        draft_names = {os.path.basename(path) for path in drafts}
+        for path in list_files_below(os.path.join(scope.home, backups.BACKUPS_FOLDER)):
+            name = os.path.basename(path)
+            if paths.DATABASE not in name and name not in draft_names and not scope.owns_draft(path):
+                file_paths.append(path)
+    approved = {}
+    for path in dict.fromkeys(file_paths):
+        if os.path.isfile(path) and path not in drafts and scope.matches(path):
+            approved[path] = find_matching_lines(path, scope.pieces)
+    return approved
+
+
+def _purge_database(connection: db.Connection, scope: _Scope, held_transcripts: list[tuple[str, str]]) -> Counter[str]:
+    if scope.dry_run:
+        return purge.preview_purge(connection, scope.target)
+    positions = list(_find_end_positions(connection, scope, held_transcripts))
+    removed = purge.purge_target(connection, scope.target, positions, clock.now())
+    values = settings.resolve_settings(settings.read_config(scope.home))
+    proposals.refresh_candidates(connection, values, tiers=(1, 2), now=clock.now())
+    if not purge.erase_deleted_pages(connection):
+        raise UserError("another program has the database open", "close it, then purge again")
+    return removed
+
+
+def _find_end_positions(
+    connection: db.Connection, scope: _Scope, held_transcripts: list[tuple[str, str]]
+) -> Iterator[tuple[str, str, str, ReadPosition]]:
+    """Yield each transcript as read to its end, so that neither a scan nor an import brings the target back."""
+    for path, agent in held_transcripts:
+        if scope.target.text_pieces and has_any_piece(path, scope.pieces):
+            continue  # the read position itself would hold the text
+        for purpose in (transcripts.SCAN_PURPOSE, transcript_import.CAPTURE_PURPOSE):
+            read_position = transcripts.find_read_position(connection, path, purpose)
+            with transcript_files.open_transcript(path, read_position) as transcript:
+                position = transcript.position
+                for _, next_position in transcript.portions:
+                    position = next_position
+            yield purpose, path, agent, position
+
+
+def _purge_log_lines(scope: _Scope) -> Counter[str]:
+    """Remove matching lines from the logs; a log in which the text spans lines goes whole."""
+    limit = clock.format_iso(scope.target.older_than or 0.0)
+
+    def should_remove(line: str) -> bool:
+        if scope.pieces:
+            return has_any_piece(line, scope.pieces)
+        return line[:4].isdigit() and line.split(" ", 1)[0] < limit
+
+    removed = Counter[str]()
+    raw_log_prefix = os.path.join(scope.home, LOGS_FOLDER, "")
+    for path in list_files_below(os.path.join(scope.home, os.path.dirname(paths.WORKER_LOG))):
+        if path.startswith(raw_log_prefix):
+            continue
+        removed["lines"] += remove_lines(path, should_remove, dry_run=scope.dry_run)
+        if scope.pieces and not scope.dry_run and scope.matches(path):
+            removed["files"] += 1
+            os.unlink(path)
+    return removed
+
+
+def _purge_backups(scope: _Scope, draft_names: set[str]) -> dict[str, Counter[str]]:
+    """Purge each backup, and for a text the copies of agents' settings that lie beside them."""
+    removed: dict[str, Counter[str]] = {}
+    existing_backups = backups.list_backups(scope.home)
+    for backup in existing_backups:
+        removed[f"backups/{backup.name}"] = _purge_backup(backup, scope, draft_names)
+    if scope.target.text_pieces:
+        backup_prefixes = tuple(backup.path + os.sep for backup in existing_backups)
+        for path in list_files_below(os.path.join(scope.home, backups.BACKUPS_FOLDER)):
+            if not path.startswith(backup_prefixes) and scope.matches(path):
+                removed[os.path.relpath(path, scope.home)] = Counter(files=1)
+                if not scope.dry_run:
+                    os.unlink(path)
+    return removed
+
+
+def _purge_backup(backup: backups.Backup, scope: _Scope, draft_names: set[str]) -> Counter[str]:
+    removed = Counter[str]()
+    try:
+        if backup.schema is None:
+            raise UserError("the backup cannot be opened")
+        if backup.schema:
+            database_path = os.path.join(backup.path, paths.DATABASE)
+            with closing(purge.open_backup(database_path, dry_run=scope.dry_run)) as connection:
+                if scope.dry_run:
+                    removed = purge.preview_purge(connection, scope.target)
+                else:
+                    removed = purge.purge_target(connection, scope.target, (), clock.now())
+                    purge.erase_deleted_pages(connection)
+    except (db.StoreError, UserError):
+        if not scope.dry_run:
+            shutil.rmtree(backup.path)
+        return Counter({"whole backups that cannot be opened": 1})
+    copied_files = backups.list_copied_files(backup.path)
+    for path in list_files_below(backup.path):
+        if os.path.relpath(path, backup.path) not in copied_files:
+            continue
+        if scope.target.text_pieces:
+            is_doomed = scope.matches(path)
+        else:
+            is_doomed = os.path.basename(path) in draft_names or scope.owns_draft(path)
+        if is_doomed:
+            removed[os.path.basename(path)] += 1
+            if not scope.dry_run:
+                _purge_backup_file(path, scope)
+    return removed
+
+
+def _purge_backup_file(path: str, scope: _Scope) -> None:
+    """Remove the lessons that hold the text from a copy of lessons.json; any other file goes whole."""
+    remaining_content = None
+    if os.path.basename(path) == paths.LESSONS:
+        with open(path, "rb", opener=paths.open_plain_file) as file:
+            content = file.read()
+        remaining_content = backups.remove_matching_lessons(content, lambda text: has_any_piece(text, scope.pieces))
+    if remaining_content is not None and not any(
+        has_any_piece(text, scope.pieces) for text in decode_variants(remaining_content)
+    ):
+        paths.write_private(path, remaining_content)
+    else:
+        os.unlink(path)
+
+
+def _find_remaining(scope: _Scope, approved: Mapping[str, list[int]]) -> list[str]:
+    """Return the home's files that still hold the target, other than approved files and what is built from them."""
+    if not scope.pieces:
+        return []
+    exempt_files = set(approved)
+    if any(os.path.join(scope.home, name) in approved for name in (paths.LESSONS, paths.CONFIG)):
+        exempt_files |= {os.path.join(scope.home, name) for name in (paths.MANIFEST, paths.LESSON_INDEX)}
+    # Read positions and tombstones in a database name the session or project, so that nothing brings it back.
+    skips_databases = not scope.target.text_pieces
+    return [
+        path
+        for path in scope.find_matches(scope.home)
+        if path not in exempt_files and not (skips_databases and os.path.basename(path) == paths.DATABASE)
+    ]

@@ -1,0 +1,255 @@
+"""Checking agents: what is installed in each, whether the hooks answer and fire, and which other tools are there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from hardwon import paths, projects
+from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on, read_hook_durations
+from hardwon.agents.codex import hook_trust
+from hardwon.agents.gemini.install import find_hook_obstacle
+from hardwon.agents.installation import build_hook_command, read_text_file
+from hardwon.agents.settings_files import SERVER_NAME, get_value, is_hardwon_hook
+from hardwon.errors import UserError
+from hardwon.store.sessions import HookCoverage
+
+if TYPE_CHECKING:
+    from hardwon.agents import InstallModule
+
+PROBE_ROUNDS = 9
+PROBE_SECONDS = 20.0
+SLOW_FACTOR = 4.0  # times an empty interpreter
+SLOW_MILLISECONDS = 500.0
+TAIL_BYTES = 2_000_000  # bytes at the end of a transcript that are searched for hook times
+_PROBED_EVENT = " PreToolUse "
+_DISABLED_PLUGIN = (False, {"enabled": False})
+_VERSION_PATTERN = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A finding and its fix. `is_ok` is None for what is worth knowing but not wrong."""
+
+    name: str
+    is_ok: bool | None
+    finding: str
+    fix: str = ""
+
+
+def read_version(program: str) -> str:
+    """Return the version that a program prints; empty if it prints none."""
+    try:
+        output = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    match = _VERSION_PATTERN.search(output)
+    return match[0] if match else ""
+
+
+def find_upgrade_hint(module: InstallModule, version: str) -> str:
+    """Return what to do about an agent that is older than its hooks need; empty if it is not."""
+    if not version or tuple(map(int, version.split("."))) >= module.MINIMUM_VERSION:
+        return ""
+    return f"hooks are known to work from {'.'.join(map(str, module.MINIMUM_VERSION))} on: upgrade it"
+
+
+def find_path_fix() -> str:
+    """Return the command that puts hardwon on the PATH, where agents and plugins call it; empty if it is there."""
+    if shutil.which("hardwon"):
+        return ""
+    own_path = os.path.join(os.path.dirname(sys.executable), "hardwon")
+    # On a fresh machine the folder is missing; a link of an earlier installation may lead nowhere.
+    return f"mkdir -p ~/.local/bin && ln -sf {shlex.quote(own_path)} ~/.local/bin/"
+
+
+def check_agents(home: str) -> Iterator[Check]:
+    if fix := find_path_fix():
+        yield Check("command", None, "hardwon is not on the PATH, so agents cannot call it by name", fix)
+    agent_checks = [check for name in AGENT_PACKAGES for check in _check_agent(home, name)]
+    yield from agent_checks
+    if not agent_checks:
+        yield Check(
+            "agents", None, "no supported agent on the PATH", "install Claude Code, Codex, Gemini CLI or opencode"
+        )
+    yield from _check_other_tools(load_install_module("claude-code"))
+
+
+def _check_agent(home: str, name: str) -> Iterator[Check]:
+    """Yield nothing for an agent that is neither installed nor set up."""
+    module = load_install_module(name)
+    program, path, install_command = shutil.which(module.PROGRAM), module.get_settings_path(), f"hardwon install {name}"
+    try:
+        settings_text = read_text_file(os.path.realpath(path))
+        installed_hooks = module.find_hooks(settings_text, is_hardwon_hook) if settings_text else {}
+    except (UserError, ValueError) as error:
+        yield Check("hooks", False, f"{path}: {error}", f"repair it, then: {install_command}")
+        return
+    if program:
+        version = read_version(program)
+        fix = find_upgrade_hint(module, version)
+        yield Check(name, not fix, f"{program}, version {version or 'unknown'}", fix)
+    elif installed_hooks:
+        yield Check(name, None, f"{module.TITLE} is not on the PATH", f"install {module.TITLE}")
+    else:
+        return
+    expected_text, _ = module.add_hooks(module.EMPTY_SETTINGS, build_hook_command(name, home))
+    if not installed_hooks and (plugin_path := _find_plugin(name, module)):
+        yield Check("hooks", True, f"by the plugin, as {plugin_path} says")
+    elif not installed_hooks:
+        yield Check("hooks", None, f"none in {path}", install_command)
+    elif installed_hooks != module.find_hooks(expected_text, is_hardwon_hook):
+        yield Check("hooks", False, f"those in {path} are another version's", install_command)
+    else:
+        yield Check("hooks", True, f"{len(installed_hooks)} in {path}")
+    if not installed_hooks:
+        return
+    if name == "codex":
+        yield _check_trust(module)
+    elif name == "gemini" and (obstacle := find_hook_obstacle(settings_text, projects.find_git_root(os.getcwd()))):
+        yield Check("trust", None, obstacle, module.NEXT_STEP)
+    for commands in installed_hooks.values():
+        for command in commands:
+            if _PROBED_EVENT in command:
+                yield try_hook(command, module.PROBE_PAYLOAD, install_command)
+                return
+
+
+def _find_plugin(name: str, module: InstallModule) -> str:
+    """Return the path that shows the agent has hardwon's plugin; empty if it does not."""
+    path = module.get_mcp_path() if name == "codex" else module.get_settings_path()
+    if name == "gemini":
+        folder = os.path.join(os.path.dirname(path), "extensions", SERVER_NAME)
+        return folder if os.path.isdir(folder) else ""
+    try:
+        text = read_text_file(path)
+        if name == "codex":
+            plugins = hook_trust.get_toml_value(text, ["plugins"])
+        else:
+            plugins = get_value(text, ["enabledPlugins"])
+    except (UserError, ValueError):
+        return ""
+    for key, value in plugins.items() if isinstance(plugins, dict) else ():
+        if key.partition("@")[0] == SERVER_NAME and value not in _DISABLED_PLUGIN:
+            return path
+    return ""
+
+
+def _check_trust(module: InstallModule) -> Check:
+    """Check that Codex runs the hooks: it leaves out those that nobody trusted."""
+    config_path, settings_path = module.get_mcp_path(), module.get_settings_path()
+    try:
+        config_text = read_text_file(config_path)
+        hooks = hook_trust.list_hooks(settings_path, read_text_file(settings_path), is_hardwon_hook)
+        distrusted_hooks = hook_trust.find_distrusted_hooks(config_text, hooks)
+        is_disabled = hook_trust.has_hooks_disabled(config_text)
+    except (UserError, ValueError) as error:
+        return Check("trust", False, f"{config_path}: {error}", "repair it")
+    if is_disabled:
+        return Check("trust", False, f"hooks are switched off in {config_path}", "hooks = true below [features] there")
+    if distrusted_hooks:
+        reasons = [f"{reason}: {', '.join(events)}" for reason, events in distrusted_hooks.items()]
+        fix = "type /hooks in Codex and trust hardwon's, or: hardwon install codex --trust"
+        return Check("trust", False, f"Codex leaves out {'; '.join(reasons)}", fix)
+    return Check("trust", True, f"Codex trusts all {len(hooks)} hooks")
+
+
+def _check_other_tools(module: InstallModule) -> Iterator[Check]:
+    """Yield other memory tools for Claude Code; two may tell an agent the same twice, or the opposite."""
+    local_path = module.get_settings_path(project=projects.find_git_root(os.getcwd()))
+    project_path = os.path.join(os.path.dirname(local_path), "settings.json")
+    files = dict.fromkeys([local_path, project_path, module.get_settings_path()])
+    settings_by_path = {path: _read_settings(path) for path in files}
+    for path, values in settings_by_path.items():
+        for name, source in find_memory_tools(values, is_hardwon_hook).items():
+            fix = f"remove its hooks from {path}"
+            if source == "plugin":
+                fix = f"/plugin disable {name}, in {module.TITLE}"
+            yield Check("others", None, f"{name} is installed too, by a {source} in {path}", f"if one is enough: {fix}")
+    is_present = shutil.which(module.PROGRAM) or any(settings_by_path.values())
+    if is_present and is_auto_memory_on(list(settings_by_path.values()), os.environ):
+        fix = f'if one is enough: "autoMemoryEnabled": false in {module.get_settings_path()}'
+        yield Check("auto-memory", None, f"{module.TITLE} keeps its own notes as well", fix)
+
+
+def _read_settings(path: str) -> object:
+    try:
+        return json.loads(read_text_file(path).removeprefix("\ufeff"))
+    except (UserError, ValueError, RecursionError):  # reported with the hooks
+        return None
+
+
+def check_fired_hooks(coverage: list[HookCoverage]) -> Iterator[Check]:
+    """Yield in how many of the latest sessions the hooks fired, and how long the agent says they took."""
+    if not coverage:
+        return
+    hook_events = sum(session.hook_events for session in coverage)
+    transcript_events = sum(session.transcript_events for session in coverage)
+    fired_count = sum(1 for session in coverage if session.hook_events)
+    note = f"; {transcript_events} more came from transcripts" if transcript_events else ""
+    finding = f"in {fired_count} of the last {len(coverage)} sessions, {hook_events} events{note}"
+    if fired_count:
+        yield Check("hooks fired", True, finding)
+    else:
+        yield Check("hooks fired", None, finding, f"hardwon install {coverage[0].agent}, then restart the agent")
+    yield from _check_hook_times(coverage)
+
+
+def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
+    durations: list[tuple[str, float]] = []
+    for session in coverage:
+        if os.path.isfile(session.transcript):
+            with open(session.transcript, "rb", opener=paths.open_plain_file) as file:
+                file.seek(max(os.path.getsize(session.transcript) - TAIL_BYTES, 0))
+                lines = file.read(TAIL_BYTES).splitlines()
+            durations += read_hook_durations(lines, is_hardwon_hook)
+    if not durations:
+        return
+    median = statistics.median(milliseconds for _, milliseconds in durations)
+    event, slowest = max(durations, key=lambda duration: duration[1])
+    counted = f"{len(durations)} runs timed by the agent"
+    finding = f"median {median:.0f} ms, max {slowest:.0f} ms ({event}), {counted}"
+    if median < SLOW_MILLISECONDS:
+        yield Check("hook time", True, finding)
+    else:
+        yield Check("hook time", None, finding, "hardwon start")
+
+
+def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = PROBE_SECONDS) -> Check:
+    """Run the installed command as the agent would, and time it against an empty interpreter."""
+    payload = json.dumps(probe).encode()
+    empty_command = [sys.executable, "-I", "-S", "-c", "pass"]
+    hook_times, empty_times = [], []
+    for _ in range(PROBE_ROUNDS):
+        started_at = perf_counter()
+        try:
+            result = subprocess.run(["/bin/sh", "-c", command], input=payload, capture_output=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            return Check("hook", False, f"the installed command did not answer within {timeout:g} seconds", fix)
+        hook_times.append(perf_counter() - started_at)
+        started_at = perf_counter()
+        subprocess.run(empty_command, capture_output=True)
+        empty_times.append(perf_counter() - started_at)
+        try:
+            has_answer = isinstance(json.loads(result.stdout), dict)
+        except ValueError:
+            has_answer = False
+        if result.returncode != 0 or not has_answer:
+            output = (result.stderr or result.stdout).decode("utf-8", "replace").strip()[-200:]
+            return Check("hook", False, f"the installed command gave no answer: {output}", fix)
+    hook_median, empty_median = statistics.median(hook_times), statistics.median(empty_times)
+    finding = f"answers in {hook_median * 1000:.0f} ms ({hook_median / empty_median:.1f} x an empty interpreter)"
+    if hook_median < SLOW_FACTOR * empty_median:
+        return Check("hook", True, finding)
+    return Check("hook", False, finding, "hardwon start")

@@ -1,0 +1,223 @@
+"""Planning and writing changes to agents' settings files: hooks, the MCP server, and trust in Codex.
+
+A ledger in the home says which containers of a settings file hardwon created, so that uninstalling leaves every byte as
+it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hardwon import clock, paths
+from hardwon.agents import SettingsError, load_install_module
+from hardwon.agents.codex import hook_trust
+from hardwon.agents.prompt_origin import HOOK_PATH
+from hardwon.agents.settings_files import (
+    get_value,
+    is_hardwon_hook,
+    read_install_ledger,
+    write_discovery_files,
+)
+from hardwon.errors import UserError
+
+if TYPE_CHECKING:
+    from hardwon.agents import CreatedPaths
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChange:
+    """A settings file as it is and as it is to be, with the containers in it that are hardwon's by purpose."""
+
+    agent: str
+    path: str
+    old_text: str
+    new_text: str
+    created_paths: dict[str, CreatedPaths]
+    replaces_hooks: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return self.new_text == self.old_text
+
+
+def build_hook_command(name: str, home: str) -> Callable[[str], str]:
+    """Return a function that gives the command an agent runs for an event.
+
+    `|| :` because Python exits with 2 if the file is missing, which agents read as a denial. AI_AGENT marks every event
+    but prompts, so that an agent started from another's shell has guards but cannot speak for a person.
+    """
+
+    def format_command(event: str) -> str:
+        arguments = [sys.executable, "-I", "-S", HOOK_PATH, name, event, home]
+        prefix = "" if event == "UserPromptSubmit" else f"AI_AGENT={name}_hook "
+        return f"{prefix}{shlex.join(arguments)} || :"
+
+    return format_command
+
+
+def build_server_command(home: str) -> list[str]:
+    """Return the command that an agent runs to start hardwon's MCP server."""
+    command = [sys.executable, "-I", "-m", "hardwon", "mcp"]
+    if home == os.path.expanduser("~/.hardwon"):
+        return command
+    return ["env", f"HARDWON_HOME={home}", *command]
+
+
+def read_text_file(path: str) -> str:
+    """Return a file's text with its line ends as they are; empty if there is no file."""
+    try:
+        with open(path, encoding="utf-8", newline="", opener=paths.open_plain_file) as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}", "repair or move that file") from None
+
+
+def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_trust: bool) -> list[SettingsChange]:
+    """Return a change for each settings file that installing touches; one of them may change nothing."""
+    module, ledger = load_install_module(agent), read_install_ledger(home)
+    # Links are followed, so that a settings file kept elsewhere stays a link.
+    path = os.path.realpath(module.get_settings_path(project=project))
+    change = _read_current(agent, path, ledger)
+    with _report_edit_errors(path, f"hardwon install {agent}"):
+        current_text = change.old_text if os.path.exists(path) else module.EMPTY_SETTINGS
+        stripped_text = module.remove_hooks(current_text, change.created_paths.get("made", []), is_hardwon_hook)
+        new_text, created_paths = module.add_hooks(stripped_text, build_hook_command(agent, home))
+    if _say_the_same(new_text, current_text):  # installing again must not reorder hooks
+        new_text, created_paths = current_text, change.created_paths.get("made", created_paths)
+    changes = {
+        path: replace(
+            change,
+            new_text=new_text,
+            created_paths={**change.created_paths, "made": created_paths},
+            replaces_hooks=stripped_text != current_text,
+        )
+    }
+    # The MCP server and the trust may be in the file that has the hooks, or in another one.
+    other_path = os.path.realpath(module.get_mcp_path())
+    if with_mcp:
+        change = changes.get(other_path) or _read_current(agent, other_path, ledger)
+        command, created_paths = build_server_command(home), change.created_paths.get("mcp", [])
+        with _report_edit_errors(other_path, f"hardwon install {agent} --mcp"):
+            new_text = change.new_text
+            if module.find_mcp_command(new_text) != command:
+                stripped_text = module.remove_mcp_server(new_text, created_paths)
+                new_text, created_paths = module.add_mcp_server(stripped_text, command)
+        created = {**change.created_paths, "mcp": created_paths}
+        changes[other_path] = replace(change, new_text=new_text, created_paths=created)
+    if with_trust:
+        if agent != "codex":
+            raise UserError(f"{module.TITLE} needs no trust for hooks", f"hardwon install {agent}")
+        hooks = hook_trust.list_hooks(module.get_settings_path(), changes[path].new_text, is_hardwon_hook)
+        change = changes.get(other_path) or _read_current(agent, other_path, ledger)
+        with _report_edit_errors(other_path, f"hardwon install {agent} --trust"):
+            old_trust = change.created_paths.get("trust", [])
+            new_text, created_paths = hook_trust.grant_trust(change.new_text, hooks, old_trust)
+        created = {**change.created_paths, "trust": created_paths}
+        changes[other_path] = replace(change, new_text=new_text, created_paths=created)
+    return list(changes.values())
+
+
+def _read_current(agent: str, path: str, ledger: dict[str, Any]) -> SettingsChange:
+    text, entry = read_text_file(path), ledger.get(path, {})
+    created_paths = {name: entry[name] for name in ("made", "mcp", "trust") if name in entry}
+    return SettingsChange(agent, path, text, text, created_paths)
+
+
+def _say_the_same(text: str, other_text: str) -> bool:
+    """Return whether two settings differ only in the order of an event's hooks."""
+    try:
+        return _sort_hooks(text) == _sort_hooks(other_text)
+    except ValueError:
+        return text == other_text
+
+
+def _sort_hooks(text: str) -> dict[str, Any]:
+    settings: dict[str, Any] = get_value(text) or {}
+    hooks = {}
+    for event, entries in settings.get("hooks", {}).items():
+        hooks[event] = sorted(entries, key=json.dumps) if isinstance(entries, list) else entries
+    return {**settings, "hooks": hooks}
+
+
+def plan_removal(agent: str, home: str, path: str) -> SettingsChange:
+    """Return the change that takes hooks, MCP server and trust out of a settings file."""
+    module = load_install_module(agent)
+    change = _read_current(agent, path, read_install_ledger(home))
+    created, new_text = change.created_paths, change.old_text
+    remaining_hooks: dict[str, list[str]] = {}
+    with _report_edit_errors(path, f"hardwon uninstall {agent}"):
+        if "mcp" in created:
+            new_text = module.remove_mcp_server(new_text, created["mcp"])
+        new_text = hook_trust.revoke_trust(new_text, created.get("trust", []))
+        if "made" in created or not created:  # a file that only has the server may be of another format
+            new_text = module.remove_hooks(new_text, created.get("made", []), is_hardwon_hook)
+            remaining_hooks = module.find_hooks(new_text, is_hardwon_hook)
+    if remaining_hooks:
+        message = f"{path}: another hook shares an entry with hardwon's, in {', '.join(remaining_hooks)}"
+        raise UserError(message, f"give it an entry of its own, then: hardwon uninstall {agent}")
+    return replace(change, new_text=new_text)
+
+
+def write_change(home: str, change: SettingsChange) -> str:
+    """Write a settings file with the mode it had, and return the path of a copy of what it was."""
+    ledger = read_install_ledger(home)
+    existed = ledger.get(change.path, {}).get("existed", os.path.exists(change.path))
+    backup, mode = "", 0o600
+    if os.path.exists(change.path):
+        stamp = clock.format_iso(clock.now()).replace(":", "")
+        backup = os.path.join(home, "backups", f"{change.agent}-{os.path.basename(change.path)}-{stamp}")
+        paths.write_private(backup, change.old_text.encode("utf-8"))
+        mode = os.stat(change.path).st_mode & 0o777
+    else:
+        os.makedirs(os.path.dirname(change.path), exist_ok=True)
+    _replace_text(change, mode)
+    ledger[change.path] = {"host": change.agent, "existed": existed, **change.created_paths}
+    _save_ledger(home, ledger)
+    return backup
+
+
+def write_removal(home: str, change: SettingsChange) -> None:
+    """Write a settings file without hardwon; delete one that hardwon created and that holds nothing else."""
+    ledger = read_install_ledger(home)
+    entry = ledger.pop(change.path, {})
+    empty_texts = ("", load_install_module(change.agent).EMPTY_SETTINGS.strip())
+    if not entry.get("existed", True) and change.new_text.strip() in empty_texts:
+        os.unlink(change.path)
+    else:
+        write_change(home, change)
+    _save_ledger(home, ledger)
+
+
+def _replace_text(change: SettingsChange, mode: int) -> None:
+    if read_text_file(change.path) != change.old_text:
+        raise UserError(f"{change.path} changed while you were looking at it", "run the command again")
+    paths.replace_file(change.path, change.new_text.encode("utf-8"), mode)
+
+
+def _save_ledger(home: str, ledger: dict[str, Any]) -> None:
+    paths.write_private(os.path.join(home, paths.INSTALL_LEDGER), json.dumps(ledger, indent=2).encode())
+    write_discovery_files(home)
+
+
+def find_displaced_events(change: SettingsChange) -> list[str]:
+    """Return the events whose other hooks moved; Codex knows a hook by its position and asks for trust again."""
+    if change.agent != "codex" or not change.path.endswith(".json"):
+        return []
+    return hook_trust.find_displaced_events(change.path, change.old_text, change.new_text, is_hardwon_hook)
+
+
+@contextmanager
+def _report_edit_errors(path: str, retry_command: str) -> Iterator[None]:
+    try:
+        yield
+    except SettingsError as error:
+        raise UserError(f"{path} {error}", f"repair it, then: {retry_command}") from None

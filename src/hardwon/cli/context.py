@@ -1,0 +1,78 @@
+"""What commands share: the open store, the person's consent, options and changes to files of theirs."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import click
+
+from hardwon import actor, paths, projects
+from hardwon.cli.output import echo_styled
+from hardwon.errors import UserError
+from hardwon.store import db
+from hardwon.text.printable import make_printable
+
+json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
+yes_option = click.option("--yes", is_flag=True, help="do not ask")
+
+
+@contextmanager
+def open_store(*, drain: bool = False) -> Iterator[db.Connection]:
+    """Open the home's database; with `drain`, record first what waits in the spool."""
+    home = paths.get_home()
+    with closing(db.connect(home)) as connection:
+        if drain:
+            from hardwon.actions import prompts  # imported here because most commands do not need it
+            from hardwon.sessions import ingest
+
+            ingest.drain_spool(home, connection, lambda prompt, cwd: prompts.handle_spooled_prompt(home, prompt, cwd))
+        yield connection
+
+
+def is_interactive() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def find_agent() -> str:
+    """Return the environment variable that shows an agent runs this command; empty for a person."""
+    return actor.find_agent_variable(os.environ)
+
+
+def require_person(action: str) -> None:
+    """Refuse an action that an agent may not take; the fix is the command for the person to type."""
+    if agent_variable := find_agent():
+        command = shlex.join(["hardwon", *sys.argv[1:]])
+        raise UserError(
+            f"{action} is for a person, and {agent_variable} says an agent runs this", f"they type: {command}"
+        )
+
+
+def confirm(yes: bool, question: str, *, default: bool = False) -> bool:
+    """Return whether the person agrees; without a terminal only --yes can."""
+    if yes:
+        return True
+    if not is_interactive():
+        raise UserError("nothing changed: confirmation needed", shlex.join(["hardwon", *sys.argv[1:], "--yes"]))
+    return click.confirm(make_printable(question), default=default)
+
+
+def show_diff(path: str, old_text: str, new_text: str) -> None:
+    lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), path, path, lineterm="", n=2)
+    for line in lines:
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        echo_styled(line, fg=colour)
+
+
+@contextmanager
+def open_store_for_decision() -> Iterator[db.Connection]:
+    """Open the database for a decision about memories or handoffs, and update this project's brief afterwards."""
+    from hardwon.search import brief
+
+    with open_store() as connection:
+        yield connection
+        brief.refresh_brief(connection, paths.get_home(), projects.find_project_path(os.getcwd()))

@@ -1,0 +1,69 @@
+"""Finding a recorded session or its transcript by name, and its steps in order."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hardwon import projects
+from hardwon.agents import transcript_files
+from hardwon.errors import UserError
+from hardwon.store.db import Connection
+from hardwon.store.observations import list_rows_for_session
+from hardwon.store.sessions import (
+    find_by_name,
+    list_events,
+    list_prompt_rows,
+    list_session_deliveries,
+    list_sessions,
+)
+
+MAX_SHOWN = 5  # sessions named in an error
+
+
+def find_session(connection: Connection, name: str) -> dict[str, Any]:
+    matches = find_by_name(connection, name) if name.strip() else []
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        latest = _format_titles(list_sessions(connection, limit=MAX_SHOWN))
+        raise UserError(f"there is no session {name!r}", f"hardwon sessions list{latest and f'   (latest: {latest})'}")
+    more_note = f" and {len(matches) - MAX_SHOWN} more" if len(matches) > MAX_SHOWN else ""
+    titles = _format_titles(matches[:MAX_SHOWN])
+    raise UserError(f"{len(matches)} sessions begin with {name!r}: {titles}{more_note}", "give more of the id")
+
+
+def _format_titles(records: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{session['session']} (number {session['id']})" for session in records)
+
+
+def find_transcript(connection: Connection, name: str) -> tuple[str, str]:
+    """Return the path of a transcript and its agent, where known."""
+    if name and transcript_files.exists(os.path.realpath(name)):
+        return name, ""
+    if name:
+        matches = find_by_name(connection, name)
+        if len(matches) > 1:
+            raise UserError(f"{len(matches)} sessions begin with {name!r}", "give more of the id")
+    else:
+        matches = list_sessions(connection, limit=1, project=projects.find_project_path(os.getcwd()))
+    if not matches:
+        message = f"there is no session or file {name!r}" if name else "no session of this folder is recorded"
+        raise UserError(message, "hardwon sessions list   (or give the path of a transcript)")
+    host, session = matches[0]["host"], matches[0]["session"]
+    path = matches[0]["transcript"] or transcript_files.find_session_path(host, session)
+    if not path:
+        raise UserError(f"no transcript is known for session {session}", "give the path of it")
+    return path, host
+
+
+def list_steps(connection: Connection, session: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what was asked, delivered, done and observed, in the order of time."""
+    rows_by_kind = {
+        "prompt": list_prompt_rows(connection, session["id"]),
+        "delivery": list_session_deliveries(connection, session["host"], session["session"]),
+        "event": list_events(connection, session["id"]),
+        "observation": list_rows_for_session(connection, session["id"]),
+    }
+    steps = [{"what": kind, **row} for kind, rows in rows_by_kind.items() for row in rows]
+    return sorted(steps, key=lambda step: float(step["at"]))
