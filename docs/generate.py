@@ -16,8 +16,7 @@ from hardwon.agents.capabilities import CAPABILITIES, SUPPORT_BY_AGENT
 from hardwon.cli import hardwon
 from hardwon.settings import SETTINGS
 from hardwon.store.migrations import MIGRATIONS
-from hardwon.web.api import ENDPOINTS
-from hardwon.web.openapi import build_openapi_document
+from hardwon.web.api import ENDPOINTS, build_openapi_document
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NOTE = "<!-- Made from the code by `make docs`. -->"

@@ -274,7 +274,7 @@ def test_a_browser_keeps_what_every_page_needs_until_it_changes(busy: House) -> 
 def test_every_page_says_what_to_do_where_there_is_nothing(empty: Browser, path: str) -> None:
     answer = empty.get(path)
     assert answer.status_code == 200, answer.text[-3000:]
-    assert path == "/settings" or re.search('class="none"[^>]*>[A-Z]|Nothing was found', answer.text)
+    assert path == "/settings" or re.search('class="none"[^>]*>[A-Z]|No results', answer.text)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import click
 from hardwon import clock, paths, settings
 from hardwon.cli.person_only import require_person
 from hardwon.errors import UserError
-from hardwon.web import sign_in_links
+from hardwon.web.gate import create_link
 from hardwon.worker import lifecycle
 
 PORT_SECONDS = 20.0
@@ -25,7 +25,7 @@ def view(only_print: bool) -> None:
     """
     require_person("opening the viewer")
     home = paths.get_home()
-    link = sign_in_links.create_link(home, _wait_for_port(home), clock.now())
+    link = create_link(home, _wait_for_port(home), clock.now())
     if only_print:
         click.echo(link)
     elif webbrowser.open(link):
