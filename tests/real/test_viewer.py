@@ -53,7 +53,6 @@ PAGES = (
     "/insights",
     "/settings",
     "/nowhere",
-    "/sessions/{session}/transcript/1",
 )
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},

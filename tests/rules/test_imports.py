@@ -63,7 +63,6 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         "search",
         "actions",
         "worker.hook_responder",
-        "worker.lifecycle",
     ),
     "mcp": (*BASE, "store", "lessons", "sessions", "handoff", "search", "actions"),
     "cli": (

@@ -258,18 +258,8 @@ def _resolve_folder(connection: db.Connection, project: str) -> str:
     return project if "/" in project else exports.map_unique_project_names(connection).get(project, project)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRef:
-    """The session that a call is about, which may not exist yet."""
-
-    session_id: str
-    host: str
-    cwd: str = ""
-    prompt_count: int = 0
-
-
-def _find_session(call: ApiCall) -> SessionRef:
-    """Return the session that the path or the body names."""
+def _find_session(call: ApiCall) -> dict[str, Any]:
+    """Return the row of the session that the path or the body names, or one like it if there is none yet."""
     host = clean_id(call.body.host)  # as it is stored
     if "sessionDbId" in call.request.path_params:
         return _find_session_in_path(call, host)
@@ -280,10 +270,10 @@ def _find_session(call: ApiCall) -> SessionRef:
         raise msgspec.ValidationError("`claudeSessionId` and `sessionId` name different sessions")
     session_id = clean_id(session_ids.pop())
     rows = sessions.find_by_session_id(call.connection, session_id, host)
-    return _build_session_ref(rows[0]) if rows else SessionRef(session_id, host)
+    return rows[0] if rows else _build_new_session(session_id, host)
 
 
-def _find_session_in_path(call: ApiCall, host: str) -> SessionRef:
+def _find_session_in_path(call: ApiCall, host: str) -> dict[str, Any]:
     """Return the session with this number, as init gave it, else the one with this id of the agent's.
 
     A bare number that no session has is refused: taken for an id, it would create a second session.
@@ -298,28 +288,32 @@ def _find_session_in_path(call: ApiCall, host: str) -> SessionRef:
         hosts = sorted({row["host"] for row in rows})
         raise UserError(f"{len(rows)} sessions have the id {name!r}", f'"host": "{hosts[0]}" in the body')
     if rows:
-        return _build_session_ref(rows[0])
+        return rows[0]
     if name.isascii() and name.isdigit():
         raise HTTPException(404, f"there is no session {name}; init gives its number as sessionDbId")
-    return SessionRef(name, host)
+    return _build_new_session(name, host)
 
 
-def _build_session_ref(row: Mapping[str, Any]) -> SessionRef:
-    return SessionRef(row["session"], row["host"], row["cwd"], row["prompts"])
+def _build_new_session(session_id: str, host: str) -> dict[str, Any]:
+    return {"session": session_id, "host": host, "cwd": "", "prompts": 0}
+
+
+def _build_event(session: Mapping[str, Any], kind: str, cwd: str, **fields: Any) -> Event:
+    return Event(session["host"], kind, session["session"], cwd or session["cwd"], **fields)
 
 
 async def init(call: ApiCall) -> object:
     body: Init = call.body
-    session: SessionRef = await call.api.run_in_thread(_find_session, call)
+    session = await call.api.run_in_thread(_find_session, call)
     skip_reason = ""
-    if not (body.userPrompt and 0 < body.promptNumber <= session.prompt_count):
-        folder = body.cwd or await call.api.run_in_thread(_resolve_folder, call.connection, body.project)
+    if not (body.userPrompt and 0 < body.promptNumber <= session["prompts"]):
+        cwd = body.cwd or await call.api.run_in_thread(_resolve_folder, call.connection, body.project)
         kind = "UserPromptSubmit" if body.userPrompt else "SessionStart"
-        event = Event(
-            session.host, kind, session.session_id, folder or session.cwd, source="startup", prompt=body.userPrompt
-        )
+        event = _build_event(session, kind, cwd, source="startup", prompt=body.userPrompt)
         skip_reason = call.api.responder.record_event(event)
-    rows = await call.api.run_in_thread(sessions.find_by_session_id, call.connection, session.session_id, session.host)
+    rows = await call.api.run_in_thread(
+        sessions.find_by_session_id, call.connection, session["session"], session["host"]
+    )
     row = rows[0] if rows else {"id": None, "prompts": 0}
     answer = {"sessionDbId": row["id"], "promptNumber": row["prompts"], "skipped": bool(skip_reason)}
     return {**answer, "reason": skip_reason} if skip_reason else answer
@@ -327,13 +321,12 @@ async def init(call: ApiCall) -> object:
 
 async def observed(call: ApiCall) -> object:
     body: Observed = call.body
-    session: SessionRef = await call.api.run_in_thread(_find_session, call)
+    session = await call.api.run_in_thread(_find_session, call)
     fields = body.tool_input if isinstance(body.tool_input, dict) else {"command": body.tool_input}
-    event = Event(
-        session.host,
+    event = _build_event(
+        session,
         "PostToolUseFailure" if body.failed else "PostToolUse",
-        session.session_id,
-        body.cwd or session.cwd,
+        body.cwd,
         tool=body.tool_name,
         tool_use_id=body.tool_use_id,
         command=get_text(fields, "command"),
@@ -343,26 +336,18 @@ async def observed(call: ApiCall) -> object:
         response=body.tool_response,
         failed=body.failed,
     )
-    return _record_event(call, event)
-
-
-def _record_event(call: ApiCall, event: Event) -> object:
     return {"status": "skipped" if call.api.responder.record_event(event) else "queued"}
 
 
 async def summarize(call: ApiCall) -> object:
-    body: Summarize = call.body
-    session: SessionRef = await call.api.run_in_thread(_find_session, call)
-    cwd = body.cwd or session.cwd
-    return _record_event(
-        call, Event(session.host, "Stop", session.session_id, cwd, message=body.last_assistant_message)
-    )
+    session = await call.api.run_in_thread(_find_session, call)
+    event = _build_event(session, "Stop", call.body.cwd, message=call.body.last_assistant_message)
+    return {"status": "skipped" if call.api.responder.record_event(event) else "queued"}
 
 
 async def complete(call: ApiCall) -> object:
-    session: SessionRef = await call.api.run_in_thread(_find_session, call)
-    event = Event(session.host, "SessionEnd", session.session_id, session.cwd, message=call.body.reason)
-    call.api.responder.record_event(event)
+    session = await call.api.run_in_thread(_find_session, call)
+    call.api.responder.record_event(_build_event(session, "SessionEnd", "", message=call.body.reason))
     return {"status": "completed"}
 
 
@@ -478,12 +463,10 @@ def _build_session_endpoints(
     name: str, description: str, handler: Callable[[ApiCall], Awaitable[object]], body_type: type
 ) -> tuple[Endpoint, ...]:
     """Return a call of a session's life in every spelling that editors use: with and without /api, by id or number."""
-    number_description = f"{description}, in the session with this number"
-    return (
-        Endpoint("POST", f"/api/sessions/{name}", description, handler, body_type),
-        Endpoint("POST", f"/api/sessions/{{sessionDbId}}/{name}", number_description, handler, body_type),
-        Endpoint("POST", f"/sessions/{name}", description, handler, body_type),
-        Endpoint("POST", f"/sessions/{{sessionDbId}}/{name}", number_description, handler, body_type),
+    return tuple(
+        Endpoint("POST", f"{prefix}/sessions/{number}{name}", description, handler, body_type)
+        for prefix in ("/api", "")
+        for number in ("", "{sessionDbId}/")
     )
 
 
@@ -565,17 +548,7 @@ _ERROR_SCHEMA = {
     "properties": {"error": {"type": "string"}, "fix": {"type": "string"}},
     "required": ["error", "fix"],
 }
-_ERROR_RESPONSES = {
-    "400": "the request is not as described",
-    "401": "no token, or a wrong one",
-    "403": "a page of another origin",
-    "404": "not found",
-    "405": "method not allowed",
-    "408": "the body took too long",
-    "413": "the body is too large",
-    "421": "unknown Host header",
-    "503": "the database is busy or full, or too many clients are listening",
-}
+_ERROR_REFERENCE = {"$ref": "#/components/schemas/Error"}
 _PATH_PARAMETERS = {
     "id": "the agent's id of the session, or its number",
     "sessionDbId": "the session's number, as init gave it",
@@ -602,10 +575,10 @@ def build_openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 def _build_operation(endpoint: Endpoint) -> dict[str, Any]:
     schema = {"type": "object" if endpoint.media_type == "application/json" else "string"}
-    responses = {"200": {"description": endpoint.description, "content": {endpoint.media_type: {"schema": schema}}}}
-    for code, description in _ERROR_RESPONSES.items():
-        error_content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-        responses[code] = {"description": description, "content": error_content}
+    responses = {
+        "200": {"description": endpoint.description, "content": {endpoint.media_type: {"schema": schema}}},
+        "default": {"description": "an error", "content": {"application/json": {"schema": _ERROR_REFERENCE}}},
+    }
     has_number = "{sessionDbId}" in endpoint.path
     # All spellings of a path have one handler, and every operation needs a name of its own.
     operation_id = endpoint.handler.__name__

@@ -65,7 +65,6 @@ PAGES: tuple[tuple[str, PageHandler], ...] = (
     ("/sessions", sessions.show_session_list),
     ("/sessions/{number}", sessions.show_session),
     ("/sessions/{number}/events/{id}", sessions.show_event),
-    ("/sessions/{number}/transcript/{line}", sessions.show_transcript),
     ("/search", search.show_search),
     ("/found/{id}", search.redirect_to_record),
     ("/lessons", lessons.show_lesson_list),

@@ -7,10 +7,9 @@ then, so that nobody agrees to what they did not see.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from itertools import takewhile
+from difflib import unified_diff
 from typing import Any
 
 from hardwon.errors import UserError
@@ -77,7 +76,7 @@ def describe_changes(changes: Sequence[FileChange]) -> list[dict[str, Any]]:
     """Return the changes as a template shows them."""
     descriptions = []
     for change in changes:
-        lines = list(_diff_lines((change.old_text or "").splitlines(), (change.new_text or "").splitlines()))
+        lines = _diff_lines((change.old_text or "").splitlines(), (change.new_text or "").splitlines())
         state = "moved" if change.old_path else "changed"
         if change.old_text is None:
             state = "new"
@@ -95,29 +94,12 @@ def describe_changes(changes: Sequence[FileChange]) -> list[dict[str, Any]]:
     return descriptions
 
 
-def _diff_lines(old_lines: list[str], new_lines: list[str]) -> Iterator[DiffLine]:
-    if not old_lines or not new_lines or max(len(old_lines), len(new_lines)) > MAX_COMPARED_LINES:
-        # Only what both files have at their beginning and end is left out.
-        head = _count_common_lines(old_lines, new_lines)
-        tail = _count_common_lines(old_lines[head:][::-1], new_lines[head:][::-1])
-        yield from (("-", line) for line in old_lines[head : len(old_lines) - tail])
-        yield from (("+", line) for line in new_lines[head : len(new_lines) - tail])
-        return
-    groups = SequenceMatcher(None, old_lines, new_lines).get_grouped_opcodes(CONTEXT_LINES)
-    for group_index, group in enumerate(groups):
-        if group_index:
-            yield "…", ""
-        for operation, old_start, old_end, new_start, new_end in group:
-            if operation == "equal":
-                yield from ((" ", line) for line in old_lines[old_start:old_end])
-            else:
-                yield from (("-", line) for line in old_lines[old_start:old_end])
-                yield from (("+", line) for line in new_lines[new_start:new_end])
-
-
-def _count_common_lines(old_lines: list[str], new_lines: list[str]) -> int:
-    pairs = zip(old_lines, new_lines, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+def _diff_lines(old_lines: list[str], new_lines: list[str]) -> list[DiffLine]:
+    if max(len(old_lines), len(new_lines)) > MAX_COMPARED_LINES:
+        return [*(("-", line) for line in old_lines), *(("+", line) for line in new_lines)]
+    # The first three lines are two file names and the header of the first hunk; later headers stand for left out lines.
+    lines = list(unified_diff(old_lines, new_lines, n=CONTEXT_LINES, lineterm=""))[3:]
+    return [("…", "") if line.startswith("@@") else (line[0], line[1:]) for line in lines]
 
 
 def plan_approval(request: PageRequest, memory: Memory) -> list[FileChange]:

@@ -1,10 +1,9 @@
 """Who may come in over HTTP: programs with the token, and browsers that were opened with a link.
 
 A web page can make a browser call 127.0.0.1 under a host name of the page's choice. So every request must name one of
-our hosts and no other origin, and the API answers only with the token, which no page can read. The Unix socket lies in
-a private folder, so whoever can open it needs no token.
+our hosts and no other origin, and the API answers only with the token, which no page can read.
 
-Neither the token nor the socket opens the viewer's pages: they need the cookie that a sign-in link gives.
+The token does not open the viewer's pages: they need the cookie that a sign-in link gives.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiAp
         headers = {name.lower(): value for name, value in scope["headers"]}
         is_api = is_api_path(scope["path"])
         if is_api:
-            refusal = _find_api_refusal(scope, headers, hosts, token.encode())
+            refusal = _find_api_refusal(headers, hosts, token.encode())
         else:
             refusal = _find_page_refusal(scope["method"], headers, viewer_host)
         body = b""
@@ -104,10 +103,7 @@ def _find_page_refusal(method: str, headers: dict[bytes, bytes], viewer_host: by
     return None
 
 
-def _find_api_refusal(scope: Scope, headers: dict[bytes, bytes], hosts: set[bytes], token: bytes) -> Refusal | None:
-    # Only the Unix socket has a server without a port. A caller who hung up has no address either, so that is no sign.
-    if (scope.get("server") or ("", 0))[1] is None:
-        return None
+def _find_api_refusal(headers: dict[bytes, bytes], hosts: set[bytes], token: bytes) -> Refusal | None:
     if headers.get(b"host", b"").lower() not in hosts:
         return Refusal(421, "unknown Host header", "call http://127.0.0.1")
     origins = {b"", *(b"http://" + host for host in hosts)}

@@ -13,7 +13,6 @@ from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.web.gate import VIEWER_HOST
 from hardwon.web.live import LiveFeed
-from hardwon.worker import lifecycle
 from hardwon.worker.hook_responder import HookResponder
 
 PORT_TRIES = 50
@@ -81,21 +80,14 @@ class HttpServer:
         return f"http://{VIEWER_HOST}:{self.port}"
 
     async def start(self) -> int:
-        """Serve at the reserved port and at a Unix socket beside that of the hooks; return the port."""
+        """Serve at the reserved port and return it."""
         from hardwon.web.server import create_server  # uvicorn and starlette take a quarter of a second
 
         assert self._listener is not None and self.port is not None
-        socket_path = lifecycle.get_socket_path(self._home).removesuffix(".sock") + ".api"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(socket_path)
-        unix_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        unix_socket.bind(socket_path)
-        unix_socket.listen(64)
-        self._socket_path = socket_path
         self._server = create_server(
             self._home, self._responder, self._live_feed, load_token(self._home), self.port, self.note_activity
         )
-        self._task = asyncio.create_task(self._server.serve(sockets=[self._listener, unix_socket]))
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._listener]))
         return self.port
 
     async def stop(self) -> None:
@@ -108,5 +100,3 @@ class HttpServer:
         self._server.force_exit = True
         with contextlib.suppress(asyncio.CancelledError, TimeoutError):
             await asyncio.wait_for(self._task, STOP_SECONDS)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._socket_path)

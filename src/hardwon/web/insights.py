@@ -1,4 +1,4 @@
-"""The page Insights: errors and the lessons that cover them, whether lessons help, what models cost, when work happens.
+"""The page Insights: errors and the lessons that cover them, whether lessons help, and sessions by project.
 
 The page of a lesson uses its plots and its count of repeated failures too.
 """
@@ -13,14 +13,13 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from hardwon import projects, settings
+from hardwon import projects
 from hardwon.agents.fields import get_first_text, get_text, get_tool_content
 from hardwon.lessons import manifest, validation
-from hardwon.lessons.manifest_index import ManifestIndex
-from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.pattern_search import PatternCache
 from hardwon.lessons.replay import build_prefilter
-from hardwon.store import runs, views
+from hardwon.store import views
 from hardwon.store.db import Connection
 from hardwon.types import Event, Lesson, ManifestEntry
 from hardwon.web.page_request import PageContent, PageRequest
@@ -35,11 +34,11 @@ _search_pattern = PatternCache().search  # compiled once for all pages
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of a plot, and the part of its value that is shown in another colour."""
+    """One day of a plot, and the part of its value that is shown in another colour."""
 
     name: str
-    value: float
-    part: float = 0
+    value: int
+    part: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +46,17 @@ class Plot:
     """Bars for a template to draw, with a table of the same numbers."""
 
     bars: list[Bar]
-    limit: float | None = None
-
-    @property
-    def peak(self) -> float:
-        return max((bar.value for bar in self.bars), default=0)
-
-    @property
-    def total(self) -> float:
-        return sum(bar.value for bar in self.bars)
-
-    @property
-    def height(self) -> float:
-        """Return the value at the top of the plot: the limit if it is not far above the bars, else the peak."""
-        return max(self.peak, min(self.limit or 0, self.peak * 1.25))
+    peak: int
+    total: int
 
 
-def plot_by_day(
-    values: Mapping[str, float],
-    now: float,
-    days: int,
-    *,
-    parts: Mapping[str, float] | None = None,
-    limit: float | None = None,
-) -> Plot:
+def plot_by_day(values: Mapping[str, int], now: float, days: int, parts: Mapping[str, int] | None = None) -> Plot:
     """Plot the last days, also those without a value."""
-    today = date.fromtimestamp(now)
-    names = [(today - timedelta(days=days_ago)).isoformat() for days_ago in reversed(range(days))]
-    return Plot([Bar(name, values.get(name, 0), (parts or {}).get(name, 0)) for name in names], limit)
+    bars = []
+    for days_ago in reversed(range(days)):
+        name = (date.fromtimestamp(now) - timedelta(days=days_ago)).isoformat()
+        bars.append(Bar(name, values.get(name, 0), (parts or {}).get(name, 0)))
+    return Plot(bars, max(bar.value for bar in bars), sum(bar.value for bar in bars))
 
 
 def find_range_start(now: float, days: int) -> float:
@@ -86,7 +68,6 @@ def find_range_start(now: float, days: int) -> float:
 def show_insights(request: PageRequest) -> PageContent:
     days = int(request.choose("days", DAY_SPANS))
     since = find_range_start(request.now, days)
-    by_hour = views.count_sessions_by_hour(request.connection, since)
     by_project = views.count_sessions_by_project(request.connection, since, limit=MAX_PROJECTS)
     values = {
         "title": "Insights",
@@ -95,8 +76,6 @@ def show_insights(request: PageRequest) -> PageContent:
         "errors": plot_by_day(views.count_failures_by_day(request.connection, since), request.now, days),
         "repeated": _list_repeated_errors(request, since),
         **_summarise_deliveries(request, since, days),
-        **_summarise_spending(request, since, days),
-        "hours": Plot([Bar(f"{hour:02}", by_hour.get(hour, 0)) for hour in range(24)]),
         "projects": by_project,
         "most_sessions": max([count for _, count in by_project], default=0),
     }
@@ -106,8 +85,11 @@ def show_insights(request: PageRequest) -> PageContent:
 def _list_repeated_errors(request: PageRequest, since: float) -> list[dict[str, Any]]:
     """Return the most repeated errors, each with the lesson that fires on the call that met it last."""
     index = manifest.open_current_index(request.home, request.now)
+    entries = [index.read_entry(number) for number in range(len(index))]
     repeated_errors = views.list_repeated_errors(request.connection, since, limit=MAX_ERRORS)
-    return [{**row, "lesson": _find_firing_lesson(index, row["call"])} for row in repeated_errors]
+    for row in repeated_errors:
+        row["lesson"] = next((entry for entry in entries if _fires_on(_build_cached_trigger(entry), row["call"])), None)
+    return repeated_errors
 
 
 def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict[str, Any]:
@@ -126,26 +108,10 @@ def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict
         row["again"] += has_repeated
     delivery_counts = views.count_deliveries_by_day(request.connection, since)
     return {
-        "deliveries": plot_by_day(delivery_counts, request.now, days, parts=repeats_by_day),
+        "deliveries": plot_by_day(delivery_counts, request.now, days, repeats_by_day),
         "by_lesson": sorted(rows.values(), key=lambda row: (-row["times"], row["slug"]))[:MAX_ERRORS],
         "judged": len(latest),
         "again": repeats_by_day.total(),
-    }
-
-
-def _summarise_spending(request: PageRequest, since: float, days: int) -> dict[str, Any]:
-    """Return what models cost by day, with the caps."""
-    values = settings.resolve_settings(settings.read_config(request.home))
-    first_day = runs.to_local_day(since)
-    rows = runs.sum_by_group(request.connection, group="day", since=first_day, now=request.now)
-    tokens = {row["name"]: row["tokens_in"] + row["tokens_out"] for row in rows}
-    costs = {row["name"]: row["cost"] for row in rows}
-    return {
-        "tokens": plot_by_day(tokens, request.now, days, limit=values["caps.tokensPerDay"]),
-        "costs": plot_by_day(costs, request.now, days, limit=values["caps.dollarsPerDay"]),
-        "spent_days": rows,
-        "refusals": runs.count_refusals(request.connection, since=first_day),
-        "runs_cap": values["caps.runsPerDay"],
     }
 
 
@@ -157,23 +123,17 @@ def build_trigger(lesson: Lesson) -> Trigger | None:
     return _build_cached_trigger(entry)
 
 
-@lru_cache(maxsize=50)
+@lru_cache(maxsize=500)
 def _build_cached_trigger(entry: ManifestEntry) -> Trigger:
     """Keep the answers too: matching is slow, stored calls do not change, and pages ask about the same ones again."""
     may_fire = build_prefilter(entry)
 
-    @lru_cache(maxsize=2_000)
+    @lru_cache(maxsize=1_000)
     def fires(host: str, cwd: str, tool: str, tool_input: str) -> bool:
         event = _build_event(host, cwd, tool, tool_input)
         return tool in entry.tools and may_fire(event) and _is_match(entry, event)
 
     return fires
-
-
-def _find_firing_lesson(index: ManifestIndex, call: Mapping[str, Any]) -> ManifestEntry | None:
-    event = _build_event(call["host"], call["cwd"], call["tool"], call["input"])
-    numbers = index.find_possible_matches(event.tool, {text for text in list_call_texts(event) if text})
-    return next((entry for entry in map(index.read_entry, numbers) if _is_match(entry, event)), None)
 
 
 def count_repeats(
@@ -184,9 +144,13 @@ def count_repeats(
     repeat_counts = Counter[int]()
     for call in views.list_failures_after(connection, delivery_ids, limit=MAX_FAILURES):
         fires = triggers.get(call["lesson"])
-        if fires and fires(call["host"], call["cwd"], call["tool"], call["input"]):
+        if fires and _fires_on(fires, call):
             repeat_counts[call["delivery"]] += 1
     return repeat_counts
+
+
+def _fires_on(fires: Trigger, call: Mapping[str, Any]) -> bool:
+    return fires(call["host"], call["cwd"], call["tool"], call["input"])
 
 
 def _build_event(host: str, cwd: str, tool: str, stored_input: str) -> Event:

@@ -32,7 +32,7 @@ from hardwon.web.page_request import (
 )
 from hardwon.web.render import sanitize_value
 
-LESSONS_PER_PAGE, DELIVERIES_PER_PAGE = 200, 25
+MAX_LISTED, DELIVERIES_PER_PAGE = 500, 25
 PLOT_DAYS = 90
 MAX_EVIDENCE = 8
 MIN_SIMILARITY = 0.25
@@ -85,8 +85,6 @@ def show_lesson_list(request: PageRequest) -> PageContent:
     all_lessons, _, changes = manifest.gather_lessons(request.home)
     shown = [lesson for lesson in all_lessons if lesson.status == status]
     shown.sort(key=lambda lesson: (-lesson.priority, lesson.slug))
-    start = parse_number(request.query, "from") or 0
-    end = start + LESSONS_PER_PAGE
     delivered = injections.count_by_lesson(request.connection)
     values = {
         "title": "Lessons",
@@ -94,8 +92,8 @@ def show_lesson_list(request: PageRequest) -> PageContent:
         "counts": {name: sum(lesson.status == name for lesson in all_lessons) for name in STATUSES},
         "waiting": len(review_queue.list_waiting(request.home, request.connection)),
         "changes": changes,
-        "lessons": [(lesson, *delivered.get(lesson.id, (0, None))) for lesson in shown[start:end]],
-        "next_page": end if len(shown) > end else None,
+        "lessons": [(lesson, *delivered.get(lesson.id, (0, None))) for lesson in shown[:MAX_LISTED]],
+        "omitted": len(shown[MAX_LISTED:]),
     }
     return PageContent("lessons.html", values)
 
@@ -166,6 +164,36 @@ def show_lesson_editor(request: PageRequest) -> PageContent:
     return _build_lesson_editor(request, _find_own_lesson(request))
 
 
+def _build_lesson_editor(
+    request: PageRequest, lesson: Lesson, error: UserError | None = None, *, is_asked: bool = False
+) -> PageContent:
+    record, seen = to_lesson_record(lesson), _fingerprint_lesson(lesson)
+    return _build_editor(request, f"/lessons/{lesson.slug}", record, seen, "Save", error, is_asked)
+
+
+def _build_editor(
+    request: PageRequest,
+    location: str,
+    record: Mapping[str, Any],
+    seen: str,
+    button: str,
+    error: UserError | None,
+    is_asked: bool,
+) -> PageContent:
+    """Build the form for a record, with what was typed before if it was refused."""
+    values = {
+        "title": f"Edit {record['summary']}"[:100],
+        "fields": fill_fields(record, request.form),
+        "seen": seen,
+        "action": f"{location}/edit",
+        "back": location,
+        "done": button,
+        "wrong": error,
+        "asks": is_asked,
+    }
+    return PageContent("edit.html", values, 422 if error else 200)
+
+
 def save_lesson(request: PageRequest) -> PageContent | Redirect:
     lesson, confirmation = _require_seen_lesson(request), Confirmation(request.form)
     try:
@@ -175,22 +203,6 @@ def save_lesson(request: PageRequest) -> PageContent | Redirect:
     except UserError as error:
         return _build_lesson_editor(request, lesson, error, is_asked=confirmation.is_asked)
     return Redirect(f"/lessons/{lesson.slug}", "Changed, and in force." if changes else "Nothing was changed.")
-
-
-def _build_lesson_editor(
-    request: PageRequest, lesson: Lesson, error: UserError | None = None, *, is_asked: bool = False
-) -> PageContent:
-    values = {
-        "title": f"Edit {lesson.slug}"[:100],
-        "fields": fill_fields(to_lesson_record(lesson), request.form),
-        "seen": _fingerprint_lesson(lesson),
-        "action": f"/lessons/{lesson.slug}/edit",
-        "back": f"/lessons/{lesson.slug}",
-        "done": "Save",
-        "wrong": error,
-        "asks": is_asked,
-    }
-    return PageContent("edit.html", values, 422 if error else 200)
 
 
 def retire(request: PageRequest) -> Redirect:
@@ -356,17 +368,8 @@ def _describe_score(candidate: Candidate) -> list[tuple[float, str]]:
 def _build_candidate_editor(
     request: PageRequest, candidate: Candidate, error: UserError | None = None, *, is_asked: bool = False
 ) -> PageContent:
-    values = {
-        "title": f"Edit candidate {candidate.number}",
-        "fields": fill_fields(candidate.record, request.form),
-        "seen": _fingerprint_candidate(candidate),
-        "action": f"/review/{candidate.number}/edit",
-        "back": f"/review/{candidate.number}",
-        "done": "Accept with these changes",
-        "wrong": error,
-        "asks": is_asked,
-    }
-    return PageContent("edit.html", values, 422 if error else 200)
+    seen, button = _fingerprint_candidate(candidate), "Accept with these changes"
+    return _build_editor(request, f"/review/{candidate.number}", candidate.record, seen, button, error, is_asked)
 
 
 def _group_evidence(evidence: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from hardwon.web.page_request import (
     parse_number,
 )
 
-PAGE_SIZE = 100
+MAX_LISTED = 500
 MAX_PROJECTS = 50  # whose repositories are searched for unapproved files
 
 
@@ -54,10 +54,8 @@ def show_memory_list(request: PageRequest) -> PageContent:
     if status == "active":
         shown.sort(key=lambda memory: MEMORY_TYPES.index(memory.type))
         approved_pages = {page.number: page for page in memories.list_approved_pages(request.connection, request.home)}
-    start = parse_number(request.query, "from") or 0
-    end = start + PAGE_SIZE
     rows = []
-    for memory in shown[start:end]:
+    for memory in shown[:MAX_LISTED]:
         page = approved_pages.get(memory.id) or memories.read_page(request.home, memory)
         fault = "" if memory.id in approved_pages else _describe_fault(memory, page)
         rows.append({"memory": memory, "text": page.text if page else memory.text, "fault": fault})
@@ -71,7 +69,7 @@ def show_memory_list(request: PageRequest) -> PageContent:
         "types": MEMORY_TYPES,
         "projects": sorted({memory.project for memory in all_memories if memory.project}),
         "memories": rows,
-        "next_page": {**filters, "status": status, "from": end} if len(shown) > end else None,
+        "omitted": len(shown[MAX_LISTED:]),
         "files": files if status == "candidate" and not is_filtered else [],
         "unapproved": len(files),
     }

@@ -1,4 +1,4 @@
-"""The page Settings: every setting with its origin, pauses, and what is stored where.
+"""The page Settings: every setting with its origin, pauses, and how much is stored.
 
 Which model is asked and what it may cost is set at a terminal only: a browser may be left open.
 """
@@ -6,13 +6,11 @@ Which model is asked and what it may cost is set at a terminal only: a browser m
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
-from hardwon import paths, pauses, settings
+from hardwon import pauses, settings
 from hardwon.actions.approvals import compile_manifest
 from hardwon.errors import UserError
-from hardwon.handoff.memory_files import HOME_FOLDER
 from hardwon.settings import Setting
 from hardwon.store import retention, views
 from hardwon.web.page_request import PageContent, PageRequest, Redirect, parse_number
@@ -33,26 +31,11 @@ COUNTED_TABLES = (
     "runs",
     "jobs",
 )
-MAX_COUNTED_FILES = 20_000  # of one folder
-_HOME_FILES = (
-    (paths.LESSONS, "lessons; you may edit it"),
-    (paths.CONFIG, "settings; you may edit it"),
-    (HOME_FOLDER, "memories about you and about folders without a repository; you may edit them"),
-    ("drafts", "handoffs that were not ratified, or are of folders without a repository"),
-    (paths.DATABASE, "sessions, prompts, events, observations, candidates, deliveries"),
-    (paths.LESSON_INDEX, "the compiled lessons in force"),
-    ("claims", "what each session was already told"),
-    ("spool", "events waiting for the worker"),
-    ("backups", "backups you made"),
-    ("logs", "the worker's log"),
-    ("token", "the key of the API for your own programs"),
-)
 
 
 def show_settings(request: PageRequest) -> PageContent:
     config = settings.read_config(request.home)
     rows = [_build_row(config, setting) for setting in settings.SETTINGS]
-    sizes = [(name, text, _measure_size(os.path.join(request.home, name))) for name, text in _HOME_FILES]
     values = {
         "title": "Settings",
         "privacy": [row for row in rows if row["name"] in PRIVACY_SETTINGS],
@@ -63,7 +46,6 @@ def show_settings(request: PageRequest) -> PageContent:
         "lengths": PAUSE_LENGTHS,
         "projects": views.list_projects(request.connection, limit=50),
         "home": request.home,
-        "files": [row for row in sizes if row[2] is not None],
         "database": retention.measure_file_bytes(request.home),
         "counts": views.count_rows(request.connection, COUNTED_TABLES),
     }
@@ -91,23 +73,6 @@ def _build_row(config: dict[str, Any], setting: Setting) -> dict[str, Any]:
         "is_set": settings.get_configured_value(config, setting.name) is not None,
         "is_fixed": setting.name.startswith(TERMINAL_ONLY_PREFIXES),
     }
-
-
-def _measure_size(path: str) -> int | None:
-    """Return the size of a file or of all files in a folder; None if there is nothing."""
-    if not os.path.isdir(path):
-        return os.path.getsize(path) if os.path.exists(path) else None
-    total = count = 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            count += 1
-            if count > MAX_COUNTED_FILES:
-                return total
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:  # deleted meanwhile
-                continue
-    return total
 
 
 def save_setting(request: PageRequest) -> Redirect:

@@ -16,7 +16,7 @@ PAGE_SIZE = 40
 _FILE_PAGES = {"L": "lessons", "M": "memory", "H": "handoffs"}  # the records that are files, not rows
 _MAX_TITLE_CHARS, _MAX_TEXT_CHARS = 300, 600
 _TIMELINE_MARGIN = 0.000_01  # seconds before a record, so that the timeline begins with it
-_NAME_PART = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+"  # of an identifier, split at humps and underscores
+_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+")  # of a camelCase or snake_case name
 
 
 def show_search(request: PageRequest) -> PageContent:
@@ -88,23 +88,17 @@ def _highlight_hit(hit: Hit, words: Sequence[str]) -> dict[str, object]:
 def find_match_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
     """Return where a text has these words as the index has them: also as parts of identifiers, with other endings, and
     anywhere in scripts without spaces."""
+    unspaced_words = [word for word in words if not word.isascii() and word.lower() == word.upper()]
+    stems = tuple(word[: max(len(word) - 2, 3)] for word in words if word not in unspaced_words)
     spans = list[tuple[int, int]]()
-    stems = list[tuple[str, int]]()
-    for word in words:
-        if not word.isascii() and word.lower() == word.upper():  # such as Japanese
-            spans += [match.span() for match in re.finditer(re.escape(word), text)]
-        else:
-            stems.append((word[: max(len(word) - 2, 3)], len(word)))
+    for word in unspaced_words:  # they are pairs of characters, which overlap
+        spans += [(match.start(), match.start() + len(word)) for match in re.finditer(f"(?={re.escape(word)})", text)]
     for name in re.finditer(r"\w+", text):
-        parts = [part.span() for part in re.finditer(_NAME_PART, name[0])]
-        first_length = parts[0][1] if parts else 0
-        lowered = name[0].replace("_", "").lower()
-        if any(lowered.startswith(stem) and length > first_length for stem, length in stems):
+        if name[0].replace("_", "").lower().startswith(stems):
             spans.append(name.span())
-            continue
-        for start, end in parts:
-            if any(name[0][start:end].lower().startswith(stem) for stem, _ in stems):
-                spans.append((name.start() + start, name.start() + end))
+        else:
+            parts = _NAME_PART.finditer(text, *name.span())
+            spans += [part.span() for part in parts if part[0].lower().startswith(stems)]
     return _merge_spans(sorted(spans))
 
 

@@ -1,18 +1,15 @@
-"""The pages Now and Sessions: what happened last, one session as a timeline, one event, and its lines in the
-transcript."""
+"""The pages Now and Sessions: what happened last, one session as a timeline, and one event."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-from itertools import islice
 from typing import Any
 
 from hardwon.agents.tool_results import get_stored_result_text
 from hardwon.lessons import review_queue
 from hardwon.paths import open_plain_file
-from hardwon.privacy.cleaning import clean_text
 from hardwon.store import jobs, observations, views
 from hardwon.store.activity import count_active_minutes
 from hardwon.store.sessions import STATUSES
@@ -31,8 +28,6 @@ MAX_JOBS = 12
 SESSIONS_PER_PAGE = 50
 STEPS_PER_PAGE = 200
 MAX_TRANSCRIPT_BYTES = 200_000_000
-TRANSCRIPT_CONTEXT_LINES = 3
-MAX_LINE_BYTES = 40_000  # twice what a page shows, so that redaction sees a secret at the end whole
 
 
 def show_now(request: PageRequest) -> PageContent:
@@ -131,34 +126,6 @@ def show_event(request: PageRequest) -> PageContent:
         "line": _find_line_number(session["transcript"], event["tool_use_id"]),
     }
     return PageContent("event.html", values)
-
-
-def show_transcript(request: PageRequest) -> PageContent:
-    """Show a line of a session's transcript and those around it, cleaned as stored text is."""
-    session, line = _find_session(request), parse_number(request.path_params, "line")
-    if not line:
-        raise PageNotFound
-    first, last = max(line - TRANSCRIPT_CONTEXT_LINES, 1), line + TRANSCRIPT_CONTEXT_LINES
-    try:
-        with open(session["transcript"], "rb", opener=_open_transcript) as file:
-            raw_lines = [raw_line[:MAX_LINE_BYTES] for raw_line in islice(file, first - 1, last + 1)]
-    except (OSError, ValueError):
-        raise PageNotFound from None
-    if first + len(raw_lines) <= line:
-        raise PageNotFound
-    shown_lines = [
-        clean_text(_format_json(raw_line.decode("utf-8", "replace").strip()))
-        for raw_line in raw_lines[: last + 1 - first]
-    ]
-    values = {
-        "title": f"Line {line} of the transcript of session {session['id']}",
-        "session": session,
-        "line": line,
-        "lines": list(enumerate(shown_lines, first)),
-        "previous": max(first - TRANSCRIPT_CONTEXT_LINES - 1, 1) if first > 1 else None,
-        "next": last + TRANSCRIPT_CONTEXT_LINES + 1 if len(raw_lines) > len(shown_lines) else None,
-    }
-    return PageContent("transcript.html", values)
 
 
 def _format_json(text: str) -> str:
