@@ -132,7 +132,7 @@ def test_with_no_room_to_keep_what_was_typed_the_person_is_told(house: House) ->
     house.stay_cold()
     with open(os.path.join(house.home, "spool"), "w"):
         pass
-    assert "NOT kept" in say(house, TYPED).notice
+    assert "NOT saved" in say(house, TYPED).notice
 
 
 def test_with_the_worker_unable_to_write_a_typed_lesson_the_person_is_told(house: House) -> None:
@@ -142,7 +142,7 @@ def test_with_the_worker_unable_to_write_a_typed_lesson_the_person_is_told(house
     os.unlink(lock)
     os.mkdir(lock)
     said = say(house, TYPED).notice
-    assert "NOT kept" in said and "lessons.lock" in said
+    assert "NOT saved" in said and "lessons.lock" in said
 
 
 def test_what_was_refused_when_the_worker_came_back_is_shown_by_doctor(house: House) -> None:
