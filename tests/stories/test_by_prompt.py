@@ -48,7 +48,7 @@ def test_a_lesson_typed_with_the_worker_away_is_proposed_when_it_is_back(house: 
     for _ in range(others):
         house.add(lesson(r"\bmake\b"))
     answer = say(house, TYPED)
-    assert "kept as a proposal" in answer.notice and answer.blocked
+    assert "saved as a proposal" in answer.notice and answer.blocked
     house.ok("start")
     house.ok("stop")
     [written] = [one for one in house.ok("lessons", "list", "--json").json() if "terraform" in one["problem"]]
@@ -113,7 +113,7 @@ def test_a_lesson_among_other_text_is_proposed_and_the_person_told_how_to_approv
     [written] = [one for one in manned.ok("lessons", "list", "--json").json() if "terraform" in one["problem"]]
     assert written["status"] == "candidate"
     assert manned.ask("s1", bash("terraform apply")).raw == b"{}"
-    assert "kept as a proposal" in said or f"hardwon lessons restore {written['slug']}" in said
+    assert "saved as a proposal" in said or f"hardwon lessons restore {written['slug']}" in said
     manned.ok("lessons", "restore", written["slug"])
     assert "plan.bin" in manned.ask("s1", bash("terraform apply")).context
 
