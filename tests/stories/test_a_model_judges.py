@@ -43,7 +43,7 @@ def scanned(house: House, own_home: str, server: ModelServer) -> House:
 
 def test_a_model_judges_each_candidate_once_and_approves_nothing(scanned: House, server: ModelServer) -> None:
     said = scanned.ok("review", "--judge", env={"MY_KEY": KEY}).out
-    assert said.count("saved as a proposal") == said.count("is not in the transcript") == 1
+    assert said.count("kept as a proposal") == said.count("is not in the transcript") == 1
     assert len(server.requests) == 2 and server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert "nothing to judge" in scanned.ok("review", "--judge", env={"MY_KEY": KEY}).out
     assert len(server.requests) == 2

@@ -233,7 +233,7 @@ def test_a_reader_sees_the_episodes_whole_and_its_judgement_is_shown_but_approve
         }
     ]
     said = scanned.ok("review", "--judge", "-", stdin=json.dumps(judged), env=agent)
-    assert "saved as a proposal" in said.out
+    assert "kept as a proposal" in said.out
     assert slugs(scanned, "active") == []
     assert "another session would meet it too" in at_terminal("review", typed="q\n")
 
@@ -247,7 +247,7 @@ def test_a_judgement_with_a_quote_that_is_not_there_is_void(scanned: House) -> N
 def test_a_judgement_of_what_is_not_there_does_not_drop_the_others(scanned: House) -> None:
     sent = [{"candidate": 99, "verdict": "none"}, {"candidate": 1, "verdict": "none", "why": "it is obvious"}]
     said = scanned.ok("review", "--judge", "-", stdin=json.dumps(sent)).out
-    assert "99  not kept: there is no candidate 99" in said and "1  none    saved as a proposal" in said
+    assert "99  not kept: there is no candidate 99" in said and "1  none    kept as a proposal" in said
     assert "reader    you: none it is obvious" in at_terminal("review", typed="q\n")
 
 
