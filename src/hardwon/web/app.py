@@ -50,16 +50,6 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-NAVIGATION = (
-    ("Now", "/"),
-    ("Sessions", "/sessions"),
-    ("Search", "/search"),
-    ("Lessons", "/lessons"),
-    ("Memory", "/memory"),
-    ("Handoffs", "/handoffs"),
-    ("Insights", "/insights"),
-    ("Settings", "/settings"),
-)
 PAGES: tuple[tuple[str, PageHandler], ...] = (
     ("/", sessions.show_now),
     ("/sessions", sessions.show_session_list),
@@ -148,23 +138,15 @@ class Viewer:
         return await asyncio.to_thread(run_locked)
 
     def render_page(self, content: PageContent, request: Request, session: BrowserSession | None) -> Response:
+        is_part = content.template.startswith("_")  # of a page that is shown already
         values = {
-            "places": (),
             "here": f"/{request.url.path.split('/')[1]}",
-            "form": "",
-            "said": "",
-            "paused": False,
+            "form": session.form_token if session else "",
+            "said": session.pop_message() if session and not is_part else "",
+            "paused": session is not None and bool(pauses.list_active_pauses(self._home, clock.now())),
             "version": __version__,
             "stamp": self._static_hash,
         }
-        if session:
-            values |= {
-                "places": NAVIGATION,
-                "form": session.form_token,
-                "paused": bool(pauses.list_active_pauses(self._home, clock.now())),
-            }
-            if not content.template.startswith("_"):  # a part of a page does not show the message
-                values["said"] = session.pop_message()
         text = self._templates.get_template(content.template).render({**values, **content.values})
         return HTMLResponse(text, content.status)
 

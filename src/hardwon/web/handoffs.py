@@ -28,7 +28,6 @@ from hardwon.web.file_changes import FileChange, build_confirmation, is_agreed, 
 from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect
 
 PAGE_SIZE = 100
-_AUTHORS = {"plain": "plain code", "model": "a model", "person": "a person"}
 
 
 def show_handoff_list(request: PageRequest) -> PageContent:
@@ -78,7 +77,6 @@ def show_handoff(request: PageRequest) -> PageContent:
         "sections": sections,
         "findings": [finding for finding in reflection.findings if f"**{finding.item}**" in findings_text],
         "findings_heading": FINDINGS_HEADING,
-        "author": _AUTHORS.get(reflection.kind, reflection.kind),
         "session": views.find_session_number(request.connection, reflection.session, reflection.host),
     }
     return PageContent("handoff.html", values)

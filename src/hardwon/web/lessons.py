@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -37,46 +36,24 @@ PLOT_DAYS = 90
 MAX_EVIDENCE = 8
 MIN_SIMILARITY = 0.25
 MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
-SCORE_TEXTS = {  # a part of the score where it counts for a candidate, and where against
-    "about": ("the kind of mistake that is made again elsewhere", "the kind of mistake that teaches little"),
-    "cure": ("another call fixed it", "the same call worked later, or editing the code fixed it"),
-    "attempts": ("several attempts were made", ""),
-    "reason": ("the agent said why it failed", ""),
-    "person": ("a person stepped in", ""),
-    "recurs": ("it happened in several sessions", ""),
-    "tag": ("an agent wrote it down as a lesson", ""),
+
+
+# The fields of the lesson form, named as in the record; edit.html has their labels.
+FIELD_KINDS = {
+    "summary": "line",
+    "problem": "text",
+    "solution": "text",
+    "toolNames": "lines",
+    "commandPatterns": "lines",
+    "pathPatterns": "lines",
+    "contentPatterns": "lines",
+    "unless": "lines",
+    "delivery": "choice",
+    "blockReason": "text",
+    "priority": "number",
+    "scope": "folder",
+    "tags": "lines",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class FormField:
-    """A field of the lesson form, named as in the record."""
-
-    name: str
-    label: str
-    kind: str  # line, text, lines, number, choice or scope
-    hint: str
-    choices: tuple[str, ...] = ()
-    value: str = ""
-
-
-_TRIGGER_FIELDS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns")
-_DELIVERY_HINT = "note: added to the result; hold: denied once; block: always denied; start: told at session start"
-FORM_FIELDS = (
-    FormField("summary", "Summary", "line", "what goes wrong, in a line"),
-    FormField("problem", "Problem", "text", "the root cause"),
-    FormField("solution", "Solution", "text", "what to do instead"),
-    FormField("toolNames", "Tools", "lines", "only these tools, one per line"),
-    FormField("commandPatterns", "Command patterns", "lines", "regular expressions, one per line"),
-    FormField("pathPatterns", "Path patterns", "lines", "globs as in .gitignore, one per line"),
-    FormField("contentPatterns", "Content patterns", "lines", "regular expressions, one per line"),
-    FormField("unless", "Unless", "lines", "skip the lesson if one of these matches too, one per line"),
-    FormField("delivery", "Delivery", "choice", _DELIVERY_HINT, DELIVERY_MODES),
-    FormField("blockReason", "Block reason", "text", "shown to the agent; {command} is filled in"),
-    FormField("priority", "Priority", "number", "1 to 10"),
-    FormField("scope", "Project", "scope", "a folder; leave empty for every project"),
-    FormField("tags", "Tags", "lines", "category:value, one per line"),
-)
 
 
 def show_lesson_list(request: PageRequest) -> PageContent:
@@ -183,7 +160,9 @@ def _build_editor(
     """Build the form for a record, with what was typed before if it was refused."""
     values = {
         "title": f"Edit {record['summary']}"[:100],
-        "fields": fill_fields(record, request.form),
+        "kinds": FIELD_KINDS,
+        "deliveries": DELIVERY_MODES,
+        "typed": {name: request.form.get(name, _format_field(record, name)) for name in FIELD_KINDS},
         "seen": seen,
         "action": f"{location}/edit",
         "back": location,
@@ -340,7 +319,6 @@ def _build_candidate_page(
         "following": following,
         "may_undo": bool(request.browser_session.decided_ids),
         "fields": candidates.describe_record(candidate.record),
-        "score_parts": _describe_score(candidate),
         "judgement": judgement,
         "rewording": candidates.extract_rewording(judgement),
         "replay": candidates.replay_record(request.connection, candidate.record, limit=MAX_REPLAYED_CALLS),
@@ -353,16 +331,6 @@ def _build_candidate_page(
         "asks": is_asked,
     }
     return PageContent("candidate.html", values, 422 if error else 200)
-
-
-def _describe_score(candidate: Candidate) -> list[tuple[float, str]]:
-    """Return the parts of the score in words, the largest first."""
-    parts = list[tuple[float, str]]()
-    for name, value in sorted(candidate.parts.items(), key=lambda part: -abs(part[1])):
-        text_for, text_against = SCORE_TEXTS.get(name, (name, name))
-        if value:
-            parts.append((value, (text_for if value > 0 else text_against) or name))
-    return parts
 
 
 def _build_candidate_editor(
@@ -394,11 +362,6 @@ def _find_similar_lesson(request: PageRequest, candidate: Candidate) -> dict[str
     return {"lesson": nearest[0], "share": nearest[1]}
 
 
-def fill_fields(record: Mapping[str, Any], typed: Mapping[str, str]) -> list[FormField]:
-    """Return the form's fields with what the record holds, or with what was typed before."""
-    return [replace(field, value=typed.get(field.name, _format_field(field, record))) for field in FORM_FIELDS]
-
-
 def find_changed_fields(record: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields that a person changed, as the record has them; None for one that was emptied.
 
@@ -406,23 +369,23 @@ def find_changed_fields(record: Mapping[str, Any], form: Mapping[str, str]) -> d
     shown; the others keep what they hold.
     """
     changes: dict[str, Any] = {}
-    for field in FORM_FIELDS:
-        if field.name in form:
-            text = form[field.name].replace("\r\n", "\n").strip("\n")
-            if text != sanitize_value(_format_field(field, record)).strip("\n"):
-                changes[field.name] = _parse_field(field, text, record)
+    for name in FIELD_KINDS:
+        if name in form:
+            text = form[name].replace("\r\n", "\n").strip("\n")
+            if text != sanitize_value(_format_field(record, name)).strip("\n"):
+                changes[name] = _parse_field(record, name, text)
     return changes
 
 
-def _get_field_value(field: FormField, record: Mapping[str, Any]) -> Any:
-    return record.get("triggers", {}).get(field.name) if field.name in _TRIGGER_FIELDS else record.get(field.name)
+def _get_field(record: Mapping[str, Any], name: str) -> Any:
+    return record.get(name, record["triggers"].get(name))
 
 
-def _format_field(field: FormField, record: Mapping[str, Any]) -> str:
-    value = _get_field_value(field, record)
-    if field.kind == "lines":
+def _format_field(record: Mapping[str, Any], name: str) -> str:
+    value = _get_field(record, name)
+    if FIELD_KINDS[name] == "lines":
         return "\n".join(_format_item(item) for item in value or ())
-    if field.kind == "scope":
+    if name == "scope":
         return str(value.get("path", "")) if isinstance(value, dict) else ""
     return "" if value is None else str(value)
 
@@ -432,17 +395,18 @@ def _format_item(item: Any) -> str:
     return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
 
 
-def _parse_field(field: FormField, text: str, record: Mapping[str, Any]) -> Any:
-    if field.kind == "lines":
-        original_items = {sanitize_value(_format_item(item)): item for item in _get_field_value(field, record) or ()}
+def _parse_field(record: Mapping[str, Any], name: str, text: str) -> Any:
+    kind = FIELD_KINDS[name]
+    if kind == "lines":
+        original_items = {sanitize_value(_format_item(item)): item for item in _get_field(record, name) or ()}
         return [original_items.get(line, _parse_pattern(line)) for line in text.split("\n") if line.strip()]
-    if field.kind == "scope":
+    if kind == "folder":
         return {"type": "project", "path": text} if text.strip() else {"type": "global"}
-    if field.kind == "number":
+    if kind == "number":
         try:
             return int(text)
         except ValueError:
-            raise UserError(f"{field.label} is {text[:40]!r}, not a whole number", field.hint) from None
+            raise UserError(f"{name} is {text[:40]!r}, not a whole number", "a number from 1 to 10") from None
     return text or None
 
 

@@ -16,8 +16,6 @@ from hardwon.store import retention, views
 from hardwon.web.page_request import PageContent, PageRequest, Redirect, parse_number
 
 TERMINAL_ONLY_PREFIXES = ("llm.", "caps.")
-PRIVACY_SETTINGS = ("denyProjects", "denyPaths", "skipTools")
-PAUSE_LENGTHS = (("3600", "for an hour"), ("28800", "for 8 hours"), ("0", "until you resume"))
 COUNTED_TABLES = (
     "sessions",
     "prompts",
@@ -35,15 +33,12 @@ COUNTED_TABLES = (
 
 def show_settings(request: PageRequest) -> PageContent:
     config = settings.read_config(request.home)
-    rows = [_build_row(config, setting) for setting in settings.SETTINGS]
     values = {
         "title": "Settings",
-        "privacy": [row for row in rows if row["name"] in PRIVACY_SETTINGS],
-        "settings": [row for row in rows if row["name"] not in PRIVACY_SETTINGS],
+        "settings": [_build_row(config, setting) for setting in settings.SETTINGS],
         "unknown": settings.find_unknown_keys(config),
         "config": settings.get_config_path(request.home),
         "pauses": pauses.list_active_pauses(request.home, request.now),
-        "lengths": PAUSE_LENGTHS,
         "projects": views.list_projects(request.connection, limit=50),
         "home": request.home,
         "database": retention.measure_file_bytes(request.home),
