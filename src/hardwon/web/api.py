@@ -242,7 +242,8 @@ def openapi(call: ApiCall) -> object:
 
 async def context(call: ApiCall) -> Response:
     """Return the text that a session in this project opens with."""
-    api, index = call.api, call.api.responder.load_index()
+    api = call.api
+    index = call.api.responder.load_index()
     if index is None:
         return PlainTextResponse("")
 
@@ -359,7 +360,8 @@ async def processing(call: ApiCall) -> object:
 
 def list_sessions(call: ApiCall) -> object:
     limit = call.get_number("limit", 50)
-    project, status = call.get_text("project"), call.get_text("status")
+    project = call.get_text("project")
+    status = call.get_text("status")
     return {"sessions": sessions.list_sessions(call.connection, limit=limit, project=project, status=status)}
 
 
@@ -383,7 +385,8 @@ def show_session(call: ApiCall) -> object:
 
 
 def list_events(call: ApiCall) -> object:
-    limit, after_id = call.get_number("limit", 100), call.get_number("after", 0, MAX_ROW_ID)
+    limit = call.get_number("limit", 100)
+    after_id = call.get_number("after", 0, MAX_ROW_ID)
     return {"events": sessions.list_events_after(call.connection, after_id=after_id, limit=limit)}
 
 
@@ -410,7 +413,8 @@ def search(call: ApiCall) -> object:
 
 
 def timeline(call: ApiCall) -> object:
-    anchor, query = call.get_text("anchor"), call.get_text("query")
+    anchor = call.get_text("anchor")
+    query = call.get_text("query")
     project_name = call.get_text("project") or (query_scope.ALL_PROJECTS if anchor else call.require_project())
     result = build_timeline(
         call.connection,
@@ -442,7 +446,8 @@ def list_lessons(call: ApiCall) -> object:
 
 
 def list_deliveries(call: ApiCall) -> object:
-    limit, after_id = call.get_number("limit", 100), call.get_number("after", 0, MAX_ROW_ID)
+    limit = call.get_number("limit", 100)
+    after_id = call.get_number("after", 0, MAX_ROW_ID)
     rows = injections.list_latest_deliveries(call.connection, limit=limit, after_id=after_id)
     return {"deliveries": [{"id": delivery_id, **delivery.__dict__} for delivery_id, delivery in rows]}
 

@@ -134,7 +134,8 @@ def plan_rewording(request: PageRequest, memory: Memory, text: str) -> list[File
 
 def plan_ratification(request: PageRequest, reflection: Reflection) -> tuple[list[FileChange], list[str]]:
     """Return what ratifying a draft writes: its page and the memories that it names; and notes on what else happens."""
-    page, current_text = handoffs.read_page(reflection), handoffs.read_page_text(reflection.draft)
+    page = handoffs.read_page(reflection)
+    current_text = handoffs.read_page_text(reflection.draft)
     if page is None or current_text is None:
         return [], []
     if reflection.status == RATIFIED:

@@ -32,7 +32,8 @@ PAGE_SIZE = 100
 
 def show_handoff_list(request: PageRequest) -> PageContent:
     """Show the handoffs of one status, newest first."""
-    status, project = request.choose("status", (DRAFT, *STATUSES)), request.query.get("project", "")
+    status = request.choose("status", (DRAFT, *STATUSES))
+    project = request.query.get("project", "")
     counts = views.count_handoffs(request.connection)
     shown = list_reflections(request.connection, status, project=project or None, limit=PAGE_SIZE)
     values = {
@@ -136,7 +137,8 @@ def _read_amendable_text(reflection: Reflection) -> str:
 def save_changes(request: PageRequest) -> PageContent | Redirect:
     """Write the amended text once the person saw the diff; a ratified handoff is ratified again with it."""
     reflection = _find_reflection(request)
-    location, current_text = f"/handoffs/{reflection.id}", _read_amendable_text(reflection)
+    location = f"/handoffs/{reflection.id}"
+    current_text = _read_amendable_text(reflection)
     typed_text = request.form.get("text", "")
     new_text = clean_text(_restore_unchanged_lines(typed_text, current_text))
     if new_text == current_text:

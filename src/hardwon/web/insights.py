@@ -99,7 +99,8 @@ def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict
     lesson_ids = {delivery["lesson"] for delivery in latest} & lessons_by_id.keys()
     triggers = {lesson_id: build_trigger(lessons_by_id[lesson_id]) for lesson_id in lesson_ids}
     repeats = count_repeats(request.connection, triggers, latest)
-    repeats_by_day, rows = Counter[str](), dict[str, dict[str, Any]]()
+    repeats_by_day = Counter[str]()
+    rows = dict[str, dict[str, Any]]()
     for delivery in latest:
         has_repeated = repeats[delivery["id"]] > 0
         repeats_by_day[date.fromtimestamp(delivery["at"]).isoformat()] += has_repeated

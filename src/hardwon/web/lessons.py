@@ -144,7 +144,8 @@ def show_lesson_editor(request: PageRequest) -> PageContent:
 def _build_lesson_editor(
     request: PageRequest, lesson: Lesson, error: UserError | None = None, *, is_asked: bool = False
 ) -> PageContent:
-    record, seen = to_lesson_record(lesson), _fingerprint_lesson(lesson)
+    record = to_lesson_record(lesson)
+    seen = _fingerprint_lesson(lesson)
     return _build_editor(request, f"/lessons/{lesson.slug}", record, seen, "Save", error, is_asked)
 
 
@@ -174,7 +175,8 @@ def _build_editor(
 
 
 def save_lesson(request: PageRequest) -> PageContent | Redirect:
-    lesson, confirmation = _require_seen_lesson(request), Confirmation(request.form)
+    lesson = _require_seen_lesson(request)
+    confirmation = Confirmation(request.form)
     try:
         changes = find_changed_fields(to_lesson_record(lesson), request.form)
         if changes:
@@ -256,7 +258,8 @@ def undo_last_decision(request: PageRequest) -> Redirect:
 def _accept_candidate(
     request: PageRequest, candidate: Candidate, changes: dict[str, Any], *, is_edit: bool = False
 ) -> PageContent | Redirect:
-    next_location, confirmation = _find_next_location(request, candidate), Confirmation(request.form)
+    next_location = _find_next_location(request, candidate)
+    confirmation = Confirmation(request.form)
     try:
         lesson = accept_candidate(request.home, request.connection, candidate, changes, VIEWER, confirm=confirmation)
     except UserError as error:
@@ -336,7 +339,8 @@ def _build_candidate_page(
 def _build_candidate_editor(
     request: PageRequest, candidate: Candidate, error: UserError | None = None, *, is_asked: bool = False
 ) -> PageContent:
-    seen, button = _fingerprint_candidate(candidate), "Accept with these changes"
+    seen = _fingerprint_candidate(candidate)
+    button = "Accept with these changes"
     return _build_editor(request, f"/review/{candidate.number}", candidate.record, seen, button, error, is_asked)
 
 

@@ -59,7 +59,8 @@ def show_memory_list(request: PageRequest) -> PageContent:
         page = approved_pages.get(memory.id) or memories.read_page(request.home, memory)
         fault = "" if memory.id in approved_pages else _describe_fault(memory, page)
         rows.append({"memory": memory, "text": page.text if page else memory.text, "fault": fault})
-    files, is_filtered = _list_unapproved_files(request), any(filters.values())
+    files = _list_unapproved_files(request)
+    is_filtered = any(filters.values())
     values = {
         "title": "Memory",
         "status": status,

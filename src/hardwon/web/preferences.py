@@ -49,13 +49,15 @@ def show_settings(request: PageRequest) -> PageContent:
 
 def _build_row(config: dict[str, Any], setting: Setting) -> dict[str, Any]:
     value, origin = settings.resolve_with_origin(config, setting)
-    kind, text = "line", value if isinstance(value, str) else json.dumps(value)
+    kind = "line"
+    text = value if isinstance(value, str) else json.dumps(value)
     if setting.choices:
         kind = "choice"
     elif isinstance(setting.default, bool):
         kind = "flag"
     elif isinstance(setting.default, list):
-        kind, text = "lines", "\n".join(value)
+        kind = "lines"
+        text = "\n".join(value)
     return {
         "name": setting.name,
         "help": setting.help,

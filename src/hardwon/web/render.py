@@ -113,7 +113,8 @@ def format_count(count: int, noun: str) -> str:
 
 
 def highlight(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
-    html, end = Markup(""), 0
+    html = Markup("")
+    end = 0
     for start, stop in spans:
         html += Markup("{}<mark>{}</mark>").format(sanitize_value(text[end:start]), sanitize_value(text[start:stop]))
         end = stop

@@ -27,7 +27,8 @@ def show_search(request: PageRequest) -> PageContent:
     project = next((row["path"] for row in projects if str(row["id"]) == filters["project"]), "")
     if filters["project"] and not project:
         raise PageNotFound
-    result, is_searched = SearchResult(()), bool(query_text or any(filters.values()))
+    result = SearchResult(())
+    is_searched = bool(query_text or any(filters.values()))
     if is_searched:
         since, until = parse_day_range(filters)
         result = search_records(
@@ -80,7 +81,8 @@ def redirect_to_record(request: PageRequest) -> Redirect:
 
 
 def _highlight_hit(hit: Hit, words: Sequence[str]) -> dict[str, object]:
-    title, text = hit.title[:_MAX_TITLE_CHARS], hit.text[:_MAX_TEXT_CHARS]
+    title = hit.title[:_MAX_TITLE_CHARS]
+    text = hit.text[:_MAX_TEXT_CHARS]
     spans = {"title": find_match_spans(title, words), "text": find_match_spans(text, words)}
     return {"hit": hit, "title": title, "text": text, "spans": spans}
 

@@ -113,7 +113,8 @@ def _find_session(request: PageRequest) -> dict[str, Any]:
 
 def show_event(request: PageRequest) -> PageContent:
     """Show one event whole, with its line in the transcript if that still exists."""
-    session, event_id = _find_session(request), parse_number(request.path_params, "id")
+    session = _find_session(request)
+    event_id = parse_number(request.path_params, "id")
     event = views.find_event(request.connection, session["id"], event_id or 0)
     if event is None:
         raise PageNotFound

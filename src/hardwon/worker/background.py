@@ -57,9 +57,12 @@ class JobRunner:
         self._last_published_id = observations.find_last_id(connection)
         self._unindexable_backlog = (0, 0)  # what the last process could not index, such as vectors without a model
         self._is_index_behind = False  # the last process ran out of time
-        self._last_backlog, self._backlog_since = (0, 0), clock.now()
+        self._last_backlog = (0, 0)
+        self._backlog_since = clock.now()
         self._last_check = LastCheck()
-        self._last_walk_at, self._unrecorded, self._has_new_unrecorded = 0.0, set[UnrecordedTranscript](), False
+        self._last_walk_at = 0.0
+        self._unrecorded = set[UnrecordedTranscript]()
+        self._has_new_unrecorded = False
         self._last_warning = ""  # logged once as long as it stays the same
 
     def handle_event(self, event: Event) -> None:
@@ -113,7 +116,8 @@ class JobRunner:
         )
         if new_check := plan_check(unread_sessions, now, self._last_check, has_overdue=has_overdue):
             self._start_process(REFLECT)
-            self._last_check, self._has_new_unrecorded = new_check, False
+            self._last_check = new_check
+            self._has_new_unrecorded = False
 
     def _list_unread_sessions(self, now: float, idle_seconds: float) -> list[tuple[int, float]]:
         """Return the sessions that might be due, without those that ended before hardwon was installed."""

@@ -167,7 +167,8 @@ class HookResponder:
     def _handle_prompt(self, event: Event, sender_pid: int) -> str:
         """Carry out what a person typed. It may take longer than the agent waits; then it goes on in its thread."""
         answers: list[prompts.PromptAnswer] = []
-        finished, timed_out = threading.Event(), threading.Event()
+        finished = threading.Event()
+        timed_out = threading.Event()
 
         def run_handler() -> None:
             try:
@@ -211,7 +212,8 @@ class HookResponder:
             stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if stamp != self._index_stamp:
                 self._index_stamp = stamp
-                self._index, self._pattern_cache = open_index(self.home), PatternCache()
+                self._index = open_index(self.home)
+                self._pattern_cache = PatternCache()
         except OSError as error:
             log.info("no manifest to open: %s", error)
             was_open, self._index_stamp = self._index_stamp is not None, None
@@ -229,7 +231,8 @@ class HookResponder:
             return
         except (OSError, ValueError) as error:
             log.warning("the manifest could not be built, will retry: %s", error)
-            self._built_source_stats, self._retry_build_at = None, monotonic() + BUILD_RETRY_SECONDS
+            self._built_source_stats = None
+            self._retry_build_at = monotonic() + BUILD_RETRY_SECONDS
             return
         log.info("manifest: %d lessons in force", result.lesson_count)
         for slug, reason in result.left_out:

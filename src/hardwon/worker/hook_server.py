@@ -95,7 +95,8 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
     stop_event = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop_event.set)
-    hook_socket, housekeeping = HookSocket(home, responder, get_seconds), Housekeeping(home, get_seconds)
+    hook_socket = HookSocket(home, responder, get_seconds)
+    housekeeping = Housekeeping(home, get_seconds)
     http_server = HttpServer(home, responder, live_feed, get_seconds)
     responder.viewer_url = _reserve_port(http_server, _get_settings(responder)["apiPort"])
     await hook_socket.open()
@@ -276,7 +277,8 @@ class HookSocket:
 
 
 async def _read_message(reader: asyncio.StreamReader) -> bytes | None:
-    parts, size = [], 0
+    parts = []
+    size = 0
     while part := await reader.read(1 << 18):
         parts.append(part)
         size += len(part)
@@ -334,7 +336,8 @@ class Housekeeping:
         if is_quiet and not retention.can_release_pages(connection) and self._has_disk_space():
             log.info("rewriting %s so that it can shrink", paths.DATABASE)
             retention.rebuild_database(connection)
-        days, max_bytes = values["retentionDays"], values["maxDbMb"] * 1024 * 1024
+        days = values["retentionDays"]
+        max_bytes = values["maxDbMb"] * 1024 * 1024
         has_grown = self._is_within_limit and retention.measure_used_bytes(connection) > max_bytes
         if self._get_seconds() < self._next_purge_at and not has_grown:
             return

@@ -71,7 +71,8 @@ def run_due_jobs(
     It stops after SHIFT_SECONDS, so that new sessions are not kept waiting by a long history.
     """
     lease = f"{os.getpid()}.{os.urandom(4).hex()}"
-    touched_projects, deadline = set[str](), monotonic() + SHIFT_SECONDS
+    touched_projects = set[str]()
+    deadline = monotonic() + SHIFT_SECONDS
     while monotonic() < deadline and (job := jobs.lease_next(connection, lease=lease, now=read_clock(), kinds=(kind,))):
         try:
             if kind == jobs.DISTIL:

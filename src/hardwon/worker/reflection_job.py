@@ -75,7 +75,8 @@ def reflect_on_due_sessions(
 
     An error about one session is yielded and does not stop the others.
     """
-    values, now = settings.resolve_settings(settings.read_config(home)), clock.now()
+    values = settings.resolve_settings(settings.read_config(home))
+    now = clock.now()
     reflections_today = runs.read_spending(connection, runs.find_budget_day(connection, now)).reflections
     is_denied = partial(is_recording_denied, home, values, now)
     for due_session in due_sessions.find_sessions_due_for_reflection(
