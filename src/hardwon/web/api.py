@@ -39,7 +39,7 @@ from hardwon.web.page_request import parse_number
 from hardwon.worker.hook_responder import HookResponder
 
 MAX_LIMIT = 500
-MAX_ROW_ID = 1 << 60
+MAX_ROW_ID = 1 << 60  # SQLite's integers end at 1 << 63
 
 SessionId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+(?![\s\S])")]
 LongText = Annotated[str, msgspec.Meta(max_length=900_000)]
@@ -264,6 +264,7 @@ def _find_session(call: ApiCall) -> dict[str, Any]:
     host = clean_id(call.body.host)  # as it is stored
     if "sessionDbId" in call.request.path_params:
         return _find_session_in_path(call, host)
+    # Editors use either name for the same id.
     session_ids = {getattr(call.body, name) for name in _ID_FIELDS} - {msgspec.UNSET}
     if not session_ids:
         raise msgspec.ValidationError("Object missing required field `claudeSessionId` (or `sessionId`)")
@@ -307,6 +308,7 @@ async def init(call: ApiCall) -> object:
     body: Init = call.body
     session = await call.api.run_in_thread(_find_session, call)
     skip_reason = ""
+    # Some editors send init again for a prompt that they reported before.
     if not (body.userPrompt and 0 < body.promptNumber <= session["prompts"]):
         cwd = body.cwd or await call.api.run_in_thread(_resolve_folder, call.connection, body.project)
         kind = "UserPromptSubmit" if body.userPrompt else "SessionStart"
@@ -323,6 +325,7 @@ async def init(call: ApiCall) -> object:
 async def observed(call: ApiCall) -> object:
     body: Observed = call.body
     session = await call.api.run_in_thread(_find_session, call)
+    # Some editors send a command as plain text instead of an object.
     fields = body.tool_input if isinstance(body.tool_input, dict) else {"command": body.tool_input}
     event = _build_event(
         session,

@@ -37,7 +37,8 @@ from hardwon.web.live import LiveFeed
 from hardwon.web.page_request import PageContent, PageHandler, PageNotFound, PageRequest, Redirect, parse_number
 from hardwon.web.render import create_environment, hash_static_files, read_static_files
 
-MAX_FORM_FIELDS = 200
+MAX_FORM_FIELDS = 200  # the largest form has fewer than 20
+# Pages run only our own script and load nothing from elsewhere, so text that slips through as HTML can do little.
 SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self';"
@@ -50,6 +51,7 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+# Starlette takes the first route that matches, so fixed names stand before {number} and {name}.
 PAGES: tuple[tuple[str, PageHandler], ...] = (
     ("/", sessions.show_now),
     ("/sessions", sessions.show_session_list),
@@ -108,6 +110,8 @@ class Viewer:
     def __init__(self, home: str, live_feed: LiveFeed, note_activity: Callable[[], None]) -> None:
         self._home, self._live_feed, self._note_activity = home, live_feed, note_activity
         self._browser_sessions = BrowserSessions()
+        # One connection for all pages, used by one thread at a time. It writes only what a form says at once, so a purge
+        # need not invalidate it.
         self._connection = db.connect(home, ignore_epoch=True)
         self._page_lock = threading.Lock()
         self._templates = create_environment()
@@ -131,6 +135,7 @@ class Viewer:
             with self._page_lock:
                 answer = _call_page(page, page_request)
                 if isinstance(answer, Redirect):
+                    # The message waits for the page that the browser loads next, so it is not in the address.
                     session.message = answer.message
                     return RedirectResponse(answer.location, 303)
                 return self.render_page(answer, request, session)
@@ -168,6 +173,7 @@ class Viewer:
         session = self.find_browser_session(request)
         if session and session.has_token(await _read_form(request)):
             self._browser_sessions.sign_out(request.cookies.get(COOKIE_NAME, ""))
+        # Without a valid form the cookie is removed too, which signs out this browser at most.
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(COOKIE_NAME, path="/", httponly=True, samesite="strict")
         return answer
@@ -226,6 +232,7 @@ def _build_handler(viewer: Viewer, page: PageHandler, *, is_form: bool = False) 
         session = viewer.find_browser_session(request)
         if session is None:
             return viewer.render_page(_LOCKED, request, None)
+        # The gate has checked the origin; the token shows that the form was loaded in this very session.
         form = await _read_form(request) if is_form else {}
         if is_form and not session.has_token(form):
             stale = UserError("this form does not belong to your session", "go back and reload the page")

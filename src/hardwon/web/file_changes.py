@@ -24,7 +24,7 @@ from hardwon.web.page_request import PageContent, PageRequest, fingerprint_value
 
 CONTEXT_LINES = 3
 MAX_COMPARED_LINES = 1_000  # comparing more line by line would take seconds
-MAX_SHOWN_LINES = 1_200
+MAX_SHOWN_LINES = 1_200  # a browser gets slow with more
 DiffLine = tuple[str, str]  # a sign (+, -, space, … for left out lines) and a text
 
 
@@ -53,7 +53,7 @@ def build_confirmation(
     button: str,
     notes: Sequence[str] = (),
     text: str | None = None,
-    seen: str = "",
+    fingerprint: str = "",
 ) -> PageContent:
     """Build the page that shows the changes, with a button that agrees to exactly these."""
     is_stale = "agreed" in request.form
@@ -61,7 +61,7 @@ def build_confirmation(
         "title": title,
         "changes": describe_changes(changes),
         "notes": notes,
-        "seen": seen,
+        "seen": fingerprint,
         "agreed": fingerprint_values(subject, *changes),
         "text": text,
         "action": action,
@@ -152,6 +152,7 @@ def plan_ratification(request: PageRequest, reflection: Reflection) -> tuple[lis
     for memory in named_memories:
         memory_changes = plan_approval(request, memory)
         try:
+            # Ratifying refuses a memory that is known already, so the plan must not show its file.
             if memory_changes or not memory.id:
                 statuses = ["active"] if memory.id else []
                 memories.refuse_duplicate(request.connection, request.home, memory.text, memory.project, *statuses)
@@ -165,6 +166,7 @@ def plan_ratification(request: PageRequest, reflection: Reflection) -> tuple[lis
 
 def _merge_changes(changes: Sequence[FileChange]) -> list[FileChange]:
     """Merge the lines that several memories add to the same list."""
+    # Each was planned from the file as it is now, so the second must add to what the first adds.
     merged = dict[str, FileChange]()
     for change in changes:
         earlier = merged.get(change.path)

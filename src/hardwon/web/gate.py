@@ -21,8 +21,10 @@ from typing import Any
 from hardwon import paths
 from hardwon.types import frozen
 
-MAX_BODY_BYTES = 1_000_000
+MAX_BODY_BYTES = 1_000_000  # a tool result from an editor may be large; hooks do not come this way
 BODY_TIMEOUT_SECONDS = 10.0
+# A cookie for 127.0.0.1 would be sent to every local port, so the viewer has a host name of its own. Browsers resolve
+# *.localhost to this machine.
 VIEWER_HOST = "hardwon.localhost"
 HOST_NAMES = ("127.0.0.1", "localhost", VIEWER_HOST)
 # No page of the viewer has one of these names below /sessions/.
@@ -64,6 +66,7 @@ def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiAp
             refusal = _find_api_refusal(headers, hosts, token.encode())
         else:
             refusal = _find_page_refusal(scope["method"], headers, viewer_host)
+        # The body is read here, so that no handler has to bound it.
         body = b""
         if refusal is None:
             try:
@@ -171,6 +174,7 @@ def create_link(home: str, port: int, now: float) -> str:
 def redeem_code(home: str, code: str, now: float) -> bool:
     """Use up the code of a link; return whether it was valid."""
     path = _get_code_path(home, code)
+    # Deleting decides: of two requests with the same code only one succeeds.
     is_fresh = _is_fresh(path, now)
     return _delete_file(path) and is_fresh
 
@@ -181,6 +185,7 @@ def _get_code_path(home: str, code: str) -> str:
 
 def _is_fresh(path: str, now: float) -> bool:
     try:
+        # A file from the future was made with a wrong clock or by hand; a second allows for rounding.
         return -1 <= now - os.stat(path).st_mtime < LINK_SECONDS
     except OSError:
         return False

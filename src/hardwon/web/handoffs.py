@@ -35,7 +35,7 @@ def show_handoff_list(request: PageRequest) -> PageContent:
     status = request.choose("status", (DRAFT, *STATUSES))
     project = request.query.get("project", "")
     counts = views.count_handoffs(request.connection)
-    shown = list_reflections(request.connection, status, project=project or None, limit=PAGE_SIZE)
+    listed_handoffs = list_reflections(request.connection, status, project=project or None, limit=PAGE_SIZE)
     values = {
         "title": "Handoffs",
         "status": status,
@@ -44,8 +44,8 @@ def show_handoff_list(request: PageRequest) -> PageContent:
         },
         "project": project,
         "projects": sorted({path for _, path in counts if path}),
-        "handoffs": [_build_row(reflection, read_page(reflection)) for reflection in shown],
-        "most": PAGE_SIZE if len(shown) == PAGE_SIZE else 0,
+        "handoffs": [_build_row(reflection, read_page(reflection)) for reflection in listed_handoffs],
+        "most": PAGE_SIZE if len(listed_handoffs) == PAGE_SIZE else 0,
     }
     return PageContent("handoffs.html", values)
 
@@ -157,6 +157,7 @@ def save_changes(request: PageRequest) -> PageContent | Redirect:
             button="Write it",
             text=_escape_whole(typed_text),
         )
+    # A page that was amended back to what was ratified counts again as it is; any other must be ratified anew.
     paths.write_document(request.home, reflection.draft, new_text)
     page = read_page(reflection)
     if page and page.is_edited:

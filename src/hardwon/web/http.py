@@ -15,7 +15,7 @@ from hardwon.web.gate import VIEWER_HOST
 from hardwon.web.live import LiveFeed
 from hardwon.worker.hook_responder import HookResponder
 
-PORT_TRIES = 50
+PORT_TRIES = 50  # each home of a user has its own worker, and takes the next free port
 STOP_SECONDS = 1.5
 TOKEN_FILE = "token"
 
@@ -96,6 +96,7 @@ class HttpServer:
             if self._listener is not None:
                 self._listener.close()
             return
+        # Live streams never end by themselves, so waiting for them would never end either.
         self._server.should_exit = True
         self._server.force_exit = True
         with contextlib.suppress(asyncio.CancelledError, TimeoutError):

@@ -26,7 +26,7 @@ from hardwon.web.page_request import PageContent, PageRequest
 
 DAY_SPANS = ("30", "7", "90")  # the first is the default
 MAX_ERRORS, MAX_PROJECTS = 15, 12
-MAX_JUDGED_DELIVERIES = 300
+MAX_JUDGED_DELIVERIES = 300  # the latest; each needs the later failures of its session
 MAX_FAILURES = 5_000  # after the judged deliveries; matching more would take seconds
 Trigger = Callable[[str, str, str, str], bool]  # of a call's host, folder, tool and stored input
 _search_pattern = PatternCache().search  # compiled once for all pages

@@ -34,7 +34,7 @@ from hardwon.web.render import sanitize_value
 MAX_LISTED, DELIVERIES_PER_PAGE = 500, 25
 PLOT_DAYS = 90
 MAX_EVIDENCE = 8
-MIN_SIMILARITY = 0.25
+MIN_SIMILARITY = 0.25  # of the words; below that lessons share only common ones
 MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
 
 
@@ -60,8 +60,8 @@ def show_lesson_list(request: PageRequest) -> PageContent:
     """Show the lessons of one status, highest priority first."""
     status = request.choose("status", ("active", *STATUSES))
     all_lessons, _, changes = manifest.gather_lessons(request.home)
-    shown = [lesson for lesson in all_lessons if lesson.status == status]
-    shown.sort(key=lambda lesson: (-lesson.priority, lesson.slug))
+    listed_lessons = [lesson for lesson in all_lessons if lesson.status == status]
+    listed_lessons.sort(key=lambda lesson: (-lesson.priority, lesson.slug))
     delivered = injections.count_by_lesson(request.connection)
     values = {
         "title": "Lessons",
@@ -69,8 +69,8 @@ def show_lesson_list(request: PageRequest) -> PageContent:
         "counts": {name: sum(lesson.status == name for lesson in all_lessons) for name in STATUSES},
         "waiting": len(review_queue.list_waiting(request.home, request.connection)),
         "changes": changes,
-        "lessons": [(lesson, *delivered.get(lesson.id, (0, None))) for lesson in shown[:MAX_LISTED]],
-        "omitted": len(shown[MAX_LISTED:]),
+        "lessons": [(lesson, *delivered.get(lesson.id, (0, None))) for lesson in listed_lessons[:MAX_LISTED]],
+        "omitted": len(listed_lessons[MAX_LISTED:]),
     }
     return PageContent("lessons.html", values)
 
@@ -81,7 +81,7 @@ def show_lesson(request: PageRequest) -> PageContent:
     latest = views.list_lesson_deliveries(
         request.connection,
         lesson=lesson.id,
-        before_id=parse_number(request.query, "before") or 1 << 62,
+        before_id=parse_number(request.query, "before") or 1 << 62,  # without it: the latest
         limit=DELIVERIES_PER_PAGE + 1,
     )
     deliveries = latest[:DELIVERIES_PER_PAGE]
@@ -112,7 +112,7 @@ def _find_lesson(request: PageRequest) -> tuple[Lesson, bool]:
     name = request.path_params["slug"]
     for lesson in manifest.gather_lessons(request.home)[0]:
         if name in (lesson.slug, lesson.id):
-            return lesson, any(own.id == lesson.id for own in _read_own_lessons(request))
+            return lesson, any(own_lesson.id == lesson.id for own_lesson in _read_own_lessons(request))
     raise PageNotFound
 
 
@@ -145,15 +145,15 @@ def _build_lesson_editor(
     request: PageRequest, lesson: Lesson, error: UserError | None = None, *, is_asked: bool = False
 ) -> PageContent:
     record = to_lesson_record(lesson)
-    seen = _fingerprint_lesson(lesson)
-    return _build_editor(request, f"/lessons/{lesson.slug}", record, seen, "Save", error, is_asked)
+    fingerprint = _fingerprint_lesson(lesson)
+    return _build_editor(request, f"/lessons/{lesson.slug}", record, fingerprint, "Save", error, is_asked)
 
 
 def _build_editor(
     request: PageRequest,
     location: str,
     record: Mapping[str, Any],
-    seen: str,
+    fingerprint: str,
     button: str,
     error: UserError | None,
     is_asked: bool,
@@ -164,7 +164,7 @@ def _build_editor(
         "kinds": FIELD_KINDS,
         "deliveries": DELIVERY_MODES,
         "typed": {name: request.form.get(name, _format_field(record, name)) for name in FIELD_KINDS},
-        "seen": seen,
+        "seen": fingerprint,
         "action": f"{location}/edit",
         "back": location,
         "done": button,
@@ -225,6 +225,7 @@ def accept_suggested_wording(request: PageRequest) -> PageContent | Redirect:
     changes = candidates.extract_rewording(list_latest_judgements(request.connection).get(candidate.number))
     if not changes:
         raise UserError("no suggested rewording for this candidate", "accept it as it is, or edit it")
+    # A judgement has one trigger; for a lesson about files it is a path, not a command.
     if candidate.record["triggers"].get("pathPatterns") and "commandPatterns" in changes:
         changes["pathPatterns"] = changes.pop("commandPatterns")
     return _accept_candidate(request, candidate, changes)
@@ -243,6 +244,7 @@ def reject(request: PageRequest) -> Redirect:
     candidate = _require_seen_candidate(request)
     next_location = _find_next_location(request, candidate)
     candidates.reject(request.home, request.connection, candidate)
+    # Undo is per browser: what somebody decided at a terminal meanwhile is not touched by it.
     request.browser_session.decided_ids.append(candidate.id)
     return Redirect(next_location, f"Rejected: {candidate.slug}. Later scans will not propose it again.")
 
@@ -339,9 +341,9 @@ def _build_candidate_page(
 def _build_candidate_editor(
     request: PageRequest, candidate: Candidate, error: UserError | None = None, *, is_asked: bool = False
 ) -> PageContent:
-    seen = _fingerprint_candidate(candidate)
+    fingerprint = _fingerprint_candidate(candidate)
     button = "Accept with these changes"
-    return _build_editor(request, f"/review/{candidate.number}", candidate.record, seen, button, error, is_asked)
+    return _build_editor(request, f"/review/{candidate.number}", candidate.record, fingerprint, button, error, is_asked)
 
 
 def _group_evidence(evidence: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

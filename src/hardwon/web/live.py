@@ -13,7 +13,7 @@ from hardwon import clock
 MAX_CLIENTS = 200
 MAX_REPLAYED_MESSAGES = 500
 MAX_QUEUED_MESSAGES = 100
-HEARTBEAT_SECONDS = 15.0
+HEARTBEAT_SECONDS = 15.0  # proxies and browsers drop connections that are silent for longer
 
 
 class LiveFeed:
@@ -43,6 +43,7 @@ class LiveFeed:
         self._recent_messages.append((self._message_id, message))
         for queue in list(self._listeners):
             if queue.full():
+                # Make room for the end mark, which ends the listener's loop.
                 self._listeners.discard(queue)
                 queue.get_nowait()
                 queue.put_nowait(None)

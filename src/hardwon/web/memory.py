@@ -43,7 +43,7 @@ def show_memory_list(request: PageRequest) -> PageContent:
     filters = request.get_filters("type", "project")
     status = request.choose("status", ("active", *STATUSES))
     all_memories = list_memories(request.connection)
-    shown = [
+    listed_memories = [
         memory
         for memory in reversed(all_memories)
         if memory.status == status
@@ -52,10 +52,10 @@ def show_memory_list(request: PageRequest) -> PageContent:
     ]
     approved_pages = dict[int, MemoryPage]()
     if status == "active":
-        shown.sort(key=lambda memory: MEMORY_TYPES.index(memory.type))
+        listed_memories.sort(key=lambda memory: MEMORY_TYPES.index(memory.type))
         approved_pages = {page.number: page for page in memories.list_approved_pages(request.connection, request.home)}
     rows = []
-    for memory in shown[:MAX_LISTED]:
+    for memory in listed_memories[:MAX_LISTED]:
         page = approved_pages.get(memory.id) or memories.read_page(request.home, memory)
         fault = "" if memory.id in approved_pages else _describe_fault(memory, page)
         rows.append({"memory": memory, "text": page.text if page else memory.text, "fault": fault})
@@ -70,7 +70,7 @@ def show_memory_list(request: PageRequest) -> PageContent:
         "types": MEMORY_TYPES,
         "projects": sorted({memory.project for memory in all_memories if memory.project}),
         "memories": rows,
-        "omitted": len(shown[MAX_LISTED:]),
+        "omitted": len(listed_memories[MAX_LISTED:]),
         "files": files if status == "candidate" and not is_filtered else [],
         "unapproved": len(files),
     }
@@ -146,7 +146,7 @@ def save_changes(request: PageRequest) -> PageContent | Redirect:
             action=f"{location}/edit",
             button="Write it",
             text=text,
-            seen=_fingerprint_memory(request, memory),
+            fingerprint=_fingerprint_memory(request, memory),
         )
     try:
         reword_memory(request.connection, request.home, memory, text, VIEWER, request.now)
@@ -159,7 +159,7 @@ def save_changes(request: PageRequest) -> PageContent | Redirect:
 def approve(request: PageRequest) -> Redirect:
     """Approve a memory; its page showed what that writes."""
     memory = _require_seen_memory(request)
-    location = _find_next_location(request, memory)
+    location = _find_next_location(request, memory)  # before it leaves the queue
     _, path = approve_memory(request.connection, request.home, memory, VIEWER, request.now)
     refresh_brief(request, memory.project)
     return Redirect(location, f"Approved as memory {memory.id}: {path}")

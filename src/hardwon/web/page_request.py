@@ -122,6 +122,6 @@ def find_neighbours(numbers: Sequence[int], number: int) -> tuple[int | None, in
     if number not in numbers:
         return None, None
     position = numbers.index(number)
-    before = numbers[position - 1] if position else None
-    after = numbers[position + 1] if position + 1 < len(numbers) else None
-    return before, after
+    previous = numbers[position - 1] if position else None
+    following = numbers[position + 1] if position + 1 < len(numbers) else None
+    return previous, following

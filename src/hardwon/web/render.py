@@ -33,9 +33,11 @@ _EVENT_NAMES = {
     "SubagentStop": "sub-agent ends",
 }
 _CONFIDENCE_NAMES = {"H": "high", "M": "medium", "L": "low"}
+# No scheme but http and https, and no //host, which leads to another site too.
 _LINK = re.compile(r"https?://|/(?!/)|#|[\w.-]+(?:[/?#]|$)", re.IGNORECASE)
 _LINE_REFERENCES = re.compile(r" (\(L\d+(?:, L\d+)*\))(?=\s*(?:<|$))")  # the lines of a transcript that show it
 
+# Handoffs and observations are written by agents. Images would be loaded from elsewhere, and are shown as links.
 _markdown = MarkdownIt("commonmark", {"html": False, "breaks": True}).disable("image")
 _markdown.validateLink = lambda url: _LINK.match(url) is not None  # type: ignore[method-assign]
 
@@ -157,7 +159,7 @@ def create_environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(os.path.join(_FOLDER, "templates")),
         autoescape=True,
         finalize=sanitize_value,
-        undefined=jinja2.StrictUndefined,
+        undefined=jinja2.StrictUndefined,  # a misspelt name is an error, not an empty text
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,

@@ -19,8 +19,8 @@ from hardwon.worker.hook_responder import HookResponder
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
 
-MAX_CONNECTIONS = 300
-HEAD_TIMEOUT_SECONDS = 10.0
+MAX_CONNECTIONS = 300  # 200 live listeners, and room for requests beside them
+HEAD_TIMEOUT_SECONDS = 10.0  # uvicorn itself waits for ever, and each waiting connection counts against the limit
 
 
 class HeadTimeoutProtocol(H11Protocol):
@@ -60,6 +60,7 @@ def create_server(
     config = uvicorn.Config(
         build_gate(api_app, viewer_app, token=token, port=port),
         http=HeadTimeoutProtocol,
+        # The worker has its own log, and nothing stands in front of this server that could set proxy headers.
         lifespan="off",
         access_log=False,
         log_config=None,

@@ -23,11 +23,12 @@ from hardwon.web.page_request import (
     parse_position,
 )
 
+# A page goes on after the last row of the one before, so its cost does not grow with the number of sessions.
 NEWS_ROWS = 60
 MAX_JOBS = 12
 SESSIONS_PER_PAGE = 50
 STEPS_PER_PAGE = 200
-MAX_TRANSCRIPT_BYTES = 200_000_000
+MAX_TRANSCRIPT_BYTES = 200_000_000  # reading more for one page would take seconds
 
 
 def show_now(request: PageRequest) -> PageContent:
