@@ -110,8 +110,8 @@ class Viewer:
     def __init__(self, home: str, live_feed: LiveFeed, note_activity: Callable[[], None]) -> None:
         self._home, self._live_feed, self._note_activity = home, live_feed, note_activity
         self._browser_sessions = BrowserSessions()
-        # One connection for all pages, used by one thread at a time. It writes only what a form says at once, so a purge
-        # need not invalidate it.
+        # One connection for all pages, used by one thread at a time. It writes only what a form says, at once, so a
+        # purge need not invalidate it.
         self._connection = db.connect(home, ignore_epoch=True)
         self._page_lock = threading.Lock()
         self._templates = create_environment()
