@@ -227,7 +227,7 @@ def _decode_body(body: bytes, body_type: type[Any]) -> Any:
         raise UserError(f"the body is not JSON: {error}", "send a JSON object") from None
 
 
-async def health(call: ApiCall) -> object:
+async def get_health(call: ApiCall) -> object:
     return {
         "status": "ok",
         "version": __version__,
@@ -236,11 +236,11 @@ async def health(call: ApiCall) -> object:
     }
 
 
-def openapi(call: ApiCall) -> object:
+def get_openapi(call: ApiCall) -> object:
     return build_openapi_document(ENDPOINTS)
 
 
-async def context(call: ApiCall) -> Response:
+async def preview_context(call: ApiCall) -> Response:
     """Return the text that a session in this project opens with."""
     api = call.api
     index = call.api.responder.load_index()
@@ -304,7 +304,7 @@ def _build_event(session: Mapping[str, Any], kind: str, cwd: str, **fields: Any)
     return Event(session["host"], kind, session["session"], cwd or session["cwd"], **fields)
 
 
-async def init(call: ApiCall) -> object:
+async def record_prompt(call: ApiCall) -> object:
     body: Init = call.body
     session = await call.api.run_in_thread(_find_session, call)
     skip_reason = ""
@@ -322,7 +322,7 @@ async def init(call: ApiCall) -> object:
     return {**answer, "reason": skip_reason} if skip_reason else answer
 
 
-async def observed(call: ApiCall) -> object:
+async def record_call(call: ApiCall) -> object:
     body: Observed = call.body
     session = await call.api.run_in_thread(_find_session, call)
     # Some editors send a command as plain text instead of an object.
@@ -343,19 +343,19 @@ async def observed(call: ApiCall) -> object:
     return {"status": "skipped" if call.api.responder.record_event(event) else "queued"}
 
 
-async def summarize(call: ApiCall) -> object:
+async def record_turn_end(call: ApiCall) -> object:
     session = await call.api.run_in_thread(_find_session, call)
     event = _build_event(session, "Stop", call.body.cwd, message=call.body.last_assistant_message)
     return {"status": "skipped" if call.api.responder.record_event(event) else "queued"}
 
 
-async def complete(call: ApiCall) -> object:
+async def record_session_end(call: ApiCall) -> object:
     session = await call.api.run_in_thread(_find_session, call)
     call.api.responder.record_event(_build_event(session, "SessionEnd", "", message=call.body.reason))
     return {"status": "completed"}
 
 
-async def processing(call: ApiCall) -> object:
+async def publish_processing(call: ApiCall) -> object:
     answer = {"isProcessing": call.body.isProcessing}
     call.api.live_feed.publish("processing", answer)
     return answer
@@ -393,7 +393,7 @@ def list_events(call: ApiCall) -> object:
     return {"events": sessions.list_events_after(call.connection, after_id=after_id, limit=limit)}
 
 
-def search(call: ApiCall) -> object:
+def search_history(call: ApiCall) -> object:
     now = clock.now()
     result = search_records(
         call.connection,
@@ -415,7 +415,7 @@ def search(call: ApiCall) -> object:
     return {"hits": hits, "close": close, "note": result.note}
 
 
-def timeline(call: ApiCall) -> object:
+def get_timeline(call: ApiCall) -> object:
     anchor = call.get_text("anchor")
     query = call.get_text("query")
     project_name = call.get_text("project") or (query_scope.ALL_PROJECTS if anchor else call.require_project())
@@ -434,7 +434,7 @@ def timeline(call: ApiCall) -> object:
     return {"anchor": result.anchor, "records": list(result.records), "note": result.note}
 
 
-def batch(call: ApiCall) -> object:
+def get_batch(call: ApiCall) -> object:
     ids = [f"O{record_id}" if isinstance(record_id, int) else record_id for record_id in call.body.ids]
     return {"records": fetch_records(call.connection, call.api.home, ids)}
 
@@ -455,7 +455,7 @@ def list_deliveries(call: ApiCall) -> object:
     return {"deliveries": [{"id": delivery_id, **delivery.__dict__} for delivery_id, delivery in rows]}
 
 
-async def stream(call: ApiCall) -> Response:
+async def stream_live(call: ApiCall) -> Response:
     if call.api.live_feed.is_full:
         return build_json_response({"error": f"{MAX_CLIENTS} clients are listening", "fix": "close some"}, 503)
     messages = call.api.live_feed.listen(parse_number(call.request.headers, "last-event-id"))
@@ -479,21 +479,21 @@ def _build_session_endpoints(
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/api/health", "status of the worker", health),
-    Endpoint("GET", "/api/openapi.json", "this document", openapi),
+    Endpoint("GET", "/api/health", "status of the worker", get_health),
+    Endpoint("GET", "/api/openapi.json", "this document", get_openapi),
     Endpoint(
         "GET",
         "/api/context/inject",
         "the text that a session opens with",
-        context,
+        preview_context,
         query_parameters=(("project", "string", "folder or name of the project"),),
         media_type="text/plain",
     ),
-    *_build_session_endpoints("init", "a prompt; the first creates the session", init, Init),
-    *_build_session_endpoints("observations", "a tool call and how it ended", observed, Observed),
-    *_build_session_endpoints("summarize", "the end of a turn", summarize, Summarize),
-    *_build_session_endpoints("complete", "the end of a session", complete, Complete),
-    Endpoint("POST", "/api/processing", "whether an editor is working", processing, Processing),
+    *_build_session_endpoints("init", "a prompt; the first creates the session", record_prompt, Init),
+    *_build_session_endpoints("observations", "a tool call and how it ended", record_call, Observed),
+    *_build_session_endpoints("summarize", "the end of a turn", record_turn_end, Summarize),
+    *_build_session_endpoints("complete", "the end of a session", record_session_end, Complete),
+    Endpoint("POST", "/api/processing", "whether an editor is working", publish_processing, Processing),
     Endpoint(
         "GET",
         "/api/sessions",
@@ -517,7 +517,7 @@ ENDPOINTS = (
         "GET",
         "/api/search",
         "search results, best first",
-        search,
+        search_history,
         query_parameters=(
             _PROJECT,
             ("query", "string", "words, a path or an id"),
@@ -535,7 +535,7 @@ ENDPOINTS = (
         "GET",
         "/api/timeline",
         "what happened around a record",
-        timeline,
+        get_timeline,
         query_parameters=(
             ("project", "string", f"{_PROJECT[2]}; optional with an anchor"),
             ("anchor", "string", "an id; a number alone is an observation's"),
@@ -545,10 +545,10 @@ ENDPOINTS = (
             ("type", "string", "only of this type"),
         ),
     ),
-    Endpoint("POST", "/api/observations/batch", "full records, by their ids", batch, Batch),
+    Endpoint("POST", "/api/observations/batch", "full records, by their ids", get_batch, Batch),
     Endpoint("GET", "/api/lessons", "all lessons", list_lessons),
     Endpoint("GET", "/api/deliveries", "what was delivered to agents", list_deliveries, None, (_LIMIT, _AFTER)),
-    Endpoint("GET", "/api/stream", "live events", stream, media_type="text/event-stream"),
+    Endpoint("GET", "/api/stream", "live events", stream_live, media_type="text/event-stream"),
 )
 
 _ERROR_SCHEMA = {

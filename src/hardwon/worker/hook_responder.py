@@ -93,11 +93,12 @@ class HookResponder:
             claims.mark_paused(self.home, event.session, event.at)
             return EMPTY_ANSWER
         reply = EMPTY_REPLY if index is None else self._build_reply(event, index, sender_pid)
-        filtered_event = None
-        if not is_answered_by_hardwon(event):
-            is_denied = bool(reply.deny) and event.kind == "PreToolUse"
-            recorded_event = replace(event, denied=True) if is_denied else event
-            filtered_event = event_filter.filter_hook_event(recorded_event, self.home, self._read_limits(index))
+        is_denied = bool(reply.deny) and event.kind == "PreToolUse"
+        recorded_event = replace(event, denied=True) if is_denied else event
+        # Filtering also notes whether a private prompt is being worked on, so every event passes it.
+        filtered_event = event_filter.filter_hook_event(recorded_event, self.home, self._read_limits(index))
+        if is_answered_by_hardwon(event):
+            filtered_event = None
         if (reply.deliveries or filtered_event) and not self._store_event(event, filtered_event, reply.deliveries):
             return b""
         self._notify_listener(event)
@@ -216,7 +217,8 @@ class HookResponder:
                 self._pattern_cache = PatternCache()
         except OSError as error:
             log.info("no manifest to open: %s", error)
-            was_open, self._index_stamp = self._index_stamp is not None, None
+            was_open = self._index_stamp is not None
+            self._index_stamp = None
             return was_open
         except ValueError as error:
             log.warning("rebuilding the manifest: %s", error)
